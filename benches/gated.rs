@@ -15,7 +15,8 @@ use xds_core::{
     Frame, StreamId, Time,
     proto::{DeltaDiscoveryRequest, Node},
     server::{
-        AckGated, OrderingPolicy, Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via,
+        MakeBeforeBreakPolicy, OrderingPolicy, Server, ServerConfig, ServerOutput, StreamEvent,
+        StreamKind, Transaction,
     },
     service::Variant,
     types,
@@ -80,10 +81,11 @@ struct Client {
 impl Client {
     fn new(names: usize) -> Self {
         let mut config = ServerConfig::default();
-        config.ordering = OrderingPolicy::AckGated(AckGated::default());
+        config.ordering = OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
         let mut server = Server::new(config, 1, NOW);
         server.apply(transaction(names, 1), NOW).expect("good resources");
-        let stream = server.accept(Via::Aggregated(Variant::Incremental), NOW).expect("room");
+        let stream =
+            server.accept(StreamKind::Aggregated(Variant::Incremental), NOW).expect("room");
         let mut client = Self { server, stream, frame: Frame::default() };
         client.send(types::CLUSTER, vec!["*".into()], "");
         client.send(types::ROUTE_CONFIGURATION, (0..names).map(frames::name).collect(), "");

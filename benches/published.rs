@@ -23,7 +23,7 @@ use xds_benches::{
 };
 use xds_client::{ProstCodec, ResourceEvent, TokioRuntime, TonicTransportBuilder, XdsClient};
 use xds_core::{
-    client::{ClientConfig, ManagementServer, Node, OpaqueType, ResourceType},
+    client::{ClientConfig, Node, OpaqueType, ResourceType, ServerAddress},
     proto::DiscoveryRequest,
     types,
 };
@@ -260,7 +260,7 @@ impl Ours {
     }
 
     fn client(server: &FrameServer, resource_type: impl ResourceType + 'static) -> ClientHandle {
-        let server = ManagementServer::new(server.address.to_string());
+        let server = ServerAddress::new(server.address.to_string());
         let config = ClientConfig::new(Node::new("bench"), server).with_type(resource_type);
         client::connect(config, ClientOptions::default())
     }

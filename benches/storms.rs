@@ -16,7 +16,7 @@ use xds_benches::{
 use xds_core::{
     StreamId,
     proto::{Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryResponse},
-    server::{AckGated, OrderingPolicy},
+    server::{MakeBeforeBreakPolicy, OrderingPolicy},
     service::Variant,
     types,
 };
@@ -109,7 +109,7 @@ const FIRST_LOAD: &str = "first load of all";
 const RECOVERY: &str = "all again after a rejected first load";
 
 fn measure_rejections(ratios: &mut Ratios, group: &mut Group<'_>, size: Size) {
-    let gated = || OrderingPolicy::AckGated(AckGated::default());
+    let gated = || OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
     for (name, answer, ordering) in [
         (ACCEPTED, Answer::Ack, OrderingPolicy::default()),
         (REJECTED, Answer::Nack, OrderingPolicy::default()),

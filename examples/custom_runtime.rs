@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use std::{error::Error, io, io::Read, io::Write, iter::from_fn, thread};
 
 use bytes::Bytes;
-use xds_core::client::{ChannelError, ChannelEvent, ClientConfig, Interest, ManagementServer};
+use xds_core::client::{ChannelError, ChannelEvent, ClientConfig, Interest, ServerAddress};
 use xds_core::client::{Node, Notice, OpaqueType, Output};
-use xds_core::server::{Server, ServerConfig, StreamEvent, Transaction, Variant, Via};
+use xds_core::server::{Server, ServerConfig, StreamEvent, StreamKind, Transaction, Variant};
 use xds_core::{ChannelId, Client, Frame, Time, TypeUrl, types::CLUSTER};
 
 fn write(mut socket: &TcpStream, frame: &Frame) -> io::Result<()> {
@@ -32,7 +32,7 @@ fn serve(listener: &TcpListener) -> Result<(), Box<dyn Error>> {
     change.set(CLUSTER, "web", Bytes::from_static(b"\x0a\x03web"));
     server.apply(change, now)?;
     let (mut frame, (socket, _)) = (Frame::default(), listener.accept()?);
-    let stream = server.accept(Via::Aggregated(Variant::StateOfTheWorld), now)?;
+    let stream = server.accept(StreamKind::Aggregated(Variant::StateOfTheWorld), now)?;
     loop {
         server.handle_event(StreamEvent::Message(stream, read(&socket)?), now);
         while server.poll_output().is_some() {}
@@ -55,7 +55,7 @@ fn connect(to: SocketAddr, id: ChannelId, news: SyncSender<ChannelEvent>) -> io:
 fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let now = || Time::ZERO.after(start.elapsed());
-    let config = ClientConfig::new(Node::new("custom"), ManagementServer::new("the server"));
+    let config = ClientConfig::new(Node::new("custom"), ServerAddress::new("the server"));
     let mut client = Client::new(config.with_type(OpaqueType::new(CLUSTER)), 2, now());
     client.watch(&TypeUrl::from(CLUSTER), Interest::Name("web"), now())?;
     let (news, inbox) = sync_channel(1);

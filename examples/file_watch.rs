@@ -6,7 +6,7 @@ use std::{env, error::Error};
 
 use tokio::{select, signal};
 use xds_core::{
-    client::{Change, ClientConfig, FilePolicy, ManagementServer, Node, OpaqueType, Profile},
+    client::{Change, ClientConfig, FilePolicy, Node, OpaqueType, Profile, ServerAddress},
     types,
 };
 use xds_tokio::{ClientOptions, client};
@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // The server has a path instead of an address. Other types can come from other files or from
     // servers: `ClientConfig::with_source`.
-    let server = ManagementServer::new(path).with_files(FilePolicy::default());
+    let server = ServerAddress::new(path).with_file(FilePolicy::default());
     let config = ClientConfig::new(Node::new("example"), server)
         .with_profile(Profile::envoy())
         .with_type(OpaqueType::new(types::CLUSTER));

@@ -10,7 +10,7 @@ use std::{env, error::Error};
 
 use tokio::{net::TcpListener, select, signal};
 use xds_core::{
-    client::{Change, ClientConfig, ManagementServer as Upstream, Node, OpaqueType},
+    client::{Change, ClientConfig, Node, OpaqueType, ServerAddress as Upstream},
     server::{ServerConfig, Transaction},
     types,
 };

@@ -7,7 +7,7 @@
 use std::{env, error::Error};
 
 use tokio::{select, signal};
-use xds_core::client::{ClientConfig, ManagementServer, Node};
+use xds_core::client::{ClientConfig, Node, ServerAddress};
 use xds_routing::{
     ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations,
     dependencies::{
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     client::check_address(&server)?;
 
     // Invalid resources are rejected with a NACK that names the field.
-    let config = ClientConfig::new(Node::new("resolve"), ManagementServer::new(server))
+    let config = ClientConfig::new(Node::new("resolve"), ServerAddress::new(server))
         .with_type(Listeners::default())
         .with_type(RouteConfigurations::default())
         .with_type(Clusters::default())

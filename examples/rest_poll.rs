@@ -8,7 +8,7 @@ use std::{env, error::Error};
 
 use tokio::{select, signal};
 use xds_core::{
-    client::{Change, ClientConfig, ManagementServer, Node, OpaqueType, PollPolicy, Profile},
+    client::{Change, ClientConfig, Node, OpaqueType, PollPolicy, Profile, ServerAddress},
     types,
 };
 use xds_tokio::{ClientOptions, client};
@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // this workspace's server.
     let polls =
         PollPolicy::new(Duration::from_secs(1)).with_request_timeout(Duration::from_secs(60));
-    let server = ManagementServer::new(address).with_polls(polls);
+    let server = ServerAddress::new(address).with_polling(polls);
     let config = ClientConfig::new(Node::new("rest_poll"), server)
         .with_profile(Profile::envoy())
         .with_type(OpaqueType::new(types::CLUSTER));

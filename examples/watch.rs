@@ -7,7 +7,7 @@ use std::{env, error::Error};
 
 use tokio::{select, signal};
 use xds_core::{
-    client::{ClientConfig, ManagementServer, Node, Notice, OpaqueType},
+    client::{ClientConfig, Node, Notice, OpaqueType, ServerAddress},
     types,
 };
 use xds_tokio::{ClientOptions, client};
@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let type_url = types::by_short_name(&short).ok_or("unknown type")?;
     client::check_address(&server)?;
 
-    let config = ClientConfig::new(Node::new("watch"), ManagementServer::new(server))
+    let config = ClientConfig::new(Node::new("watch"), ServerAddress::new(server))
         .with_type(OpaqueType::new(type_url));
     let client = client::connect(config, ClientOptions::default());
     let mut watch = client.watch_untyped(type_url, name.as_str());

@@ -6,7 +6,7 @@ use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
-        ChannelEvent, ClientConfig, Interest, ManagementServer, Node, Notice, Output, WatchError,
+        ChannelEvent, ClientConfig, Interest, Node, Notice, Output, ServerAddress, WatchError,
     },
     proto, types,
 };
@@ -27,7 +27,7 @@ impl Bench {
     }
 
     fn with_node(node: Node) -> Self {
-        let config = ClientConfig::new(node, ManagementServer::new("sim"))
+        let config = ClientConfig::new(node, ServerAddress::new("sim"))
             .with_type(ToyType::new(types::LISTENER))
             .with_type(ToyType::new(types::CLUSTER));
         Self { client: Client::new(config, 1, NOW), channel: None, requests: Vec::new() }

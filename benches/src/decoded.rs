@@ -7,7 +7,7 @@ use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use prost::Message as _;
 use xds_core::{
     TypeUrl,
-    client::{Context, Rejection, ResourceType, Value},
+    client::{Rejection, ResourceType, ValidationContext, Value},
     types,
 };
 
@@ -28,7 +28,11 @@ impl ResourceType for DecodedCluster {
         &self.type_url
     }
 
-    fn validate(&self, bytes: &Bytes, _: &Context<'_>) -> Result<Option<Value>, Rejection> {
+    fn validate(
+        &self,
+        bytes: &Bytes,
+        _: &ValidationContext<'_>,
+    ) -> Result<Option<Value>, Rejection> {
         match Cluster::decode(&**bytes) {
             Ok(cluster) => Ok(Some(Value::new(cluster))),
             Err(why) => Err(Rejection::new(why.to_string())),

@@ -11,7 +11,7 @@ use xds_core::{
     proto::{DeltaDiscoveryRequest, DiscoveryRequest, Node, Status},
     server::{
         OrderingPolicy, Server, ServerConfig, ServerLimits, ServerOutput, ServerTransmit,
-        StreamEvent, Transaction, Via,
+        StreamEvent, StreamKind, Transaction,
     },
     service::Variant,
 };
@@ -119,7 +119,7 @@ impl Served {
     /// Connects a client with this first request.
     pub fn connect_with(&mut self, request: Bytes) -> StreamId {
         self.connected += 1;
-        let via = Via::Aggregated(self.variant);
+        let via = StreamKind::Aggregated(self.variant);
         let stream = self.server.accept(via, self.now).expect("room for a stream");
         self.server.handle_event(StreamEvent::Message(stream, request), self.now);
         stream

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl,
     client::{
-        Change, ChannelEvent, ClientConfig, Interest, ManagementServer, Node, Notice, OpaqueType,
-        Output, ResourceType,
+        Change, ChannelEvent, ClientConfig, Interest, Node, Notice, OpaqueType, Output,
+        ResourceType, ServerAddress,
     },
     service::Variant,
     types,
@@ -84,7 +84,7 @@ impl Subscribed {
                         black_box(&request);
                     }
                 }
-                Output::Notify(watch, Notice::Behind) => {
+                Output::Notify(watch, Notice::ChangesAvailable) => {
                     while let Some(change) = self.client.next_change(watch) {
                         let is_resource = matches!(change, Change::Resource { .. });
                         drained.told += usize::from(is_resource);
@@ -112,6 +112,6 @@ struct Drained {
 }
 
 fn config(variant: Variant, resource_type: impl ResourceType + 'static) -> ClientConfig {
-    let server = ManagementServer::new("bench").with_variant(variant);
+    let server = ServerAddress::new("bench").with_variant(variant);
     ClientConfig::new(Node::new("bench"), server).with_type(resource_type)
 }

@@ -8,7 +8,7 @@ use xds_core::{
     proto::{
         DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, Node,
     },
-    server::{Server, ServerOutput, StreamEvent, Transaction, Via},
+    server::{Server, ServerOutput, StreamEvent, StreamKind, Transaction},
     service::Variant,
     types,
 };
@@ -179,9 +179,9 @@ impl Client {
         let key = self.key(type_url);
         let stream = *self.open.entry(key).or_insert_with(|| {
             let via = match self.streams {
-                Streams::Aggregated => Via::Aggregated(self.variant),
+                Streams::Aggregated => StreamKind::Aggregated(self.variant),
                 Streams::PerType => {
-                    Via::Single { type_url: TypeUrl::from(type_url), variant: self.variant }
+                    StreamKind::Single { type_url: TypeUrl::from(type_url), variant: self.variant }
                 }
             };
             self.server.accept(via, NOW).expect("a stream")

@@ -361,7 +361,7 @@ fn play(
     streams: Streams,
 ) -> Result<(), Failed> {
     let mut config = adapter::config();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     let mut server = Server::new(config, 1, NOW);
     let state = SetStateRequest {
         node: NODE.into(),

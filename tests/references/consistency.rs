@@ -1,7 +1,10 @@
 //! Findings: missing resources, and resources that nothing refers to.
 
 use xds_core::{
-    references::{Consistency, Finding, Reference, ReferenceExtractor, Severity, Source, Target},
+    references::{
+        ConfigSource, Consistency, Finding, Reference, ReferenceExtractor, ReferenceTarget,
+        Severity,
+    },
     types,
 };
 
@@ -146,13 +149,13 @@ fn what_clients_have_from_elsewhere_is_not_missing() {
     let yaml = [ROUTES, "- { $SCOPE, name: s, route_configuration_name: r }\n", SCOPED].concat();
     let missing = ["error: rds `r` refers to cds `c`, which is missing"];
     assert_eq!(check_with(&Consistency::default(), &yaml), missing);
-    let of_bootstrap = Consistency::default().with_elsewhere(types::CLUSTER, "c");
+    let of_bootstrap = Consistency::default().with_external(types::CLUSTER, "c");
     assert_eq!(check_with(&of_bootstrap, &yaml), [""; 0]);
-    let all = Consistency::default().with_all_elsewhere(types::CLUSTER);
+    let all = Consistency::default().with_all_external(types::CLUSTER);
     assert_eq!(check_with(&all, &yaml), [""; 0]);
-    let other = Consistency::default().with_elsewhere(types::CLUSTER, "d");
+    let other = Consistency::default().with_external(types::CLUSTER, "d");
     assert_eq!(check_with(&other, &yaml), missing);
-    let scopes = Consistency::default().with_all_elsewhere(types::SCOPED_ROUTE_CONFIGURATION);
+    let scopes = Consistency::default().with_all_external(types::SCOPED_ROUTE_CONFIGURATION);
     assert_eq!(check_with(&scopes, SCOPED), [""; 0]);
 }
 
@@ -181,7 +184,10 @@ impl ReferenceExtractor for Lists {
         found: &mut dyn FnMut(Reference<'_>),
     ) -> Result<(), xds_core::Malformed> {
         for name in resource.split(|&byte| byte == b' ').filter_map(|it| str::from_utf8(it).ok()) {
-            found(Reference::new(LIST, Target::Name(name)).with_source(Source::Aggregated));
+            found(
+                Reference::new(LIST, ReferenceTarget::Name(name))
+                    .with_source(ConfigSource::Aggregated),
+            );
         }
         Ok(())
     }

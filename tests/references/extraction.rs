@@ -1,6 +1,6 @@
 //! References of each kind of resource.
 
-use xds_core::references::{Source, references};
+use xds_core::references::{ConfigSource, references};
 
 use super::resources;
 
@@ -13,8 +13,8 @@ fn found(yaml: &str) -> Vec<String> {
     let mut found: Vec<_> = found
         .iter()
         .map(|it| match it.source {
-            Source::SameServer => format!("{it} (self)"),
-            Source::Api => format!("{it} (api)"),
+            ConfigSource::SameServer => format!("{it} (self)"),
+            ConfigSource::Api => format!("{it} (api)"),
             _ => it.to_string(),
         })
         .collect();

@@ -54,7 +54,7 @@ fn watch_of(world: &mut RelayWorld, member: Member, type_url: &str, name: &str) 
 
 /// Returns the subscriptions at the upstream server, over all streams.
 fn subscribed_upstream(world: &RelayWorld) -> Vec<String> {
-    world.upstream.server.status().map(|it| format!("{} {:?}", it.node_id, it.interest)).collect()
+    world.upstream.server.status().map(|it| format!("{} {:?}", it.node_id, it.subscribed)).collect()
 }
 
 #[test]
@@ -187,12 +187,12 @@ fn what_is_not_to_be_kept_is_passed_on_and_forgotten() {
             it.set_with(TYPE, "a", Toy::bytes("a", content), options);
         }
     };
-    world.set(marked("1", CacheControl::DoNotKeep));
+    world.set(marked("1", CacheControl::DoNotCache));
     let one = world.client("one");
     let first = watch(&mut world, one, "a");
     let received: Vec<_> = world.downstream.notices.drain(..).collect();
     let [(_, _, Notice::Changed(Ok(resource)))] = &received[..] else { panic!("{received:?}") };
-    assert_eq!(resource.cache_control, CacheControl::DoNotKeep);
+    assert_eq!(resource.cache_control, CacheControl::DoNotCache);
 
     world.downstream.client(one).unwatch(first, world.now);
     world.advance(Duration::from_millis(1));
@@ -201,7 +201,7 @@ fn what_is_not_to_be_kept_is_passed_on_and_forgotten() {
 
     let again = watch(&mut world, one, "a");
     assert_eq!(notices(&mut world).len(), 1);
-    world.set(marked("2", CacheControl::MayKeep));
+    world.set(marked("2", CacheControl::Cacheable));
     world.downstream.client(one).unwatch(again, world.now);
     world.advance(GRACE / 2);
     assert_eq!(world.subscriptions(), 1, "now it may be kept");

@@ -9,7 +9,7 @@ use std::{
 use xds_core::{
     CacheControl, Client, Time, WatchId,
     client::{
-        ClientConfig, Interest, ManagementServer, Node, Notice, OpaqueType, ResourceType,
+        ClientConfig, Interest, Node, Notice, OpaqueType, ResourceType, ServerAddress,
         WatchErrorKind,
     },
     server::{
@@ -78,8 +78,8 @@ impl RelayWorld {
         };
         let above = ServerConfig::default().with_every_type(|it| it.versions = mode);
         let mut config = above.clone();
-        config.on_demand = OnDemand::Told;
-        config.admission = Admission::Asked;
+        config.on_demand = OnDemand::Notify;
+        config.admission = Admission::ByApplication;
         Self {
             upstream: Segment::new(Server::new(above, 1, now)),
             downstream: Segment::new(Server::new(config, 2, now)),
@@ -197,8 +197,8 @@ impl RelayWorld {
                 Notice::Changed(Ok(resource)) => {
                     let control = resource.cache_control;
                     match control {
-                        CacheControl::MayKeep => self.fleeting.remove(key),
-                        CacheControl::DoNotKeep => self.fleeting.insert(key.clone()),
+                        CacheControl::Cacheable => self.fleeting.remove(key),
+                        CacheControl::DoNotCache => self.fleeting.insert(key.clone()),
                     };
                     let mut options = ResourceOptions::default().with_cache_control(control);
                     let (type_url, name) = (type_url.as_str(), name.as_str());
@@ -249,7 +249,7 @@ impl RelayWorld {
             // The resource may have been subscribed again without a new output of the server,
             // because the response arrived in between. Then the end of that subscription is not
             // reported either.
-            if self.downstream.server.is_named(&key.0.as_str().into(), &key.1, &key.2) {
+            if self.downstream.server.is_requested_by_name(&key.0.as_str().into(), &key.1, &key.2) {
                 self.unwanted.push_back((self.now.after(GRACE), key));
                 continue;
             }
@@ -288,7 +288,7 @@ pub(crate) fn client<T: ResourceType + 'static>(
     variant: Variant,
     resource_type: impl Fn(&'static str) -> T,
 ) -> Client {
-    let server = ManagementServer::new("server").with_variant(variant);
+    let server = ServerAddress::new("server").with_variant(variant);
     // Rejections are answered at once.
     let config = ClientConfig::new(Node::new(id), server)
         .with_nack_interval(Duration::ZERO)

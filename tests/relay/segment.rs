@@ -6,7 +6,8 @@ use xds_core::{
     ChannelId, Client, Frame, StreamId, Time, TypeUrl, WatchId,
     client::{ChannelError, ChannelEvent, Interest, Notice, Output},
     server::{
-        CloseReason, Observation, Server, ServerOutput, ServerTransmit, StreamEvent, Variant, Via,
+        CloseReason, Observation, Server, ServerOutput, ServerTransmit, StreamEvent, StreamKind,
+        Variant,
     },
 };
 
@@ -124,7 +125,7 @@ impl Segment {
             Output::Open(channel, call) => {
                 let news = match self.network {
                     Network::Up => {
-                        let via = Via::Aggregated(call.server.variant);
+                        let via = StreamKind::Aggregated(call.server.variant);
                         let stream = self.server.accept(via, now).expect("room for a stream");
                         self.connections.push(Connection { member, channel, stream });
                         ChannelEvent::Opened(channel)

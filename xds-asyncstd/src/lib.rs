@@ -11,7 +11,7 @@
 //!     smol::{ManagementServer, connect},
 //! };
 //! use xds_core::{
-//!     client::{ClientConfig, ManagementServer as Upstream, Node, Notice, OpaqueType},
+//!     client::{ClientConfig, ServerAddress as Upstream, Node, Notice, OpaqueType},
 //!     server::{ServerConfig, Transaction},
 //!     types::CLUSTER,
 //! };

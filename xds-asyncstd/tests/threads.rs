@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, fs, net::TcpListener};
 use tokio::runtime::Handle;
 use xds_asyncstd::{AsyncIo, ClientOptions, ServerOptions, async_std::AsyncStd, smol::Smol};
 use xds_core::{
-    client::{ClientConfig, ManagementServer as Upstream, Node, Notice, OpaqueType},
+    client::{ClientConfig, Node, Notice, OpaqueType, ServerAddress as Upstream},
     server::{ServerConfig, Transaction},
     types::CLUSTER,
 };

@@ -5,8 +5,8 @@
 //! ([`Bootstrap::all_servers`]).
 
 use xds_core::client::{
-    Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, ManagementServer, Node,
-    ReportedErrors, ServerFeature,
+    AuthorityConfig, ClientConfig, DataErrorPolicy, Fallback, Federation, Node, ReportedErrors,
+    ServerAddress, ServerFeature,
 };
 
 use crate::{grpc::Bootstrap, guards::Guards, node::NodeIdentity, server::XdsServer};
@@ -18,11 +18,11 @@ impl Bootstrap {
     pub fn client_config(&self) -> ClientConfig {
         let mut servers = self.servers.iter().map(|server| server.management_server(&self.guards));
         // Parsing rejects a bootstrap without servers. One built in code gets a server without URI.
-        let first = servers.next().unwrap_or_else(|| ManagementServer::new(""));
+        let first = servers.next().unwrap_or_else(|| ServerAddress::new(""));
         let mut config = ClientConfig::new(self.node.to_node(), first);
         config.servers.extend(servers);
         config.authorities.extend(self.authorities.iter().map(|(name, entry)| {
-            let mut authority = Authority::new(name.clone());
+            let mut authority = AuthorityConfig::new(name.clone());
             let servers = entry.servers.iter();
             authority.servers.extend(servers.map(|server| server.management_server(&self.guards)));
             authority
@@ -42,7 +42,7 @@ impl Bootstrap {
     /// Returns the entry from which a server of [`Bootstrap::client_config`] was made, for example
     /// to find its credentials.
     #[must_use]
-    pub fn entry_of(&self, server: &ManagementServer) -> Option<&XdsServer> {
+    pub fn entry_of(&self, server: &ServerAddress) -> Option<&XdsServer> {
         self.all_servers().find(|entry| entry.management_server(&self.guards) == *server)
     }
 }
@@ -52,8 +52,8 @@ impl XdsServer {
     ///
     /// Its [transport id](XdsServer::transport_id) identifies the credentials.
     #[must_use]
-    pub fn management_server(&self, guards: &Guards) -> ManagementServer {
-        let mut server = ManagementServer::new(self.uri.clone())
+    pub fn management_server(&self, guards: &Guards) -> ServerAddress {
+        let mut server = ServerAddress::new(self.uri.clone())
             .with_features(self.features.iter().copied().collect())
             .with_transport(self.transport_id());
         if !guards.data_errors.is_on() {

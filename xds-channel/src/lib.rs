@@ -7,13 +7,13 @@
 //! ```no_run
 //! use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 //! use xds_channel::{ChannelOptions, XdsChannel};
-//! use xds_core::client::{ClientConfig, ManagementServer, Node};
+//! use xds_core::client::{ClientConfig, ServerAddress, Node};
 //! use xds_routing::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations};
 //! use xds_tokio::{ClientOptions, client};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = ClientConfig::new(Node::new("node-1"), ManagementServer::new("127.0.0.1:18000"))
+//! let config = ClientConfig::new(Node::new("node-1"), ServerAddress::new("127.0.0.1:18000"))
 //!     .with_type(Listeners::default())
 //!     .with_type(RouteConfigurations::default())
 //!     .with_type(Clusters::default())

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::Value as Json;
 use xds_core::{
     TypeUrl,
-    client::{ClientConfig, Context, Rejection, Resource, ResourceType, Value},
+    client::{ClientConfig, Rejection, Resource, ResourceType, ValidationContext, Value},
 };
 use xds_format::{PrintOptions, to_json, unprintable};
 use xds_tokio::{PayloadPrinter, Validated};
@@ -39,7 +39,7 @@ impl ResourceType for EnvoyType {
     fn validate(
         &self,
         resource: &Bytes,
-        _context: &Context<'_>,
+        _context: &ValidationContext<'_>,
     ) -> Result<Option<Value>, Rejection> {
         printed(self.type_url.as_str(), resource)
             .map(|json| Some(Value::new(json)))

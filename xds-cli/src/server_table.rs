@@ -5,7 +5,7 @@ use std::{
     fmt::Write as _,
 };
 
-use xds_core::server::{Interest, SyncState};
+use xds_core::server::{SubscribedNames, SyncState};
 use xds_tokio::server::SubscriptionSnapshot;
 
 use crate::{
@@ -67,9 +67,9 @@ impl From<SubscriptionSnapshot> for Row {
             node: snapshot.node_id,
             stream: snapshot.stream.to_string(),
             type_name: type_name(snapshot.type_url.as_str()).to_owned(),
-            subscribed: match snapshot.interest {
-                Interest::Wildcard | Interest::WildcardAndNames(_) => Subscribed::All,
-                Interest::Names(count) => Subscribed::Names(count),
+            subscribed: match snapshot.subscribed {
+                SubscribedNames::Wildcard | SubscribedNames::WildcardAndNames(_) => Subscribed::All,
+                SubscribedNames::Names(count) => Subscribed::Names(count),
                 _ => Subscribed::Names(0),
             },
             sent: version(snapshot.sent_version).unwrap_or_default(),

@@ -7,7 +7,7 @@
 pub enum CacheControl {
     /// Caches may keep the resource; the default.
     #[default]
-    MayKeep,
+    Cacheable,
     /// Relays pass the resource on to clients that request it, with this mark, and do not keep it.
-    DoNotKeep,
+    DoNotCache,
 }

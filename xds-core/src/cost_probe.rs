@@ -8,15 +8,15 @@ mod counted {
     use core::cell::Cell;
 
     std::thread_local! {
-        static LOOKS: Cell<u64> = const { Cell::new(0) };
+        static ACCESSES: Cell<u64> = const { Cell::new(0) };
     }
 
     pub(crate) fn add_one() {
-        LOOKS.with(|looks| looks.set(looks.get() + 1));
+        ACCESSES.with(|accesses| accesses.set(accesses.get() + 1));
     }
 
     pub(crate) fn take() -> u64 {
-        LOOKS.with(|looks| looks.replace(0))
+        ACCESSES.with(|accesses| accesses.replace(0))
     }
 }
 
@@ -48,8 +48,8 @@ mod tests {
         id::StreamId,
         proto::{DeltaDiscoveryRequest, DiscoveryRequest, Node, Status},
         server::{
-            AckGated, Cause, OrderingPolicy, ResourceOptions, Server, ServerConfig, ServerTransmit,
-            StreamEvent, Transaction, Variant, Via,
+            MakeBeforeBreakPolicy, OrderingPolicy, ResourceOptions, ResponseCause, Server,
+            ServerConfig, ServerTransmit, StreamEvent, StreamKind, Transaction, Variant,
         },
         time::{Time, Timer},
         types::{self, CLUSTER_LOAD_ASSIGNMENT as TYPE},
@@ -73,7 +73,7 @@ mod tests {
         fn with(config: ServerConfig, variant: Variant) -> Self {
             let now = Time::ZERO;
             let mut server = Server::new(config, 1, now);
-            let stream = server.accept(Via::Aggregated(variant), now).unwrap();
+            let stream = server.accept(StreamKind::Aggregated(variant), now).unwrap();
             let features = vec![String::from("xds.config.supports-resource-ttl")];
             let node =
                 Some(Node { id: String::from("n"), client_features: features, ..Node::default() });
@@ -89,7 +89,7 @@ mod tests {
         }
 
         /// Sends a request and returns its cost.
-        fn say(&mut self, message: Vec<u8>) -> u64 {
+        fn send(&mut self, message: Vec<u8>) -> u64 {
             counted::take();
             let event = StreamEvent::Message(self.stream, message.into());
             self.server.handle_event(event, self.now);
@@ -109,11 +109,11 @@ mod tests {
                 response_nonce: self.nonce.clone(),
                 ..Default::default()
             };
-            self.say(request.encode_to_vec())
+            self.send(request.encode_to_vec())
         }
 
         /// Subscribes to names of a type and ACKs the last response.
-        fn ask(&mut self, type_url: &str, names: Vec<String>) {
+        fn subscribe_to(&mut self, type_url: &str, names: Vec<String>) {
             let request = DeltaDiscoveryRequest {
                 node: mem::take(&mut self.node),
                 type_url: type_url.to_string(),
@@ -121,7 +121,7 @@ mod tests {
                 response_nonce: mem::take(&mut self.nonce),
                 ..Default::default()
             };
-            self.say(request.encode_to_vec());
+            self.send(request.encode_to_vec());
         }
 
         fn reject(&mut self) -> u64 {
@@ -131,7 +131,7 @@ mod tests {
                 error_detail: Some(Status { code: 3, ..Default::default() }),
                 ..Default::default()
             };
-            self.say(request.encode_to_vec())
+            self.send(request.encode_to_vec())
         }
 
         fn list(&mut self, names: Vec<String>) -> u64 {
@@ -142,7 +142,7 @@ mod tests {
                 response_nonce: self.nonce.clone(),
                 ..Default::default()
             };
-            self.say(request.encode_to_vec())
+            self.send(request.encode_to_vec())
         }
 
         fn receive(&mut self) -> Option<ServerTransmit> {
@@ -197,9 +197,9 @@ mod tests {
                 pair.subscribe(Vec::new());
             }
             let again = |pair: &mut Pair| {
-                let looks = pair.subscribe(all());
+                let accesses = pair.subscribe(all());
                 assert_eq!(pair.receive().unwrap().resources, 3, "M97");
-                looks
+                accesses
             };
             again(&mut pair);
             (0..3).map(|_| again(&mut pair)).collect()
@@ -223,14 +223,14 @@ mod tests {
             pair.server.apply(transaction, pair.now).unwrap();
             let glob = || vec![below("*")];
             assert!(pair.subscribe(glob()) >= count as u64, "they are counted");
-            let looks = (0..3).map(|_| pair.subscribe(glob())).collect();
+            let accesses = (0..3).map(|_| pair.subscribe(glob())).collect();
             for _ in 0..2 {
                 assert_eq!(pair.receive().unwrap().resources, count);
                 pair.subscribe(Vec::new());
                 assert!(pair.receive().is_none());
                 assert!(pair.subscribe(glob()) >= count as u64, "M97");
             }
-            looks
+            accesses
         });
         println!("covers: IS25 M97 M138");
     }
@@ -288,18 +288,18 @@ mod tests {
     #[test]
     fn to_reject_costs_what_was_sent() {
         costs_the_same(|count| {
-            let ordering = OrderingPolicy::AckGated(AckGated::default());
+            let ordering = OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
             let config = ServerConfig { ordering, ..ServerConfig::default() };
             let mut pair = Pair::with(config, Variant::Incremental);
             pair.set(1);
             pair.subscribe(all());
-            assert_eq!(pair.receive().unwrap().cause, Cause::First);
+            assert_eq!(pair.receive().unwrap().cause, ResponseCause::First);
             pair.subscribe(Vec::new());
             let mut reject = |name: String| {
                 let mut transaction = Transaction::new();
                 transaction.set(TYPE, name, vec![2]);
                 pair.server.apply(transaction, pair.now).unwrap();
-                assert_eq!(pair.receive().unwrap().cause, Cause::Changed);
+                assert_eq!(pair.receive().unwrap().cause, ResponseCause::Changed);
                 pair.reject()
             };
             (0..count).for_each(|n| assert!(reject(format!("r{n}")) > 0));
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn to_wait_for_endpoints_costs_what_the_message_says() {
         costs_the_same(|count| {
-            let ordering = OrderingPolicy::AckGated(AckGated::default());
+            let ordering = OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
             let config = ServerConfig { ordering, ..ServerConfig::default() };
             let mut pair = Pair::with(config, Variant::Incremental);
             let missing = || String::from("z");
@@ -336,24 +336,24 @@ mod tests {
                 (TYPE, all_clusters()),
                 (types::ROUTE_CONFIGURATION, vec![String::from("r")]),
             ] {
-                pair.ask(type_url, asked);
+                pair.subscribe_to(type_url, asked);
                 assert_eq!(pair.receive().unwrap().type_url.as_str(), type_url);
-                pair.ask(type_url, Vec::new());
+                pair.subscribe_to(type_url, Vec::new());
             }
             // The client ACKs these, but not the clusters that are sent next; one of them has no
             // endpoints.
             set(&mut pair, all_clusters(), 2);
             assert_eq!(pair.receive().unwrap().resources, count + 1);
             set(&mut pair, names(1), 3);
-            pair.ask(types::CLUSTER, Vec::new());
+            pair.subscribe_to(types::CLUSTER, Vec::new());
             assert_eq!(pair.receive().unwrap().type_url.as_str(), types::CLUSTER);
             pair.nonce.clear();
             assert_eq!(pair.receive().unwrap().resources, count, "warming");
-            pair.ask(TYPE, Vec::new());
+            pair.subscribe_to(TYPE, Vec::new());
             set(&mut pair, names(1), 4);
-            let looks = (5..8).map(|setting| set(&mut pair, names(1), setting)).collect();
+            let accesses = (5..8).map(|setting| set(&mut pair, names(1), setting)).collect();
             assert!(pair.receive().is_none(), "routes wait");
-            looks
+            accesses
         });
         println!("covers: IS25 M146");
     }
@@ -379,9 +379,9 @@ mod tests {
             pair.now = due.at;
             counted::take();
             pair.server.handle_timeout(pair.now);
-            let looks = counted::take();
-            assert_eq!(pair.receive().unwrap().cause, Cause::Heartbeat);
-            vec![looks]
+            let accesses = counted::take();
+            assert_eq!(pair.receive().unwrap().cause, ResponseCause::Heartbeat);
+            vec![accesses]
         });
         println!("covers: M169");
     }

@@ -32,13 +32,13 @@
 //!
 //! ```
 //! use bytes::Bytes;
-//! use xds_core::client::{ChannelEvent, Client, ClientConfig, Interest, ManagementServer};
+//! use xds_core::client::{ChannelEvent, Client, ClientConfig, Interest, ServerAddress};
 //! use xds_core::client::{Node, Notice, OpaqueType, Output};
-//! use xds_core::server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant, Via};
+//! use xds_core::server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant, StreamKind};
 //! use xds_core::{Frame, Time, TypeUrl, types};
 //!
 //! let node = Node::new("node-1");
-//! let config = ClientConfig::new(node, ManagementServer::new("in-process"))
+//! let config = ClientConfig::new(node, ServerAddress::new("in-process"))
 //!     .with_type(OpaqueType::new(types::CLUSTER));
 //! let now = Time::ZERO; // a real driver reads its monotonic clock before every call
 //! let mut client = Client::new(config, 42, now);
@@ -59,7 +59,7 @@
 //!         match output {
 //!             Output::Open(id, _call) => {
 //!                 channel = Some(id);
-//!                 stream = Some(server.accept(Via::Aggregated(Variant::StateOfTheWorld), now)?);
+//!                 stream = Some(server.accept(StreamKind::Aggregated(Variant::StateOfTheWorld), now)?);
 //!                 client.handle_event(ChannelEvent::Opened(id), now);
 //!             }
 //!             Output::Writable(id) => {

@@ -6,7 +6,7 @@ use alloc::collections::VecDeque;
 const WORTH_KEEPING: usize = 256;
 
 /// Releases the memory of an empty queue with a large capacity.
-pub(crate) fn give_back<T>(queue: &mut VecDeque<T>) {
+pub(crate) fn shrink_if_empty<T>(queue: &mut VecDeque<T>) {
     if queue.is_empty() && queue.capacity() > WORTH_KEEPING {
         *queue = VecDeque::new();
     }

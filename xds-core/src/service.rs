@@ -136,10 +136,10 @@ pub fn grpc_path(
 
 /// Returns the service of a type, or the aggregated service for `None`.
 fn service_of(type_url: Option<&str>, api: ApiVersion) -> Option<&'static Service> {
-    let current = type_url.map(types::current_name);
+    let current = type_url.map(types::v3_type_url);
     SERVICES
         .iter()
-        .find(|service| service.api == api && service.type_url.map(types::current_name) == current)
+        .find(|service| service.api == api && service.type_url.map(types::v3_type_url) == current)
 }
 
 #[cfg(test)]
@@ -182,7 +182,7 @@ mod tests {
         }
         let older = rest_path(types::CLUSTER, ApiVersion::V2);
         assert_eq!(older, Some("/v2/discovery:clusters"));
-        assert_eq!(older.and_then(rest_type_at), types::older_name(types::CLUSTER));
+        assert_eq!(older.and_then(rest_type_at), types::v2_type_url(types::CLUSTER));
         assert_eq!((rest_type_at(""), fetch_path_at("")), (None, None));
         assert_eq!(rest_type_at("/v3/discovery:everything"), None);
     }

@@ -66,7 +66,7 @@ impl fmt::Debug for Slot {
 }
 
 #[derive(Clone, Debug)]
-struct Node<T> {
+struct SlabNode<T> {
     value: Option<T>,
     previous: Slot,
     /// Successor in the list, or the next free slot if there is no value.
@@ -80,23 +80,23 @@ const CHUNK: usize = 1 << 10;
 
 /// Nodes by index, in chunks of which only the first is ever reallocated.
 #[derive(Clone, Debug)]
-struct Nodes<T>(Vec<Vec<Node<T>>>);
+struct SlabNodes<T>(Vec<Vec<SlabNode<T>>>);
 
-impl<T> Nodes<T> {
+impl<T> SlabNodes<T> {
     fn len(&self) -> usize {
         let full = self.0.len().saturating_sub(1) * CHUNK;
         full + self.0.last().map_or(0, Vec::len)
     }
 
-    fn get(&self, index: usize) -> Option<&Node<T>> {
+    fn get(&self, index: usize) -> Option<&SlabNode<T>> {
         self.0.get(index / CHUNK)?.get(index % CHUNK)
     }
 
-    fn get_mut(&mut self, index: usize) -> Option<&mut Node<T>> {
+    fn get_mut(&mut self, index: usize) -> Option<&mut SlabNode<T>> {
         self.0.get_mut(index / CHUNK)?.get_mut(index % CHUNK)
     }
 
-    fn push(&mut self, node: Node<T>) {
+    fn push(&mut self, node: SlabNode<T>) {
         match self.0.last_mut() {
             Some(chunk) if chunk.len() < CHUNK => chunk.push(node),
             last => {
@@ -108,7 +108,7 @@ impl<T> Nodes<T> {
         }
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Node<T>> {
+    fn iter(&self) -> impl Iterator<Item = &SlabNode<T>> {
         self.0.iter().flatten()
     }
 }
@@ -116,7 +116,7 @@ impl<T> Nodes<T> {
 /// Values in slots, linked into a list.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
-    nodes: Nodes<T>,
+    nodes: SlabNodes<T>,
     head: Slot,
     tail: Slot,
     free: Slot,
@@ -126,7 +126,7 @@ pub(crate) struct Slab<T> {
 impl<T> Default for Slab<T> {
     fn default() -> Self {
         Self {
-            nodes: Nodes(Vec::new()),
+            nodes: SlabNodes(Vec::new()),
             head: Slot::NONE,
             tail: Slot::NONE,
             free: Slot::NONE,
@@ -147,7 +147,7 @@ impl<T> Slab<T> {
             }
             None => {
                 let slot = Slot(u32::try_from(self.nodes.len()).ok().filter(|&n| n < u32::MAX)?);
-                self.nodes.push(Node {
+                self.nodes.push(SlabNode {
                     value: None,
                     previous: Slot::NONE,
                     next: Slot::NONE,

@@ -135,7 +135,7 @@ text! {
 
 impl Nonce {
     /// Returns the nonce with a number in decimal.
-    pub(crate) fn of_number(number: u64) -> Self {
+    pub(crate) fn from_number(number: u64) -> Self {
         // Length of the longest 64-bit number.
         let mut digits = [b'0'; 20];
         let (mut rest, mut first) = (number, digits.len());

@@ -81,7 +81,7 @@ pub enum Timer {
     /// [A57]: https://github.com/grpc/proposal/blob/master/A57-xds-client-failure-mode-behavior.md
     DoesNotExist,
     /// Client: a stream to a management server that had an error has been silent for a time.
-    Silence,
+    Recovery,
     /// Client: the TTL of a resource expires.
     TimeToLive,
     /// Client: a request that waited for the rate limit may be sent.
@@ -98,21 +98,21 @@ pub enum Timer {
     /// Server: the planned end of a stream is due.
     StreamEnd,
     /// Server: a stream is read again that exceeded its request rate.
-    ReadAgain,
+    ResumeReading,
     /// Server: the kept rejections of disconnected clients expire.
-    ForgetRejections,
+    ExpireRejections,
     /// Server: resources with a TTL are renewed by a heartbeat.
     Heartbeat,
     /// Server: a burst of held-back changes is sent.
-    Debounced,
+    Debounce,
     /// Server: a view has had no client for the configured time.
     ViewIdle,
     /// Server: make before break has held back a change for the maximum time.
-    Held,
+    StageTimeout,
     /// Server: a client is told that a name it requested some time ago does not exist.
     Absence,
     /// Server: retained deletions are discarded, even if some clients have not been sent them.
-    ForgetDeletions,
+    DiscardDeletions,
 }
 
 impl fmt::Display for Timer {
@@ -121,22 +121,22 @@ impl fmt::Display for Timer {
             Self::QueuedOutput => "queued output",
             Self::Reconnect => "reconnect",
             Self::DoesNotExist => "does not exist",
-            Self::Silence => "silence",
+            Self::Recovery => "silence",
             Self::TimeToLive => "time to live",
             Self::RequestRate => "request rate",
             Self::RepeatedNack => "repeated NACK",
             Self::Poll => "poll",
             Self::Idle => "idle",
             Self::AnswerOverdue => "answer overdue",
-            Self::Debounced => "debounced",
+            Self::Debounce => "debounced",
             Self::ViewIdle => "view idle",
             Self::StreamEnd => "stream end",
-            Self::ReadAgain => "read again",
-            Self::ForgetRejections => "forget rejections",
+            Self::ResumeReading => "read again",
+            Self::ExpireRejections => "forget rejections",
             Self::Heartbeat => "heartbeat",
-            Self::Held => "held back",
+            Self::StageTimeout => "held back",
             Self::Absence => "absence",
-            Self::ForgetDeletions => "forget deletions",
+            Self::DiscardDeletions => "forget deletions",
         })
     }
 }

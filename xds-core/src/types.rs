@@ -25,20 +25,20 @@ pub const EXTENSION_CONFIG: &str = "type.googleapis.com/envoy.config.core.v3.Typ
 
 /// Resource type of the API: the short name of its discovery service, its type URL, and its type
 /// URL in version 2, which is empty if it did not exist then.
-struct Known {
+struct KnownType {
     short: &'static str,
     url: &'static str,
-    older: &'static str,
+    v2_url: &'static str,
 }
 
-const fn known(short: &'static str, url: &'static str, older: &'static str) -> Known {
-    Known { short, url, older }
+const fn known(short: &'static str, url: &'static str, v2_url: &'static str) -> KnownType {
+    KnownType { short, url, v2_url }
 }
 
 /// Known types, in the order in which changes must be sent so that a client never routes to an
 /// unknown resource.
 // S0.161-S0.165, M144
-const KNOWN: [Known; 9] = [
+const KNOWN: [KnownType; 9] = [
     known("cds", CLUSTER, "type.googleapis.com/envoy.api.v2.Cluster"),
     known("eds", CLUSTER_LOAD_ASSIGNMENT, "type.googleapis.com/envoy.api.v2.ClusterLoadAssignment"),
     known("lds", LISTENER, "type.googleapis.com/envoy.api.v2.Listener"),
@@ -54,10 +54,10 @@ const KNOWN: [Known; 9] = [
     known("rtds", RUNTIME, "type.googleapis.com/envoy.service.discovery.v2.Runtime"),
 ];
 
-impl Known {
+impl KnownType {
     /// Returns the type with this type URL in any version of the API.
     fn of(type_url: &str) -> Option<&'static Self> {
-        let is_it = |known: &&Self| known.url == type_url || known.older == type_url;
+        let is_it = |known: &&Self| known.url == type_url || known.v2_url == type_url;
         KNOWN.iter().find(is_it).filter(|_| !type_url.is_empty())
     }
 }
@@ -65,15 +65,15 @@ impl Known {
 /// Returns the version 3 type URL of a version 2 type, and any other type URL unchanged.
 // S4.051
 #[must_use]
-pub fn current_name(type_url: &str) -> &str {
-    Known::of(type_url).map_or(type_url, |known| known.url)
+pub fn v3_type_url(type_url: &str) -> &str {
+    KnownType::of(type_url).map_or(type_url, |known| known.url)
 }
 
 /// Returns the version 2 type URL of a version 3 type; `None` if it did not exist in version 2.
 #[must_use]
-pub fn older_name(type_url: &str) -> Option<&'static str> {
-    let known = Known::of(type_url).filter(|known| known.url == type_url)?;
-    Some(known.older).filter(|older| !older.is_empty())
+pub fn v2_type_url(type_url: &str) -> Option<&'static str> {
+    let known = KnownType::of(type_url).filter(|known| known.url == type_url)?;
+    Some(known.v2_url).filter(|v2_url| !v2_url.is_empty())
 }
 
 /// Returns the type URL for the short name of a discovery service, such as `cds`; case is ignored.
@@ -85,7 +85,7 @@ pub fn by_short_name(name: &str) -> Option<&'static str> {
 /// Returns the short name of a known type, such as `cds`, for the type URL of any API version.
 #[must_use]
 pub fn short_name(type_url: &str) -> Option<&'static str> {
-    Known::of(type_url).map(|known| known.short)
+    KnownType::of(type_url).map(|known| known.short)
 }
 
 /// Whether a state-of-the-world response of this type is the complete state. This is so for
@@ -93,14 +93,14 @@ pub fn short_name(type_url: &str) -> Option<&'static str> {
 // S0.112
 #[must_use]
 pub fn is_full_state_in_sotw(type_url: &str) -> bool {
-    [LISTENER, CLUSTER].contains(&current_name(type_url))
+    [LISTENER, CLUSTER].contains(&v3_type_url(type_url))
 }
 
 /// Whether a wrapper without a resource is a heartbeat for this type. For virtual hosts, which are
 /// requested on demand, it means that the resource does not exist.
 // NA-05
 pub(crate) fn has_heartbeats(type_url: &str) -> bool {
-    current_name(type_url) != VIRTUAL_HOST
+    v3_type_url(type_url) != VIRTUAL_HOST
 }
 
 /// Number of types with a position of their own in the make-before-break order.
@@ -125,7 +125,7 @@ pub(crate) mod rank {
 
 /// Returns the position of a type in the make-before-break order; unknown types are last.
 pub(crate) fn update_rank(type_url: &str) -> u8 {
-    let type_url = current_name(type_url);
+    let type_url = v3_type_url(type_url);
     let mut ranks = (0..).zip(&KNOWN);
     ranks.find_map(|(rank, known)| (known.url == type_url).then_some(rank)).unwrap_or(u8::MAX)
 }
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn short_names_and_type_urls_stand_for_each_other() {
-        for Known { short, url, .. } in &KNOWN {
+        for KnownType { short, url, .. } in &KNOWN {
             assert_eq!(by_short_name(short), Some(*url));
             assert_eq!(short_name(url), Some(*short));
         }
@@ -156,20 +156,20 @@ mod tests {
 
     #[test]
     fn a_type_of_version_2_is_the_same_type_under_another_name() {
-        for Known { short, url, older } in &KNOWN {
-            assert_eq!(older_name(url).unwrap_or_default(), *older);
-            assert_eq!(current_name(url), *url);
-            if older.is_empty() {
+        for KnownType { short, url, v2_url } in &KNOWN {
+            assert_eq!(v2_type_url(url).unwrap_or_default(), *v2_url);
+            assert_eq!(v3_type_url(url), *url);
+            if v2_url.is_empty() {
                 continue;
             }
-            assert_eq!(current_name(older), *url);
-            assert_eq!(short_name(older), Some(*short));
-            assert_eq!(older_name(older), None);
-            assert_eq!(is_full_state_in_sotw(older), is_full_state_in_sotw(url));
-            assert_eq!(update_rank(older), update_rank(url));
+            assert_eq!(v3_type_url(v2_url), *url);
+            assert_eq!(short_name(v2_url), Some(*short));
+            assert_eq!(v2_type_url(v2_url), None);
+            assert_eq!(is_full_state_in_sotw(v2_url), is_full_state_in_sotw(url));
+            assert_eq!(update_rank(v2_url), update_rank(url));
         }
-        assert_eq!(current_name("t/custom"), "t/custom");
-        assert_eq!(current_name(""), "");
+        assert_eq!(v3_type_url("t/custom"), "t/custom");
+        assert_eq!(v3_type_url(""), "");
         assert_eq!(short_name(""), None);
     }
 }

@@ -14,7 +14,7 @@
 #[non_exhaustive]
 pub enum Bug {
     /// Client: the nonce of a type is kept after its stream ends.
-    NonceOverReconnect = 1,
+    NonceKeptOverReconnect = 1,
     /// Client: a NACK, and all later requests, state the rejected version.
     VersionOfRejected,
     /// Client: does not unsubscribe when the last watch of a type ends.
@@ -32,13 +32,13 @@ pub enum Bug {
     /// Client: `initial_resource_versions` states the version of a rejected update.
     RejectedVersionOnReconnect,
     /// Client: cached resources are not subscribed on a new stream.
-    InterestNotSentAgain,
+    SubscriptionsNotResent,
     /// Client: an empty list still means the wildcard after names were sent.
     EmptyListAfterNames,
     /// Client: absence from a response deletes resources of types without full-state responses.
     AbsenceDeletesEndpoints,
     /// Client: absence from a response deletes a requested resource that never existed.
-    AbsenceDeletesWhatNeverCame,
+    AbsenceDeletesNeverReceived,
     /// Client: a response with a duplicate name is accepted.
     DuplicatesAccepted,
     /// Server: rejected resources are sent again at once.
@@ -48,15 +48,15 @@ pub enum Bug {
     /// Server: requested names that do not exist are not remembered.
     MissingNotRemembered,
     /// Server: a deletion is sent again with every later change.
-    DeletionToldTwice,
+    DeletionSentTwice,
     /// Server: nonces equal versions.
     VersionAsNonce,
     /// Server: make before break never releases a change that it holds back.
-    HoldNeverReleased,
+    BlockNeverReleased,
     /// Client: falls back to the next server although all watched resources are cached.
-    FallbackThoughCached,
+    FallbackDespiteCache,
     /// Client: a response of the preferred server does not end the fallback.
-    NoWayBack,
+    FallbackNeverEnds,
     /// Client: a full-state response of one authority's server deletes resources of another
     /// authority.
     AuthoritiesShareAbsence,
@@ -80,7 +80,7 @@ pub enum Bug {
 impl Bug {
     /// All bugs in the order of their numbers, which start at 1.
     pub const ALL: [Self; 30] = [
-        Self::NonceOverReconnect,
+        Self::NonceKeptOverReconnect,
         Self::VersionOfRejected,
         Self::NoUnsubscribeForLastWatch,
         Self::CacheNotEvicted,
@@ -89,19 +89,19 @@ impl Bug {
         Self::WholeResponseRejected,
         Self::RemovalsLostOnNack,
         Self::RejectedVersionOnReconnect,
-        Self::InterestNotSentAgain,
+        Self::SubscriptionsNotResent,
         Self::EmptyListAfterNames,
         Self::AbsenceDeletesEndpoints,
-        Self::AbsenceDeletesWhatNeverCame,
+        Self::AbsenceDeletesNeverReceived,
         Self::DuplicatesAccepted,
         Self::RejectedSentAgain,
         Self::SilentOnNewNames,
         Self::MissingNotRemembered,
-        Self::DeletionToldTwice,
+        Self::DeletionSentTwice,
         Self::VersionAsNonce,
-        Self::HoldNeverReleased,
-        Self::FallbackThoughCached,
-        Self::NoWayBack,
+        Self::BlockNeverReleased,
+        Self::FallbackDespiteCache,
+        Self::FallbackNeverEnds,
         Self::AuthoritiesShareAbsence,
         Self::HeartbeatIsAnUpdate,
         Self::BackoffEndsOnConnect,
@@ -114,22 +114,22 @@ impl Bug {
 }
 
 #[cfg(feature = "zoo")]
-mod open {
+mod enabled {
     use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
     use super::Bug;
 
     /// Number of the active bug; 0 for none. It is global to the process because it would otherwise
     /// have to be passed through all parts of the cores.
-    static LOOSE: AtomicU8 = AtomicU8::new(0);
+    static ACTIVE: AtomicU8 = AtomicU8::new(0);
 
     /// Activates a bug in all clients and servers of the process, or none.
-    pub fn let_loose(bug: Option<Bug>) {
-        LOOSE.store(bug.map_or(0, |bug| bug as u8), Ordering::Relaxed);
+    pub fn activate(bug: Option<Bug>) {
+        ACTIVE.store(bug.map_or(0, |bug| bug as u8), Ordering::Relaxed);
     }
 
     pub(crate) fn is(bug: Bug) -> bool {
-        LOOSE.load(Ordering::Relaxed) == bug as u8
+        ACTIVE.load(Ordering::Relaxed) == bug as u8
     }
 
     /// Reorders a list differently on each call, like the iteration order of a hash map.
@@ -143,9 +143,9 @@ mod open {
 
     /// State that only a bug uses.
     #[derive(Clone, Debug, Default)]
-    pub(crate) struct Keepsake<T>(Option<T>);
+    pub(crate) struct BugState<T>(Option<T>);
 
-    impl<T: Clone> Keepsake<T> {
+    impl<T: Clone> BugState<T> {
         pub(crate) fn keep(&mut self, value: &T) {
             self.0 = Some(value.clone());
         }
@@ -157,7 +157,7 @@ mod open {
 }
 
 #[cfg(not(feature = "zoo"))]
-mod locked {
+mod disabled {
     use core::marker::PhantomData;
 
     use super::Bug;
@@ -169,9 +169,9 @@ mod locked {
     pub(crate) const fn shuffle<T>(_: Bug, _: &mut [T]) {}
 
     #[derive(Clone, Debug, Default)]
-    pub(crate) struct Keepsake<T>(PhantomData<T>);
+    pub(crate) struct BugState<T>(PhantomData<T>);
 
-    impl<T> Keepsake<T> {
+    impl<T> BugState<T> {
         #[expect(clippy::needless_pass_by_ref_mut, reason = "the open zoo keeps it")]
         pub(crate) const fn keep(&mut self, _: &T) {}
 
@@ -182,8 +182,8 @@ mod locked {
 }
 
 #[cfg(not(feature = "zoo"))]
-pub(crate) use locked::{Keepsake, is, shuffle};
+pub(crate) use disabled::{BugState, is, shuffle};
 #[cfg(feature = "zoo")]
-pub use open::let_loose;
+pub use enabled::activate;
 #[cfg(feature = "zoo")]
-pub(crate) use open::{Keepsake, is, shuffle};
+pub(crate) use enabled::{BugState, is, shuffle};

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
-        ChannelEvent, ClientConfig, DataErrorPolicy, Exchange, FilePolicy, Interest,
-        ManagementServer, Node, Notice, Output, Profile, RequestCause,
+        ChannelEvent, ClientConfig, DataErrorPolicy, FilePolicy, Interest, Node, Notice, Output,
+        Profile, RequestCause, ServerAddress, TransportKind,
     },
 };
 
@@ -56,8 +56,8 @@ struct Story {
 impl Story {
     fn new(mut profile: Profile) -> Self {
         profile.data_errors = DataErrorPolicy::DropDeleted;
-        let server = ManagementServer::new("/file").with_files(FilePolicy::default());
-        assert_eq!(server.exchange, Exchange::Files(FilePolicy::default()));
+        let server = ServerAddress::new("/file").with_file(FilePolicy::default());
+        assert_eq!(server.transport_kind, TransportKind::File(FilePolicy::default()));
         let config = ClientConfig::new(Node::new("me"), server).with_profile(profile);
         let config = config.with_type(Picky(TypeUrl::from(TYPES[0])));
         let client = Client::new(config, 1, Time::ZERO);

@@ -41,7 +41,7 @@ use proptest::{
     test_runner::{TestCaseError, TestRunner},
 };
 use xds_core::{
-    client::{DataErrorPolicy, ReadGate, ServerFeature, ServerFeatures, Streams, Verdict},
+    client::{DataErrorPolicy, FlowControl, ServerFeature, ServerFeatures, Streams, VerdictSource},
     service::Variant,
 };
 
@@ -55,32 +55,34 @@ use client_support::fleet::{
 fn setup(variant: Variant, servers: Servers) -> impl Strategy<Value = Setup> {
     let policies = [DataErrorPolicy::KeepCached, DataErrorPolicy::DropCached];
     let streams = [Streams::Aggregated, Streams::PerType];
-    let gates = [ReadGate::Notices, ReadGate::Off];
+    let gates = [FlowControl::On, FlowControl::Off];
     let choices = (
         proptest::sample::select(streams.to_vec()),
         proptest::sample::select(policies.to_vec()),
         proptest::sample::select(gates.to_vec()),
         proptest::bool::weighted(0.2),
         proptest::bool::weighted(0.2),
-        proptest::sample::select(vec![Verdict::Validation, Verdict::External]),
+        proptest::sample::select(vec![VerdictSource::Validation, VerdictSource::External]),
         proptest::sample::select(vec![0, 3, 30]).prop_map(Duration::from_secs),
     );
     choices.prop_map(
-        move |(streams, data_errors, read_gate, fails, is_transient, verdict, idle_close)| Setup {
-            features: [
-                fails.then_some(ServerFeature::FailOnDataErrors),
-                is_transient.then_some(ServerFeature::ResourceTimerIsTransientError),
-            ]
-            .into_iter()
-            .flatten()
-            .collect(),
-            variant,
-            streams,
-            servers,
-            data_errors,
-            read_gate,
-            verdict,
-            idle_close,
+        move |(streams, data_errors, flow_control, fails, is_transient, verdict, idle_timeout)| {
+            Setup {
+                features: [
+                    fails.then_some(ServerFeature::FailOnDataErrors),
+                    is_transient.then_some(ServerFeature::ResourceTimerIsTransientError),
+                ]
+                .into_iter()
+                .flatten()
+                .collect(),
+                variant,
+                streams,
+                servers,
+                data_errors,
+                flow_control,
+                verdict,
+                idle_timeout,
+            }
         },
     )
 }
@@ -232,10 +234,10 @@ fn wildcard_rewatched_before_unsubscribe_is_sent_misses_no_change() {
             streams: Streams::Aggregated,
             servers: Servers::One,
             data_errors: DataErrorPolicy::KeepCached,
-            read_gate: ReadGate::Off,
+            flow_control: FlowControl::Off,
             features: ServerFeatures::NONE,
-            verdict: Verdict::Validation,
-            idle_close: Duration::from_secs(30),
+            verdict: VerdictSource::Validation,
+            idle_timeout: Duration::from_secs(30),
         };
         let steps = [
             step::Step::Watch { kind: 0, name: None },

@@ -13,8 +13,8 @@ use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, Time, Timer, TypeUrl, WatchId,
     client::{
-        Authority, Change, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, Interest,
-        ManagementServer, Node, Notice, OpaqueType, Output, Profile, ReadGate,
+        AuthorityConfig, Change, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy,
+        FlowControl, Interest, Node, Notice, OpaqueType, Output, Profile, ServerAddress,
     },
     proto,
     service::Variant,
@@ -238,12 +238,12 @@ struct World {
 impl World {
     fn new() -> Self {
         let mut profile = Profile::grpc();
-        profile.read_gate = ReadGate::Off;
-        profile.idle_close = None;
+        profile.flow_control = FlowControl::Off;
+        profile.idle_timeout = None;
         profile.data_errors = DataErrorPolicy::DropCached;
-        let server = ManagementServer::new("server").with_variant(Variant::Incremental);
+        let server = ServerAddress::new("server").with_variant(Variant::Incremental);
         let mut config = ClientConfig::new(Node::new("me"), server)
-            .with_authority(Authority::new("a"))
+            .with_authority(AuthorityConfig::new("a"))
             .with_type(OpaqueType::new(TYPE))
             .with_nack_interval(Duration::ZERO)
             .with_profile(profile);

@@ -14,7 +14,9 @@ use proptest::{prelude::*, test_runner::TestCaseError};
 use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, Time, Timer, TypeUrl, WatchId,
-    client::{ChannelError, ChannelEvent, DataErrorPolicy, EntryState, Interest, Output, ReadGate},
+    client::{
+        ChannelError, ChannelEvent, DataErrorPolicy, FlowControl, Interest, Output, ResourceState,
+    },
     proto,
 };
 
@@ -92,22 +94,22 @@ proptest! {
 
     #[test]
     fn client_matches_model_with_kept_cache_and_read_gate(steps in steps(), ending in ending()) {
-        walk(&steps, ending, DataErrorPolicy::KeepCached, ReadGate::Notices)?;
+        walk(&steps, ending, DataErrorPolicy::KeepCached, FlowControl::On)?;
     }
 
     #[test]
     fn client_matches_model_with_kept_cache_and_no_read_gate(steps in steps(), ending in ending()) {
-        walk(&steps, ending, DataErrorPolicy::KeepCached, ReadGate::Off)?;
+        walk(&steps, ending, DataErrorPolicy::KeepCached, FlowControl::Off)?;
     }
 
     #[test]
     fn client_matches_model_with_dropped_cache_and_read_gate(steps in steps(), ending in ending()) {
-        walk(&steps, ending, DataErrorPolicy::DropCached, ReadGate::Notices)?;
+        walk(&steps, ending, DataErrorPolicy::DropCached, FlowControl::On)?;
     }
 
     #[test]
     fn client_matches_model_with_dropped_cache_and_no_read_gate(steps in steps(), ending in ending()) {
-        walk(&steps, ending, DataErrorPolicy::DropCached, ReadGate::Off)?;
+        walk(&steps, ending, DataErrorPolicy::DropCached, FlowControl::Off)?;
     }
 }
 
@@ -116,9 +118,9 @@ fn walk(
     steps: &[Step],
     ending: Ending,
     data_errors: DataErrorPolicy,
-    read_gate: ReadGate,
+    flow_control: FlowControl,
 ) -> Result<(), TestCaseError> {
-    let mut model = Model::new(data_errors, read_gate);
+    let mut model = Model::new(data_errors, flow_control);
     let mut walked = steps.iter().try_for_each(|step| model.take(step));
     if let Ending::InOrder = ending {
         walked = walked.and_then(|()| model.come_to_rest());
@@ -143,10 +145,10 @@ struct Model {
 }
 
 impl Model {
-    fn new(data_errors: DataErrorPolicy, read_gate: ReadGate) -> Self {
+    fn new(data_errors: DataErrorPolicy, flow_control: FlowControl) -> Self {
         let mut config = config();
         config.profile.data_errors = data_errors;
-        config.profile.read_gate = read_gate;
+        config.profile.flow_control = flow_control;
         config.profile.backoff.jitter_percent = 0;
         config.limits.tombstones_per_type = 2;
         Self {
@@ -194,7 +196,7 @@ impl Model {
             of_many.for_each(Watcher::is_found_missing);
         }
         for status in self.client.status() {
-            if status.state == EntryState::DoesNotExist {
+            if status.state == ResourceState::DoesNotExist {
                 let named = self.watchers.iter_mut().filter(|watcher| watcher.name.is_some());
                 named.filter(|it| it.covers(&status)).for_each(Watcher::is_found_missing);
             }

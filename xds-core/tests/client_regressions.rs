@@ -11,8 +11,9 @@ use prost::{Message as _, Name as _};
 use xds_core::{
     ChannelId, Client, Frame, Time, Timer, TypeUrl, WatchId,
     client::{
-        Authority, ChannelError, ChannelEvent, ClientConfig, Instrument, Interest, InvalidWatch,
-        ManagementServer, MetricsExporter, Node, Notice, Output, ReadGate, WatchErrorKind,
+        AuthorityConfig, ChannelError, ChannelEvent, ClientConfig, FlowControl, Instrument,
+        Interest, InvalidWatch, MetricsExporter, Node, Notice, Output, ServerAddress,
+        WatchErrorKind,
     },
     proto,
 };
@@ -39,7 +40,7 @@ impl Bench {
 
     fn without_gate() -> Self {
         let mut config = config();
-        config.profile.read_gate = ReadGate::Off;
+        config.profile.flow_control = FlowControl::Off;
         Self::new(config)
     }
 
@@ -262,7 +263,7 @@ fn name_limit_applies_to_canonical_form() {
     let limit = 2_048;
     let bytes = long.len() + 4 * 400;
     assert!(long.len() < limit && bytes > limit);
-    let authority = Authority::new("x").with_server(ManagementServer::new("server"));
+    let authority = AuthorityConfig::new("x").with_server(ServerAddress::new("server"));
     let mut bench = Bench::new(config().with_authority(authority));
     let interest = Interest::Name(&long);
     let watch = bench.client.watch(&TypeUrl::from(TYPES[ENDPOINTS]), interest, Time::ZERO);
@@ -348,7 +349,7 @@ fn extreme_backoff_policy_does_not_overflow() {
 #[test]
 fn unhandled_notice_blocks_reading_from_each_sending_server() {
     const ENDPOINT: &str = "xdstp://x/envoy.config.endpoint.v3.ClusterLoadAssignment/r2";
-    let authority = Authority::new("x").with_server(ManagementServer::new("other"));
+    let authority = AuthorityConfig::new("x").with_server(ServerAddress::new("other"));
     let mut client = Client::new(config().with_authority(authority), 7, Time::ZERO);
     let mut watch = |interest| {
         let watch = client.watch(&TypeUrl::from(TYPES[ENDPOINTS]), interest, Time::ZERO);
@@ -412,7 +413,7 @@ fn response_of_non_authoritative_server_is_ignored() {
     };
     let unreadable = proto::Any { type_url: "another.type".into(), ..Default::default() };
     for wrapper in [wrapped(None), wrapped(Some(unreadable))] {
-        let authority = Authority::new("x").with_server(ManagementServer::new("other"));
+        let authority = AuthorityConfig::new("x").with_server(ServerAddress::new("other"));
         let mut bench = Bench::new(config().with_authority(authority));
         bench.watch(ENDPOINTS, Interest::Name("r1"));
         bench.connect();
@@ -460,7 +461,7 @@ fn errors_and_metrics_hide_user_info_of_server_uri() {
         ("unix:/run/a@b", "unix:/run/a@b"),
         ("xds.example", "xds.example"),
     ] {
-        let server = ManagementServer::new(uri);
+        let server = ServerAddress::new(uri);
         assert!(!format!("{server:?}").contains("hush"), "{server:?}");
         let config =
             ClientConfig::new(Node::new("me"), server).with_type(Picky(TypeUrl::from(TYPES[0])));

@@ -8,8 +8,8 @@ use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, ResourceName, Time, TypeUrl, WatchId,
     client::{
-        Change, ChannelError, ChannelEvent, EntryState, Interest, InvalidStaticResource, Notice,
-        Output,
+        Change, ChannelError, ChannelEvent, Interest, InvalidStaticResource, Notice, Output,
+        ResourceState,
     },
     proto,
     service::Variant,
@@ -114,7 +114,7 @@ fn static_resource_is_delivered_without_contacting_server() {
         let again = rig.watch(Interest::Name("r1"));
         assert!(rig.uses(again, 1));
         let status = rig.client.status().find(|it| it.name.as_str() == "r1").expect("it is listed");
-        assert_eq!((status.state, status.version.as_str()), (EntryState::Acked, ""));
+        assert_eq!((status.state, status.version.as_str()), (ResourceState::Acked, ""));
     }
     println!("covers: S4.016 S4.018");
 }
@@ -127,7 +127,7 @@ fn server_cannot_change_or_delete_static_resource() {
         let named = rig.watch(Interest::Name("r1"));
         let all = rig.watch(Interest::Wildcard);
         assert_eq!(rig.told, [("r1".into(), Some(resource(1, 1)))], "before any server answers");
-        assert!(matches!(rig.last_of(all), Some(Notice::Behind)));
+        assert!(matches!(rig.last_of(all), Some(Notice::ChangesAvailable)));
 
         // The server sends the same name with another value, and another resource.
         rig.told.clear();
@@ -199,6 +199,6 @@ fn late_or_invalid_static_resource_is_refused() {
     let unknown = rig.client.add_static_resource(&strange, resource(4, 1), Time::ZERO);
     assert_eq!(unknown, Err(Invalid::UnknownType(strange)));
     rig.client.shut_down(Time::ZERO);
-    assert_eq!(rig.add(5, 1), Err(Invalid::NoRoom));
+    assert_eq!(rig.add(5, 1), Err(Invalid::CapacityExceeded));
     assert_eq!(rig.client.status().filter(|it| it.bytes.is_some()).count(), 0);
 }

@@ -10,9 +10,9 @@ use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl,
     client::{
-        Authority, ChannelError, ChannelEvent, ClientConfig, Contents, Federation, Instrument,
-        Interest, ManagementServer, MetricsExporter, Notice, Output, ReadGate, ServerFeature,
-        ServerFeatures, WallClock, WatchErrorKind,
+        AuthorityConfig, ChannelError, ChannelEvent, ClientConfig, Contents, Federation,
+        FlowControl, Instrument, Interest, MetricsExporter, Notice, Output, ServerAddress,
+        ServerFeature, ServerFeatures, WallClock, WatchErrorKind,
     },
     proto::{self, client_config::GenericXdsConfig},
     types::CLUSTER,
@@ -22,7 +22,7 @@ use client_support::config;
 
 /// A client with an open channel and without read gating.
 fn connected(mut config: ClientConfig, interest: Interest<'_>) -> (Client, ChannelId) {
-    config.profile.read_gate = ReadGate::Off;
+    config.profile.flow_control = FlowControl::Off;
     let mut client = Client::new(config, 7, Time::ZERO);
     client.watch(&TypeUrl::from(CLUSTER), interest, Time::ZERO).expect("a registered type");
     let Some(Output::Open(channel, _)) = client.poll_output() else { panic!("no channel") };
@@ -173,9 +173,9 @@ fn metric_series_are_unique() {
     // The same address for names with and without an authority. Their features differ, so these are
     // two servers, while the metric labels contain only the address.
     let features = ServerFeatures::NONE.with(ServerFeature::FailOnDataErrors);
-    let other = ManagementServer::new("server").with_features(features);
-    let mut config = config().with_authority(Authority::new("a").with_server(other));
-    config.profile.read_gate = ReadGate::Off;
+    let other = ServerAddress::new("server").with_features(features);
+    let mut config = config().with_authority(AuthorityConfig::new("a").with_server(other));
+    config.profile.flow_control = FlowControl::Off;
     let mut client = Client::new(config, 7, Time::ZERO);
     let names = ["old", "xdstp://a/envoy.config.cluster.v3.Cluster/new"];
     for name in names {

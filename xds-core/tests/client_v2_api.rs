@@ -8,8 +8,8 @@ use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
-        ChannelEvent, ClientConfig, Interest, ManagementServer, Node, Notice, OpaqueType, Output,
-        PollPolicy, RequestCause, ResourceType, Streams, Transmit, Verdict,
+        ChannelEvent, ClientConfig, Interest, Node, Notice, OpaqueType, Output, PollPolicy,
+        RequestCause, ResourceType, ServerAddress, Streams, Transmit, VerdictSource,
     },
     proto,
     service::{ApiVersion, Variant},
@@ -29,7 +29,7 @@ struct Talk {
 }
 
 impl Talk {
-    fn new(server: ManagementServer, resource_type: impl ResourceType + 'static) -> Self {
+    fn new(server: ServerAddress, resource_type: impl ResourceType + 'static) -> Self {
         let config = ClientConfig::new(Node::new("me"), server).with_type(resource_type);
         let client = Client::new(config, 1, Time::ZERO);
         Self { client, channel: None, path: None, requests: vec![], notices: vec![] }
@@ -65,7 +65,7 @@ impl Talk {
                     self.client.handled(watch, Time::ZERO);
                 }
                 Output::Update(update, _) => {
-                    self.client.settle(update, Vec::new(), Time::ZERO).expect("it is open");
+                    self.client.submit_verdict(update, Vec::new(), Time::ZERO).expect("it is open");
                 }
                 other => panic!("unexpected: {other:?}"),
             }
@@ -96,8 +96,8 @@ impl Talk {
     }
 }
 
-fn is_polled(server: &Arc<ManagementServer>) -> bool {
-    matches!(server.exchange, xds_core::client::Exchange::Polls(_))
+fn is_polled(server: &Arc<ServerAddress>) -> bool {
+    matches!(server.transport_kind, xds_core::client::TransportKind::Polling(_))
 }
 
 fn cluster(name: &str, more: &[u8]) -> Bytes {
@@ -123,7 +123,7 @@ fn response(type_url: &str, nonce: &str, resources: &[(&str, Bytes)]) -> proto::
 
 #[test]
 fn v2_server_gets_v2_requests_and_v2_resources_are_accepted() {
-    let server = ManagementServer::new("s").with_api(ApiVersion::V2);
+    let server = ServerAddress::new("s").with_api(ApiVersion::V2);
     let mut talk = Talk::new(server, OpaqueType::new(types::CLUSTER));
     talk.watch(types::CLUSTER, "a");
     assert_eq!(
@@ -136,7 +136,7 @@ fn v2_server_gets_v2_requests_and_v2_resources_are_accepted() {
     talk.receive(&response(CLUSTER_2, "1", &[(CLUSTER_2, first.clone())]));
     assert_eq!(talk.value(), Some(&first));
     assert_eq!(talk.last(), (&RequestCause::Ack, CLUSTER_2.to_owned()));
-    assert_eq!(talk.client.stats().older_resources, 1);
+    assert_eq!(talk.client.stats().v2_resources, 1);
 
     // In the version 2 wrapper; then again, unwrapped and unchanged.
     let wrapped = proto::Resource {
@@ -150,8 +150,8 @@ fn v2_server_gets_v2_requests_and_v2_resources_are_accepted() {
     let notices = talk.notices.len();
     talk.receive(&response(CLUSTER_2, "3", &[(CLUSTER_2, cluster("a", &[0x10, 2]))]));
     assert_eq!((talk.notices.len(), talk.last().0), (notices, &RequestCause::Ack));
-    assert_eq!(talk.client.stats().older_resources, 3);
-    let by_type: Vec<_> = talk.client.type_stats().map(|it| it.older_resources).collect();
+    assert_eq!(talk.client.stats().v2_resources, 3);
+    let by_type: Vec<_> = talk.client.type_stats().map(|it| it.v2_resources).collect();
     assert_eq!(by_type, [3]);
     println!("covers: S4.008 S4.009 S4.011 S4.014 S4.051");
 }
@@ -159,7 +159,7 @@ fn v2_server_gets_v2_requests_and_v2_resources_are_accepted() {
 #[test]
 fn v2_resource_satisfies_v3_watch() {
     for variant in [Variant::StateOfTheWorld, Variant::Incremental] {
-        let server = ManagementServer::new("s").with_variant(variant);
+        let server = ServerAddress::new("s").with_variant(variant);
         let mut talk = Talk::new(server, OpaqueType::new(types::CLUSTER));
         talk.watch(types::CLUSTER, "a");
         let value = cluster("a", &[0x10, 1]);
@@ -183,7 +183,7 @@ fn v2_resource_satisfies_v3_watch() {
         let (sent, _) = talk.requests.last().expect("it was answered");
         assert_eq!(sent.cause, RequestCause::Ack);
         assert_eq!(sent.type_url, types::CLUSTER, "who asks in version 3 answers in it");
-        assert_eq!(talk.client.stats().older_resources, 1);
+        assert_eq!(talk.client.stats().v2_resources, 1);
     }
     println!("covers: S4.008 S4.010 S4.011");
 }
@@ -206,8 +206,8 @@ fn v2_only_field_is_nacked_with_field_name() {
         ),
     ];
     for (url, more, removed) in cases {
-        let older = types::older_name(url).expect("it was there");
-        let server = ManagementServer::new("s").with_api(ApiVersion::V2);
+        let older = types::v2_type_url(url).expect("it was there");
+        let server = ServerAddress::new("s").with_api(ApiVersion::V2);
         let mut talk = Talk::new(server, OpaqueType::new(url));
         talk.watch(url, "a");
         let good = cluster("a", &[]);
@@ -240,7 +240,7 @@ fn v2_only_field_is_nacked_with_field_name() {
 #[test]
 fn per_type_streams_and_polls_use_paths_of_api_version() {
     let older = |transport, resource| {
-        let mut server = ManagementServer::new("s").with_streams(Streams::PerType);
+        let mut server = ServerAddress::new("s").with_streams(Streams::PerType);
         (server.transport_api, server.resource_api) = (transport, resource);
         server
     };
@@ -252,7 +252,7 @@ fn per_type_streams_and_polls_use_paths_of_api_version() {
         (older(V2, V3), stream_2, types::CLUSTER),
         (older(V3, V2), stream_3, CLUSTER_2),
         (
-            older(V2, V2).with_polls(PollPolicy::new(Duration::from_secs(5))),
+            older(V2, V2).with_polling(PollPolicy::new(Duration::from_secs(5))),
             "/v2/discovery:clusters",
             CLUSTER_2,
         ),
@@ -273,14 +273,14 @@ impl ResourceType for Reviewed {
         &self.0
     }
 
-    fn verdict(&self) -> Verdict {
-        Verdict::External
+    fn verdict_source(&self) -> VerdictSource {
+        VerdictSource::External
     }
 }
 
 #[test]
 fn polled_response_without_type_url_is_of_polled_type_after_external_verdict() {
-    let server = ManagementServer::new("s").with_polls(PollPolicy::new(Duration::from_secs(5)));
+    let server = ServerAddress::new("s").with_polling(PollPolicy::new(Duration::from_secs(5)));
     let mut talk = Talk::new(server, Reviewed(TypeUrl::from(types::CLUSTER)));
     talk.watch(types::CLUSTER, "a");
     let value = cluster("a", &[]);

@@ -5,7 +5,7 @@ use prost::Message as _;
 use xds_core::{
     Client, Frame, Time, TypeUrl,
     client::{
-        ChannelEvent, ClientConfig, Interest, ManagementServer, Node, OpaqueType, Output, Streams,
+        ChannelEvent, ClientConfig, Interest, Node, OpaqueType, Output, ServerAddress, Streams,
     },
     proto,
     service::{ApiVersion, Variant, grpc_path},
@@ -129,7 +129,7 @@ fn each_discovery_service_has_its_api_methods() {
 /// Returns the method of each call that a client opens when every type of the table is watched,
 /// with the bytes of the call's first request.
 fn calls(streams: Streams, variant: Variant) -> Vec<(Option<String>, Bytes)> {
-    let server = ManagementServer::new("server").with_streams(streams).with_variant(variant);
+    let server = ServerAddress::new("server").with_streams(streams).with_variant(variant);
     let urls: Vec<&str> = SERVICES.iter().filter_map(|service| service.type_url).collect();
     let config = urls.iter().fold(ClientConfig::new(Node::new("me"), server), |config, &url| {
         config.with_type(OpaqueType::new(url))
@@ -215,14 +215,14 @@ fn v2_and_v3_type_names_are_known() {
             (types::short_name(current.as_str()), current.message_name()),
             (Some(short), name)
         );
-        assert_eq!(types::current_name(current.as_str()), current.as_str());
+        assert_eq!(types::v3_type_url(current.as_str()), current.as_str());
         if older.is_empty() {
-            assert_eq!(types::older_name(current.as_str()), None);
+            assert_eq!(types::v2_type_url(current.as_str()), None);
             continue;
         }
         let older_url = TypeUrl::from(url(older).as_str());
-        assert_eq!(types::older_name(current.as_str()), Some(older_url.as_str()));
-        assert_eq!(types::current_name(older_url.as_str()), current.as_str());
+        assert_eq!(types::v2_type_url(current.as_str()), Some(older_url.as_str()));
+        assert_eq!(types::v3_type_url(older_url.as_str()), current.as_str());
         assert_eq!(
             (types::short_name(older_url.as_str()), older_url.message_name()),
             (Some(short), older)

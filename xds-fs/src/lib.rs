@@ -6,7 +6,7 @@
 //!
 //! - [`FileSubscription`] is the transport of a client for one type in one file. `xds-core` decides
 //!   when to read the file and interprets its content; see
-//!   [`ManagementServer::with_files`](xds_core::client::ManagementServer::with_files).
+//!   [`ManagementServer::with_file`](xds_core::client::ServerAddress::with_file).
 //! - [`Watch`] reports changes of a file or of a directory of files, and [`list`] reads the files
 //!   of a directory, for a management server that serves them.
 //! - [`Export`] writes the resources of a server to files that proxies can subscribe to.
@@ -21,7 +21,7 @@
 //! link on the path (such as `..data` in a mounted ConfigMap), and a directory that is created or
 //! replaced. The kind of change does not matter: the file is read again. On file systems without
 //! change notification, such as many network file systems, the file is read every
-//! [`look_anyway`](xds_core::client::FilePolicy::look_anyway). Linux uses inotify. Other systems
+//! [`poll_interval`](xds_core::client::FilePolicy::poll_interval). Linux uses inotify. Other systems
 //! use the choice of the `notify` package, such as kqueue on macOS, which is not tested here.
 //!
 //! | file | content |

@@ -37,7 +37,7 @@ pub enum Cause {
     Requested,
     /// A change was detected.
     Changed,
-    /// No change was detected for [`look_anyway`](FilePolicy::look_anyway).
+    /// No change was detected for [`poll_interval`](FilePolicy::poll_interval).
     Periodic,
 }
 
@@ -124,7 +124,7 @@ fn run(
         // The cause of a panic may be gone next time. If the thread ended here, nobody would
         // notice.
         let _ = catch_unwind(AssertUnwindSafe(|| callback(cause)));
-        let longest = if watcher.is_unavailable() { POLL_INTERVAL } else { policy.look_anyway };
+        let longest = if watcher.is_unavailable() { POLL_INTERVAL } else { policy.poll_interval };
         cause = match signals.recv_timeout(longest) {
             Err(RecvTimeoutError::Timeout) => Cause::Periodic,
             // A request may overtake the notification of a change, so it waits for the quiet period
@@ -155,9 +155,9 @@ fn wait_for_quiet(
     let mut cause = if first == Signal::Trigger { Cause::Requested } else { Cause::Changed };
     loop {
         let is_being_written = is_being_written();
-        let longest = if is_being_written { policy.until_closed } else { policy.patience };
+        let longest = if is_being_written { policy.writer_timeout } else { policy.max_delay };
         let left = longest.saturating_sub(started.elapsed());
-        let is_quiet = match signals.recv_timeout(policy.quiet.min(left)) {
+        let is_quiet = match signals.recv_timeout(policy.debounce.min(left)) {
             Ok(Signal::Changed) => false,
             Ok(Signal::Trigger) => {
                 cause = Cause::Requested;
@@ -178,10 +178,10 @@ mod tests {
 
     use super::*;
 
-    fn policy(quiet: u64, patience: u64) -> FilePolicy {
+    fn policy(debounce: u64, max_delay: u64) -> FilePolicy {
         let mut policy = FilePolicy::default();
-        policy.quiet = Duration::from_millis(quiet);
-        policy.patience = Duration::from_millis(patience);
+        policy.debounce = Duration::from_millis(debounce);
+        policy.max_delay = Duration::from_millis(max_delay);
         policy
     }
 
@@ -239,7 +239,7 @@ mod tests {
             wait_for_quiet(Signal::Changed, &signals, &policy, || false),
             Some(Cause::Changed)
         );
-        assert!(started.elapsed() >= policy.quiet);
+        assert!(started.elapsed() >= policy.debounce);
         assert!(signals.try_recv().is_err(), "all of it is one change");
     }
 
@@ -300,7 +300,7 @@ mod tests {
     fn a_file_that_is_never_closed_is_read_all_the_same() {
         let (_sender, signals) = mpsc::channel();
         let mut policy = policy(1, 1);
-        policy.until_closed = Duration::from_millis(20);
+        policy.writer_timeout = Duration::from_millis(20);
         assert_eq!(
             wait_for_quiet(Signal::Changed, &signals, &policy, || true),
             Some(Cause::Changed)

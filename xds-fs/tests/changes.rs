@@ -169,7 +169,7 @@ fn what_is_written_in_two_halves_is_read_whole() {
     file.write_all(half.as_bytes()).unwrap();
     // Requests during the write, and a pause longer than the quiet period.
     reader.0.read();
-    thread::sleep(3 * noticing().quiet);
+    thread::sleep(3 * noticing().debounce);
     reader.0.read();
     file.write_all(&whole.as_bytes()[half.len()..]).unwrap();
     drop(file);
@@ -185,7 +185,7 @@ fn a_folder_further_up_may_be_replaced_without_losing_sight_for_ever() {
     }
     let file = folder.path("now/one/two/cds.yaml");
     let mut policy = noticing();
-    policy.look_anyway = Duration::from_millis(20);
+    policy.poll_interval = Duration::from_millis(20);
     let (sender, looks) = mpsc::channel();
     let look = move |cause| {
         let _ = sender.send(cause);
@@ -227,7 +227,7 @@ fn what_is_not_noticed_is_looked_at_now_and_then_and_told_if_it_has_changed() {
     fs::create_dir(folder.path("elsewhere")).unwrap();
     folder.write("cds.yaml", clusters(&["a"]));
     let mut policy = noticing().with_watched_directory(folder.path("elsewhere").to_str().unwrap());
-    policy.look_anyway = Duration::from_millis(10);
+    policy.poll_interval = Duration::from_millis(10);
     let mut reader = Reader::of(&folder.path("cds.yaml"), types::CLUSTER, policy);
     reader.wait_for_names(&["a"]);
     folder.replace("cds.yaml", clusters(&["b"]));

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use xds_bootstrap::envoy::EnvoyBootstrap;
 use xds_core::{
     client::{
-        ClientConfig, FilePolicy, ManagementServer, Node, Notice, OpaqueType, Profile, WatchError,
+        ClientConfig, FilePolicy, Node, Notice, OpaqueType, Profile, ServerAddress, WatchError,
     },
     types,
 };
@@ -20,7 +20,7 @@ use xds_format::Validator;
 use xds_tokio::{ClientHandle, ClientOptions, ValidatedTypes as _, Watch, client};
 
 fn client(path: &str, profile: Profile) -> ClientHandle {
-    let server = ManagementServer::new(path).with_files(FilePolicy::default());
+    let server = ServerAddress::new(path).with_file(FilePolicy::default());
     let config = ClientConfig::new(Node::new("n"), server)
         .with_profile(profile)
         .with_type(OpaqueType::new(types::CLUSTER))

@@ -39,7 +39,7 @@ pub(crate) async fn caught_future<'a, T>(
 
 /// Wraps the server's reference extractor so that a panic in it does not end the server.
 pub(crate) fn guard_references(config: &mut ServerConfig) {
-    if let OrderingPolicy::AckGated(gated) = &mut config.ordering {
+    if let OrderingPolicy::MakeBeforeBreak(gated) = &mut config.ordering {
         let guarded = |inner| Arc::new(Guarded(inner)) as Arc<dyn ReferenceExtractor>;
         gated.references = gated.references.take().map(guarded);
     }

@@ -25,10 +25,10 @@
 //! #         -> BoxFuture<'static, io::Result<Box<dyn Io>>> { unimplemented!() }
 //! #     fn resolve<'a>(&'a self, _: &'a str, _: u16) -> Resolving<'a> { unimplemented!() }
 //! # }
-//! use xds_core::client::{ClientConfig, ManagementServer, Node};
+//! use xds_core::client::{ClientConfig, ServerAddress, Node};
 //! use xds_grpc::ClientOptions;
 //!
-//! let config = ClientConfig::new(Node::new("node-1"), ManagementServer::new("127.0.0.1:18000"));
+//! let config = ClientConfig::new(Node::new("node-1"), ServerAddress::new("127.0.0.1:18000"));
 //! let client = xds_grpc::client::connect::<MyRuntime>(config, ClientOptions::default());
 //! # drop(client);
 //! ```

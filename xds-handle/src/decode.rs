@@ -6,7 +6,7 @@ use bytes::Bytes;
 use prost::{Message, Name};
 use xds_core::{
     TypeUrl,
-    client::{Context, Rejection, ResourceType, Value},
+    client::{Rejection, ResourceType, ValidationContext, Value},
 };
 
 use crate::guarded::rejecting_panics;
@@ -28,7 +28,7 @@ pub trait Decode: Any + Send + Sync + Sized {
     /// Returns the reason why the resource is rejected, which is sent to the server in a NACK. A
     /// panic also rejects the resource if panics unwind.
     // AN-12
-    fn decode(resource: &Bytes, context: &Context<'_>) -> Result<Self, Rejection>;
+    fn decode(resource: &Bytes, context: &ValidationContext<'_>) -> Result<Self, Rejection>;
 }
 
 impl<T: Message + Name + Default + Any> Decode for T {
@@ -36,7 +36,7 @@ impl<T: Message + Name + Default + Any> Decode for T {
         format!("type.googleapis.com/{}", T::full_name()).into()
     }
 
-    fn decode(resource: &Bytes, _: &Context<'_>) -> Result<Self, Rejection> {
+    fn decode(resource: &Bytes, _: &ValidationContext<'_>) -> Result<Self, Rejection> {
         // A cheap clone: messages may keep slices of the bytes.
         <T as Message>::decode(resource.clone()).map_err(|why| Rejection::new(why.to_string()))
     }
@@ -47,7 +47,7 @@ impl<T: Message + Name + Default + Any> Decode for T {
 ///
 /// ```
 /// use prost::{Message, Name};
-/// use xds_core::client::{ClientConfig, ManagementServer, Node};
+/// use xds_core::client::{ClientConfig, ServerAddress, Node};
 /// use xds_handle::Typed;
 ///
 /// /// Of a cluster, only what this program needs.
@@ -62,7 +62,7 @@ impl<T: Message + Name + Default + Any> Decode for T {
 ///     const NAME: &'static str = "Cluster";
 /// }
 ///
-/// let server = ManagementServer::new("127.0.0.1:18000");
+/// let server = ServerAddress::new("127.0.0.1:18000");
 /// let config = ClientConfig::new(Node::new("n"), server).with_type(Typed::<Cluster>::new());
 /// # assert_eq!(config.types[0].type_url().as_str(), xds_core::types::CLUSTER);
 /// ```
@@ -99,7 +99,7 @@ impl<T: Decode> ResourceType for Typed<T> {
     fn validate(
         &self,
         resource: &Bytes,
-        context: &Context<'_>,
+        context: &ValidationContext<'_>,
     ) -> Result<Option<Value>, Rejection> {
         // AN-12: a panic of the decoder rejects only this resource.
         let decoded = rejecting_panics("the decoder", || T::decode(resource, context));

@@ -105,7 +105,7 @@ impl DriverSide {
             match client.poll_output()? {
                 Output::Notify(watch, notice) => self.notify(watch, notice, client, now),
                 Output::Update(id, update) => {
-                    self.review_queue.put(id, update, |id| client.awaits(id))
+                    self.review_queue.put(id, update, |id| client.is_verdict_pending(id))
                 }
                 output => return Some(output),
             }
@@ -143,9 +143,9 @@ impl DriverSide {
             Command::Handled(slot) => settle(&slot, client, now),
             Command::Pull(slot) => pull(&slot, client, now),
             // No effect if the channel has ended; the next channel receives the response again.
-            Command::Settle(update, rejected) => drop(client.settle(update, rejected, now)),
+            Command::Settle(update, rejected) => drop(client.submit_verdict(update, rejected, now)),
             Command::PutBack(id, update) => {
-                if client.awaits(id) {
+                if client.is_verdict_pending(id) {
                     self.review_queue.put_back(id, update);
                 }
             }

@@ -9,7 +9,10 @@ use std::{
 use bytes::Bytes;
 use xds_core::{
     TypeUrl,
-    client::{ClientConfig, Context, Held, ReadGate, Rejection, ResourceType, Value, Verdict},
+    client::{
+        CachedResource, ClientConfig, FlowControl, Rejection, ResourceType, ValidationContext,
+        Value, VerdictSource,
+    },
     types,
 };
 
@@ -30,12 +33,12 @@ pub fn guard_types(mut config: ClientConfig) -> ClientConfig {
 /// Prepares a configuration for a driver, before it creates a [`Client`](xds_core::Client).
 ///
 /// [Wraps](guard_types) the resource types. Sets the read gate to `Off` unless the configuration
-/// sets it, so that a watch that is not polled does not block reading ([`ReadGate::Notices`]).
+/// sets it, so that a watch that is not polled does not block reading ([`FlowControl::On`]).
 #[must_use]
 pub fn prepare(config: ClientConfig) -> ClientConfig {
     let mut config = guard_types(config);
-    if config.profile.read_gate == ReadGate::Unset {
-        config.profile.read_gate = ReadGate::Off;
+    if config.profile.flow_control == FlowControl::Unset {
+        config.profile.flow_control = FlowControl::Off;
     }
     config
 }
@@ -80,9 +83,9 @@ impl ResourceType for GuardedType {
         stated.unwrap_or_else(|_| types::is_full_state_in_sotw(self.type_url.as_str()))
     }
 
-    fn verdict(&self) -> Verdict {
-        let stated = catch_unwind(AssertUnwindSafe(|| self.inner.verdict()));
-        stated.unwrap_or(Verdict::Validation)
+    fn verdict_source(&self) -> VerdictSource {
+        let stated = catch_unwind(AssertUnwindSafe(|| self.inner.verdict_source()));
+        stated.unwrap_or(VerdictSource::Validation)
     }
 
     fn name<'a>(&self, resource: &'a [u8]) -> Result<&'a str, Rejection> {
@@ -92,17 +95,17 @@ impl ResourceType for GuardedType {
     fn validate(
         &self,
         resource: &Bytes,
-        context: &Context<'_>,
+        context: &ValidationContext<'_>,
     ) -> Result<Option<Value>, Rejection> {
         rejecting_panics(RESOURCE_TYPE, || self.inner.validate(resource, context))
     }
 
-    fn validate_after(
+    fn validate_update(
         &self,
-        held: Held<'_>,
+        cached: CachedResource<'_>,
         resource: &Bytes,
-        context: &Context<'_>,
+        context: &ValidationContext<'_>,
     ) -> Result<Option<Value>, Rejection> {
-        rejecting_panics(RESOURCE_TYPE, || self.inner.validate_after(held, resource, context))
+        rejecting_panics(RESOURCE_TYPE, || self.inner.validate_update(cached, resource, context))
     }
 }

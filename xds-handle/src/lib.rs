@@ -27,7 +27,7 @@
 //! - **A watch that is not polled delays only itself.** The client continues to read, and the watch
 //!   returns the newest state when it is polled again.
 //! - **Polling for the next item, or dropping the watch, marks the last item as handled.** This
-//!   matters only with [`ReadGate::Notices`](xds_core::client::ReadGate), which is off by default:
+//!   matters only with [`FlowControl::On`](xds_core::client::FlowControl), which is off by default:
 //!   then the client reads the server's next response only after all notices of the last one are
 //!   handled. A task that keeps a notice while it waits for another watch must call
 //!   [`Watch::handled`] first.

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use xds_core::{
     ResourceName, Time, TypeUrl, Version,
-    client::{EntryState, FailedUpdate, ResourceStatus, WatchError},
+    client::{FailedUpdate, ResourceState, ResourceStatus, WatchError},
 };
 
 use crate::wall_clock::date_of;
@@ -20,7 +20,7 @@ pub struct ResourceSnapshot {
     /// Resource name.
     pub name: ResourceName,
     /// State of the resource.
-    pub state: EntryState,
+    pub state: ResourceState,
     /// Resource in use, as received. An earlier one may stay in use after the resource was rejected
     /// or deleted.
     pub bytes: Option<Bytes>,

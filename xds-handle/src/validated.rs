@@ -8,7 +8,10 @@ use std::{
 use bytes::Bytes;
 use xds_core::{
     TypeUrl,
-    client::{ClientConfig, Context, Held, Rejection, ResourceType, Value, Verdict},
+    client::{
+        CachedResource, ClientConfig, Rejection, ResourceType, ValidationContext, Value,
+        VerdictSource,
+    },
 };
 use xds_format::{Schema, Validator, deprecated_uses};
 
@@ -38,11 +41,11 @@ pub struct Validated<T> {
 /// does.
 ///
 /// ```
-/// use xds_core::{client::{ClientConfig, ManagementServer, Node, OpaqueType, Profile}, types};
+/// use xds_core::{client::{ClientConfig, ServerAddress, Node, OpaqueType, Profile}, types};
 /// use xds_format::Validator;
 /// use xds_handle::ValidatedTypes as _;
 ///
-/// let config = ClientConfig::new(Node::new("n"), ManagementServer::new("127.0.0.1:18000"))
+/// let config = ClientConfig::new(Node::new("n"), ServerAddress::new("127.0.0.1:18000"))
 ///     .with_profile(Profile::envoy())
 ///     .with_type(OpaqueType::new(types::LISTENER))
 ///     .with_type(OpaqueType::new(types::CLUSTER))
@@ -120,8 +123,8 @@ impl<T: ResourceType> ResourceType for Validated<T> {
         self.inner.full_state_in_sotw()
     }
 
-    fn verdict(&self) -> Verdict {
-        self.inner.verdict()
+    fn verdict_source(&self) -> VerdictSource {
+        self.inner.verdict_source()
     }
 
     fn name<'a>(&self, resource: &'a [u8]) -> Result<&'a str, Rejection> {
@@ -131,18 +134,18 @@ impl<T: ResourceType> ResourceType for Validated<T> {
     fn validate(
         &self,
         resource: &Bytes,
-        context: &Context<'_>,
+        context: &ValidationContext<'_>,
     ) -> Result<Option<Value>, Rejection> {
         self.check(resource, || self.inner.validate(resource, context))
     }
 
-    fn validate_after(
+    fn validate_update(
         &self,
-        held: Held<'_>,
+        cached: CachedResource<'_>,
         resource: &Bytes,
-        context: &Context<'_>,
+        context: &ValidationContext<'_>,
     ) -> Result<Option<Value>, Rejection> {
-        self.check(resource, || self.inner.validate_after(held, resource, context))
+        self.check(resource, || self.inner.validate_update(cached, resource, context))
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
 ///
 /// Polling for the next item, or dropping the watch, marks the last item as handled. A watch that
 /// is not polled delays nothing else, unless the client is configured with
-/// [`ReadGate::Notices`](xds_core::client::ReadGate): then the client reads no further response
+/// [`FlowControl::On`](xds_core::client::FlowControl): then the client reads no further response
 /// until all watches have handled their last item.
 ///
 /// [gRFC A88]: https://github.com/grpc/proposal/blob/master/A88-xds-data-error-handling.md
@@ -47,7 +47,7 @@ impl Watch {
 
     /// Marks the last notice as handled without polling for the next one.
     ///
-    /// With [`ReadGate::Notices`](xds_core::client::ReadGate), call it before waiting for anything
+    /// With [`FlowControl::On`](xds_core::client::FlowControl), call it before waiting for anything
     /// that requires the client to continue reading, such as the first notice of another watch.
     pub fn handled(&mut self) {
         if self.slot.mark_handled().is_some() {
@@ -88,7 +88,7 @@ impl Drop for Watch {
 /// follows.
 ///
 /// Polling for the next item, or dropping the watch, marks the last item as handled. With
-/// [`ReadGate::Notices`](xds_core::client::ReadGate), the client reads the next response after all
+/// [`FlowControl::On`](xds_core::client::FlowControl), the client reads the next response after all
 /// changes of the last one are handled.
 #[derive(Debug)]
 #[must_use = "dropping a watch ends it"]
@@ -109,7 +109,7 @@ impl WatchAll {
 
     /// Marks the last change as handled without polling for the next one.
     ///
-    /// With [`ReadGate::Notices`](xds_core::client::ReadGate), the client continues reading after
+    /// With [`FlowControl::On`](xds_core::client::FlowControl), the client continues reading after
     /// all changes of the last response were returned and the last one is handled.
     pub fn handled(&mut self) {
         if self.slot.mark_handled().is_some() {

@@ -9,7 +9,7 @@ use std::thread;
 use prost::{Message as _, bytes::Bytes};
 use rig::{Bell, CLUSTER, ENDPOINTS, Rig, poll_once};
 use xds_core::{
-    client::{Change, InvalidWatch, Node, Notice, ReadGate, WatchErrorKind},
+    client::{Change, FlowControl, InvalidWatch, Node, Notice, WatchErrorKind},
     proto,
 };
 use xds_handle::{AddStaticResourceError, ApplyOutcome, ClientEnded};
@@ -40,7 +40,7 @@ fn a_watch_gets_the_value_then_what_is_wrong_beside_it() {
 
 #[test]
 fn only_the_newest_value_waits_and_it_replaces_an_older_ambient_error() {
-    let mut rig = Rig::opened_with(ReadGate::Off);
+    let mut rig = Rig::opened_with(FlowControl::Off);
     let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
     rig.respond(CLUSTER, "1", &[("a", "one")]);

@@ -7,7 +7,7 @@ use core::task::Poll;
 use rig::{Bell, CLUSTER, ENDPOINTS, Rig};
 use xds_core::{
     TypeUrl,
-    client::{ClientConfig, ManagementServer, Node, Notice, Rejection, ResourceType, Verdict},
+    client::{ClientConfig, Node, Notice, Rejection, ResourceType, ServerAddress, VerdictSource},
 };
 use xds_handle::{NotInUpdate, Review, Reviews};
 
@@ -20,13 +20,13 @@ impl ResourceType for Judged {
         &self.0
     }
 
-    fn verdict(&self) -> Verdict {
-        Verdict::External
+    fn verdict_source(&self) -> VerdictSource {
+        VerdictSource::External
     }
 }
 
 fn rig() -> Rig {
-    let config = ClientConfig::new(Node::new("n"), ManagementServer::new("server"))
+    let config = ClientConfig::new(Node::new("n"), ServerAddress::new("server"))
         .with_type(Judged(CLUSTER.into()))
         .with_type(Judged(ENDPOINTS.into()));
     Rig::opened_as(config)

@@ -6,7 +6,7 @@ use core::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use rig::{CLUSTER, ENDPOINTS, Rig, poll_once};
-use xds_core::client::{Contents, EntryState, Instrument, MetricsExporter};
+use xds_core::client::{Contents, Instrument, MetricsExporter, ResourceState};
 use xds_handle::{ApplyOutcome, ClientEnded};
 
 /// Drives the client until a pending call returns, and returns the result.
@@ -35,7 +35,7 @@ fn status_has_the_resource_in_use_and_the_update_that_failed() {
     let rows = ask(&mut rig, handle.status()).expect("the client runs");
     let [row] = &rows[..] else { panic!("one is watched") };
     assert_eq!((row.name.as_str(), row.version.as_str()), ("a", "1"));
-    assert_eq!(row.state, EntryState::DoesNotExist);
+    assert_eq!(row.state, ResourceState::DoesNotExist);
     assert!(row.updated.is_some_and(is_recent), "{row:?}");
     let failed = row.failed.as_ref().expect("the server deleted it");
     assert_eq!((failed.version.as_str(), &failed.bytes), ("2", &None));

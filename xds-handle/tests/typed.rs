@@ -10,8 +10,8 @@ use rig::{Bell, CLUSTER, ENDPOINTS, Rig};
 use xds_core::{
     TypeUrl,
     client::{
-        Authority, ClientConfig, Context, InvalidStructuredName, InvalidWatch, ManagementServer,
-        Node, OpaqueType, Profile, ReadGate, Rejection, WatchErrorKind,
+        AuthorityConfig, ClientConfig, FlowControl, InvalidStructuredName, InvalidWatch, Node,
+        OpaqueType, Profile, Rejection, ServerAddress, ValidationContext, WatchErrorKind,
     },
     service::Variant,
 };
@@ -40,7 +40,7 @@ impl Decode for Length {
         ENDPOINTS.into()
     }
 
-    fn decode(resource: &Bytes, _: &Context<'_>) -> Result<Self, Rejection> {
+    fn decode(resource: &Bytes, _: &ValidationContext<'_>) -> Result<Self, Rejection> {
         let cluster = <Cluster as Message>::decode(resource.clone());
         let length = cluster.map_err(|why| Rejection::new(why.to_string()))?.name.len();
         if length % 2 == 0 { Err(Rejection::new("it is even")) } else { Ok(Self(length)) }
@@ -56,7 +56,7 @@ impl Decode for Fragile {
         ENDPOINTS.into()
     }
 
-    fn decode(resource: &Bytes, _: &Context<'_>) -> Result<Self, Rejection> {
+    fn decode(resource: &Bytes, _: &ValidationContext<'_>) -> Result<Self, Rejection> {
         let cluster = <Cluster as Message>::decode(resource.clone()).expect("a message");
         assert!(cluster.extra != "worse", "text {:?} is too much for it", cluster.extra);
         Ok(Self)
@@ -72,15 +72,15 @@ impl Decode for Other {
         CLUSTER.into()
     }
 
-    fn decode(_: &Bytes, _: &Context<'_>) -> Result<Self, Rejection> {
+    fn decode(_: &Bytes, _: &ValidationContext<'_>) -> Result<Self, Rejection> {
         Ok(Self)
     }
 }
 
 fn rig() -> Rig {
     let mut profile = Profile::grpc();
-    profile.read_gate = ReadGate::Off;
-    let config = ClientConfig::new(Node::new("n"), ManagementServer::new("server"))
+    profile.flow_control = FlowControl::Off;
+    let config = ClientConfig::new(Node::new("n"), ServerAddress::new("server"))
         .with_type(Typed::<Cluster>::new())
         .with_type(Typed::<Length>::default())
         .with_profile(profile);
@@ -144,9 +144,9 @@ fn a_watch_of_everything_yields_what_was_decoded() {
 #[test]
 fn a_watch_of_a_glob_yields_its_members_decoded() {
     // FE-22, FE-23: members of a glob are reported like all resources of a type.
-    let server = ManagementServer::new("server").with_variant(Variant::Incremental);
+    let server = ServerAddress::new("server").with_variant(Variant::Incremental);
     let config = ClientConfig::new(Node::new("n"), server)
-        .with_authority(Authority::new("a"))
+        .with_authority(AuthorityConfig::new("a"))
         .with_type(Typed::<Cluster>::new());
     let mut rig = Rig::opened_as(config);
     let of = |path: &str| format!("xdstp://a/envoy.config.cluster.v3.Cluster/{path}");
@@ -186,7 +186,7 @@ fn a_watch_of_a_glob_yields_its_members_decoded() {
 
 #[test]
 fn a_decoder_that_panics_rejects_its_resource_and_no_other() {
-    let config = ClientConfig::new(Node::new("n"), ManagementServer::new("server"))
+    let config = ClientConfig::new(Node::new("n"), ServerAddress::new("server"))
         .with_type(Typed::<Cluster>::new())
         .with_type(Typed::<Fragile>::new());
     let mut rig = Rig::opened_as(config);
@@ -254,7 +254,7 @@ fn a_watch_for_what_the_client_does_not_decode_to_says_so_and_ends() {
     assert!(matches!(why, InvalidTypedWatch::NotDecoded { .. }), "{why}");
     assert!(matches!(bell.poll(&mut all), Poll::Ready(None)));
 
-    let config = ClientConfig::new(Node::new("n"), ManagementServer::new("server"))
+    let config = ClientConfig::new(Node::new("n"), ServerAddress::new("server"))
         .with_type(OpaqueType::new(CLUSTER));
     let mut rig = Rig::opened_as(config);
     let mut unknown = rig.handle.watch::<Length>("a");

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use xds_core::{
     TypeUrl,
     client::{
-        ClientConfig, Context, Held, ManagementServer, Node, OpaqueType, Profile, Rejection,
-        ResourceType, Value, Verdict,
+        CachedResource, ClientConfig, Node, OpaqueType, Profile, Rejection, ResourceType,
+        ServerAddress, ValidationContext, Value, VerdictSource,
     },
     types,
 };
@@ -32,14 +32,14 @@ impl ResourceType for Picky {
         self.0.type_url()
     }
 
-    fn validate(&self, _: &Bytes, _: &Context<'_>) -> Result<Option<Value>, Rejection> {
+    fn validate(&self, _: &Bytes, _: &ValidationContext<'_>) -> Result<Option<Value>, Rejection> {
         Err(Rejection::new("not today"))
     }
 }
 
 fn judge(resource_type: &impl ResourceType, resource: &Bytes) -> Result<(), String> {
-    let (server, profile) = (ManagementServer::new("127.0.0.1:1"), Profile::envoy());
-    let verdict = resource_type.validate(resource, &Context::new(&server, &profile));
+    let (server, profile) = (ServerAddress::new("127.0.0.1:1"), Profile::envoy());
+    let verdict = resource_type.validate(resource, &ValidationContext::new(&server, &profile));
     verdict.map(drop).map_err(|why| why.reason().to_owned())
 }
 
@@ -66,7 +66,7 @@ fn a_type_stays_what_it_is() {
         let validated = Validated::new(plain.clone(), Validator::envoy());
         assert_eq!(validated.type_url(), plain.type_url());
         assert_eq!(validated.full_state_in_sotw(), plain.full_state_in_sotw());
-        assert_eq!(validated.verdict(), plain.verdict());
+        assert_eq!(validated.verdict_source(), plain.verdict_source());
         assert_eq!(validated.name(&cluster("1s")), Ok("c"));
     }
 }
@@ -84,33 +84,33 @@ impl ResourceType for Peculiar {
         !types::is_full_state_in_sotw(self.0.as_str())
     }
 
-    fn verdict(&self) -> Verdict {
-        Verdict::External
+    fn verdict_source(&self) -> VerdictSource {
+        VerdictSource::External
     }
 
     fn name<'a>(&self, _: &'a [u8]) -> Result<&'a str, Rejection> {
         Ok("peculiar")
     }
 
-    fn validate(&self, _: &Bytes, _: &Context<'_>) -> Result<Option<Value>, Rejection> {
+    fn validate(&self, _: &Bytes, _: &ValidationContext<'_>) -> Result<Option<Value>, Rejection> {
         Ok(Some(Value::new("anew")))
     }
 
-    fn validate_after(
+    fn validate_update(
         &self,
-        held: Held<'_>,
+        held: CachedResource<'_>,
         _: &Bytes,
-        _: &Context<'_>,
+        _: &ValidationContext<'_>,
     ) -> Result<Option<Value>, Rejection> {
         Ok(Some(held.value.clone()))
     }
 }
 
-/// Every wrapper forwards all methods of the inner type, including `validate_after`.
+/// Every wrapper forwards all methods of the inner type, including `validate_update`.
 #[test]
 fn wrappers_say_what_the_type_within_does() {
     let peculiar = || Peculiar(types::CLUSTER.into());
-    let config = || ClientConfig::new(Node::new("n"), ManagementServer::new("127.0.0.1:1"));
+    let config = || ClientConfig::new(Node::new("n"), ServerAddress::new("127.0.0.1:1"));
     let validated = config().with_type(peculiar()).with_validated_types(Validator::envoy());
     let guarded = guard_types(config().with_type(peculiar()));
     let shared: Arc<dyn ResourceType> = Arc::new(peculiar());
@@ -119,24 +119,25 @@ fn wrappers_say_what_the_type_within_does() {
     {
         assert_eq!(wrapper.type_url(), types::CLUSTER);
         assert_eq!(wrapper.full_state_in_sotw(), peculiar().full_state_in_sotw());
-        assert_eq!(wrapper.verdict(), Verdict::External);
+        assert_eq!(wrapper.verdict_source(), VerdictSource::External);
         assert_eq!(wrapper.name(&cluster("1s")), Ok("peculiar"));
-        let (server, profile) = (ManagementServer::new("127.0.0.1:1"), Profile::envoy());
-        let context = Context::new(&server, &profile);
+        let (server, profile) = (ServerAddress::new("127.0.0.1:1"), Profile::envoy());
+        let context = ValidationContext::new(&server, &profile);
         let text = |judged: Result<Option<Value>, Rejection>| {
             *judged.expect("it is valid").expect("a value").downcast::<&str>().expect("a text")
         };
         assert_eq!(text(wrapper.validate(&cluster("1s"), &context)), "anew");
         let (bytes, before) = (cluster("2s"), Value::new("taken over"));
-        let after = wrapper.validate_after(Held::new(&bytes, &before), &cluster("1s"), &context);
+        let after =
+            wrapper.validate_update(CachedResource::new(&bytes, &before), &cluster("1s"), &context);
         assert_eq!(text(after), "taken over");
     }
     // A violation is found even if the resource in use is valid.
-    let (server, profile) = (ManagementServer::new("127.0.0.1:1"), Profile::envoy());
+    let (server, profile) = (ServerAddress::new("127.0.0.1:1"), Profile::envoy());
     let (bytes, before) = (cluster("1s"), Value::new("sound"));
-    let held = Held::new(&bytes, &before);
-    let context = Context::new(&server, &profile);
-    let judged = validated.types[0].validate_after(held, &cluster("0s"), &context);
+    let held = CachedResource::new(&bytes, &before);
+    let context = ValidationContext::new(&server, &profile);
+    let judged = validated.types[0].validate_update(held, &cluster("0s"), &context);
     assert!(judged.is_err_and(|why| why.reason().contains("connect_timeout")));
     println!("covers: S4.032");
 }

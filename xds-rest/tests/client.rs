@@ -7,16 +7,16 @@ use core::time::Duration;
 use support::{cluster, listening, serving, set};
 use tokio::{io::AsyncReadExt as _, time::timeout};
 use xds_core::{
-    client::{ClientConfig, ManagementServer, Node, Notice, OpaqueType, PollPolicy, Resource},
+    client::{ClientConfig, Node, Notice, OpaqueType, PollPolicy, Resource, ServerAddress},
     server::Transaction,
     service::{ApiVersion, Variant},
     types,
 };
 use xds_tokio::{ClientHandle, ClientOptions, Watch, client};
 
-fn client(uri: &str, change: impl FnOnce(ManagementServer) -> ManagementServer) -> ClientHandle {
+fn client(uri: &str, change: impl FnOnce(ServerAddress) -> ServerAddress) -> ClientHandle {
     let policy = PollPolicy::new(Duration::from_millis(20));
-    let server = change(ManagementServer::new(uri).with_polls(policy));
+    let server = change(ServerAddress::new(uri).with_polling(policy));
     let config = ClientConfig::new(Node::new("n"), server)
         .with_type(OpaqueType::new(types::CLUSTER))
         .with_type(OpaqueType::new(types::VIRTUAL_HOST));
@@ -61,7 +61,7 @@ async fn what_is_set_reaches_a_watcher_without_a_stream() {
 async fn a_client_polls_in_version_2() {
     let (server, gateway) = serving();
     set(&server, "a", "9s").await;
-    let older = types::older_name(types::CLUSTER).expect("it was there");
+    let older = types::v2_type_url(types::CLUSTER).expect("it was there");
     let give = async |timeout: &str| {
         let mut change = Transaction::new();
         change.set(older, "a", cluster("a", timeout));
@@ -76,7 +76,7 @@ async fn a_client_polls_in_version_2() {
         assert_eq!(&*value(&mut a).await.bytes, &*cluster("a", timeout));
     }
     let stats = client.stats().await.expect("it runs");
-    assert_eq!((stats.nacks, stats.older_resources), (0, 2));
+    assert_eq!((stats.nacks, stats.v2_resources), (0, 2));
     println!("covers: S0.004 S0.005 S0.203 S4.059");
 }
 

@@ -74,7 +74,7 @@ async fn a_poll_is_answered_with_json() {
 async fn version_2_has_paths_of_its_own() {
     const OLDER: &str = "/v2/discovery:clusters";
     let (server, gateway) = serving();
-    let older = types::older_name(types::CLUSTER).expect("it was there");
+    let older = types::v2_type_url(types::CLUSTER).expect("it was there");
     set(&server, "a", "1s").await;
     let mut change = Transaction::new();
     change.set(older, "b", cluster("b", "1s"));

@@ -11,7 +11,7 @@
 //! use xds_routing::{Call, Random, RouteConfigurations, Rules, proto, route::*};
 //! use proto::envoy::config::route::v3 as schema;
 //!
-//! # let server = xds_core::client::ManagementServer::new("127.0.0.1:18000");
+//! # let server = xds_core::client::ServerAddress::new("127.0.0.1:18000");
 //! // A client that knows the type: watches of it get values, the server gets NACKs.
 //! let config = xds_core::client::ClientConfig::new(xds_core::client::Node::new("n"), server)
 //!     .with_type(RouteConfigurations::default());

@@ -7,9 +7,7 @@ use prost::Message;
 use support::*;
 use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
-    client::{
-        ChannelEvent, ClientConfig, Interest, ManagementServer, Node, Notice, Output, Resource,
-    },
+    client::{ChannelEvent, ClientConfig, Interest, Node, Notice, Output, Resource, ServerAddress},
     proto::{Any, DiscoveryRequest, DiscoveryResponse},
     types,
 };
@@ -22,7 +20,7 @@ use xds_routing::{
 };
 
 fn config() -> ClientConfig {
-    ClientConfig::new(Node::new("n"), ManagementServer::new("s"))
+    ClientConfig::new(Node::new("n"), ServerAddress::new("s"))
         .with_type(Listeners::default())
         .with_type(RouteConfigurations::default())
         .with_type(Clusters::default())

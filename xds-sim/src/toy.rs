@@ -4,8 +4,8 @@ use bytes::Bytes;
 use prost::Message;
 use xds_core::{
     Malformed, TypeUrl,
-    client::{Context, Rejection, ResourceType, ServerFeature, Value, Verdict},
-    references::{Reference, ReferenceExtractor, Target},
+    client::{Rejection, ResourceType, ServerFeature, ValidationContext, Value, VerdictSource},
+    references::{Reference, ReferenceExtractor, ReferenceTarget},
     types,
 };
 
@@ -73,19 +73,19 @@ impl Toy {
 #[derive(Clone, Debug)]
 pub struct ToyType {
     type_url: TypeUrl,
-    verdict: Verdict,
+    verdict: VerdictSource,
 }
 
 impl ToyType {
     /// Creates the type with a type URL.
     #[must_use]
     pub fn new(type_url: impl Into<TypeUrl>) -> Self {
-        Self { type_url: type_url.into(), verdict: Verdict::Validation }
+        Self { type_url: type_url.into(), verdict: VerdictSource::Validation }
     }
 
     /// Sets whether validation alone or an external verdict accepts resources.
     #[must_use]
-    pub fn with_verdict(mut self, verdict: Verdict) -> Self {
+    pub fn with_verdict(mut self, verdict: VerdictSource) -> Self {
         self.verdict = verdict;
         self
     }
@@ -96,11 +96,15 @@ impl ResourceType for ToyType {
         &self.type_url
     }
 
-    fn verdict(&self) -> Verdict {
+    fn verdict_source(&self) -> VerdictSource {
         self.verdict
     }
 
-    fn validate(&self, bytes: &Bytes, context: &Context<'_>) -> Result<Option<Value>, Rejection> {
+    fn validate(
+        &self,
+        bytes: &Bytes,
+        context: &ValidationContext<'_>,
+    ) -> Result<Option<Value>, Rejection> {
         let toy = Toy::decode(&**bytes)
             .map_err(|why| Rejection::new(format!("cannot be decoded: {why}")))?;
         if toy.text.starts_with(BAD) {
@@ -129,7 +133,7 @@ impl ReferenceExtractor for ToyReferences {
             && type_url == types::CLUSTER
             && !toy.name.starts_with("xdstp:")
         {
-            found(Reference::new(types::CLUSTER_LOAD_ASSIGNMENT, Target::Name(&toy.name)));
+            found(Reference::new(types::CLUSTER_LOAD_ASSIGNMENT, ReferenceTarget::Name(&toy.name)));
         }
         Ok(())
     }

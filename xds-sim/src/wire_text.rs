@@ -233,7 +233,7 @@ pub fn subscription(status: &SubscriptionStatus<'_>) -> String {
         status.node_id,
         status.stream,
         type_name(status.type_url.as_str()),
-        status.interest,
+        status.subscribed,
         status.state,
         status.sent_version.as_ref().map_or("nothing", xds_core::Version::as_str),
         status.acked_version.as_ref().map_or("nothing", xds_core::Version::as_str),

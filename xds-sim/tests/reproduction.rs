@@ -2,7 +2,7 @@
 //!
 //! The file contains one test, because an enabled bug affects the whole process.
 
-use xds_core::zoo::{Bug, let_loose};
+use xds_core::zoo::{Bug, activate};
 use xds_sim::{Config, Options, Tape, replay, run_seed, shrink};
 
 /// Bug from which `generated.rs` was made. It is found soon, and its run is short.
@@ -41,7 +41,7 @@ fn a_generated_test_fails_for_as_long_as_there_is_the_bug() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/generated.rs");
     let there = || std::fs::read_to_string(file).expect("a file of the checkout");
     let config = Config::default();
-    let_loose(Some(BUG));
+    activate(Some(BUG));
     let found = (0..200).find_map(|seed| run_seed(seed, &config).violation);
     let found = found.expect("the bug is found within 200 seeds");
     let mut smallest = shrink(&found, &config, &mut |_| ());
@@ -52,7 +52,7 @@ fn a_generated_test_fails_for_as_long_as_there_is_the_bug() {
     }
     let there = there();
     let loose = broken_by_generated(&there);
-    let_loose(None);
+    activate(None);
     assert_eq!(frame(&source), frame(&there), "UPDATE=1 renews tests/generated.rs");
     assert!(loose.is_some(), "the bug is loose, and its test does not fail");
     assert_eq!(broken_by_generated(&there), None, "and passes without it");

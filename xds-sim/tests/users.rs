@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use xds_core::{Time, TypeUrl, WatchId, client::Notice, server::Via};
+use xds_core::{Time, TypeUrl, WatchId, client::Notice, server::StreamKind};
 use xds_sim::{
     Application, Config, ControlPlane, Failure, Options, Reply, Situation, Tape, World, check,
     exhaust,
@@ -88,7 +88,7 @@ struct Babbler {
 }
 
 impl ControlPlane for Babbler {
-    fn opened(&mut self, stream: u64, _: &Via, _: Time) {
+    fn opened(&mut self, stream: u64, _: &StreamKind, _: Time) {
         self.stream = Some(stream);
     }
     fn request(&mut self, _: u64, _: &Bytes, _: Time) {}

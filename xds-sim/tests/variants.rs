@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use xds_core::{
     TypeUrl, WatchId,
-    client::{Change, DataErrorPolicy, EntryState, Notice},
+    client::{Change, DataErrorPolicy, Notice, ResourceState},
     service::Variant,
 };
 use xds_sim::{
@@ -99,7 +99,7 @@ impl Application for Listener {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct AtRest {
     /// State of the client by type and name: its entry state, and the value in use.
-    has: BTreeMap<(String, String), (EntryState, Option<Bytes>)>,
+    has: BTreeMap<(String, String), (ResourceState, Option<Bytes>)>,
     told: Beliefs,
 }
 
@@ -215,9 +215,9 @@ fn both_variants_come_to_the_same() {
         let incremental = rests(seed, Variant::Incremental, |_| {});
         ensure_equal(seed, &whole, &incremental);
         let states = whole.iter().flat_map(|rest| rest.has.values().map(|(state, _)| *state));
-        let states: Vec<EntryState> = states.collect();
-        deleted += states.iter().filter(|state| **state == EntryState::DoesNotExist).count();
-        rejected += states.iter().filter(|state| **state == EntryState::Nacked).count();
+        let states: Vec<ResourceState> = states.collect();
+        deleted += states.iter().filter(|state| **state == ResourceState::DoesNotExist).count();
+        rejected += states.iter().filter(|state| **state == ResourceState::Nacked).count();
     }
     assert!(deleted > 0 && rejected > 0, "{deleted} were missing and {rejected} rejected");
     println!("covers: IL4");

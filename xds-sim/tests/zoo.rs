@@ -8,7 +8,7 @@
 
 use std::{env, fs};
 
-use xds_core::zoo::{Bug, let_loose};
+use xds_core::zoo::{Bug, activate};
 use xds_sim::{Config, run_seed};
 
 /// A bug, the rules that must find it, and the limits.
@@ -39,7 +39,7 @@ const fn by(rules: &'static [&'static str], limit: u64) -> Meant {
 
 const EXHIBITS: [Exhibit; 30] = [
     Exhibit {
-        bug: Bug::NonceOverReconnect,
+        bug: Bug::NonceKeptOverReconnect,
         what: "the nonce of a type outlives its stream",
         shipped: "envoy #30155, envoy #15767, grpc-node #2875",
         limit: 100,
@@ -102,7 +102,7 @@ const EXHIBITS: [Exhibit; 30] = [
         meant: by(&["IC8"], 200),
     },
     Exhibit {
-        bug: Bug::InterestNotSentAgain,
+        bug: Bug::SubscriptionsNotResent,
         what: "what is held is not subscribed to on a new stream",
         shipped: "kmesh #415",
         limit: 100,
@@ -123,7 +123,7 @@ const EXHIBITS: [Exhibit; 30] = [
         meant: by(&["IC22"], 500),
     },
     Exhibit {
-        bug: Bug::AbsenceDeletesWhatNeverCame,
+        bug: Bug::AbsenceDeletesNeverReceived,
         what: "what was only just asked for is taken to be deleted",
         shipped: "grpc-go #5912",
         limit: 500,
@@ -158,7 +158,7 @@ const EXHIBITS: [Exhibit; 30] = [
         meant: by(&["IS8"], 500),
     },
     Exhibit {
-        bug: Bug::DeletionToldTwice,
+        bug: Bug::DeletionSentTwice,
         what: "a server repeats a removal with every later change",
         shipped: "istio #49195",
         limit: 2_000,
@@ -172,21 +172,21 @@ const EXHIBITS: [Exhibit; 30] = [
         meant: by(&["IS1"], 100),
     },
     Exhibit {
-        bug: Bug::HoldNeverReleased,
+        bug: Bug::BlockNeverReleased,
         what: "a server that waits for the ACK of another type waits forever",
         shipped: "go-control-plane #752, #875, #426",
         limit: 2_000,
         meant: by(&["IS17"], 1_000),
     },
     Exhibit {
-        bug: Bug::FallbackThoughCached,
+        bug: Bug::FallbackDespiteCache,
         what: "the client falls back although all watched resources are known",
         shipped: "none known",
         limit: 100,
         meant: by(&["IC29"], 100),
     },
     Exhibit {
-        bug: Bug::NoWayBack,
+        bug: Bug::FallbackNeverEnds,
         what: "the client stays with the fallback when the preferred server is back",
         shipped: "none known",
         limit: 500,
@@ -280,9 +280,9 @@ fn find(bug: Bug, limit: u64, is_looked_for: impl Fn(&str) -> bool) -> Option<Fo
     (0..limit).find_map(|seed| {
         let (id, sentence) = broken(seed, &config).filter(|(id, _)| is_looked_for(id))?;
         // The run must not fail without the bug.
-        let_loose(None);
+        activate(None);
         let is_sound = run_seed(seed, &config).violation.is_none();
-        let_loose(Some(bug));
+        activate(Some(bug));
         is_sound.then_some(Found { id, sentence, runs: seed + 1 })
     })
 }
@@ -292,12 +292,12 @@ impl Exhibit {
     fn look_for(&self) -> Result<(Found, Found), String> {
         let Self { bug, limit, meant, .. } = self;
         let is_meant = |id: &str| meant.rules.contains(&id);
-        let_loose(Some(*bug));
+        activate(Some(*bug));
         let first = find(*bug, *limit, |_| true);
         // A run ends with its first broken rule, so other rules need other runs.
         let best = first.filter(|found| is_meant(found.id));
         let best = best.or_else(|| find(*bug, meant.limit, is_meant));
-        let_loose(None);
+        activate(None);
         let first = first.ok_or_else(|| format!("{bug:?}: not found within {limit} runs"))?;
         let best = best.ok_or_else(|| {
             format!("{bug:?}: not by {} within {} runs", meant.rules.join(", "), meant.limit)

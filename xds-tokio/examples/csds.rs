@@ -9,7 +9,7 @@ use std::{env, error::Error};
 use tokio::{net::TcpListener, select, signal};
 use tonic::transport::{Server, server::TcpIncoming};
 use xds_core::{
-    client::{ClientConfig, ManagementServer, Node, OpaqueType},
+    client::{ClientConfig, Node, OpaqueType, ServerAddress},
     types,
 };
 use xds_tokio::{ClientOptions, client, csds::CsdsService};
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let type_url = types::by_short_name(&short).ok_or("unknown type")?;
     client::check_address(&server)?;
 
-    let config = ClientConfig::new(Node::new("example"), ManagementServer::new(server))
+    let config = ClientConfig::new(Node::new("example"), ServerAddress::new(server))
         .with_type(OpaqueType::new(type_url));
     let client = client::connect(config, ClientOptions::default());
     let mut everything = client.watch_all_untyped(type_url);

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, env, error::Error, fmt::Write as _, time::Durat
 
 use tokio::{select, signal, time::interval};
 use xds_core::{
-    client::{ClientConfig, Instrument, ManagementServer, MetricsExporter, Node, OpaqueType},
+    client::{ClientConfig, Instrument, MetricsExporter, Node, OpaqueType, ServerAddress},
     types,
 };
 use xds_tokio::{ClientOptions, client};
@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let type_url = types::by_short_name(&short).ok_or("unknown type")?;
     client::check_address(&server)?;
 
-    let config = ClientConfig::new(Node::new("example"), ManagementServer::new(server))
+    let config = ClientConfig::new(Node::new("example"), ServerAddress::new(server))
         .with_type(OpaqueType::new(type_url));
     let client = client::connect(config, ClientOptions::default());
     let mut watch = client.watch_untyped(type_url, name.as_str());

@@ -7,7 +7,7 @@
 //! ```
 //! use tokio::net::TcpListener;
 //! use xds_core::{
-//!     client::{ClientConfig, ManagementServer as Upstream, Node, Notice, OpaqueType},
+//!     client::{ClientConfig, ServerAddress as Upstream, Node, Notice, OpaqueType},
 //!     server::{ServerConfig, Transaction},
 //!     types::CLUSTER,
 //! };
@@ -49,7 +49,7 @@
 //! # Credentials
 //!
 //! A server with an `https://` address is reached over TLS. All other credentials belong to a named
-//! transport: the core's [`ManagementServer`](xds_core::client::ManagementServer) contains the
+//! transport: the core's [`ManagementServer`](xds_core::client::ServerAddress) contains the
 //! name, and [`ClientOptions`] defines the transport. A bootstrap defines all its transports:
 //!
 //! ```
@@ -226,14 +226,14 @@ pub mod credentials {
 /// use tokio::net::TcpListener;
 /// use tonic::transport::{Server, server::TcpIncoming};
 /// use xds_core::{
-///     client::{ClientConfig, ManagementServer, Node, OpaqueType},
+///     client::{ClientConfig, ServerAddress, Node, OpaqueType},
 ///     types::CLUSTER,
 /// };
 /// use xds_tokio::{ClientOptions, client, csds::CsdsService};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let config = ClientConfig::new(Node::new("node-1"), ManagementServer::new("127.0.0.1:18000"))
+/// let config = ClientConfig::new(Node::new("node-1"), ServerAddress::new("127.0.0.1:18000"))
 ///     .with_type(OpaqueType::new(CLUSTER));
 /// let client = client::connect(config, ClientOptions::default());
 /// let web = client.watch_untyped(CLUSTER, "web");

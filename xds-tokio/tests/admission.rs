@@ -16,9 +16,9 @@ use tonic::Code;
 use xds_bootstrap::{IdentityFiles, TlsFiles};
 use xds_core::{
     StreamId,
-    client::{ClientConfig, ManagementServer as Upstream, Node, OpaqueType, TransportId},
+    client::{ClientConfig, Node, OpaqueType, ServerAddress as Upstream, TransportId},
     server::{
-        Admission, ClientLimits, Observation, ServerConfig, ServerLimits, Snapshot, StatusCode,
+        Admission, Observation, PerClientLimits, ServerConfig, ServerLimits, Snapshot, StatusCode,
         Transaction,
     },
 };
@@ -223,7 +223,7 @@ async fn requests_wait_for_the_decision_and_a_client_that_goes_takes_its_questio
 #[tokio::test]
 async fn who_says_no_more_is_waited_for_until_the_decision() {
     let mut server = ServerConfig::default();
-    server.admission = Admission::Asked;
+    server.admission = Admission::ByApplication;
     let running = start_with(server, ServerOptions::default()).await;
     running.handle.apply(set(&[(CLUSTER, "a", "one")])).await.unwrap();
     let mut observations = running.handle.observations();
@@ -278,8 +278,8 @@ async fn identified(observations: &mut Observations) -> StreamId {
 }
 
 /// Returns the default limits with this number of names per stream.
-fn names_per_stream(names_per_stream: usize) -> ClientLimits {
-    let mut limits = ClientLimits::from(&ServerLimits::default());
+fn names_per_stream(names_per_stream: usize) -> PerClientLimits {
+    let mut limits = PerClientLimits::from(&ServerLimits::default());
     limits.names_per_stream = names_per_stream;
     limits
 }
@@ -338,7 +338,7 @@ async fn a_client_is_limited_while_its_stream_is_open() {
 #[tokio::test]
 async fn a_client_is_moved_and_sent_away_while_its_stream_is_open() {
     let mut server = ServerConfig::default();
-    server.admission = Admission::Asked;
+    server.admission = Admission::ByApplication;
     let running = start_with(server, ServerOptions::default()).await;
     let mut transaction = Transaction::in_view("blue");
     transaction.set(CLUSTER, "a", resource("a", "blue"));

@@ -10,7 +10,7 @@ use support::{
 };
 use tokio::{net::TcpListener, sync::oneshot};
 use tonic::Status;
-use xds_core::client::{Change, ChannelError, Notice, ReadGate, WatchErrorKind};
+use xds_core::client::{Change, ChannelError, FlowControl, Notice, WatchErrorKind};
 use xds_tokio::{ClientEnded, ClientOptions, Keepalive, client};
 
 fn options() -> ClientOptions {
@@ -122,7 +122,7 @@ async fn a_hundred_thousand_watches_are_one_request_also_in_mid_stream() {
 async fn the_next_response_is_read_once_the_last_one_is_handled() {
     let mut server = FakeServer::start().await;
     let mut config = config(server.address);
-    config.profile.read_gate = ReadGate::Notices;
+    config.profile.flow_control = FlowControl::On;
     let client = client::connect(config, options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
@@ -335,7 +335,7 @@ async fn a_server_that_is_not_there_is_unreachable_until_it_comes() {
 #[tokio::test]
 async fn an_address_that_cannot_be_dialled_is_unreachable() {
     let mut config = config(([127, 0, 0, 1], 1).into());
-    config.servers = vec![xds_core::client::ManagementServer::new("xds://127.0.0.1:1")];
+    config.servers = vec![xds_core::client::ServerAddress::new("xds://127.0.0.1:1")];
     let client = client::connect(config, options());
     let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await;
     assert!(error.to_string().contains("is not the address of a server"), "{error}");

@@ -17,7 +17,7 @@ use tokio::{
 use tonic::Status;
 use xds_bootstrap::envoy::{EnvoyBootstrap, GrpcTarget, Target};
 use xds_core::client::{
-    ClientConfig, ManagementServer, OpaqueType, ReadGate, Streams, TransportId, WatchErrorKind,
+    ClientConfig, FlowControl, OpaqueType, ServerAddress, Streams, TransportId, WatchErrorKind,
 };
 use xds_core::types::VIRTUAL_HOST;
 use xds_tokio::{
@@ -57,7 +57,7 @@ impl Resolve for Addresses {
 
 fn named(uri: &str) -> ClientConfig {
     let mut config = config(([127, 0, 0, 1], 1).into());
-    config.servers = vec![ManagementServer::new(uri)];
+    config.servers = vec![ServerAddress::new(uri)];
     config
 }
 
@@ -184,7 +184,7 @@ async fn services_behind_a_server_take_turns_when_one_fails() {
     let mut config = bootstrap.client_config().expect("it can");
     config.profile.backoff.initial = Duration::from_millis(20);
     config.profile.backoff.max = Duration::from_millis(50);
-    config.profile.read_gate = ReadGate::Off;
+    config.profile.flow_control = FlowControl::Off;
     let client = client::connect(config.with_type(OpaqueType::new(CLUSTER)), options);
     let _watch = client.watch_untyped(CLUSTER, "a");
 
@@ -232,7 +232,7 @@ async fn a_service_is_taken_no_longer_responses_from_than_its_bootstrap_allows()
     let mut config = bootstrap.client_config().expect("it can");
     config.profile.backoff.initial = Duration::from_millis(20);
     config.profile.backoff.max = Duration::from_millis(50);
-    config.profile.read_gate = ReadGate::Off;
+    config.profile.flow_control = FlowControl::Off;
     let client = client::connect(config.with_type(OpaqueType::new(CLUSTER)), options);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let long = "x".repeat(200);
@@ -283,7 +283,7 @@ fn both(services: [&FakeServer; 2]) -> (ClientConfig, ClientOptions) {
         services.map(|server| Service::new(server.address.to_string(), Credentials::insecure()));
     let options = ClientOptions::default().with_services(TransportId::from("both"), services);
     let mut config = config(([127, 0, 0, 1], 1).into());
-    let server = ManagementServer::new("cluster-of-control-planes").with_transport("both");
+    let server = ServerAddress::new("cluster-of-control-planes").with_transport("both");
     config.servers = vec![server];
     (config, options)
 }

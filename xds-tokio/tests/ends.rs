@@ -23,7 +23,7 @@ use tokio::{
 };
 use xds_conformance::kick::{Kicked, World};
 use xds_core::{
-    client::{ClientConfig, ManagementServer, Notice, ReadGate, WatchErrorKind},
+    client::{ClientConfig, FlowControl, Notice, ServerAddress, WatchErrorKind},
     proto::{Any, DiscoveryResponse},
 };
 use xds_grpc::{ClientOptions, Keepalive, client, runtime::Runtime as _};
@@ -131,9 +131,9 @@ async fn quiet() {
     sleep(Duration::from_millis(1)).await;
 }
 
-fn gated(gate: ReadGate) -> ClientConfig {
+fn gated(gate: FlowControl) -> ClientConfig {
     let mut config = config(([127, 0, 0, 1], 1).into());
-    config.profile.read_gate = gate;
+    config.profile.flow_control = gate;
     config
 }
 
@@ -158,7 +158,7 @@ async fn an_end_is_noticed_while_a_watch_is_not_polled() {
     for ending in [Killed, Trailers, TrailersBehindResponses, Reset, ResetBehindResponses, GoAway] {
         let world = World::of_this_thread();
         let options = ClientOptions::default().with_seed(7);
-        let client = client::connect::<VirtualTokio>(gated(ReadGate::Notices), options);
+        let client = client::connect::<VirtualTokio>(gated(FlowControl::On), options);
         let _unpolled = client.watch_untyped(CLUSTER, "a");
         let mut connection = Connection::of(&world).await;
         let mut call = soon(connection.call()).await;
@@ -203,7 +203,7 @@ async fn an_end_is_noticed_while_a_watch_is_not_polled() {
 async fn a_response_ahead_of_the_end_is_used_by_a_client_that_reads() {
     let world = World::of_this_thread();
     let options = ClientOptions::default().with_seed(7);
-    let client = client::connect::<VirtualTokio>(gated(ReadGate::Off), options);
+    let client = client::connect::<VirtualTokio>(gated(FlowControl::Off), options);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut connection = Connection::of(&world).await;
     let mut call = soon(connection.call()).await;
@@ -219,7 +219,7 @@ async fn a_response_ahead_of_the_end_is_used_by_a_client_that_reads() {
 async fn a_half_open_connection_is_found_out_while_nobody_reads() {
     let world = World::of_this_thread();
     let options = ClientOptions::default().with_seed(7);
-    let client = client::connect::<VirtualTokio>(gated(ReadGate::Notices), options);
+    let client = client::connect::<VirtualTokio>(gated(FlowControl::On), options);
     let _unpolled = client.watch_untyped(CLUSTER, "a");
     let mut connection = Connection::of(&world).await;
     let mut call = soon(connection.call()).await;
@@ -239,7 +239,7 @@ async fn a_half_open_connection_is_found_out_while_nobody_reads() {
 async fn settings_may_take_their_time() {
     let world = World::of_this_thread();
     let options = ClientOptions::default().with_seed(7);
-    let client = client::connect::<VirtualTokio>(gated(ReadGate::Off), options);
+    let client = client::connect::<VirtualTokio>(gated(FlowControl::Off), options);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let (_, io) = soon(world.accept()).await;
     sleep(Duration::from_secs(10)).await;
@@ -266,8 +266,8 @@ async fn settings_may_take_their_time() {
 #[tokio::test(start_paused = true)]
 async fn a_silent_server_is_fallen_back_from_and_says_nothing_of_resources() {
     let world = World::of_this_thread();
-    let mut config = gated(ReadGate::Off);
-    config.servers.push(ManagementServer::new("127.0.0.1:2"));
+    let mut config = gated(FlowControl::Off);
+    config.servers.push(ServerAddress::new("127.0.0.1:2"));
     let options = ClientOptions::default().with_seed(7);
     let client = client::connect::<VirtualTokio>(config, options);
     let mut watch = client.watch_untyped(CLUSTER, "a");
@@ -315,7 +315,7 @@ async fn a_server_that_does_not_speak_http2_is_told_apart() {
     ] {
         let world = World::of_this_thread();
         let options = ClientOptions::default().with_seed(7);
-        let client = client::connect::<VirtualTokio>(gated(ReadGate::Off), options);
+        let client = client::connect::<VirtualTokio>(gated(FlowControl::Off), options);
         let mut watch = client.watch_untyped(CLUSTER, "a");
         let (_, mut io) = soon(world.accept()).await;
         io.write_all(answer).await.expect("it is open");

@@ -12,8 +12,8 @@ use xds_core::{
     ViewName,
     proto::{DiscoveryRequest, DiscoveryResponse},
     server::{
-        Admission, AsideError, Lag, LayersError, OnDemand, ServerConfig, ServerLimits, Snapshot,
-        StatusCode, TooManyWaits, Transaction, ViewContents,
+        Admission, CustomMessageError, LagReason, LayersError, OnDemand, ServerConfig,
+        ServerLimits, Snapshot, StatusCode, TooManyWaits, Transaction, ViewContents,
     },
 };
 use xds_tokio::{
@@ -27,7 +27,7 @@ const HEALTH: &str = "type.googleapis.com/test.Health";
 
 fn on_demand() -> ServerConfig {
     let mut config = ServerConfig::default();
-    config.on_demand = OnDemand::Told;
+    config.on_demand = OnDemand::Notify;
     config
 }
 
@@ -157,7 +157,7 @@ async fn who_has_stopped_waiting_takes_no_event_from_who_waits() {
 #[tokio::test]
 async fn without_an_authorizer_the_application_lets_clients_in() {
     let mut config = ServerConfig::default();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     let Running { handle, address, .. } = start_with(config, ServerOptions::default()).await;
     let mut events = handle.events();
     let (base, blue) = (ViewName::from("base"), ViewName::from("blue"));
@@ -185,7 +185,7 @@ async fn without_an_authorizer_the_application_lets_clients_in() {
 #[tokio::test]
 async fn who_reads_events_anew_is_told_what_is_open() {
     let mut config = on_demand();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     let Running { handle, address, .. } = start_with(config, ServerOptions::default()).await;
     // No reader exists yet.
     let mut first = RawClient::open(address).await;
@@ -235,7 +235,7 @@ async fn who_reads_events_anew_is_told_what_is_open() {
 #[tokio::test]
 async fn types_of_the_application_pass_by() {
     let mut config = ServerConfig::default();
-    config.asides.insert(HEALTH.into());
+    config.custom_message_types.insert(HEALTH.into());
     let Running { handle, address, .. } = start_with(config, ServerOptions::default()).await;
     let mut events = handle.events();
     let mut client = RawClient::open(address).await;
@@ -252,7 +252,7 @@ async fn types_of_the_application_pass_by() {
     drop(client);
     streams(&handle, 0).await;
     let late = handle.send_custom_message(stream, HEALTH, answer.encode_to_vec()).await;
-    assert_eq!(late, Err(SendCustomMessageError::Message(AsideError::NoStream)));
+    assert_eq!(late, Err(SendCustomMessageError::Message(CustomMessageError::NoStream)));
     println!("covers: M21");
 }
 
@@ -286,7 +286,7 @@ async fn the_application_learns_when_a_change_is_accepted() {
     let lag = soon(async {
         loop {
             let lag = handle.convergence(ViewName::default(), CLUSTER, first).await.unwrap();
-            if !matches!(lag.lagging[0].lag, Lag::Pending) {
+            if !matches!(lag.lagging[0].reason, LagReason::Pending) {
                 return lag;
             }
             give_way().await;

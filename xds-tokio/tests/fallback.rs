@@ -3,7 +3,7 @@
 mod support;
 
 use support::{CLUSTER, FakeServer, config, value};
-use xds_core::client::ManagementServer;
+use xds_core::client::ServerAddress;
 use xds_tokio::{ClientOptions, client};
 
 #[tokio::test]
@@ -11,7 +11,7 @@ async fn a_server_whose_address_is_no_address_is_one_that_fails() {
     for bad in ["", "::::", "http://not a host", "unix:"] {
         let mut server = FakeServer::start().await;
         let mut config = config(server.address);
-        config.servers.insert(0, ManagementServer::new(bad));
+        config.servers.insert(0, ServerAddress::new(bad));
         let client = client::connect(config, ClientOptions::default().with_seed(7));
         let mut watch = client.watch_untyped(CLUSTER, "a");
         let mut stream = server.stream().await;

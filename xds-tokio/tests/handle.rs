@@ -6,7 +6,7 @@ use prost::{Message, Name};
 use support::{CLUSTER, FakeServer, soon};
 use xds_core::{
     TypeUrl,
-    client::{ClientConfig, ManagementServer, Node, Notice, Rejection, ResourceType, Verdict},
+    client::{ClientConfig, Node, Notice, Rejection, ResourceType, ServerAddress, VerdictSource},
 };
 use xds_tokio::{ClientOptions, Typed, TypedNotice, client};
 
@@ -31,13 +31,13 @@ impl ResourceType for Judged {
         &self.0
     }
 
-    fn verdict(&self) -> Verdict {
-        Verdict::External
+    fn verdict_source(&self) -> VerdictSource {
+        VerdictSource::External
     }
 }
 
 fn of(server: &FakeServer, resource_type: impl ResourceType + 'static) -> ClientConfig {
-    let server = ManagementServer::new(server.address.to_string());
+    let server = ServerAddress::new(server.address.to_string());
     ClientConfig::new(Node::new("node-1"), server).with_type(resource_type)
 }
 

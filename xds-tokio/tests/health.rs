@@ -127,7 +127,7 @@ async fn a_server_that_drains_waits_for_the_answers_to_what_is_on_its_way() {
     })
     .await;
 
-    let plan = DrainPlan { over: Duration::ZERO, grace: Duration::from_secs(60) };
+    let plan = DrainPlan { period: Duration::ZERO, grace_period: Duration::from_secs(60) };
     let handle = running.handle.clone();
     let draining = tokio::spawn(async move { handle.drain(plan).await });
     assert_eq!(idle.end().await.code(), Code::Unavailable);

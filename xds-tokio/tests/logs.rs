@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tonic::Status;
 use xds_bootstrap::{CallCredentials, IdentityFiles, TlsFiles};
 use xds_core::{
-    client::{ManagementServer as Upstream, ReadGate},
+    client::{FlowControl, ServerAddress as Upstream},
     proto,
     server::{Observation, ServerConfig, Transaction},
     service::Variant,
@@ -270,7 +270,7 @@ async fn a_server_that_speaks_of_an_older_api_is_warned_of_once_for_each_type() 
     for part in ["node=node-1", "type=cds", "version 2 of the API"] {
         assert!(line.contains(part), "{part} is not in {line}");
     }
-    assert_eq!(client.stats().await.unwrap().older_resources, 2);
+    assert_eq!(client.stats().await.unwrap().v2_resources, 2);
 }
 
 #[tokio::test]
@@ -343,7 +343,7 @@ async fn a_watcher_that_holds_up_reading_is_pointed_out() {
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
     let mut config = config(server.address);
-    config.profile.read_gate = ReadGate::Notices;
+    config.profile.flow_control = FlowControl::On;
     let client = client::connect(config, ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     let _all = client.watch_all_untyped(CLUSTER);

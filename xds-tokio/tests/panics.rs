@@ -19,11 +19,12 @@ use tokio::net::TcpListener;
 use xds_core::{
     Malformed, TypeUrl,
     client::{
-        ClientConfig, Context, ManagementServer, Node, OpaqueType, Rejection, ResourceType, Value,
+        ClientConfig, Node, OpaqueType, Rejection, ResourceType, ServerAddress, ValidationContext,
+        Value,
     },
     proto::{ClientStatusRequest, ClientStatusResponse},
     references::{Reference, ReferenceExtractor},
-    server::{AckGated, OrderingPolicy, ServerConfig},
+    server::{MakeBeforeBreakPolicy, OrderingPolicy, ServerConfig},
 };
 use xds_tokio::{
     ClientOptions, ManagementServer as Server, PayloadPrinter, ServerOptions, client,
@@ -81,10 +82,10 @@ impl ReferenceExtractor for NoReferences {
 
 #[tokio::test]
 async fn a_server_whose_references_cannot_be_found_serves_on() {
-    let mut gated = AckGated::default();
+    let mut gated = MakeBeforeBreakPolicy::default();
     gated.references = Some(Arc::new(NoReferences));
     let mut config = ServerConfig::default();
-    config.ordering = OrderingPolicy::AckGated(gated);
+    config.ordering = OrderingPolicy::MakeBeforeBreak(gated);
     let running = start_with(config, ServerOptions::default()).await;
     let mut client = RawClient::open(running.address).await;
     client.subscribe(CLUSTER, &["c"]);
@@ -106,7 +107,11 @@ impl ResourceType for Fragile {
         self.0.name(resource)
     }
 
-    fn validate(&self, resource: &Bytes, _: &Context<'_>) -> Result<Option<Value>, Rejection> {
+    fn validate(
+        &self,
+        resource: &Bytes,
+        _: &ValidationContext<'_>,
+    ) -> Result<Option<Value>, Rejection> {
         assert!(!resource.windows(3).any(|word| word == b"bad"), "it is bad");
         Ok(None)
     }
@@ -116,7 +121,7 @@ impl ResourceType for Fragile {
 #[tokio::test]
 async fn a_resource_that_its_type_cannot_stand_is_rejected() {
     let mut server = FakeServer::start().await;
-    let to = ManagementServer::new(server.address.to_string());
+    let to = ServerAddress::new(server.address.to_string());
     let config = ClientConfig::new(Node::new("n"), to).with_type(Fragile(OpaqueType::new(CLUSTER)));
     let client = client::connect(config, ClientOptions::default());
     let mut good = client.watch_untyped(CLUSTER, "good");
@@ -156,7 +161,7 @@ impl Resolve for Lost {
 async fn a_resolver_that_panics_has_found_nobody() {
     for host in ["now.example:443", "later.example:443"] {
         let mut config = config(([127, 0, 0, 1], 1).into());
-        config.servers = vec![ManagementServer::new(host)];
+        config.servers = vec![ServerAddress::new(host)];
         let client = client::connect(config, ClientOptions::default().with_resolver(Lost));
         let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
         assert!(error.contains("panicked"), "{error}");

@@ -20,8 +20,8 @@ use tonic::Code;
 use xds_core::{
     proto::{DiscoveryRequest, Node},
     server::{
-        Cause, Interest, Observation, ObserveResponses, ServerConfig, ServerLimits, SyncState,
-        Transaction, TransactionError,
+        Observation, ObserveResponses, ResponseCause, ServerConfig, ServerLimits, SubscribedNames,
+        SyncState, Transaction, TransactionError,
     },
 };
 use xds_tokio::{
@@ -101,7 +101,7 @@ async fn resources_reach_a_client_and_changes_follow_its_ack() {
     let rows = handle.status().await.unwrap();
     let [row] = &rows[..] else { panic!("{rows:?}") };
     assert_eq!((row.node_id.as_str(), row.type_url.as_str()), ("raw", CLUSTER));
-    assert_eq!((row.interest, row.state), (Interest::Wildcard, SyncState::Acked));
+    assert_eq!((row.subscribed, row.state), (SubscribedNames::Wildcard, SyncState::Acked));
     assert_eq!((row.responses, row.acks, row.nacks), (3, 2, 1));
     assert_eq!(handle.stats().await.unwrap().streams, 1);
 }
@@ -187,7 +187,7 @@ async fn what_is_sent_can_be_observed() {
     let Observation::Sent { node_id, version, nonce, resources, cause, .. } = sent else {
         unreachable!()
     };
-    assert_eq!((&*node_id, resources, cause), ("observed", 1, Cause::First));
+    assert_eq!((&*node_id, resources, cause), ("observed", 1, ResponseCause::First));
     assert_eq!((version.as_str(), nonce.as_str()), (&*response.version_info, &*response.nonce));
 }
 

@@ -7,8 +7,7 @@ use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, Malformed, Time, TypeUrl,
     client::{
-        ChannelError, ChannelEvent, ClientConfig, Interest, ManagementServer, Node, Output,
-        PollPolicy,
+        ChannelError, ChannelEvent, ClientConfig, Interest, Node, Output, PollPolicy, ServerAddress,
     },
     proto::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse},
     service::Variant,
@@ -50,7 +49,7 @@ pub fn delta_response(bytes: &[u8]) {
 /// Checks that an encoded response is not malformed for a client that polls for clusters.
 pub(crate) fn polled_response(bytes: &[u8]) {
     let policy = PollPolicy::new(Duration::from_secs(5));
-    let server = ManagementServer::new("server").with_polls(policy);
+    let server = ServerAddress::new("server").with_polling(policy);
     let config = ClientConfig::new(Node::new("fuzz"), server);
     let mut client = Client::new(config.with_type(ToyType::new(types::CLUSTER)), 1, Time::ZERO);
     for interest in [Interest::Wildcard, Interest::Name("a")] {
@@ -106,7 +105,7 @@ const LATER: Time = Time::from_nanos(1_000_000_000);
 impl Session {
     /// Creates a client that watches names and wildcards and has sent its first requests.
     fn begin(variant: Variant) -> Self {
-        let server = ManagementServer::new("server").with_variant(variant);
+        let server = ServerAddress::new("server").with_variant(variant);
         let config = ClientConfig::new(Node::new("fuzz"), server);
         let config =
             WATCHED.into_iter().fold(config, |config, url| config.with_type(ToyType::new(url)));

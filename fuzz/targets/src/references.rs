@@ -6,7 +6,7 @@ use xds_core::{
     Malformed,
     references::{
         self as refers, Consistency, EnvoyReferences, Finding, Reference, ReferenceExtractor as _,
-        Target,
+        ReferenceTarget,
     },
     types,
 };
@@ -58,7 +58,7 @@ fn walk(type_url: &str, bytes: &[u8]) -> (Vec<String>, Result<(), Malformed>) {
     let mut told = Vec::new();
     let mut tell = |reference: Reference<'_>| {
         assert!(types::short_name(reference.type_url).is_some(), "{reference:?} is of no type");
-        if let Target::Name(name) | Target::Below(name) = reference.target {
+        if let ReferenceTarget::Name(name) | ReferenceTarget::Prefix(name) = reference.target {
             assert!(!name.is_empty(), "{reference:?} has no name");
         }
         told.push(format!("{reference:?}"));
@@ -96,8 +96,8 @@ fn check_set(type_url: &str, bytes: &[u8]) {
     let Ok(found) = found else { return };
     assert!(count_missing(&alone) <= found.len(), "{alone:?} is missing of {found:?}");
     let around = found.iter().fold(Consistency::default(), |around, one| match one.target {
-        Target::Name(name) => around.with_elsewhere(one.type_url, name),
-        Target::All => around.with_all_elsewhere(one.type_url),
+        ReferenceTarget::Name(name) => around.with_external(one.type_url, name),
+        ReferenceTarget::All => around.with_all_external(one.type_url),
         // Resources requested on demand are never missing.
         _ => around,
     });

@@ -7,7 +7,9 @@ use xds_core::{
     proto::{
         DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, Node,
     },
-    server::{CloseReason, Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via},
+    server::{
+        CloseReason, Server, ServerConfig, ServerOutput, StreamEvent, StreamKind, Transaction,
+    },
     service::Variant,
     types,
 };
@@ -58,8 +60,8 @@ fn receive(variant: Variant, bytes: &[u8]) -> Option<CloseReason> {
     }
     server.apply(change, Time::ZERO).expect("a good change");
 
-    let first = server.accept(Via::Aggregated(variant), Time::ZERO).expect("there is room");
-    let later = server.accept(Via::Aggregated(variant), Time::ZERO).expect("there is room");
+    let first = server.accept(StreamKind::Aggregated(variant), Time::ZERO).expect("there is room");
+    let later = server.accept(StreamKind::Aggregated(variant), Time::ZERO).expect("there is room");
     server.handle_event(StreamEvent::Message(later, greeting(variant)), Time::ZERO);
     let mut fault = drain(&mut server, variant);
     for stream in [first, later] {

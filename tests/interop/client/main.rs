@@ -35,7 +35,7 @@ use tokio::{
 };
 use xds_bootstrap::{Bootstrap, TlsFiles};
 use xds_channel::{ChannelOptions, XdsChannel, XdsChannels};
-use xds_core::client::{ClientConfig, InvalidWatch, ManagementServer, Node, Notice};
+use xds_core::client::{ClientConfig, InvalidWatch, Node, Notice, ServerAddress};
 use xds_routing::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations, Rules};
 use xds_tokio::{ClientHandle, ClientOptions, Watch, client};
 
@@ -174,7 +174,7 @@ impl Application {
         node: String,
         providers: BTreeMap<String, WatchedFiles>,
     ) -> io::Result<()> {
-        let mut servers = servers.into_iter().map(ManagementServer::new);
+        let mut servers = servers.into_iter().map(ServerAddress::new);
         let first = servers.next().ok_or_else(|| misuse("a client needs a server"))?;
         // The test compares the client's resources with those of C-core, not the results of calls.
         let mut rules = Rules::default().with_stateful_sessions();

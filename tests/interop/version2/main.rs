@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .collect();
     let mut removed = Removed::default();
     for (older, current) in
-        RESOURCES.into_iter().filter_map(|it| Some((types::older_name(it)?, it)))
+        RESOURCES.into_iter().filter_map(|it| Some((types::v2_type_url(it)?, it)))
     {
         let message = |schema: &Schema, type_url| {
             schema.message_of(type_url).ok_or_else(|| format!("{type_url} is not there"))

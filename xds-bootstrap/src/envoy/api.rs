@@ -3,7 +3,7 @@
 
 use std::{fmt, time::Duration};
 
-use xds_core::{client::NodeIn, service};
+use xds_core::{client::SendNode, service};
 
 use super::message::{Message, read_bool, read_enum, read_positive, read_u32};
 use crate::{
@@ -32,7 +32,7 @@ pub struct ApiConfigSource {
     pub rate_limit: Option<RateLimit>,
     /// Whether only the first request of a stream contains the node.
     // D4
-    pub node: NodeIn,
+    pub node: SendNode,
     /// Extensions that validate responses, uninterpreted.
     pub config_validators: Vec<RawJson>,
 }
@@ -294,8 +294,8 @@ impl ApiConfigSource {
             return Err(message.missing("grpc_services"));
         }
         let node = match message.get("set_node_on_first_message_only") {
-            Some(field) if read_bool(&field)? => NodeIn::FirstRequest,
-            _ => NodeIn::EveryRequest,
+            Some(field) if read_bool(&field)? => SendNode::FirstRequest,
+            _ => SendNode::EveryRequest,
         };
         Ok(Self {
             api_type,

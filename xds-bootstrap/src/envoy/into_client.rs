@@ -7,8 +7,8 @@ use thiserror::Error;
 use xds_core::{
     TypeUrl,
     client::{
-        Authority, ClientConfig, FilePolicy, InvalidRequestRate, ManagementServer, PollPolicy,
-        Profile, RequestRate, Streams,
+        AuthorityConfig, ClientConfig, FilePolicy, InvalidRequestRate, PollPolicy, Profile,
+        RequestRate, ServerAddress, Streams,
     },
     service::Variant,
     types,
@@ -53,7 +53,7 @@ impl EnvoyBootstrap {
     ///
     /// The does-not-exist timeout of listeners and clusters is the `initial_fetch_timeout` of their
     /// source. For other types it is 15 s, the default of a source, unless the application sets it
-    /// ([`ClientConfig::with_does_not_exist_after`]).
+    /// ([`ClientConfig::with_does_not_exist_timeout`]).
     ///
     /// Each authority that a source names uses that source. All other authorities use
     /// `default_config_source`. Each has the timeout of its source.
@@ -91,7 +91,7 @@ impl EnvoyBootstrap {
         let mut config = ClientConfig::new(self.node.to_node(), of_others.clone());
         config = config.with_profile(Profile::envoy());
         for (type_url, source, server) in of_types {
-            config = config.with_does_not_exist_after(type_url, source.initial_fetch_timeout);
+            config = config.with_does_not_exist_timeout(type_url, source.initial_fetch_timeout);
             if server != of_others {
                 config = config.with_source(type_url, server);
             }
@@ -99,14 +99,14 @@ impl EnvoyBootstrap {
         for source in &self.config_sources {
             for name in &source.authorities {
                 let server = server(source)?;
-                let authority = Authority::new(name.as_str()).with_server(server);
+                let authority = AuthorityConfig::new(name.as_str()).with_server(server);
                 let after = source.initial_fetch_timeout;
-                config = config.with_authority(authority.with_missing_after(after));
+                config = config.with_authority(authority.with_does_not_exist_timeout(after));
             }
         }
         if let Some(source) = &self.default_config_source {
             config = config.with_other_authorities(server(source)?);
-            config.others_missing_after = source.initial_fetch_timeout.into();
+            config.other_authorities_timeout = source.initial_fetch_timeout.into();
         }
         Ok(config)
     }
@@ -135,7 +135,7 @@ impl EnvoyBootstrap {
         let config = ClientConfig::new(self.node.to_node(), self.management_server(source)?);
         let config = config.with_profile(Profile::envoy());
         let after = source.initial_fetch_timeout;
-        Ok(Some(config.with_does_not_exist_after(type_url.clone(), after)))
+        Ok(Some(config.with_does_not_exist_timeout(type_url.clone(), after)))
     }
 
     /// Whether any source is a server, which receives the node. Files do not.
@@ -147,10 +147,7 @@ impl EnvoyBootstrap {
 
     /// Returns the server of a source, with its protocol variant and streams.
     // S0.053, S0.054
-    fn management_server(
-        &self,
-        source: &ConfigSource,
-    ) -> Result<ManagementServer, UnsupportedConfig> {
+    fn management_server(&self, source: &ConfigSource) -> Result<ServerAddress, UnsupportedConfig> {
         let mut server = match &source.specifier {
             Specifier::Path(file) => file.management_server(),
             Specifier::Api(api) if api.api_type.is_aggregated() => {
@@ -170,21 +167,21 @@ impl EnvoyBootstrap {
         &self,
         api: &ApiConfigSource,
         streams: Streams,
-    ) -> Result<ManagementServer, UnsupportedConfig> {
+    ) -> Result<ServerAddress, UnsupportedConfig> {
         let uri = api.target(0).ok_or(UnsupportedConfig::NoServer)?.name();
         let variant = match api.api_type.is_incremental() {
             true => Variant::Incremental,
             false => Variant::StateOfTheWorld,
         };
-        let mut server = ManagementServer::new(uri)
+        let mut server = ServerAddress::new(uri)
             .with_variant(variant)
             .with_streams(streams)
-            .with_node_in(api.node)
+            .with_send_node(api.node)
             .with_transport(self.transport_id(api));
         server.transport_api = api.transport_api_version.protocol_version();
         if let Some(rest) = &api.rest {
             let policy = PollPolicy::envoy(rest.refresh_delay);
-            server = server.with_polls(policy.with_request_timeout(rest.request_timeout));
+            server = server.with_polling(policy.with_request_timeout(rest.request_timeout));
         }
         if let Some(limit) = &api.rate_limit {
             let rate = RequestRate::new(limit.max_tokens, limit.fill_rate)?;
@@ -198,11 +195,11 @@ impl PathSource {
     /// Returns the file as a server of the core, with its path as the URI and for all types.
     // S0.010
     #[must_use]
-    pub fn management_server(&self) -> ManagementServer {
+    pub fn management_server(&self) -> ServerAddress {
         let mut policy = FilePolicy::default();
         if let Some(directory) = &self.watched_directory {
             policy = policy.with_watched_directory(directory.to_string_lossy());
         }
-        ManagementServer::new(self.path.to_string_lossy()).with_files(policy)
+        ServerAddress::new(self.path.to_string_lossy()).with_file(policy)
     }
 }

@@ -33,4 +33,4 @@ pub use nested::{NestedSource, ResourceSelection};
 pub use source::{ConfigSource, PathSource, Specifier};
 pub use static_resources::StaticResource;
 pub use upstream::{TcpKeepalive, TransportSocket, UpstreamCluster};
-pub use xds_core::client::NodeIn;
+pub use xds_core::client::SendNode;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use xds_bootstrap::{
     BootstrapError,
     envoy::{
-        ApiConfigSource, ApiType, ApiVersion, ConfigSource, GrpcTarget, NodeIn, ProxyHeaders,
+        ApiConfigSource, ApiType, ApiVersion, ConfigSource, GrpcTarget, ProxyHeaders, SendNode,
         Specifier, Target,
     },
 };
@@ -112,7 +112,7 @@ fn both_spellings_will_do_and_null_is_not_set() {
     }));
     assert_eq!(one, other);
     let Ok(ConfigSource { specifier: Specifier::Api(api), .. }) = one else { panic!("{one:?}") };
-    assert_eq!(api.node, NodeIn::FirstRequest);
+    assert_eq!(api.node, SendNode::FirstRequest);
     assert_eq!(api.transport_api_version, ApiVersion::V3);
     let limit = api.rate_limit.expect("it is given");
     assert_eq!((limit.max_tokens, limit.fill_rate), (5, 0.5));
@@ -136,7 +136,7 @@ fn defaults_are_those_of_the_schema() {
     assert_eq!(forever.initial_fetch_timeout, None);
 
     let grpc = api(grpc("GRPC")).expect("the smallest gRPC API");
-    assert_eq!((grpc.rate_limit, grpc.node), (None, NodeIn::EveryRequest));
+    assert_eq!((grpc.rate_limit, grpc.node), (None, SendNode::EveryRequest));
     let mut limited = self::grpc("GRPC");
     limited["rate_limit_settings"] = json!({});
     let limit = api(limited).expect("a limit").rate_limit.expect("it is given");

@@ -12,7 +12,7 @@ mod static_resources;
 
 use serde_json::{Value, json};
 use xds_bootstrap::{Bootstrap, BootstrapError};
-use xds_core::client::{ClientConfig, ManagementServer};
+use xds_core::client::{ClientConfig, ServerAddress};
 
 pub(crate) fn read(value: &Value) -> Result<Bootstrap, BootstrapError> {
     Bootstrap::from_json(&value.to_string())
@@ -50,6 +50,6 @@ pub(crate) fn warnings(bootstrap: &Bootstrap) -> Vec<String> {
 }
 
 /// Returns the first server of a client.
-pub(crate) fn first_server(config: &ClientConfig) -> &ManagementServer {
+pub(crate) fn first_server(config: &ClientConfig) -> &ServerAddress {
     &config.servers[0]
 }

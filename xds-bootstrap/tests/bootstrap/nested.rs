@@ -229,7 +229,7 @@ fn a_nested_source_is_a_client_of_its_own_unless_it_is_the_stream_that_is_there(
     assert!(matches!(specifier, Specifier::Api(_)));
     let made = made.expect("it is another");
     assert_eq!(&*made.servers[0].uri, "polled");
-    let after = made.does_not_exist_after.values().copied().collect::<Vec<_>>();
+    let after = made.does_not_exist_timeout.values().copied().collect::<Vec<_>>();
     assert_eq!(after, [Some(Duration::from_secs(3))]);
     assert_eq!(made.node.id(), "n");
 }

@@ -10,7 +10,8 @@ use xds_bootstrap::{
 use xds_core::{
     Client, Time, TypeUrl,
     client::{
-        ClientConfig, Exchange, FilePolicy, Interest, MissingAfter, OpaqueType, PollPolicy, Streams,
+        ClientConfig, DoesNotExistTimeout, FilePolicy, Interest, OpaqueType, PollPolicy, Streams,
+        TransportKind,
     },
     service::Variant,
     types::{CLUSTER, LISTENER, ROUTE_CONFIGURATION as ROUTE},
@@ -46,12 +47,12 @@ fn a_proxys_bootstrap_says_where_listeners_and_clusters_come_from() {
     let config = bootstrap.client_config().expect("the core can do that");
     assert_eq!((config.node.id(), &*first_server(&config).uri), ("n", "xds"));
     let waits = |config: &ClientConfig, url: &str| {
-        config.does_not_exist_after.get(&TypeUrl::from(url)).copied()
+        config.does_not_exist_timeout.get(&TypeUrl::from(url)).copied()
     };
     let seconds = |seconds| Some(Some(Duration::from_secs(seconds)));
     let stated = (waits(&config, CLUSTER), waits(&config, LISTENER), waits(&config, ROUTE));
     assert_eq!(stated, (seconds(20), seconds(15), None), "each source has its own (B18)");
-    assert_eq!(config.profile.does_not_exist_after, Some(Duration::from_secs(15)));
+    assert_eq!(config.profile.does_not_exist_timeout, Some(Duration::from_secs(15)));
 
     // The form in Envoy's documentation: converted from YAML, and without versions.
     let old = json!({
@@ -125,11 +126,11 @@ fn types_may_come_from_files() {
     let config = envoy(&files).expect("it is right").client_config().expect("files need no node");
     let [listeners] = &config.servers[..] else { panic!("{:?}", config.servers) };
     assert_eq!(&*listeners.uri, "/lds.json");
-    assert_eq!(listeners.exchange, Exchange::Files(FilePolicy::default()));
+    assert_eq!(listeners.transport_kind, TransportKind::File(FilePolicy::default()));
     let [clusters] = &config.sources[CLUSTER][..] else { panic!("{:?}", config.sources) };
     assert_eq!(&*clusters.uri, "/etc/xds/cds.yaml");
     let watched = FilePolicy::default().with_watched_directory("/etc/xds");
-    assert_eq!(clusters.exchange, Exchange::Files(watched));
+    assert_eq!(clusters.transport_kind, TransportKind::File(watched));
     // The node is required if there is a server in addition to the file.
     let mut beside = proxy();
     beside["node"]["id"] = "".into();
@@ -151,7 +152,10 @@ fn authorities_have_sources_of_their_own() {
     let authorities = bootstrap.client_config().expect("it can").authorities;
     assert_eq!((authorities.len(), &*authorities[0].name), (1, "a"));
     assert_eq!(authorities[0].servers[0].variant, Variant::Incremental);
-    assert_eq!(authorities[0].missing_after, MissingAfter::After(Duration::from_secs(3)));
+    assert_eq!(
+        authorities[0].does_not_exist_timeout,
+        DoesNotExistTimeout::After(Duration::from_secs(3))
+    );
     value["default_config_source"] = json!({ "ads": {} });
     let bootstrap = envoy(&value).expect("it is right");
     assert_eq!(bootstrap.source_of("b").map(|source| &source.specifier), Some(&Specifier::Ads));
@@ -186,13 +190,16 @@ fn other_authorities_have_the_default_source() {
     assert_eq!((are_watched, &*others[0].uri), ((true, true), "default"));
     let bootstrap = envoy(&value).expect("it is right");
     let config = bootstrap.client_config().expect("it can");
-    assert_eq!(config.others_missing_after, MissingAfter::After(Duration::from_secs(15)));
+    assert_eq!(
+        config.other_authorities_timeout,
+        DoesNotExistTimeout::After(Duration::from_secs(15))
+    );
     let is_known = bootstrap.transports().any(|(transport, _)| transport == others[0].transport);
     assert!(is_known, "an adapter is told how to reach it");
 
     value["default_config_source"] = json!({ "api_config_source": rest() });
     let (_, others) = watches(&value);
-    assert!(matches!(others[0].exchange, Exchange::Polls(_)));
+    assert!(matches!(others[0].transport_kind, TransportKind::Polling(_)));
 }
 
 #[test]
@@ -214,7 +221,7 @@ fn listeners_and_clusters_come_each_from_their_source() {
     let listeners = &rested.sources[&TypeUrl::from(LISTENER)][0];
     assert_eq!((rested.sources.len(), &*listeners.uri), (1, "one"));
     let expected = PollPolicy::envoy(Duration::from_secs(5));
-    assert_eq!(listeners.exchange, Exchange::Polls(expected));
+    assert_eq!(listeners.transport_kind, TransportKind::Polling(expected));
     assert_eq!(listeners.streams, Streams::PerType);
 
     // The same server with one stream per type.

@@ -34,7 +34,7 @@ use tonic_health::{
 use tower_service::Service;
 use xds_channel::{ChannelOptions, XdsChannel};
 use xds_core::{
-    client::{ClientConfig, ManagementServer as Upstream, Node, Profile},
+    client::{ClientConfig, Node, Profile, ServerAddress as Upstream},
     proto::Locality,
     server::{ServerConfig, Transaction},
     types,
@@ -92,7 +92,7 @@ impl World {
             .with_type(ClusterLoadAssignments::default());
         // Short does-not-exist timers.
         for url in [types::LISTENER, types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT] {
-            config = config.with_does_not_exist_after(url, Some(Duration::from_millis(300)));
+            config = config.with_does_not_exist_timeout(url, Some(Duration::from_millis(300)));
         }
         let client = client::connect(config, ClientOptions::default());
         Self { server: server.handle(), serving, client, address }

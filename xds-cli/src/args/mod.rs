@@ -112,8 +112,8 @@ impl ExternalArgs {
         self.external.iter().fold(Consistency::default(), |consistency, it| {
             let type_url = it.type_url.as_str();
             match &it.name {
-                Some(name) => consistency.with_elsewhere(type_url, name.as_str()),
-                None => consistency.with_all_elsewhere(type_url),
+                Some(name) => consistency.with_external(type_url, name.as_str()),
+                None => consistency.with_all_external(type_url),
             }
         })
     }

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use xds_core::{
-    client::{FilePolicy, ManagementServer},
+    client::{FilePolicy, ServerAddress},
     types::CLUSTER,
 };
 
@@ -19,8 +19,8 @@ fn clusters(version: &str) -> String {
         .replace("name: a", &format!("name: a, alt_stat_name: {version}"))
 }
 
-fn of(path: &Path, policy: FilePolicy) -> ManagementServer {
-    ManagementServer::new(path.to_str().expect("a path in UTF-8")).with_files(policy)
+fn of(path: &Path, policy: FilePolicy) -> ServerAddress {
+    ServerAddress::new(path.to_str().expect("a path in UTF-8")).with_file(policy)
 }
 
 pub(super) async fn rename(adapter: &dyn ClientAdapter) {

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::net::TcpListener;
 
 use xds_core::{
-    client::{ReadGate, Streams},
+    client::{FlowControl, Streams},
     proto::{Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource},
     service::Variant,
     types::CLUSTER,
@@ -164,7 +164,7 @@ pub(super) async fn unpolled(adapter: &dyn ClientAdapter) {
 pub(super) async fn unread_end(adapter: &dyn ClientAdapter) {
     let mut peer = Peer::start(Headers::AtOnce);
     let mut config = config(at(peer.address));
-    config.profile.read_gate = ReadGate::Notices;
+    config.profile.flow_control = FlowControl::On;
     let client = adapter.connect(config, &ClientSettings::default());
     let _unpolled = client.watch_untyped(CLUSTER, "a");
     let mut call = peer.call().await;

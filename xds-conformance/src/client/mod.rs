@@ -11,8 +11,8 @@ use bytes::Bytes;
 use xds_core::{
     TypeUrl,
     client::{
-        BackoffPolicy, ClientConfig, Context, ManagementServer, Node, OpaqueType, Profile,
-        Rejection, ResourceType, Value,
+        BackoffPolicy, ClientConfig, Node, OpaqueType, Profile, Rejection, ResourceType,
+        ServerAddress, ValidationContext, Value,
     },
     types::CLUSTER,
 };
@@ -68,7 +68,7 @@ cases! {
 }
 
 /// Returns the configuration of a client of `server` that reconnects within milliseconds.
-fn config(server: ManagementServer) -> ClientConfig {
+fn config(server: ServerAddress) -> ClientConfig {
     let mut profile = Profile::grpc();
     profile.backoff = BackoffPolicy::grpc();
     profile.backoff.initial = core::time::Duration::from_millis(20);
@@ -78,8 +78,8 @@ fn config(server: ManagementServer) -> ClientConfig {
         .with_type(RejectingType(OpaqueType::new(CLUSTER)))
 }
 
-fn at(address: SocketAddr) -> ManagementServer {
-    ManagementServer::new(address.to_string())
+fn at(address: SocketAddr) -> ServerAddress {
+    ServerAddress::new(address.to_string())
 }
 
 /// Resource type that rejects resources with the word `bad`.
@@ -91,7 +91,11 @@ impl ResourceType for RejectingType {
         self.0.type_url()
     }
 
-    fn validate(&self, bytes: &Bytes, _: &Context<'_>) -> Result<Option<Value>, Rejection> {
+    fn validate(
+        &self,
+        bytes: &Bytes,
+        _: &ValidationContext<'_>,
+    ) -> Result<Option<Value>, Rejection> {
         match bytes.windows(3).any(|word| word == b"bad") {
             true => Err(Rejection::new("it is bad")),
             false => Ok(None),

@@ -5,7 +5,7 @@ use core::{pin::pin, time::Duration};
 use futures_util::future::{Either, select};
 use serde_json::json;
 use xds_core::{
-    client::{ManagementServer, PollPolicy},
+    client::{PollPolicy, ServerAddress},
     types::CLUSTER,
 };
 
@@ -18,8 +18,8 @@ use crate::{
 
 const DELAY: Duration = Duration::from_millis(20);
 
-fn polled(peer: &RestPeer) -> ManagementServer {
-    ManagementServer::new(format!("http://{}", peer.address)).with_polls(PollPolicy::new(DELAY))
+fn polled(peer: &RestPeer) -> ServerAddress {
+    ServerAddress::new(format!("http://{}", peer.address)).with_polling(PollPolicy::new(DELAY))
 }
 
 fn cluster(version: &str, timeout: &str) -> serde_json::Value {
@@ -125,7 +125,7 @@ pub(super) async fn silent(adapter: &dyn ClientAdapter) {
 
     let mut peer = RestPeer::start();
     let policy = PollPolicy::new(DELAY).with_request_timeout(LONGEST);
-    let config = config(polled(&peer).with_polls(policy));
+    let config = config(polled(&peer).with_polling(policy));
     let client = adapter.connect(config, &ClientSettings::default());
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let held = peer.request().await;

@@ -167,7 +167,7 @@ impl RunningServer for Running {
     }
 
     fn drain(&self) {
-        let plan = DrainPlan { over: Duration::ZERO, grace: Duration::from_secs(5) };
+        let plan = DrainPlan { period: Duration::ZERO, grace_period: Duration::from_secs(5) };
         block_on(self.handle.drain(plan));
     }
 }

@@ -5,7 +5,7 @@ use core::{marker::PhantomData, net::SocketAddr, time::Duration};
 use tonic::service::Routes;
 use xds_bootstrap::{IdentityFiles, TlsFiles};
 use xds_core::{
-    client::{ClientConfig, ManagementServer as Upstream, Node, OpaqueType, PollPolicy},
+    client::{ClientConfig, Node, OpaqueType, PollPolicy, ServerAddress as Upstream},
     server::{ServerConfig, Transaction},
     types::CLUSTER,
 };
@@ -184,7 +184,7 @@ pub(super) fn client_of<C: Listen>(
     if let RequestMode::Poll = mode {
         let mut policy = PollPolicy::new(Duration::from_millis(20));
         policy.request_timeout = Duration::from_secs(60);
-        server = server.with_polls(policy);
+        server = server.with_polling(policy);
     }
     let config = ClientConfig::new(Node::new("node-1"), server).with_type(OpaqueType::new(CLUSTER));
     let mut options = ClientOptions::default().with_seed(7);

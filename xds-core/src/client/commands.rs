@@ -5,12 +5,12 @@ use alloc::boxed::Box;
 use super::{
     Client,
     cache::cursor::Cursor,
-    event::{error::InvalidWatch, status::EntryState},
+    event::{error::InvalidWatch, status::ResourceState},
     resource::canonical_name,
-    static_resources::OURS,
+    static_resources::STATIC_AUTHORITY,
     subscription::{Collection, Subscription, SubscriptionState, authority::DEFAULT},
-    upstream::Turns,
-    watch::{Link, News, Target},
+    upstream::TransportState,
+    watch::{NoticeKind, WatchLink, WatchTarget},
 };
 use crate::{
     id::WatchId,
@@ -56,17 +56,17 @@ impl Client {
         let watch = match interest {
             Interest::Name(name) => {
                 self.check_name(name)?;
-                let name = canonical_name::read(name, type_url, self.config.profile.federation)
+                let name = canonical_name::parse(name, type_url, self.config.profile.federation)
                     .map_err(|why| InvalidWatch::Structured { name: name.into(), why })?;
                 self.check_name(&name.name)?;
                 let authority = self.position_of_authority(&name)?;
                 self.watch_name(type_index, &name.name, authority, now)
             }
-            Interest::Wildcard => self.watch_everything(type_index, now),
+            Interest::Wildcard => self.watch_wildcard(type_index, now),
             Interest::Glob(name) => {
                 self.check_name(name)?;
                 let glob =
-                    canonical_name::read_glob(name, type_url, self.config.profile.federation)
+                    canonical_name::parse_glob(name, type_url, self.config.profile.federation)
                         .map_err(|why| InvalidWatch::Structured { name: name.into(), why })?;
                 self.check_name(&glob.name)?;
                 let authority = self.position_of_authority(&glob)?;
@@ -78,8 +78,8 @@ impl Client {
             }
         }
         .ok_or(InvalidWatch::TooMany)?;
-        self.connect_if_wanted(now);
-        self.announce();
+        self.open_needed_channels(now);
+        self.signal_writable();
         Ok(watch)
     }
 
@@ -103,10 +103,10 @@ impl Client {
     ) -> Option<WatchId> {
         let (entry, subscription) = self.subscribe_to(type_index, name, authority)?;
         let authority = self.authority_of_subscription(type_index, subscription);
-        let watch = self.add_watch(type_index, subscription, Target::of_name(subscription))?;
-        self.start_fetch(type_index, subscription, now);
-        self.turn_from_failed_server(authority, type_index, now);
-        self.tell_what_is_known(watch, type_index, entry, authority);
+        let watch = self.add_watch(type_index, subscription, WatchTarget::of_name(subscription))?;
+        self.start_fetch_timer(type_index, subscription, now);
+        self.fall_back_from_failed_server(authority, type_index, now);
+        self.notify_cached_state(watch, type_index, entry, authority);
         Some(watch)
     }
 
@@ -123,7 +123,7 @@ impl Client {
             Some(entry) => entry,
             None => cache.create(ResourceName::from(name))?,
         };
-        cache.get_mut(entry)?.is_foreign = authority != DEFAULT;
+        cache.get_mut(entry)?.has_authority = authority != DEFAULT;
         let subscription = self.subscribe(type_index, entry, authority)?;
         Some((entry, subscription))
     }
@@ -133,7 +133,7 @@ impl Client {
         &mut self,
         type_index: usize,
         subscription: Slot,
-        target: Target,
+        target: WatchTarget,
     ) -> Option<WatchId> {
         let watch = self.watches.add(type_index, target)?;
         let slot = self.types.get_mut(type_index)?.interest.subscriptions.at_mut(subscription)?;
@@ -145,19 +145,20 @@ impl Client {
     /// Falls back to the next server if the active one has failed and a watched resource is not
     /// cached.
     // FB-04
-    pub(crate) fn turn_from_failed_server(
+    pub(crate) fn fall_back_from_failed_server(
         &mut self,
         authority: usize,
         type_index: usize,
         now: Time,
     ) {
         if self.has_next_server(authority, type_index)
-            && let Some((_, lane)) = self.upstreams.active(authority, type_index)
-            && lane.error.is_some()
-            && let Some(lane) = self.upstreams.lane_of(lane.upstream, type_index)
+            && let Some((_, stream_slot)) = self.upstreams.active(authority, type_index)
+            && stream_slot.error.is_some()
+            && let Some(stream_slot) =
+                self.upstreams.stream_slot_of(stream_slot.upstream, type_index)
         {
-            let relying = self.relying_on(lane, authority);
-            self.fall_back(authority, &relying, now);
+            let active_types = self.types_active_on(stream_slot, authority);
+            self.fall_back(authority, &active_types, now);
         }
     }
 
@@ -171,9 +172,9 @@ impl Client {
         let known = self.types.get_mut(type_index)?;
         let existing = known.cache.get(entry)?.subscription;
         let slot = match known.interest.subscriptions.at_mut(existing) {
-            Some(subscription) if subscription.is_wanted() => return Some(existing),
+            Some(subscription) if subscription.is_subscribed() => return Some(existing),
             Some(subscription) => {
-                subscription.state = SubscriptionState::Wanted;
+                subscription.state = SubscriptionState::Subscribed;
                 existing
             }
             None => {
@@ -183,21 +184,21 @@ impl Client {
                 slot
             }
         };
-        known.interest.note_wanted(authority);
+        known.interest.note_subscribed(authority);
         // An alias was already answered. A new answer requires a new subscription.
-        let asked_anew = known.interest.subscriptions.at_mut(slot)?;
-        let was_alias = core::mem::take(&mut asked_anew.was_alias);
-        let mut untold = 0;
-        self.upstreams.machines_of(authority, type_index, |machine| {
-            if was_alias && machine.sent_mut().take_back(slot) {
-                untold += 1;
+        let renewed = known.interest.subscriptions.at_mut(slot)?;
+        let was_alias = core::mem::take(&mut renewed.was_alias);
+        let mut withdrawn = 0;
+        self.upstreams.for_each_type_state(authority, type_index, |type_state| {
+            if was_alias && type_state.sent_mut().forget(slot) {
+                withdrawn += 1;
             }
-            machine.sent_mut().note_wanted(slot);
+            type_state.sent_mut().note_subscribed(slot);
         });
         if let Some(known) = self.types.get_mut(type_index)
             && let Some(subscription) = known.interest.subscriptions.at_mut(slot)
         {
-            subscription.told = subscription.told.saturating_sub(untold);
+            subscription.channel_count = subscription.channel_count.saturating_sub(withdrawn);
         }
         Some(slot)
     }
@@ -205,7 +206,7 @@ impl Client {
     /// Queues a notice for a new watch if anything is known: the value, then the ambient error, in
     /// the same order as for older watches.
     // IC14
-    fn tell_what_is_known(
+    fn notify_cached_state(
         &mut self,
         watch: WatchId,
         type_index: usize,
@@ -218,40 +219,40 @@ impl Client {
         };
         let is_known = entry.bytes.is_some() || entry.error().is_some();
         if is_known || self.reported_error(authority, type_index).is_some() {
-            self.watches.tell(watch, News::Changed, &mut self.outbox, &mut None);
+            self.watches.notify(watch, NoticeKind::Changed, &mut self.outbox, &mut None);
         }
     }
 
-    fn watch_everything(&mut self, type_index: usize, now: Time) -> Option<WatchId> {
+    fn watch_wildcard(&mut self, type_index: usize, now: Time) -> Option<WatchId> {
         let known = self.types.get_mut(type_index)?;
         let marker = known.cache.add_cursor()?;
         let cursor = Box::new(Cursor { marker, ..Cursor::default() });
-        let watch = self.watches.add(type_index, Target::Wildcard(cursor))?;
+        let watch = self.watches.add(type_index, WatchTarget::Wildcard(cursor))?;
         known.interest.wildcards.push(watch);
-        self.start_fetch_of_everything(type_index, now);
-        self.turn_from_failed_server(DEFAULT, type_index, now);
+        self.start_wildcard_fetch_timer(type_index, now);
+        self.fall_back_from_failed_server(DEFAULT, type_index, now);
         let known = self.types.get(type_index)?;
         let is_concluded = !matches!(known.interest.collection, Collection::Requested);
         let has_changes = known.cache.sequence() > 0;
         if is_concluded || self.reported_error(DEFAULT, type_index).is_some() {
-            self.watches.tell(watch, News::Changed, &mut self.outbox, &mut None);
+            self.watches.notify(watch, NoticeKind::Changed, &mut self.outbox, &mut None);
         } else if has_changes {
-            self.watches.tell(watch, News::Behind, &mut self.outbox, &mut None);
+            self.watches.notify(watch, NoticeKind::ChangesAvailable, &mut self.outbox, &mut None);
         }
         Some(watch)
     }
 
     pub(crate) fn end_watch(&mut self, watch: WatchId, now: Time) {
-        self.forgive(watch, now);
+        self.release_held_back(watch, now);
         let Some(ended) = self.watches.remove(watch) else { return };
         if ended.is_queued() {
             let watches = &self.watches;
             self.outbox.note_dead(|id| watches.get(id).is_some());
         }
         let authority = match ended.target {
-            Target::Name(link) => self.end_link(ended.type_index, link),
-            Target::Glob(watch) => self.end_glob_watch(ended.type_index, watch.0),
-            Target::Wildcard(cursor) => {
+            WatchTarget::Name(link) => self.end_link(ended.type_index, link),
+            WatchTarget::Glob(watch) => self.end_glob_watch(ended.type_index, watch.0),
+            WatchTarget::Wildcard(cursor) => {
                 if let Some(known) = self.types.get_mut(ended.type_index) {
                     known.interest.wildcards.retain(|&other| other != watch);
                     known.cache.remove_cursor(cursor.marker);
@@ -263,13 +264,13 @@ impl Client {
         };
         self.reset_if_unused(authority, now);
         self.note_idleness(now);
-        self.discard_settled_timers();
-        self.discard_settled_fetches();
-        self.announce();
+        self.discard_stopped_timers();
+        self.discard_stopped_fetch_timers();
+        self.signal_writable();
     }
 
     /// Unlinks a watch that has ended. Returns the position of its authority.
-    pub(crate) fn end_link(&mut self, type_index: usize, link: Link) -> usize {
+    pub(crate) fn end_link(&mut self, type_index: usize, link: WatchLink) -> usize {
         let authority = self.authority_of_subscription(type_index, link.subscription);
         if let Some(first) = self.watches.unlink(link) {
             self.set_first_watch(type_index, link.subscription, first);
@@ -288,19 +289,19 @@ impl Client {
         let Some(known) = self.types.get_mut(type_index) else { return };
         let Some(subscription) = known.interest.subscriptions.at_mut(slot) else { return };
         subscription.first_watch = first;
-        if !first.is_none() || subscription.authority == OURS {
+        if !first.is_none() || subscription.authority == STATIC_AUTHORITY {
             return;
         }
         // B53, FB-12: the entry stays until all servers that know the subscription have been told
         // of its end.
-        subscription.state = SubscriptionState::Leaving;
-        let (authority, is_over) = (subscription.authority, subscription.is_over());
-        known.interest.note_unwanted(authority);
-        let note = |machine: &mut super::channel::type_state::Machine| {
-            machine.sent_mut().note_unwanted(slot)
+        subscription.state = SubscriptionState::Unsubscribing;
+        let (authority, is_ended) = (subscription.authority, subscription.is_ended());
+        known.interest.note_unsubscribed(authority);
+        let note = |type_state: &mut super::channel::type_state::TypeState| {
+            type_state.sent_mut().note_unsubscribed(slot)
         };
-        self.upstreams.machines_of(authority, type_index, note);
-        if is_over {
+        self.upstreams.for_each_type_state(authority, type_index, note);
+        if is_ended {
             self.drop_subscription(type_index, slot);
         }
     }
@@ -317,26 +318,27 @@ impl Client {
             return known.cache.remove_glob(subscription.entry);
         }
         // A wildcard covers the entry until the server has been told that the wildcard has ended.
-        let covered = match entry.is_foreign {
+        let covered = match entry.has_authority {
             true => {
                 let name = entry.name.clone();
                 known.cache.globs.covering(name.as_str()).next().is_some()
             }
             false => {
-                known.interest.wants_wildcard() || self.upstreams.has_wildcard_on_wire(type_index)
+                known.interest.is_wildcard_subscribed()
+                    || self.upstreams.has_wildcard_on_wire(type_index)
             }
         };
         let Some(entry) = known.cache.get_mut(subscription.entry) else { return };
         if zoo::is(Bug::CacheNotEvicted) && entry.bytes.is_some() {
             return;
         }
-        if covered && (entry.bytes.is_some() || entry.state == EntryState::Nacked) {
+        if covered && (entry.bytes.is_some() || entry.state == ResourceState::Nacked) {
             return;
         }
         if covered && entry.changed > 0 {
             // Wildcard and glob watches may not have seen its deletion yet.
-            entry.state = EntryState::DoesNotExist;
-            known.cache.bury(subscription.entry);
+            entry.state = ResourceState::DoesNotExist;
+            known.cache.add_tombstone(subscription.entry);
         } else {
             known.cache.remove(subscription.entry);
         }
@@ -348,7 +350,7 @@ impl Client {
     pub(crate) fn drop_uncovered(&mut self, type_index: usize) {
         let is_on_wire = self.upstreams.has_wildcard_on_wire(type_index);
         let Some(known) = self.types.get_mut(type_index) else { return };
-        if known.interest.wants_wildcard() || is_on_wire {
+        if known.interest.is_wildcard_subscribed() || is_on_wire {
             return;
         }
         known.interest.collection = Collection::Requested;
@@ -356,7 +358,7 @@ impl Client {
         let uncovered: alloc::vec::Vec<Slot> = known
             .cache
             .iter()
-            .filter(|(_, entry)| entry.subscription.is_none() && !entry.is_foreign)
+            .filter(|(_, entry)| entry.subscription.is_none() && !entry.has_authority)
             .map(|(slot, _)| slot)
             .collect();
         for slot in uncovered {
@@ -365,26 +367,27 @@ impl Client {
         // With a version that still covers the wildcard, a server would not send everything again.
         for server in &mut self.upstreams.servers {
             if let Some(accepted) = server.accepted.get_mut(type_index) {
-                accepted.end_of_wildcard();
+                accepted.note_wildcard_ended();
             }
         }
     }
 
     fn note_idleness(&mut self, now: Time) {
-        for lane in 0..self.upstreams.lanes.len() {
-            if self.is_lane_wanted(lane) {
+        for stream_slot in 0..self.upstreams.stream_slots.len() {
+            if self.has_subscriptions(stream_slot) {
                 continue;
             }
-            if let Some(id) = self.upstreams.on_lane(lane)
+            if let Some(id) = self.upstreams.channel_of_slot(stream_slot)
                 && let Some(channel) = self.upstreams.channel_mut(id)
             {
                 channel.idle_since.get_or_insert(now);
                 // RJ-09: a poll in flight is cancelled, and a file is not watched without
                 // subscriptions.
-                let is_stream = matches!(channel.turns, Turns::Free);
-                if !is_stream || self.config.profile.idle_close == Some(core::time::Duration::ZERO)
+                let is_stream = matches!(channel.transport_state, TransportState::Stream);
+                if !is_stream
+                    || self.config.profile.idle_timeout == Some(core::time::Duration::ZERO)
                 {
-                    self.close_idle(lane, now);
+                    self.close_idle(stream_slot, now);
                 }
             }
         }

@@ -17,37 +17,37 @@
 
 use super::{
     Client,
-    config::{Exchange, resource_type::Rejection},
-    event::{RequestCause, Transmit, error::ChannelError, status::EntryState},
-    response::Judge,
-    upstream::{Ack, Channel, Turns},
+    config::{TransportKind, resource_type::Rejection},
+    event::{RequestCause, Transmit, error::ChannelError, status::ResourceState},
+    response::ResponseProcessor,
+    upstream::{Ack, Channel, TransportState},
 };
 use crate::{id::ChannelId, slab::Slot};
 
-impl Exchange {
-    pub(crate) fn is_of_files(&self) -> bool {
-        matches!(self, Self::Files(_))
+impl TransportKind {
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
     }
 }
 
 impl Channel {
-    pub(crate) fn is_of_a_file(&self) -> bool {
-        matches!(self.turns, Turns::OfAFile)
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.transport_state, TransportState::File)
     }
 }
 
 impl Client {
-    pub(crate) fn is_of_a_file(&self, id: ChannelId) -> bool {
-        self.upstreams.channel(id).is_some_and(Channel::is_of_a_file)
+    pub(crate) fn is_file(&self, id: ChannelId) -> bool {
+        self.upstreams.channel(id).is_some_and(Channel::is_file)
     }
 
-    pub(crate) fn has_files(&self) -> bool {
-        self.upstreams.servers.iter().any(|server| server.server.exchange.is_of_files())
+    pub(crate) fn uses_files(&self) -> bool {
+        self.upstreams.servers.iter().any(|server| server.server.transport_kind.is_file())
     }
 
     /// Reports whether contents were accepted. Nothing is sent, so subscriptions are not updated.
     // S0.017
-    pub(crate) fn note_judgement(&self, ack: Ack) -> Option<Transmit> {
+    pub(crate) fn report_file_verdict(&self, ack: Ack) -> Option<Transmit> {
         let type_url = self.types.get(ack.type_index)?.resource_type.type_url().clone();
         let cause = match ack.rejection {
             Some((rejected, message)) => RequestCause::Nack { rejected, message },
@@ -58,7 +58,10 @@ impl Client {
 
     /// Handles a missing or unreadable file. Later contents may be valid.
     pub(crate) fn on_unreadable(&mut self, id: ChannelId, error: ChannelError) {
-        let Some(lane) = self.upstreams.channel(id).map(|channel| channel.lane) else { return };
+        let Some(stream_slot) = self.upstreams.channel(id).map(|channel| channel.stream_slot)
+        else {
+            return;
+        };
         let error = ChannelError::Unreadable(match error {
             ChannelError::Undeliverable(why) => why,
             other => alloc::format!("{other}").into(),
@@ -66,33 +69,34 @@ impl Client {
         self.stats.malformed += 1;
         self.upstreams.epoch += 1;
         let epoch = self.upstreams.epoch;
-        if let Some(lane) = self.upstreams.lanes.get_mut(lane) {
-            lane.failures = lane.failures.saturating_add(1);
-            lane.ended = epoch;
+        if let Some(stream_slot) = self.upstreams.stream_slots.get_mut(stream_slot) {
+            stream_slot.failures = stream_slot.failures.saturating_add(1);
+            stream_slot.ended = epoch;
         }
-        self.note_failure(lane, error);
-        self.announce();
+        self.note_failure(stream_slot, error);
+        self.signal_writable();
     }
 }
 
-impl Judge<'_> {
+impl ResponseProcessor<'_> {
     /// Marks requested resources that are not in the file as nonexistent if no version is in use,
     /// regardless of their type, because no further response will bring them. If the file has a
     /// resource whose name is unknown, they are rejected instead, because it may be any of them.
     /// Resources in use that are missing are handled according to their type.
-    pub(crate) fn conclude_what_the_file_lacks(&mut self, tells_absence: bool) {
-        if !self.context.server.exchange.is_of_files() || self.cache.is_complete() {
+    pub(crate) fn handle_missing_in_file(&mut self, is_absence_significant: bool) {
+        if !self.context.server.transport_kind.is_file() || self.cache.is_complete() {
             return;
         }
-        let lacking = self.cache.iter().filter(|&(slot, entry)| {
-            let is_unknown = matches!(entry.state, EntryState::Requested | EntryState::Nacked);
+        let missing = self.cache.iter().filter(|&(slot, entry)| {
+            let is_unknown =
+                matches!(entry.state, ResourceState::Requested | ResourceState::Nacked);
             let is_absent = entry.bytes.is_none() && !self.cache.is_in_response(slot);
-            is_unknown && is_absent && self.asked.means_absence(entry, self.interest)
+            is_unknown && is_absent && self.requested.is_absence_significant(entry, self.interest)
         });
-        let lacking: alloc::vec::Vec<Slot> = lacking.map(|(slot, _)| slot).collect();
-        for slot in lacking {
-            match tells_absence {
-                true => self.conclude_absent(slot),
+        let missing: alloc::vec::Vec<Slot> = missing.map(|(slot, _)| slot).collect();
+        for slot in missing {
+            match is_absence_significant {
+                true => self.handle_absent(slot),
                 false => self.reject(slot, Rejection::new(MAY_BE_UNNAMED)),
             }
         }

@@ -7,13 +7,13 @@
 use super::{
     Client,
     cache::glob_members::Glob,
-    config::ManagementServer,
-    subscription::{TypeInterest, registered_type::TypeState},
-    watch::{Link, News, Target, Watches},
+    config::ServerAddress,
+    subscription::{TypeInterest, registered_type::RegisteredType},
+    watch::{NoticeKind, WatchLink, WatchTarget, Watches},
 };
 use crate::{id::WatchId, service::Variant, slab::Slot, time::Time};
 
-impl TypeState {
+impl RegisteredType {
     /// Returns the glob of a subscription, if it is one of a glob.
     pub(crate) fn glob_of(&self, subscription: Slot) -> Option<Slot> {
         let entry = self.interest.subscriptions.at(subscription)?.entry;
@@ -25,7 +25,7 @@ impl TypeState {
 impl Client {
     /// Returns whether all servers of an authority use the incremental variant for a type.
     pub(crate) fn is_incremental(&self, authority: usize, type_index: usize) -> bool {
-        let is_incremental = |server: &ManagementServer| server.variant == Variant::Incremental;
+        let is_incremental = |server: &ServerAddress| server.variant == Variant::Incremental;
         self.upstreams.servers_of(authority, type_index).all(is_incremental)
     }
 
@@ -43,25 +43,25 @@ impl Client {
             None => cache.add_glob(entry, subscription)?,
         };
         cache.globs.at_mut(glob)?.watches += 1;
-        let watch = self.add_watch(type_index, subscription, Target::of_glob(subscription))?;
-        self.start_fetch(type_index, subscription, now);
-        self.turn_from_failed_server(authority, type_index, now);
+        let watch = self.add_watch(type_index, subscription, WatchTarget::of_glob(subscription))?;
+        self.start_fetch_timer(type_index, subscription, now);
+        self.fall_back_from_failed_server(authority, type_index, now);
 
         let cache = &self.types.get(type_index)?.cache;
         let glob = cache.globs.at(glob)?;
-        let is_wrong = cache.get(entry)?.error().is_some();
+        let has_error = cache.get(entry)?.error().is_some();
         let has_members = glob.after(0).is_some();
-        let is_concluded = glob.is_received || is_wrong;
+        let is_concluded = glob.is_received || has_error;
         if is_concluded || self.reported_error(authority, type_index).is_some() {
-            self.watches.tell(watch, News::Changed, &mut self.outbox, &mut None);
+            self.watches.notify(watch, NoticeKind::Changed, &mut self.outbox, &mut None);
         } else if has_members {
-            self.watches.tell(watch, News::Behind, &mut self.outbox, &mut None);
+            self.watches.notify(watch, NoticeKind::ChangesAvailable, &mut self.outbox, &mut None);
         }
         Some(watch)
     }
 
     /// Ends a watch of a glob. Returns the position of its authority.
-    pub(crate) fn end_glob_watch(&mut self, type_index: usize, link: Link) -> usize {
+    pub(crate) fn end_glob_watch(&mut self, type_index: usize, link: WatchLink) -> usize {
         let known = self.types.get_mut(type_index);
         let glob = known.as_ref().and_then(|known| known.glob_of(link.subscription));
         if let Some((known, glob)) = known.zip(glob)
@@ -78,7 +78,7 @@ impl Client {
 
     /// Removes the tombstones of members that every watch of the glob has seen.
     pub(crate) fn sweep_glob(&mut self, type_index: usize, glob: Slot) {
-        let Some(TypeState { cache, interest, .. }) = self.types.get_mut(type_index) else {
+        let Some(RegisteredType { cache, interest, .. }) = self.types.get_mut(type_index) else {
             return;
         };
         let Some(known) = cache.globs.at(glob).filter(|known| known.has_tombstones()) else {
@@ -94,7 +94,7 @@ impl Client {
     /// Lets glob watches that lag too far behind start over, which bounds the number of tombstones.
     pub(crate) fn limit_tombstones_of_globs(&mut self, type_index: usize) {
         let limit = self.config.limits.tombstones_per_type;
-        let Some(TypeState { cache, interest, .. }) = self.types.get_mut(type_index) else {
+        let Some(RegisteredType { cache, interest, .. }) = self.types.get_mut(type_index) else {
             return;
         };
         if cache.globs.tombstones() <= limit {

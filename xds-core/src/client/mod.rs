@@ -36,7 +36,7 @@
 //! The layer between the client and its watchers passes on each [`Output::Notify`] and calls
 //! [`Client::handled`] when the watcher has finished with it; for the watch of a wildcard or glob,
 //! when [`Client::next_change`] has returned `None` and the last change is finished. With
-//! [`ReadGate::Notices`], a watcher that is never reported as handled stops the stream. A watcher
+//! [`FlowControl::On`], a watcher that is never reported as handled stops the stream. A watcher
 //! that is dropped calls [`Client::unwatch`] instead.
 //!
 //! # Source layout
@@ -91,7 +91,7 @@ use bytes::Bytes;
 
 use self::{
     cache::Cache,
-    subscription::registered_type::TypeState,
+    subscription::registered_type::RegisteredType,
     upstream::Upstreams,
     watch::{Watches, outbox::Outbox},
 };
@@ -102,25 +102,28 @@ pub use self::{
         backoff::BackoffPolicy,
         file::FilePolicy,
         management_server::{
-            Authority, Exchange, ManagementServer, MissingAfter, NodeIn, Streams, TransportId,
+            AuthorityConfig, DoesNotExistTimeout, SendNode, ServerAddress, Streams, TransportId,
+            TransportKind,
         },
-        polling::{NewNames, PollAnswers, PollPolicy},
+        polling::{NewNames, PollAckContents, PollPolicy},
         profile::{
-            AnswerTiming, ConnectivityErrors, DataErrorPolicy, Duplicates, Fallback, Federation,
-            NackVersion, Profile, ReadGate, RejectionUnit, ReportedErrors, TimerStart,
+            AckTiming, ConnectivityErrors, DataErrorPolicy, Duplicates, Fallback, Federation,
+            FlowControl, NackVersion, Profile, RejectionUnit, ReportedErrors, TimerStart,
             WildcardForm,
         },
         request_rate::{InvalidRequestRate, RequestRate},
-        resource_type::{Context, Held, OpaqueType, Rejection, ResourceType, Value, Verdict},
+        resource_type::{
+            CachedResource, OpaqueType, Rejection, ResourceType, ValidationContext, Value,
+            VerdictSource,
+        },
         server_features::{FeatureWarning, ServerFeature, ServerFeatures},
     },
     event::{
         Call, Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit, Update,
         error::{
-            ChannelError, ErrorCategory, InvalidSettlement, InvalidWatch, WatchError,
-            WatchErrorKind,
+            ChannelError, ErrorCategory, InvalidVerdict, InvalidWatch, WatchError, WatchErrorKind,
         },
-        status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},
+        status::{ClientStats, FailedUpdate, ResourceState, ResourceStatus},
     },
     report::{
         csds::{ClientSnapshot, Contents, WallClock},
@@ -146,7 +149,7 @@ pub struct Client {
     node: Vec<u8>,
     clock: Clock,
     rng: Rng,
-    types: Vec<TypeState>,
+    types: Vec<RegisteredType>,
     upstreams: Upstreams,
     watches: Watches,
     outbox: Outbox,
@@ -163,7 +166,7 @@ impl Client {
     #[must_use]
     pub fn new(config: ClientConfig, seed: u64, now: Time) -> Self {
         let mut rng = Rng::new(seed);
-        let types = config.types.iter().map(|resource_type| TypeState {
+        let types = config.types.iter().map(|resource_type| RegisteredType {
             seed: rng.next_u64(),
             resource_type: Arc::clone(resource_type),
             cache: Cache::new(rng.next_u64()),
@@ -221,7 +224,7 @@ impl Client {
         now: Time,
     ) -> Result<ResourceName, InvalidStaticResource> {
         let now = self.clock.advance(now);
-        self.take_static_resource(type_url, resource, now)
+        self.insert_static_resource(type_url, resource, now)
     }
 
     /// Ends a watch, without further notices. An unknown id is ignored.
@@ -231,7 +234,7 @@ impl Client {
     }
 
     /// Reports that the watcher has handled its last notice, or the last change of a wildcard or
-    /// glob watch. With [`ReadGate::Notices`], the next response is read after all watchers have
+    /// glob watch. With [`FlowControl::On`], the next response is read after all watchers have
     /// handled the notices of the previous one.
     // FC-01
     pub fn handled(&mut self, watch: WatchId, now: Time) {
@@ -256,14 +259,14 @@ impl Client {
     ///
     /// Fails without effect if the update does not wait for a verdict, or a rejected resource was
     /// not part of it.
-    pub fn settle(
+    pub fn submit_verdict(
         &mut self,
         update: UpdateId,
         rejected: impl IntoIterator<Item = (ResourceName, Rejection)>,
         now: Time,
-    ) -> Result<(), InvalidSettlement> {
+    ) -> Result<(), InvalidVerdict> {
         let now = self.clock.advance(now);
-        self.settle_update(update, rejected.into_iter().collect(), now)
+        self.apply_verdict(update, rejected.into_iter().collect(), now)
     }
 
     /// Ends all backoff delays, for use when the network is back: pending attempts to connect start
@@ -274,7 +277,7 @@ impl Client {
     // BO-06
     pub fn reset_backoff(&mut self, now: Time) {
         let now = self.clock.advance(now);
-        self.end_pauses(now);
+        self.end_backoff_delays(now);
     }
 
     /// Replaces the node, for example after a change of its metadata or dynamic parameters. Every
@@ -290,20 +293,20 @@ impl Client {
             return;
         }
         self.node = encoded;
-        for lane in 0..self.upstreams.lanes.len() {
-            let id = self.upstreams.on_lane(lane);
+        for stream_slot in 0..self.upstreams.stream_slots.len() {
+            let id = self.upstreams.channel_of_slot(stream_slot);
             if let Some((channel, _)) = id.and_then(|id| self.upstreams.channel_and_server(id)) {
                 channel.note_new_node();
             }
         }
-        self.announce();
+        self.signal_writable();
     }
 
     /// Returns whether the update waits for a verdict. It no longer does once its channel has
     /// ended.
     #[must_use]
-    pub fn awaits(&self, update: UpdateId) -> bool {
-        self.is_under_review(update)
+    pub fn is_verdict_pending(&self, update: UpdateId) -> bool {
+        self.has_pending_verdict(update)
     }
 
     /// Closes all channels and ends all watches, without notices. The client does nothing
@@ -311,7 +314,7 @@ impl Client {
     // SB-17, IC39
     pub fn shut_down(&mut self, now: Time) {
         self.clock.advance(now);
-        self.end_everything();
+        self.close_all();
     }
 }
 
@@ -385,7 +388,7 @@ impl Client {
 
 /// Status and counters.
 impl Client {
-    /// Returns the watches whose notices hold back reading on a channel ([`ReadGate::Notices`])
+    /// Returns the watches whose notices hold back reading on a channel ([`FlowControl::On`])
     /// until they are [handled](Self::handled), oldest first, each with its type and name. A
     /// wildcard watch has no name.
     pub fn unhandled(
@@ -393,7 +396,7 @@ impl Client {
         channel: ChannelId,
     ) -> impl Iterator<Item = (WatchId, &TypeUrl, Option<&ResourceName>)> {
         self.watches.ids().filter_map(move |id| {
-            let watch = self.watches.get(id).filter(|watch| watch.owes(channel))?;
+            let watch = self.watches.get(id).filter(|watch| watch.holds_back(channel))?;
             let known = self.types.get(watch.type_index)?;
             let name = known.watched_name(&watch.target);
             Some((id, known.resource_type.type_url(), name))
@@ -431,7 +434,7 @@ impl Client {
         self.upstreams.servers.iter().flat_map(|upstream| {
             let types = self.types.iter().map(|known| known.resource_type.type_url());
             types.zip(&upstream.accepted).enumerate().filter_map(|(index, (type_url, accepted))| {
-                upstream.tally.of_type(index, &upstream.name, type_url, accepted.version())
+                upstream.counters.of_type(index, &upstream.name, type_url, accepted.version())
             })
         })
     }

@@ -6,16 +6,16 @@ use super::{
     Client,
     cache::{
         Cache,
-        cursor::{Cursor, Told},
-        entry::Entry,
+        cursor::{Cursor, ReportedState},
+        entry::CacheEntry,
     },
-    config::profile::AnswerTiming,
+    config::profile::AckTiming,
     event::{
         Change, Notice, Output, Resource,
         error::{WatchError, WatchErrorKind},
     },
-    subscription::{Collection, authority::DEFAULT, registered_type::TypeState},
-    watch::{Link, News, Target, Watch, outbox::Queued},
+    subscription::{Collection, authority::DEFAULT, registered_type::RegisteredType},
+    watch::{NoticeKind, Watch, WatchLink, WatchTarget, outbox::Queued},
 };
 use crate::{
     id::{ChannelId, WatchId},
@@ -46,13 +46,13 @@ impl Client {
                     let notice = self.next_notice(id);
                     let Some(watch) = self.watches.get_mut(id) else { continue };
                     if let Some(notice) = notice {
-                        watch.notice_taken();
+                        watch.note_polled();
                         return Some(Output::Notify(id, notice));
                     }
                     // Without a notice, the watcher will not call `handled`, except for an earlier
                     // notice.
-                    let owed = watch.take_owed_for_nothing();
-                    self.pay(&owed, self.clock.now());
+                    let held_back = watch.take_unpolled();
+                    self.resume_reading(&held_back, self.clock.now());
                 }
             }
         }
@@ -60,9 +60,9 @@ impl Client {
 
     fn next_notice(&mut self, id: WatchId) -> Option<Notice> {
         let watch = self.watches.get_mut(id)?;
-        watch.dequeued();
-        let Target::Name(Link { subscription, .. }) = watch.target else {
-            return Some(Notice::Behind);
+        watch.note_dequeued();
+        let WatchTarget::Name(WatchLink { subscription, .. }) = watch.target else {
+            return Some(Notice::ChangesAvailable);
         };
         let (has_changed, has_ambient) = (watch.take_changed(), watch.take_ambient());
         let type_index = watch.type_index;
@@ -85,18 +85,19 @@ impl Client {
         match (resource, error) {
             (Some(resource), error) if has_changed => {
                 // IC14: a value means that there is no error. An ambient error follows.
-                watch.note_well();
+                watch.record_value();
                 if error.is_some() {
-                    self.watches.tell(id, News::Ambient, &mut self.outbox, &mut None);
+                    self.watches.notify(id, NoticeKind::Ambient, &mut self.outbox, &mut None);
                 }
                 Some(Notice::Changed(Ok(resource)))
             }
             (Some(_), error) if has_ambient => {
-                watch.note_beside(error.as_ref()).then_some(Notice::Ambient(error))
+                watch.record_ambient(error.as_ref()).then_some(Notice::Ambient(error))
             }
             (Some(_), _) => None,
             (None, error) => {
-                let error = error.filter(|error| has_changed && watch.note_instead(error))?;
+                let error =
+                    error.filter(|error| has_changed && watch.record_missing_value(error))?;
                 Some(Notice::Changed(Err(error)))
             }
         }
@@ -118,7 +119,7 @@ impl Client {
     /// Returns whether an error occurred after the last failure of the authority's active server.
     fn is_newer(&self, epoch: u64, authority: usize, type_index: usize) -> bool {
         let active = self.upstreams.active(authority, type_index);
-        active.is_some_and(|(_, lane)| epoch > lane.ended)
+        active.is_some_and(|(_, stream_slot)| epoch > stream_slot.ended)
     }
 
     /// Returns the next change for a wildcard or glob watch.
@@ -126,11 +127,13 @@ impl Client {
         let watch = self.watches.get(id)?;
         let type_index = watch.type_index;
         let glob = match &watch.target {
-            Target::Name(_) => return None,
-            Target::Wildcard(_) => None,
-            Target::Glob(watch) => Some(self.types.get(type_index)?.glob_of(watch.0.subscription)?),
+            WatchTarget::Name(_) => return None,
+            WatchTarget::Wildcard(_) => None,
+            WatchTarget::Glob(watch) => {
+                Some(self.types.get(type_index)?.glob_of(watch.0.subscription)?)
+            }
         };
-        if let Some(change) = self.collection_change(id, type_index, Resources::Ahead) {
+        if let Some(change) = self.collection_change(id, type_index, CollectionProgress::Pending) {
             return Some(change);
         }
         let known = self.types.get_mut(type_index)?;
@@ -142,7 +145,7 @@ impl Client {
             return Some(Change::Resync);
         }
         while let Some(ahead) = known.cache.ahead_of(cursor, glob) {
-            if glob.is_none() && known.cache.get(ahead).is_some_and(|entry| entry.is_foreign) {
+            if glob.is_none() && known.cache.get(ahead).is_some_and(|entry| entry.has_authority) {
                 known.cache.pass(cursor, ahead);
                 continue;
             }
@@ -151,10 +154,12 @@ impl Client {
             }
         }
         cursor.catch_up(known.cache.sequence());
-        if let Some(change) = self.collection_change(id, type_index, Resources::Told) {
+        if let Some(change) =
+            self.collection_change(id, type_index, CollectionProgress::AllReported)
+        {
             return Some(change);
         }
-        self.watches.get_mut(id)?.caught_up();
+        self.watches.get_mut(id)?.note_caught_up();
         match glob {
             None => self.sweep(type_index),
             Some(glob) => self.sweep_glob(type_index, glob),
@@ -168,7 +173,7 @@ impl Client {
         &mut self,
         id: WatchId,
         type_index: usize,
-        resources: Resources,
+        resources: CollectionProgress,
     ) -> Option<Change> {
         let CollectionState { authority, name, is_received, error } =
             self.types.get(type_index)?.collection_of(&self.watches.get(id)?.target)?;
@@ -181,24 +186,26 @@ impl Client {
             error => unavailable.or_else(|| error.map(|(error, _)| error.clone())),
         };
         let watch = self.watches.get_mut(id)?;
-        if resources == Resources::Ahead && is_received && watch.has_changed() {
+        if resources == CollectionProgress::Pending && is_received && watch.has_changed() {
             return None;
         }
         if watch.take_changed() {
             if is_received {
-                watch.note_well();
+                watch.record_value();
                 if error.is_some() {
-                    watch.expect_ambient();
+                    watch.mark_ambient_due();
                 }
                 return Some(Change::Collection(Ok(())));
             }
             if let Some(error) = error {
-                return watch.note_instead(&error).then_some(Change::Collection(Err(error)));
+                return watch
+                    .record_missing_value(&error)
+                    .then_some(Change::Collection(Err(error)));
             }
         }
         if watch.take_ambient() && is_received {
-            let is_news = watch.note_beside(error.as_ref());
-            return is_news.then_some(Change::CollectionAmbient(error));
+            let is_new = watch.record_ambient(error.as_ref());
+            return is_new.then_some(Change::CollectionAmbient(error));
         }
         None
     }
@@ -207,30 +214,30 @@ impl Client {
     /// back reading, otherwise the watcher stops holding it back altogether.
     pub(crate) fn end_notice(&mut self, id: WatchId, now: Time) {
         match self.watches.get_mut(id) {
-            Some(watch) if watch.has_news() => watch.notice_done(),
-            Some(_) => self.forgive(id, now),
+            Some(watch) if watch.has_pending_notice() => watch.note_handled(),
+            Some(_) => self.release_held_back(id, now),
             None => {}
         }
     }
 
     /// Stops the watcher from holding back reading.
-    pub(crate) fn forgive(&mut self, id: WatchId, now: Time) {
-        let owed = self.watches.get_mut(id).map(Watch::take_owed).unwrap_or_default();
-        self.pay(&owed, now);
+    pub(crate) fn release_held_back(&mut self, id: WatchId, now: Time) {
+        let held_back = self.watches.get_mut(id).map(Watch::take_held_back).unwrap_or_default();
+        self.resume_reading(&held_back, now);
     }
 
-    fn pay(&mut self, owed: &[ChannelId], now: Time) {
-        let is_owed = !owed.is_empty();
-        for &channel in owed {
+    fn resume_reading(&mut self, held_back: &[ChannelId], now: Time) {
+        let has_held_back = !held_back.is_empty();
+        for &channel in held_back {
             if let Some(channel) = self.upstreams.channel_mut(channel)
-                && let Some(debts) = &mut channel.debts
+                && let Some(unhandled) = &mut channel.unhandled
             {
-                debts.open = debts.open.saturating_sub(1);
-                channel.settle_timers(now);
+                unhandled.count = unhandled.count.saturating_sub(1);
+                channel.update_timers(now);
             }
         }
-        if is_owed && self.config.profile.answers == AnswerTiming::AfterNotices {
-            self.announce();
+        if has_held_back && self.config.profile.ack_timing == AckTiming::AfterNotices {
+            self.signal_writable();
         }
     }
 
@@ -242,8 +249,8 @@ impl Client {
         }
         let seen =
             known.interest.wildcards.iter().filter_map(|&id| match &self.watches.get(id)?.target {
-                Target::Wildcard(cursor) => Some(cursor.passed),
-                Target::Name(_) | Target::Glob(_) => None,
+                WatchTarget::Wildcard(cursor) => Some(cursor.passed),
+                WatchTarget::Name(_) | WatchTarget::Glob(_) => None,
             });
         let slowest = seen.min().unwrap_or(u64::MAX);
         known.cache.sweep(slowest);
@@ -262,7 +269,7 @@ impl Client {
         let wildcards: Vec<WatchId> = known.interest.wildcards.clone();
         for id in wildcards {
             if let Some(watch) = self.watches.get_mut(id)
-                && let Target::Wildcard(cursor) = &mut watch.target
+                && let WatchTarget::Wildcard(cursor) = &mut watch.target
                 && cursor.passed < newest
             {
                 cursor.resync = true;
@@ -279,8 +286,8 @@ fn next_of_entry(cache: &mut Cache, cursor: &mut Cursor, ahead: Slot) -> Option<
     let (name, number) = (entry.name.clone(), entry.changed);
     let resource = cache.resource(entry);
     let error = entry.error().cloned();
-    let told = cursor.told.get(&ahead).copied().filter(|told| told.value == number);
-    match told {
+    let reported = cursor.reported.get(&ahead).copied().filter(|reported| reported.value == number);
+    match reported {
         // The entry has no change for wildcard watches.
         None if number == 0 => {
             cache.pass(cursor, ahead);
@@ -288,28 +295,28 @@ fn next_of_entry(cache: &mut Cache, cursor: &mut Cursor, ahead: Slot) -> Option<
         }
         None => {
             if resource.is_some() && error.is_some() {
-                cursor.told.insert(ahead, Told { value: number, is_wrong: false });
+                cursor.reported.insert(ahead, ReportedState { value: number, has_error: false });
             } else {
                 cache.pass(cursor, ahead);
             }
             let result = resource.map_or_else(|| error.map(Err), |resource| Some(Ok(resource)))?;
             Some(Change::Resource { name, result })
         }
-        Some(Told { is_wrong, .. }) => {
+        Some(ReportedState { has_error, .. }) => {
             cache.pass(cursor, ahead);
-            let is_news = error.is_some() || is_wrong;
-            (resource.is_some() && is_news).then_some(Change::Ambient { name, error })
+            let is_new = error.is_some() || has_error;
+            (resource.is_some() && is_new).then_some(Change::Ambient { name, error })
         }
     }
 }
 
 /// Progress of a watch through the resources of a collection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Resources {
+enum CollectionProgress {
     /// Some resources may not have been reported.
-    Ahead,
+    Pending,
     /// All resources have been reported.
-    Told,
+    AllReported,
 }
 
 /// State of a whole collection.
@@ -322,12 +329,12 @@ pub(crate) struct CollectionState<'a> {
     pub(crate) error: Option<(&'a WatchError, u64)>,
 }
 
-impl TypeState {
+impl RegisteredType {
     /// Returns the collection of a wildcard or glob watch; `None` for the watch of a name.
-    pub(crate) fn collection_of(&self, target: &Target) -> Option<CollectionState<'_>> {
+    pub(crate) fn collection_of(&self, target: &WatchTarget) -> Option<CollectionState<'_>> {
         match target {
-            Target::Name(_) => None,
-            Target::Wildcard(_) => {
+            WatchTarget::Name(_) => None,
+            WatchTarget::Wildcard(_) => {
                 let (is_received, error) = match &self.interest.collection {
                     Collection::Requested => (false, None),
                     Collection::Received => (true, None),
@@ -335,7 +342,7 @@ impl TypeState {
                 };
                 Some(CollectionState { authority: DEFAULT, name: None, is_received, error })
             }
-            Target::Glob(watch) => {
+            WatchTarget::Glob(watch) => {
                 let subscription = self.interest.subscriptions.at(watch.0.subscription)?;
                 let entry = self.cache.get(subscription.entry)?;
                 let glob = self.cache.globs.at(self.cache.globs.find(entry.name.as_str())?)?;
@@ -350,11 +357,11 @@ impl TypeState {
     }
 
     /// Returns the name or glob of a watch.
-    pub(crate) fn watched_name(&self, target: &Target) -> Option<&ResourceName> {
+    pub(crate) fn watched_name(&self, target: &WatchTarget) -> Option<&ResourceName> {
         Some(&self.entry_of(target.link()?.subscription)?.name)
     }
 
-    fn entry_of(&self, subscription: Slot) -> Option<&Entry> {
+    fn entry_of(&self, subscription: Slot) -> Option<&CacheEntry> {
         self.cache.get(self.interest.subscriptions.at(subscription)?.entry)
     }
 }
@@ -363,14 +370,14 @@ impl Cache {
     /// Returns the next entry for a cursor, among the members of `glob` or all entries.
     fn ahead_of(&self, cursor: &Cursor, glob: Option<Slot>) -> Option<Slot> {
         let ahead = match glob {
-            None => self.behind_cursor(cursor.marker),
+            None => self.next_after_cursor(cursor.marker),
             Some(glob) => self.globs.at(glob)?.after(cursor.passed),
         };
         ahead.filter(|&slot| self.get(slot).is_some())
     }
 
     /// Returns the resource in use, as given to watchers.
-    fn resource(&self, entry: &Entry) -> Option<Resource> {
+    fn resource(&self, entry: &CacheEntry) -> Option<Resource> {
         Some(Resource {
             name: entry.name.clone(),
             version: self.version_of(entry).clone(),

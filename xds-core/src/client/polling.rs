@@ -15,9 +15,9 @@
 
 use super::{
     Client,
-    channel::polling::Polls,
-    subscription::{registered_type::TypeState, scope::Scopes},
-    upstream::{Channel, Turns},
+    channel::polling::PollState,
+    subscription::{registered_type::RegisteredType, scope::Scopes},
+    upstream::{Channel, TransportState},
 };
 use crate::{id::ChannelId, time::Time};
 
@@ -26,37 +26,38 @@ impl Channel {
     /// for a response or has no subscriptions.
     pub(crate) fn next_poll(
         &self,
-        polls: &Polls,
-        types: &[TypeState],
-        serves: &Scopes,
+        poll_state: &PollState,
+        types: &[RegisteredType],
+        scopes: &Scopes,
     ) -> Option<Time> {
-        let (type_index, machine) = self.machines().next()?;
-        let scope = serves.of(type_index);
+        let (type_index, type_state) = self.type_states().next()?;
+        let scope = scopes.of(type_index);
         let interest = &types.get(type_index)?.interest;
-        let is_asked_for = interest.is_wanted_in(scope) && !self.reviews.is_open();
-        is_asked_for.then(|| polls.next(machine.lacks(interest, scope))).flatten()
+        let is_requested = interest.is_subscribed_in(scope) && !self.pending_verdicts.is_open();
+        is_requested.then(|| poll_state.next(type_state.has_unsent(interest, scope))).flatten()
     }
 
     /// Returns the only type of a polling channel or one of a file. A response on it need not state
     /// its type.
-    pub(crate) fn one_type(&self) -> Option<usize> {
-        if matches!(self.turns, Turns::Free) {
+    pub(crate) fn only_type(&self) -> Option<usize> {
+        if matches!(self.transport_state, TransportState::Stream) {
             return None;
         }
-        self.machines().next().map(|(type_index, _)| type_index)
+        self.type_states().next().map(|(type_index, _)| type_index)
     }
 }
 
 impl Client {
     /// Handles a polling response that reports no changes. The server works, as after any response.
     pub(crate) fn on_unchanged(&mut self, id: ChannelId, now: Time) {
-        let is_awaited = |channel: &Channel| channel.polls().is_some_and(Polls::is_outstanding);
+        let is_awaited =
+            |channel: &Channel| channel.poll_state().is_some_and(PollState::is_outstanding);
         if !self.upstreams.channel(id).is_some_and(is_awaited) {
             self.stats.ignored_events += 1;
             return;
         }
         self.stats.unchanged += 1;
-        self.note_answer(id, now);
-        self.announce();
+        self.note_response(id, now);
+        self.signal_writable();
     }
 }

@@ -7,19 +7,19 @@ use bytes::Bytes;
 use super::{
     Client,
     channel::{
-        accepted::{Asks, Extent, Over},
+        accepted::{Coverage, RequestTransport, VersionConditions},
         delta,
-        polling::Polls,
-        request::{Form, Rendered, WildcardStep},
+        polling::PollState,
+        request::{RenderEffects, RequestForm, WildcardChange},
         sotw,
-        type_state::Machine,
+        type_state::TypeState,
     },
     config::{
-        NodeIn,
+        SendNode,
         profile::{NackVersion, TimerStart, WildcardForm},
     },
-    event::{RequestCause, Transmit, status::EntryState},
-    subscription::{Collection, authority::DEFAULT, does_not_exist_timers::Subject},
+    event::{RequestCause, Transmit, status::ResourceState},
+    subscription::{Collection, authority::DEFAULT, does_not_exist_timers::TimerSubject},
     upstream::Ack,
 };
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Result of processing a response, with the error message for a NACK.
-pub(crate) enum Outcome {
+pub(crate) enum ResponseOutcome {
     Accepted,
     /// Accepted, but consists of heartbeats and thus does not define the contents of its version.
     Renewed,
@@ -47,54 +47,58 @@ impl Client {
     /// version, except with [`NackVersion::Newest`], where the NACK of a partially accepted
     /// response does as well.
     // IC1, S0.087, S0.088, D1, X09
-    pub(crate) fn queue_answer(
+    pub(crate) fn queue_ack(
         &mut self,
         id: ChannelId,
         type_index: usize,
         version: Version,
         nonce: Nonce,
-        outcome: Outcome,
+        outcome: ResponseOutcome,
         now: Time,
     ) {
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
         let Some(accepted) = server.accepted.get_mut(type_index) else { return };
-        let machine = channel.machine(type_index);
-        let of = match machine.is_some_and(Machine::began_with_wildcard) {
-            true => Extent::Everything,
-            false => Extent::Names,
+        let type_state = channel.type_state(type_index);
+        let of = match type_state.is_some_and(TypeState::began_with_wildcard) {
+            true => Coverage::Everything,
+            false => Coverage::Names,
         };
-        let is_polled = channel.polls().is_some();
+        let is_polled = channel.poll_state().is_some();
         // A polling response contains everything that was requested.
         let has_all = is_polled
-            && machine.zip(self.types.get(type_index)).is_some_and(|(machine, known)| {
-                !machine.is_dirty(&known.interest, server.serves.of(type_index))
+            && type_state.zip(self.types.get(type_index)).is_some_and(|(type_state, known)| {
+                !type_state.is_dirty(&known.interest, server.scopes.of(type_index))
             });
         let nack_version = self.config.profile.nack_version;
         match &outcome {
-            Outcome::Accepted if has_all => accepted.accept_all(version.clone(), of),
-            Outcome::Accepted => accepted.accept(version.clone(), of),
-            Outcome::Renewed => accepted.renew(version.clone()),
-            Outcome::UsedInPart(_) if nack_version == NackVersion::Newest => {
+            ResponseOutcome::Accepted if has_all => accepted.accept_all(version.clone(), of),
+            ResponseOutcome::Accepted => accepted.accept(version.clone(), of),
+            ResponseOutcome::Renewed => accepted.renew(version.clone()),
+            ResponseOutcome::UsedInPart(_) if nack_version == NackVersion::Newest => {
                 accepted.accept(version.clone(), of);
             }
             // A server that returns to the accepted version would conclude that the client has it
             // all.
-            Outcome::UsedInPart(_) | Outcome::EndedUse(_) if is_polled => accepted.forget(),
-            Outcome::UsedInPart(_) | Outcome::EndedUse(_) | Outcome::Rejected(_) => {
+            ResponseOutcome::UsedInPart(_) | ResponseOutcome::EndedUse(_) if is_polled => {
+                accepted.forget()
+            }
+            ResponseOutcome::UsedInPart(_)
+            | ResponseOutcome::EndedUse(_)
+            | ResponseOutcome::Rejected(_) => {
                 accepted.reject();
             }
         }
         let rejection = match outcome {
-            Outcome::Accepted | Outcome::Renewed => {
+            ResponseOutcome::Accepted | ResponseOutcome::Renewed => {
                 self.stats.acks += 1;
-                server.tally.accepted(type_index, now);
+                server.counters.note_accepted(type_index, now);
                 None
             }
-            Outcome::UsedInPart(message)
-            | Outcome::EndedUse(message)
-            | Outcome::Rejected(message) => {
+            ResponseOutcome::UsedInPart(message)
+            | ResponseOutcome::EndedUse(message)
+            | ResponseOutcome::Rejected(message) => {
                 self.stats.nacks += 1;
-                server.tally.rejected(type_index);
+                server.counters.note_rejected(type_index);
                 if zoo::is(Bug::VersionOfRejected) {
                     accepted.accept(version.clone(), of);
                 }
@@ -105,10 +109,10 @@ impl Client {
         if let Some(kept) = server.nonces.get_mut(type_index) {
             kept.keep(&ack.nonce);
         }
-        channel.queue_answer(ack);
-        channel.settle_timers(now);
-        self.discard_settled_timers();
-        self.announce();
+        channel.queue_ack(ack);
+        channel.update_timers(now);
+        self.discard_stopped_timers();
+        self.signal_writable();
     }
 
     pub(crate) fn render_request(
@@ -122,40 +126,42 @@ impl Client {
         if !channel.is_open {
             return None;
         }
-        if channel.next_request(types, &server.serves).is_none_or(|at| at > now) {
-            channel.announced = false;
+        if channel.next_request(types, &server.scopes).is_none_or(|at| at > now) {
+            channel.is_writable_signalled = false;
             return None;
         }
-        let mut ack = channel.take_answer(now);
-        channel.settle_timers(now);
+        let mut ack = channel.take_ack(now);
+        channel.update_timers(now);
         let type_index = match &ack {
             Some(ack) => Some(ack.type_index),
-            None if channel.polls().is_some() => channel.machines().next().map(|(index, _)| index),
-            None => channel.next_dirty(types, &server.serves),
+            None if channel.poll_state().is_some() => {
+                channel.type_states().next().map(|(index, _)| index)
+            }
+            None => channel.next_dirty(types, &server.scopes),
         };
         let Some(type_index) = type_index else {
-            channel.announced = false;
+            channel.is_writable_signalled = false;
             return None;
         };
         if let Some(bucket) = &mut channel.bucket {
             bucket.take(now);
         }
-        if let Some(polls) = channel.polls_mut() {
-            ack = polls.take_turn(ack);
+        if let Some(poll_state) = channel.poll_state_mut() {
+            ack = poll_state.start_request(ack);
         }
-        if !channel.is_of_a_file() {
+        if !channel.is_file() {
             return self.render(id, type_index, ack, now, frame);
         }
         if let Some(ack) = ack {
             *frame = Frame::default();
-            return self.note_judgement(ack);
+            return self.report_file_verdict(ack);
         }
         // Unsubscribing has no effect on a file.
-        let lacks_something = channel
-            .machine(type_index)?
-            .lacks(&types.get(type_index)?.interest, server.serves.of(type_index));
+        let has_unsent = channel
+            .type_state(type_index)?
+            .has_unsent(&types.get(type_index)?.interest, server.scopes.of(type_index));
         let request = self.render(id, type_index, None, now, frame);
-        request.filter(|_| lacks_something).or_else(|| self.render_request(id, now, frame))
+        request.filter(|_| has_unsent).or_else(|| self.render_request(id, now, frame))
     }
 
     fn render(
@@ -171,101 +177,118 @@ impl Client {
         let is_complete = known.resource_type.full_state_in_sotw();
         let wildcard = if is_complete { profile.wildcard } else { WildcardForm::Explicit };
         let (channel, server) = self.upstreams.channel_and_server(id)?;
-        let scope = server.serves.of(type_index);
+        let scope = server.scopes.of(type_index);
         let accepted = server.accepted.get_mut(type_index)?;
-        let machine = channel.machine(type_index)?;
-        let is_first = !machine.was_requested();
-        let over = if channel.polls().is_some() { Over::Poll } else { Over::Stream };
+        let type_state = channel.type_state(type_index)?;
+        let is_first = !type_state.was_requested();
+        let transport = if channel.poll_state().is_some() {
+            RequestTransport::Poll
+        } else {
+            RequestTransport::Stream
+        };
         let version = match &ack {
-            Some(ack) if over == Over::Stream => ack.version.clone(),
+            Some(ack) if transport == RequestTransport::Stream => ack.version.clone(),
             // A polled request may be rendered long after the response, and more than once, when
             // less is held.
             _ => {
-                let asks = Asks::of(over, machine, &known.interest, scope, &known.cache);
-                accepted.state(asks)
+                let conditions = VersionConditions::of(
+                    transport,
+                    type_state,
+                    &known.interest,
+                    scope,
+                    &known.cache,
+                );
+                accepted.state(conditions)
             }
         };
         let is_first_message = !core::mem::replace(&mut channel.node_sent, true);
-        let names_node = is_first_message || server.server.node_in == NodeIn::EveryRequest;
+        let names_node = is_first_message || server.server.send_node == SendNode::EveryRequest;
         let node = names_node.then_some(&*self.node);
         let upstream = channel.upstream;
-        let says_only_version = channel.polls().is_some_and(Polls::says_only_version);
-        let machine = channel.machine_mut(type_index)?;
+        let is_version_only = channel.poll_state().is_some_and(PollState::is_version_only);
+        let type_state = channel.type_state_mut(type_index)?;
         let (nonce, cause) = match ack {
             Some(Ack { nonce, rejection: Some((rejected, message)), .. }) => {
                 (nonce, RequestCause::Nack { rejected, message })
             }
             Some(Ack { nonce, .. }) => (nonce, RequestCause::Ack),
-            None => (machine.spontaneous_nonce(), RequestCause::Subscription),
+            None => (type_state.spontaneous_nonce(), RequestCause::Subscription),
         };
-        let nonce = if says_only_version { Nonce::default() } else { nonce };
+        let nonce = if is_version_only { Nonce::default() } else { nonce };
         let type_url = server.server.name_of_type(known.resource_type.type_url());
         let error = match &cause {
-            RequestCause::Nack { message, .. } if !says_only_version => {
+            RequestCause::Nack { message, .. } if !is_version_only => {
                 Some((profile.nack_code, &**message))
             }
             _ => None,
         };
         let mut message = Vec::new();
-        let form = Form { wildcard, is_complete, scope, upstream };
+        let form = RequestForm { wildcard, is_complete, scope, upstream };
         let (interest, cache) = (&mut known.interest, &known.cache);
-        let rendered = match machine {
-            Machine::Sotw(sotw) => {
+        let rendered = match type_state {
+            TypeState::Sotw(sotw) => {
                 let (version, nonce) = (&version, &nonce);
-                let envelope = sotw::Envelope { node, type_url: &type_url, version, nonce, error };
-                sotw.render(&envelope, interest, cache, form, &mut message)
+                let fields =
+                    sotw::SotwRequestFields { node, type_url: &type_url, version, nonce, error };
+                sotw.render(&fields, interest, cache, form, &mut message)
             }
-            Machine::Delta(delta) => {
+            TypeState::Delta(delta) => {
                 let nonce = &nonce;
-                let envelope = delta::Envelope { node, type_url: &type_url, nonce, error };
-                delta.render(&envelope, interest, cache, form, &mut message)
+                let fields = delta::DeltaRequestFields { node, type_url: &type_url, nonce, error };
+                delta.render(&fields, interest, cache, form, &mut message)
             }
         };
         channel.last_rendered = Some(type_index);
-        if rendered.states_held && is_first {
-            channel.stated_held.push(type_index);
+        if rendered.states_versions && is_first {
+            channel.types_with_stated_versions.push(type_index);
         }
         *frame = Frame { body: Bytes::from(message), ..Frame::default() };
-        self.settle_subscription(id, type_index, &rendered, now);
+        self.finish_request(id, type_index, &rendered, now);
 
         Some(Transmit { type_url, version, nonce, cause })
     }
 
     /// Handles a rendered request: starts timers and removes ended subscriptions.
     // S1.027
-    fn settle_subscription(
+    fn finish_request(
         &mut self,
         id: ChannelId,
         type_index: usize,
-        rendered: &Rendered,
+        rendered: &RenderEffects,
         now: Time,
     ) {
         self.arm_timers(id, type_index, rendered, now);
-        self.await_silence(id, type_index, now);
-        if rendered.wildcard == WildcardStep::Subscribed {
-            self.forget_what_was_rejected(id, type_index);
-            self.await_leftovers(id, type_index, now);
+        self.start_recovery_timer(id, type_index, now);
+        if rendered.wildcard == WildcardChange::Subscribed {
+            self.forget_rejected_origins(id, type_index);
+            self.start_unconfirmed_timer(id, type_index, now);
         }
         for &slot in &rendered.subscribed {
-            self.forget_rejected_members(id, type_index, slot);
-            self.await_leftovers_of(id, type_index, slot, now);
+            self.forget_rejected_member_origins(id, type_index, slot);
+            self.start_unconfirmed_timer_of_glob(id, type_index, slot, now);
         }
         for &slot in &rendered.unsubscribed {
             self.drop_subscription(type_index, slot);
         }
-        if rendered.wildcard == WildcardStep::Unsubscribed {
+        if rendered.wildcard == WildcardChange::Unsubscribed {
             self.drop_uncovered(type_index);
         }
-        self.discard_settled_timers();
+        self.discard_stopped_timers();
     }
 
-    fn arm_timers(&mut self, id: ChannelId, type_index: usize, rendered: &Rendered, now: Time) {
-        if self.config.profile.timer_start != TimerStart::Handover {
+    fn arm_timers(
+        &mut self,
+        id: ChannelId,
+        type_index: usize,
+        rendered: &RenderEffects,
+        now: Time,
+    ) {
+        if self.config.profile.timer_start != TimerStart::RequestSent {
             return;
         }
         let Some((_, server)) = self.upstreams.channel_and_server(id) else { return };
         let (config, server) = (&self.config, Arc::clone(&server.server));
-        let after_of = |authority| config.missing_after(authority, &server, type_index);
+        let after_of = |authority| config.does_not_exist_timeout(authority, &server, type_index);
         let mostly = after_of(DEFAULT);
         let Some(known) = self.types.get_mut(type_index) else { return };
         let last_timer = &mut self.upstreams.last_timer;
@@ -277,7 +300,7 @@ impl Client {
             channel.timers.arm(type_index, subject, after, now, *last_timer)
         };
         // The timers of names that the next request subscribes again start with that request.
-        if rendered.wildcard == WildcardStep::LeftOut {
+        if rendered.wildcard == WildcardChange::LeftOut {
             known.interest.collection_timer = 0;
         }
         for &slot in &rendered.left_out {
@@ -292,17 +315,17 @@ impl Client {
             let is_unknown = known
                 .cache
                 .get(subscription.entry)
-                .is_some_and(|entry| entry.state == EntryState::Requested);
+                .is_some_and(|entry| entry.state == ResourceState::Requested);
             if is_unknown {
-                subscription.timer = arm(Subject::Subscription(key), subscription.authority);
+                subscription.timer = arm(TimerSubject::Subscription(key), subscription.authority);
             }
         }
         let is_collection_unknown = matches!(known.interest.collection, Collection::Requested);
-        if rendered.wildcard == WildcardStep::Subscribed
-            && known.interest.wants_wildcard()
+        if rendered.wildcard == WildcardChange::Subscribed
+            && known.interest.is_wildcard_subscribed()
             && is_collection_unknown
         {
-            known.interest.collection_timer = arm(Subject::Collection, DEFAULT);
+            known.interest.collection_timer = arm(TimerSubject::Collection, DEFAULT);
         }
     }
 }
@@ -313,21 +336,21 @@ impl Client {
         let now = self.clock.now();
         let held_back = self.upstreams.channels.iter().filter_map(|(_, channel)| {
             // Reading resumes at that time, even if the transport has no room for the NACK yet.
-            if channel.announced
+            if channel.is_writable_signalled
                 && channel.is_open
-                && let Some(at) = channel.next_held_nack(now)
+                && let Some(at) = channel.next_delayed_nack(now)
             {
                 return Some(Deadline { at, why: Timer::RepeatedNack });
             }
             let server = self.upstreams.servers.get(channel.upstream)?;
-            let why = match channel.polls() {
+            let why = match channel.poll_state() {
                 Some(_) => Timer::Poll,
                 None if channel.bucket.is_some() => Timer::RequestRate,
-                None if channel.has_answers() => Timer::RepeatedNack,
+                None if channel.has_queued_acks() => Timer::RepeatedNack,
                 None => return None,
             };
-            let has_to_wait = !channel.announced && channel.is_open;
-            let at = has_to_wait.then(|| channel.next_request(&self.types, &server.serves))??;
+            let has_to_wait = !channel.is_writable_signalled && channel.is_open;
+            let at = has_to_wait.then(|| channel.next_request(&self.types, &server.scopes))??;
             Some(Deadline { at, why })
         });
         held_back.min_by_key(|due| (due.at, due.why))

@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::{
-    ChannelError, Client, Context,
-    cache::Overruling,
-    channel::{requested::Asked, settlement::Settlement},
+    ChannelError, Client, ValidationContext,
+    cache::EffectOnOthers,
+    channel::{requested::RequestedResources, settlement::Verdicts},
     config::profile::RejectionUnit,
-    requests::Outcome,
-    response::{Judge, aliases::Moved, any_response::AnyResponse},
+    requests::ResponseOutcome,
+    response::{ResponseProcessor, aliases::MovedWatches, any_response::AnyResponse},
     subscription::authority::DEFAULT,
 };
 use crate::{
@@ -47,7 +47,7 @@ impl Client {
             return self.on_malformed(id, ChannelError::TokenTooLong { bytes, limit }, now);
         }
         self.stats.responses += 1;
-        self.note_answer(id, now);
+        self.note_response(id, now);
         self.take_response(id, &response, frame, now);
     }
 
@@ -64,23 +64,23 @@ impl Client {
     ) {
         let type_index = self.type_of(id, response);
         assert!(type_index.is_some() || !zoo::is(Bug::PanicOnUnknownType), "unknown type");
-        let machine = type_index.zip(self.upstreams.channel(id)).and_then(|(index, channel)| {
-            channel.machine(index).filter(|machine| machine.was_requested())
+        let type_state = type_index.zip(self.upstreams.channel(id)).and_then(|(index, channel)| {
+            channel.type_state(index).filter(|type_state| type_state.was_requested())
         });
         // IC11: an ACK for a type that was never requested would be its first request, and the
         // empty list of names a wildcard.
-        let Some(type_index) = type_index.filter(|_| machine.is_some()) else {
+        let Some(type_index) = type_index.filter(|_| type_state.is_some()) else {
             self.stats.unsolicited += 1;
             return;
         };
         if self.must_wait(id, frame, now) {
             return;
         }
-        let settlement = Settlement::default();
-        if let Some(settlement) = self.open_review(id, type_index, response, frame, settlement) {
-            self.judge_response(id, type_index, response, frame, &settlement, now);
+        let verdicts = Verdicts::default();
+        if let Some(verdicts) = self.request_verdict(id, type_index, response, frame, verdicts) {
+            self.process_response(id, type_index, response, frame, &verdicts, now);
         } else if let Some(channel) = self.upstreams.channel_mut(id) {
-            channel.settle_timers(now);
+            channel.update_timers(now);
         }
     }
 
@@ -89,31 +89,31 @@ impl Client {
     fn type_of(&self, id: ChannelId, response: &AnyResponse<'_>) -> Option<usize> {
         let stated = response.type_url();
         if stated.is_empty() {
-            return self.upstreams.channel(id)?.one_type();
+            return self.upstreams.channel(id)?.only_type();
         }
         let position_of = |type_url| self.config.position_of(type_url);
-        position_of(stated).or_else(|| position_of(types::current_name(stated)))
+        position_of(stated).or_else(|| position_of(types::v3_type_url(stated)))
     }
 
-    pub(crate) fn judge_response(
+    pub(crate) fn process_response(
         &mut self,
         id: ChannelId,
         type_index: usize,
         response: &AnyResponse<'_>,
         frame: &Bytes,
-        settlement: &Settlement,
+        verdicts: &Verdicts,
         now: Time,
     ) {
         let epoch = self.upstreams.epoch;
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
         let upstream = channel.upstream;
-        let mut debts = channel.debts.take();
-        let Some(machine) = channel.machine_mut(type_index) else {
-            channel.debts = debts;
+        let mut unhandled = channel.unhandled.take();
+        let Some(type_state) = channel.type_state_mut(type_index) else {
+            channel.unhandled = unhandled;
             return;
         };
         let nonce = Nonce::from(response.nonce());
-        machine.note_nonce(&nonce);
+        type_state.note_nonce(&nonce);
         let Some((known, source)) =
             self.types.get_mut(type_index).zip(server.sources.get(type_index))
         else {
@@ -121,15 +121,15 @@ impl Client {
         };
         // B53: a wildcard without watches counts until the server has been told of its end. The
         // server sends a change only once, and a new wildcard watch causes no request.
-        let scope = server.serves.of(type_index);
-        let has_wildcard = machine.has_wildcard() && scope.get(DEFAULT) == Some(&true);
+        let scope = server.scopes.of(type_index);
+        let has_wildcard = type_state.has_wildcard() && scope.get(DEFAULT) == Some(&true);
         let accepted = server.accepted.get(type_index).map(|it| it.version().clone());
         let stats_before = self.stats;
-        let (drops_before, sequence_before) = (known.cache.drops(), known.cache.sequence());
+        let (drops_before, sequence_before) = (known.cache.drop_count(), known.cache.sequence());
         let mut moved = Vec::new();
-        let judge = Judge {
+        let processor = ResponseProcessor {
             resource_type: &*known.resource_type,
-            context: Context { server: &server.server, profile: &self.config.profile },
+            context: ValidationContext { server: &server.server, profile: &self.config.profile },
             source,
             data_errors: server.server.data_errors(&self.config.profile),
             limits: &self.config.limits,
@@ -137,61 +137,61 @@ impl Client {
             interest: &mut known.interest,
             watches: &mut self.watches,
             outbox: &mut self.outbox,
-            debts: &mut debts,
+            unhandled: &mut unhandled,
             stats: &mut self.stats,
-            strangers_seed: known.seed,
+            unrequested_seed: known.seed,
             accepted: accepted.unwrap_or_default(),
-            settlement,
-            asked: Asked { sent: machine.sent(), scope, has_wildcard },
+            verdicts,
+            requested: RequestedResources { sent: type_state.sent(), scope, has_wildcard },
             epoch,
             upstream,
             now,
             moved: &mut moved,
         };
-        let judged = match response {
-            AnyResponse::Sotw(response) => judge.judge(response, frame),
-            AnyResponse::Delta(response) => judge.judge_delta(response, frame),
+        let processed = match response {
+            AnyResponse::Sotw(response) => processor.process(response, frame),
+            AnyResponse::Delta(response) => processor.process_delta(response, frame),
         };
-        let overruling = known.cache.take_overruling();
-        let has_ended_use = known.cache.drops() > drops_before;
+        let effect_on_others = known.cache.take_effect_on_others();
+        let has_ended_use = known.cache.drop_count() > drops_before;
         let has_changed = known.cache.sequence() > sequence_before;
-        server.tally.judged(type_index, stats_before, self.stats);
-        self.note_moved(type_index, &moved);
+        server.counters.add_resources(type_index, stats_before, self.stats);
+        self.note_moved_watches(type_index, &moved);
         if let Some(channel) = self.upstreams.channel_mut(id) {
-            channel.debts = debts;
-            channel.settle_timers(now);
+            channel.unhandled = unhandled;
+            channel.update_timers(now);
         }
         if has_changed {
-            self.outdate_versions_of_others(upstream, type_index, now);
+            self.mark_other_versions_stale(upstream, type_index, now);
         }
-        if overruling == Overruling::Something {
-            self.start_over_where_resources_were_stated(upstream, type_index, now);
+        if effect_on_others == EffectOnOthers::Changed {
+            self.restart_streams_with_stated_versions(upstream, type_index, now);
         }
-        if judged.has_unnamed {
-            self.leave_leftovers(upstream, type_index);
+        if processed.has_unnamed {
+            self.stop_unconfirmed_timers(upstream, type_index);
         }
         self.limit_tombstones(type_index);
         let is_used = self.config.profile.rejection_unit == RejectionUnit::Resource
             && self.stats.resources_valid > stats_before.resources_valid;
-        let outcome = match judged.nack {
-            None if judged.is_renewal => Outcome::Renewed,
-            None => Outcome::Accepted,
-            Some(message) if is_used => Outcome::UsedInPart(message),
-            Some(message) if has_ended_use => Outcome::EndedUse(message),
-            Some(message) => Outcome::Rejected(message),
+        let outcome = match processed.nack {
+            None if processed.is_renewal => ResponseOutcome::Renewed,
+            None => ResponseOutcome::Accepted,
+            Some(message) if is_used => ResponseOutcome::UsedInPart(message),
+            Some(message) if has_ended_use => ResponseOutcome::EndedUse(message),
+            Some(message) => ResponseOutcome::Rejected(message),
         };
-        self.queue_answer(id, type_index, response.version().into(), nonce, outcome, now);
+        self.queue_ack(id, type_index, response.version().into(), nonce, outcome, now);
     }
 }
 
 impl Client {
     /// Updates the names to send on all streams of an authority after watches have moved.
-    fn note_moved(&mut self, type_index: usize, moved: &[Moved]) {
-        for &Moved { authority, from, to } in moved {
-            self.upstreams.machines_of(authority, type_index, |machine| {
-                machine.sent_mut().note_unwanted(from);
+    fn note_moved_watches(&mut self, type_index: usize, moved: &[MovedWatches]) {
+        for &MovedWatches { authority, from, to } in moved {
+            self.upstreams.for_each_type_state(authority, type_index, |type_state| {
+                type_state.sent_mut().note_unsubscribed(from);
                 if let Some(to) = to {
-                    machine.sent_mut().note_wanted(to);
+                    type_state.sent_mut().note_subscribed(to);
                 }
             });
         }

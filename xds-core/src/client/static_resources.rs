@@ -1,7 +1,7 @@
 //! Static resources, which come from the client's own configuration.
 //!
 //! They are stored in the cache and reach the same watchers as other resources. For servers, they
-//! belong to an authority without servers ([`OURS`]): they are not requested, and a server can
+//! belong to an authority without servers ([`STATIC_AUTHORITY`]): they are not requested, and a server can
 //! neither replace nor delete them. A permanent subscription without watches keeps each of them.
 // S4.016-S4.019
 
@@ -11,11 +11,11 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use super::{
-    Client, Context,
-    config::{ManagementServer, resource_type::Rejection},
+    Client, ValidationContext,
+    config::{ServerAddress, resource_type::Rejection},
     resource::canonical_name::{self, InvalidStructuredName},
     subscription::Subscription,
-    watch::News,
+    watch::NoticeKind,
 };
 use crate::{
     slab::Slot,
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Position of the authority of static resources, which has no servers.
-pub(crate) const OURS: usize = usize::MAX;
+pub(crate) const STATIC_AUTHORITY: usize = usize::MAX;
 
 /// Server URI that validation sees for a static resource.
 const SOURCE: &str = "static_resources";
@@ -63,11 +63,11 @@ pub enum InvalidStaticResource {
     Known(ResourceName),
     /// The client is shut down or cannot hold more resources.
     #[error("the client can hold no more resources, or is shut down")]
-    NoRoom,
+    CapacityExceeded,
 }
 
 impl Client {
-    pub(crate) fn take_static_resource(
+    pub(crate) fn insert_static_resource(
         &mut self,
         type_url: &TypeUrl,
         resource: Bytes,
@@ -80,14 +80,14 @@ impl Client {
             .filter(|_| !self.config.is_ambiguous(type_url.as_str()))
             .ok_or_else(|| Invalid::UnknownType(type_url.clone()))?;
         let known = self.types.get_mut(type_index).filter(|_| !self.is_shut_down);
-        let known = known.ok_or(Invalid::NoRoom)?;
+        let known = known.ok_or(Invalid::CapacityExceeded)?;
 
         let rejected = |name: &str, why| Invalid::Rejected { name: ResourceName::from(name), why };
         let stated = known.resource_type.name(&resource).map_err(|why| rejected("", why))?;
         if stated.is_empty() || stated == "*" || stated.len() > self.config.limits.name_bytes {
             return Err(Invalid::InvalidName(ResourceName::from(stated)));
         }
-        let name = canonical_name::read(stated, type_url, self.config.profile.federation)
+        let name = canonical_name::parse(stated, type_url, self.config.profile.federation)
             .map_err(|why| Invalid::Structured { name: stated.into(), why })?;
         if name.authority.is_some() {
             return Err(Invalid::HasAuthority(stated.into()));
@@ -96,17 +96,17 @@ impl Client {
         if known.cache.find(&name).is_some() {
             return Err(Invalid::Known(name.as_str().into()));
         }
-        let source = ManagementServer::new(SOURCE);
-        let context = Context { server: &source, profile: &self.config.profile };
+        let source = ServerAddress::new(SOURCE);
+        let context = ValidationContext { server: &source, profile: &self.config.profile };
         let value = known.resource_type.validate(&resource, &context);
         let value = value.map_err(|why| rejected(&name, why))?;
 
         let name = ResourceName::from(name);
-        let entry = known.cache.create(name.clone()).ok_or(Invalid::NoRoom)?;
-        let subscription = Subscription::new(entry, OURS);
+        let entry = known.cache.create(name.clone()).ok_or(Invalid::CapacityExceeded)?;
+        let subscription = Subscription::new(entry, STATIC_AUTHORITY);
         let Some(subscription) = known.interest.subscriptions.push_back(subscription) else {
             known.cache.remove(entry);
-            return Err(Invalid::NoRoom);
+            return Err(Invalid::CapacityExceeded);
         };
         if let Some(entry) = known.cache.get_mut(entry) {
             entry.subscription = subscription.slot();
@@ -114,12 +114,12 @@ impl Client {
         known.cache.begin_response(Version::default(), "", usize::MAX, now);
         known.cache.accept(entry, resource, value, Slot::NONE);
         known.cache.touch(entry);
-        known.cache.note_ours();
+        known.cache.note_static_resource();
         known.cache.end_response();
         for &watch in &known.interest.wildcards {
-            self.watches.tell(watch, News::Behind, &mut self.outbox, &mut None);
+            self.watches.notify(watch, NoticeKind::ChangesAvailable, &mut self.outbox, &mut None);
         }
-        self.announce();
+        self.signal_writable();
         Ok(name)
     }
 }

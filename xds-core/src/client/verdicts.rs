@@ -1,11 +1,11 @@
-//! Responses that wait for an external verdict ([`Verdict::External`]).
+//! Responses that wait for an external verdict ([`VerdictSource::External`]).
 //!
 //! ```text
 //!            nothing changed
 //!  response ─────────────────────────────────▶ processed as usual
 //!     │ changed and valid resources                ▲
 //!     ▼                                            │ no further resources
-//!   Output::Update ──▶ settle(rejected) ──▶ classified again
+//!   Output::Update ──▶ submit_verdict(rejected) ──▶ classified again
 //!     ▲                                            │ more was subscribed meanwhile
 //!     └────────────────────────────────────────────┘
 //! ```
@@ -23,18 +23,21 @@ use bytes::Bytes;
 use super::{
     Client,
     cache::Cache,
-    channel::{pending_verdicts::Review, requested::Asked, settlement::Settlement},
-    config::resource_type::{Context, Rejection, Value, Verdict},
+    channel::{
+        pending_verdicts::PendingVerdict, requested::RequestedResources, settlement::Verdicts,
+    },
+    config::resource_type::{Rejection, ValidationContext, Value, VerdictSource},
     event::{
         Resource, Update,
-        error::{ChannelError, InvalidSettlement},
+        error::{ChannelError, InvalidVerdict},
     },
     resource::{
         name::Naming,
-        unwrap::{Body, Unwrapped, Wrapper},
+        unwrap::{ResourceBody, Unwrapped, Wrapper},
     },
     response::{
-        aliases::asked_for_by, any_response::AnyResponse, duplicates::Overruled, nack_message,
+        aliases::aliased_subscriptions, any_response::AnyResponse, duplicates::IgnoredDuplicates,
+        nack_message,
     },
     subscription::{TypeInterest, authority::DEFAULT},
     upstream::MAX_QUEUED_ACKS,
@@ -44,120 +47,122 @@ use crate::{
     slab::Slot,
     text::{ResourceName, Version},
     time::Time,
-    wire::resource::Aliases,
+    wire::resource::RawAliases,
 };
 
 impl Client {
     /// Hands out a response for review if its type requires that and it contains new resources.
     /// Returns the settlement if there is nothing to review.
-    pub(crate) fn open_review(
+    pub(crate) fn request_verdict(
         &mut self,
         channel_id: ChannelId,
         type_index: usize,
         response: &AnyResponse<'_>,
         frame: &Bytes,
-        mut settlement: Settlement,
-    ) -> Option<Settlement> {
-        let Some(known) = self.types.get(type_index) else { return Some(settlement) };
-        if known.resource_type.verdict() == Verdict::Validation {
-            return Some(settlement);
+        mut verdicts: Verdicts,
+    ) -> Option<Verdicts> {
+        let Some(known) = self.types.get(type_index) else { return Some(verdicts) };
+        if known.resource_type.verdict_source() == VerdictSource::Validation {
+            return Some(verdicts);
         }
         let Some((channel, server)) = self.upstreams.channel_and_server(channel_id) else {
-            return Some(settlement);
+            return Some(verdicts);
         };
-        let Some(machine) = channel.machine(type_index) else { return Some(settlement) };
-        let scope = server.serves.of(type_index);
-        let has_wildcard = machine.has_wildcard() && scope.get(DEFAULT) == Some(&true);
+        let Some(type_state) = channel.type_state(type_index) else { return Some(verdicts) };
+        let scope = server.scopes.of(type_index);
+        let has_wildcard = type_state.has_wildcard() && scope.get(DEFAULT) == Some(&true);
         let naming = Naming {
             resource_type: &*known.resource_type,
             limits: &self.config.limits,
             profile: &self.config.profile,
         };
-        let resources = Preview {
+        let resources = ChangeFinder {
             naming,
-            context: Context { server: &server.server, profile: &self.config.profile },
+            context: ValidationContext { server: &server.server, profile: &self.config.profile },
             cache: &known.cache,
             interest: &known.interest,
-            asked: Asked { sent: machine.sent(), scope, has_wildcard },
-            settlement: &settlement,
-            guess: known.cache.first(),
+            requested: RequestedResources { sent: type_state.sent(), scope, has_wildcard },
+            verdicts: &verdicts,
+            expected: known.cache.first(),
         }
-        .unseen(response, frame);
+        .changed_resources(response, frame);
         if resources.is_empty() {
-            return Some(settlement);
+            return Some(verdicts);
         }
         for resource in &resources {
-            settlement.0.insert(resource.name.clone(), Ok(resource.value.clone()));
+            verdicts.0.insert(resource.name.clone(), Ok(resource.value.clone()));
         }
-        channel.reviews.count += 1;
-        let id = UpdateId { channel: channel_id, number: channel.reviews.count };
+        channel.pending_verdicts.count += 1;
+        let id = UpdateId { channel: channel_id, number: channel.pending_verdicts.count };
         let update = Some(Update {
             type_url: known.resource_type.type_url().clone(),
             version: Version::from(response.version()),
             resources,
         });
         let frame = frame.clone();
-        channel.reviews.open = Some(Review { id, type_index, frame, settlement, update });
+        channel.pending_verdicts.open =
+            Some(PendingVerdict { id, type_index, frame, verdicts, update });
         self.outbox.update(id);
         None
     }
 
     /// Takes the update for the driver; `None` if the channel has ended.
     pub(crate) fn take_update(&mut self, id: UpdateId) -> Option<Update> {
-        let review = self.upstreams.channel_mut(id.channel)?.reviews.open.as_mut()?;
-        review.update.take_if(|_| review.id == id)
+        let pending = self.upstreams.channel_mut(id.channel)?.pending_verdicts.open.as_mut()?;
+        pending.update.take_if(|_| pending.id == id)
     }
 
-    pub(crate) fn is_under_review(&self, id: UpdateId) -> bool {
+    pub(crate) fn has_pending_verdict(&self, id: UpdateId) -> bool {
         let channel = self.upstreams.channel(id.channel);
-        let review = channel.and_then(|channel| channel.reviews.open.as_ref());
-        review.is_some_and(|review| review.id == id)
+        let pending = channel.and_then(|channel| channel.pending_verdicts.open.as_ref());
+        pending.is_some_and(|pending| pending.id == id)
     }
 
-    pub(crate) fn settle_update(
+    pub(crate) fn apply_verdict(
         &mut self,
         id: UpdateId,
         rejected: Vec<(ResourceName, Rejection)>,
         now: Time,
-    ) -> Result<(), InvalidSettlement> {
-        let unknown = InvalidSettlement::UnknownUpdate(id);
+    ) -> Result<(), InvalidVerdict> {
+        let unknown = InvalidVerdict::UnknownUpdate(id);
         let channel = self.upstreams.channel_mut(id.channel).ok_or_else(|| unknown.clone())?;
-        let Some(review) = channel.reviews.open.take_if(|review| review.id == id) else {
+        let Some(pending) = channel.pending_verdicts.open.take_if(|pending| pending.id == id)
+        else {
             return Err(unknown);
         };
-        let is_stranger =
-            |(name, _): &&(ResourceName, Rejection)| !review.settlement.0.contains_key(name);
-        if let Some((name, _)) = rejected.iter().find(is_stranger) {
+        let is_unknown =
+            |(name, _): &&(ResourceName, Rejection)| !pending.verdicts.0.contains_key(name);
+        if let Some((name, _)) = rejected.iter().find(is_unknown) {
             let name = name.clone();
-            channel.reviews.open = Some(review);
-            return Err(InvalidSettlement::UnknownResource(name));
+            channel.pending_verdicts.open = Some(pending);
+            return Err(InvalidVerdict::UnknownResource(name));
         }
-        let Review { type_index, frame, mut settlement, .. } = review;
+        let PendingVerdict { type_index, frame, mut verdicts, .. } = pending;
         for (name, rejection) in rejected {
-            settlement.0.insert(name, Err(rejection));
+            verdicts.0.insert(name, Err(rejection));
         }
         if let Some(response) = self.read_again(id.channel, &frame)
-            && let Some(settlement) =
-                self.open_review(id.channel, type_index, &response, &frame, settlement)
+            && let Some(verdicts) =
+                self.request_verdict(id.channel, type_index, &response, &frame, verdicts)
         {
-            self.judge_response(id.channel, type_index, &response, &frame, &settlement, now);
+            self.process_response(id.channel, type_index, &response, &frame, &verdicts, now);
         }
-        self.take_waiting(id.channel, now);
+        self.process_waiting(id.channel, now);
         if let Some(channel) = self.upstreams.channel_mut(id.channel) {
-            channel.settle_timers(now);
+            channel.update_timers(now);
         }
-        self.announce();
+        self.signal_writable();
         Ok(())
     }
 
     /// Queues a response while another one of the channel is under review.
     pub(crate) fn must_wait(&mut self, id: ChannelId, frame: &Bytes, now: Time) -> bool {
         let Some(channel) = self.upstreams.channel_mut(id) else { return false };
-        if !channel.reviews.is_open() {
+        if !channel.pending_verdicts.is_open() {
             return false;
         }
-        if channel.reviews.waiting.len() < MAX_QUEUED_ACKS {
-            channel.reviews.waiting.push_back(frame.clone());
+        if channel.pending_verdicts.waiting.len() < MAX_QUEUED_ACKS {
+            channel.pending_verdicts.waiting.push_back(frame.clone());
         } else {
             // Only reached by a driver that reads despite `wants_read`.
             let error = ChannelError::Undeliverable("too many responses wait for a verdict".into());
@@ -166,13 +171,13 @@ impl Client {
         true
     }
 
-    fn take_waiting(&mut self, id: ChannelId, now: Time) {
+    fn process_waiting(&mut self, id: ChannelId, now: Time) {
         loop {
             let Some(channel) = self.upstreams.channel_mut(id) else { return };
-            if channel.reviews.is_open() {
+            if channel.pending_verdicts.is_open() {
                 return;
             }
-            let Some(frame) = channel.reviews.waiting.pop_front() else { return };
+            let Some(frame) = channel.pending_verdicts.waiting.pop_front() else { return };
             if let Some(response) = self.read_again(id, &frame) {
                 self.take_response(id, &response, &frame, now);
             }
@@ -187,27 +192,27 @@ impl Client {
 }
 
 /// State for finding the changes that a response contains.
-struct Preview<'a> {
+struct ChangeFinder<'a> {
     naming: Naming<'a>,
-    context: Context<'a>,
+    context: ValidationContext<'a>,
     cache: &'a Cache,
     interest: &'a TypeInterest,
-    asked: Asked<'a>,
-    settlement: &'a Settlement,
+    requested: RequestedResources<'a>,
+    verdicts: &'a Verdicts,
     /// Entry expected next.
-    guess: Slot,
+    expected: Slot,
 }
 
-impl Preview<'_> {
+impl ChangeFinder<'_> {
     /// Returns the valid, subscribed and changed resources that were not handed out before. Errors
     /// of others are found when the response is processed.
-    fn unseen(mut self, response: &AnyResponse<'_>, frame: &Bytes) -> Vec<Resource> {
+    fn changed_resources(mut self, response: &AnyResponse<'_>, frame: &Bytes) -> Vec<Resource> {
         let limit = self.naming.limits.token_bytes;
         let control_plane = Arc::<str>::from(nack_message::cut(response.control_plane(), limit));
-        let mut unseen = Vec::new();
-        let overruled = Overruled::in_any(self.naming, response);
-        response.for_each_sound(self.naming, |(position, one)| {
-            if overruled.is_at(position) {
+        let mut changed_resources = Vec::new();
+        let ignored = IgnoredDuplicates::in_any(self.naming, response);
+        response.for_each_valid(self.naming, |(position, one)| {
+            if ignored.is_at(position) {
                 return;
             }
             let version = match (response, one.wrapper) {
@@ -217,10 +222,10 @@ impl Preview<'_> {
             let Wrapper { metadata, cache_control, .. } = one.wrapper.unwrap_or_default();
             let aliases = match response {
                 AnyResponse::Delta(_) => one.wrapper.unwrap_or_default().aliases,
-                AnyResponse::Sotw(_) => Aliases::default(),
+                AnyResponse::Sotw(_) => RawAliases::default(),
             };
-            if let Some(News { name, bytes, value }) = self.look_at(&one, aliases, frame) {
-                unseen.push(Resource {
+            if let Some(ChangedResource { name, bytes, value }) = self.check(&one, aliases, frame) {
+                changed_resources.push(Resource {
                     value,
                     metadata: metadata.map(Bytes::copy_from_slice),
                     cache_control,
@@ -229,47 +234,50 @@ impl Preview<'_> {
                 });
             }
         });
-        unseen
+        changed_resources
     }
 
-    fn look_at(
+    fn check(
         &mut self,
         one: &Unwrapped<'_>,
-        aliases: Aliases<'_>,
+        aliases: RawAliases<'_>,
         frame: &Bytes,
-    ) -> Option<News> {
-        let Body::Resource(value) = one.body else { return None };
-        if one.wrapper.is_none() && self.cache.is_plain_repeat(self.guess, value) {
-            self.guess = self.cache.following(self.guess);
+    ) -> Option<ChangedResource> {
+        let ResourceBody::Resource(value) = one.body else { return None };
+        if one.wrapper.is_none() && self.cache.is_plain_unchanged(self.expected, value) {
+            self.expected = self.cache.following(self.expected);
             return None;
         }
         let name = self.naming.name_of(one).ok()?;
-        let read = self.naming.read(name).ok()?;
-        let (name, is_foreign) = (&*read.name, read.authority.is_some());
+        let read = self.naming.parse(name).ok()?;
+        let (name, has_authority) = (&*read.name, read.authority.is_some());
         let globs = &self.cache.globs;
         let slot = self.cache.find(name);
-        self.guess = slot.map_or(self.guess, |slot| self.cache.following(slot));
-        let is_wanted = match slot.and_then(|slot| self.cache.get(slot)) {
+        self.expected = slot.map_or(self.expected, |slot| self.cache.following(slot));
+        let is_subscribed = match slot.and_then(|slot| self.cache.get(slot)) {
             Some(entry) if entry.bytes.as_deref() == Some(value) => false,
-            Some(entry) => self.asked.may_speak_of(entry, self.interest, globs),
-            None => self.asked.by_collection(name, is_foreign, self.interest, globs),
+            Some(entry) => self.requested.may_send(entry, self.interest, globs),
+            None => {
+                self.requested.is_covered_by_collection(name, has_authority, self.interest, globs)
+            }
         };
         let is_in_use = slot
             .and_then(|slot| self.cache.get(slot)?.bytes.as_deref())
             .is_some_and(|bytes| bytes == value);
-        let mut asked = asked_for_by(self.naming, self.cache, self.interest, name, aliases);
-        let is_wanted = is_wanted || (!is_in_use && asked.next().is_some());
-        if !is_wanted || self.settlement.verdict(name).is_some() {
+        let mut requested =
+            aliased_subscriptions(self.naming, self.cache, self.interest, name, aliases);
+        let is_subscribed = is_subscribed || (!is_in_use && requested.next().is_some());
+        if !is_subscribed || self.verdicts.verdict(name).is_some() {
             return None;
         }
         let bytes = frame.slice_ref(value);
         let value = self.naming.resource_type.validate(&bytes, &self.context).ok()?;
-        Some(News { name: ResourceName::from(name), bytes, value })
+        Some(ChangedResource { name: ResourceName::from(name), bytes, value })
     }
 }
 
 /// Resource that was not handed out before.
-struct News {
+struct ChangedResource {
     name: ResourceName,
     bytes: Bytes,
     value: Option<Value>,

@@ -6,7 +6,7 @@ use alloc::{
     vec::Vec,
 };
 
-use super::{EnvoyReferences, Finding, Reference, ReferenceExtractor, ResourceId, Target};
+use super::{EnvoyReferences, Finding, Reference, ReferenceExtractor, ReferenceTarget, ResourceId};
 use crate::{
     ResourceName, TypeUrl, types,
     xdstp::{self, XdstpName},
@@ -22,7 +22,7 @@ pub struct Consistency<'e> {
     /// Types whose resources are used only if another resource refers to them.
     reached_by_reference: BTreeSet<TypeUrl>,
     /// External resources, which clients have from other sources.
-    elsewhere: Reached,
+    external: Reached,
 }
 
 /// Types that clients request only by names in other resources, all of which are followed.
@@ -50,7 +50,7 @@ impl<'e> Consistency<'e> {
         Self {
             extractor,
             reached_by_reference: REACHED_BY_REFERENCE.into_iter().map(TypeUrl::from).collect(),
-            elsewhere: Reached::default(),
+            external: Reached::default(),
         }
     }
 
@@ -65,15 +65,15 @@ impl<'e> Consistency<'e> {
     /// Declares a resource as external, such as a cluster in the bootstrap, so that it is not
     /// reported as missing.
     #[must_use]
-    pub fn with_elsewhere(mut self, type_url: &str, name: &str) -> Self {
-        self.elsewhere.insert(type_url, Target::Name(name));
+    pub fn with_external(mut self, type_url: &str, name: &str) -> Self {
+        self.external.insert(type_url, ReferenceTarget::Name(name));
         self
     }
 
     /// Declares all resources of a type as external, so that none is reported as missing.
     #[must_use]
-    pub fn with_all_elsewhere(mut self, type_url: &str) -> Self {
-        self.elsewhere.insert(type_url, Target::All);
+    pub fn with_all_external(mut self, type_url: &str) -> Self {
+        self.external.insert(type_url, ReferenceTarget::All);
         self
     }
 
@@ -128,14 +128,14 @@ impl<'e> Consistency<'e> {
         let Reference { type_url, target, .. } = reference;
         let resources = set.get(type_url);
         match target {
-            Target::Name(name) => {
+            ReferenceTarget::Name(name) => {
                 let name = comparable(name);
                 let is_there = resources.is_some_and(|it| it.contains_key(name.as_ref()));
-                !is_there && !self.elsewhere.contains(type_url, &name)
+                !is_there && !self.external.contains(type_url, &name)
             }
             // Members are requested on demand, and a collection may be empty.
-            Target::Below(_) => false,
-            Target::All => resources.is_none() && !self.elsewhere.contains_any(type_url),
+            ReferenceTarget::Prefix(_) => false,
+            ReferenceTarget::All => resources.is_none() && !self.external.contains_any(type_url),
         }
     }
 }
@@ -149,23 +149,23 @@ struct Reached(BTreeMap<TypeUrl, ReachedOfType>);
 
 #[derive(Clone, Debug, Default)]
 struct ReachedOfType {
-    is_whole: bool,
+    has_all: bool,
     names: BTreeSet<ResourceName>,
     /// Names below which all resources are reached.
-    above: BTreeSet<ResourceName>,
+    prefixes: BTreeSet<ResourceName>,
 }
 
 impl Reached {
     /// Adds a target, and returns whether it is new.
-    fn insert(&mut self, type_url: &str, target: Target<'_>) -> bool {
+    fn insert(&mut self, type_url: &str, target: ReferenceTarget<'_>) -> bool {
         if !self.0.contains_key(type_url) {
             self.0.insert(type_url.into(), ReachedOfType::default());
         }
         let Some(reached) = self.0.get_mut(type_url) else { return false };
         let (names, name) = match target {
-            Target::All => return !core::mem::replace(&mut reached.is_whole, true),
-            Target::Name(name) => (&mut reached.names, comparable(name)),
-            Target::Below(name) => (&mut reached.above, name.into()),
+            ReferenceTarget::All => return !core::mem::replace(&mut reached.has_all, true),
+            ReferenceTarget::Name(name) => (&mut reached.names, comparable(name)),
+            ReferenceTarget::Prefix(name) => (&mut reached.prefixes, name.into()),
         };
         // Most references have a target that was added before.
         !names.contains(name.as_ref()) && names.insert(name.as_ref().into())
@@ -174,18 +174,18 @@ impl Reached {
     /// Whether the resource of this comparable name is reached.
     fn contains(&self, type_url: &str, name: &str) -> bool {
         let Some(reached) = self.0.get(type_url) else { return false };
-        if reached.is_whole || reached.names.contains(name) {
+        if reached.has_all || reached.names.contains(name) {
             return true;
         }
         // The context parameters of a collection and of its members are ignored.
         let mut name = if xdstp::is_xdstp(name) { without_context(name) } else { name };
-        while !reached.above.is_empty()
-            && let Some((above, _)) = name.rsplit_once('/')
+        while !reached.prefixes.is_empty()
+            && let Some((prefix, _)) = name.rsplit_once('/')
         {
-            if reached.above.contains(above) {
+            if reached.prefixes.contains(prefix) {
                 return true;
             }
-            name = above;
+            name = prefix;
         }
         false
     }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{Reference, Source, Target};
+use super::{ConfigSource, Reference, ReferenceTarget};
 use crate::{ResourceName, TypeUrl, types, wire::Malformed};
 
 /// Type and name of a resource.
@@ -23,14 +23,14 @@ pub enum Finding {
     // M206, M208
     Missing {
         /// Resource with the reference.
-        by: ResourceId,
+        referrer: ResourceId,
         /// Type of the missing resource.
         type_url: TypeUrl,
         /// Name of the missing resource; `None` if the reference is to all resources of a type, and
         /// there are none.
         name: Option<ResourceName>,
         /// Server that provides the resource, according to the reference.
-        source: Source,
+        source: ConfigSource,
     },
     /// Unreferenced resource of a type that is used only by reference. It can be intended while
     /// traffic moves from one resource to another.
@@ -59,12 +59,12 @@ pub enum Severity {
 
 impl Finding {
     /// Returns the severity. A missing resource whose reference specifies a server
-    /// ([`Source::Api`]) is a warning, because that server may provide it; otherwise it is an
+    /// ([`ConfigSource::Api`]) is a warning, because that server may provide it; otherwise it is an
     /// error.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {
-            Self::Missing { source: Source::Api, .. } | Self::Unreferenced { .. } => {
+            Self::Missing { source: ConfigSource::Api, .. } | Self::Unreferenced { .. } => {
                 Severity::Warning
             }
             Self::Missing { .. } | Self::Malformed { .. } => Severity::Error,
@@ -76,33 +76,40 @@ impl Finding {
     #[must_use]
     pub const fn resource(&self) -> &ResourceId {
         match self {
-            Self::Missing { by: resource, .. }
+            Self::Missing { referrer: resource, .. }
             | Self::Unreferenced { resource }
             | Self::Malformed { resource, .. } => resource,
         }
     }
 
-    pub(super) fn missing(by: ResourceId, reference: Reference<'_>) -> Self {
+    pub(super) fn missing(referrer: ResourceId, reference: Reference<'_>) -> Self {
         let name = match reference.target {
-            Target::Name(name) => Some(name.into()),
-            Target::Below(_) | Target::All => None,
+            ReferenceTarget::Name(name) => Some(name.into()),
+            ReferenceTarget::Prefix(_) | ReferenceTarget::All => None,
         };
-        Self::Missing { by, type_url: reference.type_url.into(), name, source: reference.source }
+        Self::Missing {
+            referrer,
+            type_url: reference.type_url.into(),
+            name,
+            source: reference.source,
+        }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing { by, type_url, name, source } => {
-                write!(f, "{by} refers to {}", short(type_url))?;
+            Self::Missing { referrer, type_url, name, source } => {
+                write!(f, "{referrer} refers to {}", short(type_url))?;
                 match name {
                     Some(name) => write!(f, " `{name}`, which is missing")?,
                     None => f.write_str(", of which there is none")?,
                 }
                 match source {
-                    Source::Api => f.write_str(", unless another server has it"),
-                    Source::Unstated | Source::Aggregated | Source::SameServer => Ok(()),
+                    ConfigSource::Api => f.write_str(", unless another server has it"),
+                    ConfigSource::Unspecified
+                    | ConfigSource::Aggregated
+                    | ConfigSource::SameServer => Ok(()),
                 }
             }
             Self::Unreferenced { resource } => write!(f, "nothing refers to {resource}"),

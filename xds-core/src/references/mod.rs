@@ -43,7 +43,7 @@
 //!
 //! A reference whose `ConfigSource` is a file is ignored, because it needs no management server. A
 //! secret without a source is in the bootstrap, and is ignored too. All other references are
-//! reported with their [source](Source).
+//! reported with their [source](ConfigSource).
 //!
 //! # Limits
 //!
@@ -78,21 +78,21 @@ pub struct Reference<'a> {
     /// Type of the resources referred to.
     pub type_url: &'a str,
     /// Resources of the type.
-    pub target: Target<'a>,
+    pub target: ReferenceTarget<'a>,
     /// Server that provides them.
-    pub source: Source,
+    pub source: ConfigSource,
 }
 
 /// Resources of a type that a reference selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Target<'a> {
+pub enum ReferenceTarget<'a> {
     /// Resource of this name.
     Name(&'a str),
     /// Any resources whose names begin with this and a slash: the virtual hosts of a route
     /// configuration, or the members of an `xdstp:` collection.
     // S0.061
-    Below(&'a str),
+    Prefix(&'a str),
     /// All resources of the type, as with a wildcard subscription.
     All,
 }
@@ -100,10 +100,10 @@ pub enum Target<'a> {
 /// Server that provides the target of a reference: the reference's `ConfigSource`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Source {
+pub enum ConfigSource {
     /// The reference has no `ConfigSource`, such as that of a route to a cluster.
     #[default]
-    Unstated,
+    Unspecified,
     /// `ads`: the aggregated stream.
     Aggregated,
     /// `self`: the server that sent the resource.
@@ -118,7 +118,7 @@ pub enum Source {
 ///
 /// ```
 /// use xds_core::Malformed;
-/// use xds_core::references::{EnvoyReferences, Reference, ReferenceExtractor, Target};
+/// use xds_core::references::{EnvoyReferences, Reference, ReferenceExtractor, ReferenceTarget};
 /// use xds_core::types;
 ///
 /// /// A type whose resources are the name of a cluster.
@@ -134,7 +134,7 @@ pub enum Source {
 ///     ) -> Result<(), Malformed> {
 ///         if type_url == "t/example.Tenant" {
 ///             let cluster = core::str::from_utf8(resource).unwrap_or_default();
-///             found(Reference::new(types::CLUSTER, Target::Name(cluster)));
+///             found(Reference::new(types::CLUSTER, ReferenceTarget::Name(cluster)));
 ///         }
 ///         EnvoyReferences.references(type_url, resource, found)
 ///     }
@@ -189,13 +189,13 @@ pub fn references<'a>(type_url: &str, resource: &'a [u8]) -> Result<Vec<Referenc
 impl<'a> Reference<'a> {
     /// Creates a reference without a source.
     #[must_use]
-    pub const fn new(type_url: &'a str, target: Target<'a>) -> Self {
-        Self { type_url, target, source: Source::Unstated }
+    pub const fn new(type_url: &'a str, target: ReferenceTarget<'a>) -> Self {
+        Self { type_url, target, source: ConfigSource::Unspecified }
     }
 
     /// Returns the reference with this source.
     #[must_use]
-    pub const fn with_source(self, source: Source) -> Self {
+    pub const fn with_source(self, source: ConfigSource) -> Self {
         Self { source, ..self }
     }
 }
@@ -205,9 +205,9 @@ impl fmt::Display for Reference<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", types::short_name(self.type_url).unwrap_or(self.type_url))?;
         match self.target {
-            Target::Name(name) => f.write_str(name),
-            Target::Below(name) => write!(f, "{name}/*"),
-            Target::All => f.write_str("*"),
+            ReferenceTarget::Name(name) => f.write_str(name),
+            ReferenceTarget::Prefix(name) => write!(f, "{name}/*"),
+            ReferenceTarget::All => f.write_str("*"),
         }
     }
 }

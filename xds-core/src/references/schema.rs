@@ -3,7 +3,7 @@
 //! To follow another extension, add its message here, and to [`KNOWN`] if it occurs in an `Any`. A
 //! test compares every field with the API's descriptors (`tests/references/` of the workspace).
 
-use self::Step::{Any, Into, Name};
+use self::FieldContent::{Any, Name, Nested};
 use super::{sources, walk::Walk};
 use crate::{types, wire::Malformed};
 
@@ -11,15 +11,15 @@ use crate::{types, wire::Malformed};
 pub(super) struct Message {
     /// Full name of the message.
     name: &'static str,
-    fields: &'static [(u32, Step)],
+    fields: &'static [(u32, FieldContent)],
     /// Rule for references that depend on several fields.
     pub(super) rule: Option<Rule>,
 }
 
 /// Content of a field.
 #[derive(Clone, Copy)]
-pub(super) enum Step {
-    Into(&'static Message),
+pub(super) enum FieldContent {
+    Nested(&'static Message),
     /// Any message (`google.protobuf.Any`).
     Any,
     /// Name of a resource of this type.
@@ -29,7 +29,7 @@ pub(super) enum Step {
 pub(super) type Rule = for<'a> fn(&mut Walk<'a, '_>, &'a [u8]) -> Result<(), Malformed>;
 
 impl Message {
-    const fn new(name: &'static str, fields: &'static [(u32, Step)]) -> Self {
+    const fn new(name: &'static str, fields: &'static [(u32, FieldContent)]) -> Self {
         Self { name, fields, rule: None }
     }
 
@@ -37,8 +37,8 @@ impl Message {
         Self { rule: Some(rule), ..self }
     }
 
-    pub(super) fn step(&self, field: u32) -> Option<Step> {
-        self.fields.iter().find(|&&(number, _)| number == field).map(|&(_, step)| step)
+    pub(super) fn content(&self, field: u32) -> Option<FieldContent> {
+        self.fields.iter().find(|&&(number, _)| number == field).map(|&(_, content)| content)
     }
 }
 
@@ -96,16 +96,16 @@ static KNOWN: [&Message; 34] = [
 static LISTENER: Message = Message::new(
     "envoy.config.listener.v3.Listener",
     &[
-        (3, Into(&FILTER_CHAIN)),
-        (9, Into(&LISTENER_FILTER)),
-        (19, Into(&API_LISTENER)),
-        (25, Into(&FILTER_CHAIN)),
+        (3, Nested(&FILTER_CHAIN)),
+        (9, Nested(&LISTENER_FILTER)),
+        (19, Nested(&API_LISTENER)),
+        (25, Nested(&FILTER_CHAIN)),
     ],
 );
 static API_LISTENER: Message = Message::new("envoy.config.listener.v3.ApiListener", &[(1, Any)]);
 static FILTER_CHAIN: Message = Message::new(
     "envoy.config.listener.v3.FilterChain",
-    &[(3, Into(&NETWORK_FILTER)), (6, Into(&TRANSPORT_SOCKET))],
+    &[(3, Nested(&NETWORK_FILTER)), (6, Nested(&TRANSPORT_SOCKET))],
 );
 static NETWORK_FILTER: Message =
     Message::new("envoy.config.listener.v3.Filter", &[(4, Any)]).with_rule(sources::filter::<5>);
@@ -118,27 +118,27 @@ static EXTENSION_CONFIG: Message =
 static HTTP_CONNECTION_MANAGER: Message = Message::new(
     "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
     &[
-        (3, Into(&RDS)),
-        (4, Into(&ROUTE_CONFIGURATION)),
-        (5, Into(&HTTP_FILTER)),
-        (23, Into(&HTTP_UPGRADE)),
-        (31, Into(&SCOPED_ROUTES)),
+        (3, Nested(&RDS)),
+        (4, Nested(&ROUTE_CONFIGURATION)),
+        (5, Nested(&HTTP_FILTER)),
+        (23, Nested(&HTTP_UPGRADE)),
+        (31, Nested(&SCOPED_ROUTES)),
     ],
 );
 static ENVOY_MOBILE_HTTP_CONNECTION_MANAGER: Message = Message::new(
     "envoy.extensions.filters.network.http_connection_manager.v3.EnvoyMobileHttpConnectionManager",
-    &[(1, Into(&HTTP_CONNECTION_MANAGER))],
+    &[(1, Nested(&HTTP_CONNECTION_MANAGER))],
 );
 static DRAIN_AWARE_HTTP_CONNECTION_MANAGER: Message = Message::new(
     "envoy.extensions.filters.network.reverse_tunnel.v3.DrainAwareHttpConnectionManager",
-    &[(1, Into(&HTTP_CONNECTION_MANAGER))],
+    &[(1, Nested(&HTTP_CONNECTION_MANAGER))],
 );
 static RDS: Message =
     Message::new("envoy.extensions.filters.network.http_connection_manager.v3.Rds", &[])
         .with_rule(sources::rds);
 static SCOPED_ROUTES: Message = Message::new(
     "envoy.extensions.filters.network.http_connection_manager.v3.ScopedRoutes",
-    &[(5, Into(&SCOPED_RDS))],
+    &[(5, Nested(&SCOPED_RDS))],
 )
 .with_rule(sources::scoped_routes);
 static SCOPED_RDS: Message =
@@ -146,7 +146,7 @@ static SCOPED_RDS: Message =
         .with_rule(sources::scoped_rds);
 static HTTP_UPGRADE: Message = Message::new(
     "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager.UpgradeConfig",
-    &[(2, Into(&HTTP_FILTER))],
+    &[(2, Nested(&HTTP_FILTER))],
 );
 static HTTP_FILTER: Message = Message::new(
     "envoy.extensions.filters.network.http_connection_manager.v3.HttpFilter",
@@ -156,11 +156,11 @@ static HTTP_FILTER: Message = Message::new(
 
 static TCP_PROXY: Message = Message::new(
     "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
-    &[(2, Name(types::CLUSTER)), (10, Into(&TCP_WEIGHTED))],
+    &[(2, Name(types::CLUSTER)), (10, Nested(&TCP_WEIGHTED))],
 );
 static TCP_WEIGHTED: Message = Message::new(
     "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy.WeightedCluster",
-    &[(1, Into(&TCP_WEIGHT))],
+    &[(1, Nested(&TCP_WEIGHT))],
 );
 static TCP_WEIGHT: Message = Message::new(
     "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy.WeightedCluster.ClusterWeight",
@@ -169,7 +169,7 @@ static TCP_WEIGHT: Message = Message::new(
 
 static UDP_PROXY: Message = Message::new(
     "envoy.extensions.filters.udp.udp_proxy.v3.UdpProxyConfig",
-    &[(2, Name(types::CLUSTER)), (9, Into(&MATCHER)), (11, Into(&UDP_SESSION_FILTER))],
+    &[(2, Name(types::CLUSTER)), (9, Nested(&MATCHER)), (11, Nested(&UDP_SESSION_FILTER))],
 );
 static UDP_SESSION_FILTER: Message = Message::new(
     "envoy.extensions.filters.udp.udp_proxy.v3.UdpProxyConfig.SessionFilter",
@@ -180,60 +180,65 @@ static UDP_ROUTE: Message =
     Message::new("envoy.extensions.filters.udp.udp_proxy.v3.Route", &[(1, Name(types::CLUSTER))]);
 
 static ROUTER: Message =
-    Message::new("envoy.extensions.filters.http.router.v3.Router", &[(8, Into(&HTTP_FILTER))]);
+    Message::new("envoy.extensions.filters.http.router.v3.Router", &[(8, Nested(&HTTP_FILTER))]);
 static OAUTH2: Message =
-    Message::new("envoy.extensions.filters.http.oauth2.v3.OAuth2", &[(1, Into(&OAUTH2_CONFIG))]);
+    Message::new("envoy.extensions.filters.http.oauth2.v3.OAuth2", &[(1, Nested(&OAUTH2_CONFIG))]);
 static OAUTH2_CONFIG: Message = Message::new(
     "envoy.extensions.filters.http.oauth2.v3.OAuth2Config",
-    &[(3, Into(&OAUTH2_CREDENTIALS))],
+    &[(3, Nested(&OAUTH2_CREDENTIALS))],
 );
 static OAUTH2_CREDENTIALS: Message = Message::new(
     "envoy.extensions.filters.http.oauth2.v3.OAuth2Credentials",
-    &[(2, Into(&SECRET_CONFIG)), (3, Into(&SECRET_CONFIG))],
+    &[(2, Nested(&SECRET_CONFIG)), (3, Nested(&SECRET_CONFIG))],
 );
 static CREDENTIAL_INJECTOR: Message = Message::new(
     "envoy.extensions.filters.http.credential_injector.v3.CredentialInjector",
-    &[(3, Into(&EXTENSION_CONFIG))],
+    &[(3, Nested(&EXTENSION_CONFIG))],
 );
 static GENERIC_CREDENTIAL: Message = Message::new(
     "envoy.extensions.http.injected_credentials.generic.v3.Generic",
-    &[(1, Into(&SECRET_CONFIG))],
+    &[(1, Nested(&SECRET_CONFIG))],
 );
 static OAUTH2_CREDENTIAL: Message = Message::new(
     "envoy.extensions.http.injected_credentials.oauth2.v3.OAuth2",
-    &[(3, Into(&CLIENT_CREDENTIALS))],
+    &[(3, Nested(&CLIENT_CREDENTIALS))],
 );
 static CLIENT_CREDENTIALS: Message = Message::new(
     "envoy.extensions.http.injected_credentials.oauth2.v3.OAuth2.ClientCredentials",
-    &[(2, Into(&SECRET_CONFIG))],
+    &[(2, Nested(&SECRET_CONFIG))],
 );
 
 // --- routes ------------------------------------------------------------------------------------
 
 static SCOPED_ROUTE_CONFIGURATION: Message = Message::new(
     "envoy.config.route.v3.ScopedRouteConfiguration",
-    &[(2, Name(types::ROUTE_CONFIGURATION)), (5, Into(&ROUTE_CONFIGURATION))],
+    &[(2, Name(types::ROUTE_CONFIGURATION)), (5, Nested(&ROUTE_CONFIGURATION))],
 );
 pub(super) static ROUTE_CONFIGURATION: Message = Message::new(
     "envoy.config.route.v3.RouteConfiguration",
-    &[(2, Into(&VIRTUAL_HOST)), (12, Into(&CLUSTER_SPECIFIER_PLUGIN)), (13, Into(&REQUEST_MIRROR))],
+    &[
+        (2, Nested(&VIRTUAL_HOST)),
+        (12, Nested(&CLUSTER_SPECIFIER_PLUGIN)),
+        (13, Nested(&REQUEST_MIRROR)),
+    ],
 )
 .with_rule(sources::route_configuration);
 static CLUSTER_SPECIFIER_PLUGIN: Message =
-    Message::new("envoy.config.route.v3.ClusterSpecifierPlugin", &[(1, Into(&EXTENSION_CONFIG))]);
+    Message::new("envoy.config.route.v3.ClusterSpecifierPlugin", &[(1, Nested(&EXTENSION_CONFIG))]);
 static VIRTUAL_HOST: Message = Message::new(
     "envoy.config.route.v3.VirtualHost",
-    &[(3, Into(&ROUTE)), (21, Into(&MATCHER)), (22, Into(&REQUEST_MIRROR))],
+    &[(3, Nested(&ROUTE)), (21, Nested(&MATCHER)), (22, Nested(&REQUEST_MIRROR))],
 );
-static ROUTE: Message = Message::new("envoy.config.route.v3.Route", &[(2, Into(&ROUTE_ACTION))]);
-static ROUTE_LIST: Message = Message::new("envoy.config.route.v3.RouteList", &[(1, Into(&ROUTE))]);
+static ROUTE: Message = Message::new("envoy.config.route.v3.Route", &[(2, Nested(&ROUTE_ACTION))]);
+static ROUTE_LIST: Message =
+    Message::new("envoy.config.route.v3.RouteList", &[(1, Nested(&ROUTE))]);
 static ROUTE_ACTION: Message = Message::new(
     "envoy.config.route.v3.RouteAction",
     &[
         (1, Name(types::CLUSTER)),
-        (3, Into(&WEIGHTED_CLUSTER)),
-        (30, Into(&REQUEST_MIRROR)),
-        (39, Into(&CLUSTER_SPECIFIER_PLUGIN)),
+        (3, Nested(&WEIGHTED_CLUSTER)),
+        (30, Nested(&REQUEST_MIRROR)),
+        (39, Nested(&CLUSTER_SPECIFIER_PLUGIN)),
     ],
 );
 static REQUEST_MIRROR: Message = Message::new(
@@ -241,14 +246,14 @@ static REQUEST_MIRROR: Message = Message::new(
     &[(1, Name(types::CLUSTER))],
 );
 static WEIGHTED_CLUSTER: Message =
-    Message::new("envoy.config.route.v3.WeightedCluster", &[(1, Into(&CLUSTER_WEIGHT))]);
+    Message::new("envoy.config.route.v3.WeightedCluster", &[(1, Nested(&CLUSTER_WEIGHT))]);
 static CLUSTER_WEIGHT: Message = Message::new(
     "envoy.config.route.v3.WeightedCluster.ClusterWeight",
     &[(1, Name(types::CLUSTER))],
 );
 static MATCHER_CLUSTER_SPECIFIER: Message = Message::new(
     "envoy.extensions.router.cluster_specifiers.matcher.v3.MatcherClusterSpecifier",
-    &[(1, Into(&MATCHER))],
+    &[(1, Nested(&MATCHER))],
 );
 static CLUSTER_ACTION: Message = Message::new(
     "envoy.extensions.router.cluster_specifiers.matcher.v3.ClusterAction",
@@ -257,26 +262,26 @@ static CLUSTER_ACTION: Message = Message::new(
 
 static MATCHER: Message = Message::new(
     "xds.type.matcher.v3.Matcher",
-    &[(1, Into(&MATCHER_LIST)), (2, Into(&MATCHER_TREE)), (3, Into(&ON_MATCH))],
+    &[(1, Nested(&MATCHER_LIST)), (2, Nested(&MATCHER_TREE)), (3, Nested(&ON_MATCH))],
 );
 static ON_MATCH: Message = Message::new(
     "xds.type.matcher.v3.Matcher.OnMatch",
-    &[(1, Into(&MATCHER)), (2, Into(&MATCH_ACTION))],
+    &[(1, Nested(&MATCHER)), (2, Nested(&MATCH_ACTION))],
 );
 static MATCH_ACTION: Message = Message::new("xds.core.v3.TypedExtensionConfig", &[(2, Any)]);
 static MATCHER_LIST: Message =
-    Message::new("xds.type.matcher.v3.Matcher.MatcherList", &[(1, Into(&FIELD_MATCHER))]);
+    Message::new("xds.type.matcher.v3.Matcher.MatcherList", &[(1, Nested(&FIELD_MATCHER))]);
 static FIELD_MATCHER: Message =
-    Message::new("xds.type.matcher.v3.Matcher.MatcherList.FieldMatcher", &[(2, Into(&ON_MATCH))]);
+    Message::new("xds.type.matcher.v3.Matcher.MatcherList.FieldMatcher", &[(2, Nested(&ON_MATCH))]);
 static MATCHER_TREE: Message = Message::new(
     "xds.type.matcher.v3.Matcher.MatcherTree",
-    &[(2, Into(&MATCH_MAP)), (3, Into(&MATCH_MAP))],
+    &[(2, Nested(&MATCH_MAP)), (3, Nested(&MATCH_MAP))],
 );
 static MATCH_MAP: Message =
-    Message::new("xds.type.matcher.v3.Matcher.MatcherTree.MatchMap", &[(1, Into(&MATCH_ENTRY))]);
+    Message::new("xds.type.matcher.v3.Matcher.MatcherTree.MatchMap", &[(1, Nested(&MATCH_ENTRY))]);
 static MATCH_ENTRY: Message = Message::new(
     "xds.type.matcher.v3.Matcher.MatcherTree.MatchMap.MapEntry",
-    &[(2, Into(&ON_MATCH))],
+    &[(2, Nested(&ON_MATCH))],
 );
 
 // --- clusters ----------------------------------------------------------------------------------
@@ -284,11 +289,11 @@ static MATCH_ENTRY: Message = Message::new(
 static CLUSTER: Message = Message::new(
     "envoy.config.cluster.v3.Cluster",
     &[
-        (24, Into(&TRANSPORT_SOCKET)),
-        (36, Into(&PROTOCOL_OPTIONS_ENTRY)),
-        (38, Into(&CUSTOM_CLUSTER)),
-        (40, Into(&UPSTREAM_FILTER)),
-        (43, Into(&TRANSPORT_SOCKET_MATCH)),
+        (24, Nested(&TRANSPORT_SOCKET)),
+        (36, Nested(&PROTOCOL_OPTIONS_ENTRY)),
+        (38, Nested(&CUSTOM_CLUSTER)),
+        (40, Nested(&UPSTREAM_FILTER)),
+        (43, Nested(&TRANSPORT_SOCKET_MATCH)),
     ],
 )
 .with_rule(sources::cluster);
@@ -304,11 +309,11 @@ static PROTOCOL_OPTIONS_ENTRY: Message =
     Message::new("envoy.config.cluster.v3.Cluster.TypedExtensionProtocolOptionsEntry", &[(2, Any)]);
 static HTTP_PROTOCOL_OPTIONS: Message = Message::new(
     "envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-    &[(6, Into(&HTTP_FILTER)), (9, Into(&REQUEST_MIRROR))],
+    &[(6, Nested(&HTTP_FILTER)), (9, Nested(&REQUEST_MIRROR))],
 );
 static TRANSPORT_SOCKET_MATCH: Message = Message::new(
     "envoy.config.cluster.v3.Cluster.TransportSocketMatch",
-    &[(3, Into(&TRANSPORT_SOCKET))],
+    &[(3, Nested(&TRANSPORT_SOCKET))],
 );
 
 // --- transport sockets -------------------------------------------------------------------------
@@ -317,54 +322,56 @@ static TRANSPORT_SOCKET: Message =
     Message::new("envoy.config.core.v3.TransportSocket", &[(3, Any)]);
 static DOWNSTREAM_TLS: Message = Message::new(
     "envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
-    &[(1, Into(&COMMON_TLS)), (5, Into(&SECRET_CONFIG))],
+    &[(1, Nested(&COMMON_TLS)), (5, Nested(&SECRET_CONFIG))],
 );
 static UPSTREAM_TLS: Message = Message::new(
     "envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
-    &[(1, Into(&COMMON_TLS))],
+    &[(1, Nested(&COMMON_TLS))],
 );
 static COMMON_TLS: Message = Message::new(
     "envoy.extensions.transport_sockets.tls.v3.CommonTlsContext",
-    &[(6, Into(&SECRET_CONFIG)), (7, Into(&SECRET_CONFIG)), (8, Into(&COMBINED_VALIDATION))],
+    &[(6, Nested(&SECRET_CONFIG)), (7, Nested(&SECRET_CONFIG)), (8, Nested(&COMBINED_VALIDATION))],
 );
 static COMBINED_VALIDATION: Message = Message::new(
     "envoy.extensions.transport_sockets.tls.v3.CommonTlsContext.CombinedCertificateValidationContext",
-    &[(2, Into(&SECRET_CONFIG))],
+    &[(2, Nested(&SECRET_CONFIG))],
 );
 static SECRET_CONFIG: Message =
     Message::new("envoy.extensions.transport_sockets.tls.v3.SdsSecretConfig", &[])
         .with_rule(sources::secret);
 static DOWNSTREAM_QUIC: Message = Message::new(
     "envoy.extensions.transport_sockets.quic.v3.QuicDownstreamTransport",
-    &[(1, Into(&DOWNSTREAM_TLS))],
+    &[(1, Nested(&DOWNSTREAM_TLS))],
 );
 static UPSTREAM_QUIC: Message = Message::new(
     "envoy.extensions.transport_sockets.quic.v3.QuicUpstreamTransport",
-    &[(1, Into(&UPSTREAM_TLS))],
+    &[(1, Nested(&UPSTREAM_TLS))],
 );
 static DOWNSTREAM_START_TLS: Message = Message::new(
     "envoy.extensions.transport_sockets.starttls.v3.StartTlsConfig",
-    &[(2, Into(&DOWNSTREAM_TLS))],
+    &[(2, Nested(&DOWNSTREAM_TLS))],
 );
 static UPSTREAM_START_TLS: Message = Message::new(
     "envoy.extensions.transport_sockets.starttls.v3.UpstreamStartTlsConfig",
-    &[(2, Into(&UPSTREAM_TLS))],
+    &[(2, Nested(&UPSTREAM_TLS))],
 );
 static HTTP_11_PROXY: Message = Message::new(
     "envoy.extensions.transport_sockets.http_11_proxy.v3.Http11ProxyUpstreamTransport",
-    &[(1, Into(&TRANSPORT_SOCKET))],
+    &[(1, Nested(&TRANSPORT_SOCKET))],
 );
 static INTERNAL_UPSTREAM: Message = Message::new(
     "envoy.extensions.transport_sockets.internal_upstream.v3.InternalUpstreamTransport",
-    &[(3, Into(&TRANSPORT_SOCKET))],
+    &[(3, Nested(&TRANSPORT_SOCKET))],
 );
 static PROXY_PROTOCOL: Message = Message::new(
     "envoy.extensions.transport_sockets.proxy_protocol.v3.ProxyProtocolUpstreamTransport",
-    &[(2, Into(&TRANSPORT_SOCKET))],
+    &[(2, Nested(&TRANSPORT_SOCKET))],
 );
-static TAP: Message =
-    Message::new("envoy.extensions.transport_sockets.tap.v3.Tap", &[(2, Into(&TRANSPORT_SOCKET))]);
+static TAP: Message = Message::new(
+    "envoy.extensions.transport_sockets.tap.v3.Tap",
+    &[(2, Nested(&TRANSPORT_SOCKET))],
+);
 static TCP_STATS: Message = Message::new(
     "envoy.extensions.transport_sockets.tcp_stats.v3.Config",
-    &[(1, Into(&TRANSPORT_SOCKET))],
+    &[(1, Nested(&TRANSPORT_SOCKET))],
 );

@@ -1,24 +1,24 @@
 //! Rules for references that depend on several fields, such as a name and its `ConfigSource`.
 
-use super::{Source, Target, schema, walk::Walk};
+use super::{ConfigSource, ReferenceTarget, schema, walk::Walk};
 use crate::{
     types,
     wire::{
         Malformed,
-        walk::{Content, Fields, string_field},
+        walk::{FieldValue, Fields, string_field},
     },
 };
 
 /// Reference of a cluster of type `EDS` to its endpoints, by the service name or otherwise its own
 /// name.
 pub(super) fn cluster<'a>(walk: &mut Walk<'a, '_>, cluster: &'a [u8]) -> Result<(), Malformed> {
-    const EDS: Content<'_> = Content::Number(3);
+    const EDS: FieldValue<'_> = FieldValue::Number(3);
     let (mut name, mut is_eds, mut config) = ("", false, None);
     for field in Fields::of(cluster) {
         let field = field?;
         match field.number {
             1 => name = field.string()?,
-            2 => is_eds = field.content == EDS,
+            2 => is_eds = field.value == EDS,
             3 => config = Some(field.block()?),
             // A custom cluster type replaces the type.
             38 => is_eds = false,
@@ -29,7 +29,7 @@ pub(super) fn cluster<'a>(walk: &mut Walk<'a, '_>, cluster: &'a [u8]) -> Result<
         return Ok(());
     }
     let config = config.unwrap_or_default();
-    if let ConfigSource::Server(source) = source_in(config, 1)? {
+    if let StatedSource::Server(source) = source_in(config, 1)? {
         let service = string_field(config, 2)?;
         let name = if service.is_empty() { name } else { service };
         walk.name(types::CLUSTER_LOAD_ASSIGNMENT, name, source);
@@ -39,7 +39,7 @@ pub(super) fn cluster<'a>(walk: &mut Walk<'a, '_>, cluster: &'a [u8]) -> Result<
 
 pub(super) fn rds<'a>(walk: &mut Walk<'a, '_>, rds: &'a [u8]) -> Result<(), Malformed> {
     let name = string_field(rds, 2)?;
-    if let ConfigSource::Server(source) = source_in(rds, 1)? {
+    if let StatedSource::Server(source) = source_in(rds, 1)? {
         walk.name(types::ROUTE_CONFIGURATION, name, source);
     }
     Ok(())
@@ -55,7 +55,7 @@ pub(super) fn scoped_routes<'a>(
         for scope in blocks(list?, 1) {
             let scope = scope?;
             let name = string_field(scope, 2)?;
-            if let ConfigSource::Server(source) = source {
+            if let StatedSource::Server(source) = source {
                 walk.name(types::ROUTE_CONFIGURATION, name, source);
             }
             for routes in blocks(scope, 5) {
@@ -73,11 +73,11 @@ pub(super) fn scoped_rds<'a>(
 ) -> Result<(), Malformed> {
     let collection = string_field(scoped_rds, 2)?;
     match source_in(scoped_rds, 1)? {
-        ConfigSource::File => {}
-        ConfigSource::Server(source) if collection.is_empty() => {
-            walk.found(types::SCOPED_ROUTE_CONFIGURATION, Target::All, source);
+        StatedSource::File => {}
+        StatedSource::Server(source) if collection.is_empty() => {
+            walk.found(types::SCOPED_ROUTE_CONFIGURATION, ReferenceTarget::All, source);
         }
-        ConfigSource::Server(source) => {
+        StatedSource::Server(source) => {
             walk.name(types::SCOPED_ROUTE_CONFIGURATION, collection, source);
         }
     }
@@ -92,10 +92,10 @@ pub(super) fn route_configuration<'a>(
 ) -> Result<(), Malformed> {
     let name = string_field(configuration, 1)?;
     for vhds in blocks(configuration, 9) {
-        if let ConfigSource::Server(source) = source_in(vhds?, 1)?
+        if let StatedSource::Server(source) = source_in(vhds?, 1)?
             && !name.is_empty()
         {
-            walk.found(types::VIRTUAL_HOST, Target::Below(name), source);
+            walk.found(types::VIRTUAL_HOST, ReferenceTarget::Prefix(name), source);
         }
     }
     Ok(())
@@ -105,8 +105,8 @@ pub(super) fn route_configuration<'a>(
 pub(super) fn secret<'a>(walk: &mut Walk<'a, '_>, secret: &'a [u8]) -> Result<(), Malformed> {
     let name = string_field(secret, 1)?;
     match source_in(secret, 2)? {
-        ConfigSource::File | ConfigSource::Server(Source::Unstated) => {}
-        ConfigSource::Server(source) => walk.name(types::SECRET, name, source),
+        StatedSource::File | StatedSource::Server(ConfigSource::Unspecified) => {}
+        StatedSource::Server(source) => walk.name(types::SECRET, name, source),
     }
     Ok(())
 }
@@ -120,7 +120,7 @@ pub(super) fn filter<'a, const FIELD: u32>(
     let name = string_field(filter, 1)?;
     for discovery in blocks(filter, FIELD) {
         let discovery = discovery?;
-        if let ConfigSource::Server(source) = source_in(discovery, 1)? {
+        if let StatedSource::Server(source) = source_in(discovery, 1)? {
             walk.name(types::EXTENSION_CONFIG, name, source);
         }
         for default in blocks(discovery, 2) {
@@ -132,21 +132,21 @@ pub(super) fn filter<'a, const FIELD: u32>(
 
 /// Source stated by a `ConfigSource`.
 #[derive(Clone, Copy, Debug)]
-enum ConfigSource {
+enum StatedSource {
     File,
-    Server(Source),
+    Server(ConfigSource),
 }
 
 /// Returns the `ConfigSource` in a field of a message.
-fn source_in(message: &[u8], field: u32) -> Result<ConfigSource, Malformed> {
-    let mut source = ConfigSource::Server(Source::Unstated);
+fn source_in(message: &[u8], field: u32) -> Result<StatedSource, Malformed> {
+    let mut source = StatedSource::Server(ConfigSource::Unspecified);
     for config in blocks(message, field) {
         for field in Fields::of(config?) {
             source = match field?.number {
-                1 | 8 => ConfigSource::File,
-                2 => ConfigSource::Server(Source::Api),
-                3 => ConfigSource::Server(Source::Aggregated),
-                5 => ConfigSource::Server(Source::SameServer),
+                1 | 8 => StatedSource::File,
+                2 => StatedSource::Server(ConfigSource::Api),
+                3 => StatedSource::Server(ConfigSource::Aggregated),
+                5 => StatedSource::Server(ConfigSource::SameServer),
                 _ => source,
             };
         }

@@ -1,9 +1,9 @@
 //! Walk through a resource along the [schema](super::schema) that reports its references.
 
 use super::{
-    Reference, Source, Target,
+    ConfigSource, Reference, ReferenceTarget,
     consistency::without_context,
-    schema::{self, Message, Step},
+    schema::{self, FieldContent, Message},
 };
 use crate::{
     wire::{
@@ -16,7 +16,7 @@ use crate::{
 
 /// Maximum nesting depth of messages, including the resource. Other decoders have the same limit,
 /// but count anew in each `Any`.
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 
 /// State of a walk through one resource.
 pub(super) struct Walk<'a, 'f> {
@@ -42,8 +42,8 @@ impl<'a, 'f> Walk<'a, 'f> {
         message: &'static Message,
         bytes: &'a [u8],
     ) -> Result<(), Malformed> {
-        if self.depth == DEEPEST {
-            return Err(Malformed::Depth { limit: DEEPEST });
+        if self.depth == MAX_DEPTH {
+            return Err(Malformed::Depth { limit: MAX_DEPTH });
         }
         self.depth += 1;
         if let Some(rule) = message.rule {
@@ -51,20 +51,20 @@ impl<'a, 'f> Walk<'a, 'f> {
         }
         for field in Fields::of(bytes) {
             let field = field?;
-            if let Some(step) = message.step(field.number) {
-                self.step(step, field)?;
+            if let Some(content) = message.content(field.number) {
+                self.follow(content, field)?;
             }
         }
         self.depth -= 1;
         Ok(())
     }
 
-    fn step(&mut self, step: Step, field: Field<'a>) -> Result<(), Malformed> {
-        match step {
-            Step::Into(message) => self.message(message, field.block()?),
-            Step::Any => self.any(field.block()?),
-            Step::Name(type_url) => {
-                self.name(type_url, field.string()?, Source::Unstated);
+    fn follow(&mut self, content: FieldContent, field: Field<'a>) -> Result<(), Malformed> {
+        match content {
+            FieldContent::Nested(message) => self.message(message, field.block()?),
+            FieldContent::Any => self.any(field.block()?),
+            FieldContent::Name(type_url) => {
+                self.name(type_url, field.string()?, ConfigSource::Unspecified);
                 Ok(())
             }
         }
@@ -80,16 +80,21 @@ impl<'a, 'f> Walk<'a, 'f> {
 
     /// Reports a name. An empty name is ignored, and the name of a collection refers to its
     /// members.
-    pub(super) fn name(&mut self, type_url: &'static str, name: &'a str, source: Source) {
+    pub(super) fn name(&mut self, type_url: &'static str, name: &'a str, source: ConfigSource) {
         let collection =
             if is_xdstp(name) { without_context(name).strip_suffix("/*") } else { None };
-        let target = collection.map_or(Target::Name(name), Target::Below);
+        let target = collection.map_or(ReferenceTarget::Name(name), ReferenceTarget::Prefix);
         if !name.is_empty() {
             self.found(type_url, target, source);
         }
     }
 
-    pub(super) fn found(&mut self, type_url: &'static str, target: Target<'a>, source: Source) {
+    pub(super) fn found(
+        &mut self,
+        type_url: &'static str,
+        target: ReferenceTarget<'a>,
+        source: ConfigSource,
+    ) {
         (self.found)(Reference { type_url, target, source });
     }
 }

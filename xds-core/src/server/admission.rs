@@ -4,7 +4,7 @@ use alloc::{sync::Arc, vec::Vec};
 
 use super::{
     Server,
-    config::ClientLimits,
+    config::PerClientLimits,
     event::{CloseReason, StatusCode},
 };
 use crate::{id::StreamId, slab::Slot, text::ViewName, time::Time};
@@ -58,48 +58,48 @@ impl Server {
         }
         let Some(state) = self.streams.get_mut(stream.0) else { return };
         let left: Vec<(Slot, Slot)> =
-            state.sessions.iter().map(|seat| (seat.arena, seat.session)).collect();
+            state.sessions.iter().map(|handle| (handle.arena, handle.session)).collect();
         let mut arenas: Vec<Slot> = left.iter().map(|&(arena, _)| arena).collect();
-        for seat in &mut state.sessions {
-            self.subscriptions.relocate(seat, view, &self.config, now);
-            arenas.push(seat.arena);
+        for handle in &mut state.sessions {
+            self.subscriptions.move_to_view(handle, view, &self.config, now);
+            arenas.push(handle.arena);
         }
-        let seats = &state.sessions;
-        if let Some(gate) = state.order.gate() {
-            gate.start_over(seats, &self.subscriptions);
+        let handles = &state.sessions;
+        if let Some(make_before_break) = state.order.make_before_break() {
+            make_before_break.reset(handles, &self.subscriptions);
         }
-        self.nodes.unlatch(state.node_id(), state.latched_bytes());
-        let latched = core::mem::take(&mut state.latched);
+        self.nodes.release_bytes(state.node_id(), state.held_bytes());
+        let held_requests = core::mem::take(&mut state.held_requests);
         // Held-back changes start their wait anew in the new view.
-        self.stop_holding(stream);
-        self.tell_wants();
+        self.cancel_stage_timeout(stream);
+        self.notify_wanted();
         if let Some(before) = before {
             self.subscriptions.store.leave_view(before);
         }
         self.watch_views();
         for (_, session) in left {
             self.leave_waits(session);
-            self.hold_first_answer(session);
-            self.forgive(session);
+            self.hold_first_response(session);
+            self.clear_rejections(session);
             self.note_progress(session, 0);
-            self.announce(session);
+            self.notify_if_due(session);
         }
         for arena in arenas {
-            self.tend_heartbeats(arena);
+            self.update_heartbeat_alarm(arena);
         }
-        for message in &latched {
+        for message in &held_requests {
             // The request was already counted when it arrived.
             self.stats.requests -= 1;
             self.stats.request_bytes -= message.len() as u64;
             self.take_message(stream, message);
         }
-        self.finish_if_over(stream);
+        self.finish_if_done(stream);
     }
 
     /// Sets the limits of one client, replacing those of [`ServerLimits`](super::ServerLimits).
     /// Without effect if the stream has ended.
     ///
-    /// With [`Admission::Asked`](super::Admission::Asked), call it before [`assign`](Self::assign):
+    /// With [`Admission::ByApplication`](super::Admission::ByApplication), call it before [`assign`](Self::assign):
     /// requests wait until then. It may be called again at any time. Limits apply to what the
     /// client already has when it next requests more. A stream that has a view and whose node
     /// exceeds the new limit of streams is closed at once ([`CloseReason::TooManyStreamsOfNode`]).
@@ -107,25 +107,26 @@ impl Server {
     /// ```
     /// use xds_core::{
     ///     StreamId, Time,
-    ///     server::{ClientLimits, Server, ServerLimits},
+    ///     server::{PerClientLimits, Server, ServerLimits},
     /// };
     ///
     /// /// Everybody outside of the mesh gets by with little.
     /// fn let_in(server: &mut Server, guest: StreamId, now: Time) {
-    ///     let mut limits = ClientLimits::from(&ServerLimits::default());
+    ///     let mut limits = PerClientLimits::from(&ServerLimits::default());
     ///     limits.names_per_stream = 100;
     ///     limits.types_per_stream = 4;
     ///     server.limit_client(guest, limits, now);
     ///     server.assign(guest, &"guests".into(), now);
     /// }
     /// ```
-    pub fn limit_client(&mut self, stream: StreamId, limits: ClientLimits, now: Time) {
+    pub fn limit_client(&mut self, stream: StreamId, limits: PerClientLimits, now: Time) {
         self.clock.advance(now);
         let Some(state) = self.streams.get_mut(stream.0) else {
             self.stats.ignored_events += 1;
             return;
         };
-        state.limits = (limits != ClientLimits::from(&self.config.limits)).then(|| limits.into());
+        state.limits =
+            (limits != PerClientLimits::from(&self.config.limits)).then(|| limits.into());
         let limit = limits.streams_per_node;
         // A stream without a view is not counted yet.
         if state.view.is_some() && self.nodes.streams_of(state.node_id()) > limit {
@@ -161,7 +162,7 @@ impl Server {
         let Some(slot) = self.subscriptions.store.find_view(view) else { return };
         match policy {
             DropView::Freeze => {
-                if self.subscriptions.store.doom_view(slot) {
+                if self.subscriptions.store.drop_view_when_unused(slot) {
                     return;
                 }
             }
@@ -178,8 +179,8 @@ impl Server {
             // Removing all layers cannot fail.
             true => drop(self.set_layers(view, &[], now)),
             false => {
-                let touched = self.subscriptions.store.empty_view(slot, &self.config);
-                self.tell(touched);
+                let change_set = self.subscriptions.store.empty_view(slot, &self.config);
+                self.fan_out(change_set);
             }
         }
         self.watch_views();

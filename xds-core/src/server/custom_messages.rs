@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::{
     Server,
-    event::{Cause, CloseReason, ServerOutput, ServerTransmit},
+    event::{CloseReason, ResponseCause, ServerOutput, ServerTransmit},
     stream::{Stream, Writable},
 };
 use crate::{
@@ -20,15 +20,15 @@ use crate::{
     wire::request::Request,
 };
 
-/// Error of [`Server::send_aside`].
+/// Error of [`Server::send_custom_message`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum AsideError {
+pub enum CustomMessageError {
     /// The stream has ended.
     #[error("the stream is gone")]
     NoStream,
     /// The number of messages that wait to be sent is at its limit
-    /// ([`asides_per_stream`](super::ServerLimits::asides_per_stream)).
+    /// ([`custom_messages_per_stream`](super::ServerLimits::custom_messages_per_stream)).
     #[error("more than {limit} messages wait to be sent")]
     TooMany {
         /// Configured limit.
@@ -44,68 +44,74 @@ impl Server {
     /// # Errors
     ///
     /// Returns an error if the stream has ended or too many messages are queued.
-    pub fn send_aside(
+    pub fn send_custom_message(
         &mut self,
         stream: StreamId,
         type_url: impl Into<TypeUrl>,
         message: impl Into<Bytes>,
         now: Time,
-    ) -> Result<(), AsideError> {
+    ) -> Result<(), CustomMessageError> {
         self.clock.advance(now);
-        let limit = self.config.limits.asides_per_stream;
-        let state = self.streams.get_mut(stream.0).ok_or(AsideError::NoStream)?;
-        let queue = state.asides.get_or_insert_default();
+        let limit = self.config.limits.custom_messages_per_stream;
+        let state = self.streams.get_mut(stream.0).ok_or(CustomMessageError::NoStream)?;
+        let queue = state.custom_messages.get_or_insert_default();
         if queue.len() >= limit {
-            return Err(AsideError::TooMany { limit });
+            return Err(CustomMessageError::TooMany { limit });
         }
         queue.push_back((type_url.into(), message.into()));
-        if state.writable == Writable::NotTold {
-            state.writable = Writable::Told;
+        if state.writable == Writable::NotNotified {
+            state.writable = Writable::Notified;
             self.out.writable(stream);
         }
         Ok(())
     }
 
     /// Passes a request of a custom-message type on to the application. Returns whether it was one.
-    pub(crate) fn take_aside(
+    pub(crate) fn take_custom_message(
         &mut self,
         id: StreamId,
         request: &Request<'_>,
         message: &Bytes,
     ) -> Result<bool, CloseReason> {
-        if self.config.asides.is_empty() {
+        if self.config.custom_message_types.is_empty() {
             return Ok(false);
         }
         let Some(stream) = self.streams.get(id.0) else { return Ok(false) };
-        let Ok(type_url) = stream.via.type_of(request.type_url) else { return Ok(false) };
-        let Some(type_url) = self.config.asides.get(type_url).cloned() else { return Ok(false) };
+        let Ok(type_url) = stream.kind.type_of(request.type_url) else { return Ok(false) };
+        let Some(type_url) = self.config.custom_message_types.get(type_url).cloned() else {
+            return Ok(false);
+        };
         // A custom message may carry the client's node.
         if request.node.is_some() {
             self.identify(id, request)?;
         }
-        self.out.ask(ServerOutput::Aside { stream: id, type_url, message: message.clone() });
+        self.out.push_counted(ServerOutput::CustomMessage {
+            stream: id,
+            type_url,
+            message: message.clone(),
+        });
         Ok(true)
     }
 }
 
 impl Stream {
     /// Moves the next custom message into `frame`.
-    pub(crate) fn next_aside(&mut self, frame: &mut Frame) -> Option<ServerTransmit> {
-        let queue = self.asides.as_deref_mut()?;
+    pub(crate) fn next_custom_message(&mut self, frame: &mut Frame) -> Option<ServerTransmit> {
+        let queue = self.custom_messages.as_deref_mut()?;
         let (type_url, message) = queue.pop_front()?;
         if queue.is_empty() {
-            self.asides = None;
+            self.custom_messages = None;
         }
         *frame = Frame { body: message, ..Frame::default() };
         Some(ServerTransmit {
             type_url,
             version: Version::default(),
             nonce: Nonce::default(),
-            variant: self.via.variant(),
+            variant: self.kind.variant(),
             resources: 0,
             removed: 0,
             errors: 0,
-            cause: Cause::Aside,
+            cause: ResponseCause::CustomMessage,
         })
     }
 }

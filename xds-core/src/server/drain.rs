@@ -19,13 +19,13 @@ use super::{
     event::CloseReason,
     lifecycle::Phase,
     queue::timer_queue::Alarm,
-    stream::{End, EndReason, Stream},
+    stream::{EndReason, PlannedEnd, Stream},
 };
 use crate::{id::StreamId, time::Time};
 
 impl Server {
-    /// Refuses new streams and ends the open ones with `UNAVAILABLE`, spread over `plan.over` in
-    /// the order of their opening. Each first waits, for at most `plan.grace`, for the answers to
+    /// Refuses new streams and ends the open ones with `UNAVAILABLE`, spread over `plan.period` in
+    /// the order of their opening. Each first waits, for at most `plan.grace_period`, for the answers to
     /// responses in flight. [`ServerOutput::Drained`](super::ServerOutput::Drained) follows the
     /// last one.
     ///
@@ -43,13 +43,13 @@ impl Server {
             self.note_drained();
             return;
         }
-        let share = plan.over / count;
+        let share = plan.period / count;
         let mut start = now;
         let ids: Vec<_> =
             self.streams.iter().filter_map(|(at, _)| self.streams.key(at)).map(StreamId).collect();
         for id in ids {
             let at = start.after(self.rng.part_of(share));
-            self.end_at(id, End::planned(at, plan.grace, EndReason::Drain));
+            self.end_at(id, PlannedEnd::new(at, plan.grace_period, EndReason::Drain));
             start = start.after(share);
         }
     }
@@ -59,7 +59,7 @@ impl Server {
         match self.config.limits.first_request {
             Some(after) => {
                 let at = self.clock.now().after(after);
-                self.end_at(id, End::planned(at, Duration::ZERO, EndReason::NoRequest));
+                self.end_at(id, PlannedEnd::new(at, Duration::ZERO, EndReason::NoRequest));
             }
             None => self.limit_age(id),
         }
@@ -68,7 +68,7 @@ impl Server {
     /// Cancels the end scheduled for a missing request.
     pub(crate) fn note_request(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
-        if let Some(End { at, reason: EndReason::NoRequest, .. }) = stream.end {
+        if let Some(PlannedEnd { at, reason: EndReason::NoRequest, .. }) = stream.end {
             stream.end = None;
             self.alarms.cancel(at, Alarm::StreamEnd(id));
             self.limit_age(id);
@@ -82,14 +82,14 @@ impl Server {
         let end = self.streams.get(id.0).and_then(|stream| stream.end);
         if end.is_none_or(|end| end.reason != EndReason::Drain) {
             let at = self.clock.now().after(after);
-            self.end_at(id, End::planned(at, Duration::ZERO, EndReason::NoDecision));
+            self.end_at(id, PlannedEnd::new(at, Duration::ZERO, EndReason::NoDecision));
         }
     }
 
     /// Cancels the end scheduled for a missing decision.
     pub(crate) fn note_decision(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
-        if let Some(End { at, reason: EndReason::NoDecision, .. }) = stream.end {
+        if let Some(PlannedEnd { at, reason: EndReason::NoDecision, .. }) = stream.end {
             stream.end = None;
             self.alarms.cancel(at, Alarm::StreamEnd(id));
             self.limit_age(id);
@@ -101,20 +101,21 @@ impl Server {
         let Some(limit) = self.config.max_stream_age else { return };
         let age = self.rng.jitter(limit.age, limit.jitter_percent);
         let at = self.clock.now().after(age);
-        self.end_at(id, End::planned(at, limit.grace, EndReason::Age));
+        self.end_at(id, PlannedEnd::new(at, limit.grace_period, EndReason::Age));
     }
 
     /// Schedules the end of the stream, or keeps an earlier planned end. An end scheduled for a
     /// missing request or decision is replaced.
-    fn end_at(&mut self, id: StreamId, end: End) {
+    fn end_at(&mut self, id: StreamId, end: PlannedEnd) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
         let before = stream.end;
         let end = match before {
-            Some(End { reason: EndReason::NoRequest | EndReason::NoDecision, .. }) | None => end,
+            Some(PlannedEnd { reason: EndReason::NoRequest | EndReason::NoDecision, .. })
+            | None => end,
             Some(before) => before.or_sooner(end),
         };
         stream.end = Some(end);
-        let alarm = |end: End| (end.at, Alarm::StreamEnd(id));
+        let alarm = |end: PlannedEnd| (end.at, Alarm::StreamEnd(id));
         self.alarms.replace(before.map(alarm), Some(alarm(end)));
     }
 
@@ -123,9 +124,9 @@ impl Server {
         let awaits = self.awaits_answer(id);
         let Some(stream) = self.streams.get_mut(id.0) else { return };
         let Some(end) = &mut stream.end else { return };
-        if awaits && !end.is_begun && end.grace > Duration::ZERO {
-            end.is_begun = true;
-            end.at = self.clock.now().after(end.grace);
+        if awaits && !end.has_begun && end.grace_period > Duration::ZERO {
+            end.has_begun = true;
+            end.at = self.clock.now().after(end.grace_period);
             self.alarms.set(end.at, Alarm::StreamEnd(id));
             return;
         }
@@ -156,7 +157,7 @@ impl Server {
     /// Whether a response of the stream is unanswered.
     fn awaits_answer(&self, id: StreamId) -> bool {
         let sessions = self.streams.get(id.0).map(|stream| &stream.sessions);
-        let mut seats = sessions.into_iter().flatten();
-        seats.any(|seat| self.subscriptions.awaits_answer(seat.session))
+        let mut handles = sessions.into_iter().flatten();
+        handles.any(|handle| self.subscriptions.awaits_answer(handle.session))
     }
 }

@@ -4,15 +4,15 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Server,
-    event::{Cause, CloseReason},
-    session::subscription::Chain,
-    store::{Touch, Touched},
+    event::{CloseReason, ResponseCause},
+    session::subscription::ListKind,
+    store::{ChangeKind, ChangeSet},
 };
 use crate::{service::Variant, slab::Slot};
 
 /// Sessions that a transaction concerns and that are reviewed once after all of its changes.
 #[derive(Debug, Default)]
-struct Heard {
+struct DeferredSessions {
     /// Sessions under make before break, and rejected sessions below.
     late: BTreeSet<Slot>,
     /// Sessions whose clients may have rejected a changed resource.
@@ -21,91 +21,99 @@ struct Heard {
 
 impl Server {
     /// Makes the touched resources due to their subscribers.
-    pub(crate) fn tell(&mut self, touched: Touched) {
-        self.hold_back(&touched.arenas);
-        let mut heard = Heard::default();
+    pub(crate) fn fan_out(&mut self, change_set: ChangeSet) {
+        self.hold_back(&change_set.arenas);
+        let mut deferred = DeferredSessions::default();
         let mut deleted = BTreeMap::<Slot, usize>::new();
-        for (arena, resource, touch) in touched.resources {
+        for (arena, resource, change_kind) in change_set.resources {
             let state = self.subscriptions.store.arena(arena);
             if state.is_some_and(|state| state.payload(resource).is_none()) {
                 *deleted.entry(arena).or_default() += 1;
             }
-            self.plan_heartbeats(arena, resource, touch);
-            self.tell_subscribers(arena, resource, touch, &mut heard);
+            self.schedule_heartbeat(arena, resource, change_kind);
+            self.notify_subscribers(arena, resource, change_kind, &mut deferred);
         }
-        for session in heard.rejecting {
-            self.forgive(session);
-            self.recover(session);
+        for session in deferred.rejecting {
+            self.clear_rejections(session);
+            self.resend_full_state(session);
         }
-        for session in heard.late {
-            self.announce(session);
+        for session in deferred.late {
+            self.notify_if_due(session);
         }
-        for arena in touched.restated {
-            self.send_again(arena);
+        for arena in change_set.version_only {
+            self.resend_all(arena);
         }
-        for arena in touched.arenas {
+        for arena in change_set.arenas {
             if self.config.debounce.is_none() {
-                self.tell_wildcards(arena);
+                self.notify_wildcards(arena);
             }
             let limit = self.config.limits.deletions_per_type;
-            let forgotten = &mut self.stats.forgotten_deletions;
+            let forgotten = &mut self.stats.discarded_deletions;
             let newest = deleted.get(&arena).copied().unwrap_or_default();
-            for stream in self.subscriptions.forget_deletions(arena, limit, newest, forgotten) {
+            for stream in self.subscriptions.drop_tombstones(arena, limit, newest, forgotten) {
                 self.close(stream, CloseReason::Behind);
             }
-            self.subscriptions.sweep_ghosts(arena, limit);
+            self.subscriptions.sweep_retained_deletions(arena, limit);
             if newest > 0 {
-                self.remember_deletions(arena);
+                self.retain_deletions(arena);
             }
             self.subscriptions.store.release_arena(arena);
-            self.tend_heartbeats(arena);
+            self.update_heartbeat_alarm(arena);
         }
     }
 
     /// Notifies the subscribers of one resource. Sessions under make before break and sessions with
-    /// rejections are noted in `heard`: reviewing them costs what they are due or subscribe to, so
+    /// rejections are noted in `deferred`: reviewing them costs what they are due or subscribe to, so
     /// it is done once per transaction.
-    fn tell_subscribers(&mut self, arena: Slot, resource: Slot, touch: Touch, heard: &mut Heard) {
+    fn notify_subscribers(
+        &mut self,
+        arena: Slot,
+        resource: Slot,
+        change_kind: ChangeKind,
+        deferred: &mut DeferredSessions,
+    ) {
         self.join_globs(arena, resource);
-        let mut edge = self.subscriptions.first_subscriber(arena, resource);
-        while let Some(session) = self.subscriptions.edges.at(edge).map(|edge| edge.session) {
+        let mut subscription = self.subscriptions.first_subscriber(arena, resource);
+        while let Some(session) =
+            self.subscriptions.table.at(subscription).map(|subscription| subscription.session)
+        {
             // The change may remove the subscription.
-            let next = self.subscriptions.edges.next(Chain::Resource, edge);
+            let next = self.subscriptions.table.next(ListKind::Resource, subscription);
             let mut is_late = false;
-            if let Some(mut turn) = self.subscriptions.turn(session) {
-                turn.resource_changed(edge, touch);
-                is_late = turn.session.is_held_to_answers() || turn.session.is_refused();
-                if is_late && turn.session.is_rejected() {
-                    heard.rejecting.insert(session);
+            if let Some(mut context) = self.subscriptions.context(session) {
+                context.resource_changed(subscription, change_kind);
+                is_late = context.session.gates_other_types() || context.session.is_nacked();
+                if is_late && context.session.is_rejected() {
+                    deferred.rejecting.insert(session);
                 }
             }
-            self.hold_first_answer(session);
+            self.hold_first_response(session);
             self.note_progress(session, self.subscriptions.store.sequence());
             if is_late {
-                heard.late.insert(session);
+                deferred.late.insert(session);
             } else {
-                self.announce(session);
+                self.notify_if_due(session);
             }
-            edge = next;
+            subscription = next;
         }
     }
 
     /// Clears a session's rejections of resources that no longer exist.
-    pub(crate) fn forgive(&mut self, session: Slot) {
+    pub(crate) fn clear_rejections(&mut self, session: Slot) {
         let state = self.subscriptions.sessions.at(session);
-        if !state.is_some_and(|it| it.is_held_to_answers() && it.is_rejected()) {
+        if !state.is_some_and(|it| it.gates_other_types() && it.is_rejected()) {
             return;
         }
-        if let Some(mut turn) = self.subscriptions.turn(session) {
-            turn.forgive();
+        if let Some(mut context) = self.subscriptions.context(session) {
+            context.clear_settled_rejections();
         }
     }
 
     /// Sends a rejected full state again if a silent deletion has changed what remains of it.
     // M107
-    fn recover(&mut self, session: Slot) {
-        if let Some(mut turn) = self.subscriptions.turn(session) {
-            turn.recover_from_silence();
+    fn resend_full_state(&mut self, session: Slot) {
+        if let Some(mut context) = self.subscriptions.context(session) {
+            context.recover_after_silent_removal();
             self.note_progress(session, self.subscriptions.store.sequence());
         }
     }
@@ -113,22 +121,24 @@ impl Server {
     /// Sends state-of-the-world clients everything they subscribe to, because the application set a
     /// new version of unchanged resources.
     // M69
-    fn send_again(&mut self, arena: Slot) {
+    fn resend_all(&mut self, arena: Slot) {
         let Some(state) = self.subscriptions.store.arena(arena) else { return };
         let mut sessions: BTreeSet<Slot> = state.wildcards.iter().map(|(_, &it)| it).collect();
         for resource in state.slots() {
-            let mut edge = self.subscriptions.first_subscriber(arena, resource);
-            while let Some(session) = self.subscriptions.edges.at(edge).map(|edge| edge.session) {
+            let mut subscription = self.subscriptions.first_subscriber(arena, resource);
+            while let Some(session) =
+                self.subscriptions.table.at(subscription).map(|subscription| subscription.session)
+            {
                 sessions.insert(session);
-                edge = self.subscriptions.edges.next(Chain::Resource, edge);
+                subscription = self.subscriptions.table.next(ListKind::Resource, subscription);
             }
         }
         for session in sessions {
-            let Some(mut turn) = self.subscriptions.turn(session) else { continue };
-            if turn.session.variant() == Variant::StateOfTheWorld {
-                turn.owe_everything(Cause::Changed);
+            let Some(mut context) = self.subscriptions.context(session) else { continue };
+            if context.session.variant() == Variant::StateOfTheWorld {
+                context.make_everything_due(ResponseCause::Changed);
                 self.note_progress(session, self.subscriptions.store.sequence());
-                self.announce(session);
+                self.notify_if_due(session);
             }
         }
     }
@@ -139,26 +149,28 @@ impl Server {
         let Some(state) = self.subscriptions.store.arena(arena) else { return };
         let Some(member) = state.at(resource).filter(|it| it.payload.is_some()) else { return };
         for glob in state.globs_over(member.name.as_str()) {
-            let mut edge = self.subscriptions.first_subscriber(arena, glob);
-            while let Some(session) = self.subscriptions.edges.at(edge).map(|edge| edge.session) {
-                if let Some(mut turn) = self.subscriptions.turn(session) {
-                    turn.cover(resource);
+            let mut subscription = self.subscriptions.first_subscriber(arena, glob);
+            while let Some(session) =
+                self.subscriptions.table.at(subscription).map(|subscription| subscription.session)
+            {
+                if let Some(mut context) = self.subscriptions.context(session) {
+                    context.cover(resource);
                 }
-                edge = self.subscriptions.edges.next(Chain::Resource, edge);
+                subscription = self.subscriptions.table.next(ListKind::Resource, subscription);
             }
         }
     }
 
-    pub(crate) fn tell_wildcards(&mut self, arena: Slot) {
-        let mut seat = self.subscriptions.store.arena(arena).map(|arena| arena.wildcards.first());
-        while let Some((session, next)) = seat.and_then(|seat| {
+    pub(crate) fn notify_wildcards(&mut self, arena: Slot) {
+        let mut slot = self.subscriptions.store.arena(arena).map(|arena| arena.wildcards.first());
+        while let Some((session, next)) = slot.and_then(|slot| {
             let wildcards = &self.subscriptions.store.arena(arena)?.wildcards;
-            Some((*wildcards.at(seat)?, wildcards.next(seat)))
+            Some((*wildcards.at(slot)?, wildcards.next(slot)))
         }) {
-            self.forgive(session);
+            self.clear_rejections(session);
             self.note_progress(session, self.subscriptions.store.sequence());
-            self.announce(session);
-            seat = Some(next);
+            self.notify_if_due(session);
+            slot = Some(next);
         }
     }
 }

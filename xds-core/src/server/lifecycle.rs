@@ -6,9 +6,9 @@ use core::num::NonZeroU64;
 use super::{
     Server,
     config::{Admission, Readiness},
-    event::{CloseReason, Observation, Refusal, ServerOutput, Via},
+    event::{CloseReason, Observation, Refusal, ServerOutput, StreamKind},
     queue::timer_queue::Alarm,
-    stream::{Speech, Stream, Writable, push_order::Order},
+    stream::{ClientHalf, Stream, Writable, push_order::Order},
 };
 use crate::{id::StreamId, text::ViewName, time::Time};
 
@@ -59,22 +59,22 @@ impl Server {
         let held: Vec<_> = held.filter_map(|(at, _)| self.streams.key(at)).map(StreamId).collect();
         for id in held {
             match self.config.admission {
-                Admission::Everybody => self.assign(id, &ViewName::default(), self.clock.now()),
-                Admission::Asked => self.ask_about(id),
+                Admission::All => self.assign(id, &ViewName::default(), self.clock.now()),
+                Admission::ByApplication => self.request_decision(id),
             }
         }
     }
 
     /// Whether the application is asked about a client at its first request. While requests are
     /// held, it is asked only once the server is ready.
-    pub(crate) fn asks_about_clients(&self) -> bool {
-        self.config.admission == Admission::Asked && self.phase != Phase::Holding
+    pub(crate) fn requires_decision(&self) -> bool {
+        self.config.admission == Admission::ByApplication && self.phase != Phase::Holding
     }
 
     /// Asks the application about a stream whose request was held. The time limit for its decision
     /// started with the request, because the client has waited since then.
-    fn ask_about(&mut self, id: StreamId) {
-        let stream = self.streams.get(id.0).filter(|stream| !stream.latched.is_empty());
+    fn request_decision(&mut self, id: StreamId) {
+        let stream = self.streams.get(id.0).filter(|stream| !stream.held_requests.is_empty());
         let Some(node) = stream.map(|stream| stream.node().cloned().unwrap_or_default()) else {
             return;
         };
@@ -87,9 +87,9 @@ impl Server {
     ///
     /// Returns a refusal if the server is not ready or shutting down, or if the number or rate of
     /// streams is at its limit. End the stream with the status of the refusal.
-    pub fn accept(&mut self, via: Via, now: Time) -> Result<StreamId, Refusal> {
+    pub fn accept(&mut self, kind: StreamKind, now: Time) -> Result<StreamId, Refusal> {
         self.clock.advance(now);
-        let accepted = self.may_accept().and_then(|()| self.open(via));
+        let accepted = self.may_accept().and_then(|()| self.open(kind));
         if let Err(refusal) = accepted {
             self.stats.note_refusal(refusal);
         }
@@ -127,17 +127,17 @@ impl Server {
         Ok(())
     }
 
-    fn open(&mut self, via: Via) -> Result<StreamId, Refusal> {
+    fn open(&mut self, kind: StreamKind) -> Result<StreamId, Refusal> {
         let view = match (self.phase, self.config.admission) {
-            (Phase::Holding, _) | (_, Admission::Asked) => None,
-            (_, Admission::Everybody) => Some(self.subscriptions.store.default_view()),
+            (Phase::Holding, _) | (_, Admission::ByApplication) => None,
+            (_, Admission::All) => Some(self.subscriptions.store.default_view()),
         };
-        let order = Order::of(&self.config.ordering, &via);
-        let state = Stream::new(via, view, order);
+        let order = Order::of(&self.config.ordering, &kind);
+        let state = Stream::new(kind, view, order);
         let limit = self.config.limits.streams;
         let key = self.streams.push_back(state).ok_or(Refusal::TooManyStreams { limit })?;
         if let Some(stream) = self.streams.get(key) {
-            self.stats.note_opened(&stream.via);
+            self.stats.note_opened(&stream.kind);
         }
         if let Some(view) = view {
             self.subscriptions.store.join_view(view);
@@ -155,15 +155,19 @@ impl Server {
             self.stats.note_close(&reason);
         }
         self.out.close(id, reason);
-        self.forget(id);
+        self.remove_stream(id);
     }
 
     /// Finishes a fetch stream after its only response was rendered.
     // M196
     pub(crate) fn finish_fetch(&mut self, id: StreamId) {
-        if self.streams.get(id.0).is_some_and(|stream| matches!(stream.via, Via::Fetch { .. })) {
-            self.out.tell(ServerOutput::Finished(id));
-            self.forget(id);
+        if self
+            .streams
+            .get(id.0)
+            .is_some_and(|stream| matches!(stream.kind, StreamKind::Fetch { .. }))
+        {
+            self.out.push(ServerOutput::Finished(id));
+            self.remove_stream(id);
         }
     }
 
@@ -171,56 +175,57 @@ impl Server {
     /// answer them.
     pub(crate) fn half_closed(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id.0) {
-            stream.speech = Speech::Over;
+            stream.client_half = ClientHalf::Closed;
         }
-        self.finish_if_over(id);
+        self.finish_if_done(id);
     }
 
     /// Finishes a half-closed stream that has nothing to be sent now. A stream whose request waits
     /// for a view is kept until the decision, and a fetch ends with its response.
-    pub(crate) fn finish_if_over(&mut self, id: StreamId) {
+    pub(crate) fn finish_if_done(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(id.0) else { return };
-        let waits = stream.view.is_none() && !stream.latched.is_empty();
-        let is_over = stream.speech == Speech::Over && stream.writable == Writable::NotTold;
-        if is_over && !waits && !matches!(stream.via, Via::Fetch { .. }) {
+        let waits = stream.view.is_none() && !stream.held_requests.is_empty();
+        let is_done =
+            stream.client_half == ClientHalf::Closed && stream.writable == Writable::NotNotified;
+        if is_done && !waits && !matches!(stream.kind, StreamKind::Fetch { .. }) {
             self.stats.closed.by_clients += 1;
-            self.out.tell(ServerOutput::Finished(id));
-            self.forget(id);
+            self.out.push(ServerOutput::Finished(id));
+            self.remove_stream(id);
         }
     }
 
     /// Frees all state of the stream.
     // IS23
-    pub(crate) fn forget(&mut self, id: StreamId) {
+    pub(crate) fn remove_stream(&mut self, id: StreamId) {
         if self.streams.get(id.0).is_none() {
             return;
         }
-        self.stop_holding(id);
-        self.stop_waiting_for_order(id);
-        let Some(gone) = self.streams.remove(id.0.slot()) else { return };
-        self.stats.note_gone(&gone.via);
-        self.nodes.unlatch(gone.node_id(), gone.latched_bytes());
-        if gone.view.is_some() {
-            self.nodes.leave(gone.node_id());
+        self.cancel_stage_timeout(id);
+        self.cancel_request_timeout(id);
+        let Some(removed) = self.streams.remove(id.0.slot()) else { return };
+        self.stats.note_ended(&removed.kind);
+        self.nodes.release_bytes(removed.node_id(), removed.held_bytes());
+        if removed.view.is_some() {
+            self.nodes.leave(removed.node_id());
         }
-        if let Some(at) = gone.ends_at() {
+        if let Some(at) = removed.ends_at() {
             self.alarms.cancel(at, Alarm::StreamEnd(id));
         }
-        if let Some(at) = gone.reads_at {
-            self.alarms.cancel(at, Alarm::ReadAgain(id));
+        if let Some(at) = removed.reading_resumes_at {
+            self.alarms.cancel(at, Alarm::ResumeReading(id));
         }
-        for seat in gone.sessions {
-            if let Some(turn) = self.subscriptions.turn(seat.session) {
-                turn.stop_awaiting(NonZeroU64::MAX, &mut self.alarms);
+        for handle in removed.sessions {
+            if let Some(context) = self.subscriptions.context(handle.session) {
+                context.cancel_answer_timers(NonZeroU64::MAX, &mut self.alarms);
             }
-            self.alarms.replace(self.grace_alarm(seat.session), None);
-            self.keep_rejection(seat.session);
-            self.leave_waits(seat.session);
-            self.subscriptions.close(seat);
-            self.tend_heartbeats(seat.arena);
+            self.alarms.replace(self.absence_alarm(handle.session), None);
+            self.keep_rejection(handle.session);
+            self.leave_waits(handle.session);
+            self.subscriptions.close(handle);
+            self.update_heartbeat_alarm(handle.arena);
         }
-        self.tell_wants();
-        if let Some(view) = gone.view {
+        self.notify_wanted();
+        if let Some(view) = removed.view {
             self.subscriptions.store.leave_view(view);
             self.watch_views();
         }
@@ -232,6 +237,6 @@ impl Server {
 
     pub(crate) fn note_drained(&mut self) {
         self.phase = Phase::ShutDown;
-        self.out.tell(ServerOutput::Drained);
+        self.out.push(ServerOutput::Drained);
     }
 }

@@ -46,7 +46,7 @@
 //!
 //! | Observed by the driver | Call |
 //! |---|---|
-//! | a call of a discovery method | [`Server::accept`] with [`Via::of`] its path |
+//! | a call of a discovery method | [`Server::accept`] with [`StreamKind::of`] its path |
 //! | a complete message | [`StreamEvent::Message`] |
 //! | a message that cannot be decompressed or parsed as JSON | [`StreamEvent::Malformed`] |
 //! | a message above the transport's size limit | [`StreamEvent::TooLong`] |
@@ -99,23 +99,26 @@ use foldhash::fast::FixedState;
 pub use self::{
     admission::DropView,
     config::{
-        Absence, AbsenceGrace, AckGated, Admission, AnswerOverdue, ClientLimits,
-        DOES_NOT_EXIST_TIMER, Debounce, DrainPlan, Globs, HeartbeatFraction, LegacyWildcard,
-        Missing, NackDetection, NackRecovery, NodeChanged, ObserveResponses, OnDemand, OnStuck,
-        OrderingPolicy, Rate, Readiness, ReconnectTrust, Removals, RequireNode, ServerConfig,
-        ServerLimits, SotwResponse, StreamAge, TypeConfig, TypeDefaults, UnknownType, VersionMode,
-        Warmed, Warming, WildcardExit, Window,
+        Absence, AbsenceDelay, Admission, AnswerOverdue, DOES_NOT_EXIST_TIMER, Debounce, DrainPlan,
+        Globs, HeartbeatFraction, LegacyWildcard, MakeBeforeBreakPolicy, Missing, NackDetection,
+        NackRecovery, NodeChanged, ObserveResponses, OnDemand, OrderingPolicy, PerClientLimits,
+        Rate, Readiness, ReconnectTrust, Removals, RequireNode, ServerConfig, ServerLimits,
+        SotwResponse, StageTimeoutAction, StreamAge, TypeConfig, TypeDefaults, UnknownType,
+        VersionMode, WarmedTypes, Warming, WildcardExit, Window,
     },
-    custom_messages::AsideError,
+    custom_messages::CustomMessageError,
     event::{
-        Cause, CloseReason, HeldBack, HeldBy, Observation, Refusal, ServerOutput, ServerTransmit,
-        StatusCode, StreamEvent, Via,
-        stats::{ClosedStreams, RefusedStreams, Responses, ServerStats, TypeStats},
-        status::{Extent, Interest, Rejection, ResourceSync, SubscriptionStatus, SyncState},
+        BlockedBy, BlockedChange, CloseReason, Observation, Refusal, ResponseCause, ServerOutput,
+        ServerTransmit, StatusCode, StreamEvent, StreamKind,
+        stats::{ClosedStreams, RefusedStreams, ResponsesByCause, ServerStats, TypeStats},
+        status::{
+            Completeness, RejectionStatus, ResourceSync, SubscribedNames, SubscriptionStatus,
+            SyncState,
+        },
     },
     report::{
         contents::{Preview, ViewCopy},
-        convergence::{Convergence, Lag, Laggard, TooManyWaits},
+        convergence::{Convergence, LagReason, LaggingClient, TooManyWaits},
         csds::{ClientResource, ClientStatus},
     },
     store::{
@@ -132,12 +135,12 @@ use self::{
     queue::{
         outbox::Outbox,
         timer_queue::{Alarm, Alarms},
-        token_bucket::Bucket,
+        token_bucket::TokenBucket,
     },
     session::subscriptions::Subscriptions,
     stream::{
-        Stream, Writable, convergence_waits::Waits, debounce::Debounced, deletion_horizon::Horizon,
-        node_quota::Nodes, rejection_log::Rejections,
+        Stream, Writable, convergence_waits::ConvergenceWaits, debounce::HeldBackChanges,
+        deletion_horizon::DeletionRetention, node_quota::NodeQuotas, rejection_log::Rejections,
     },
 };
 pub use crate::service::Variant;
@@ -163,21 +166,21 @@ pub struct Server {
     clock: Clock,
     phase: Phase,
     streams: Slab<Stream>,
-    nodes: Nodes,
-    new_streams: Bucket,
+    nodes: NodeQuotas,
+    new_streams: TokenBucket,
     /// Source of the random times at which streams end.
     rng: Rng,
     subscriptions: Subscriptions,
-    held_back: Debounced,
+    held_back: HeldBackChanges,
     out: Outbox,
     alarms: Alarms,
-    horizon: Horizon,
+    deletion_retention: DeletionRetention,
     /// Time of the next heartbeat by arena.
     heartbeats: BTreeMap<Slot, Time>,
     stats: ServerStats,
     stats_by_type: StatsByType,
     rejections: Rejections,
-    waits: Waits,
+    waits: ConvergenceWaits,
     node_hasher: FixedState,
 }
 
@@ -193,18 +196,18 @@ impl Server {
             phase: Phase::at_start(config.readiness),
             clock: Clock::starting_at(now),
             streams: Slab::default(),
-            nodes: Nodes::default(),
-            new_streams: Bucket::default(),
+            nodes: NodeQuotas::default(),
+            new_streams: TokenBucket::default(),
             subscriptions: Subscriptions::new(&mut rng, config.on_demand),
-            held_back: Debounced::default(),
+            held_back: HeldBackChanges::default(),
             out: Outbox::default(),
             alarms: Alarms::default(),
-            horizon: Horizon::default(),
+            deletion_retention: DeletionRetention::default(),
             heartbeats: BTreeMap::new(),
             stats: ServerStats::default(),
             stats_by_type: StatsByType::default(),
             rejections: Rejections::default(),
-            waits: Waits::default(),
+            waits: ConvergenceWaits::default(),
             node_hasher: FixedState::with_seed(rng.next_u64()),
             config,
             rng,
@@ -227,8 +230,8 @@ impl Server {
         now: Time,
     ) -> Result<Applied, TransactionError> {
         self.clock.advance(now);
-        let (applied, touched) = self.subscriptions.store.apply(&transaction, &self.config)?;
-        self.tell(touched);
+        let (applied, change_set) = self.subscriptions.store.apply(&transaction, &self.config)?;
+        self.fan_out(change_set);
         self.watch_views();
         Ok(applied)
     }
@@ -279,7 +282,7 @@ impl Server {
             StreamEvent::HalfClosed(_) => self.half_closed(stream),
             StreamEvent::Closed(_) => {
                 self.stats.closed.by_clients += 1;
-                self.forget(stream);
+                self.remove_stream(stream);
             }
         }
     }
@@ -291,15 +294,15 @@ impl Server {
             match alarm {
                 Alarm::AnswerOverdue(session) => self.answer_is_overdue(session.slot()),
                 Alarm::StreamEnd(stream) => self.end_is_due(stream),
-                Alarm::ReadAgain(stream) => self.read_again(stream),
-                Alarm::ForgetRejections => self.forget_rejections(),
+                Alarm::ResumeReading(stream) => self.resume_reading(stream),
+                Alarm::ExpireRejections => self.expire_rejections(),
                 Alarm::Heartbeat(arena) => self.heartbeat_is_due(arena),
-                Alarm::Debounced => self.tell_held_back(),
+                Alarm::BurstEnd => self.end_burst(),
                 Alarm::ViewIdle(view) => self.drop_idle_view(view),
-                Alarm::Held(stream) => self.held_too_long(stream),
-                Alarm::Unanswered(stream) => self.asked_too_long(stream),
-                Alarm::Horizon => self.forget_old_deletions(),
-                Alarm::Absence(session) => self.grace_is_over(session.slot()),
+                Alarm::StageTimeout(stream) => self.stage_timed_out(stream),
+                Alarm::RequestTimeout(stream) => self.request_timed_out(stream),
+                Alarm::DiscardDeletions => self.discard_old_deletions(),
+                Alarm::Absence(session) => self.absence_delay_ended(session.slot()),
             }
         }
     }
@@ -323,17 +326,17 @@ impl Server {
     ) -> Option<ServerTransmit> {
         self.clock.advance(now);
         // Due responses are always announced.
-        if self.streams.get(stream.0)?.writable == Writable::NotTold {
+        if self.streams.get(stream.0)?.writable == Writable::NotNotified {
             return None;
         }
         let transmit = self.render_next(stream, frame);
         self.note_rendered(stream);
-        self.tell_wants();
+        self.notify_wanted();
         self.note_polled(stream, transmit.is_some());
         if transmit.is_some() {
             self.finish_fetch(stream);
         }
-        self.finish_if_over(stream);
+        self.finish_if_done(stream);
         transmit
     }
 
@@ -364,7 +367,7 @@ impl Server {
             stream
                 .sessions
                 .iter()
-                .filter_map(|seat| subscriptions.status(seat.session, stream.node_id()))
+                .filter_map(|handle| subscriptions.status(handle.session, stream.node_id()))
         })
     }
 
@@ -425,7 +428,7 @@ impl Server {
             }
             self.close(stream, reason);
         }
-        self.tell_wants();
+        self.notify_wanted();
         self.end_if_answered(stream);
     }
 }
@@ -459,21 +462,22 @@ mod tests {
         kept.set(types::CLUSTER, "a", vec![1]);
         assert!(server.apply(kept, now).is_ok());
         for names in [&[][..], &["*"], &["*", "a"]] {
-            let stream = server.accept(Via::Aggregated(Variant::StateOfTheWorld), now).unwrap();
+            let stream =
+                server.accept(StreamKind::Aggregated(Variant::StateOfTheWorld), now).unwrap();
             server.handle_event(StreamEvent::Message(stream, ask(names)), now);
             server.handle_event(StreamEvent::Message(stream, ask(names)), now);
-            let seats = |server: &Server| {
+            let wildcards = |server: &Server| {
                 let store = &server.subscriptions.store;
                 let arena = store.find_arena(store.default_view(), types::CLUSTER);
                 store.arena(arena?).map(|arena| arena.wildcards.len())
             };
-            assert_eq!(seats(&server), Some(1));
+            assert_eq!(wildcards(&server), Some(1));
             if names.len() == 1 {
                 server.handle_event(StreamEvent::Message(stream, ask(&["a"])), now);
-                assert_eq!(seats(&server), Some(0));
+                assert_eq!(wildcards(&server), Some(0));
             }
             server.handle_event(StreamEvent::Closed(stream), now);
-            assert_eq!(seats(&server), Some(0));
+            assert_eq!(wildcards(&server), Some(0));
         }
     }
 }

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use super::{
     Server, ViewName,
     event::ServerOutput,
-    store::on_demand::{Kind, News, Want},
+    store::on_demand::{NotificationKind, OnDemandNotification, OnDemandState},
 };
 use crate::{id::StreamId, xdstp};
 
@@ -27,10 +27,11 @@ impl Server {
     ///
     /// It is for an application that restarts while the server keeps running. Takes time
     /// proportional to the number of streams and resources.
-    pub fn open_questions(&self) -> impl Iterator<Item = ServerOutput> + '_ {
-        let asks = self.asks_about_clients();
+    pub fn unanswered_outputs(&self) -> impl Iterator<Item = ServerOutput> + '_ {
+        let requires_decision = self.requires_decision();
         let waiting = self.streams.iter().filter_map(move |(slot, stream)| {
-            let is_asked = asks && stream.view.is_none() && !stream.latched.is_empty();
+            let is_asked =
+                requires_decision && stream.view.is_none() && !stream.held_requests.is_empty();
             let stream_id = self.streams.key(slot).filter(|_| is_asked).map(StreamId)?;
             let node_id = stream.node().cloned().unwrap_or_default();
             Some(ServerOutput::Authorize { stream: stream_id, node_id })
@@ -39,7 +40,7 @@ impl Server {
         let wanted = store.arenas().flat_map(move |arena| {
             let view = store.view(arena.view).map(|view| view.name.clone()).unwrap_or_default();
             let resources = arena.slots().filter_map(|slot| arena.at(slot));
-            let asked = resources.filter(|it| it.want == Want::Asked);
+            let asked = resources.filter(|it| it.on_demand_state == OnDemandState::Requested);
             let names: Vec<_> = asked.map(|it| it.name.clone()).collect();
             let type_url = arena.type_url.clone();
             (!names.is_empty()).then_some(ServerOutput::Wanted { view, type_url, names })
@@ -50,7 +51,7 @@ impl Server {
     /// Whether a client requests a resource of a view by name now, regardless of what the
     /// application was notified of.
     #[must_use]
-    pub fn is_named(&self, view: &ViewName, type_url: &str, name: &str) -> bool {
+    pub fn is_requested_by_name(&self, view: &ViewName, type_url: &str, name: &str) -> bool {
         let store = &self.subscriptions.store;
         let is_named = || {
             let name = xdstp::canonical(&name.into()).ok()?;
@@ -61,18 +62,18 @@ impl Server {
     }
 
     /// Queues the notifications for resources that became wanted or unwanted.
-    pub(crate) fn tell_wants(&mut self) {
-        if self.subscriptions.wants.news.is_empty() {
+    pub(crate) fn notify_wanted(&mut self) {
+        if self.subscriptions.on_demand.pending.is_empty() {
             return;
         }
-        for News { view, type_url, names, kind } in
-            core::mem::take(&mut self.subscriptions.wants.news)
+        for OnDemandNotification { view, type_url, names, kind } in
+            core::mem::take(&mut self.subscriptions.on_demand.pending)
         {
             let Some(view) = self.subscriptions.store.view(view) else { continue };
             let view = view.name.clone();
-            self.out.ask(match kind {
-                Kind::Wanted => ServerOutput::Wanted { view, type_url, names },
-                Kind::Unwanted => ServerOutput::Unwanted { view, type_url, names },
+            self.out.push_counted(match kind {
+                NotificationKind::Wanted => ServerOutput::Wanted { view, type_url, names },
+                NotificationKind::Unwanted => ServerOutput::Unwanted { view, type_url, names },
             });
         }
     }

@@ -28,16 +28,16 @@ impl Server {
             return Ok(());
         }
         let next = stream.requests.next(rate);
-        match stream.reads_at.replace(next) {
-            Some(before) => self.alarms.cancel(before, Alarm::ReadAgain(id)),
+        match stream.reading_resumes_at.replace(next) {
+            Some(before) => self.alarms.cancel(before, Alarm::ResumeReading(id)),
             None => self.stats.throttled += 1,
         }
-        self.alarms.set(next, Alarm::ReadAgain(id));
+        self.alarms.set(next, Alarm::ResumeReading(id));
         Ok(())
     }
 
     /// Returns the tokens of a request that answered a response.
-    pub(crate) fn forgive_request(&mut self, id: StreamId, bytes: usize) {
+    pub(crate) fn refund_request(&mut self, id: StreamId, bytes: usize) {
         if let Some(stream) = self.streams.get_mut(id.0)
             && let Some(rate) = stream.request_rate(&self.config.limits)
         {
@@ -46,9 +46,9 @@ impl Server {
     }
 
     /// Ends a reading pause. The driver checks `wants_read` after each call.
-    pub(crate) fn read_again(&mut self, id: StreamId) {
+    pub(crate) fn resume_reading(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id.0) {
-            stream.reads_at = None;
+            stream.reading_resumes_at = None;
         }
     }
 }

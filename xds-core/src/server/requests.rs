@@ -5,12 +5,12 @@ use bytes::Bytes;
 use super::{
     Server,
     config::{UnknownType, Warming},
-    event::{Asked, CloseReason, Observation},
+    event::{CloseReason, Observation, RequestEffect},
     session::{
-        nack::rejection::Rejection, peer::Peer, request::ack::Surroundings, seat::Seat,
-        subscriptions::Knowledge,
+        nack::rejection::ErrorDetail, peer::Peer, request::ack::RequestContext,
+        seat::SessionHandle, subscriptions::TypeKnowledge,
     },
-    stream::{Stream, check_length, check_lengths, rejection_log::Answered},
+    stream::{Stream, check_length, check_lengths, rejection_log::RequestAnswer},
 };
 use crate::{
     id::StreamId,
@@ -28,26 +28,26 @@ impl Server {
         self.stats.requests += 1;
         self.stats.request_bytes += message.len() as u64;
         let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
-        let (variant, limits) = (stream.via.variant(), stream.limits(&self.config.limits));
+        let (variant, limits) = (stream.kind.variant(), stream.limits(&self.config.limits));
         check_length(message, &limits)?;
         self.note_request(id);
         let request = Request::parse(message, variant).map_err(CloseReason::Malformed)?;
-        if self.take_aside(id, &request, message)? {
+        if self.take_custom_message(id, &request, message)? {
             return Ok(());
         }
         let rejection = request
             .error_detail
-            .map(Rejection::parse)
+            .map(ErrorDetail::parse)
             .transpose()
             .map_err(CloseReason::Malformed)?;
         self.identify(id, &request)?;
         let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
         check_lengths(&request, &limits)?;
         let Some(view) = stream.view else {
-            return self.latch(id, message);
+            return self.hold_request(id, message);
         };
-        let via = stream.via.clone();
-        let type_url = via.type_of(request.type_url)?;
+        let kind = stream.kind.clone();
+        let type_url = kind.type_of(request.type_url)?;
 
         let session = match self.session_on(id, view, type_url) {
             Some(session) => session,
@@ -61,14 +61,14 @@ impl Server {
         let issued = stream.nonces;
         self.note_parameters(id, session, &request, type_url);
         let now = self.clock.now();
-        let grace = self.grace_alarm(session);
+        let grace = self.absence_alarm(session);
         let acks = self.subscriptions.acks(session);
         let (names, _) = self.subscriptions.names(session);
         let is_rejection = rejection.is_some();
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
-        let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
+        let Some(mut context) = self.subscriptions.context(session) else { return Ok(()) };
         let stats_before = self.stats;
-        let mut around = Surroundings {
+        let mut ctx = RequestContext {
             now,
             issued,
             config: &self.config,
@@ -79,63 +79,63 @@ impl Server {
             nacks: &mut stream.nacks,
             rejected: None,
         };
-        let asked = turn.handle_request(&request, rejection, &mut around);
-        let accepted = around.accepted;
-        let answered = match around.rejected {
-            Some(rejected) => Answered::Rejected(rejected),
-            None if self.subscriptions.acks(session) > acks => Answered::Accepted,
-            None => Answered::Nothing,
+        let effect = context.handle_request(&request, rejection, &mut ctx);
+        let accepted = ctx.accepted;
+        let answer = match ctx.rejected {
+            Some(rejected) => RequestAnswer::Rejected(rejected),
+            None if self.subscriptions.acks(session) > acks => RequestAnswer::Accepted,
+            None => RequestAnswer::None,
         };
-        self.stats.note_request(&stats_before, asked);
+        self.stats.note_request(&stats_before, effect);
         self.stats_by_type.note_request(types::update_rank(type_url), &stats_before, &self.stats);
-        let asks_anew = matches!(answered, Answered::Nothing)
+        let asks_anew = matches!(answer, RequestAnswer::None)
             && !is_rejection
             && self.subscriptions.names(session).0 >= names;
-        if !matches!(answered, Answered::Nothing) {
-            self.forgive_request(id, message.len());
+        if !matches!(answer, RequestAnswer::None) {
+            self.refund_request(id, message.len());
         }
-        self.note_answer(id, session, answered);
+        self.note_answer(id, session, answer);
         self.note_progress(
             session,
-            match asked {
-                Asked::Something => 0,
+            match effect {
+                RequestEffect::Subscribed => 0,
                 // The client has already accepted anything else that is due now.
-                Asked::Nothing => self.subscriptions.store.sequence() + 1,
+                RequestEffect::None => self.subscriptions.store.sequence() + 1,
             },
         );
         if let Some(stream) = self.streams.get_mut(id.0)
-            && let Some(seat) = stream.seat_of(session)
-            && let Some(gate) = stream.order.gate()
+            && let Some(handle) = stream.session_handle(session)
+            && let Some(make_before_break) = stream.order.make_before_break()
         {
-            gate.note_request(seat, &self.subscriptions);
-            if asks_anew && usize::from(seat.rank) == rank::ENDPOINTS {
-                gate.note_asked();
+            make_before_break.note_request(handle, &self.subscriptions);
+            if asks_anew && usize::from(handle.rank) == rank::ENDPOINTS {
+                make_before_break.note_eds_request();
             }
         }
-        self.alarms.replace(grace, self.grace_alarm(session));
-        self.announce(session);
+        self.alarms.replace(grace, self.absence_alarm(session));
+        self.notify_if_due(session);
         if accepted.is_some() && self.config.warming == Warming::AfterAcceptedClusters {
             self.warm(id, session, accepted);
-            self.announce_all(id);
+            self.notify_if_any_due(id);
         }
         Ok(())
     }
 
     /// Holds a request until the client has a view.
-    fn latch(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
+    fn hold_request(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
-        let is_first = stream.latched.is_empty();
-        stream.latch(message, &self.config.limits)?;
+        let is_first = stream.held_requests.is_empty();
+        stream.hold_request(message, &self.config.limits)?;
         let node = stream.node().cloned().unwrap_or_default();
         if is_first {
-            if self.asks_about_clients() {
+            if self.requires_decision() {
                 self.out.authorize(id, node.clone());
             }
             self.await_decision(id);
         }
-        let limit = self.config.limits.latched_bytes_per_node;
-        match self.nodes.latch(&node, message.len()) > limit {
-            true => Err(CloseReason::TooManyLatchedBytes { limit }),
+        let limit = self.config.limits.held_bytes_per_node;
+        match self.nodes.hold_bytes(&node, message.len()) > limit {
+            true => Err(CloseReason::TooManyHeldBytes { limit }),
             false => Ok(()),
         }
     }
@@ -164,11 +164,11 @@ impl Server {
         limit: usize,
     ) -> bool {
         let (mut subscribed, mut others, mut held) = (0, 0, 0);
-        for seat in &stream.sessions {
-            let (names, all) = self.subscriptions.names(seat.session);
+        for handle in &stream.sessions {
+            let (names, all) = self.subscriptions.names(handle.session);
             subscribed += names;
             held += all;
-            others += if seat.session == session { 0 } else { names };
+            others += if handle.session == session { 0 } else { names };
         }
         // The same number of names may be retained. This bound keeps a client from accumulating
         // them behind a response that it never answers.
@@ -176,7 +176,7 @@ impl Server {
         // A reconnecting client states versions of names that it subscribes to; they count once.
         let listed = request.name_count.max(request.version_count);
         let fits = |added: usize| subscribed + added <= limit && held + added <= most;
-        match stream.via.variant() {
+        match stream.kind.variant() {
             // No client has more names to unsubscribe from.
             Variant::Incremental if request.unsubscribed_count > most => false,
             Variant::StateOfTheWorld => others + listed <= limit && held <= most,
@@ -199,9 +199,9 @@ impl Server {
         let was_known = stream.node().is_some();
         stream.identify(id, request, &self.config, &self.node_hasher, &mut self.out)?;
         if !was_known && let Some(node) = stream.node() {
-            let latched = stream.latched_bytes();
-            self.nodes.unlatch("", latched);
-            self.nodes.latch(node, latched);
+            let held_bytes = stream.held_bytes();
+            self.nodes.release_bytes("", held_bytes);
+            self.nodes.hold_bytes(node, held_bytes);
         }
         // A stream without a view is counted later, when its limits are known.
         if !was_known && stream.node().is_some() && stream.view.is_some() {
@@ -237,21 +237,21 @@ impl Server {
         let Some(stream) = self.streams.get_mut(id.0).filter(|s| s.sessions.len() < limit) else {
             return Err(too_many);
         };
-        let (variant, features) = (stream.via.variant(), stream.features());
+        let (variant, features) = (stream.kind.variant(), stream.features());
         let rank = types::update_rank(type_url);
-        let staging = stream.order.staging(rank);
-        let visit = stream.via.visit();
-        let peer = Peer { stream: id, view, variant, visit, features, staging };
+        let send_order = stream.order.send_order(rank);
+        let lifetime = stream.kind.lifetime();
+        let peer = Peer { stream: id, view, variant, lifetime, features, send_order };
         let opened = self.subscriptions.open(peer, type_url, &self.config).ok_or(too_many)?;
-        stream.seat(Seat { rank, arena: opened.arena, session: opened.session });
-        if opened.knowledge == Knowledge::Unknown {
+        stream.add_session(SessionHandle { rank, arena: opened.arena, session: opened.session });
+        if opened.knowledge == TypeKnowledge::Unknown {
             let type_url = TypeUrl::from(type_url);
             self.out.observe(Observation::UnknownType { stream: id, type_url: type_url.clone() });
-            if self.config.unknown_type == UnknownType::Closed {
+            if self.config.unknown_type == UnknownType::Close {
                 return Err(CloseReason::UnknownType { type_url });
             }
         }
-        self.tend_heartbeats(opened.arena);
+        self.update_heartbeat_alarm(opened.arena);
         Ok(opened.session)
     }
 }

@@ -6,13 +6,13 @@ use core::num::NonZeroU64;
 use super::{
     Server,
     config::{ObserveResponses, OrderingPolicy, Warming},
-    event::{Cause, Observation, ServerTransmit},
+    event::{Observation, ResponseCause, ServerTransmit},
     make_before_break::{self, Next},
     session::{
-        Rendered, Session, Staging, deferred_removal::Portion, response::seal::seal, seat::Seat,
-        subscriptions::Subscriptions,
+        RenderedResponse, SendOrder, Session, deferred_removal::Portion, response::seal::seal,
+        seat::SessionHandle, subscriptions::Subscriptions,
     },
-    store::revision::Stamp,
+    store::revision::Revision,
     stream::{Stream, Writable, push_order::Order},
 };
 use crate::{frame::Frame, id::StreamId, slab::Slot};
@@ -20,19 +20,23 @@ use crate::{frame::Frame, id::StreamId, slab::Slot};
 impl Server {
     /// Notifies the driver, once, if the session has something to send. Under make before break,
     /// another session of the stream may have it.
-    pub(crate) fn announce(&mut self, session: Slot) {
-        match self.subscriptions.sessions.at(session).map(|it| (it.stream, it.staging())) {
-            Some((id, Staging::Staged | Staging::Lingering(_))) if self.look_at(id) => {
-                self.tell_writable(id);
+    pub(crate) fn notify_if_due(&mut self, session: Slot) {
+        match self.subscriptions.sessions.at(session).map(|it| (it.stream, it.send_order())) {
+            Some((id, SendOrder::AckGated | SendOrder::AckGatedRemovals(_)))
+                if self.update_decision(id) =>
+            {
+                self.notify_writable(id);
             }
-            Some((id, Staging::Free | Staging::Reversed)) if self.subscriptions.is_due(session) => {
+            Some((id, SendOrder::Independent | SendOrder::RemovalsLast))
+                if self.subscriptions.is_due(session) =>
+            {
                 let order = self.streams.get_mut(id.0).map(|stream| &mut stream.order);
                 if let Some(Order::Arrival(due)) = order
                     && !due.contains(&session)
                 {
                     due.push_back(session);
                 }
-                self.tell_writable(id);
+                self.notify_writable(id);
             }
             _ => {}
         }
@@ -40,20 +44,20 @@ impl Server {
     }
 
     /// Notifies the driver, once, if any session of the stream has something to send.
-    pub(crate) fn announce_all(&mut self, id: StreamId) {
+    pub(crate) fn notify_if_any_due(&mut self, id: StreamId) {
         let sessions = self.streams.get(id.0).map_or(&[][..], |stream| &stream.sessions);
-        let due = |seat: &&Seat| self.subscriptions.is_due(seat.session);
-        if let Some(session) = sessions.iter().find(due).map(|seat| seat.session) {
-            self.announce(session);
+        let due = |handle: &&SessionHandle| self.subscriptions.is_due(handle.session);
+        if let Some(session) = sessions.iter().find(due).map(|handle| handle.session) {
+            self.notify_if_due(session);
         }
     }
 
     /// Notifies the driver, once, that the stream has something to send.
-    pub(crate) fn tell_writable(&mut self, id: StreamId) {
+    pub(crate) fn notify_writable(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id.0)
-            && stream.writable == Writable::NotTold
+            && stream.writable == Writable::NotNotified
         {
-            stream.writable = Writable::Told;
+            stream.writable = Writable::Notified;
             self.out.writable(id);
         }
     }
@@ -62,19 +66,19 @@ impl Server {
     pub(crate) fn note_polled(&mut self, id: StreamId, got_one: bool) {
         let Some(stream) = self.streams.get(id.0) else { return };
         let has_next = match stream.order {
-            Order::Gated(_) => self.look_at(id) && got_one,
-            Order::Arrival(_) | Order::Rank | Order::Alone => {
-                let mut seats = stream.sessions.iter();
-                seats.any(|seat| self.subscriptions.is_due(seat.session))
+            Order::MakeBeforeBreak(_) => self.update_decision(id) && got_one,
+            Order::Arrival(_) | Order::Rank | Order::SingleType => {
+                let mut handles = stream.sessions.iter();
+                handles.any(|handle| self.subscriptions.is_due(handle.session))
             }
         };
         if !has_next
             && let Some(stream) = self.streams.get_mut(id.0)
-            && stream.asides.is_none()
+            && stream.custom_messages.is_none()
         {
-            stream.writable = Writable::NotTold;
+            stream.writable = Writable::NotNotified;
             let (held_back, subscriptions) = (&mut self.held_back, &self.subscriptions);
-            stream.sessions.iter().for_each(|seat| held_back.note(seat.session, subscriptions));
+            stream.sessions.iter().for_each(|handle| held_back.note(handle.session, subscriptions));
         }
     }
 
@@ -85,29 +89,29 @@ impl Server {
         frame: &mut Frame,
     ) -> Option<ServerTransmit> {
         let stream = self.streams.get_mut(id.0).filter(|stream| !stream.is_ending())?;
-        if let Some(transmit) = stream.next_aside(frame) {
-            self.stats.note_response(Cause::Aside);
+        if let Some(transmit) = stream.next_custom_message(frame) {
+            self.stats.note_response(ResponseCause::CustomMessage);
             self.stats.response_bytes += frame.len() as u64;
             return Some(transmit);
         }
-        let (seat, mut rendered, nonce) = self.take_next(id)?;
+        let (handle, mut rendered, nonce) = self.take_next(id)?;
         let stream = self.streams.get_mut(id.0)?;
         let limit = stream.limits(&self.config.limits).response_bytes;
         stream.nonces = nonce.get();
         self.stats.note_response(rendered.cause);
-        let arena = self.subscriptions.store.arena(seat.arena)?;
+        let arena = self.subscriptions.store.arena(handle.arena)?;
         let type_url = arena.type_url.clone();
         for (name, bytes) in core::mem::take(&mut rendered.too_long) {
             let type_url = type_url.clone();
             self.out.observe(Observation::ResourceTooLong { stream: id, type_url, name, bytes });
         }
-        let transmit = seal(frame, &stream.via, type_url, nonce, rendered);
+        let transmit = seal(frame, &stream.kind, type_url, nonce, rendered);
         if self.config.observe_responses == ObserveResponses::On {
             let node_id = stream.node().cloned().unwrap_or_default();
             self.out.observe(sent(id, node_id, &transmit));
         }
         self.stats.response_bytes += frame.len() as u64;
-        self.stats_by_type.note_response(seat.rank, frame.len());
+        self.stats_by_type.note_response(handle.rank, frame.len());
 
         if frame.body.len() > limit {
             self.out.observe(Observation::Oversize {
@@ -116,56 +120,62 @@ impl Server {
                 bytes: frame.body.len(),
             });
         }
-        let is_content = transmit.cause != Cause::Heartbeat;
+        let is_content = transmit.cause != ResponseCause::Heartbeat;
         if is_content && self.config.warming == Warming::AfterClusters {
-            let sent = self.subscriptions.sessions.at(seat.session).map(Session::just_sent);
-            self.warm(id, seat.session, sent);
+            let sent =
+                self.subscriptions.sessions.at(handle.session).map(Session::newest_cursor_range);
+            self.warm(id, handle.session, sent);
         }
         if is_content
             && let Some(stream) = self.streams.get_mut(id.0)
-            && let Some(gate) = stream.order.gate()
+            && let Some(make_before_break) = stream.order.make_before_break()
         {
             let warming = self.config.warming;
-            gate.note_sent(seat, &stream.sessions, &self.subscriptions, warming);
+            make_before_break.note_sent(handle, &stream.sessions, &self.subscriptions, warming);
         }
-        self.await_answer(seat.session);
+        self.await_answer(handle.session);
         Some(transmit)
     }
 
     /// Makes endpoints due again after clusters were sent or ACKed, for the clusters that changed
     /// between two revisions.
-    pub(crate) fn warm(&mut self, id: StreamId, session: Slot, changed: Option<(Stamp, Stamp)>) {
+    pub(crate) fn warm(
+        &mut self,
+        id: StreamId,
+        session: Slot,
+        changed: Option<(Revision, Revision)>,
+    ) {
         let Self { subscriptions, config, .. } = self;
         if !subscriptions.warms_others(session) {
             return;
         }
         let (Some(stream), Some(changed)) = (self.streams.get(id.0), changed) else { return };
-        for waiting in subscriptions.warmed_by(session, &stream.sessions, config.warmed) {
+        for waiting in subscriptions.warmed_by(session, &stream.sessions, config.warmed_types) {
             subscriptions.warm(waiting, session, changed, config.warming);
         }
     }
 
     /// Renders the next response. If a session turns out to have nothing to send, the next session
     /// is tried.
-    fn take_next(&mut self, id: StreamId) -> Option<(Seat, Rendered, NonZeroU64)> {
-        self.hasten_what_goes_first(id);
+    fn take_next(&mut self, id: StreamId) -> Option<(SessionHandle, RenderedResponse, NonZeroU64)> {
+        self.release_dependencies(id);
         let stream = self.streams.get_mut(id.0)?;
         let limit = stream.limits(&self.config.limits).response_bytes;
         let (nonce, now) = (NonZeroU64::MIN.saturating_add(stream.nonces), self.clock.now());
         let subscriptions = &mut self.subscriptions;
         let render = |subscriptions: &mut Subscriptions, next: Next| {
-            let mut turn = subscriptions.turn(next.seat.session)?;
-            let rendered = turn.render(nonce, limit, now, next.portion)?;
-            Some((next.seat, rendered, nonce))
+            let mut context = subscriptions.context(next.handle.session)?;
+            let rendered = context.render(nonce, limit, now, next.portion)?;
+            Some((next.handle, rendered, nonce))
         };
-        if let Order::Rank | Order::Alone = stream.order {
-            let seats = &stream.sessions;
-            let first = seats.iter().find_map(|&seat| {
-                let portion = portion_of(seat, seats, subscriptions)?;
-                render(subscriptions, Next { seat, portion })
+        if let Order::Rank | Order::SingleType = stream.order {
+            let handles = &stream.sessions;
+            let first = handles.iter().find_map(|&handle| {
+                let portion = portion_of(handle, handles, subscriptions)?;
+                render(subscriptions, Next { handle, portion })
             });
             // The session that a deletion waited for may have had nothing to send.
-            let mut rest = seats.iter().map(|&seat| Next::whole(seat));
+            let mut rest = handles.iter().map(|&handle| Next::whole(handle));
             return first.or_else(|| rest.find_map(|next| render(subscriptions, next)));
         }
         let tries = stream.sessions.len();
@@ -195,48 +205,56 @@ fn sent(stream: StreamId, node_id: Arc<str>, transmit: &ServerTransmit) -> Obser
 /// Part of a session's due resources that may be sent now. Deletions are sent after all additions
 /// that can be sent, and after deletions of types that may refer to the deleted resources. Nothing
 /// waits for an ACK.
-fn portion_of(seat: Seat, seats: &[Seat], subscriptions: &Subscriptions) -> Option<Portion> {
-    let session = subscriptions.sessions.at(seat.session)?;
+fn portion_of(
+    handle: SessionHandle,
+    handles: &[SessionHandle],
+    subscriptions: &Subscriptions,
+) -> Option<Portion> {
+    let session = subscriptions.sessions.at(handle.session)?;
     let arena = subscriptions.store.arena(session.arena)?;
     if !session.has_removals(arena) {
         return Some(Portion::Everything);
     }
-    let goes_first = |other: &Seat| {
+    let goes_first = |other: &SessionHandle| {
         let may_refer =
-            make_before_break::may_refer_to(seat.rank).contains(&usize::from(other.rank));
-        other.session != seat.session
+            make_before_break::may_refer_to(handle.rank).contains(&usize::from(other.rank));
+        other.session != handle.session
             && subscriptions.is_due(other.session)
             && (may_refer || subscriptions.has_additions(other.session))
     };
-    if !seats.iter().any(goes_first) {
+    if !handles.iter().any(goes_first) {
         return Some(Portion::Everything);
     }
-    let says_more = session.has_additions(arena) || session.owes_heartbeats_alone(arena);
-    says_more.then_some(Portion::Additions)
+    let has_more = session.has_additions(arena) || session.has_heartbeats_alone(arena);
+    has_more.then_some(Portion::Additions)
 }
 
 impl Stream {
     /// Returns the session that sends next, if any.
     fn next(&mut self, subscriptions: &Subscriptions, policy: &OrderingPolicy) -> Option<Next> {
         match &mut self.order {
-            Order::Gated(gate) => gate.look(&self.sessions, subscriptions, policy.gated()?).next,
+            Order::MakeBeforeBreak(make_before_break) => {
+                make_before_break
+                    .decide(&self.sessions, subscriptions, policy.make_before_break()?)
+                    .next
+            }
             Order::Arrival(due) => {
                 let arrived = core::iter::from_fn(|| due.pop_front());
                 let mut due = arrived.filter(|&session| subscriptions.is_due(session));
                 let first = due.next();
-                let is_next = |seat: &&Seat| match first {
-                    Some(session) => seat.session == session,
-                    None => subscriptions.is_due(seat.session),
+                let is_next = |handle: &&SessionHandle| match first {
+                    Some(session) => handle.session == session,
+                    None => subscriptions.is_due(handle.session),
                 };
                 self.sessions.iter().find(is_next).copied().map(Next::whole)
             }
-            Order::Rank | Order::Alone => None,
+            Order::Rank | Order::SingleType => None,
         }
     }
 }
 
 impl Next {
-    fn whole(seat: Seat) -> Self {
-        Self { seat, portion: Portion::Everything }
+    fn whole(handle: SessionHandle) -> Self {
+        Self { handle, portion: Portion::Everything }
     }
 }

@@ -28,8 +28,8 @@ impl Server {
         now: Time,
     ) -> Result<(), LayersError> {
         self.clock.advance(now);
-        let touched = self.subscriptions.store.set_layers(view, layers, &self.config)?;
-        self.tell(touched);
+        let change_set = self.subscriptions.store.set_layers(view, layers, &self.config)?;
+        self.fan_out(change_set);
         self.review_layers();
         self.watch_views();
         Ok(())

@@ -1,7 +1,7 @@
 //! Reader of `DeltaDiscoveryResponse`.
 
 use super::{
-    resource::{Wrapped, strings},
+    resource::{ResourceWrapper, strings},
     resource_error::RawResourceError,
     walk::{Fields, Malformed, fields, string_field},
 };
@@ -74,8 +74,8 @@ impl<'a> DeltaResponse<'a> {
     /// Returns the added and changed resources, in wire order.
     pub(crate) fn resources(
         &self,
-    ) -> impl Iterator<Item = Result<Wrapped<'a>, Malformed>> + use<'a> {
-        fields(self.frame, RESOURCES).map(|field| Wrapped::parse(field.block()?))
+    ) -> impl Iterator<Item = Result<ResourceWrapper<'a>, Malformed>> + use<'a> {
+        fields(self.frame, RESOURCES).map(|field| ResourceWrapper::parse(field.block()?))
     }
 
     /// Returns the removed names, including names that never existed, in both forms: first the

@@ -24,10 +24,10 @@ pub(crate) struct Request<'a> {
     pub(crate) longest_name: usize,
     /// Whether any subscribed name is written as a locator.
     // TP2
-    pub(crate) spelling: Spelling,
+    pub(crate) name_form: NameForm,
     /// Whether any locator has dynamic parameters.
     pub(crate) parameters: Parameters,
-    fields: &'static Numbers,
+    fields: &'static FieldNumbers,
     message: &'a [u8],
     /// Bytes to walk for names: those of `message` if it has names, otherwise empty.
     names: &'a [u8],
@@ -35,7 +35,7 @@ pub(crate) struct Request<'a> {
 
 /// Form in which a client writes names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spelling {
+pub(crate) enum NameForm {
     Names,
     /// Locators, which may have dynamic parameters.
     // TP2
@@ -52,7 +52,7 @@ pub(crate) enum Parameters {
 
 /// Field numbers of one of the two messages; zero for fields that it does not have.
 #[derive(Debug)]
-struct Numbers {
+struct FieldNumbers {
     version: u32,
     node: u32,
     type_url: u32,
@@ -65,7 +65,7 @@ struct Numbers {
     initial_versions: u32,
 }
 
-const STATE_OF_THE_WORLD: Numbers = Numbers {
+const STATE_OF_THE_WORLD: FieldNumbers = FieldNumbers {
     version: 1,
     node: 2,
     type_url: 4,
@@ -78,7 +78,7 @@ const STATE_OF_THE_WORLD: Numbers = Numbers {
     initial_versions: 0,
 };
 
-const INCREMENTAL: Numbers = Numbers {
+const INCREMENTAL: FieldNumbers = FieldNumbers {
     version: 0,
     node: 1,
     type_url: 2,
@@ -115,7 +115,7 @@ impl<'a> Request<'a> {
             unsubscribed_count: 0,
             version_count: 0,
             longest_name: 0,
-            spelling: Spelling::Names,
+            name_form: NameForm::Names,
             parameters: Parameters::None,
             fields: numbers,
             message,
@@ -141,7 +141,7 @@ impl<'a> Request<'a> {
                 self.measure(field.string()?);
             }
             n if n == numbers.subscribe_locators => {
-                self.spelling = Spelling::Locators;
+                self.name_form = NameForm::Locators;
                 let name = self.locator(field.block()?)?;
                 self.count(name);
             }
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(request.initial_versions().collect::<Vec<_>>(), [("i", "7")]);
         assert_eq!((request.name_count, request.version_count, request.longest_name), (2, 1, 3));
         assert_eq!(request.unsubscribed_count, 2);
-        assert_eq!((request.error_detail, request.spelling), (None, Spelling::Locators));
+        assert_eq!((request.error_detail, request.name_form), (None, NameForm::Locators));
         assert_eq!(request.parameters, Parameters::None);
         let cut = [0x2a, 2, 0x0a, 5];
         assert!(Request::parse(&cut, Variant::Incremental).is_err(), "an entry that is cut off");

@@ -9,10 +9,10 @@ use thiserror::Error;
 use super::walk::{Fields, Malformed, fields, string_field};
 use crate::cache_control::CacheControl;
 
-/// Type URL of an `Any` that contains a [`Wrapped`] resource.
+/// Type URL of an `Any` that contains a [`ResourceWrapper`] resource.
 pub(crate) const WRAPPER: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
 /// Type URL of the wrapper in version 2 of the API.
-const OLDER_WRAPPER: &str = "type.googleapis.com/envoy.api.v2.Resource";
+const V2_WRAPPER: &str = "type.googleapis.com/envoy.api.v2.Resource";
 
 /// Content of an `Any`: type and bytes of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) struct RawResource<'a> {
 /// Its `Any` and its TTL are validated separately, so that an error in them is attributed to the
 /// name of the resource.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wrapped<'a> {
+pub(crate) struct ResourceWrapper<'a> {
     /// Empty if the name is only in the resource itself.
     pub(crate) name: &'a str,
     pub(crate) version: &'a str,
@@ -40,9 +40,9 @@ pub(crate) struct Wrapped<'a> {
     message: &'a [u8],
 }
 
-/// Aliases of a [`Wrapped`] resource, read in place; `None` if it has none.
+/// Aliases of a [`ResourceWrapper`] resource, read in place; `None` if it has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Aliases<'a>(Option<&'a [u8]>);
+pub(crate) struct RawAliases<'a>(Option<&'a [u8]>);
 
 /// Error of reading a TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -77,14 +77,14 @@ impl<'a> RawResource<'a> {
         Ok(any)
     }
 
-    /// Whether this is a [`Wrapped`] resource.
+    /// Whether this is a [`ResourceWrapper`] resource.
     #[inline]
     pub(crate) fn is_wrapper(&self) -> bool {
-        self.type_url == WRAPPER.as_bytes() || self.type_url == OLDER_WRAPPER.as_bytes()
+        self.type_url == WRAPPER.as_bytes() || self.type_url == V2_WRAPPER.as_bytes()
     }
 }
 
-impl<'a> Wrapped<'a> {
+impl<'a> ResourceWrapper<'a> {
     pub(crate) fn parse(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut wrapped = Self { message, ..Self::default() };
         let mut long_name = "";
@@ -120,8 +120,8 @@ impl<'a> Wrapped<'a> {
 
     /// Returns the aliases of the resource.
     // X06
-    pub(crate) fn aliases(&self) -> Aliases<'a> {
-        Aliases(self.has_aliases.then_some(self.message))
+    pub(crate) fn aliases(&self) -> RawAliases<'a> {
+        RawAliases(self.has_aliases.then_some(self.message))
     }
 
     /// Returns the time for which the resource may be used unless it is sent again; `None` for no
@@ -132,7 +132,7 @@ impl<'a> Wrapped<'a> {
     }
 }
 
-impl<'a> Aliases<'a> {
+impl<'a> RawAliases<'a> {
     pub(crate) fn iter(self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.0.into_iter().flat_map(|message| strings(message, ALIASES))
     }
@@ -149,13 +149,13 @@ pub(crate) fn strings<'a>(
 fn cache_control(message: &[u8]) -> Result<CacheControl, Malformed> {
     const DO_NOT_CACHE: u32 = 1;
 
-    let mut read = CacheControl::MayKeep;
+    let mut read = CacheControl::Cacheable;
     for field in Fields::of(message) {
         let field = field?;
         if field.number == DO_NOT_CACHE {
             read = match field.number()? {
-                0 => CacheControl::MayKeep,
-                _ => CacheControl::DoNotKeep,
+                0 => CacheControl::Cacheable,
+                _ => CacheControl::DoNotCache,
             };
         }
     }
@@ -212,22 +212,22 @@ mod tests {
     fn what_prost_encodes_is_read_in_place() {
         assert_eq!(WRAPPER, proto::Resource::type_url());
         let message = wrapper().encode_to_vec();
-        let wrapped = Wrapped::parse(&message).unwrap();
+        let wrapped = ResourceWrapper::parse(&message).unwrap();
         assert_eq!((wrapped.name, wrapped.version), ("foo", "7"));
         assert_eq!(wrapped.aliases().iter().collect::<Vec<_>>(), ["a", "b"]);
         let any = wrapped.any().unwrap().unwrap();
         assert_eq!((any.type_url, any.value), (&b"t/x"[..], &b"body"[..]));
         assert_eq!(wrapped.ttl(), Ok(Some(Duration::new(10, 5))));
-        assert_eq!(wrapped.cache_control, CacheControl::DoNotKeep);
+        assert_eq!(wrapped.cache_control, CacheControl::DoNotCache);
         assert_eq!(wrapped.metadata, Some(&[][..]));
     }
 
     #[test]
     fn what_is_unset_is_empty() {
-        let wrapped = Wrapped::parse(&[]).unwrap();
+        let wrapped = ResourceWrapper::parse(&[]).unwrap();
         assert_eq!((wrapped.name, wrapped.version), ("", ""));
         assert!(wrapped.any().is_none() && wrapped.metadata.is_none());
-        assert_eq!(wrapped.cache_control, CacheControl::MayKeep);
+        assert_eq!(wrapped.cache_control, CacheControl::Cacheable);
         assert_eq!(wrapped.ttl(), Ok(None));
     }
 
@@ -243,18 +243,21 @@ mod tests {
             }
             .encode_to_vec()
         };
-        assert_eq!(Wrapped::parse(&long("")).unwrap().name, "long");
-        assert_eq!(Wrapped::parse(&long("short")).unwrap().name, "short");
+        assert_eq!(ResourceWrapper::parse(&long("")).unwrap().name, "long");
+        assert_eq!(ResourceWrapper::parse(&long("short")).unwrap().name, "short");
     }
 
     #[test]
     fn a_broken_part_leaves_the_name() {
         let message = [0x1a, 1, b'x', 0x12, 2, 0x0a, 9, 0x32, 1, 0x08];
-        let wrapped = Wrapped::parse(&message).unwrap();
+        let wrapped = ResourceWrapper::parse(&message).unwrap();
         assert_eq!(wrapped.name, "x");
         assert_eq!(wrapped.any(), Some(Err(Malformed::Truncated { at: 0 })));
         assert_eq!(wrapped.ttl(), Err(InvalidTtl::Malformed(Malformed::Truncated { at: 0 })));
-        assert_eq!(Wrapped::parse(&[0x22, 1, 0xff]).unwrap_err(), Malformed::Utf8 { field: 4 });
+        assert_eq!(
+            ResourceWrapper::parse(&[0x22, 1, 0xff]).unwrap_err(),
+            Malformed::Utf8 { field: 4 }
+        );
     }
 
     #[test]
@@ -262,7 +265,7 @@ mod tests {
         let ttl = |seconds, nanos| {
             let ttl = Some(proto::Duration { seconds, nanos });
             let message = proto::Resource { ttl, ..Default::default() }.encode_to_vec();
-            Wrapped::parse(&message).unwrap().ttl()
+            ResourceWrapper::parse(&message).unwrap().ttl()
         };
         assert_eq!(ttl(0, 0), Ok(Some(Duration::ZERO)));
         assert_eq!(

@@ -49,7 +49,7 @@ pub enum Malformed {
 
 /// Content of a field by wire type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Content<'a> {
+pub(crate) enum FieldValue<'a> {
     Number(u64),
     Fixed(&'a [u8]),
     Block(&'a [u8]),
@@ -59,15 +59,15 @@ pub(crate) enum Content<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field<'a> {
     pub(crate) number: u32,
-    pub(crate) content: Content<'a>,
+    pub(crate) value: FieldValue<'a>,
 }
 
 impl<'a> Field<'a> {
     /// Returns the bytes of a message, bytes or string field.
     pub(crate) fn block(self) -> Result<&'a [u8], Malformed> {
-        match self.content {
-            Content::Block(bytes) => Ok(bytes),
-            Content::Number(_) | Content::Fixed(_) => {
+        match self.value {
+            FieldValue::Block(bytes) => Ok(bytes),
+            FieldValue::Number(_) | FieldValue::Fixed(_) => {
                 Err(Malformed::Encoding { field: self.number })
             }
         }
@@ -78,9 +78,9 @@ impl<'a> Field<'a> {
     }
 
     pub(crate) fn number(self) -> Result<u64, Malformed> {
-        match self.content {
-            Content::Number(number) => Ok(number),
-            Content::Block(_) | Content::Fixed(_) => {
+        match self.value {
+            FieldValue::Number(number) => Ok(number),
+            FieldValue::Block(_) | FieldValue::Fixed(_) => {
                 Err(Malformed::Encoding { field: self.number })
             }
         }
@@ -107,17 +107,17 @@ impl<'a> Fields<'a> {
             .ok()
             .filter(|number| (1..1 << 29).contains(number))
             .ok_or(Malformed::Tag { at: start })?;
-        let content = match tag & 7 {
-            0 => Content::Number(self.varint(start)?),
-            1 => Content::Fixed(self.take(8, start)?),
+        let value = match tag & 7 {
+            0 => FieldValue::Number(self.varint(start)?),
+            1 => FieldValue::Fixed(self.take(8, start)?),
             2 => {
                 let len = self.varint(start)?;
-                Content::Block(self.take(len, start)?)
+                FieldValue::Block(self.take(len, start)?)
             }
-            5 => Content::Fixed(self.take(4, start)?),
+            5 => FieldValue::Fixed(self.take(4, start)?),
             _ => return Err(Malformed::Tag { at: start }),
         };
-        Ok(Field { number, content })
+        Ok(Field { number, value })
     }
 
     /// Reads a varint. Tags and most lengths take one or two bytes, which are read without a loop;
@@ -223,7 +223,7 @@ mod tests {
             [0x08, 0x96, 0x01, 0x11, 1, 2, 3, 4, 5, 6, 7, 8, 0x1d, 1, 2, 3, 4, 0x22, 1, 9];
         let numbers: Vec<_> = walk(&message).unwrap().iter().map(|f| f.number).collect();
         assert_eq!(numbers, [1, 2, 3, 4]);
-        assert_eq!(walk(&message).unwrap()[0].content, Content::Number(150));
+        assert_eq!(walk(&message).unwrap()[0].value, FieldValue::Number(150));
     }
 
     #[test]

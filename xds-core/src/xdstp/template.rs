@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{text::ResourceName, types};
 
-const PLACE: &str = "%s";
+const PLACEHOLDER: &str = "%s";
 
 /// Template of a listener name, for example
 /// `xdstp://authority/envoy.config.listener.v3.Listener/%s`.
@@ -28,7 +28,7 @@ impl ListenerTemplate {
     // BS-19
     #[must_use]
     pub fn target() -> Self {
-        Self::new(PLACE)
+        Self::new(PLACEHOLDER)
     }
 
     /// Returns the default template of an authority.
@@ -40,7 +40,7 @@ impl ListenerTemplate {
         template.push('/');
         template.push_str(types::LISTENER.rsplit('/').next().unwrap_or_default());
         template.push('/');
-        template.push_str(PLACE);
+        template.push_str(PLACEHOLDER);
         Self::new(template)
     }
 
@@ -74,7 +74,7 @@ impl ListenerTemplate {
     #[must_use]
     pub fn expand(&self, target: &str) -> ResourceName {
         if !is_xdstp(self.as_str()) {
-            return self.0.replace(PLACE, target).into();
+            return self.0.replace(PLACEHOLDER, target).into();
         }
         let mut escaped = String::with_capacity(target.len());
         for (position, segment) in target.split('/').enumerate() {
@@ -86,7 +86,7 @@ impl ListenerTemplate {
                 _ => Part::Anywhere.encode(segment.as_bytes(), &mut escaped),
             }
         }
-        let name = self.0.replace(PLACE, &escaped);
+        let name = self.0.replace(PLACEHOLDER, &escaped);
         XdstpName::parse(&name).map_or_else(|_| name.into(), XdstpName::into_name)
     }
 }

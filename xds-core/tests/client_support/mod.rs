@@ -16,8 +16,8 @@ use prost::{Message as _, Name as _};
 use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
-        ChannelError, ChannelEvent, ClientConfig, Context, DataErrorPolicy, Interest,
-        ManagementServer, Node, Notice, Output, Profile, Rejection, ResourceType, Value,
+        ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, Interest, Node, Notice, Output,
+        Profile, Rejection, ResourceType, ServerAddress, ValidationContext, Value,
     },
     proto,
     service::Variant,
@@ -95,7 +95,7 @@ pub fn config() -> ClientConfig {
 
 /// gRPC's profile with a server of this protocol variant.
 pub fn config_in(variant: Variant) -> ClientConfig {
-    let server = ManagementServer::new("server").with_variant(variant);
+    let server = ServerAddress::new("server").with_variant(variant);
     // NACKs are not delayed, so that each response is answered at once.
     let config = ClientConfig::new(Node::new("me"), server).with_nack_interval(Duration::ZERO);
     let picky = |type_url| Picky(TypeUrl::from(type_url));
@@ -223,7 +223,7 @@ impl Driver {
                     self.channel = self.channel.filter(|current| current != channel);
                 }
                 Output::Writable(channel) => self.transmit(*channel),
-                Output::Notify(watch, Notice::Behind) => {
+                Output::Notify(watch, Notice::ChangesAvailable) => {
                     let watch = *watch;
                     while let Some(change) = self.client.next_change(watch) {
                         self.trace.push(format!("{watch} {change:?}"));
@@ -356,7 +356,11 @@ impl ResourceType for Picky {
         &self.0
     }
 
-    fn validate(&self, bytes: &Bytes, _: &Context<'_>) -> Result<Option<Value>, Rejection> {
+    fn validate(
+        &self,
+        bytes: &Bytes,
+        _: &ValidationContext<'_>,
+    ) -> Result<Option<Value>, Rejection> {
         verdict_on(bytes).map(|()| None)
     }
 }

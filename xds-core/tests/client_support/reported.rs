@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 use proptest::{prelude::*, test_runner::TestCaseError};
 use xds_core::{
     Client,
-    client::{Contents, EntryState, Instrument, Metrics, MetricsExporter, WallClock},
+    client::{Contents, Instrument, Metrics, MetricsExporter, ResourceState, WallClock},
     proto::ClientResourceStatus,
 };
 
@@ -51,7 +51,7 @@ fn agrees_in_status(client: &Client) -> Result<(), TestCaseError> {
         prop_assert_eq!(told.error_state.is_some(), held.error.is_some(), "{}", held);
         prop_assert_eq!(told.client_status(), ClientResourceStatus::from(held.state));
         // An entry has an error exactly if its state implies one (S3.059, S3.062).
-        let is_well = matches!(held.state, EntryState::Requested | EntryState::Acked);
+        let is_well = matches!(held.state, ResourceState::Requested | ResourceState::Acked);
         prop_assert_eq!(is_well, held.error.is_none(), "{}", held);
         prop_assert!(held.failed.is_none() || held.error.is_some(), "{}", held);
     }

@@ -5,7 +5,8 @@ use crate::{
     support::{Rig, run_all, run_all_with, url},
 };
 use xds_core::server::{
-    AckGated, Admission, NackRecovery, OnDemand, OrderingPolicy, ServerConfig, TypeConfig,
+    Admission, MakeBeforeBreakPolicy, NackRecovery, OnDemand, OrderingPolicy, ServerConfig,
+    TypeConfig,
 };
 
 #[test]
@@ -122,7 +123,7 @@ fn aliases_follow_the_rules_of_names() {
         )],
     );
     let mut config = ServerConfig::default();
-    config.on_demand = OnDemand::Told;
+    config.on_demand = OnDemand::Notify;
     run_all_with(
         &config,
         &[(
@@ -165,8 +166,8 @@ fn alias_subscription_is_answered_though_glob_covers_resource() {
 #[test]
 fn alias_of_deferred_removal_is_removed_with_resource() {
     let mut config = ServerConfig::default();
-    config.ordering = OrderingPolicy::AckGated(AckGated::default());
-    config.admission = Admission::Asked;
+    config.ordering = OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
+    config.admission = Admission::ByApplication;
     let begin = "
         set @v cds a=1; eds a+x=1
         d> cds +*
@@ -224,7 +225,7 @@ fn alias_of_deferred_removal_is_removed_with_resource() {
 #[test]
 fn aliases_resolve_per_view() {
     let mut config = ServerConfig::default();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     let mut rig = Rig::new(config);
     rig.run(
         "

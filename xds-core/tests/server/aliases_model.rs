@@ -123,7 +123,7 @@ proptest! {
     #[test]
     fn client_holds_resources_its_names_resolve_to(ops in vec(op(), 1..40)) {
         let mut config = ServerConfig::default();
-        config.admission = Admission::Asked;
+        config.admission = Admission::ByApplication;
         let mut rig = Rig::new(config);
         let mut views = [View::new(), View::new()];
         let mut current = 0;

@@ -4,13 +4,13 @@
 use crate::support::Rig;
 use bytes::Bytes;
 use xds_core::server::{
-    Admission, ClientLimits, CloseReason, Rate, ServerConfig, ServerLimits, StreamEvent,
+    Admission, CloseReason, PerClientLimits, Rate, ServerConfig, ServerLimits, StreamEvent,
 };
 
 /// Returns a server whose stream 1 has its own limits, and stream 2 the default ones.
-fn rig(limit: impl FnOnce(&mut ClientLimits)) -> Rig {
+fn rig(limit: impl FnOnce(&mut PerClientLimits)) -> Rig {
     let mut rig = Rig::script("set eds a=1 b=1 c=1; cds a=1; lds a=1");
-    let mut limits = ClientLimits::from(&ServerLimits::default());
+    let mut limits = PerClientLimits::from(&ServerLimits::default());
     limit(&mut limits);
     let id = rig.stream(1);
     rig.server.limit_client(id, limits, rig.now);
@@ -20,7 +20,7 @@ fn rig(limit: impl FnOnce(&mut ClientLimits)) -> Rig {
 // M242, M12: exceeding a client's own limit closes that client only, with a typed reason.
 #[test]
 fn lower_client_limit_closes_only_that_client() {
-    type Limit = fn(&mut ClientLimits);
+    type Limit = fn(&mut PerClientLimits);
     let cases: [(Limit, &str, CloseReason); 4] = [
         (
             |limits| limits.names_per_stream = 2,
@@ -64,7 +64,7 @@ fn higher_client_limit_overrides_default() {
     limits.names_per_stream = 1;
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
     rig.run("set eds a=1 b=1");
-    let mut more = ClientLimits::from(&limits);
+    let mut more = PerClientLimits::from(&limits);
     more.names_per_stream = 2;
     let id = rig.stream(1);
     rig.server.limit_client(id, more, rig.now);
@@ -77,7 +77,7 @@ fn higher_client_limit_overrides_default() {
 fn client_response_limit_splits_responses() {
     for (subscribe, ack) in [("> eds *", "> eds *"), ("d> eds +*", "d> eds ack")] {
         let mut rig = Rig::script("set eds a=1 b=1 c=1");
-        let everybody = ClientLimits::from(&ServerLimits::default());
+        let everybody = PerClientLimits::from(&ServerLimits::default());
         rig.run(&format!("2{subscribe}\n{}", subscribe));
         let mut less = everybody;
         less.response_bytes = 1;
@@ -109,10 +109,10 @@ fn client_request_rate_limit_closes_only_that_client() {
 #[test]
 fn client_limits_set_at_admission_apply_to_waiting_requests() {
     let mut config = ServerConfig::default();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     let mut rig = Rig::new(config);
     rig.run("set eds a=1 b=1\n> eds a b\n2> eds a b");
-    let mut limits = ClientLimits::from(&ServerLimits::default());
+    let mut limits = PerClientLimits::from(&ServerLimits::default());
     limits.names_per_stream = 1;
     let id = rig.stream(1);
     rig.server.limit_client(id, limits, rig.now);
@@ -130,7 +130,7 @@ fn client_limits_set_at_admission_apply_to_waiting_requests() {
 #[test]
 fn lower_streams_per_node_limit_refuses_second_stream() {
     let mut rig = Rig::default();
-    let mut limits = ClientLimits::from(&ServerLimits::default());
+    let mut limits = PerClientLimits::from(&ServerLimits::default());
     limits.streams_per_node = 1;
     for stream in 1..=2 {
         let id = rig.stream(stream);
@@ -155,9 +155,9 @@ fn higher_streams_per_node_limit_counts_admitted_streams() {
     let mut everybody = ServerLimits::default();
     everybody.streams_per_node = 1;
     let mut config = ServerConfig::default().with_limits(everybody);
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     let mut rig = Rig::new(config);
-    let mut more = ClientLimits::from(&everybody);
+    let mut more = PerClientLimits::from(&everybody);
     more.streams_per_node = 2;
     rig.run("set @v cds a=1");
     for stream in 1..=4 {

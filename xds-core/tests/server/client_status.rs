@@ -9,7 +9,7 @@ use xds_core::{
     ViewName,
     client::{Contents, WallClock},
     proto::ConfigStatus,
-    server::{Lag, NackRecovery, ResourceSync, ServerConfig, Warming},
+    server::{LagReason, NackRecovery, ResourceSync, ServerConfig, Warming},
     types,
 };
 
@@ -225,10 +225,10 @@ struct Fold {
 }
 
 /// The lag of a stream behind the newest state of a type.
-fn lag(rig: &mut Rig, stream: u32, short: &str) -> Option<Lag> {
+fn lag(rig: &mut Rig, stream: u32, short: &str) -> Option<LagReason> {
     let id = rig.stream(stream);
     let convergence = rig.server.convergence(&ViewName::default(), &url(short), u64::MAX);
-    convergence.lagging.iter().find(|it| it.stream == id).map(|it| it.lag)
+    convergence.lagging.iter().find(|it| it.stream == id).map(|it| it.reason)
 }
 
 proptest! {
@@ -340,7 +340,7 @@ proptest! {
             let has_rejected = rig.sync(stream, ty).iter().any(|status| status.ends_with(":error"));
             let lag = lag(&mut rig, stream, ty);
             // The rejected response may also have been a removal.
-            prop_assert!(lag != Some(Lag::Pending), "stream {stream} type {ty}");
+            prop_assert!(lag != Some(LagReason::Pending), "stream {stream} type {ty}");
             prop_assert!(lag.is_some() || !has_rejected, "stream {stream} type {ty}");
             let id = rig.stream(stream);
             let reported = rig.server.rejections().any(|it| it.stream == Some(id) && it.type_url.as_str() == url(ty));

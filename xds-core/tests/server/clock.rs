@@ -7,8 +7,8 @@ use prost::Message as _;
 use xds_core::{
     Frame, Time, ViewName,
     server::{
-        AckGated, Admission, DrainPlan, OrderingPolicy, ResourceOptions, Server, ServerConfig,
-        ServerOutput, StreamEvent, Transaction, Variant, Via,
+        Admission, DrainPlan, MakeBeforeBreakPolicy, OrderingPolicy, ResourceOptions, Server,
+        ServerConfig, ServerOutput, StreamEvent, StreamKind, Transaction, Variant,
     },
 };
 
@@ -19,9 +19,9 @@ fn at(millis: u64) -> Time {
 /// Outputs of a server with all kinds of timers, with inputs at these times.
 fn life(times: impl Fn(u64) -> u64) -> Vec<String> {
     let mut config = ServerConfig::default();
-    config.admission = Admission::Asked;
-    config.ordering = OrderingPolicy::AckGated(AckGated::default());
-    config.idle_views = Some(Duration::from_secs(20));
+    config.admission = Admission::ByApplication;
+    config.ordering = OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
+    config.idle_view_timeout = Some(Duration::from_secs(20));
     let mut server = Server::new(config, 1, at(times(0)));
     let (mut said, mut turn) = (Vec::new(), 0);
     let mut streams = Vec::new();
@@ -36,7 +36,7 @@ fn life(times: impl Fn(u64) -> u64) -> Vec<String> {
                 said.push(format!("{:?}", server.apply(change, now)));
             }
             1 => {
-                let stream = server.accept(Via::Aggregated(Variant::StateOfTheWorld), now);
+                let stream = server.accept(StreamKind::Aggregated(Variant::StateOfTheWorld), now);
                 streams.extend(stream.inspect(|it| said.push(format!("{it:?}"))));
             }
             2 | 3 => {
@@ -48,7 +48,7 @@ fn life(times: impl Fn(u64) -> u64) -> Vec<String> {
             }
             4 => streams.iter().for_each(|&it| server.assign(it, &ViewName::default(), now)),
             5 if step > 150 => server.drain(
-                DrainPlan { over: Duration::from_secs(5), grace: Duration::from_secs(5) },
+                DrainPlan { period: Duration::from_secs(5), grace_period: Duration::from_secs(5) },
                 now,
             ),
             _ => server.handle_timeout(now),

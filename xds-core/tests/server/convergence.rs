@@ -367,7 +367,7 @@ fn convergence_event_follows_reconnected_streams() {
 #[test]
 fn views_converge_independently() {
     let mut config = ServerConfig::default();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     let mut rig = Rig::new(config);
     let view = |name: &str| ViewName::from(name);
     for (name, changes) in [("one", "cds a=1"), ("two", "cds a=2")] {
@@ -398,7 +398,7 @@ fn convergence_waits_are_limited() {
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
     rig.run("set cds a=1\n> cds\nset cds a=2\ntell cds 1");
     let ask = |rig: &mut Rig, sequence| {
-        rig.server.tell_when_converged(&ViewName::default(), types::CLUSTER, sequence, rig.now)
+        rig.server.notify_when_converged(&ViewName::default(), types::CLUSTER, sequence, rig.now)
     };
     assert_eq!(ask(&mut rig, 2), Err(TooManyWaits { limit: 1 }));
     assert_eq!(ask(&mut rig, 1), Ok(1), "the same again takes no room");
@@ -415,9 +415,9 @@ fn cancelled_convergence_wait_frees_its_place() {
     rig.run("set cds a=1\n> cds\nset cds a=2");
     for _ in 0..3 {
         rig.run("tell cds 1");
-        rig.server.stop_waiting(&ViewName::default(), types::CLUSTER, 1);
+        rig.server.cancel_convergence_wait(&ViewName::default(), types::CLUSTER, 1);
         rig.run("tell cds 2");
-        rig.server.stop_waiting(&ViewName::default(), types::CLUSTER, u64::MAX);
+        rig.server.cancel_convergence_wait(&ViewName::default(), types::CLUSTER, u64::MAX);
     }
     rig.run("< cds first a=2\n> cds\nuntold");
     println!("covers: IS24");
@@ -427,7 +427,7 @@ fn cancelled_convergence_wait_frees_its_place() {
 #[test]
 fn clients_of_layered_view_count_for_layer_changes() {
     let mut config = ServerConfig::default();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     let mut rig = Rig::new(config);
     rig.run("set cds a=1\nset @own cds b=1\n> cds\n2> cds\n3> cds");
     let layers = [ViewName::from("own"), ViewName::default()];

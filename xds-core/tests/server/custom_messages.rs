@@ -5,14 +5,14 @@ use xds_core::{
     Frame, ViewName,
     proto::DiscoveryRequest,
     server::{
-        Admission, AsideError, Cause, CloseReason, ServerConfig, ServerLimits, ServerOutput,
-        StatusCode, StreamEvent, Variant, Via,
+        Admission, CloseReason, CustomMessageError, ResponseCause, ServerConfig, ServerLimits,
+        ServerOutput, StatusCode, StreamEvent, StreamKind, Variant,
     },
 };
 
 fn config() -> ServerConfig {
     let mut config = ServerConfig::default();
-    config.asides.insert(url("health").into());
+    config.custom_message_types.insert(url("health").into());
     config
 }
 
@@ -20,7 +20,7 @@ fn asides(rig: &mut Rig) -> Vec<(xds_core::StreamId, String, usize)> {
     rig.effects()
         .into_iter()
         .filter_map(|effect| match effect {
-            ServerOutput::Aside { stream, type_url, message } => {
+            ServerOutput::CustomMessage { stream, type_url, message } => {
                 Some((stream, type_url.to_string(), message.len()))
             }
             _ => None,
@@ -32,7 +32,7 @@ fn asides(rig: &mut Rig) -> Vec<(xds_core::StreamId, String, usize)> {
 #[test]
 fn custom_messages_reach_application_and_client() {
     let mut config = config();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     let mut rig = Rig::new(config);
     let stream = rig.stream(1);
     // Before the first xDS request, and without a node.
@@ -42,14 +42,14 @@ fn custom_messages_reach_application_and_client() {
     assert_eq!(asides(&mut rig), [(stream, url("health"), len)]);
     assert_eq!(rig.server.stats().streams, 1, "no node is needed for that");
 
-    rig.server.send_aside(stream, url("health"), "thanks", rig.now).expect("room");
+    rig.server.send_custom_message(stream, url("health"), "thanks", rig.now).expect("room");
     rig.drain();
     assert!(rig.effects().contains(&ServerOutput::Writable(stream)));
     let mut frame = Frame::default();
     let sent = rig.server.poll_transmit(stream, rig.now, &mut frame).expect("a message");
     assert_eq!(
         (sent.cause, sent.nonce.as_str(), sent.type_url.as_str()),
-        (Cause::Aside, "", &*url("health"))
+        (ResponseCause::CustomMessage, "", &*url("health"))
     );
     assert_eq!(&frame.to_bytes()[..], b"thanks");
     rig.run("<");
@@ -88,10 +88,11 @@ fn only_registered_types_are_custom_messages() {
     // A single-type stream of another type does not carry custom messages.
     let type_url = url("eds").into();
     let variant = Variant::StateOfTheWorld;
-    let single = rig.server.accept(Via::Single { type_url, variant }, rig.now).expect("a stream");
+    let single =
+        rig.server.accept(StreamKind::Single { type_url, variant }, rig.now).expect("a stream");
     rig.message(single, &request_of("node-3", "health"));
     let foreign = |output: &ServerOutput| {
-        matches!(output, ServerOutput::Close(_, CloseReason::ForeignTypeUrl { .. }))
+        matches!(output, ServerOutput::Close(_, CloseReason::WrongTypeUrl { .. }))
     };
     assert!(rig.effects().iter().any(foreign), "M7");
     println!("covers: M21 M7");
@@ -100,24 +101,28 @@ fn only_registered_types_are_custom_messages() {
 #[test]
 fn queued_custom_messages_are_limited() {
     let mut limits = ServerLimits::default();
-    limits.asides_per_stream = 2;
+    limits.custom_messages_per_stream = 2;
     let mut rig = Rig::new(config().with_limits(limits));
     rig.run("set cds a=1\n> cds");
     let stream = rig.stream(1);
-    let mut send = |text: &'static str| rig.server.send_aside(stream, url("health"), text, rig.now);
+    let mut send =
+        |text: &'static str| rig.server.send_custom_message(stream, url("health"), text, rig.now);
     assert_eq!((send("one"), send("two")), (Ok(()), Ok(())));
-    assert_eq!(send("three"), Err(AsideError::TooMany { limit: 2 }));
+    assert_eq!(send("three"), Err(CustomMessageError::TooMany { limit: 2 }));
     let mut frame = Frame::default();
     for text in ["one", "two"] {
         let sent = rig.server.poll_transmit(stream, rig.now, &mut frame).expect("a message");
-        assert_eq!((sent.cause, &frame.to_bytes()[..]), (Cause::Aside, text.as_bytes()));
+        assert_eq!(
+            (sent.cause, &frame.to_bytes()[..]),
+            (ResponseCause::CustomMessage, text.as_bytes())
+        );
     }
     rig.run("< cds first a=1\n<");
     let stats = rig.server.stats();
-    assert_eq!((stats.responses, stats.causes.asides, stats.causes.first), (1, 2, 1));
+    assert_eq!((stats.responses, stats.causes.custom_messages, stats.causes.first), (1, 2, 1));
     rig.event(StreamEvent::Closed(stream));
-    let late = rig.server.send_aside(stream, url("health"), "late", rig.now);
-    assert_eq!(late, Err(AsideError::NoStream));
+    let late = rig.server.send_custom_message(stream, url("health"), "late", rig.now);
+    assert_eq!(late, Err(CustomMessageError::NoStream));
     println!("covers: M21 M242");
 }
 
@@ -343,7 +348,7 @@ fn costs_no_memory(subscribe: &str) {
 #[test]
 fn forbidden_resource_is_reported_as_error() {
     let mut config = ServerConfig::default();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     let mut rig = Rig::new(config);
     for (view, changes) in [("all", "sds a=1 key=1"), ("some", "sds a=1 !key=7")] {
         rig.server.apply(transaction_in(view, changes), rig.now).expect("a good transaction");
@@ -394,6 +399,6 @@ fn statistics_count_causes_and_close_reasons() {
     let closed = stats.closed;
     assert_eq!((closed.subscriptions, closed.limits, closed.by_clients), (1, 1, 1));
     assert_eq!((closed.behind, closed.invalid, closed.shutting_down), (1, 1, 1));
-    assert_eq!(stats.forgotten_deletions, 2);
+    assert_eq!(stats.discarded_deletions, 2);
     println!("covers: M240");
 }

@@ -197,7 +197,7 @@ fn burst_wakes_each_client_once() {
     let deadline = rig.server.poll_timeout().expect("a deadline");
     assert_eq!(
         (deadline.at, deadline.why),
-        (rig.now.after(Duration::from_millis(100)), Timer::Debounced)
+        (rig.now.after(Duration::from_millis(100)), Timer::Debounce)
     );
     rig.run("wait 100ms");
     let (one, two) = (rig.stream(1), rig.stream(2));
@@ -210,7 +210,7 @@ fn burst_wakes_each_client_once() {
 #[test]
 fn streams_and_views_may_end_during_burst() {
     let mut config = debounced();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     let mut rig = Rig::new(config);
     rig.run(
         "set @v own a=1\nset @w own a=2\nwait 100ms\n> own *\n2> own *\nassign 1 v\nassign 2 v",

@@ -6,10 +6,12 @@ use prost::Message as _;
 use xds_core::{
     StreamId,
     proto::{DeltaDiscoveryRequest, Node},
-    server::{CloseReason, Observation, ServerOutput, StatusCode, StreamEvent, Variant, Via},
+    server::{
+        CloseReason, Observation, ServerOutput, StatusCode, StreamEvent, StreamKind, Variant,
+    },
 };
 
-const VIA: Via = Via::Aggregated(Variant::Incremental);
+const VIA: StreamKind = StreamKind::Aggregated(Variant::Incremental);
 
 fn request(ty: &str, node: Option<&str>) -> DeltaDiscoveryRequest {
     let node = node.map(|id| Node { id: id.into(), ..Node::default() });
@@ -22,7 +24,7 @@ fn send(rig: &mut Rig, stream: StreamId, request: &DeltaDiscoveryRequest) {
 }
 
 /// The reason why the server closed a stream after these requests.
-fn closed_by(via: Via, requests: &[DeltaDiscoveryRequest]) -> Option<CloseReason> {
+fn closed_by(via: StreamKind, requests: &[DeltaDiscoveryRequest]) -> Option<CloseReason> {
     let mut rig = Rig::default();
     let stream = rig.server.accept(via, rig.now).expect("a stream");
     for request in requests {
@@ -52,11 +54,13 @@ fn first_request_needs_node_and_type_url() {
     let untyped = closed_by(VIA, &[request("", node)]).expect("an end");
     assert_eq!(untyped, CloseReason::MissingTypeUrl);
 
-    let single =
-        || Via::Single { type_url: url("eds").as_str().into(), variant: Variant::Incremental };
+    let single = || StreamKind::Single {
+        type_url: url("eds").as_str().into(),
+        variant: Variant::Incremental,
+    };
     assert_eq!(closed_by(single(), &[request("", node), request("eds", None)]), None);
     let foreign = closed_by(single(), &[request("cds", node)]).expect("an end");
-    assert!(matches!(foreign, CloseReason::ForeignTypeUrl { .. }));
+    assert!(matches!(foreign, CloseReason::WrongTypeUrl { .. }));
 
     let mut rig = Rig::default();
     let stream = rig.server.accept(VIA, rig.now).expect("a stream");

@@ -4,14 +4,14 @@ use prost::Message as _;
 use xds_core::{
     Frame, StreamId,
     proto::{self, DiscoveryRequest, DiscoveryResponse},
-    server::{Observation, ServerOutput, ServerTransmit, Via},
+    server::{Observation, ServerOutput, ServerTransmit, StreamKind},
 };
 
 use crate::support::{Rig, request_of, url};
 
 /// Starts a fetch. Returns the answer unless the fetch has to wait.
 fn fetch(rig: &mut Rig, ask: &DiscoveryRequest) -> (StreamId, Option<Answer>) {
-    let via = Via::Fetch { type_url: ask.type_url.as_str().into() };
+    let via = StreamKind::Fetch { type_url: ask.type_url.as_str().into() };
     let id = rig.server.accept(via, rig.now).expect("a stream");
     rig.message(id, ask);
     let answer = take_answer(rig, id);

@@ -3,7 +3,7 @@
 
 use crate::support::{run_all, run_all_with};
 use core::time::Duration;
-use xds_core::server::{AckGated, Missing, OrderingPolicy, ServerConfig};
+use xds_core::server::{MakeBeforeBreakPolicy, Missing, OrderingPolicy, ServerConfig};
 
 /// A reconnecting client may still use what was deleted before it could be sent again.
 #[test]
@@ -69,10 +69,10 @@ fn empty_first_response_is_sent_after_wait() {
 /// With make before break, a resource may be deleted before the first response is sent.
 #[test]
 fn empty_first_response_is_sent_after_make_before_break_wait() {
-    let mut policy = AckGated::default();
+    let mut policy = MakeBeforeBreakPolicy::default();
     policy.references = None;
     let mut config = ServerConfig::default();
-    config.ordering = OrderingPolicy::AckGated(policy);
+    config.ordering = OrderingPolicy::MakeBeforeBreak(policy);
     run_all_with(
         &config,
         &[(

@@ -6,8 +6,8 @@ use crate::support::{Rig, payload, run_all, run_all_with, url};
 use xds_core::{
     Time,
     server::{
-        Admission, Debounce, Globs, Interest, NackRecovery, Server, ServerConfig, Transaction,
-        TransactionError, TypeConfig,
+        Admission, Debounce, Globs, NackRecovery, Server, ServerConfig, SubscribedNames,
+        Transaction, TransactionError, TypeConfig,
     },
 };
 
@@ -421,7 +421,7 @@ fn locators_subscribe_like_names() {
 #[test]
 fn globs_follow_view_changes_and_bursts() {
     let mut config = ServerConfig::default();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     config.debounce = Some(Debounce::new(Duration::from_millis(10), Duration::from_millis(10)));
     let mut rig = Rig::new(config);
     rig.run(&expand(
@@ -452,8 +452,8 @@ fn globs_follow_view_changes_and_bursts() {
         d> own ack
         d<",
     ));
-    let interests: Vec<_> = rig.server.status().map(|it| it.interest).collect();
-    assert_eq!(interests, [Interest::Names(1)], "of the members it has not spoken");
+    let interests: Vec<_> = rig.server.status().map(|it| it.subscribed).collect();
+    assert_eq!(interests, [SubscribedNames::Names(1)], "of the members it has not spoken");
     rig.run(&expand("1close\nset @v own -@/g/same -@/g/other -@/g/gone\nlayers above"));
     rig.run(&expand("set @w own -@/g/other -@/g/more -@/g/new\nwait 10ms"));
     let stats = rig.server.stats();
@@ -466,7 +466,7 @@ fn globs_follow_view_changes_and_bursts() {
 #[test]
 fn unsubscribed_name_under_glob_is_answered_after_view_change() {
     let mut config = ServerConfig::default();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     let mut rig = Rig::new(config);
     rig.run(&expand(
         "

@@ -48,7 +48,7 @@ fn half_closed_client_gets_due_responses() {
 #[test]
 fn half_closed_client_is_answered_after_admission() {
     let mut config = ServerConfig::default();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     let mut rig = Rig::new(config);
     rig.run("set @v cds a=1\n> cds\n2> cds\n3> eds b\n4> cds");
     for stream in [1, 2, 3, 4, 5] {

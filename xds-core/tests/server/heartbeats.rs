@@ -399,7 +399,7 @@ fn is_late_after_half_the_time(t: &str, subscribe: &str, ack: &str) {
 #[test]
 fn existing_layer_resources_are_renewed() {
     let mut config = ServerConfig::default();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     for (t, subscribe, ack) in [("t", "a", "a"), ("t", "*", "*"), ("td", "+a", "ack")] {
         let client = |first: u32, cause: &str| {
             format!(

@@ -9,7 +9,8 @@ use xds_core::{
     Frame, Time,
     proto::{DeltaDiscoveryRequest, DiscoveryRequest, DiscoveryResponse, Node, Status},
     server::{
-        Server, ServerConfig, ServerOutput, StreamEvent, SyncState, Transaction, Variant, Via,
+        Server, ServerConfig, ServerOutput, StreamEvent, StreamKind, SyncState, Transaction,
+        Variant,
     },
 };
 
@@ -75,7 +76,7 @@ proptest! {
     // answered, and closed clients leave no state.
     #[test]
     fn hostile_requests_neither_panic_nor_leak(attacks in vec(attack(), 1..80)) {
-        let (via, now) = (Via::Aggregated(Variant::StateOfTheWorld), Time::ZERO);
+        let (via, now) = (StreamKind::Aggregated(Variant::StateOfTheWorld), Time::ZERO);
         let mut server = Server::new(ServerConfig::default(), 1, now);
         let mut streams = [(); 3].map(|()| server.accept(via.clone(), now).unwrap());
         let mut exists = BTreeSet::new();
@@ -152,7 +153,7 @@ fn message_cost_is_bounded_by_its_length() {
         transaction.set(&*url("cds"), &*name, vec![1]);
     }
     server.apply(transaction, Time::ZERO).unwrap();
-    let stream = server.accept(Via::Aggregated(Variant::Incremental), Time::ZERO).unwrap();
+    let stream = server.accept(StreamKind::Aggregated(Variant::Incremental), Time::ZERO).unwrap();
     let mut say = |ty: &str, subscribe: Vec<String>, unsubscribe: Vec<String>| {
         let request = DeltaDiscoveryRequest {
             node: Some(Node { id: String::from("n"), ..Node::default() }),

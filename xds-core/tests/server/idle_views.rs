@@ -10,8 +10,8 @@ use xds_core::{
 
 fn rig() -> Rig {
     let mut config = ServerConfig::default();
-    config.admission = Admission::Asked;
-    config.idle_views = Some(Duration::from_secs(60));
+    config.admission = Admission::ByApplication;
+    config.idle_view_timeout = Some(Duration::from_secs(60));
     Rig::new(config)
 }
 
@@ -94,7 +94,7 @@ fn views_are_kept_by_default() {
 fn idle_view_is_dropped_in_every_version_mode() {
     for versions in [VersionMode::Caller, VersionMode::Label, VersionMode::Counter] {
         let mut config = every_type(|it| it.versions = versions);
-        config.idle_views = Some(Duration::from_secs(60));
+        config.idle_view_timeout = Some(Duration::from_secs(60));
         let mut rig = Rig::new(config);
         let stated = if versions == VersionMode::Counter { "" } else { "v:1" };
         rig.run(&format!("set @v cds {stated} a=1\nwait 60s"));

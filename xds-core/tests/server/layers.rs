@@ -13,7 +13,7 @@ use xds_core::{
 
 fn asked() -> ServerConfig {
     let mut config = ServerConfig::default();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     config
 }
 

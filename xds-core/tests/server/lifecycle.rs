@@ -9,11 +9,11 @@ use xds_core::{
     StreamId, Time, ViewName,
     server::{
         Admission, CloseReason, Rate, Refusal, ServerConfig, ServerLimits, ServerOutput,
-        StatusCode, StreamAge, StreamEvent, Variant, Via,
+        StatusCode, StreamAge, StreamEvent, StreamKind, Variant,
     },
 };
 
-const VIA: Via = Via::Aggregated(Variant::StateOfTheWorld);
+const VIA: StreamKind = StreamKind::Aggregated(Variant::StateOfTheWorld);
 
 fn limited(limit: impl FnOnce(&mut ServerLimits)) -> ServerConfig {
     let mut limits = ServerLimits::default();
@@ -50,7 +50,7 @@ fn new_streams_are_rate_limited() {
         assert_eq!(accept(millis), wanted, "at {millis} ms");
     }
     assert_eq!(refusal.code(), StatusCode::ResourceExhausted);
-    assert_eq!(rig.server.stats().refused.too_fast, 5);
+    assert_eq!(rig.server.stats().refused.too_many_new, 5);
     println!("covers: M17");
 }
 
@@ -253,8 +253,8 @@ fn drain_waits_for_pending_acks_until_grace() {
 #[test]
 fn drain_shortens_grace_of_aged_streams() {
     let mut config = ServerConfig::default();
-    let (age, grace) = (Duration::from_secs(100), Duration::from_secs(300));
-    config.max_stream_age = Some(StreamAge { age, jitter_percent: 0, grace });
+    let (age, grace_period) = (Duration::from_secs(100), Duration::from_secs(300));
+    config.max_stream_age = Some(StreamAge { age, jitter_percent: 0, grace_period });
     let mut rig = Rig::new(config);
     rig.run(
         "set cds a=1\n> cds\n< cds first a=1\nwait 101s\nopen\ndrain 0s grace 5s\nwait 4s\nopen",
@@ -356,10 +356,10 @@ fn stream_without_request_is_closed() {
 fn stream_without_admission_decision_is_closed() {
     let after = Duration::from_secs(60);
     let mut config = ServerConfig::default();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     config.limits.decision = Some(after);
     config.max_stream_age =
-        Some(StreamAge { age: 100 * after, jitter_percent: 0, grace: Duration::ZERO });
+        Some(StreamAge { age: 100 * after, jitter_percent: 0, grace_period: Duration::ZERO });
     let mut rig = Rig::new(config);
     let ask = |rig: &mut Rig| {
         let stream = rig.server.accept(VIA, rig.now).expect("a stream");
@@ -401,11 +401,11 @@ fn stream_without_admission_decision_is_closed() {
 fn aged_streams_are_closed_with_jitter() {
     let mut config = ServerConfig::default();
     let age = Duration::from_secs(1_000);
-    config.max_stream_age = Some(StreamAge { age, jitter_percent: 20, grace: age });
+    config.max_stream_age = Some(StreamAge { age, jitter_percent: 20, grace_period: age });
     config.limits.first_request = None;
     let mut rig = Rig::new(config);
     rig.run("set cds a=1");
-    let vias = [VIA, Via::Aggregated(Variant::Incremental)];
+    let vias = [VIA, StreamKind::Aggregated(Variant::Incremental)];
     let vias = vias.into_iter().cycle().take(200);
     let streams: Vec<_> =
         vias.map(|via| rig.server.accept(via, rig.now).expect("a stream")).collect();

@@ -1,13 +1,15 @@
 //! Make before break: removals without a replacement, and subscriptions to removed resources.
 
 use crate::support::run_all_with;
-use xds_core::server::{AckGated, Admission, OnStuck, OrderingPolicy, ServerConfig};
+use xds_core::server::{
+    Admission, MakeBeforeBreakPolicy, OrderingPolicy, ServerConfig, StageTimeoutAction,
+};
 
 fn gated() -> ServerConfig {
-    let mut policy = AckGated::default();
+    let mut policy = MakeBeforeBreakPolicy::default();
     policy.references = None;
     let mut config = ServerConfig::default();
-    config.ordering = OrderingPolicy::AckGated(policy);
+    config.ordering = OrderingPolicy::MakeBeforeBreak(policy);
     config
 }
 
@@ -116,16 +118,16 @@ fn subscription_to_removed_resource_is_answered_at_once() {
     );
 }
 
-/// After a view change the time of a removal is unknown. With `OnStuck::Continue` it is sent after
+/// After a view change the time of a removal is unknown. With `StageTimeoutAction::Continue` it is sent after
 /// the timeout.
 #[test]
 fn removal_after_view_change_is_sent_after_timeout() {
-    let mut policy = AckGated::default();
+    let mut policy = MakeBeforeBreakPolicy::default();
     policy.references = None;
-    policy.on_stuck = OnStuck::Continue;
+    policy.on_stage_timeout = StageTimeoutAction::Continue;
     let mut config = ServerConfig::default();
-    config.ordering = OrderingPolicy::AckGated(policy);
-    config.admission = Admission::Asked;
+    config.ordering = OrderingPolicy::MakeBeforeBreak(policy);
+    config.admission = Admission::ByApplication;
     run_all_with(
         &config,
         &[(

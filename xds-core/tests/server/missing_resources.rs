@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use crate::support::{Rig, every_type, run_all_with};
-use xds_core::server::{AbsenceGrace, Admission, Missing, OnDemand, Removals, ServerConfig};
+use xds_core::server::{AbsenceDelay, Admission, Missing, OnDemand, Removals, ServerConfig};
 
 // M39: an empty response answers a first request for missing names.
 #[test]
@@ -123,7 +123,7 @@ fn first_response_of_complete_type_is_sent_after_timeout() {
     let held = every_type(|it| it.missing = Missing::Hold);
     run_all_with(&held, &[("M39", "> cds x\nwait 60s\n<\nset cds x=1\n< cds first x=1")]);
     let mut made = ServerConfig::default();
-    made.on_demand = OnDemand::Told;
+    made.on_demand = OnDemand::Notify;
     let script = "> cds x\nwanted cds x\nwait 60s\n<\nset cds x=1\n< cds first x=1";
     run_all_with(&made, &[("M39 M254", script)]);
 }
@@ -135,7 +135,7 @@ fn unassigned_view_reports_no_missing_names() {
         [(Missing::EmptyResponse, "< eds first"), (Missing::NotFound, "< eds first !x=5")]
     {
         let mut config = every_type(|it| it.missing = missing);
-        config.admission = Admission::Asked;
+        config.admission = Admission::ByApplication;
         let mut rig = Rig::new(config);
         rig.run("> eds x\n<");
         let stream = rig.stream(1);
@@ -205,7 +205,7 @@ fn missing_names_are_reported_as_errors() {
 #[test]
 fn missing_name_is_reported_after_grace_period() {
     run_all_with(
-        &every_type(|it| it.absence_grace = AbsenceGrace::Grace(Duration::from_secs(3))),
+        &every_type(|it| it.absence_delay = AbsenceDelay::After(Duration::from_secs(3))),
         &[
             (
                 "M127 M128",
@@ -277,7 +277,7 @@ fn missing_name_is_reported_after_grace_period() {
         ],
     );
     run_all_with(
-        &every_type(|it| it.absence_grace = AbsenceGrace::Never),
+        &every_type(|it| it.absence_delay = AbsenceDelay::Never),
         &[(
             "M127",
             "
@@ -296,7 +296,7 @@ fn missing_name_is_reported_after_grace_period() {
     );
     // A client that subscribes and unsubscribes repeatedly leaves no state.
     let mut rig =
-        Rig::new(every_type(|it| it.absence_grace = AbsenceGrace::Grace(Duration::from_secs(3))));
+        Rig::new(every_type(|it| it.absence_delay = AbsenceDelay::After(Duration::from_secs(3))));
     rig.run("d> eds +x -x");
     for _ in 0..1_000 {
         rig.run("d> eds +x\nd> eds -x");

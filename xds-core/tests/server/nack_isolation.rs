@@ -296,7 +296,7 @@ fn last_untried_resource_is_found_by_elimination() {
     rig.run("set cds c=1\n< cds changed a=1 b=bad c=1\n> cds nack\n< cds recovery a=1 c=1");
     rig.run("> cds\n<\nset cds b=good\n< cds changed a=1 b=good c=1\n> cds\n<");
     assert_eq!(culprits(&mut rig), [""; 0], "known already");
-    assert!(rig.server.status().all(|status| status.culprits.is_empty()));
+    assert!(rig.server.status().all(|status| status.rejected_resources.is_empty()));
     println!("covers: M108 IS4");
 }
 
@@ -326,7 +326,7 @@ fn trusted_version_counts_as_accepted_for_isolation() {
 fn isolated_resources_are_reported_until_changed() {
     let known = |rig: &Rig| {
         let status = rig.server.status().next().expect("a subscription");
-        status.culprits.iter().map(ToString::to_string).collect::<Vec<_>>()
+        status.rejected_resources.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let mut rig = Rig::new(isolating());
     rig.run(
@@ -348,7 +348,7 @@ fn isolated_resources_are_reported_until_changed() {
     rig.run("d> eds ack\nset eds c=worse\nd< eds changed c=worse\nd> eds nack\nd<");
     assert_eq!(culprits(&mut rig), ["c"], "it was the only one");
     let status = rig.server.status().next().expect("a subscription");
-    assert_eq!((status.state, status.culprits.len()), (SyncState::Nacked, 1));
+    assert_eq!((status.state, status.rejected_resources.len()), (SyncState::Nacked, 1));
     println!("covers: M108 M233");
 }
 
@@ -356,7 +356,7 @@ fn isolated_resources_are_reported_until_changed() {
 #[test]
 fn isolated_retries_are_limited() {
     let mut config = isolating();
-    config.limits.suspects = 2;
+    config.limits.retry_batch = 2;
     run_all_with(
         &config,
         &[(

@@ -9,7 +9,7 @@ use xds_core::{
 
 fn config() -> ServerConfig {
     let mut config = ServerConfig::default();
-    config.on_demand = OnDemand::Told;
+    config.on_demand = OnDemand::Notify;
     config
 }
 
@@ -162,7 +162,7 @@ fn on_demand_events_are_off_by_default() {
 #[test]
 fn on_demand_events_follow_view_change() {
     let mut config = config();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     let mut rig = Rig::new(config);
     rig.run("> eds a\n2d> eds +a\nasked");
     let wants = |rig: &mut Rig| {
@@ -198,8 +198,8 @@ fn on_demand_events_follow_view_change() {
 fn late_on_demand_resource_has_queryable_subscribers() {
     let mut rig = Rig::new(config());
     let is_named = |rig: &Rig| {
-        let name = |name| rig.server.is_named(&"".into(), &url("eds"), name);
-        assert!(!name("b") && !rig.server.is_named(&"other".into(), &url("eds"), "a"));
+        let name = |name| rig.server.is_requested_by_name(&"".into(), &url("eds"), name);
+        assert!(!name("b") && !rig.server.is_requested_by_name(&"other".into(), &url("eds"), "a"));
         name("a")
     };
     assert!(!is_named(&rig));
@@ -265,10 +265,10 @@ fn unpolled_on_demand_events_stop_reading() {
 #[test]
 fn open_questions_are_listed() {
     let mut config = config();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     let mut rig = Rig::new(config);
     let open = |rig: &Rig| {
-        let questions = rig.server.open_questions().map(|question| match question {
+        let questions = rig.server.unanswered_outputs().map(|question| match question {
             ServerOutput::Authorize { node_id, .. } => format!("lets in {node_id}"),
             ServerOutput::Wanted { view, names, .. } => format!("wants {names:?} of {view}"),
             other => panic!("{other:?}"),

@@ -5,7 +5,7 @@ use crate::support::{Rig, every_type, run_all_with, url};
 use xds_core::server::{
     CloseReason, LegacyWildcard, NackDetection, NodeChanged, Observation, ReconnectTrust,
     ServerConfig, ServerOutput, SotwResponse, StatusCode, StreamEvent, TypeConfig, UnknownType,
-    Warmed, Warming, WildcardExit,
+    WarmedTypes, Warming, WildcardExit,
 };
 
 fn closed(rig: &mut Rig) -> Vec<CloseReason> {
@@ -45,7 +45,7 @@ fn unknown_type_is_error_or_close_by_policy() {
         ],
     );
 
-    config.unknown_type = UnknownType::Closed;
+    config.unknown_type = UnknownType::Close;
     for (variant, x) in [("", "x"), ("d", "+x")] {
         let mut rig = Rig::new(config.clone());
         rig.run(&format!("{variant}> eds {x}\n{variant}> own {x}"));
@@ -65,7 +65,7 @@ fn changed_node_closes_stream_by_policy() {
     use xds_core::proto::{DiscoveryRequest, Node};
 
     let mut config = ServerConfig::default();
-    config.node_changed = NodeChanged::Closed;
+    config.node_changed = NodeChanged::Close;
     let mut rig = Rig::new(config);
     rig.run("> cds a\n> eds x");
     let node = |id: &str| Some(Node { id: id.into(), ..Node::default() });
@@ -383,7 +383,7 @@ fn secrets_are_resent_for_warming_by_policy() {
             <",
         )],
     );
-    config.warmed = Warmed::EndpointsAndSecrets;
+    config.warmed_types = WarmedTypes::EndpointsAndSecrets;
     run_all_with(
         &config,
         &[

@@ -4,11 +4,11 @@ use core::time::Duration;
 
 use crate::support::Rig;
 use xds_core::server::{
-    Admission, CloseReason, Readiness, Refusal, ServerConfig, ServerOutput, StatusCode, Variant,
-    Via,
+    Admission, CloseReason, Readiness, Refusal, ServerConfig, ServerOutput, StatusCode, StreamKind,
+    Variant,
 };
 
-const VIA: Via = Via::Aggregated(Variant::StateOfTheWorld);
+const VIA: StreamKind = StreamKind::Aggregated(Variant::StateOfTheWorld);
 
 /// An answer without resources would make the client delete what it has.
 #[test]
@@ -46,7 +46,7 @@ fn holding(admission: Admission) -> Rig {
 /// Held requests are answered in order of arrival.
 #[test]
 fn requests_are_held_until_ready() {
-    let mut rig = holding(Admission::Everybody);
+    let mut rig = holding(Admission::All);
     rig.run(
         "
         > cds
@@ -79,7 +79,7 @@ fn requests_are_held_until_ready() {
 /// The limit is shorter than a client's does-not-exist timer, which would report missing resources.
 #[test]
 fn held_request_is_closed_with_unavailable_after_limit() {
-    let mut rig = holding(Admission::Everybody);
+    let mut rig = holding(Admission::All);
     let after = Duration::from_secs(10);
     rig.run("> cds\nwait 9s\nopen\nwait 1s");
     let reason = rig.take_close(1).expect("closed");
@@ -95,7 +95,7 @@ fn held_request_is_closed_with_unavailable_after_limit() {
 /// The application decides about clients after it has loaded the resources.
 #[test]
 fn admission_of_held_clients_is_requested_when_ready() {
-    let mut rig = holding(Admission::Asked);
+    let mut rig = holding(Admission::ByApplication);
     let asks = |rig: &mut Rig| {
         let asked = rig.effects().into_iter().filter_map(|it| match it {
             ServerOutput::Authorize { stream, node_id } => Some((stream, node_id.to_string())),
@@ -105,11 +105,11 @@ fn admission_of_held_clients_is_requested_when_ready() {
     };
     rig.run("> cds\n2> cds\nset @v cds a=1\nwait 9s");
     assert_eq!(asks(&mut rig), []);
-    assert_eq!(rig.server.open_questions().count(), 0);
+    assert_eq!(rig.server.unanswered_outputs().count(), 0);
     rig.run("ready");
     let (first, second) = (rig.stream(1), rig.stream(2));
     assert_eq!(asks(&mut rig), [(first, "node-1".to_owned()), (second, "node-2".to_owned())]);
-    assert_eq!(rig.server.open_questions().count(), 2);
+    assert_eq!(rig.server.unanswered_outputs().count(), 2);
     // The limit for the decision starts with the request.
     rig.run("assign 1 v\n< cds first a=1\nwait 1s");
     let after = Duration::from_secs(10);
@@ -121,7 +121,7 @@ fn admission_of_held_clients_is_requested_when_ready() {
 /// A server that drains before it is ready answers no request.
 #[test]
 fn drain_closes_held_streams() {
-    let mut rig = holding(Admission::Everybody);
+    let mut rig = holding(Admission::All);
     rig.run("set cds a=1\n> cds\ndrain 0s grace 1s\nready\nwait 1s");
     assert_eq!(rig.take_close(1), Some(CloseReason::ShuttingDown));
     println!("covers: M14 M16");

@@ -2,7 +2,7 @@
 //! responses are covered in `nacks.rs`.
 
 use crate::support::{run_all, run_all_with};
-use xds_core::server::{AckGated, OrderingPolicy, ServerConfig, SotwResponse};
+use xds_core::server::{MakeBeforeBreakPolicy, OrderingPolicy, ServerConfig, SotwResponse};
 
 // M107: valid resources are re-sent with the next change. Unsubscribing the invalid resource, or an
 // unreported removal of it, is no change (IS4).
@@ -223,10 +223,10 @@ fn removal_before_first_accepted_resource_is_sent() {
 // wait until the client accepts a response of the type.
 #[test]
 fn rejected_deferred_removal_is_not_resent() {
-    let mut policy = AckGated::default();
+    let mut policy = MakeBeforeBreakPolicy::default();
     policy.references = None;
     let mut config = ServerConfig::default();
-    config.ordering = OrderingPolicy::AckGated(policy);
+    config.ordering = OrderingPolicy::MakeBeforeBreak(policy);
     run_all_with(
         &config,
         &[(

@@ -2,14 +2,14 @@
 
 use crate::support::Rig;
 use xds_core::{
-    server::{Extent, Rejection, ServerConfig, ServerLimits},
+    server::{Completeness, RejectionStatus, ServerConfig, ServerLimits},
     types,
 };
 
 /// Formats a rejection as `node stream type names count code message`.
-fn line(rejection: &Rejection<'_>) -> String {
+fn line(rejection: &RejectionStatus<'_>) -> String {
     let names: Vec<_> = rejection.names.iter().map(|name| name.as_str()).collect();
-    let more = if rejection.extent == Extent::Part { "..." } else { "" };
+    let more = if rejection.completeness == Completeness::Truncated { "..." } else { "" };
     let (node, count, message) = (rejection.node_id, rejection.count, rejection.message);
     let stream = rejection.stream.map_or_else(|| "gone".into(), |stream| stream.to_string());
     let short = types::short_name(rejection.type_url.as_str()).unwrap_or("other");
@@ -93,7 +93,7 @@ fn rejection_is_kept_after_stream_end_for_limited_time() {
 fn rejection_report_is_limited() {
     let mut limits = ServerLimits::default();
     limits.rejected_names = 2;
-    limits.remembered_rejections = 3;
+    limits.retained_rejections = 3;
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
     rig.run("set eds a=1 b=1 c=1; cds a=1 b=1 c=1");
     for stream in 1..=5 {
@@ -116,7 +116,7 @@ fn rejection_report_is_limited() {
 #[test]
 fn repeated_rejections_of_node_take_one_place() {
     let mut limits = ServerLimits::default();
-    limits.remembered_rejections = 3;
+    limits.retained_rejections = 3;
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
     rig.run("set cds a=1");
     for stream in [1, 2].into_iter().chain([3; 10]) {

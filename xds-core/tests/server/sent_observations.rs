@@ -1,7 +1,7 @@
 //! Observations of sent responses.
 
 use crate::support::{Rig, every_type, url};
-use xds_core::server::{Cause, Observation, ObserveResponses, ServerConfig};
+use xds_core::server::{Observation, ObserveResponses, ResponseCause, ServerConfig};
 
 fn observing() -> ServerConfig {
     let mut config = ServerConfig::default();
@@ -16,10 +16,10 @@ fn sent_response_is_observed_with_cause() {
     rig.run("set cds a=1 b=1; eds a=1\n> cds\n2d> eds +a +x");
     rig.observations();
     for (stream, short, script, counts, cause) in [
-        (1, "cds", "< cds first a=1 b=1", (2, 0), Cause::First),
-        (2, "eds", "2d< eds first a=1 -x", (1, 1), Cause::First),
-        (2, "eds", "2d> eds ack\nset eds -a\n2d< eds changed -a", (0, 1), Cause::Changed),
-        (1, "cds", "> cds\nset cds a=2\n< cds changed a=2 b=1", (2, 0), Cause::Changed),
+        (1, "cds", "< cds first a=1 b=1", (2, 0), ResponseCause::First),
+        (2, "eds", "2d< eds first a=1 -x", (1, 1), ResponseCause::First),
+        (2, "eds", "2d> eds ack\nset eds -a\n2d< eds changed -a", (0, 1), ResponseCause::Changed),
+        (1, "cds", "> cds\nset cds a=2\n< cds changed a=2 b=1", (2, 0), ResponseCause::Changed),
     ] {
         rig.run(script);
         let id = rig.stream(stream);

@@ -265,7 +265,8 @@ fn changes_between_parts_are_not_lost() {
 fn deferred_removals_are_split() {
     let mut limits = ServerLimits::default();
     limits.response_bytes = LIMIT;
-    for ordering in [OrderingPolicy::OrderOnly, OrderingPolicy::AckGated(Default::default())] {
+    for ordering in [OrderingPolicy::OrderOnly, OrderingPolicy::MakeBeforeBreak(Default::default())]
+    {
         let mut config = ServerConfig::default().with_limits(limits);
         config.ordering = ordering;
         let mut rig = Rig::new(config);

@@ -4,7 +4,7 @@
 use crate::support::{Rig, url};
 use xds_core::{
     StreamId,
-    server::{AckGated, OrderingPolicy, ServerConfig, StreamEvent, Via},
+    server::{MakeBeforeBreakPolicy, OrderingPolicy, ServerConfig, StreamEvent, StreamKind},
     types,
 };
 
@@ -61,7 +61,7 @@ fn repeated_and_stale_requests_are_counted() {
 #[test]
 fn streams_are_counted_by_kind() {
     let mut rig = Rig::script("set eds a=1\n> eds a\n2d> eds +a");
-    let fetch = Via::Fetch { type_url: url("eds").into() };
+    let fetch = StreamKind::Fetch { type_url: url("eds").into() };
     let fetch: StreamId = rig.server.accept(fetch, rig.now).expect("room");
     let kinds = |rig: &Rig| {
         let stats = rig.server.stats();
@@ -79,14 +79,14 @@ fn streams_are_counted_by_kind() {
 // M146, M148: updates held back, in total and for too long.
 #[test]
 fn make_before_break_holds_are_counted() {
-    let mut policy = AckGated::default();
+    let mut policy = MakeBeforeBreakPolicy::default();
     policy.references = None;
     let mut config = ServerConfig::default();
-    config.ordering = OrderingPolicy::AckGated(policy);
+    config.ordering = OrderingPolicy::MakeBeforeBreak(policy);
     let mut rig = Rig::new(config);
     let holds = |rig: &Rig| {
         let stats = rig.server.stats();
-        (stats.holding_streams, stats.holds, stats.overdue_holds)
+        (stats.blocked_streams, stats.blocked_changes, stats.stage_timeouts)
     };
     rig.run("set cds a=1; lds l=1\n> cds\n< cds first a=1\n> lds l\n<");
     assert_eq!(holds(&rig), (1, 1, 0));
@@ -105,7 +105,7 @@ fn convergence_waits_are_counted() {
     let mut rig = Rig::script("set eds a=1\n> eds a\n< eds first a=1");
     let ask = |rig: &mut Rig| {
         let eds = types::CLUSTER_LOAD_ASSIGNMENT;
-        rig.server.tell_when_converged(&"".into(), eds, 1, rig.now).expect("room")
+        rig.server.notify_when_converged(&"".into(), eds, 1, rig.now).expect("room")
     };
     ask(&mut rig);
     assert_eq!(rig.server.stats().convergence_waits, 1);

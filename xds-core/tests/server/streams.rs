@@ -6,12 +6,12 @@ use xds_core::{
     Frame, StreamId, Time,
     proto::{DiscoveryRequest, Node},
     server::{
-        CloseReason, Interest, Observation, Refusal, RequireNode, Server, ServerConfig,
-        ServerLimits, ServerOutput, StatusCode, StreamEvent, SyncState, Variant, Via,
+        CloseReason, Observation, Refusal, RequireNode, Server, ServerConfig, ServerLimits,
+        ServerOutput, StatusCode, StreamEvent, StreamKind, SubscribedNames, SyncState, Variant,
     },
 };
 
-const VIA: Via = Via::Aggregated(Variant::StateOfTheWorld);
+const VIA: StreamKind = StreamKind::Aggregated(Variant::StateOfTheWorld);
 
 fn node(id: &str) -> Option<Node> {
     Some(Node { id: id.into(), cluster: String::from("c"), ..Node::default() })
@@ -129,7 +129,7 @@ fn request_without_type_url_closes_stream() {
 #[test]
 fn fetch_finishes_after_one_response() {
     let mut rig = Rig::script("");
-    let via = Via::Fetch { type_url: url("eds").into() };
+    let via = StreamKind::Fetch { type_url: url("eds").into() };
     let id = rig.server.accept(via, rig.now).expect("a stream");
     rig.message(id, &first("", &["x"]));
     let mut frame = Frame::default();
@@ -150,7 +150,7 @@ fn fetch_finishes_after_one_response() {
 #[test]
 fn single_type_stream_implies_its_type() {
     let mut rig = Rig::script("set eds x=1");
-    let via = Via::Single { type_url: url("eds").into(), variant: Variant::StateOfTheWorld };
+    let via = StreamKind::Single { type_url: url("eds").into(), variant: Variant::StateOfTheWorld };
     let id = rig.server.accept(via, rig.now).expect("a stream");
     rig.message(id, &first("", &["x"]));
     assert_eq!(
@@ -389,10 +389,10 @@ fn stream_lifecycle_is_observed() {
         _ => None,
     });
     let stream = stream.expect("a stream");
-    let subscribed = |interest| Observation::Subscribed {
+    let subscribed = |subscribed| Observation::Subscribed {
         stream,
         type_url: url("eds").as_str().into(),
-        interest,
+        subscribed,
     };
     assert_eq!(
         rig.observations(),
@@ -403,9 +403,9 @@ fn stream_lifecycle_is_observed() {
                 node_id: "node-1".into(),
                 node: Node { id: String::from("node-1"), ..Node::default() }.encode_to_vec().into(),
             },
-            subscribed(Interest::WildcardAndNames(1)),
-            subscribed(Interest::Names(1)),
-            subscribed(Interest::Nothing),
+            subscribed(SubscribedNames::WildcardAndNames(1)),
+            subscribed(SubscribedNames::Names(1)),
+            subscribed(SubscribedNames::Nothing),
             Observation::Disconnected { stream },
         ]
     );

@@ -2,11 +2,11 @@
 //! ratios.
 
 use crate::support::Rig;
-use xds_core::server::{AckGated, OrderingPolicy, ServerConfig};
+use xds_core::server::{MakeBeforeBreakPolicy, OrderingPolicy, ServerConfig};
 
 fn gated() -> Rig {
     let mut config = ServerConfig::default();
-    config.ordering = OrderingPolicy::AckGated(AckGated::default());
+    config.ordering = OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
     Rig::new(config)
 }
 

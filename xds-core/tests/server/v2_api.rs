@@ -3,7 +3,7 @@
 
 use crate::support::Rig;
 use xds_core::{
-    server::{Variant, Via},
+    server::{StreamKind, Variant},
     service::{self, ApiVersion},
     types,
 };
@@ -15,17 +15,17 @@ fn v2_path_opens_stream_of_v2_type() {
         let path = service::grpc_path(None, variant, ApiVersion::V2).expect("there is one");
         assert!(path.starts_with("/envoy.service.discovery.v2.AggregatedDiscoveryService/"));
         let method = service::method_at(path).expect("it is served");
-        assert_eq!(Via::of(method), Via::Aggregated(variant));
+        assert_eq!(StreamKind::of(method), StreamKind::Aggregated(variant));
         for short in ["cds", "eds", "lds", "rds", "srds", "vhds", "sds", "rtds"] {
             let current = types::by_short_name(short).expect("a type");
             let Some(path) = service::grpc_path(Some(current), variant, ApiVersion::V2) else {
                 assert!(short == "vhds" && variant == Variant::StateOfTheWorld);
                 continue;
             };
-            let older = types::older_name(current).expect("it was there");
+            let older = types::v2_type_url(current).expect("it was there");
             assert_eq!(service::grpc_path(Some(older), variant, ApiVersion::V2), Some(path));
-            let via = Via::of(service::method_at(path).expect("it is served"));
-            assert_eq!(via, Via::Single { type_url: older.into(), variant });
+            let via = StreamKind::of(service::method_at(path).expect("it is served"));
+            assert_eq!(via, StreamKind::Single { type_url: older.into(), variant });
         }
     }
     println!("covers: S4.014");

@@ -4,8 +4,9 @@ use crate::support::{Rig, payload, run_all_with, transaction, url};
 use xds_core::{
     Time, VersionPrefix,
     server::{
-        AckGated, NackDetection, NackRecovery, Observation, OrderingPolicy, ReconnectTrust, Server,
-        ServerConfig, Snapshot, Transaction, TransactionError, TypeConfig, VersionMode,
+        MakeBeforeBreakPolicy, NackDetection, NackRecovery, Observation, OrderingPolicy,
+        ReconnectTrust, Server, ServerConfig, Snapshot, Transaction, TransactionError, TypeConfig,
+        VersionMode,
     },
 };
 
@@ -292,7 +293,7 @@ fn reconnect_version_is_trusted_only_if_conclusive() {
 #[test]
 fn counter_versions_are_per_view() {
     let mut config = counted("run-");
-    config.admission = xds_core::server::Admission::Asked;
+    config.admission = xds_core::server::Admission::ByApplication;
     let mut rig = Rig::new(config);
     rig.run(
         "
@@ -313,7 +314,7 @@ fn counter_versions_are_per_view() {
 #[test]
 fn deferred_and_isolated_states_have_marked_version() {
     let mut config = callers();
-    config.ordering = OrderingPolicy::AckGated(AckGated::default());
+    config.ordering = OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
     let mut rig = Rig::new(config);
     for (list, names) in [("", "a=1 b=1"), (" a b", "a=1 b=1")] {
         rig.run(&format!(
@@ -400,7 +401,7 @@ fn old_application_versions_are_remembered() {
 #[test]
 fn layered_view_has_content_versions() {
     let mut config = callers();
-    config.admission = xds_core::server::Admission::Asked;
+    config.admission = xds_core::server::Admission::ByApplication;
     let mut rig = Rig::new(config);
     rig.run(
         "

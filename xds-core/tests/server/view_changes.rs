@@ -4,10 +4,10 @@
 use core::time::Duration;
 
 use crate::support::{Rig, every_type, run_all_with};
-use xds_core::server::{AbsenceGrace, Admission, OnDemand, Removals, ServerConfig};
+use xds_core::server::{AbsenceDelay, Admission, OnDemand, Removals, ServerConfig};
 
 fn asked(mut config: ServerConfig) -> ServerConfig {
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     config
 }
 
@@ -162,7 +162,7 @@ fn view_change_sends_errors_of_new_view() {
 #[test]
 fn pending_missing_name_keeps_waiting_after_view_change() {
     run_all_with(
-        &asked(every_type(|it| it.absence_grace = AbsenceGrace::Grace(Duration::from_secs(3)))),
+        &asked(every_type(|it| it.absence_delay = AbsenceDelay::After(Duration::from_secs(3)))),
         &[(
             "M223 M127 IS12",
             "
@@ -183,7 +183,7 @@ fn pending_missing_name_keeps_waiting_after_view_change() {
         )],
     );
     let mut config = asked(ServerConfig::default());
-    config.on_demand = OnDemand::Told;
+    config.on_demand = OnDemand::Notify;
     run_all_with(
         &config,
         &[(
@@ -208,7 +208,7 @@ fn pending_missing_name_keeps_waiting_after_view_change() {
 #[test]
 fn pending_resource_missing_in_new_view_is_removed_at_once() {
     run_all_with(
-        &asked(every_type(|it| it.absence_grace = AbsenceGrace::Never)),
+        &asked(every_type(|it| it.absence_delay = AbsenceDelay::Never)),
         &[(
             "M223 M127",
             "

@@ -140,7 +140,7 @@ fn prepared_preview_equals_direct_preview() {
     let mut rig = Rig::new(ServerConfig::default());
     rig.run("set cds a=1 b=1 c=1; eds !d=5\nset @over cds a=9\nlayers both over base");
     let view = "".into();
-    let copy = rig.server.copy_of(&view);
+    let copy = rig.server.copy_view(&view);
     let snapshot = || {
         let mut snapshot = Snapshot::new();
         snapshot.insert(types::CLUSTER, "a", payload("a", "1"));
@@ -151,12 +151,12 @@ fn prepared_preview_equals_direct_preview() {
     let apart = copy.difference(snapshot()).unwrap();
     assert_eq!(apart.len(), 3, "b and d are set, and c is removed: {apart:?}");
     let preview = rig.server.prepare_preview(&apart).unwrap();
-    assert!(rig.server.is_as_copied(&copy));
+    assert!(rig.server.is_unchanged_since(&copy));
     let in_turn = rig.server.difference(&view, snapshot()).unwrap();
     let expected = rig.server.preview(&in_turn).unwrap();
     assert_eq!(shown(&expected), [": cds a=1 cds b=2 eds d=1"]);
     rig.run("set cds a=7");
-    assert!(!rig.server.is_as_copied(&copy));
+    assert!(!rig.server.is_unchanged_since(&copy));
     assert_eq!(preview.contents(), expected, "it is of the moment when it was prepared");
     let applied = rig.server.set_snapshot(&view, snapshot(), rig.now).unwrap();
     assert_eq!((applied.changed, applied.removed), (3, 1));

@@ -12,7 +12,7 @@ use xds_core::{
 
 fn asked() -> ServerConfig {
     let mut config = ServerConfig::default();
-    config.admission = Admission::Asked;
+    config.admission = Admission::ByApplication;
     config
 }
 
@@ -105,13 +105,13 @@ fn is_told_why(asks: &str) {
 #[test]
 fn waiting_requests_are_limited() {
     let mut limits = ServerLimits::default();
-    limits.latched_requests = 2;
+    limits.held_requests = 2;
     let mut rig = Rig::new(asked().with_limits(limits));
     rig.run("> cds\n> eds x");
     rig.effects();
     rig.run("> rds y");
     let id = rig.stream(1);
-    let close = ServerOutput::Close(id, CloseReason::TooManyRequests { limit: 2 });
+    let close = ServerOutput::Close(id, CloseReason::TooManyHeldRequests { limit: 2 });
     assert_eq!(rig.effects(), [close]);
     println!("covers: M242 IS24");
 }
@@ -371,7 +371,7 @@ fn dropping_view_needs_no_version() {
         [(VersionMode::Caller, "v:1"), (VersionMode::Label, "v:1"), (VersionMode::Content, "")]
     {
         let mut config = every_type(|it| it.versions = versions);
-        config.admission = Admission::Asked;
+        config.admission = Admission::ByApplication;
         let mut rig = Rig::new(config);
         rig.run(&format!(
             "
@@ -411,7 +411,7 @@ fn dropping_view_needs_no_version() {
 #[test]
 fn waiting_bytes_are_limited_per_node() {
     let mut config = asked();
-    config.limits.latched_bytes_per_node = 400;
+    config.limits.held_bytes_per_node = 400;
     let mut rig = Rig::new(config);
     let ask = |rig: &mut Rig, stream: u32, node: &str| {
         let id = rig.stream(stream);
@@ -422,7 +422,7 @@ fn waiting_bytes_are_limited_per_node() {
     ask(&mut rig, 1, "greedy");
     ask(&mut rig, 2, "greedy");
     ask(&mut rig, 3, "greedy");
-    let reason = CloseReason::TooManyLatchedBytes { limit: 400 };
+    let reason = CloseReason::TooManyHeldBytes { limit: 400 };
     assert_eq!(rig.take_close(3), Some(reason.clone()));
     assert_eq!(reason.code(), StatusCode::ResourceExhausted);
     // Other nodes are not affected, and the node may wait again when there is room.

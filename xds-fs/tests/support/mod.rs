@@ -65,7 +65,7 @@ pub fn clusters(names: &[&str]) -> String {
 /// Returns a policy without periodic checks within the time of a test.
 pub fn noticing() -> FilePolicy {
     let mut policy = FilePolicy::default();
-    policy.look_anyway = Duration::from_secs(3600);
+    policy.poll_interval = Duration::from_secs(3600);
     policy
 }
 

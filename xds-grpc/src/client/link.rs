@@ -32,7 +32,7 @@ use xds_core::client::ChannelError;
 use xds_core::client::RequestCause;
 use xds_core::{
     ChannelId,
-    client::{Call, Exchange, ManagementServer},
+    client::{Call, ServerAddress, TransportKind},
 };
 
 #[cfg(feature = "files")]
@@ -55,7 +55,7 @@ use crate::{
 /// Link: the transport of one channel.
 pub(crate) struct Link {
     pub(crate) id: ChannelId,
-    pub(crate) server: Arc<ManagementServer>,
+    pub(crate) server: Arc<ServerAddress>,
     /// Address that is dialed, if it differs from the server's.
     pub(crate) target: Option<Arc<str>>,
     /// Number of responses received.
@@ -138,9 +138,9 @@ impl Link {
     ) -> Self {
         // A sender has one guaranteed slot, and there is only one sender.
         let (requests, queue) = mpsc::channel(0);
-        let path = match &target.server.exchange {
-            Exchange::Polls(_) => target.rest_path(),
-            Exchange::Files(_) => None,
+        let path = match &target.server.transport_kind {
+            TransportKind::Polling(_) => target.rest_path(),
+            TransportKind::File(_) => None,
             _ => target.grpc_path(),
         };
         let path = path.map(PathAndQuery::from_static);
@@ -155,18 +155,20 @@ impl Link {
         let fails = |why: &str| -> BoxFuture<'static, Result<DialedService, String>> {
             Box::pin(core::future::ready(Err(why.to_owned())))
         };
-        let state = match &target.server.exchange {
+        let state = match &target.server.transport_kind {
             #[cfg(feature = "files")]
-            Exchange::Files(policy) => match FileLink::new(&target, policy, options) {
+            TransportKind::File(policy) => match FileLink::new(&target, policy, options) {
                 Some(link) => LinkState::OpeningFile(Box::new(link)),
                 None => {
                     LinkState::Dialing(fails("a file is read for a single resource type"), queue)
                 }
             },
             #[cfg(not(feature = "files"))]
-            Exchange::Files(_) => LinkState::Dialing(fails("the feature `files` is off"), queue),
+            TransportKind::File(_) => {
+                LinkState::Dialing(fails("the feature `files` is off"), queue)
+            }
             #[cfg(feature = "rest")]
-            Exchange::Polls(_) => LinkState::Preparing(Box::pin(Polling::prepare(
+            TransportKind::Polling(_) => LinkState::Preparing(Box::pin(Polling::prepare(
                 target.clone(),
                 service,
                 options.clone(),
@@ -174,7 +176,9 @@ impl Link {
                 max_response_bytes,
             ))),
             #[cfg(not(feature = "rest"))]
-            Exchange::Polls(_) => LinkState::Dialing(fails("the feature `rest` is off"), queue),
+            TransportKind::Polling(_) => {
+                LinkState::Dialing(fails("the feature `rest` is off"), queue)
+            }
             _ => {
                 let connecting = connect(service, path.clone(), options.clone(), runtime.clone());
                 LinkState::Dialing(Box::pin(connecting), queue)
@@ -207,7 +211,7 @@ impl Link {
 
     /// Whether the server is a file. Requests to it are not sent.
     pub(crate) fn is_file(&self) -> bool {
-        matches!(self.server.exchange, Exchange::Files(_))
+        matches!(self.server.transport_kind, TransportKind::File(_))
     }
 
     /// Reads the file if the core subscribes.

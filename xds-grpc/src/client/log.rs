@@ -15,7 +15,7 @@ use bytes::Bytes;
 use tracing::{debug, info, trace, warn};
 use xds_core::{
     ChannelId, Client, Time, TypeUrl, Version,
-    client::{ChannelError, ManagementServer, RequestCause, Transmit, TransportId},
+    client::{ChannelError, RequestCause, ServerAddress, Transmit, TransportId},
 };
 
 use super::link::Link;
@@ -89,12 +89,12 @@ impl Log {
     /// Warns once for each server and type that sends resources of the v2 API.
     // S4.011
     pub(crate) fn v2_resources(&mut self, client: &Client) {
-        let count = client.stats().older_resources;
+        let count = client.stats().v2_resources;
         if count == self.v2_count {
             return;
         }
         self.v2_count = count;
-        for stats in client.type_stats().filter(|it| it.older_resources > 0) {
+        for stats in client.type_stats().filter(|it| it.v2_resources > 0) {
             if self.warned_v2.insert((stats.server.into(), stats.type_url.clone())) {
                 warn!(
                     node = %self.node, server = %stats.server,
@@ -255,12 +255,12 @@ impl Log {
         );
     }
 
-    fn is_first_failure(&mut self, server: &ManagementServer) -> bool {
+    fn is_first_failure(&mut self, server: &ServerAddress) -> bool {
         self.set_health(server, ServerHealth::Failing) != Some(ServerHealth::Failing)
     }
 
     /// Records a server's state and returns the previous one.
-    fn set_health(&mut self, server: &ManagementServer, now: ServerHealth) -> Option<ServerHealth> {
+    fn set_health(&mut self, server: &ServerAddress, now: ServerHealth) -> Option<ServerHealth> {
         self.health.insert((Arc::clone(&server.uri), server.transport.clone()), now)
     }
 }

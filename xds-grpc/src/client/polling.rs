@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderValue;
-use xds_core::client::{Call, ChannelError, Exchange};
+use xds_core::client::{Call, ChannelError, TransportKind};
 use xds_format::Schema;
 use xds_rest::{Authorize, Dial, PollResult, Poller, PollerOptions};
 
@@ -35,7 +35,9 @@ impl Polling {
     ) -> Result<Self, String> {
         let no_path = "this type is not served over REST, or not in this variant";
         let path = call.rest_path().ok_or(no_path)?;
-        let Exchange::Polls(policy) = &call.server.exchange else { return Err(no_path.into()) };
+        let TransportKind::Polling(policy) = &call.server.transport_kind else {
+            return Err(no_path.into());
+        };
         let service = service?;
         let target = Target::parse(service.target()).map_err(|why| why.to_string())?;
         let host = service.authority().unwrap_or(&target.authority).as_str();

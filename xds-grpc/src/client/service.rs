@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue, uri::Authority};
 use tonic::Status;
-use xds_core::client::{ManagementServer, TransportId};
+use xds_core::client::{ServerAddress, TransportId};
 
 use crate::{credentials::Credentials, keepalive::TcpProbes, runtime::Shared};
 
@@ -142,7 +142,7 @@ impl Transports {
     // B18
     pub(crate) fn service(
         &self,
-        server: &ManagementServer,
+        server: &ServerAddress,
         failures: usize,
     ) -> Result<Service, String> {
         let direct = |credentials: &Credentials| Service::new(&*server.uri, credentials.clone());

@@ -8,7 +8,7 @@ use http::HeaderMap;
 use prost::{DecodeError, Message as _};
 use xds_core::{
     StreamId, ViewName, proto,
-    server::{ClientLimits, StatusCode},
+    server::{PerClientLimits, StatusCode},
 };
 
 use super::{
@@ -73,7 +73,7 @@ pub type AuthorizationDecision = Result<Admitted, Denied>;
 /// View and limits of an admitted client. A view name converts into an `Admitted` with the server's
 /// limits.
 /// ```
-/// use xds_core::server::{ClientLimits, ServerLimits};
+/// use xds_core::server::{PerClientLimits, ServerLimits};
 /// use xds_grpc::server::{Admitted, AuthorizationRequest, AuthorizationDecision};
 ///
 /// /// Relays ask for their clients, on more streams and for more names than others.
@@ -81,7 +81,7 @@ pub type AuthorizationDecision = Result<Admitted, Denied>;
 ///     if !client.node_id.starts_with("relay-") {
 ///         return Ok("mesh".into());
 ///     }
-///     let mut limits = ClientLimits::from(&ServerLimits::default());
+///     let mut limits = PerClientLimits::from(&ServerLimits::default());
 ///     limits.streams_per_node = 10_000;
 ///     limits.names_per_stream = 5_000_000;
 ///     Ok(Admitted::to("mesh").with_limits(limits))
@@ -94,7 +94,7 @@ pub struct Admitted {
     /// View that the client sees.
     pub view: ViewName,
     /// Limits of the client; `None` selects the server's limits for every client.
-    pub limits: Option<ClientLimits>,
+    pub limits: Option<PerClientLimits>,
 }
 
 impl Admitted {
@@ -107,7 +107,7 @@ impl Admitted {
     /// Sets limits for this client.
     // M242
     #[must_use]
-    pub fn with_limits(mut self, limits: ClientLimits) -> Self {
+    pub fn with_limits(mut self, limits: PerClientLimits) -> Self {
         self.limits = Some(limits);
         self
     }

@@ -199,7 +199,7 @@ mod tests {
     use http_body::Body as _;
     use xds_core::{
         Time,
-        server::{Server, ServerConfig, Via},
+        server::{Server, ServerConfig, StreamKind},
         service::Variant,
     };
 
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn what_is_not_sent_when_a_stream_is_cut_is_let_go() {
         let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);
-        let via = Via::Aggregated(Variant::StateOfTheWorld);
+        let via = StreamKind::Aggregated(Variant::StateOfTheWorld);
         let stream = server.accept(via, Time::ZERO).expect("a stream");
         for written in 0..3 {
             let (inbox, _outlet) = Inbox::new();

@@ -20,7 +20,7 @@ use xds_core::{
     Frame, StreamId,
     server::{
         Admission, CloseReason, Observation, Readiness, Refusal, Server, ServerConfig,
-        ServerOutput, StreamEvent, Via,
+        ServerOutput, StreamEvent, StreamKind,
     },
     service::Variant,
 };
@@ -133,7 +133,7 @@ impl Driver {
         let Reporters { observations, events, health } = reporters;
         guard_references(&mut config);
         if options.authorizer.is_some() {
-            config.admission = Admission::Asked;
+            config.admission = Admission::ByApplication;
         }
         let status = match config.readiness {
             Readiness::Ready => ServingStatus::Serving,
@@ -254,7 +254,7 @@ impl Driver {
             }
             Input::EventsRead => {}
             Input::EventsSubscribed => {
-                let open_requests = self.server.open_questions().filter_map(ServerEvent::of);
+                let open_requests = self.server.unanswered_outputs().filter_map(ServerEvent::of);
                 self.events.begin(open_requests);
             }
             Input::Drain(plan) => {
@@ -283,8 +283,11 @@ impl Driver {
 
     fn accept(&mut self, call: IncomingCall) -> Result<ResponseBody, Refusal> {
         let variant = call.via.variant();
-        let kind =
-            if matches!(call.via, Via::Fetch { .. }) { CallKind::Fetch } else { CallKind::Stream };
+        let kind = if matches!(call.via, StreamKind::Fetch { .. }) {
+            CallKind::Fetch
+        } else {
+            CallKind::Stream
+        };
         let now = self.clock.now();
         let id = self
             .server

@@ -34,7 +34,7 @@ pub enum ServerEvent {
         node_id: Arc<str>,
     },
     /// A client subscribes to resources that the store lacks
-    /// ([`OnDemand::Told`](xds_core::server::OnDemand::Told)). Set the resources, or mark them as
+    /// ([`OnDemand::Notify`](xds_core::server::OnDemand::Notify)). Set the resources, or mark them as
     /// missing.
     ///
     /// Each resource is reported once until it becomes unwanted. Resources of the same request are
@@ -85,7 +85,7 @@ impl ServerEvent {
             ServerOutput::Unwanted { view, type_url, names } => {
                 Self::Unwanted { view, type_url, names }
             }
-            ServerOutput::Aside { stream, type_url, message } => {
+            ServerOutput::CustomMessage { stream, type_url, message } => {
                 Self::CustomMessage { stream, type_url, message }
             }
             ServerOutput::ViewDropped(view) => Self::ViewDropped(view),

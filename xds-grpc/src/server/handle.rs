@@ -13,9 +13,9 @@ use xds_core::{
     client::{Contents, WallClock},
     proto,
     server::{
-        Applied, AsideError, ClientLimits, ClientStatus, Convergence, DrainPlan, DropView,
-        LayersError, Server, ServerStats, Snapshot, TooManyWaits, Transaction, TransactionError,
-        TypeStats, ViewContents,
+        Applied, ClientStatus, Convergence, CustomMessageError, DrainPlan, DropView, LayersError,
+        PerClientLimits, Server, ServerStats, Snapshot, TooManyWaits, Transaction,
+        TransactionError, TypeStats, ViewContents,
     },
 };
 
@@ -86,7 +86,7 @@ pub enum ConvergenceError {
 pub enum SendCustomMessageError {
     /// The client cannot receive the message.
     #[error(transparent)]
-    Message(#[from] AsideError),
+    Message(#[from] CustomMessageError),
     /// The server has ended.
     #[error(transparent)]
     Ended(#[from] ServerEnded),
@@ -163,10 +163,10 @@ impl ServerHandle {
     ) -> Result<Vec<ViewContents>, ApplyError> {
         for _ in 0..PREVIEW_ATTEMPTS {
             let of = view.clone();
-            let copy = self.with_server(move |server, _| server.copy_of(&of)).await?;
+            let copy = self.with_server(move |server, _| server.copy_view(&of)).await?;
             let transaction = copy.difference(snapshot.clone())?;
             let prepare = move |server: &mut Server, _| {
-                server.is_as_copied(&copy).then(|| server.prepare_preview(&transaction))
+                server.is_unchanged_since(&copy).then(|| server.prepare_preview(&transaction))
             };
             if let Some(prepared) = self.with_server(prepare).await? {
                 return Ok(prepared?.contents());
@@ -204,7 +204,10 @@ impl ServerHandle {
         name: impl Into<String>,
     ) -> Result<bool, ServerEnded> {
         let (type_url, name) = (type_url.into(), name.into());
-        self.with_server(move |server, _| server.is_named(&view, type_url.as_str(), &name)).await
+        self.with_server(move |server, _| {
+            server.is_requested_by_name(&view, type_url.as_str(), &name)
+        })
+        .await
     }
 
     /// Returns the names of all views.
@@ -246,7 +249,7 @@ impl ServerHandle {
     /// Assigns a view to a client and sends it the difference.
     ///
     /// Without an [authorizer](super::ServerOptions::with_authorizer), this admits a client that
-    /// waits ([`Admission::Asked`](xds_core::server::Admission::Asked)). Does nothing if the stream
+    /// waits ([`Admission::ByApplication`](xds_core::server::Admission::ByApplication)). Does nothing if the stream
     /// has ended.
     ///
     /// # Errors
@@ -269,7 +272,7 @@ impl ServerHandle {
     pub async fn limit_client(
         &self,
         stream: StreamId,
-        limits: ClientLimits,
+        limits: PerClientLimits,
     ) -> Result<(), ServerEnded> {
         self.with_server(move |server, now| server.limit_client(stream, limits, now)).await
     }
@@ -356,8 +359,9 @@ impl ServerHandle {
         message: impl Into<Bytes>,
     ) -> Result<(), SendCustomMessageError> {
         let (type_url, message) = (type_url.into(), message.into());
-        let send =
-            move |server: &mut Server, now| server.send_aside(stream, type_url, message, now);
+        let send = move |server: &mut Server, now| {
+            server.send_custom_message(stream, type_url, message, now)
+        };
         Ok(self.with_server(send).await??)
     }
 

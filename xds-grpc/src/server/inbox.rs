@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::Streaming;
 use xds_core::{
     StreamId, Time, TypeUrl, ViewName,
-    server::{DrainPlan, Refusal, Server, TooManyWaits, Via},
+    server::{DrainPlan, Refusal, Server, StreamKind, TooManyWaits},
 };
 
 use super::{authorize::AuthorizationDecision, body::ResponseBody, peer::Peer};
@@ -82,7 +82,7 @@ impl fmt::Debug for Command {
 /// Call to be accepted as a stream.
 #[derive(Debug)]
 pub(crate) struct IncomingCall {
-    pub(crate) via: Via,
+    pub(crate) via: StreamKind,
     pub(crate) requests: Streaming<Bytes>,
     /// Maximum size of a request in bytes, as enforced by `requests`.
     pub(crate) max_request_bytes: usize,

@@ -144,8 +144,8 @@ impl Log {
                 %node, stream = %id, "type" = %TypeName(type_url.as_str()),
                 "client sends dynamic parameters, which are ignored"
             ),
-            Observation::Subscribed { type_url, interest, .. } => debug!(
-                %node, stream = %id, "type" = %TypeName(type_url.as_str()), ?interest, "subscribed"
+            Observation::Subscribed { type_url, subscribed, .. } => debug!(
+                %node, stream = %id, "type" = %TypeName(type_url.as_str()), ?subscribed, "subscribed"
             ),
             // Logged when it was sent.
             Observation::Sent { .. } => {}
@@ -167,9 +167,9 @@ impl Log {
                 %node, stream = %id, "type" = %TypeName(type_url.as_str()), %nonce, ?after,
                 "client has not answered a response"
             ),
-            Observation::Held { type_url, what, waits_for, why, after, .. } => warn!(
-                %node, stream = %id, "type" = %TypeName(type_url.as_str()), ?what,
-                waits_for = %TypeName(waits_for.as_str()), ?why, ?after,
+            Observation::Blocked { type_url, change, waits_for, reason, after, .. } => warn!(
+                %node, stream = %id, "type" = %TypeName(type_url.as_str()), ?change,
+                waits_for = %TypeName(waits_for.as_str()), ?reason, ?after,
                 "a change is withheld until the client accepts another one"
             ),
             Observation::SentOutOfOrder { type_url, after, .. } => warn!(

@@ -293,7 +293,8 @@ impl<R: Listen> ManagementServer<R> {
         let signalled = async {
             signal.await;
             let grace = self.options.shutdown_grace;
-            self.inbox.send(Input::Drain(DrainPlan { over: Duration::ZERO, grace }));
+            self.inbox
+                .send(Input::Drain(DrainPlan { period: Duration::ZERO, grace_period: grace }));
             core::future::pending().await
         };
         select! {

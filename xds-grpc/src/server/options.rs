@@ -134,7 +134,7 @@ impl ServerOptions {
     }
 
     /// Sets the authorizer, which decides whether a client is served and which view it sees. The
-    /// server's admission becomes [`Asked`](xds_core::server::Admission::Asked). Without an
+    /// server's admission becomes [`ByApplication`](xds_core::server::Admission::ByApplication). Without an
     /// authorizer, all clients see the default view.
     #[must_use]
     pub fn with_authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xds_core::{
     ResourceName, StreamId, Time, TypeUrl, Version, ViewName,
-    server::{Extent, Interest, Rejection, SubscriptionStatus, SyncState},
+    server::{Completeness, RejectionStatus, SubscribedNames, SubscriptionStatus, SyncState},
 };
 
 /// Subscription of one stream to one type, at the time of the call.
@@ -20,7 +20,7 @@ pub struct SubscriptionSnapshot {
     /// Resource type.
     pub type_url: TypeUrl,
     /// Subscribed resources.
-    pub interest: Interest,
+    pub subscribed: SubscribedNames,
     /// State of the newest response.
     pub state: SyncState,
     /// Version of the newest response.
@@ -37,7 +37,7 @@ pub struct SubscriptionSnapshot {
     pub last_error: Option<String>,
     /// Resources identified as the cause of NACKs in their current version
     /// ([`NackRecovery::Isolate`](xds_core::server::NackRecovery::Isolate)).
-    pub culprits: Vec<ResourceName>,
+    pub rejected_resources: Vec<ResourceName>,
 }
 
 impl From<SubscriptionStatus<'_>> for SubscriptionSnapshot {
@@ -47,7 +47,7 @@ impl From<SubscriptionStatus<'_>> for SubscriptionSnapshot {
             node_id: status.node_id.to_owned(),
             view: status.view.clone(),
             type_url: status.type_url.clone(),
-            interest: status.interest,
+            subscribed: status.subscribed,
             state: status.state,
             sent_version: status.sent_version,
             acked_version: status.acked_version,
@@ -55,7 +55,7 @@ impl From<SubscriptionStatus<'_>> for SubscriptionSnapshot {
             acks: status.acks,
             nacks: status.nacks,
             last_error: status.last_error.map(|error| error.to_string()),
-            culprits: status.culprits.into_iter().cloned().collect(),
+            rejected_resources: status.rejected_resources.into_iter().cloned().collect(),
         }
     }
 }
@@ -77,7 +77,7 @@ pub struct RejectionSnapshot {
     /// Resources of that response that were new to the client.
     pub names: Vec<ResourceName>,
     /// Whether `names` is complete.
-    pub extent: Extent,
+    pub completeness: Completeness,
     /// Status code in the client's error detail.
     pub code: i32,
     /// Error message of the client, truncated to 4,096 bytes.
@@ -90,8 +90,8 @@ pub struct RejectionSnapshot {
     pub last: Time,
 }
 
-impl From<Rejection<'_>> for RejectionSnapshot {
-    fn from(rejection: Rejection<'_>) -> Self {
+impl From<RejectionStatus<'_>> for RejectionSnapshot {
+    fn from(rejection: RejectionStatus<'_>) -> Self {
         Self {
             node_id: rejection.node_id.to_owned(),
             stream: rejection.stream,
@@ -99,7 +99,7 @@ impl From<Rejection<'_>> for RejectionSnapshot {
             type_url: rejection.type_url.clone(),
             version: rejection.version.clone(),
             names: rejection.names.to_vec(),
-            extent: rejection.extent,
+            completeness: rejection.completeness,
             code: rejection.code,
             message: Arc::clone(rejection.message),
             count: rejection.count,

@@ -10,7 +10,7 @@ use core::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
 use tonic::{Code, Status, Streaming, body::Body, metadata::MetadataValue};
-use xds_core::{server::Via, service::method_at};
+use xds_core::{server::StreamKind, service::method_at};
 
 use super::{
     inbox::{Inbox, IncomingCall, Input},
@@ -103,8 +103,8 @@ fn unknown_encoding(headers: &HeaderMap) -> Option<Status> {
 }
 
 /// Returns the discovery method at `path`, as the core's kind of stream.
-fn via(path: &str) -> Result<Via, Status> {
+fn via(path: &str) -> Result<StreamKind, Status> {
     let method =
         method_at(path).ok_or_else(|| Status::unimplemented(format!("no such method: {path}")))?;
-    Ok(Via::of(method))
+    Ok(StreamKind::of(method))
 }

@@ -37,7 +37,12 @@ impl ConvergenceWaits {
             self.remove_cancelled(server);
         }
         let request = |server: &mut Server| {
-            server.tell_when_converged(&target.view, target.type_url.as_str(), target.sequence, now)
+            server.notify_when_converged(
+                &target.view,
+                target.type_url.as_str(),
+                target.sequence,
+                now,
+            )
         };
         let requested = request(server).or_else(|_| {
             // Cancelled calls count towards the limit.
@@ -64,7 +69,7 @@ impl ConvergenceWaits {
         self.replies.retain(|ConvergenceTarget { view, type_url, sequence }, replies| {
             replies.retain(|reply| !reply.is_closed());
             if replies.is_empty() {
-                server.stop_waiting(view, type_url.as_str(), *sequence);
+                server.cancel_convergence_wait(view, type_url.as_str(), *sequence);
             }
             !replies.is_empty()
         });

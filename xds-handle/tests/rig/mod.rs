@@ -17,8 +17,8 @@ use prost::{Message as _, bytes::Bytes};
 use xds_core::{
     ChannelId, Client, Frame, Time,
     client::{
-        ChannelError, ChannelEvent, ClientConfig, ManagementServer, Node, OpaqueType, Output,
-        Profile, ReadGate,
+        ChannelError, ChannelEvent, ClientConfig, FlowControl, Node, OpaqueType, Output, Profile,
+        ServerAddress,
     },
     proto,
     service::Variant,
@@ -41,14 +41,14 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn opened() -> Self {
-        Self::opened_with(ReadGate::Notices)
+        Self::opened_with(FlowControl::On)
     }
 
     /// Creates a client with an open channel and no subscriptions.
-    pub(crate) fn opened_with(read_gate: ReadGate) -> Self {
+    pub(crate) fn opened_with(flow_control: FlowControl) -> Self {
         let mut profile = Profile::grpc();
-        profile.read_gate = read_gate;
-        let config = ClientConfig::new(Node::new("n"), ManagementServer::new("server"))
+        profile.flow_control = flow_control;
+        let config = ClientConfig::new(Node::new("n"), ServerAddress::new("server"))
             .with_type(OpaqueType::new(CLUSTER))
             .with_type(OpaqueType::new(ENDPOINTS))
             .with_profile(profile);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use xds_core::{
     TypeUrl,
-    client::{Context, Rejection},
+    client::{Rejection, ValidationContext},
     types,
 };
 use xds_handle::Decode;
@@ -21,7 +21,7 @@ macro_rules! decode {
                 TypeUrl::from(types::$url)
             }
 
-            fn decode(resource: &Bytes, _: &Context<'_>) -> Result<Self, Rejection> {
+            fn decode(resource: &Bytes, _: &ValidationContext<'_>) -> Result<Self, Rejection> {
                 Ok(Self::from_bytes(resource, &Rules::default())?)
             }
         }

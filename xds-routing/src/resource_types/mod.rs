@@ -11,7 +11,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
     TypeUrl,
-    client::{Context, Held, Rejection, ResourceType, ServerFeature, Value},
+    client::{CachedResource, Rejection, ResourceType, ServerFeature, ValidationContext, Value},
     types,
 };
 
@@ -25,7 +25,7 @@ use crate::{
     validation::{InvalidResource, Trust, Validator},
 };
 
-fn trust_in(context: &Context<'_>) -> Trust {
+fn trust_in(context: &ValidationContext<'_>) -> Trust {
     match context.server.features.contains(ServerFeature::TrustedXdsServer) {
         true => Trust::Trusted,
         false => Trust::Untrusted,
@@ -67,18 +67,18 @@ macro_rules! resource_type {
             fn validate(
                 &self,
                 resource: &Bytes,
-                context: &Context<'_>,
+                context: &ValidationContext<'_>,
             ) -> Result<Option<Value>, Rejection> {
                 let trust = trust_in(context);
                 Ok(Some(Value::new($value::of_server(resource, &self.rules, trust)?)))
             }
 
             $(
-                fn validate_after(
+                fn validate_update(
                     &self,
-                    held: Held<'_>,
+                    held: CachedResource<'_>,
                     resource: &Bytes,
-                    context: &Context<'_>,
+                    context: &ValidationContext<'_>,
                 ) -> Result<Option<Value>, Rejection> {
                     let Some(value) = held.value.downcast::<$value>() else {
                         return self.validate(resource, context);

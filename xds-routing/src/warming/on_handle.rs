@@ -20,7 +20,7 @@ pub type WarmedChange = (Dependency, Option<Warmed>);
 ///
 /// One task owns it, and polls it when woken and at [`poll_timeout`](Self::poll_timeout) at the
 /// latest: no updates are processed otherwise. With
-/// [`ReadGate::Notices`](xds_core::client::ReadGate) the client even stops reading responses after
+/// [`FlowControl::On`](xds_core::client::FlowControl) the client even stops reading responses after
 /// the next notice. Dropping it ends all watches.
 ///
 /// ```no_run

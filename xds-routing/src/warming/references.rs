@@ -10,7 +10,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
     ResourceName,
-    references::{EnvoyReferences, ReferenceExtractor as _, Target},
+    references::{EnvoyReferences, ReferenceExtractor as _, ReferenceTarget},
 };
 
 use super::INITIAL_FETCH_TIMEOUT;
@@ -46,7 +46,7 @@ pub(super) fn dependencies_of(root: DependencyKind, bytes: &Bytes) -> Vec<TimedD
     };
     let mut names: BTreeSet<ResourceName> = BTreeSet::new();
     let mut take = |reference: xds_core::references::Reference<'_>| {
-        if let Target::Name(name) = reference.target
+        if let ReferenceTarget::Name(name) = reference.target
             && reference.type_url == kind.type_url()
         {
             names.insert(name.into());

@@ -88,8 +88,8 @@ fn what_nothing_refers_to_is_dropped() {
         assert_eq!((rig.watched(), rig.client.watch_count()), (String::new(), 0));
         rig.advance(Duration::from_secs(60));
         assert!(rig.told().is_empty());
-        let interest = rig.server.status().map(|it| format!("{:?}", it.interest));
-        assert!(interest.collect::<Vec<_>>().iter().all(|it| it == "Nothing" || it == "Names(0)"));
+        let subscribed = rig.server.status().map(|it| format!("{:?}", it.subscribed));
+        assert!(subscribed.collect::<Vec<_>>().iter().all(|it| it == "Nothing" || it == "Names(0)"));
     }
     println!("covers: S0.028 S0.123 B44");
 }

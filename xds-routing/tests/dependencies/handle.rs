@@ -11,7 +11,7 @@ use std::{
 use xds_core::{
     Time,
     client::Profile,
-    server::{AbsenceGrace, ServerConfig, Transaction, Variant},
+    server::{AbsenceDelay, ServerConfig, Transaction, Variant},
     types,
 };
 use xds_routing::dependencies::{DependencyManager, HandleDependencies};
@@ -39,8 +39,8 @@ impl Polled for HandleDependencies {
 impl Rig {
     fn new(variant: Variant) -> Self {
         let mut config = ServerConfig::default();
-        config.type_defaults.full_state.absence_grace = AbsenceGrace::Never;
-        config.type_defaults.others.absence_grace = AbsenceGrace::Never;
+        config.type_defaults.full_state.absence_delay = AbsenceDelay::Never;
+        config.type_defaults.others.absence_delay = AbsenceDelay::Never;
         let manager = DependencyManager::new("l", "shop.example.com", "node-1");
         Self::connect(variant, client_config(variant, Profile::grpc()), config, |handle| {
             HandleDependencies::new(manager, handle)

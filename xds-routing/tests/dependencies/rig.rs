@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 
 use xds_core::{
     Client, ResourceName, Time, WatchId,
-    client::{ClientConfig, ManagementServer, Node, Notice, Profile},
-    server::{AbsenceGrace, ServerConfig, StatusCode, Transaction, Variant},
+    client::{ClientConfig, Node, Notice, Profile, ServerAddress},
+    server::{AbsenceDelay, ServerConfig, StatusCode, Transaction, Variant},
     types,
 };
 use xds_routing::{
@@ -54,11 +54,11 @@ impl Follower for ClientDependencies {
 
 /// Configuration of a client with the four resource types.
 pub(crate) fn client_config(variant: Variant, profile: Profile) -> ClientConfig {
-    client_of(ManagementServer::new("server").with_variant(variant), profile)
+    client_of(ServerAddress::new("server").with_variant(variant), profile)
 }
 
 /// Configuration of a client with this server and the four resource types.
-pub(crate) fn client_of(server: ManagementServer, profile: Profile) -> ClientConfig {
+pub(crate) fn client_of(server: ServerAddress, profile: Profile) -> ClientConfig {
     // NACKs are sent without delay.
     ClientConfig::new(Node::new("node-1"), server)
         .with_nack_interval(Duration::ZERO)
@@ -77,8 +77,8 @@ impl Rig {
     pub(crate) fn with_profile(variant: Variant, profile: Profile) -> Self {
         // In both variants, the client waits for resources that arrive later.
         let mut config = ServerConfig::default();
-        config.type_defaults.full_state.absence_grace = AbsenceGrace::Never;
-        config.type_defaults.others.absence_grace = AbsenceGrace::Never;
+        config.type_defaults.full_state.absence_delay = AbsenceDelay::Never;
+        config.type_defaults.others.absence_delay = AbsenceDelay::Never;
         Self::with_server(variant, profile, config)
     }
 

@@ -12,7 +12,7 @@ use std::{
 use xds_core::{
     ResourceName,
     client::{DataErrorPolicy, Profile},
-    server::{AckGated, OrderingPolicy, ServerConfig, Variant},
+    server::{MakeBeforeBreakPolicy, OrderingPolicy, ServerConfig, Variant},
     types,
 };
 use xds_routing::{
@@ -79,8 +79,8 @@ impl Run {
         let mut config = ServerConfig::default();
         config.ordering = ordering;
         let types = &mut config.type_defaults;
-        types.full_state.absence_grace = xds_core::server::AbsenceGrace::Never;
-        types.others.absence_grace = xds_core::server::AbsenceGrace::Never;
+        types.full_state.absence_delay = xds_core::server::AbsenceDelay::Never;
+        types.others.absence_delay = xds_core::server::AbsenceDelay::Never;
         let mut run = Self {
             rig: Rig::with_server(variant, profile, config),
             random: Random::new(seed),
@@ -234,7 +234,7 @@ impl Run {
 
 #[test]
 fn no_call_is_dropped_while_clusters_are_swapped() {
-    let gated = OrderingPolicy::AckGated(AckGated::default());
+    let gated = OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
     let (mut ended, mut swapped) = (0, 0);
     for variant in VARIANTS {
         for removal in [Removal::AtOnce, Removal::Last] {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use xds_core::{
     client::{
-        Authority, DataErrorPolicy, ManagementServer, Profile, ServerFeature, ServerFeatures,
+        AuthorityConfig, DataErrorPolicy, Profile, ServerAddress, ServerFeature, ServerFeatures,
     },
-    server::{AbsenceGrace, ServerConfig, StatusCode},
+    server::{AbsenceDelay, ServerConfig, StatusCode},
     types,
 };
 use xds_routing::dependencies::{Children, ConfigurationError, Endpoints};
@@ -371,10 +371,10 @@ fn an_answer_of_any_kind_ends_the_wait_for_a_cluster() {
     let feature: ServerFeatures =
         [ServerFeature::ResourceTimerIsTransientError].into_iter().collect();
     for variant in VARIANTS {
-        let server = ManagementServer::new("server").with_variant(variant).with_features(feature);
+        let server = ServerAddress::new("server").with_variant(variant).with_features(feature);
         let mut config = ServerConfig::default();
-        config.type_defaults.full_state.absence_grace = AbsenceGrace::Never;
-        config.type_defaults.others.absence_grace = AbsenceGrace::Never;
+        config.type_defaults.full_state.absence_delay = AbsenceDelay::Never;
+        config.type_defaults.others.absence_delay = AbsenceDelay::Never;
         let mut rig = Rig::with_client(variant, client_of(server, Profile::grpc()), config);
         rig.set(|it| {
             it.listener("r").routes("r", &["a"]).whole("a", &[1]);
@@ -415,8 +415,8 @@ fn an_answer_of_any_kind_ends_the_wait_for_a_cluster() {
 #[test]
 fn a_cluster_of_a_dead_authority_fails_alone() {
     for variant in VARIANTS {
-        let dead = Authority::new("dead")
-            .with_server(ManagementServer::new("nobody").with_variant(variant));
+        let dead = AuthorityConfig::new("dead")
+            .with_server(ServerAddress::new("nobody").with_variant(variant));
         let client = client_config(variant, Profile::grpc()).with_authority(dead);
         let mut rig = Rig::with_client(variant, client, ServerConfig::default());
         rig.set(|it| {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use xds_core::{
     ChannelId, Client, Frame, StreamId, Time,
     client::{ChannelEvent, ClientConfig, Output},
-    server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant, Via},
+    server::{Server, ServerConfig, ServerOutput, StreamEvent, StreamKind, Transaction, Variant},
 };
 use xds_handle::{ApplyOutcome, ClientHandle, DriverSide, channel};
 
@@ -104,7 +104,7 @@ impl<F: Polled> HandleNetwork<F> {
         while let Some(output) = self.side.poll_output(&mut self.client, now) {
             match output {
                 Output::Open(channel, _) => {
-                    let via = Via::Aggregated(self.variant);
+                    let via = StreamKind::Aggregated(self.variant);
                     let stream = self.server.accept(via, now).expect("room");
                     self.connection = Some((channel, stream));
                     self.client.handle_event(ChannelEvent::Opened(channel), now);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use xds_core::{
     ChannelId, Client, Frame, StreamId, Time, WatchId,
     client::{ChannelError, ChannelEvent, ClientConfig, Notice, Output},
-    server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant, Via},
+    server::{Server, ServerConfig, ServerOutput, StreamEvent, StreamKind, Transaction, Variant},
     types,
 };
 use xds_routing::dependencies::Dependency;
@@ -162,7 +162,8 @@ impl<F: Follower> Network<F> {
                 self.client.handle_event(ChannelEvent::Closed(channel, why), now);
             }
             Output::Open(channel, _) => {
-                let stream = self.server.accept(Via::Aggregated(self.variant), now).expect("room");
+                let stream =
+                    self.server.accept(StreamKind::Aggregated(self.variant), now).expect("room");
                 self.connection = Some(Connection { channel, stream, responses: VecDeque::new() });
                 self.client.handle_event(ChannelEvent::Opened(channel), now);
             }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
     client::{
-        Context, ManagementServer, Profile, ResourceType as _, ServerFeature, ServerFeatures,
+        Profile, ResourceType as _, ServerAddress, ServerFeature, ServerFeatures, ValidationContext,
     },
     proto::{Any, Duration as DurationSchema},
 };
@@ -239,16 +239,16 @@ fn only_a_trusted_server_may_have_names_rewritten() {
             xds_core::proto::BoolValue { value: true },
         ));
     let bytes = table(vec![route_to(prefix(""), action)]).encode_to_vec().into();
-    let of = |server: &ManagementServer| {
+    let of = |server: &ServerAddress| {
         let profile = Profile::grpc();
-        let context = Context::new(server, &profile);
+        let context = ValidationContext::new(server, &profile);
         let value = RouteConfigurations::default().validate(&bytes, &context);
         let value = value.expect("valid").expect("decoded").downcast::<RouteConfiguration>();
         forward(&value.expect("routes")).host_rewrite
     };
-    assert_eq!(of(&ManagementServer::new("s")), HostRewrite::Keep);
+    assert_eq!(of(&ServerAddress::new("s")), HostRewrite::Keep);
     let trusted = ServerFeatures::NONE.with(ServerFeature::TrustedXdsServer);
-    let trusted = ManagementServer::new("s").with_features(trusted);
+    let trusted = ServerAddress::new("s").with_features(trusted);
     assert_eq!(of(&trusted), HostRewrite::Endpoint);
     // The sender is unknown.
     let unknown = RouteConfiguration::from_bytes(&bytes, &Rules::default()).unwrap();

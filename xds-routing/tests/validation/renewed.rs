@@ -6,8 +6,8 @@ use proptest::{collection::vec, prelude::*};
 use prost::Message as _;
 use xds_core::{
     client::{
-        Context, Held, ManagementServer, Profile, ResourceType as _, ServerFeature, ServerFeatures,
-        Value,
+        CachedResource, Profile, ResourceType as _, ServerAddress, ServerFeature, ServerFeatures,
+        ValidationContext, Value,
     },
     proto::{BoolValue, UInt32Value, envoy::r#type::matcher::v3::RegexMatcher},
 };
@@ -73,9 +73,9 @@ fn hashed(which: u8) -> Route {
     route_to(path("/s/hashed"), hashed)
 }
 
-fn any_server() -> impl Strategy<Value = ManagementServer> {
+fn any_server() -> impl Strategy<Value = ServerAddress> {
     any::<bool>().prop_map(|is_trusted| {
-        let server = ManagementServer::new("server");
+        let server = ServerAddress::new("server");
         let trusted = ServerFeatures::NONE.with(ServerFeature::TrustedXdsServer);
         if is_trusted { server.with_features(trusted) } else { server }
     })
@@ -179,11 +179,11 @@ proptest! {
         prop_assert_eq!(&found, &expected);
         // As a client validates it, possibly from another server with a different trust.
         let (profile, known) = (Profile::grpc(), RouteConfigurations::new(rules));
-        let (before, now) = (Context::new(&before, &profile), Context::new(&now, &profile));
+        let (before, now) = (ValidationContext::new(&before, &profile), ValidationContext::new(&now, &profile));
         let held = known.validate(&bytes, &before).unwrap().unwrap();
         let value = |it: Option<Value>| it.and_then(|it| it.downcast::<RouteConfiguration>());
         let expected = known.validate(&next, &now).map(value);
-        let found = known.validate_after(Held::new(&bytes, &held), &next, &now).map(value);
+        let found = known.validate_update(CachedResource::new(&bytes, &held), &next, &now).map(value);
         prop_assert_eq!(found.as_ref().ok(), expected.as_ref().ok());
     }
 }

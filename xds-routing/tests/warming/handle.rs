@@ -7,7 +7,7 @@ use std::{
 
 use xds_core::{
     Time,
-    client::{ClientConfig, InvalidWatch, ManagementServer, Node, OpaqueType},
+    client::{ClientConfig, InvalidWatch, Node, OpaqueType, ServerAddress},
     server::{Transaction, Variant},
     types,
 };
@@ -124,7 +124,7 @@ fn many_come_and_stay() {
 
 #[test]
 fn who_cannot_have_all_roots_is_told() {
-    let config = ClientConfig::new(Node::new("proxy"), ManagementServer::new("server"))
+    let config = ClientConfig::new(Node::new("proxy"), ServerAddress::new("server"))
         .with_type(OpaqueType::new(types::CLUSTER));
     let mut rig = Rig::connect(VARIANTS[0], config, server_config(), HandleWarming::new);
     let said = rig.settle();

@@ -21,9 +21,7 @@ use prost::Message as _;
 use rig::Rig;
 use xds_core::{
     Client, Frame, Time,
-    client::{
-        ChannelEvent, ClientConfig, InvalidWatch, ManagementServer, Node, OpaqueType, Output,
-    },
+    client::{ChannelEvent, ClientConfig, InvalidWatch, Node, OpaqueType, Output, ServerAddress},
     proto,
     server::{StatusCode, Variant},
     types,
@@ -281,7 +279,7 @@ fn an_end_leaves_nothing() {
 /// A client that lacks one of the two types sends no subscription for the other.
 #[test]
 fn who_cannot_have_all_roots_watches_none() {
-    let config = ClientConfig::new(Node::new("proxy"), ManagementServer::new("server"))
+    let config = ClientConfig::new(Node::new("proxy"), ServerAddress::new("server"))
         .with_type(OpaqueType::new(types::CLUSTER));
     let mut client = Client::new(config, 1, Time::ZERO);
     let refused = ClientWarming::new(&mut client, Time::ZERO);

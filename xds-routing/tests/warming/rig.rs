@@ -4,8 +4,8 @@ use core::convert::Infallible;
 
 use xds_core::{
     Client, Time, WatchId,
-    client::{ClientConfig, ManagementServer, Node, Notice, OpaqueType, Profile},
-    server::{AbsenceGrace, ServerConfig, Transaction, Variant},
+    client::{ClientConfig, Node, Notice, OpaqueType, Profile, ServerAddress},
+    server::{AbsenceDelay, ServerConfig, Transaction, Variant},
     types,
 };
 use xds_routing::{
@@ -46,10 +46,10 @@ impl Follower for ClientWarming {
 
 /// Configuration of a proxy's client.
 pub(crate) fn client_config(variant: Variant) -> ClientConfig {
-    let server = ManagementServer::new("server").with_variant(variant);
+    let server = ServerAddress::new("server").with_variant(variant);
     let mut profile = Profile::envoy();
     // This timer is disabled in order to test that of warming.
-    profile.does_not_exist_after = None;
+    profile.does_not_exist_timeout = None;
     ClientConfig::new(Node::new("proxy"), server)
         .with_profile(profile)
         .with_type(OpaqueType::new(types::LISTENER))
@@ -61,7 +61,7 @@ pub(crate) fn client_config(variant: Variant) -> ClientConfig {
 /// Configuration of a server that does not report missing resources.
 pub(crate) fn server_config() -> ServerConfig {
     let mut config = ServerConfig::default();
-    config.type_defaults.others.absence_grace = AbsenceGrace::Never;
+    config.type_defaults.others.absence_delay = AbsenceDelay::Never;
     config
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use xds_core::client::{DataErrorPolicy, ReadGate};
+use xds_core::client::{DataErrorPolicy, FlowControl};
 
 use super::{
     Action, Actions, Fault, Faults, Feature, Features, Lie, Lies, Mixture, Options, Order,
@@ -94,7 +94,7 @@ one_of! {
     Streams { Aggregated = "Aggregated", PerType = "PerType" }
     ProfileName { Grpc = "Grpc", Envoy = "Envoy" }
     DataErrorPolicy { KeepCached = "KeepCached", DropCached = "DropCached" }
-    ReadGate { Notices = "Notices", Off = "Off" }
+    FlowControl { On = "Notices", Off = "Off" }
     Ties { DeliveriesFirst = "DeliveriesFirst", TimersFirst = "TimersFirst" }
     Order {
         ByRank = "ByRank", AsDue = "AsDue", AfterAcks = "AfterAcks", OnlyAfterAcks = "OnlyAfterAcks"

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use xds_core::{
     TypeUrl,
-    client::EntryState,
-    server::{AckGated, Missing},
+    client::ResourceState,
+    server::{MakeBeforeBreakPolicy, Missing},
     service::Variant,
 };
 
@@ -115,7 +115,7 @@ fn lacking(client: usize, world: &World) -> Option<String> {
     };
     let mut known = world.client(client).status();
     let lacking = known.find(|it| {
-        let is_unknown = it.state == EntryState::Requested && it.bytes.is_none();
+        let is_unknown = it.state == ResourceState::Requested && it.bytes.is_none();
         is_unknown && world.serves(0, it.name.as_str()) && is_left(it.type_url)
     });
     lacking.filter(|_| world.is_away(client, 0)).map(|it| it.name.to_string())
@@ -243,7 +243,7 @@ pub(crate) fn bound(options: &Options) -> Duration {
     let steps = match options.order {
         Order::ByRank | Order::AsDue => Duration::ZERO,
         Order::AfterAcks | Order::OnlyAfterAcks => {
-            AckGated::default().stage_timeout * options.types
+            MakeBeforeBreakPolicy::default().stage_timeout * options.types
         }
     };
     let way = options.latency + options.jitter + options.clock_grain;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use xds_core::{
     Time,
-    client::{Change, EntryState, Notice, WatchError, WatchErrorKind},
+    client::{Change, Notice, ResourceState, WatchError, WatchErrorKind},
 };
 
 use super::{Event, Oracle, Report, Rule};
@@ -57,7 +57,7 @@ fn in_use(client: usize, kind: usize, world: &World) -> BTreeMap<Text, Used> {
 
 /// A resource in use.
 struct Used {
-    state: EntryState,
+    state: ResourceState,
     version: Text,
     bytes: Bytes,
 }
@@ -77,9 +77,9 @@ impl Expiry {
             // A rejected resource leaves the previous state. A heartbeat renews the version in use,
             // even after a newer one was rejected.
             let is_taken = match &item.bytes {
-                Some(sent) => sent == bytes && *state == EntryState::Acked,
+                Some(sent) => sent == bytes && *state == ResourceState::Acked,
                 None => {
-                    let is_newest_in_use = *state != EntryState::Nacked;
+                    let is_newest_in_use = *state != ResourceState::Nacked;
                     let is_of_it = is_newest_in_use || item.version == *version;
                     self.before.get(&item.name) == Some(bytes) && is_of_it
                 }
@@ -222,7 +222,7 @@ mod tests {
                 let used = in_use(0, 0, world).remove("r0").expect("it was sent");
                 world.set(0, "r0", "bad");
                 world.advance(Duration::from_secs(1));
-                let is_nacked = |used: &Used| used.state == EntryState::Nacked;
+                let is_nacked = |used: &Used| used.state == ResourceState::Nacked;
                 assert!(in_use(0, 0, world).get("r0").is_some_and(is_nacked));
                 let deadlines = BTreeMap::from([((0, 0, "r0".into()), world.now())]);
                 let mut oracle = Expiry { deadlines, ..Expiry::default() };

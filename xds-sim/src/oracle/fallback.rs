@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use xds_core::client::EntryState;
+use xds_core::client::ResourceState;
 
 use super::{Event, Oracle, Report, Rule, StreamEnd};
 use crate::{
@@ -34,7 +34,7 @@ impl Fallback {
             // For a wildcard, the client's status does not show whether anything is known.
             world.watched(client, *kind).has_all()
                 || known.any(|it| {
-                    it.state == EntryState::Requested && world.serves(0, it.name.as_str())
+                    it.state == ResourceState::Requested && world.serves(0, it.name.as_str())
                 })
         });
         self.lacked.extend(lacking.map(|kind| (client, kind)));

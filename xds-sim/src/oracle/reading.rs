@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use xds_core::{client::EntryState, types};
+use xds_core::{client::ResourceState, types};
 
 use super::{Event, Oracle, Report, Rule};
 use crate::{
@@ -28,7 +28,7 @@ pub(super) struct Reading {
     counted: u64,
 }
 
-type EntryStates = BTreeMap<Text, (EntryState, Option<Bytes>)>;
+type EntryStates = BTreeMap<Text, (ResourceState, Option<Bytes>)>;
 
 fn in_use(client: usize, kind: usize, world: &World) -> EntryStates {
     let known = world
@@ -48,14 +48,14 @@ fn whole(link: LinkId, response: &Response, world: &World, report: &mut Report) 
         let said = response.resources.iter().find(|item| item.name == *name);
         let Some((state, bytes)) = known.get(name) else { continue };
         let is_so = match said.and_then(|item| item.bytes.as_ref()) {
-            Some(said) if Toy::is_invalid(said, world.options()) => *state == EntryState::Nacked,
+            Some(said) if Toy::is_invalid(said, world.options()) => *state == ResourceState::Nacked,
             Some(said) => bytes.as_ref() == Some(said),
             // In most types, a missing resource does not mean a deletion.
             None if is_full => {
-                *state == EntryState::DoesNotExist
+                *state == ResourceState::DoesNotExist
                     && (bytes.is_none() || !world.options().drops_cached())
             }
-            None => bytes.is_some() || *state == EntryState::DoesNotExist,
+            None => bytes.is_some() || *state == ResourceState::DoesNotExist,
         };
         report.ensure(is_so, WHOLE, || format!("{name} is {state:?} after {said:?}"));
     }
@@ -151,7 +151,7 @@ mod tests {
     fn what_is_lost_with_a_file_that_cannot_be_read_is_detected() {
         let found = broken_rule(files(), |world, link, report| {
             let mut oracle = Reading { before: of_file(link, world), counted: 0 };
-            let lost = (EntryState::Acked, Some(Toy::bytes("r9", "good")));
+            let lost = (ResourceState::Acked, Some(Toy::bytes("r9", "good")));
             oracle.before.insert("r9".into(), lost);
             oracle.on_event(&Event::Unreadable { link }, world, report);
         });

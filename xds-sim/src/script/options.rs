@@ -4,11 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use xds_core::{
     client::{
-        Authority, ClientConfig, DataErrorPolicy, Duplicates, Fallback, FeatureWarning, Federation,
-        FilePolicy, ManagementServer, MissingAfter, NackVersion, Node, NodeIn, PollPolicy, Profile,
-        ReadGate, ReportedErrors, RequestRate, ServerFeatures, Streams, Verdict, WildcardForm,
+        AuthorityConfig, ClientConfig, DataErrorPolicy, DoesNotExistTimeout, Duplicates, Fallback,
+        FeatureWarning, Federation, FilePolicy, FlowControl, NackVersion, Node, PollPolicy,
+        Profile, ReportedErrors, RequestRate, SendNode, ServerAddress, ServerFeatures, Streams,
+        VerdictSource, WildcardForm,
     },
-    server::{AckGated, OnStuck, OrderingPolicy, ServerConfig},
+    server::{MakeBeforeBreakPolicy, OrderingPolicy, ServerConfig, StageTimeoutAction},
     service::Variant,
 };
 
@@ -87,7 +88,7 @@ pub(super) fn client_config(
         profile.wildcard = WildcardForm::Explicit;
     }
     if fixed("gate", &["off"])?.is_some() {
-        profile.read_gate = ReadGate::Off;
+        profile.flow_control = FlowControl::Off;
     }
     if fixed("federation", &["off"])?.is_some() {
         profile.federation = Federation::Off;
@@ -113,18 +114,18 @@ pub(super) fn client_config(
         _ => {}
     }
     match option("idle") {
-        Some("never") => profile.idle_close = None,
+        Some("never") => profile.idle_timeout = None,
         Some(_) => {
             let seconds = number("idle")?.unwrap_or_default() as u64;
-            profile.idle_close = Some(Duration::from_secs(seconds));
+            profile.idle_timeout = Some(Duration::from_secs(seconds));
         }
         None => {}
     }
     let node = Node::new(option("node").unwrap_or("test"));
     let rate = option("rate").map(request_rate).transpose()?;
-    let node_in = match fixed("node-in", &["every"])? {
-        Some("every") => NodeIn::EveryRequest,
-        _ => NodeIn::FirstRequest,
+    let send_node = match fixed("node-in", &["every"])? {
+        Some("every") => SendNode::EveryRequest,
+        _ => SendNode::FirstRequest,
     };
     let polls = option("polls").map(poll_policy).transpose()?;
     let is_of_files = fixed("exchange", &["files"])?.is_some();
@@ -142,13 +143,13 @@ pub(super) fn client_config(
         };
         let own = own("features").unwrap_or_default();
         let (own, _) = ServerFeatures::parse(own.split(','));
-        let mut server = ManagementServer::new(uri).with_features(own);
+        let mut server = ServerAddress::new(uri).with_features(own);
         server.request_rate = rate;
-        let server = server.with_node_in(node_in);
+        let server = server.with_send_node(send_node);
         let server = server.with_streams(streams).with_variant(variant);
         match &polls {
-            Some(policy) => server.with_polls(policy.clone()),
-            None if is_of_files => server.with_files(FilePolicy::default()),
+            Some(policy) => server.with_polling(policy.clone()),
+            None if is_of_files => server.with_file(FilePolicy::default()),
             None => server,
         }
     };
@@ -164,16 +165,16 @@ pub(super) fn client_config(
         let (name, after) = match name.split_once('~') {
             Some((name, seconds)) => {
                 let seconds = seconds.parse().map_err(|_| format!("`{seconds}` is no time"))?;
-                (name, MissingAfter::After(Duration::from_secs(seconds)))
+                (name, DoesNotExistTimeout::After(Duration::from_secs(seconds)))
             }
-            None => (name, MissingAfter::AsType),
+            None => (name, DoesNotExistTimeout::TypeDefault),
         };
         if name == "*" {
-            config.others_missing_after = after;
+            config.other_authorities_timeout = after;
             config = uris.fold(config, |config, uri| config.with_other_authorities(server(uri)));
             continue;
         }
-        let named = Authority::new(name).with_missing_after(after);
+        let named = AuthorityConfig::new(name).with_does_not_exist_timeout(after);
         let authority = uris.fold(named, |to, uri| to.with_server(server(uri)));
         config = config.with_authority(authority);
     }
@@ -185,7 +186,7 @@ pub(super) fn client_config(
     for name in option("types").unwrap_or("lds,cds,eds,rds").split(',') {
         let is_external =
             option("external").is_some_and(|names| names.split(',').any(|other| other == name));
-        let verdict = if is_external { Verdict::External } else { Verdict::Validation };
+        let verdict = if is_external { VerdictSource::External } else { VerdictSource::Validation };
         config = config.with_type(ToyType::new(&*type_url(name)).with_verdict(verdict));
     }
     for wait in option("waits").unwrap_or_default().split(',').filter(|wait| !wait.is_empty()) {
@@ -195,7 +196,7 @@ pub(super) fn client_config(
             "never" => None,
             seconds => Some(Duration::from_secs(seconds.parse().map_err(|_| wrong())?)),
         };
-        config = config.with_does_not_exist_after(&*type_url(name), after);
+        config = config.with_does_not_exist_timeout(&*type_url(name), after);
     }
     // Most scripts test responses, not the pacing of NACKs.
     let seconds = number("nack-interval")?.unwrap_or_default();
@@ -214,22 +215,22 @@ pub(super) fn client_config(
 
 /// Builds the server configuration. Clusters refer to the endpoints of the same name.
 pub(super) fn server_config(options: &[(String, String)]) -> Result<ServerConfig, String> {
-    let mut gated = AckGated::default();
+    let mut gated = MakeBeforeBreakPolicy::default();
     gated.references = Some(Arc::new(ToyReferences));
     let mut config = ServerConfig::default();
     let mut ordering = "order";
     for (key, value) in options {
         match (key.as_str(), value.as_str()) {
             ("ordering", name) => ordering = name,
-            ("on-stuck", "hold") => gated.on_stuck = OnStuck::Hold,
-            ("on-stuck", "continue") => gated.on_stuck = OnStuck::Continue,
+            ("on-stuck", "hold") => gated.on_stage_timeout = StageTimeoutAction::Hold,
+            ("on-stuck", "continue") => gated.on_stage_timeout = StageTimeoutAction::Continue,
             _ => return Err(format!("a server has no option `{key}={value}`")),
         }
     }
     config.ordering = match ordering {
         "off" => OrderingPolicy::Off,
         "order" => OrderingPolicy::OrderOnly,
-        "ack-gated" => OrderingPolicy::AckGated(gated),
+        "ack-gated" => OrderingPolicy::MakeBeforeBreak(gated),
         other => return Err(format!("there is no ordering `{other}`")),
     };
     Ok(config)

@@ -11,7 +11,7 @@
 //! use xds_sim::{Toy, ToyType, script::pair::{Pair, Peer}};
 //!
 //! let node = Node::new("simulated");
-//! let config = ClientConfig::new(node, ManagementServer::new("sim"))
+//! let config = ClientConfig::new(node, ServerAddress::new("sim"))
 //!     .with_type(ToyType::new(types::CLUSTER));
 //! let server = server::Server::new(server::ServerConfig::default(), 1, Time::ZERO);
 //! let mut pair = Pair::new(Client::new(config, 1, Time::ZERO), Peer::Core(Box::new(server)));
@@ -40,8 +40,8 @@ use std::{
 use bytes::Bytes;
 use xds_core::{
     ChannelId, Client, Frame, Time, UpdateId, WatchId,
-    client::{Call, ChannelError, ChannelEvent, Exchange, Output},
-    server::{Server, ServerOutput, StreamEvent, Via},
+    client::{Call, ChannelError, ChannelEvent, Output, TransportKind},
+    server::{Server, ServerOutput, StreamEvent, StreamKind},
     service::Variant,
 };
 
@@ -324,8 +324,8 @@ impl Pair {
     }
 
     fn is_of_a_file(&self, channel: ChannelId) -> bool {
-        let exchange = self.channels.get(&channel).map(|it| &it.call.server.exchange);
-        matches!(exchange, Some(Exchange::Files(_)))
+        let transport_kind = self.channels.get(&channel).map(|it| &it.call.server.transport_kind);
+        matches!(transport_kind, Some(TransportKind::File(_)))
     }
 
     fn variant_on(&self, channel: ChannelId) -> Variant {
@@ -424,8 +424,8 @@ impl Pair {
         let type_url = self.channels.get(&channel).and_then(|it| it.call.type_url.clone());
         if let Peer::Core(server) = &mut self.peer {
             let via = match type_url {
-                None => Via::Aggregated(variant),
-                Some(type_url) => Via::Single { type_url, variant },
+                None => StreamKind::Aggregated(variant),
+                Some(type_url) => StreamKind::Single { type_url, variant },
             };
             match server.accept(via, self.now) {
                 Ok(stream) => {

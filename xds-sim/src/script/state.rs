@@ -8,7 +8,7 @@ use xds_core::{
     ChannelId, Client, Frame, ResourceName, Time, WatchId,
     client::{Call, ChannelError, ChannelEvent, Node, Rejection, WallClock},
     proto,
-    server::{ResourceOptions, Server, ServerOutput, StreamEvent, Transaction, Via},
+    server::{ResourceOptions, Server, ServerOutput, StreamEvent, StreamKind, Transaction},
     service::Variant,
 };
 
@@ -199,7 +199,7 @@ impl ScriptState {
             .into_iter()
             .map(|(name, reason)| (ResourceName::from(name), Rejection::from(reason)));
         let now = self.pair.now();
-        if let Err(error) = self.pair.client.settle(update, rejected, now) {
+        if let Err(error) = self.pair.client.submit_verdict(update, rejected, now) {
             self.pair.note(format!("refused: {error}"));
         }
         Ok(())
@@ -249,7 +249,7 @@ impl ScriptState {
 
     fn connect(&mut self, label: String) -> Result<(), String> {
         let now = self.pair.now();
-        let via = Via::Aggregated(Variant::StateOfTheWorld);
+        let via = StreamKind::Aggregated(Variant::StateOfTheWorld);
         match self.server()?.accept(via, now) {
             Ok(stream) => {
                 self.streams.insert(label, stream);

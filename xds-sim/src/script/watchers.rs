@@ -113,7 +113,7 @@ impl Pair {
             Notice::Changed(Err(error)) => self.note(format!("{label}: no value: {error}")),
             Notice::Ambient(Some(error)) => self.note(format!("{label}: ambient: {error}")),
             Notice::Ambient(None) => self.note(format!("{label}: ambient cleared")),
-            Notice::Behind => {}
+            Notice::ChangesAvailable => {}
             other => self.note(format!("{label}: {other:?}")),
         }
         let actions = self.watchers.get_mut(&watch).map(|watcher| mem::take(&mut watcher.actions));

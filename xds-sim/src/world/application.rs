@@ -6,7 +6,7 @@ use bytes::Bytes;
 use xds_core::{
     Time, TypeUrl, WatchId,
     client::{Change, Notice},
-    server::Via,
+    server::StreamKind,
 };
 
 /// A user-defined application that watches resources.
@@ -15,7 +15,7 @@ use xds_core::{
 /// whether its view is correct.
 pub trait Application {
     /// Called when a watch of one name receives a notice. A wildcard or glob watch receives
-    /// [`Notice::Behind`], followed by calls of [`changed`](Self::changed).
+    /// [`Notice::ChangesAvailable`], followed by calls of [`changed`](Self::changed).
     fn notified(&mut self, watch: WatchId, type_url: &TypeUrl, name: Option<&str>, notice: &Notice);
 
     /// Called for each change of a wildcard or glob watch.
@@ -74,7 +74,7 @@ pub trait Application {
 // IS29, IS30.
 pub trait ControlPlane {
     /// Called when a client opens a stream.
-    fn opened(&mut self, stream: u64, via: &Via, now: Time) {
+    fn opened(&mut self, stream: u64, via: &StreamKind, now: Time) {
         let _ = (stream, via, now);
     }
 

@@ -356,7 +356,7 @@ impl World {
         let _guard = act_as(Actor::Core(Party::Client(at), "is told a verdict"));
         let nacks = self.clients[at].core.stats().nacks;
         // The update may have been discarded with its stream.
-        match self.clients[at].core.settle(update, refused, now) {
+        match self.clients[at].core.submit_verdict(update, refused, now) {
             Ok(()) => self.note(Situation::ExternalVerdict),
             Err(_) => self.note(Situation::LateVerdict),
         }

@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use xds_core::{
     TypeUrl, VersionPrefix, ViewName,
     client::{
-        Authority, ClientConfig, FilePolicy, ManagementServer, Node, PollPolicy, Profile,
-        ServerFeature, ServerFeatures, Verdict,
+        AuthorityConfig, ClientConfig, FilePolicy, Node, PollPolicy, Profile, ServerAddress,
+        ServerFeature, ServerFeatures, VerdictSource,
     },
     server::{
-        AckGated, Admission, NodeChanged, OnStuck, OrderingPolicy, ServerConfig, UnknownType,
-        VersionMode,
+        Admission, MakeBeforeBreakPolicy, NodeChanged, OrderingPolicy, ServerConfig,
+        StageTimeoutAction, UnknownType, VersionMode,
     },
 };
 
@@ -133,13 +133,13 @@ pub(super) fn client_config(
     client_at: usize,
 ) -> ClientConfig {
     let managed = |at| {
-        let managed = ManagementServer::new(server(at)).with_features(server_features(options));
+        let managed = ServerAddress::new(server(at)).with_features(server_features(options));
         match options.transport {
             Transport::Streams => managed
                 .with_variant(options.variant_of(client_at, at))
                 .with_streams(options.streams),
-            Transport::Polls => managed.with_polls(poll_policy(options)),
-            Transport::Files => managed.with_files(FilePolicy::default()),
+            Transport::Polls => managed.with_polling(poll_policy(options)),
+            Transport::Files => managed.with_file(FilePolicy::default()),
         }
     };
     let mut config = ClientConfig::new(Node::new(client(client_at)), managed(0));
@@ -147,7 +147,8 @@ pub(super) fn client_config(
         config = config.with_fallback(managed(1));
     }
     if options.servers as usize > SERVER_APART {
-        config = config.with_authority(Authority::new("apart").with_server(managed(SERVER_APART)));
+        config =
+            config.with_authority(AuthorityConfig::new("apart").with_server(managed(SERVER_APART)));
     }
     config.profile = match options.profile {
         ProfileName::Grpc => Profile::grpc(),
@@ -156,7 +157,7 @@ pub(super) fn client_config(
     if options.profile == ProfileName::Grpc {
         config.profile.data_errors = options.data_errors;
     }
-    config.profile.read_gate = options.read_gate;
+    config.profile.flow_control = options.read_gate;
     let lacks = |feature: &str| match feature {
         TTL => options.features.contains(Feature::WithoutTtl),
         WRAPPERS => options.features.contains(Feature::WithoutWrappers),
@@ -165,8 +166,8 @@ pub(super) fn client_config(
     config.profile.client_features.retain(|feature| !lacks(feature));
     config.profile.backoff.max = config.profile.backoff.max.min(LONGEST_PAUSE);
     let verdict = match options.verdicts.delay() {
-        None => Verdict::Validation,
-        Some(_) => Verdict::External,
+        None => VerdictSource::Validation,
+        Some(_) => VerdictSource::External,
     };
     let toy = |it: &TypeUrl| ToyType::new(it.clone()).with_verdict(verdict);
     types.iter().fold(config, |config, it| config.with_type(toy(it)))
@@ -205,7 +206,7 @@ pub(super) fn server_config(options: &Options, at: usize, incarnation: u32) -> S
         config.limits.response_bytes = limit;
     }
     if options.views > 1 {
-        config.admission = Admission::Asked;
+        config.admission = Admission::ByApplication;
     }
     if options.versions != Versions::Content {
         config = config.with_every_type(|it| it.versions = VersionMode::Counter);
@@ -214,14 +215,14 @@ pub(super) fn server_config(options: &Options, at: usize, incarnation: u32) -> S
         config.version_prefix = VersionPrefix::from(format!("{at}-{incarnation}-").as_str());
     }
     if options.are_servers_strict() {
-        config.node_changed = NodeChanged::Closed;
-        config.unknown_type = UnknownType::Closed;
+        config.node_changed = NodeChanged::Close;
+        config.unknown_type = UnknownType::Close;
     }
     config.ordering = match options.order {
         Order::ByRank => OrderingPolicy::OrderOnly,
         Order::AsDue => OrderingPolicy::Off,
-        Order::AfterAcks => after_acks(OnStuck::Continue),
-        Order::OnlyAfterAcks => after_acks(OnStuck::Hold),
+        Order::AfterAcks => after_acks(StageTimeoutAction::Continue),
+        Order::OnlyAfterAcks => after_acks(StageTimeoutAction::Hold),
     };
     config
 }
@@ -230,11 +231,11 @@ pub(super) fn server_config(options: &Options, at: usize, incarnation: u32) -> S
 /// client may request.
 pub(crate) const MOST_NAMES: usize = 10_000;
 
-fn after_acks(on_stuck: OnStuck) -> OrderingPolicy {
-    let mut gated = AckGated::default();
+fn after_acks(on_stage_timeout: StageTimeoutAction) -> OrderingPolicy {
+    let mut gated = MakeBeforeBreakPolicy::default();
     gated.references = Some(Arc::new(ToyReferences));
-    gated.on_stuck = on_stuck;
-    OrderingPolicy::AckGated(gated)
+    gated.on_stage_timeout = on_stage_timeout;
+    OrderingPolicy::MakeBeforeBreak(gated)
 }
 
 /// Returns the index of the server with this URI.

@@ -5,7 +5,7 @@ use std::{mem, rc::Rc, time::Duration};
 use xds_core::{
     ChannelId, Time,
     client::{ChannelError, ChannelEvent},
-    server::Via,
+    server::StreamKind,
 };
 
 use super::{
@@ -208,8 +208,8 @@ impl World {
             }
         }
         let via = match only {
-            None => Via::Aggregated(variant),
-            Some(kind) => Via::Single { type_url: self.types[kind].clone(), variant },
+            None => StreamKind::Aggregated(variant),
+            Some(kind) => StreamKind::Single { type_url: self.types[kind].clone(), variant },
         };
         let Some(key) = self.accept(server, &via) else {
             let error = ChannelError::Status { code: 14, message: "not accepted".into() };

@@ -8,7 +8,7 @@ use std::{rc::Rc, time::Duration};
 
 use xds_core::{
     client::{ChannelError, ChannelEvent},
-    server::Via,
+    server::StreamKind,
 };
 
 use super::{
@@ -94,7 +94,7 @@ impl World {
             Reach::Hanging => return,
         }
         let Some(kind) = self.links[link.at()].only else { return };
-        let via = Via::Fetch { type_url: self.types[kind].clone() };
+        let via = StreamKind::Fetch { type_url: self.types[kind].clone() };
         let Some(key) = self.accept(server, &via) else {
             return self.answer(link, poll, Answer::Failed(UNAVAILABLE));
         };

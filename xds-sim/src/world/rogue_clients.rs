@@ -7,7 +7,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
     Frame, StreamId, Time, proto,
-    server::{CloseReason, StreamEvent, Via},
+    server::{CloseReason, StreamEvent, StreamKind},
     service::Variant,
 };
 
@@ -132,8 +132,8 @@ impl World {
         self.fault_occurs(&[lane], "a stranger speaks");
         let variant = self.options.variant;
         let via = match lie {
-            Lie::WrongType => Via::Single { type_url: self.types[kind].clone(), variant },
-            _ => Via::Aggregated(variant),
+            Lie::WrongType => StreamKind::Single { type_url: self.types[kind].clone(), variant },
+            _ => StreamKind::Aggregated(variant),
         };
         let Some(StreamKey::Core(stream)) = self.accept(server, &via) else { return };
         let responses_now = (self.now, 0);
@@ -411,7 +411,7 @@ impl World {
         match why {
             CloseReason::NameTooLong { .. } => self.note(Situation::LongNameRefused),
             CloseReason::TooManyNames { .. } => self.note(Situation::TooManyNamesRefused),
-            CloseReason::ForeignTypeUrl { .. } => self.note(Situation::WrongTypeRefused),
+            CloseReason::WrongTypeUrl { .. } => self.note(Situation::WrongTypeRefused),
             CloseReason::MissingTypeUrl => self.note(Situation::MissingTypeRefused),
             CloseReason::UnknownType { .. } => self.note(Situation::UnknownTypeRefused),
             CloseReason::NodeChanged => self.note(Situation::ChangedNodeRefused),

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use xds_core::{
     Frame,
-    server::{Observation, Server, ServerOutput, StreamEvent, Via},
+    server::{Observation, Server, ServerOutput, StreamEvent, StreamKind},
 };
 
 use super::{
@@ -100,7 +100,7 @@ impl World {
                     }
                     Observation::StaleNonce { .. } => self.note(Situation::StaleNonce),
                     Observation::ResourceTooLong { .. } => self.note(Situation::TooLongReported),
-                    Observation::Held { .. } => self.note(Situation::WithheldTooLong),
+                    Observation::Blocked { .. } => self.note(Situation::WithheldTooLong),
                     _ => {}
                 },
                 _ => {}
@@ -227,7 +227,7 @@ impl World {
     }
 
     /// Opens a stream at a server. Returns `None` if the server rejects it.
-    pub(super) fn accept(&mut self, at: usize, via: &Via) -> Option<StreamKey> {
+    pub(super) fn accept(&mut self, at: usize, via: &StreamKind) -> Option<StreamKey> {
         let (now, stream) = (self.now, self.next_stream);
         self.next_stream += 1;
         let _guard = self.act_as_server(at, "takes a stream");

@@ -256,7 +256,7 @@ impl World {
             }
             let Plane::Core(core) = &mut node.core else { continue };
             let type_url = self.types[kind].as_str();
-            if let Ok(sequence) = core.tell_when_converged(&name, type_url, sequence, now) {
+            if let Ok(sequence) = core.notify_when_converged(&name, type_url, sequence, now) {
                 self.emit(&Event::Asked { server, view, kind, sequence });
             }
         }

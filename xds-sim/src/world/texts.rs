@@ -70,7 +70,7 @@ pub(super) fn notice(name: Option<&str>, notice: &Notice) -> Description {
         Notice::Changed(Err(error)) => format!("no value: {}", error.kind()),
         Notice::Ambient(Some(error)) => format!("ambient: {}", error.kind()),
         Notice::Ambient(None) => "ambient cleared".into(),
-        Notice::Behind => "behind".into(),
+        Notice::ChangesAvailable => "behind".into(),
         other => format!("{other:?}"),
     };
     Description::new(EventKind::Notice, text).about(name)

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use tonic::Code;
-use xds_core::server::{AnswerOverdue, Interest, ServerConfig, SyncState};
+use xds_core::server::{AnswerOverdue, ServerConfig, SubscribedNames, SyncState};
 use xds_tokio::ServerOptions;
 
 use crate::{
@@ -35,7 +35,7 @@ async fn a_client_that_does_not_read_or_answer_holds_up_itself_alone() {
     let rows = running.handle.status().await.unwrap();
     let of = |type_url: &str| rows.iter().find(|row| row.type_url.as_str() == type_url).unwrap();
     assert_eq!((of(CLUSTER).state, of(CLUSTER).responses), (SyncState::Sent, 1));
-    assert_eq!((of(ENDPOINTS).interest, of(ENDPOINTS).responses), (Interest::Names(1), 1));
+    assert_eq!((of(ENDPOINTS).subscribed, of(ENDPOINTS).responses), (SubscribedNames::Names(1), 1));
     // Each receives the newest state when it continues.
     mute.answer(&first, &["c"], None);
     assert!(mute.response().await.resources[0].value.ends_with(b"5"));

@@ -21,9 +21,9 @@ use tokio::{
 };
 use xds_core::{
     client::{
-        BackoffPolicy, Change, ClientConfig, Context as TypeContext, InvalidWatch,
-        ManagementServer, Node, Notice, OpaqueType, Profile, Rejection, Resource, ResourceType,
-        Value, WatchError,
+        BackoffPolicy, Change, ClientConfig, InvalidWatch, Node, Notice, OpaqueType, Profile,
+        Rejection, Resource, ResourceType, ServerAddress, ValidationContext as TypeContext, Value,
+        WatchError,
     },
     proto::{Any, DiscoveryResponse},
     types,
@@ -55,7 +55,7 @@ pub(crate) fn config(address: SocketAddr) -> ClientConfig {
     profile.backoff = BackoffPolicy::grpc();
     profile.backoff.initial = Duration::from_millis(20);
     profile.backoff.max = Duration::from_millis(100);
-    ClientConfig::new(Node::new("node-1"), ManagementServer::new(address.to_string()))
+    ClientConfig::new(Node::new("node-1"), ServerAddress::new(address.to_string()))
         .with_profile(profile)
         .with_type(NoBadOnes(OpaqueType::new(CLUSTER)))
         .with_type(OpaqueType::new(ENDPOINTS))

@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, interval, sleep_until, timeout},
 };
 use xds_core::{
-    client::{ClientConfig, ManagementServer as Address, Node},
+    client::{ClientConfig, Node, ServerAddress as Address},
     server::ServerConfig,
     types,
 };

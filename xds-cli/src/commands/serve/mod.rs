@@ -16,7 +16,7 @@ use tokio::{
 };
 use tonic::service::Routes;
 use xds_bootstrap::IdentityFiles;
-use xds_core::server::{AckGated, DrainPlan, OrderingPolicy, Readiness, ServerConfig};
+use xds_core::server::{DrainPlan, MakeBeforeBreakPolicy, OrderingPolicy, Readiness, ServerConfig};
 use xds_rest::GatewayOptions;
 use xds_tokio::{
     ManagementServer, ServerHandle, ServerOptions,
@@ -176,7 +176,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         }
     };
     // Clients are notified of the shutdown, so that they connect to another server at once (M14).
-    let plan = DrainPlan { over: Duration::ZERO, grace: ANSWER_TIME };
+    let plan = DrainPlan { period: Duration::ZERO, grace_period: ANSWER_TIME };
     let _ = timeout(SHUTDOWN_LIMIT, async {
         handle.drain(plan).await;
         (&mut serving).await
@@ -275,7 +275,7 @@ fn ordering(chosen: Ordering) -> OrderingPolicy {
     match chosen {
         Ordering::Off => OrderingPolicy::Off,
         Ordering::Order => OrderingPolicy::OrderOnly,
-        Ordering::AckGated => OrderingPolicy::AckGated(AckGated::default()),
+        Ordering::AckGated => OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default()),
     }
 }
 

@@ -29,7 +29,7 @@ use tokio::{
     select,
     time::{Duration, timeout},
 };
-use xds_core::client::{ClientConfig, ReadGate};
+use xds_core::client::{ClientConfig, FlowControl};
 use xds_tokio::client;
 
 use self::{
@@ -75,7 +75,7 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     }
     let register = move |mut config: ClientConfig| {
         // All watches are polled, and every notification is printed.
-        config.profile.read_gate = ReadGate::Notices;
+        config.profile.flow_control = FlowControl::On;
         types.iter().cloned().fold(config, |config, it| validation.register(config, it))
     };
     let (client, following) = match origin {

@@ -6,8 +6,8 @@ use tracing::warn;
 use xds_bootstrap::{Bootstrap, BootstrapSource, ChannelCredentials, Guards, XdsServer};
 use xds_core::{
     client::{
-        Authority, ClientConfig, DataErrorPolicy, FilePolicy, ManagementServer, Node, PollPolicy,
-        Profile, Streams, TransportId,
+        AuthorityConfig, ClientConfig, DataErrorPolicy, FilePolicy, Node, PollPolicy, Profile,
+        ServerAddress, Streams, TransportId,
     },
     service::Variant,
 };
@@ -45,7 +45,7 @@ pub(super) async fn of(args: &WatchArgs) -> Result<Upstream, Failure> {
             server.streams = Streams::PerType;
         }
         if let Some(pause) = args.poll {
-            *server = server.clone().with_polls(PollPolicy::new(pause));
+            *server = server.clone().with_polling(PollPolicy::new(pause));
         }
     }
     let server = servers.first.clone();
@@ -64,9 +64,9 @@ async fn of_flags(args: &WatchArgs, server: &str) -> Result<Servers, Failure> {
     address::check(&written).await?;
     let mut profile = Profile::grpc();
     profile.data_errors = DataErrorPolicy::DropDeleted;
-    profile.idle_close = None;
-    let config = config_of(args, ManagementServer::new(server)).with_profile(profile);
-    let fallback = args.fallback.iter().map(|address| ManagementServer::new(address.as_str()));
+    profile.idle_timeout = None;
+    let config = config_of(args, ServerAddress::new(server)).with_profile(profile);
+    let fallback = args.fallback.iter().map(|address| ServerAddress::new(address.as_str()));
     let config = fallback.fold(config, ClientConfig::with_fallback);
     let mut options = ClientOptions::default();
     if let Some(credentials) = credentials(&args.channel)? {
@@ -81,19 +81,19 @@ async fn of_flags(args: &WatchArgs, server: &str) -> Result<Servers, Failure> {
 
 /// Creates a client that reads a file as a proxy does: one invalid resource rejects the whole file.
 fn of_file(args: &WatchArgs, file: &str) -> Servers {
-    let server = ManagementServer::new(file).with_files(FilePolicy::default());
+    let server = ServerAddress::new(file).with_file(FilePolicy::default());
     let config = config_of(args, server).with_profile(Profile::envoy());
     Servers { config, options: ClientOptions::default(), first: file.to_owned() }
 }
 
-fn config_of(args: &WatchArgs, server: ManagementServer) -> ClientConfig {
+fn config_of(args: &WatchArgs, server: ServerAddress) -> ClientConfig {
     let node = Node::new(args.node.as_deref().unwrap_or(NODE))
         .with_cluster(args.cluster.as_deref().unwrap_or_default());
     let config = ClientConfig::new(node, server);
     // The server is the only one that can answer for the names.
     let authorities: BTreeSet<_> =
         args.subscriptions.iter().filter_map(Subscription::authority).collect();
-    let authorities = authorities.into_iter().map(Authority::new);
+    let authorities = authorities.into_iter().map(AuthorityConfig::new);
     authorities.fold(config, ClientConfig::with_authority)
 }
 

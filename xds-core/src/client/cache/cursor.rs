@@ -2,7 +2,7 @@
 
 use alloc::collections::BTreeMap;
 
-use super::entry::Entry;
+use super::entry::CacheEntry;
 use crate::slab::Slot;
 
 /// Position of a wildcard or glob watch.
@@ -16,23 +16,23 @@ pub(crate) struct Cursor {
     pub(crate) passed: u64,
     /// Last reported state of entries that have moved ahead of the watch only because of their
     /// error.
-    pub(crate) told: BTreeMap<Slot, Told>,
+    pub(crate) reported: BTreeMap<Slot, ReportedState>,
     /// Whether the watch fell too far behind and starts over.
     pub(crate) resync: bool,
 }
 
 /// State of an entry as last reported to a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ReportedState {
     /// Number of the change that set the value.
     pub(crate) value: u64,
     /// Whether an error of the entry was reported.
-    pub(crate) is_wrong: bool,
+    pub(crate) has_error: bool,
 }
 
 impl Default for Cursor {
     fn default() -> Self {
-        Self { marker: Slot::NONE, passed: 0, told: BTreeMap::new(), resync: false }
+        Self { marker: Slot::NONE, passed: 0, reported: BTreeMap::new(), resync: false }
     }
 }
 
@@ -40,21 +40,22 @@ impl Cursor {
     /// Starts over, as if nothing had been reported.
     pub(crate) fn restart(&mut self) {
         self.passed = 0;
-        self.told.clear();
+        self.reported.clear();
     }
 
     /// Notes that the watch has seen every change up to `newest`.
     pub(crate) fn catch_up(&mut self, newest: u64) {
         self.passed = newest;
-        self.told.clear();
+        self.reported.clear();
     }
 
     /// Notes the reported state of an entry that is about to move because of its error alone. Does
     /// nothing if the entry is already ahead, because nothing was reported since it moved there.
-    pub(crate) fn note_told(&mut self, slot: Slot, entry: &Entry) {
-        if self.passed >= entry.moved() {
-            let told = Told { value: entry.changed, is_wrong: entry.error().is_some() };
-            self.told.insert(slot, told);
+    pub(crate) fn note_reported(&mut self, slot: Slot, entry: &CacheEntry) {
+        if self.passed >= entry.last_change() {
+            let reported =
+                ReportedState { value: entry.changed, has_error: entry.error().is_some() };
+            self.reported.insert(slot, reported);
         }
     }
 }

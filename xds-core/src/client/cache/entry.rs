@@ -4,13 +4,13 @@ use alloc::boxed::Box;
 
 use bytes::Bytes;
 
-use super::wrapper_fields::Wrapping;
+use super::wrapper_fields::WrapperFields;
 use crate::{
     client::{
         config::resource_type::Value,
         event::{
             error::WatchError,
-            status::{EntryState, FailedUpdate},
+            status::{FailedUpdate, ResourceState},
         },
     },
     slab::Slot,
@@ -19,9 +19,9 @@ use crate::{
 
 /// Cached resource or glob.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct CacheEntry {
     pub(crate) name: ResourceName,
-    pub(crate) state: EntryState,
+    pub(crate) state: ResourceState,
     /// Resource in use; `None` if there is none.
     pub(crate) bytes: Option<Bytes>,
     /// Version of the response that last contained `bytes`.
@@ -32,7 +32,7 @@ pub(crate) struct Entry {
     /// `u32::MAX` if no server is known to have it.
     pub(crate) source: u32,
     /// Whether the name has an authority. A wildcard does not cover such names.
-    pub(crate) is_foreign: bool,
+    pub(crate) has_authority: bool,
     /// Whether the name is a glob.
     pub(crate) is_glob: bool,
     /// Subscription to the name, if any.
@@ -40,7 +40,7 @@ pub(crate) struct Entry {
     pub(crate) frame: Slot,
     /// Number of the last occurrence in a response, times two, plus one if the response contained
     /// the entry twice.
-    pub(crate) stamp: u64,
+    pub(crate) occurrence: u64,
     /// Whether the resource in use came in a wrapper, so that comparing bytes is not sufficient.
     pub(crate) is_wrapped: bool,
     pub(crate) detail: Option<Box<Detail>>,
@@ -51,11 +51,11 @@ pub(crate) struct Entry {
 pub(crate) struct Detail {
     pub(crate) value: Option<Value>,
     /// Other fields of the wrapper of the resource in use, if it had one.
-    pub(crate) wrapping: Option<Box<Wrapping>>,
+    pub(crate) wrapper_fields: Option<Box<WrapperFields>>,
     error: Option<WatchError>,
     /// Position of the server that the error came from; `u32::MAX` if no server is known to still
     /// report it.
-    pub(crate) blamed_by: u32,
+    pub(crate) error_source: u32,
     /// Update that caused the error, if one did.
     pub(crate) failed: Option<FailedUpdate>,
     /// Number of channels that had ended when the error occurred, plus one.
@@ -64,7 +64,7 @@ pub(crate) struct Detail {
     pub(crate) ambient: u64,
 }
 
-impl Entry {
+impl CacheEntry {
     pub(crate) fn value(&self) -> Option<&Value> {
         self.detail.as_ref()?.value.as_ref()
     }
@@ -102,7 +102,7 @@ impl Entry {
 
     /// Returns the number of the last change of the resource or its error, which determines the
     /// position in the list.
-    pub(crate) fn moved(&self) -> u64 {
+    pub(crate) fn last_change(&self) -> u64 {
         let ambient = self.detail.as_ref().map_or(0, |detail| detail.ambient);
         self.changed.max(ambient)
     }
@@ -116,34 +116,35 @@ impl Entry {
     /// and no other server has caused an error since. Otherwise the server must send it again, even
     /// if it is kept in use.
     pub(crate) fn is_held_from(&self, upstream: usize) -> bool {
-        let is_deleted = self.state == EntryState::DoesNotExist;
-        let is_blamed = |detail: &Detail| detail.error.is_some() && detail.blamed_by != self.source;
+        let is_deleted = self.state == ResourceState::DoesNotExist;
+        let has_other_error =
+            |detail: &Detail| detail.error.is_some() && detail.error_source != self.source;
         self.bytes.is_some()
             && !is_deleted
             && self.source as usize == upstream
-            && !self.detail_if_any().is_some_and(is_blamed)
+            && !self.detail_if_any().is_some_and(has_other_error)
     }
 
     /// Returns whether an update of this server caused the error.
-    pub(crate) fn is_blamed_by(&self, upstream: usize) -> bool {
+    pub(crate) fn has_error_from(&self, upstream: usize) -> bool {
         let is_its = |detail: &Detail| {
             detail.error.is_some()
                 && detail.failed.is_some()
-                && detail.blamed_by as usize == upstream
+                && detail.error_source as usize == upstream
         };
         self.detail_if_any().is_some_and(is_its)
     }
 
     /// Returns whether the resource was rejected and no version of it is in use.
     pub(crate) fn was_never_accepted(&self) -> bool {
-        self.bytes.is_none() && self.state == EntryState::Nacked
+        self.bytes.is_none() && self.state == ResourceState::Nacked
     }
 
     /// Returns whether the entry is only kept to report its deletion to wildcard and glob watches.
     pub(crate) fn is_tombstone(&self) -> bool {
         self.bytes.is_none()
             && self.subscription.is_none()
-            && matches!(self.state, EntryState::DoesNotExist | EntryState::ReceivedError)
+            && matches!(self.state, ResourceState::DoesNotExist | ResourceState::ReceivedError)
     }
 
     pub(crate) fn detail_if_any(&self) -> Option<&Detail> {

@@ -17,18 +17,18 @@ use core::hash::BuildHasher as _;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use super::{Cache, entry::Entry};
+use super::{Cache, entry::CacheEntry};
 use crate::{
-    client::event::status::EntryState,
+    client::event::status::ResourceState,
     slab::{Key, Slab, Slot},
     text::ResourceName,
 };
 
 /// Globs of one type.
 #[derive(Debug)]
-pub(crate) struct Globs {
+pub(crate) struct GlobIndex {
     globs: Slab<Glob>,
-    by_place: HashTable<Slot>,
+    by_path: HashTable<Slot>,
     hasher: FixedState,
     /// Number of globs by the number of slashes in their directory.
     depths: BTreeMap<usize, usize>,
@@ -49,7 +49,7 @@ pub(crate) struct Glob {
     /// Number of watches.
     pub(crate) watches: usize,
     /// Token of the timer for members sent earlier by another server; zero if it is not running.
-    pub(crate) leftover_timer: u64,
+    pub(crate) unconfirmed_timer: u64,
     /// Members by the number of their last change. Entries that never changed are not included.
     members: BTreeMap<u64, Slot>,
     /// Deleted members that some watch has not seen yet, oldest first.
@@ -60,7 +60,7 @@ pub(crate) struct Glob {
 
 /// Directory and context parameters of a glob.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Place<'n> {
+struct GlobPath<'n> {
     /// Directory with a trailing slash.
     directory: &'n str,
     context: &'n str,
@@ -77,13 +77,13 @@ impl Glob {
         !self.tombstones.is_empty()
     }
 
-    fn place(&self) -> Place<'_> {
+    fn path_and_context(&self) -> GlobPath<'_> {
         let (path, context) = split(self.name.as_str());
-        Place { directory: path.strip_suffix('*').unwrap_or(path), context }
+        GlobPath { directory: path.strip_suffix('*').unwrap_or(path), context }
     }
 
     fn depth(&self) -> usize {
-        self.place().directory.matches('/').count()
+        self.path_and_context().directory.matches('/').count()
     }
 
     /// Returns the member with the first change after `passed`.
@@ -106,11 +106,11 @@ impl Glob {
     }
 }
 
-impl Globs {
+impl GlobIndex {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             globs: Slab::default(),
-            by_place: HashTable::new(),
+            by_path: HashTable::new(),
             hasher: FixedState::with_seed(seed),
             depths: BTreeMap::new(),
             changed: Vec::new(),
@@ -155,7 +155,7 @@ impl Globs {
     /// Returns the glob with this canonical name.
     pub(crate) fn find(&self, name: &str) -> Option<Slot> {
         let (path, context) = split(name);
-        self.at_place(Place { directory: path.strip_suffix('*')?, context })
+        self.at_path(GlobPath { directory: path.strip_suffix('*')?, context })
     }
 
     /// Returns the globs that match a canonical resource name, the widest first.
@@ -169,14 +169,16 @@ impl Globs {
         let slashes = path.match_indices('/').map(|(at, _)| at);
         (1..).zip(slashes).filter(is_as_deep).filter_map(move |(_, at)| {
             let directory = path.get(..=at).filter(|it| it.len() < path.len())?;
-            let slot = self.at_place(Place { directory, context })?;
+            let slot = self.at_path(GlobPath { directory, context })?;
             Some((slot, self.at(slot)?))
         })
     }
 
-    fn at_place(&self, place: Place<'_>) -> Option<Slot> {
-        let is_there = |&slot: &Slot| self.at(slot).is_some_and(|glob| glob.place() == place);
-        self.by_place.find(self.hasher.hash_one(place), is_there).copied()
+    fn at_path(&self, path_and_context: GlobPath<'_>) -> Option<Slot> {
+        let is_there = |&slot: &Slot| {
+            self.at(slot).is_some_and(|glob| glob.path_and_context() == path_and_context)
+        };
+        self.by_path.find(self.hasher.hash_one(path_and_context), is_there).copied()
     }
 
     /// Adds a glob without members, which must not exist yet.
@@ -186,17 +188,17 @@ impl Globs {
             subscription,
             is_received: false,
             watches: 0,
-            leftover_timer: 0,
+            unconfirmed_timer: 0,
             members: BTreeMap::new(),
             tombstones: VecDeque::new(),
             has_changed: false,
             is_present: false,
         };
-        let (depth, hash) = (glob.depth(), self.hasher.hash_one(glob.place()));
+        let (depth, hash) = (glob.depth(), self.hasher.hash_one(glob.path_and_context()));
         let slot = self.globs.push_back(glob)?.slot();
         let (globs, hasher) = (&self.globs, &self.hasher);
-        self.by_place.insert_unique(hash, slot, |&other| {
-            globs.at(other).map_or(0, |glob| hasher.hash_one(glob.place()))
+        self.by_path.insert_unique(hash, slot, |&other| {
+            globs.at(other).map_or(0, |glob| hasher.hash_one(glob.path_and_context()))
         });
         *self.depths.entry(depth).or_default() += 1;
         Some(slot)
@@ -204,8 +206,8 @@ impl Globs {
 
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<Glob> {
         let glob = self.globs.at(slot)?;
-        let (depth, hash) = (glob.depth(), self.hasher.hash_one(glob.place()));
-        if let Ok(entry) = self.by_place.find_entry(hash, |&other| other == slot) {
+        let (depth, hash) = (glob.depth(), self.hasher.hash_one(glob.path_and_context()));
+        if let Ok(entry) = self.by_path.find_entry(hash, |&other| other == slot) {
             entry.remove();
         }
         if let Some(globs) = self.depths.get_mut(&depth) {
@@ -259,12 +261,12 @@ impl Globs {
     pub(crate) fn note_present(&mut self, name: &str) {
         let covering: Vec<Slot> = self.covering(name).map(|(slot, _)| slot).collect();
         for slot in covering {
-            self.note_spoken_of(slot);
+            self.note_mentioned(slot);
         }
     }
 
     /// Notes that the response in progress mentions the glob.
-    pub(crate) fn note_spoken_of(&mut self, slot: Slot) {
+    pub(crate) fn note_mentioned(&mut self, slot: Slot) {
         if let Some(glob) = self.globs.at_mut(slot)
             && !core::mem::replace(&mut glob.is_present, true)
         {
@@ -285,7 +287,7 @@ impl Globs {
 
     /// Notes that the change `last` deleted a member. Returns whether some watch has not seen the
     /// deletion yet.
-    pub(crate) fn bury(&mut self, name: &str, last: u64, member: Key) -> bool {
+    pub(crate) fn add_tombstone(&mut self, name: &str, last: u64, member: Key) -> bool {
         let watching = |(slot, glob): (Slot, &Glob)| {
             (glob.watches > 0 && glob.has_change(last)).then_some(slot)
         };
@@ -301,7 +303,7 @@ impl Globs {
 
     /// Removes and returns the oldest tombstone of a glob if all its watches have seen it; `seen`
     /// is the newest change that all of them have seen.
-    pub(crate) fn unearth(&mut self, slot: Slot, seen: u64) -> Option<(u64, Key)> {
+    pub(crate) fn pop_tombstone(&mut self, slot: Slot, seen: u64) -> Option<(u64, Key)> {
         let glob = self.globs.at_mut(slot)?;
         let &(last, member) = glob.tombstones.front().filter(|(last, _)| *last <= seen)?;
         glob.tombstones.pop_front();
@@ -327,24 +329,24 @@ impl Cache {
         entry.is_glob = true;
         let name = entry.name.clone();
         let glob = self.globs.add(name, subscription)?;
-        let is_member = |entry: &Entry| {
-            let has_changed = entry.moved() > 0 && !entry.is_tombstone();
+        let is_member = |entry: &CacheEntry| {
+            let has_changed = entry.last_change() > 0 && !entry.is_tombstone();
             let mut covering = self.globs.covering(entry.name.as_str());
-            entry.is_foreign && has_changed && covering.any(|(covering, _)| covering == glob)
+            entry.has_authority && has_changed && covering.any(|(covering, _)| covering == glob)
         };
         let members = self.iter().filter(|(_, entry)| is_member(entry));
-        let members = members.map(|(slot, entry)| (entry.moved(), slot)).collect();
+        let members = members.map(|(slot, entry)| (entry.last_change(), slot)).collect();
         self.globs.at_mut(glob)?.set_members(members);
         Some(glob)
     }
 
     /// Marks the glob with this entry as received if a resource of a member is in use. Returns
     /// whether it did.
-    pub(crate) fn receive_if_inhabited(&mut self, slot: Slot) -> bool {
+    pub(crate) fn mark_received_if_nonempty(&mut self, slot: Slot) -> bool {
         let Some(entry) = self.get(slot).filter(|entry| entry.is_glob) else { return false };
         let Some(glob) = self.globs.find(entry.name.as_str()) else { return false };
         let is_in_use = |slot| {
-            let in_use = |entry: &Entry| entry.state != EntryState::DoesNotExist;
+            let in_use = |entry: &CacheEntry| entry.state != ResourceState::DoesNotExist;
             self.get(slot).filter(|entry| entry.bytes.is_some()).is_some_and(in_use)
         };
         if !self.globs.at(glob).is_some_and(|glob| glob.members().any(is_in_use)) {
@@ -354,7 +356,7 @@ impl Cache {
             glob.is_received = true;
         }
         if let Some(entry) = self.get_mut(slot) {
-            entry.state = EntryState::Acked;
+            entry.state = ResourceState::Acked;
         }
         true
     }
@@ -368,9 +370,9 @@ impl Cache {
         seen: u64,
         is_awaited: impl Fn(&Glob, u64) -> bool,
     ) {
-        while let Some((last, key)) = self.globs.unearth(glob, seen) {
+        while let Some((last, key)) = self.globs.pop_tombstone(glob, seen) {
             let Some(entry) = self.at_key(key) else { continue };
-            let is_dead = entry.moved() == last && entry.is_tombstone();
+            let is_dead = entry.last_change() == last && entry.is_tombstone();
             let awaits = |(_, other): (Slot, &Glob)| is_awaited(other, last);
             if is_dead && !self.globs.covering(entry.name.as_str()).any(awaits) {
                 self.remove(key.slot());
@@ -387,8 +389,8 @@ impl Cache {
         for slot in glob.members() {
             let Some(entry) = self.get(slot) else { continue };
             // A tombstone that all watches of another glob have seen is not a member of it.
-            let (is_over, last) = (entry.is_tombstone(), entry.moved());
-            let keeps = |(_, other): (Slot, &Glob)| !is_over || other.has_change(last);
+            let (is_ended, last) = (entry.is_tombstone(), entry.last_change());
+            let keeps = |(_, other): (Slot, &Glob)| !is_ended || other.has_change(last);
             let is_covered = self.globs.covering(entry.name.as_str()).any(keeps);
             if entry.subscription.is_none() && !is_covered {
                 self.remove(slot);
@@ -426,7 +428,7 @@ mod tests {
         let mut globs: Vec<_> = names(&["*"]).iter().map(parse).collect();
         globs.sort();
         globs.dedup();
-        let mut index = Globs::new(7);
+        let mut index = GlobIndex::new(7);
         let slots: Vec<_> = globs
             .iter()
             .map(|glob| index.add(glob.as_name().clone(), Slot::NONE).unwrap())
@@ -445,12 +447,12 @@ mod tests {
         for slot in slots {
             index.remove(slot);
         }
-        assert!(index.is_empty() && index.by_place.is_empty() && index.depths.is_empty());
+        assert!(index.is_empty() && index.by_path.is_empty() && index.depths.is_empty());
     }
 
     #[test]
     fn a_deep_name_is_looked_up_only_where_globs_are() {
-        let mut index = Globs::new(7);
+        let mut index = GlobIndex::new(7);
         index.add("xdstp://a/T/x/*".into(), Slot::NONE).unwrap();
         let deep = format!("xdstp://a/T/x/{}", "/".repeat(4_000));
         assert_eq!(index.covering(&deep).count(), 1);
@@ -461,7 +463,7 @@ mod tests {
 
     #[test]
     fn a_member_is_filed_by_its_last_change() {
-        let mut index = Globs::new(7);
+        let mut index = GlobIndex::new(7);
         let glob = index.add("xdstp://a/T/x/*".into(), Slot::NONE).unwrap();
         let (one, two) = (Slot::at_index(1), Slot::at_index(2));
         index.note_change("xdstp://a/T/x/1", one, 0, 1);

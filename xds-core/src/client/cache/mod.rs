@@ -1,6 +1,6 @@
 //! Cache of the resources of one type, in order of change.
 //!
-//! There is an [`Entry`] for every subscribed name and, under a wildcard or a glob, for every name
+//! There is an [`CacheEntry`] for every subscribed name and, under a wildcard or a glob, for every name
 //! that a server has mentioned. The cursors of wildcard watches are markers in the same list: the
 //! entries behind a marker have not been reported to its watch, and moving entries does not disturb
 //! the marker.
@@ -20,12 +20,12 @@ use alloc::{
 
 use bytes::Bytes;
 
-pub(crate) use self::response_marks::{Mark, Overruling};
+pub(crate) use self::response_marks::{EffectOnOthers, Occurrence};
 use self::{
-    cursor::Cursor, entry::Entry, glob_members::Globs, retained_frames::HeldFrames,
-    versions::Versions,
+    cursor::Cursor, entry::CacheEntry, glob_members::GlobIndex, retained_frames::RetainedFrames,
+    versions::ResponseVersions,
 };
-use super::{config::resource_type::Value, event::status::EntryState};
+use super::{config::resource_type::Value, event::status::ResourceState};
 use crate::{
     index::NameIndex,
     slab::{Key, Slab, Slot},
@@ -36,23 +36,23 @@ use crate::{
 /// All entries of a type.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    nodes: Slab<Node>,
+    nodes: Slab<ListNode>,
     index: NameIndex,
-    frames: HeldFrames,
+    frames: RetainedFrames,
     /// Number of the newest change.
     sequence: u64,
     /// Position of the server whose response is in progress.
     source: u32,
     /// Effect of the response in progress on resources held from other servers.
-    overruling: Overruling,
+    effect_on_others: EffectOnOthers,
     /// Total number of occurrences of entries in responses.
-    marks: u64,
-    /// Value of `marks` when the response in progress began.
-    marks_before: u64,
-    versions: Versions,
+    occurrences: u64,
+    /// Value of `occurrences` when the response in progress began.
+    occurrences_before: u64,
+    versions: ResponseVersions,
     entries: usize,
     /// Number of static resources, which no response contains.
-    ours: usize,
+    static_resources: usize,
     /// Total size of the resources in use in bytes.
     bytes: usize,
     /// Number of resources whose use has ended.
@@ -60,15 +60,15 @@ pub(crate) struct Cache {
     /// Deleted entries that some wildcard watch has not seen yet, oldest first.
     tombstones: VecDeque<(u64, Key)>,
     /// Subscribed globs, each with its members in order of change.
-    pub(crate) globs: Globs,
+    pub(crate) globs: GlobIndex,
     /// Expiry times of resources with a TTL, the earliest first.
     // B09
     pub(crate) expiries: BTreeSet<(Time, Slot)>,
 }
 
 #[derive(Debug)]
-enum Node {
-    Entry(Entry),
+enum ListNode {
+    Entry(CacheEntry),
     Cursor,
 }
 
@@ -77,19 +77,19 @@ impl Cache {
         Self {
             nodes: Slab::default(),
             index: NameIndex::new(seed),
-            frames: HeldFrames::default(),
+            frames: RetainedFrames::default(),
             sequence: 0,
             source: u32::MAX,
-            overruling: Overruling::Nothing,
-            marks: 0,
-            marks_before: 0,
-            versions: Versions::default(),
+            effect_on_others: EffectOnOthers::None,
+            occurrences: 0,
+            occurrences_before: 0,
+            versions: ResponseVersions::default(),
             entries: 0,
-            ours: 0,
+            static_resources: 0,
             bytes: 0,
             drops: 0,
             tombstones: VecDeque::new(),
-            globs: Globs::new(seed),
+            globs: GlobIndex::new(seed),
             expiries: BTreeSet::new(),
         }
     }
@@ -112,13 +112,13 @@ impl Cache {
     }
 
     /// Returns the number of resources whose use has ended, including replaced ones.
-    pub(crate) fn drops(&self) -> u64 {
+    pub(crate) fn drop_count(&self) -> u64 {
         self.drops
     }
 
     /// Returns the number of entries already found in the response in progress.
-    pub(crate) fn marked(&self) -> usize {
-        usize::try_from(self.marks - self.marks_before).unwrap_or(usize::MAX)
+    pub(crate) fn occurred(&self) -> usize {
+        usize::try_from(self.occurrences - self.occurrences_before).unwrap_or(usize::MAX)
     }
 
     /// Returns the number of the newest change.
@@ -130,33 +130,33 @@ impl Cache {
         self.index.find(name, |slot| Some(self.get(slot)?.name.as_str()))
     }
 
-    pub(crate) fn get(&self, slot: Slot) -> Option<&Entry> {
+    pub(crate) fn get(&self, slot: Slot) -> Option<&CacheEntry> {
         match self.nodes.at(slot)? {
-            Node::Entry(entry) => Some(entry),
-            Node::Cursor => None,
+            ListNode::Entry(entry) => Some(entry),
+            ListNode::Cursor => None,
         }
     }
 
     /// Returns the entry with this key, unless it was removed.
-    pub(crate) fn at_key(&self, key: Key) -> Option<&Entry> {
+    pub(crate) fn at_key(&self, key: Key) -> Option<&CacheEntry> {
         match self.nodes.get(key)? {
-            Node::Entry(entry) => Some(entry),
-            Node::Cursor => None,
+            ListNode::Entry(entry) => Some(entry),
+            ListNode::Cursor => None,
         }
     }
 
-    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Entry> {
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut CacheEntry> {
         match self.nodes.at_mut(slot)? {
-            Node::Entry(entry) => Some(entry),
-            Node::Cursor => None,
+            ListNode::Entry(entry) => Some(entry),
+            ListNode::Cursor => None,
         }
     }
 
     /// Returns all entries, including tombstones, in slot order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &CacheEntry)> {
         self.nodes.in_slot_order().filter_map(|(slot, node)| match node {
-            Node::Entry(entry) => Some((slot, entry)),
-            Node::Cursor => None,
+            ListNode::Entry(entry) => Some((slot, entry)),
+            ListNode::Cursor => None,
         })
     }
 
@@ -171,7 +171,7 @@ impl Cache {
     }
 
     fn skip_cursors(&self, mut slot: Slot) -> Slot {
-        while let Some(Node::Cursor) = self.nodes.at(slot) {
+        while let Some(ListNode::Cursor) = self.nodes.at(slot) {
             slot = self.nodes.next(slot);
         }
         slot
@@ -187,22 +187,22 @@ impl Cache {
 
     /// Creates an empty entry for `name`, which must not have one.
     pub(crate) fn create(&mut self, name: ResourceName) -> Option<Slot> {
-        let entry = Entry {
+        let entry = CacheEntry {
             name: name.clone(),
-            state: EntryState::Requested,
+            state: ResourceState::Requested,
             bytes: None,
             version: Slot::NONE,
             source: u32::MAX,
             changed: 0,
-            is_foreign: false,
+            has_authority: false,
             is_glob: false,
             subscription: Slot::NONE,
             frame: Slot::NONE,
-            stamp: 0,
+            occurrence: 0,
             is_wrapped: false,
             detail: None,
         };
-        let slot = self.nodes.push_back(Node::Entry(entry))?.slot();
+        let slot = self.nodes.push_back(ListNode::Entry(entry))?.slot();
         let nodes = &self.nodes;
         self.index.insert(name.as_str(), slot, |other| name_at(nodes, other));
         self.entries += 1;
@@ -211,9 +211,9 @@ impl Cache {
 
     pub(crate) fn remove(&mut self, slot: Slot) {
         self.drop_resource(slot);
-        if let Some(Node::Entry(entry)) = self.nodes.at(slot) {
-            if entry.is_foreign {
-                self.globs.note_removal(entry.name.as_str(), entry.moved());
+        if let Some(ListNode::Entry(entry)) = self.nodes.at(slot) {
+            if entry.has_authority {
+                self.globs.note_removal(entry.name.as_str(), entry.last_change());
             }
             self.index.remove(entry.name.as_str(), slot);
             self.nodes.remove(slot);
@@ -231,12 +231,12 @@ impl Cache {
         self.note_move(slot, |entry, number| entry.detail().ambient = number);
     }
 
-    fn note_move(&mut self, slot: Slot, number: impl FnOnce(&mut Entry, u64)) {
+    fn note_move(&mut self, slot: Slot, number: impl FnOnce(&mut CacheEntry, u64)) {
         self.sequence += 1;
-        if let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) {
-            let before = entry.moved();
+        if let Some(ListNode::Entry(entry)) = self.nodes.at_mut(slot) {
+            let before = entry.last_change();
             number(entry, self.sequence);
-            if entry.is_foreign {
+            if entry.has_authority {
                 self.globs.note_change(entry.name.as_str(), slot, before, self.sequence);
             }
         }
@@ -246,15 +246,15 @@ impl Cache {
     /// Stores a resource as the one in use. `frame` is the retained frame that contains it, unless
     /// it was copied.
     pub(crate) fn accept(&mut self, slot: Slot, bytes: Bytes, value: Option<Value>, frame: Slot) {
-        self.overrule(slot);
+        self.note_effect_on_others(slot);
         self.drop_resource(slot);
         if !frame.is_none() {
-            self.frames.join(frame, slot, bytes.len());
+            self.frames.add_member(frame, slot, bytes.len());
         }
         self.renew(slot);
         let length = bytes.len();
         let Some(entry) = self.get_mut(slot) else { return };
-        entry.state = EntryState::Acked;
+        entry.state = ResourceState::Acked;
         entry.bytes = Some(bytes);
         entry.frame = frame;
         entry.clear_error();
@@ -278,18 +278,18 @@ impl Cache {
         let Some(bytes) = bytes else { return };
         self.drops += 1;
         self.bytes = self.bytes.saturating_sub(bytes.len());
-        if self.frames.leave(frame, bytes.len()) {
-            self.abandon(frame);
+        if self.frames.remove_member(frame, bytes.len()) {
+            self.copy_members(frame);
         }
     }
 
     /// Retains a response's frame for resources that are slices of it.
-    pub(crate) fn hold_frame(&mut self, bytes: usize) -> Slot {
-        self.frames.hold(bytes)
+    pub(crate) fn retain_frame(&mut self, bytes: usize) -> Slot {
+        self.frames.retain(bytes)
     }
 
     /// Copies the resources that still use the frame, so that it can be freed.
-    fn abandon(&mut self, frame: Slot) {
+    fn copy_members(&mut self, frame: Slot) {
         for slot in self.frames.release(frame) {
             let Some(entry) = self.get_mut(slot).filter(|entry| entry.frame == frame) else {
                 continue;
@@ -301,36 +301,36 @@ impl Cache {
 
     /// Returns the version of the response that last contained the resource; empty if there is
     /// none.
-    pub(crate) fn version_of(&self, entry: &Entry) -> &Version {
+    pub(crate) fn version_of(&self, entry: &CacheEntry) -> &Version {
         self.versions.get(entry.version)
     }
 
     /// Returns the arrival time of the response that last contained the resource.
-    pub(crate) fn updated(&self, entry: &Entry) -> Option<Time> {
+    pub(crate) fn updated(&self, entry: &CacheEntry) -> Option<Time> {
         self.versions.received(entry.version)
     }
 
     /// Returns the identifier of the control plane that last sent the resource; empty if unknown.
-    pub(crate) fn control_plane_of(&self, entry: &Entry) -> Arc<str> {
+    pub(crate) fn control_plane_of(&self, entry: &CacheEntry) -> Arc<str> {
         self.versions.control_plane(entry.version)
     }
 
     /// Counts another static resource.
-    pub(crate) fn note_ours(&mut self) {
-        self.ours += 1;
+    pub(crate) fn note_static_resource(&mut self) {
+        self.static_resources += 1;
     }
 
     // Wildcard watches.
 
     /// Adds a marker at the start of the list.
     pub(crate) fn add_cursor(&mut self) -> Option<Slot> {
-        let slot = self.nodes.push_back(Node::Cursor)?.slot();
+        let slot = self.nodes.push_back(ListNode::Cursor)?.slot();
         self.nodes.move_to_front(slot);
         Some(slot)
     }
 
     pub(crate) fn remove_cursor(&mut self, cursor: Slot) {
-        if let Some(Node::Cursor) = self.nodes.at(cursor) {
+        if let Some(ListNode::Cursor) = self.nodes.at(cursor) {
             self.nodes.remove(cursor);
         }
     }
@@ -340,27 +340,27 @@ impl Cache {
     }
 
     /// Returns the next entry that a cursor has not passed, if any.
-    pub(crate) fn behind_cursor(&self, cursor: Slot) -> Option<Slot> {
+    pub(crate) fn next_after_cursor(&self, cursor: Slot) -> Option<Slot> {
         Some(self.following(cursor)).filter(|slot| !slot.is_none())
     }
 
     /// Moves a cursor past the entry.
     pub(crate) fn pass(&mut self, cursor: &mut Cursor, slot: Slot) {
         self.nodes.move_after(cursor.marker, slot);
-        cursor.told.remove(&slot);
-        cursor.passed = cursor.passed.max(self.get(slot).map_or(0, Entry::moved));
+        cursor.reported.remove(&slot);
+        cursor.passed = cursor.passed.max(self.get(slot).map_or(0, CacheEntry::last_change));
     }
 
     /// Keeps a deleted entry as a tombstone until every watch has passed it.
-    pub(crate) fn bury(&mut self, slot: Slot) {
+    pub(crate) fn add_tombstone(&mut self, slot: Slot) {
         let Some((key, entry)) = self.nodes.key(slot).zip(self.get(slot)) else { return };
-        if !entry.is_foreign {
+        if !entry.has_authority {
             let changed = entry.changed;
             self.tombstones.push_back((changed, key));
             return;
         }
-        let (name, last) = (entry.name.clone(), entry.moved());
-        if !self.globs.bury(name.as_str(), last, key) {
+        let (name, last) = (entry.name.clone(), entry.last_change());
+        if !self.globs.add_tombstone(name.as_str(), last, key) {
             self.remove(slot);
         }
     }
@@ -377,7 +377,7 @@ impl Cache {
             let is_dead = match self.nodes.get(key) {
                 // The number shows whether the name came back, and perhaps was deleted again, since
                 // then.
-                Some(Node::Entry(entry)) => entry.changed == changed && entry.is_tombstone(),
+                Some(ListNode::Entry(entry)) => entry.changed == changed && entry.is_tombstone(),
                 _ => false,
             };
             if is_dead {
@@ -387,9 +387,9 @@ impl Cache {
     }
 }
 
-fn name_at(nodes: &Slab<Node>, slot: Slot) -> Option<&str> {
+fn name_at(nodes: &Slab<ListNode>, slot: Slot) -> Option<&str> {
     match nodes.at(slot)? {
-        Node::Entry(entry) => Some(entry.name.as_str()),
-        Node::Cursor => None,
+        ListNode::Entry(entry) => Some(entry.name.as_str()),
+        ListNode::Cursor => None,
     }
 }

@@ -4,12 +4,12 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::{Cache, Node};
+use super::{Cache, ListNode};
 use crate::{client::event::status::FailedUpdate, slab::Slot, text::Version, time::Time};
 
 /// Number of times that an entry was already found in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum Occurrence {
     First,
     Second,
     Further,
@@ -17,11 +17,11 @@ pub(crate) enum Mark {
 
 /// Effect of a response on resources held from other servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Overruling {
+pub(crate) enum EffectOnOthers {
     #[default]
-    Nothing,
+    None,
     /// Some of them are now held from the response's server, changed or unchanged, or were dropped.
-    Something,
+    Changed,
 }
 
 impl Cache {
@@ -35,13 +35,13 @@ impl Cache {
         now: Time,
     ) {
         self.source = u32::try_from(upstream).unwrap_or(u32::MAX);
-        self.marks_before = self.marks;
+        self.occurrences_before = self.occurrences;
         self.versions.begin(version, control_plane, now);
     }
 
     /// Sets the version of the following entries of the response in progress.
     pub(crate) fn begin_version(&mut self, version: Version) {
-        self.versions.begin_again(version);
+        self.versions.begin_next(version);
     }
 
     /// Ends the response in progress.
@@ -51,38 +51,41 @@ impl Cache {
 
     /// Notes that the response contains the entry.
     #[inline]
-    pub(crate) fn mark(&mut self, slot: Slot) -> Mark {
-        let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return Mark::First };
-        if entry.stamp >> 1 <= self.marks_before {
-            self.marks += 1;
-            entry.stamp = self.marks << 1;
-            Mark::First
-        } else if entry.stamp & 1 == 0 {
-            entry.stamp |= 1;
-            Mark::Second
+    pub(crate) fn note_occurrence(&mut self, slot: Slot) -> Occurrence {
+        let Some(ListNode::Entry(entry)) = self.nodes.at_mut(slot) else {
+            return Occurrence::First;
+        };
+        if entry.occurrence >> 1 <= self.occurrences_before {
+            self.occurrences += 1;
+            entry.occurrence = self.occurrences << 1;
+            Occurrence::First
+        } else if entry.occurrence & 1 == 0 {
+            entry.occurrence |= 1;
+            Occurrence::Second
         } else {
-            Mark::Further
+            Occurrence::Further
         }
     }
 
     pub(crate) fn is_in_response(&self, slot: Slot) -> bool {
-        self.get(slot).is_some_and(|entry| entry.stamp >> 1 > self.marks_before)
+        self.get(slot).is_some_and(|entry| entry.occurrence >> 1 > self.occurrences_before)
     }
 
     pub(crate) fn is_duplicate(&self, slot: Slot) -> bool {
-        self.get(slot)
-            .is_some_and(|entry| entry.stamp >> 1 > self.marks_before && entry.stamp & 1 == 1)
+        self.get(slot).is_some_and(|entry| {
+            entry.occurrence >> 1 > self.occurrences_before && entry.occurrence & 1 == 1
+        })
     }
 
     /// Returns whether the response contained all entries except static resources.
     pub(crate) fn is_complete(&self) -> bool {
-        self.marked() + self.ours == self.entries
+        self.occurred() + self.static_resources == self.entries
     }
 
     /// Notes that the response in progress contained the entry's resource.
     pub(crate) fn renew(&mut self, slot: Slot) {
         let (current, source) = (self.versions.current(), self.source);
-        let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return };
+        let Some(ListNode::Entry(entry)) = self.nodes.at_mut(slot) else { return };
         entry.source = source;
         if entry.version != current {
             self.versions.exchange(core::mem::replace(&mut entry.version, current));
@@ -94,30 +97,30 @@ impl Cache {
     #[inline]
     pub(crate) fn renew_unchanged(&mut self, slot: Slot) {
         let (current, source) = (self.versions.current(), self.source);
-        let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return };
+        let Some(ListNode::Entry(entry)) = self.nodes.at_mut(slot) else { return };
         if entry.source != source {
-            self.overruling = Overruling::Something;
+            self.effect_on_others = EffectOnOthers::Changed;
         }
         entry.source = source;
         let old = core::mem::replace(&mut entry.version, current);
-        self.versions.exchange_for_now(old, entry.stamp >> 1);
+        self.versions.exchange_tentatively(old, entry.occurrence >> 1);
     }
 
     /// Reverts [`renew_unchanged`](Self::renew_unchanged). Returns whether there was something to
     /// revert.
-    pub(crate) fn take_back_renewal(&mut self, slot: Slot) -> bool {
+    pub(crate) fn revert_renewal(&mut self, slot: Slot) -> bool {
         let current = self.versions.current();
-        let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return false };
+        let Some(ListNode::Entry(entry)) = self.nodes.at_mut(slot) else { return false };
         let was_renewed = entry.version == current && !current.is_none();
         if was_renewed {
-            entry.version = self.versions.take_back(entry.stamp >> 1);
+            entry.version = self.versions.revert(entry.occurrence >> 1);
         }
         was_renewed
     }
 
     /// Reverts [`renew_unchanged`](Self::renew_unchanged) for all entries of the response in
     /// progress.
-    pub(crate) fn take_back_renewals(&mut self) {
+    pub(crate) fn revert_renewals(&mut self) {
         if !self.versions.has_renewals() {
             return;
         }
@@ -127,41 +130,41 @@ impl Cache {
             .map(|(slot, _)| slot)
             .collect();
         for slot in unchanged {
-            self.take_back_renewal(slot);
+            self.revert_renewal(slot);
         }
     }
 
     /// Forgets which server last mentioned these entries, until one mentions them again. The origin
     /// of a resource in use is kept; only that of its error is forgotten.
-    pub(crate) fn forget_who_spoke(&mut self, slots: &[Slot]) {
+    pub(crate) fn forget_origins(&mut self, slots: &[Slot]) {
         for &slot in slots {
             let Some(entry) = self.get_mut(slot) else { continue };
             match entry.bytes {
                 None => entry.source = u32::MAX,
-                Some(_) => entry.detail().blamed_by = u32::MAX,
+                Some(_) => entry.detail().error_source = u32::MAX,
             }
         }
     }
 
     /// Notes that the response in progress changes an entry held from another server.
-    pub(crate) fn overrule(&mut self, slot: Slot) {
+    pub(crate) fn note_effect_on_others(&mut self, slot: Slot) {
         let entry = self.get(slot);
         if entry.is_some_and(|it| it.source != self.source && it.source != u32::MAX) {
-            self.overruling = Overruling::Something;
+            self.effect_on_others = EffectOnOthers::Changed;
         }
     }
 
     /// Takes the effect of the response on resources held from other servers.
-    pub(crate) fn take_overruling(&mut self) -> Overruling {
-        core::mem::take(&mut self.overruling)
+    pub(crate) fn take_effect_on_others(&mut self) -> EffectOnOthers {
+        core::mem::take(&mut self.effect_on_others)
     }
 
     /// Notes that the response in progress caused the entry's error.
-    pub(crate) fn blame_response(&mut self, slot: Slot) {
-        self.overrule(slot);
+    pub(crate) fn set_error_source(&mut self, slot: Slot) {
+        self.note_effect_on_others(slot);
         let source = self.source;
         if let Some(entry) = self.get_mut(slot) {
-            entry.detail().blamed_by = source;
+            entry.detail().error_source = source;
             if entry.bytes.is_none() {
                 entry.source = source;
             }

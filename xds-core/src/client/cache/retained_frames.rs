@@ -9,15 +9,15 @@ use alloc::vec::Vec;
 use crate::slab::{Slab, Slot};
 
 /// Minimum size of a retained frame in bytes. Resources in smaller frames are copied.
-const WORTH_KEEPING: usize = 64 << 10;
+const MIN_RETAINED_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Default)]
-pub(crate) struct HeldFrames {
-    frames: Slab<HeldFrame>,
+pub(crate) struct RetainedFrames {
+    frames: Slab<RetainedFrame>,
 }
 
 #[derive(Debug)]
-struct HeldFrame {
+struct RetainedFrame {
     bytes: usize,
     in_use: usize,
     /// All entries ever accepted from the frame.
@@ -25,20 +25,20 @@ struct HeldFrame {
 }
 
 /// Returns whether `survivors` bytes of accepted resources should stay in a frame of `frame` bytes.
-pub(crate) fn worth_keeping(frame: usize, survivors: usize) -> bool {
-    frame >= WORTH_KEEPING && survivors >= frame / 2
+pub(crate) fn is_worth_retaining(frame: usize, survivors: usize) -> bool {
+    frame >= MIN_RETAINED_BYTES && survivors >= frame / 2
 }
 
-impl HeldFrames {
+impl RetainedFrames {
     /// Retains a frame of `bytes` bytes for entries that are about to be accepted.
-    pub(crate) fn hold(&mut self, bytes: usize) -> Slot {
+    pub(crate) fn retain(&mut self, bytes: usize) -> Slot {
         self.frames
-            .push_back(HeldFrame { bytes, in_use: 0, members: Vec::new() })
+            .push_back(RetainedFrame { bytes, in_use: 0, members: Vec::new() })
             .map_or(Slot::NONE, |key| key.slot())
     }
 
     /// Notes that the resource of `entry` is a slice of the frame.
-    pub(crate) fn join(&mut self, frame: Slot, entry: Slot, bytes: usize) {
+    pub(crate) fn add_member(&mut self, frame: Slot, entry: Slot, bytes: usize) {
         if let Some(frame) = self.frames.at_mut(frame) {
             frame.in_use += bytes;
             frame.members.push(entry);
@@ -47,7 +47,7 @@ impl HeldFrames {
 
     /// Notes that a resource in the frame is no longer in use. Returns whether the frame should be
     /// released.
-    pub(crate) fn leave(&mut self, frame: Slot, bytes: usize) -> bool {
+    pub(crate) fn remove_member(&mut self, frame: Slot, bytes: usize) -> bool {
         self.frames.at_mut(frame).is_some_and(|frame| {
             frame.in_use = frame.in_use.saturating_sub(bytes);
             frame.in_use < frame.bytes / 2

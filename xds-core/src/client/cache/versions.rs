@@ -12,8 +12,8 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(crate) struct Versions {
-    versions: Slab<Held>,
+pub(crate) struct ResponseVersions {
+    versions: Slab<VersionRecord>,
     /// Version of the response in progress.
     current: Slot,
     /// Previous versions of the unchanged entries of the response in progress, which stay
@@ -32,7 +32,7 @@ struct Run {
 }
 
 #[derive(Debug)]
-struct Held {
+struct VersionRecord {
     version: Version,
     /// Arrival time of the response.
     received: Time,
@@ -41,7 +41,7 @@ struct Held {
     holders: usize,
 }
 
-impl Default for Versions {
+impl Default for ResponseVersions {
     fn default() -> Self {
         Self {
             versions: Slab::default(),
@@ -52,7 +52,7 @@ impl Default for Versions {
     }
 }
 
-impl Versions {
+impl ResponseVersions {
     /// Returns whether the response in progress has renewed an unchanged entry.
     pub(crate) fn has_renewals(&self) -> bool {
         !self.runs.is_empty()
@@ -60,7 +60,7 @@ impl Versions {
 
     /// Begins a response: entries will get `version`, received at `now`.
     pub(crate) fn begin(&mut self, version: Version, control_plane: &str, now: Time) {
-        self.start(Held {
+        self.start(VersionRecord {
             version,
             control_plane: Arc::from(control_plane),
             received: now,
@@ -69,18 +69,18 @@ impl Versions {
     }
 
     /// Sets another version for the following entries of the same response.
-    pub(crate) fn begin_again(&mut self, version: Version) {
+    pub(crate) fn begin_next(&mut self, version: Version) {
         let Some(last) = self.versions.at(self.current) else { return };
         let (control_plane, received) = (Arc::clone(&last.control_plane), last.received);
-        self.start(Held { version, control_plane, received, holders: 0 });
+        self.start(VersionRecord { version, control_plane, received, holders: 0 });
     }
 
-    fn start(&mut self, held: Held) {
+    fn start(&mut self, record: VersionRecord) {
         let last = self.current;
-        if self.versions.at(last).is_some_and(|held| held.holders == 0) {
+        if self.versions.at(last).is_some_and(|record| record.holders == 0) {
             self.versions.remove(last);
         }
-        self.current = self.versions.push_back(held).map_or(Slot::NONE, |key| key.slot());
+        self.current = self.versions.push_back(record).map_or(Slot::NONE, |key| key.slot());
     }
 
     pub(crate) fn current(&self) -> Slot {
@@ -94,18 +94,18 @@ impl Versions {
     }
 
     /// Gives the current version to the entry with this mark, which had `old`. Can be
-    /// [reverted](Self::take_back) until the response [ends](Self::end).
+    /// [reverted](Self::revert) until the response [ends](Self::end).
     #[inline]
-    pub(crate) fn exchange_for_now(&mut self, old: Slot, mark: u64) {
+    pub(crate) fn exchange_tentatively(&mut self, old: Slot, occurrence: u64) {
         match self.runs.last_mut() {
             Some(run) if run.old == old => run.entries += 1,
-            _ => self.runs.push(Run { first: mark, old, entries: 1 }),
+            _ => self.runs.push(Run { first: occurrence, old, entries: 1 }),
         }
     }
 
-    /// Reverts [`exchange_for_now`](Self::exchange_for_now) and returns the previous version.
-    pub(crate) fn take_back(&mut self, mark: u64) -> Slot {
-        let runs = self.runs.partition_point(|run| run.first <= mark);
+    /// Reverts [`exchange_tentatively`](Self::exchange_tentatively) and returns the previous version.
+    pub(crate) fn revert(&mut self, occurrence: u64) -> Slot {
+        let runs = self.runs.partition_point(|run| run.first <= occurrence);
         let Some(run) = runs.checked_sub(1).and_then(|run| self.runs.get_mut(run)) else {
             return Slot::NONE;
         };
@@ -122,31 +122,33 @@ impl Versions {
     }
 
     fn hold(&mut self, version: Slot, entries: usize) {
-        if let Some(held) = self.versions.at_mut(version) {
-            held.holders += entries;
+        if let Some(record) = self.versions.at_mut(version) {
+            record.holders += entries;
         }
     }
 
     /// Notes that this many entries no longer have `version`.
     pub(crate) fn release(&mut self, version: Slot, entries: usize) {
-        let Some(held) = self.versions.at_mut(version) else { return };
-        held.holders = held.holders.saturating_sub(entries);
-        if held.holders == 0 && version != self.current {
+        let Some(record) = self.versions.at_mut(version) else { return };
+        record.holders = record.holders.saturating_sub(entries);
+        if record.holders == 0 && version != self.current {
             self.versions.remove(version);
         }
     }
 
     pub(crate) fn get(&self, version: Slot) -> &Version {
-        self.versions.at(version).map_or(&self.none, |held| &held.version)
+        self.versions.at(version).map_or(&self.none, |record| &record.version)
     }
 
     /// Returns the arrival time of the response.
     pub(crate) fn received(&self, version: Slot) -> Option<Time> {
-        self.versions.at(version).map(|held| held.received)
+        self.versions.at(version).map(|record| record.received)
     }
 
     /// Returns the identifier of the control plane that sent the response; empty if it sent none.
     pub(crate) fn control_plane(&self, version: Slot) -> Arc<str> {
-        self.versions.at(version).map_or_else(Arc::default, |held| Arc::clone(&held.control_plane))
+        self.versions
+            .at(version)
+            .map_or_else(Arc::default, |record| Arc::clone(&record.control_plane))
     }
 }

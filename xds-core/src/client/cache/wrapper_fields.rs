@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 
-use super::{Cache, entry::Entry};
+use super::{Cache, entry::CacheEntry};
 use crate::{
     cache_control::CacheControl, client::resource::unwrap::Wrapper, slab::Slot, text::Version,
     time::Time,
@@ -11,7 +11,7 @@ use crate::{
 
 /// Fields of a wrapper other than name and resource.
 #[derive(Debug, Default)]
-pub(crate) struct Wrapping {
+pub(crate) struct WrapperFields {
     /// Version of the resource itself, which identifies its heartbeats.
     version: Version,
     metadata: Option<Bytes>,
@@ -22,7 +22,7 @@ pub(crate) struct Wrapping {
 impl Cache {
     /// Returns whether `bytes`, without a wrapper, repeat the resource in use.
     #[inline]
-    pub(crate) fn is_plain_repeat(&self, slot: Slot, bytes: &[u8]) -> bool {
+    pub(crate) fn is_plain_unchanged(&self, slot: Slot, bytes: &[u8]) -> bool {
         self.get(slot)
             .is_some_and(|entry| entry.bytes.as_deref() == Some(bytes) && !entry.is_wrapped)
     }
@@ -31,7 +31,7 @@ impl Cache {
     /// TTL.
     pub(crate) fn has_other_wrapper(&self, slot: Slot, wrapper: Option<&Wrapper<'_>>) -> bool {
         let Some(entry) = self.get(slot) else { return false };
-        match (entry.wrapping().filter(|_| entry.is_wrapped), wrapper) {
+        match (entry.wrapper_fields().filter(|_| entry.is_wrapped), wrapper) {
             (None, None) => false,
             (Some(old), Some(new)) => {
                 old.expires.is_some()
@@ -47,8 +47,10 @@ impl Cache {
     /// Returns whether a heartbeat with this resource version refers to the resource in use.
     pub(crate) fn is_own_version(&self, slot: Slot, version: &str) -> bool {
         let Some(entry) = self.get(slot) else { return false };
-        match entry.wrapping() {
-            Some(wrapping) if !wrapping.version.is_empty() => wrapping.version == *version,
+        match entry.wrapper_fields() {
+            Some(wrapper_fields) if !wrapper_fields.version.is_empty() => {
+                wrapper_fields.version == *version
+            }
             _ => *self.version_of(entry) == *version,
         }
     }
@@ -63,22 +65,22 @@ impl Cache {
         self.rearm(slot, wrapper, now);
         let Some(entry) = self.get_mut(slot) else { return };
         entry.is_wrapped = true;
-        let wrapping = entry.detail().wrapping.get_or_insert_default();
-        if wrapping.version != *wrapper.version {
-            wrapping.version = Version::from(wrapper.version);
+        let wrapper_fields = entry.detail().wrapper_fields.get_or_insert_default();
+        if wrapper_fields.version != *wrapper.version {
+            wrapper_fields.version = Version::from(wrapper.version);
         }
-        if wrapping.metadata.as_deref() != wrapper.metadata {
-            wrapping.metadata = wrapper.metadata.map(Bytes::copy_from_slice);
+        if wrapper_fields.metadata.as_deref() != wrapper.metadata {
+            wrapper_fields.metadata = wrapper.metadata.map(Bytes::copy_from_slice);
         }
-        wrapping.cache_control = wrapper.cache_control;
+        wrapper_fields.cache_control = wrapper.cache_control;
     }
 
     /// Notes that the resource in use came without a wrapper, or was dropped.
     pub(crate) fn unwrap(&mut self, slot: Slot) {
         let Some(entry) = self.get_mut(slot).filter(|entry| entry.is_wrapped) else { return };
         entry.is_wrapped = false;
-        let wrapping = entry.detail().wrapping.take();
-        if let Some(at) = wrapping.and_then(|wrapping| wrapping.expires) {
+        let wrapper_fields = entry.detail().wrapper_fields.take();
+        if let Some(at) = wrapper_fields.and_then(|wrapper_fields| wrapper_fields.expires) {
             self.expiries.remove(&(at, slot));
         }
     }
@@ -92,8 +94,8 @@ impl Cache {
             return;
         }
         entry.is_wrapped = true;
-        let wrapping = entry.detail().wrapping.get_or_insert_default();
-        if let Some(at) = core::mem::replace(&mut wrapping.expires, expires) {
+        let wrapper_fields = entry.detail().wrapper_fields.get_or_insert_default();
+        if let Some(at) = core::mem::replace(&mut wrapper_fields.expires, expires) {
             self.expiries.remove(&(at, slot));
         }
         if let Some(at) = expires {
@@ -112,19 +114,20 @@ impl Cache {
     }
 }
 
-impl Entry {
-    fn wrapping(&self) -> Option<&Wrapping> {
-        self.detail_if_any()?.wrapping.as_deref()
+impl CacheEntry {
+    fn wrapper_fields(&self) -> Option<&WrapperFields> {
+        self.detail_if_any()?.wrapper_fields.as_deref()
     }
 
     /// Returns the metadata in the wrapper of the resource in use.
     // B12
     pub(crate) fn metadata(&self) -> Option<&Bytes> {
-        self.wrapping()?.metadata.as_ref()
+        self.wrapper_fields()?.metadata.as_ref()
     }
 
     /// Returns whether relays may cache the resource in use.
     pub(crate) fn cache_control(&self) -> CacheControl {
-        self.wrapping().map_or(CacheControl::MayKeep, |wrapping| wrapping.cache_control)
+        self.wrapper_fields()
+            .map_or(CacheControl::Cacheable, |wrapper_fields| wrapper_fields.cache_control)
     }
 }

@@ -3,7 +3,7 @@
 //! A server reads the version in the first request of a subscription as a statement of what the
 //! client holds, and may send nothing if it has nothing newer. A request therefore states the
 //! version only if the client holds all resources that the server would conclude from it.
-//! [`Accepted::state`] is the only place where that is decided:
+//! [`AcceptedVersion::state`] is the only place where that is decided:
 //!
 //! | request | clean, of everything | clean, of names | partial | stale |
 //! |---|---|---|---|---|
@@ -20,7 +20,7 @@
 //! The ACK or NACK of a response on a stream follows other rules: an ACK states the version of the
 //! response, and a NACK the version accepted before.
 
-use super::type_state::Machine;
+use super::type_state::TypeState;
 use crate::{
     client::{cache::Cache, subscription::TypeInterest},
     text::Version,
@@ -28,19 +28,19 @@ use crate::{
 
 /// Last accepted version of a type from a server; empty if there is none to state.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedVersion {
     version: Version,
-    state: AcceptedVersion,
+    state: VersionValidity,
 }
 
 /// Extent to which the client holds the contents of an accepted version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum AcceptedVersion {
+pub(crate) enum VersionValidity {
     /// No version was accepted since a request stated none.
     #[default]
     None,
     /// All of it is held.
-    Clean(Extent),
+    Clean(Coverage),
     /// A later response was rejected: some of its resources may be in use, or the use of others may
     /// have ended. The server may have returned to the accepted version.
     Partial,
@@ -51,7 +51,7 @@ pub(crate) enum AcceptedVersion {
 
 /// Scope of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub(crate) enum Coverage {
     /// All resources of the type, possibly with additional names. A version was accepted for this
     /// scope if its stream began with the wildcard.
     Everything,
@@ -60,16 +60,16 @@ pub(crate) enum Extent {
 
 /// Conditions under which a request may state the accepted version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asks {
-    pub(crate) over: Over,
-    pub(crate) step: Step,
-    pub(crate) of: Extent,
-    pub(crate) held: NewlyAsked,
+pub(crate) struct VersionConditions {
+    pub(crate) transport: RequestTransport,
+    pub(crate) step: SubscriptionStep,
+    pub(crate) of: Coverage,
+    pub(crate) held: NewlySubscribed,
 }
 
 /// Transport of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Over {
+pub(crate) enum RequestTransport {
     Stream,
     /// Polling. The server knows nothing of the client but the contents of the request.
     Poll,
@@ -77,7 +77,7 @@ pub(crate) enum Over {
 
 /// Effect of a request on the existing subscription of its stream or series of polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum SubscriptionStep {
     /// Starts a subscription: the stream is new, or the previous subscription has ended completely.
     Begins,
     /// Keeps part of the subscription.
@@ -86,42 +86,42 @@ pub(crate) enum Step {
 
 /// Amount of cached resources among the newly subscribed ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NewlyAsked {
+pub(crate) enum NewlySubscribed {
     Held,
     PartlyHeld,
     Missing,
 }
 
-impl Accepted {
+impl AcceptedVersion {
     pub(crate) fn version(&self) -> &Version {
         &self.version
     }
 
     /// Accepts a response. A stale version stays stale, because the response need not contain the
     /// resources that another server or a TTL changed before.
-    pub(crate) fn accept(&mut self, version: Version, of: Extent) {
+    pub(crate) fn accept(&mut self, version: Version, of: Coverage) {
         self.version = version;
-        if self.state != AcceptedVersion::Stale {
-            self.state = AcceptedVersion::Clean(of);
+        if self.state != VersionValidity::Stale {
+            self.state = VersionValidity::Clean(of);
         }
     }
 
     /// Accepts the response to a request for everything, regardless of what happened before.
-    pub(crate) fn accept_all(&mut self, version: Version, of: Extent) {
-        *self = Self { version, state: AcceptedVersion::Clean(of) };
+    pub(crate) fn accept_all(&mut self, version: Version, of: Coverage) {
+        *self = Self { version, state: VersionValidity::Clean(of) };
     }
 
     /// Rejects a response.
     pub(crate) fn reject(&mut self) {
-        if let AcceptedVersion::Clean(_) = self.state {
-            self.state = AcceptedVersion::Partial;
+        if let VersionValidity::Clean(_) = self.state {
+            self.state = VersionValidity::Partial;
         }
     }
 
     /// Accepts a response that consists of heartbeats and thus does not define its version.
     pub(crate) fn renew(&mut self, version: Version) {
         if self.version != version {
-            *self = Self { version, state: AcceptedVersion::Stale };
+            *self = Self { version, state: VersionValidity::Stale };
         }
     }
 
@@ -130,81 +130,88 @@ impl Accepted {
         *self = Self::default();
     }
 
-    pub(crate) fn outdate(&mut self) {
-        self.state = AcceptedVersion::Stale;
+    pub(crate) fn mark_stale(&mut self) {
+        self.state = VersionValidity::Stale;
     }
 
     /// Notes that no wildcard is subscribed any more, so not all resources are held.
-    pub(crate) fn end_of_wildcard(&mut self) {
-        if let AcceptedVersion::Clean(of) = &mut self.state {
-            *of = Extent::Names;
+    pub(crate) fn note_wildcard_ended(&mut self) {
+        if let VersionValidity::Clean(of) = &mut self.state {
+            *of = Coverage::Names;
         }
     }
 
     /// Returns the version that a request states. Forgets a version that it may not state.
-    pub(crate) fn state(&mut self, asks: Asks) -> Version {
-        if !self.may_be_stated(asks) {
+    pub(crate) fn state(&mut self, conditions: VersionConditions) -> Version {
+        if !self.may_be_stated(conditions) {
             self.forget();
         }
         self.version.clone()
     }
 
-    fn may_be_stated(&self, Asks { over, step, of, held }: Asks) -> bool {
-        use AcceptedVersion::{Clean, None, Partial, Stale};
-        let is_held = match (over, step) {
-            (Over::Stream, Step::Continues) => return true,
-            (Over::Stream, Step::Begins) => held != NewlyAsked::Missing, // UN-04.
-            (Over::Poll, _) => held == NewlyAsked::Held,
+    fn may_be_stated(
+        &self,
+        VersionConditions { transport, step, of, held }: VersionConditions,
+    ) -> bool {
+        use VersionValidity::{Clean, None, Partial, Stale};
+        let is_held = match (transport, step) {
+            (RequestTransport::Stream, SubscriptionStep::Continues) => return true,
+            (RequestTransport::Stream, SubscriptionStep::Begins) => {
+                held != NewlySubscribed::Missing
+            } // UN-04.
+            (RequestTransport::Poll, _) => held == NewlySubscribed::Held,
         };
         let covers = match (self.state, step) {
             (Stale, _) => false,
-            (None | Clean(_) | Partial, Step::Continues) => true,
-            (None | Clean(Extent::Everything), Step::Begins) => true,
-            (Clean(Extent::Names), Step::Begins) => of == Extent::Names,
-            (Partial, Step::Begins) => of == Extent::Names && over == Over::Stream,
+            (None | Clean(_) | Partial, SubscriptionStep::Continues) => true,
+            (None | Clean(Coverage::Everything), SubscriptionStep::Begins) => true,
+            (Clean(Coverage::Names), SubscriptionStep::Begins) => of == Coverage::Names,
+            (Partial, SubscriptionStep::Begins) => {
+                of == Coverage::Names && transport == RequestTransport::Stream
+            }
         };
         is_held && covers
     }
 }
 
-impl Asks {
+impl VersionConditions {
     /// Determines the conditions for the next request of a type, given the subscriptions sent on
-    /// the channel (`machine`) and the authorities that use the server (`scope`).
+    /// the channel (`type_state`) and the authorities that use the server (`scope`).
     pub(crate) fn of(
-        over: Over,
-        machine: &Machine,
+        transport: RequestTransport,
+        type_state: &TypeState,
         interest: &TypeInterest,
         scope: &[bool],
         cache: &Cache,
     ) -> Self {
-        let wants_wildcard = interest.wants_wildcard_in(scope);
-        let had_wildcard = machine.has_wildcard();
-        let wanted = || interest.subscriptions.iter().filter(|(_, it)| it.is_wanted_in(scope));
-        let continues = !interest.is_wanted_in(scope)
-            || wants_wildcard && had_wildcard
-            || wanted().any(|(slot, _)| machine.sent().has(slot));
-        let step = if continues { Step::Continues } else { Step::Begins };
-        let of = if wants_wildcard { Extent::Everything } else { Extent::Names };
-        let mut asks = Self { over, step, of, held: NewlyAsked::Held };
-        if over == Over::Stream && step == Step::Continues {
-            return asks; // The version is stated in any case.
+        let is_wildcard_subscribed = interest.is_wildcard_subscribed_in(scope);
+        let had_wildcard = type_state.has_wildcard();
+        let wanted = || interest.subscriptions.iter().filter(|(_, it)| it.is_subscribed_in(scope));
+        let continues = !interest.is_subscribed_in(scope)
+            || is_wildcard_subscribed && had_wildcard
+            || wanted().any(|(slot, _)| type_state.sent().has(slot));
+        let step = if continues { SubscriptionStep::Continues } else { SubscriptionStep::Begins };
+        let of = if is_wildcard_subscribed { Coverage::Everything } else { Coverage::Names };
+        let mut conditions = Self { transport, step, of, held: NewlySubscribed::Held };
+        if transport == RequestTransport::Stream && step == SubscriptionStep::Continues {
+            return conditions; // The version is stated in any case.
         }
         let (mut holds, mut lacks) = (false, false);
-        if wants_wildcard && !had_wildcard {
+        if is_wildcard_subscribed && !had_wildcard {
             // How the version was accepted decides whether everything is held.
-            holds = cache.iter().any(|(_, entry)| !entry.is_foreign && entry.bytes.is_some());
+            holds = cache.iter().any(|(_, entry)| !entry.has_authority && entry.bytes.is_some());
             lacks = !holds || continues;
         }
-        for (_, subscription) in wanted().filter(|(slot, _)| !machine.sent().has(*slot)) {
+        for (_, subscription) in wanted().filter(|(slot, _)| !type_state.sent().has(*slot)) {
             let Some(entry) = cache.get(subscription.entry) else { continue };
             holds |= entry.bytes.is_some();
             lacks |= entry.bytes.is_none();
         }
-        asks.held = match (holds, lacks) {
-            (_, false) => NewlyAsked::Held,
-            (true, true) => NewlyAsked::PartlyHeld,
-            (false, true) => NewlyAsked::Missing,
+        conditions.held = match (holds, lacks) {
+            (_, false) => NewlySubscribed::Held,
+            (true, true) => NewlySubscribed::PartlyHeld,
+            (false, true) => NewlySubscribed::Missing,
         };
-        asks
+        conditions
     }
 }

@@ -27,8 +27,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     client::{
-        cache::{Cache, entry::Entry},
-        event::status::EntryState,
+        cache::{Cache, entry::CacheEntry},
+        event::status::ResourceState,
     },
     slab::Slot,
     text::{Nonce, ResourceName},
@@ -40,18 +40,18 @@ const MAX_NAMES: usize = 1024;
 /// Unsubscribes in requests with the newest nonce. Until the ACK of the newest response is
 /// rendered, those with the previous nonce.
 #[derive(Debug, Default)]
-pub(crate) struct LetGo {
+pub(crate) struct InFlightUnsubscribes {
     /// Nonce of these requests.
-    under: Nonce,
-    lost: Lost,
+    nonce: Nonce,
+    crossed: CrossedUnsubscribes,
 }
 
 /// Unsubscribes that the server may have ignored.
 #[derive(Debug, Default)]
-pub(crate) struct Lost {
-    names: BTreeMap<ResourceName, AtItsEnd>,
+pub(crate) struct CrossedUnsubscribes {
+    names: BTreeMap<ResourceName, StateAtUnsubscribe>,
     /// Whether any name may be affected: a wildcard ended, or there were too many names.
-    pub(crate) is_anything: bool,
+    pub(crate) is_any_name: bool,
     /// Subscriptions sent since the first of these unsubscribes.
     since: BTreeSet<Slot>,
     /// Whether a wildcard expressed by an empty list ended, so that the server may still read an
@@ -61,80 +61,80 @@ pub(crate) struct Lost {
 
 /// State of a name when it was unsubscribed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum AtItsEnd {
+enum StateAtUnsubscribe {
     /// Resource not received. The server still sends it unless it sees the unsubscribe.
     Unknown,
     Known,
 }
 
-impl LetGo {
+impl InFlightUnsubscribes {
     /// Returns whether a request with this nonce is the first with it, which is the ACK of a
     /// response. No response crosses requests sent before it.
-    pub(crate) fn is_answer(&self, nonce: &Nonce) -> bool {
-        *nonce != self.under
+    pub(crate) fn is_ack(&self, nonce: &Nonce) -> bool {
+        *nonce != self.nonce
     }
 
     /// Takes the unsubscribes that may have been ignored, before a request with this nonce is
     /// rendered.
-    pub(crate) fn take(&mut self, nonce: &Nonce) -> Lost {
-        self.under = nonce.clone();
-        core::mem::take(&mut self.lost)
+    pub(crate) fn take(&mut self, nonce: &Nonce) -> CrossedUnsubscribes {
+        self.nonce = nonce.clone();
+        core::mem::take(&mut self.crossed)
     }
 
     /// Puts them back after a request that only ended an empty list's wildcard. The next request
     /// handles the rest.
-    pub(crate) fn put_back(&mut self, lost: Lost) {
-        self.lost = Lost { is_legacy: false, ..lost };
+    pub(crate) fn put_back(&mut self, crossed: CrossedUnsubscribes) {
+        self.crossed = CrossedUnsubscribes { is_legacy: false, ..crossed };
     }
 
     /// Notes that a request subscribes to a name.
-    pub(crate) fn note_said(&mut self, subscription: Slot) {
-        if !self.lost.is_nothing() {
-            self.lost.since.insert(subscription);
+    pub(crate) fn note_subscribe(&mut self, subscription: Slot) {
+        if !self.crossed.is_empty() {
+            self.crossed.since.insert(subscription);
         }
     }
 
     /// Notes that a request unsubscribes from a name.
-    pub(crate) fn note_ended(&mut self, subscription: Slot, entry: &Entry) {
-        self.lost.since.remove(&subscription);
-        if self.lost.names.len() >= MAX_NAMES {
-            return self.note_anything();
+    pub(crate) fn note_unsubscribe(&mut self, subscription: Slot, entry: &CacheEntry) {
+        self.crossed.since.remove(&subscription);
+        if self.crossed.names.len() >= MAX_NAMES {
+            return self.note_any_name();
         }
-        let at_its_end = match entry.state {
-            EntryState::Requested => AtItsEnd::Unknown,
-            _ => AtItsEnd::Known,
+        let state_at_unsubscribe = match entry.state {
+            ResourceState::Requested => StateAtUnsubscribe::Unknown,
+            _ => StateAtUnsubscribe::Known,
         };
-        let known = self.lost.names.entry(entry.name.clone()).or_insert(at_its_end);
-        *known = at_its_end.max(*known);
+        let known = self.crossed.names.entry(entry.name.clone()).or_insert(state_at_unsubscribe);
+        *known = state_at_unsubscribe.max(*known);
     }
 
     /// Notes that a request ends a wildcard.
-    pub(crate) fn note_anything(&mut self) {
-        self.lost.is_anything = true;
-        self.lost.names = BTreeMap::new();
+    pub(crate) fn note_any_name(&mut self) {
+        self.crossed.is_any_name = true;
+        self.crossed.names = BTreeMap::new();
     }
 
     /// Notes that an empty list no longer means a wildcard.
-    pub(crate) fn note_end_of_legacy(&mut self) {
-        self.lost.is_legacy = true;
+    pub(crate) fn note_legacy_wildcard_ended(&mut self) {
+        self.crossed.is_legacy = true;
     }
 }
 
-impl Lost {
-    pub(crate) fn is_nothing(&self) -> bool {
-        !self.is_anything && self.names.is_empty()
+impl CrossedUnsubscribes {
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.is_any_name && self.names.is_empty()
     }
 
     /// Returns whether the server may consider a resource sent that a wildcard covers and the
     /// client does not hold from it: an unsubscribed name stays subscribed if the server sees the
     /// wildcard first.
     pub(crate) fn is_covered_by_wildcard(&self, cache: &Cache, upstream: usize) -> bool {
-        let is_lost = |(name, at_its_end): (&ResourceName, &AtItsEnd)| {
+        let is_crossed = |(name, state_at_unsubscribe): (&ResourceName, &StateAtUnsubscribe)| {
             let entry = cache.find(name.as_str()).and_then(|slot| cache.get(slot));
-            *at_its_end == AtItsEnd::Known
-                && !entry.is_some_and(|it| it.is_foreign || it.is_held_from(upstream))
+            *state_at_unsubscribe == StateAtUnsubscribe::Known
+                && !entry.is_some_and(|it| it.has_authority || it.is_held_from(upstream))
         };
-        self.is_anything || self.names.iter().any(is_lost)
+        self.is_any_name || self.names.iter().any(is_crossed)
     }
 
     /// Returns whether the server may consider a resubscribed name subscribed all along, and its
@@ -144,14 +144,16 @@ impl Lost {
         &self,
         subscription: Slot,
         is_sent: bool,
-        entry: &Entry,
+        entry: &CacheEntry,
         upstream: usize,
     ) -> bool {
         if entry.is_held_from(upstream) || (is_sent && !self.since.contains(&subscription)) {
             return false;
         }
-        let at_its_end = self.names.get(entry.name.as_str());
-        let is_lost = |at_its_end: &AtItsEnd| *at_its_end == AtItsEnd::Known || !is_sent;
-        self.is_anything || at_its_end.is_some_and(is_lost)
+        let state_at_unsubscribe = self.names.get(entry.name.as_str());
+        let is_crossed = |state_at_unsubscribe: &StateAtUnsubscribe| {
+            *state_at_unsubscribe == StateAtUnsubscribe::Known || !is_sent
+        };
+        self.is_any_name || state_at_unsubscribe.is_some_and(is_crossed)
     }
 }

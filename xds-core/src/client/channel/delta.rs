@@ -22,12 +22,12 @@
 use alloc::vec::Vec;
 
 use super::{
-    request::{Form, Rendered, WildcardStep},
+    request::{RenderEffects, RequestForm, WildcardChange},
     sent_names::SentNames,
 };
 use crate::{
     client::{
-        cache::{Cache, entry::Entry},
+        cache::{Cache, entry::CacheEntry},
         config::WildcardForm,
         subscription::TypeInterest,
     },
@@ -40,14 +40,14 @@ use crate::{
 /// State of one type on one channel.
 #[derive(Debug)]
 pub(crate) struct Delta {
-    wire: OnWire,
+    wire: DeltaWireState,
     /// Names subscribed on this channel.
     pub(crate) sent: SentNames,
 }
 
 /// Wildcard subscription as the server knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OnWire {
+enum DeltaWireState {
     /// No request of the type was sent on this channel.
     Unsent,
     /// The first request contained no names, which is a wildcard.
@@ -55,11 +55,11 @@ enum OnWire {
     /// `*` is subscribed.
     Explicit,
     /// No wildcard is subscribed.
-    No,
+    NoWildcard,
 }
 
 /// Fields of a request other than subscriptions.
-pub(crate) struct Envelope<'a> {
+pub(crate) struct DeltaRequestFields<'a> {
     /// Encoded node, if the request contains it.
     pub(crate) node: Option<&'a [u8]>,
     pub(crate) type_url: &'a TypeUrl,
@@ -72,25 +72,29 @@ pub(crate) struct Envelope<'a> {
 impl Delta {
     /// Creates the state of the type on a new channel.
     pub(crate) fn new(interest: &TypeInterest, scope: &[bool]) -> Self {
-        Self { wire: OnWire::Unsent, sent: SentNames::none(interest, scope).tracking_changes() }
+        Self {
+            wire: DeltaWireState::Unsent,
+            sent: SentNames::none(interest, scope).tracking_changes(),
+        }
     }
 
     pub(crate) fn was_requested(&self) -> bool {
-        self.wire != OnWire::Unsent
+        self.wire != DeltaWireState::Unsent
     }
 
     pub(crate) fn has_wildcard(&self) -> bool {
-        matches!(self.wire, OnWire::Legacy | OnWire::Explicit)
+        matches!(self.wire, DeltaWireState::Legacy | DeltaWireState::Explicit)
     }
 
     pub(crate) fn is_dirty(&self, interest: &TypeInterest, scope: &[bool]) -> bool {
-        if zoo::is(Bug::NoUnsubscribeForLastWatch) && !interest.is_wanted_in(scope) {
+        if zoo::is(Bug::NoUnsubscribeForLastWatch) && !interest.is_subscribed_in(scope) {
             return false;
         }
         match self.wire {
-            OnWire::Unsent => interest.is_wanted_in(scope),
-            OnWire::Legacy | OnWire::Explicit | OnWire::No => {
-                self.sent.is_outdated() || self.has_wildcard() != interest.wants_wildcard_in(scope)
+            DeltaWireState::Unsent => interest.is_subscribed_in(scope),
+            DeltaWireState::Legacy | DeltaWireState::Explicit | DeltaWireState::NoWildcard => {
+                self.sent.is_outdated()
+                    || self.has_wildcard() != interest.is_wildcard_subscribed_in(scope)
             }
         }
     }
@@ -99,35 +103,35 @@ impl Delta {
     /// versions of resources held from the server.
     pub(crate) fn render(
         &mut self,
-        envelope: &Envelope<'_>,
+        fields: &DeltaRequestFields<'_>,
         interest: &mut TypeInterest,
         cache: &Cache,
-        form: Form<'_>,
+        form: RequestForm<'_>,
         out: &mut Vec<u8>,
-    ) -> Rendered {
+    ) -> RenderEffects {
         let had_wildcard = self.has_wildcard();
         let is_first = !self.was_requested();
-        if let Some(node) = envelope.node {
+        if let Some(node) = fields.node {
             encode::block(out, NODE, node);
         }
-        encode::string(out, TYPE_URL, envelope.type_url.as_str());
+        encode::string(out, TYPE_URL, fields.type_url.as_str());
 
-        let mut rendered = Rendered::default();
+        let mut rendered = RenderEffects::default();
         // A subscription to names ends the wildcard of an empty first request.
-        let names_first = self.wire == OnWire::Legacy && self.sent.is_outdated();
-        let wants = interest.wants_wildcard_in(form.scope);
+        let names_first = self.wire == DeltaWireState::Legacy && self.sent.is_outdated();
+        let wants = interest.is_wildcard_subscribed_in(form.scope);
         let may_be_empty = interest.names_in(form.scope) == 0;
         let next = match (self.wire, wants) {
-            (OnWire::Unsent, true)
+            (DeltaWireState::Unsent, true)
                 if may_be_empty && form.wildcard == WildcardForm::LegacyEmpty =>
             {
-                OnWire::Legacy
+                DeltaWireState::Legacy
             }
-            (OnWire::Legacy, true) if !names_first => OnWire::Legacy,
-            (_, true) => OnWire::Explicit,
-            (_, false) => OnWire::No,
+            (DeltaWireState::Legacy, true) if !names_first => DeltaWireState::Legacy,
+            (_, true) => DeltaWireState::Explicit,
+            (_, false) => DeltaWireState::NoWildcard,
         };
-        if next == OnWire::Explicit && self.wire != OnWire::Explicit {
+        if next == DeltaWireState::Explicit && self.wire != DeltaWireState::Explicit {
             encode::block(out, SUBSCRIBE, b"*");
         }
         let mut changed: Vec<Slot> = match is_first {
@@ -136,20 +140,20 @@ impl Delta {
         };
         zoo::shuffle(Bug::HashOrder, &mut changed);
         for slot in changed {
-            self.tell(slot, interest, cache, form.scope, &mut rendered, out);
+            self.write_name_change(slot, interest, cache, form.scope, &mut rendered, out);
         }
-        if next == OnWire::No && had_wildcard {
+        if next == DeltaWireState::NoWildcard && had_wildcard {
             encode::block(out, UNSUBSCRIBE, b"*");
         }
         self.wire = next;
         self.sent.note_complete();
-        rendered.wildcard = WildcardStep::between(had_wildcard, self.has_wildcard());
+        rendered.wildcard = WildcardChange::between(had_wildcard, self.has_wildcard());
 
         if is_first {
-            rendered.states_held = self.write_versions(interest, cache, form.upstream, out);
+            rendered.states_versions = self.write_versions(interest, cache, form.upstream, out);
         }
-        encode::string(out, RESPONSE_NONCE, envelope.nonce.as_str());
-        if let Some((code, message)) = envelope.error {
+        encode::string(out, RESPONSE_NONCE, fields.nonce.as_str());
+        if let Some((code, message)) = fields.error {
             encode::block(out, ERROR_DETAIL, &encode::status(code, message));
         }
         rendered
@@ -157,32 +161,32 @@ impl Delta {
 
     /// Subscribes to or unsubscribes from a name, unless the server has the right state. In
     /// Protobuf, the elements of the two lists may be interleaved.
-    fn tell(
+    fn write_name_change(
         &mut self,
         slot: Slot,
         interest: &mut TypeInterest,
         cache: &Cache,
         scope: &[bool],
-        rendered: &mut Rendered,
+        rendered: &mut RenderEffects,
         out: &mut Vec<u8>,
     ) {
         let Some(subscription) = interest.subscriptions.at_mut(slot) else { return };
         let Some(entry) = cache.get(subscription.entry) else { return };
-        match (subscription.is_wanted_in(scope), self.sent.has(slot)) {
-            (true, false) if zoo::is(Bug::InterestNotSentAgain) && entry.bytes.is_some() => {
+        match (subscription.is_subscribed_in(scope), self.sent.has(slot)) {
+            (true, false) if zoo::is(Bug::SubscriptionsNotResent) && entry.bytes.is_some() => {
                 self.sent.insert(slot);
             }
             (true, false) => {
                 encode::block(out, SUBSCRIBE, entry.name.as_str().as_bytes());
                 self.sent.insert(slot);
-                subscription.told += 1;
+                subscription.channel_count += 1;
                 rendered.subscribed.push(slot);
             }
             (false, true) => {
                 encode::block(out, UNSUBSCRIBE, entry.name.as_str().as_bytes());
                 self.sent.remove(slot);
-                subscription.told = subscription.told.saturating_sub(1);
-                if subscription.is_over() {
+                subscription.channel_count = subscription.channel_count.saturating_sub(1);
+                if subscription.is_ended() {
                     rendered.unsubscribed.push(slot);
                 }
             }
@@ -200,7 +204,7 @@ impl Delta {
     ) -> bool {
         let before = out.len();
         for (_, entry) in cache.iter() {
-            if entry.is_held_from(upstream) && self.has_asked_for(entry, interest, cache) {
+            if entry.is_held_from(upstream) && self.is_requested(entry, interest, cache) {
                 let failed = entry.failed().filter(|_| zoo::is(Bug::RejectedVersionOnReconnect));
                 let version = failed.map_or_else(|| cache.version_of(entry), |it| &it.version);
                 let version = version.as_str();
@@ -213,10 +217,10 @@ impl Delta {
     }
 
     /// Returns whether the resource is subscribed on this channel, by name, wildcard or glob.
-    fn has_asked_for(&self, entry: &Entry, interest: &TypeInterest, cache: &Cache) -> bool {
+    fn is_requested(&self, entry: &CacheEntry, interest: &TypeInterest, cache: &Cache) -> bool {
         let subscription = interest.subscriptions.at(entry.subscription);
         let by_name = subscription.is_some() && self.sent.has(entry.subscription);
-        let by_collection = || match entry.is_foreign {
+        let by_collection = || match entry.has_authority {
             false => self.has_wildcard(),
             true => cache
                 .globs

@@ -2,7 +2,7 @@
 
 /// Way in which a channel ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ChannelEnd {
     /// Before it was connected.
     Unconnected,
     /// Without a response, or shortly after the first one.

@@ -2,7 +2,7 @@
 
 use crate::{
     client::{
-        config::polling::{NewNames, PollAnswers, PollPolicy},
+        config::polling::{NewNames, PollAckContents, PollPolicy},
         upstream::Ack,
     },
     rng::Rng,
@@ -11,44 +11,44 @@ use crate::{
 
 /// State of polling on a channel.
 #[derive(Clone, Debug)]
-pub(crate) struct Polls {
+pub(crate) struct PollState {
     policy: PollPolicy,
-    state: State,
+    state: PollPhase,
     /// NACK of the newest response. It is repeated until the next response, because a stateless
     /// server would otherwise send the rejected resources again.
     rejection: Option<Ack>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum PollPhase {
     /// Waiting for the time of the next request.
     Due(Time),
     Outstanding,
 }
 
-impl Polls {
+impl PollState {
     pub(crate) fn new(policy: &PollPolicy, now: Time) -> Self {
-        Self { policy: policy.clone(), state: State::Due(now), rejection: None }
+        Self { policy: policy.clone(), state: PollPhase::Due(now), rejection: None }
     }
 
     /// Notes that a request is sent now. Returns the ACK or NACK that it contains.
-    pub(crate) fn take_turn(&mut self, answer: Option<Ack>) -> Option<Ack> {
-        self.state = State::Outstanding;
-        if let Some(answer) = &answer {
-            self.rejection = answer.rejection.is_some().then(|| answer.clone());
+    pub(crate) fn start_request(&mut self, ack: Option<Ack>) -> Option<Ack> {
+        self.state = PollPhase::Outstanding;
+        if let Some(ack) = &ack {
+            self.rejection = ack.rejection.is_some().then(|| ack.clone());
         }
-        answer.or_else(|| self.rejection.clone())
+        ack.or_else(|| self.rejection.clone())
     }
 
     pub(crate) fn is_outstanding(&self) -> bool {
-        self.state == State::Outstanding
+        self.state == PollPhase::Outstanding
     }
 
     /// Notes that the server has responded, and schedules the next request.
-    pub(crate) fn note_answer(&mut self, rng: &mut Rng, now: Time) {
+    pub(crate) fn note_response(&mut self, rng: &mut Rng, now: Time) {
         let delay = self.policy.refresh_delay;
         let longest = delay.saturating_mul(self.policy.jitter_percent) / 100;
-        self.state = State::Due(now.after(delay.saturating_add(rng.part_of(longest))));
+        self.state = PollPhase::Due(now.after(delay.saturating_add(rng.part_of(longest))));
     }
 
     /// Returns the time at which a request may be sent. `has_new_names` states whether names are
@@ -56,14 +56,14 @@ impl Polls {
     pub(crate) fn next(&self, has_new_names: bool) -> Option<Time> {
         match (self.state, self.policy.new_names) {
             (_, NewNames::AtOnce) if has_new_names => Some(Time::ZERO),
-            (State::Due(at), _) => Some(at),
-            (State::Outstanding, _) => None,
+            (PollPhase::Due(at), _) => Some(at),
+            (PollPhase::Outstanding, _) => None,
         }
     }
 
     /// Returns whether requests contain only the version, and no other part of an ACK or NACK.
-    pub(crate) fn says_only_version(&self) -> bool {
-        self.policy.answers == PollAnswers::VersionOnly
+    pub(crate) fn is_version_only(&self) -> bool {
+        self.policy.ack_contents == PollAckContents::VersionOnly
     }
 }
 
@@ -76,10 +76,10 @@ mod tests {
     #[test]
     fn the_pause_is_the_delay_and_up_to_as_much_again() {
         let (delay, mut rng) = (Duration::from_secs(10), Rng::new(1));
-        let mut polls = Polls::new(&PollPolicy::envoy(delay), Time::ZERO);
+        let mut poll_state = PollState::new(&PollPolicy::envoy(delay), Time::ZERO);
         let pauses = (0..1_000).map(|_| {
-            polls.note_answer(&mut rng, Time::ZERO);
-            polls.next(false).map(|at| at.since(Time::ZERO)).unwrap_or_default()
+            poll_state.note_response(&mut rng, Time::ZERO);
+            poll_state.next(false).map(|at| at.since(Time::ZERO)).unwrap_or_default()
         });
         let (mut shortest, mut longest) = (Duration::MAX, Duration::ZERO);
         for pause in pauses {

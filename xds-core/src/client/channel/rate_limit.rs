@@ -3,7 +3,7 @@
 //! Requests are rendered when the transport has room for them, so no queue of requests can grow. A
 //! delayed change is sent later, merged into fewer requests, or not at all if the stream ends.
 //!
-//! [`RequestRate`] limits all requests of a stream. [`NackPace`] limits NACKs, because a server
+//! [`RequestRate`] limits all requests of a stream. [`NackLimiter`] limits NACKs, because a server
 //! that answers each NACK with the rejected response would otherwise cause an endless loop.
 // BO-10
 
@@ -14,14 +14,14 @@ use crate::{client::config::request_rate::RequestRate, time::Time};
 
 /// Token bucket of one channel.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bucket {
+pub(crate) struct TokenBucket {
     rate: RequestRate,
     /// Number of tokens at `counted`.
     tokens: u32,
     counted: Time,
 }
 
-impl Bucket {
+impl TokenBucket {
     pub(crate) fn full(rate: RequestRate, now: Time) -> Self {
         Self { rate, tokens: rate.burst, counted: now }
     }
@@ -61,13 +61,13 @@ impl Bucket {
 ///                            NACK ─▶ the next response is read
 /// ```
 #[derive(Debug, Default)]
-pub(crate) struct NackPace {
+pub(crate) struct NackLimiter {
     /// Zero if NACKs are not limited.
     interval: Duration,
     next: BTreeMap<usize, Time>,
 }
 
-impl NackPace {
+impl NackLimiter {
     pub(crate) fn new(interval: Duration) -> Self {
         Self { interval, next: BTreeMap::new() }
     }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn tokens_come_back_one_by_one_until_the_bucket_is_full() {
-        let mut bucket = Bucket::full(RequestRate::new(2, 10.0).unwrap(), at(0));
+        let mut bucket = TokenBucket::full(RequestRate::new(2, 10.0).unwrap(), at(0));
         assert_eq!(bucket.next(), at(0));
         bucket.take(at(0));
         bucket.take(at(10));
@@ -110,11 +110,11 @@ mod tests {
 
     #[test]
     fn each_type_has_a_pace_of_its_own() {
-        let mut pace = NackPace::new(Duration::from_secs(1));
+        let mut pace = NackLimiter::new(Duration::from_secs(1));
         assert_eq!((pace.next(0), pace.next(1)), (at(0), at(0)));
         pace.note(0, at(500));
         assert_eq!((pace.next(0), pace.next(1)), (at(1_500), at(0)));
-        let mut pace = NackPace::default();
+        let mut pace = NackLimiter::default();
         pace.note(0, at(500));
         assert_eq!(pace.next(0), at(0));
     }

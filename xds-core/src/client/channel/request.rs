@@ -6,21 +6,21 @@ use crate::{client::config::WildcardForm, slab::Slot};
 
 /// Effects of rendering a request.
 #[derive(Debug, Default)]
-pub(crate) struct Rendered {
+pub(crate) struct RenderEffects {
     /// Names newly subscribed on this channel.
     pub(crate) subscribed: Vec<Slot>,
     /// Names unsubscribed on this channel and not subscribed on any other.
     pub(crate) unsubscribed: Vec<Slot>,
     /// Subscribed names that this request leaves out and the next one contains.
     pub(crate) left_out: Vec<Slot>,
-    pub(crate) wildcard: WildcardStep,
+    pub(crate) wildcard: WildcardChange,
     /// Whether the request states a version of resources held before.
-    pub(crate) states_held: bool,
+    pub(crate) states_versions: bool,
 }
 
 /// Change of the wildcard subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum WildcardStep {
+pub(crate) enum WildcardChange {
     #[default]
     None,
     Subscribed,
@@ -29,7 +29,7 @@ pub(crate) enum WildcardStep {
     LeftOut,
 }
 
-impl WildcardStep {
+impl WildcardChange {
     pub(crate) fn between(before: bool, after: bool) -> Self {
         match (before, after) {
             (false, true) => Self::Subscribed,
@@ -41,7 +41,7 @@ impl WildcardStep {
 
 /// Form of a type's requests to a server.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Form<'a> {
+pub(crate) struct RequestForm<'a> {
     pub(crate) wildcard: WildcardForm,
     /// Whether a response contains all subscribed resources.
     pub(crate) is_complete: bool,

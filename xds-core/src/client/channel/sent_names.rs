@@ -15,7 +15,7 @@ pub(crate) struct SentNames {
     /// Number of subscribed names that were not sent.
     unsent: usize,
     /// Number of sent names that are no longer subscribed.
-    leaving: usize,
+    unsubscribed: usize,
     /// Subscriptions that may have changed since the last request; `None` if each request lists all
     /// names.
     changed: Option<Vec<Slot>>,
@@ -52,7 +52,7 @@ impl SentNames {
 
     /// Returns whether the sent names differ from the subscribed ones.
     pub(crate) fn is_outdated(&self) -> bool {
-        self.unsent > 0 || self.leaving > 0
+        self.unsent > 0 || self.unsubscribed > 0
     }
 
     /// Returns whether subscribed names were not sent.
@@ -66,29 +66,29 @@ impl SentNames {
     }
 
     /// Notes that a name is now subscribed.
-    pub(crate) fn note_wanted(&mut self, subscription: Slot) {
+    pub(crate) fn note_subscribed(&mut self, subscription: Slot) {
         match self.has(subscription) {
-            true => self.leaving = self.leaving.saturating_sub(1),
+            true => self.unsubscribed = self.unsubscribed.saturating_sub(1),
             false => self.unsent += 1,
         }
         self.note_change(subscription);
     }
 
     /// Notes that a name is no longer subscribed.
-    pub(crate) fn note_unwanted(&mut self, subscription: Slot) {
+    pub(crate) fn note_unsubscribed(&mut self, subscription: Slot) {
         match self.has(subscription) {
-            true => self.leaving += 1,
+            true => self.unsubscribed += 1,
             false => self.unsent = self.unsent.saturating_sub(1),
         }
         self.note_change(subscription);
     }
 
     /// Treats a name that is no longer subscribed as never sent. Returns whether it was sent.
-    pub(crate) fn take_back(&mut self, subscription: Slot) -> bool {
+    pub(crate) fn forget(&mut self, subscription: Slot) -> bool {
         let was_sent = self.has(subscription);
         if was_sent {
             self.remove(subscription);
-            self.leaving = self.leaving.saturating_sub(1);
+            self.unsubscribed = self.unsubscribed.saturating_sub(1);
         }
         was_sent
     }
@@ -112,7 +112,7 @@ impl SentNames {
 
     /// Notes that a request has sent all changes.
     pub(crate) fn note_complete(&mut self) {
-        (self.unsent, self.leaving) = (0, 0);
+        (self.unsent, self.unsubscribed) = (0, 0);
         let _ = self.take_changed();
     }
 
@@ -124,12 +124,12 @@ impl SentNames {
 
     /// Counts again after a change of the authorities that use the server.
     pub(crate) fn recount(&mut self, interest: &TypeInterest, scope: &[bool]) {
-        (self.unsent, self.leaving) = (0, 0);
+        (self.unsent, self.unsubscribed) = (0, 0);
         let _ = self.take_changed();
         for (slot, subscription) in interest.subscriptions.iter() {
-            match (subscription.is_wanted_in(scope), self.has(slot)) {
+            match (subscription.is_subscribed_in(scope), self.has(slot)) {
                 (true, false) => self.unsent += 1,
-                (false, true) => self.leaving += 1,
+                (false, true) => self.unsubscribed += 1,
                 _ => continue,
             }
             self.note_change(slot);

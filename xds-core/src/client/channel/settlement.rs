@@ -9,9 +9,9 @@ use crate::{
 
 /// Verdicts on the resources that were handed out.
 #[derive(Debug, Default)]
-pub(crate) struct Settlement(pub(crate) BTreeMap<ResourceName, Result<Option<Value>, Rejection>>);
+pub(crate) struct Verdicts(pub(crate) BTreeMap<ResourceName, Result<Option<Value>, Rejection>>);
 
-impl Settlement {
+impl Verdicts {
     pub(crate) fn verdict(&self, name: &str) -> Option<Result<Option<Value>, Rejection>> {
         self.0.get(name).cloned()
     }

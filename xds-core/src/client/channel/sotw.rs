@@ -1,7 +1,7 @@
 //! State-of-the-world protocol of one type on one channel.
 //!
 //! A request is a function of the current subscriptions: it lists all names, except those
-//! [left to the next request](LetGo), with the last accepted version and the newest nonce, and
+//! [left to the next request](InFlightUnsubscribes), with the last accepted version and the newest nonce, and
 //! replaces all earlier requests. This module keeps the subscriptions as the *server* knows them,
 //! and renders the request that updates them. It is independent of other types on the stream.
 //!
@@ -20,20 +20,20 @@
 //! (`LeavingLegacy`).
 //!
 //! The server ignores requests that a response crosses, because of their nonce. The ACK of the
-//! response repeats the list of names; [`LetGo`] handles what this cannot repair.
+//! response repeats the list of names; [`InFlightUnsubscribes`] handles what this cannot repair.
 // B01, S0.095, X02
 
 use alloc::vec::Vec;
 
 use super::{
-    crossed_unsubscribes::{LetGo, Lost},
-    request::{Form, Rendered, WildcardStep},
+    crossed_unsubscribes::{CrossedUnsubscribes, InFlightUnsubscribes},
+    request::{RenderEffects, RequestForm, WildcardChange},
     sent_names::SentNames,
 };
 use crate::{
     client::{
         cache::Cache,
-        config::{Exchange, WildcardForm},
+        config::{TransportKind, WildcardForm},
         subscription::{Subscription, TypeInterest},
     },
     slab::Slot,
@@ -48,7 +48,7 @@ pub(crate) struct Sotw {
     /// Nonce of the newest response, which every request contains.
     // IC4
     pub(crate) nonce: Nonce,
-    wire: OnWire,
+    wire: SotwWireState,
     /// Whether the first request subscribed to a wildcard that has not ended since. A wildcard
     /// subscribed later may cross a response to a request for names.
     pub(crate) began_with_wildcard: bool,
@@ -56,12 +56,12 @@ pub(crate) struct Sotw {
     pub(crate) sent: SentNames,
     /// Unsubscribes in requests that may have been ignored; `None` if responses cannot cross
     /// requests.
-    let_go: Option<LetGo>,
+    in_flight: Option<InFlightUnsubscribes>,
 }
 
 /// Subscription as the server knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum OnWire {
+enum SotwWireState {
     /// No request of the type was sent on this channel.
     #[default]
     Unsent,
@@ -75,7 +75,7 @@ enum OnWire {
 }
 
 /// Fields of a request other than subscriptions.
-pub(crate) struct Envelope<'a> {
+pub(crate) struct SotwRequestFields<'a> {
     /// Encoded node, if the request contains it.
     pub(crate) node: Option<&'a [u8]>,
     pub(crate) type_url: &'a TypeUrl,
@@ -87,190 +87,211 @@ pub(crate) struct Envelope<'a> {
 
 impl Sotw {
     /// Creates the state of the type on a new channel.
-    pub(crate) fn new(interest: &TypeInterest, scope: &[bool], exchange: &Exchange) -> Self {
-        let let_go = (*exchange == Exchange::Stream).then(LetGo::default);
-        Self { sent: SentNames::none(interest, scope), let_go, ..Self::default() }
+    pub(crate) fn new(
+        interest: &TypeInterest,
+        scope: &[bool],
+        transport_kind: &TransportKind,
+    ) -> Self {
+        let in_flight =
+            (*transport_kind == TransportKind::Stream).then(InFlightUnsubscribes::default);
+        Self { sent: SentNames::none(interest, scope), in_flight, ..Self::default() }
     }
 
     /// Returns whether any request of the type was sent on this channel.
     pub(crate) fn was_requested(&self) -> bool {
-        self.wire != OnWire::Unsent
+        self.wire != SotwWireState::Unsent
     }
 
     /// Returns whether the server does not know the current subscriptions.
     // IC40
     pub(crate) fn is_dirty(&self, interest: &TypeInterest, scope: &[bool]) -> bool {
-        if zoo::is(Bug::NoUnsubscribeForLastWatch) && !interest.is_wanted_in(scope) {
+        if zoo::is(Bug::NoUnsubscribeForLastWatch) && !interest.is_subscribed_in(scope) {
             return false;
         }
         match self.wire {
             // WC-05: an empty first list would be a wildcard, so a type without subscriptions is
             // not requested on a new stream.
-            OnWire::Unsent => interest.is_wanted_in(scope),
-            OnWire::LeavingLegacy => true,
-            OnWire::Legacy | OnWire::Named { .. } => {
-                self.sent.is_outdated() || self.has_wildcard() != interest.wants_wildcard_in(scope)
+            SotwWireState::Unsent => interest.is_subscribed_in(scope),
+            SotwWireState::LeavingLegacy => true,
+            SotwWireState::Legacy | SotwWireState::Named { .. } => {
+                self.sent.is_outdated()
+                    || self.has_wildcard() != interest.is_wildcard_subscribed_in(scope)
             }
         }
     }
 
     pub(crate) fn has_wildcard(&self) -> bool {
-        matches!(self.wire, OnWire::Legacy | OnWire::Named { wildcard: true })
+        matches!(self.wire, SotwWireState::Legacy | SotwWireState::Named { wildcard: true })
     }
 
     /// Renders a request for the current subscriptions and marks them as sent.
     pub(crate) fn render(
         &mut self,
-        envelope: &Envelope<'_>,
+        fields: &SotwRequestFields<'_>,
         interest: &mut TypeInterest,
         cache: &Cache,
-        form: Form<'_>,
+        form: RequestForm<'_>,
         out: &mut Vec<u8>,
-    ) -> Rendered {
+    ) -> RenderEffects {
         let had_wildcard = self.has_wildcard();
         let scope = form.scope;
         let is_first = !self.was_requested();
-        let is_answer = self.is_answer(envelope.nonce);
-        let lost = self.take_lost(envelope.nonce, is_answer);
-        let wire = self.next_on_wire(interest, cache, form, &lost);
-        self.note_let_go(wire, interest.wants_wildcard_in(scope), is_answer);
+        let is_ack = self.is_ack(fields.nonce);
+        let crossed = self.take_crossed(fields.nonce, is_ack);
+        let wire = self.next_wire_state(interest, cache, form, &crossed);
+        self.note_unsubscribes(wire, interest.is_wildcard_subscribed_in(scope), is_ack);
         self.wire = wire;
         self.began_with_wildcard = self.has_wildcard() && (is_first || self.began_with_wildcard);
-        let wildcard = match WildcardStep::between(had_wildcard, self.has_wildcard()) {
-            WildcardStep::Unsubscribed if interest.wants_wildcard_in(scope) => {
-                WildcardStep::LeftOut
+        let wildcard = match WildcardChange::between(had_wildcard, self.has_wildcard()) {
+            WildcardChange::Unsubscribed if interest.is_wildcard_subscribed_in(scope) => {
+                WildcardChange::LeftOut
             }
             step => step,
         };
-        let states_held = !envelope.version.as_str().is_empty();
-        let mut rendered = Rendered { wildcard, states_held, ..Rendered::default() };
+        let states_versions = !fields.version.as_str().is_empty();
+        let mut rendered = RenderEffects { wildcard, states_versions, ..RenderEffects::default() };
 
-        encode::string(out, VERSION_INFO, envelope.version.as_str());
-        if let Some(node) = envelope.node {
+        encode::string(out, VERSION_INFO, fields.version.as_str());
+        if let Some(node) = fields.node {
             encode::block(out, NODE, node);
         }
-        if matches!(self.wire, OnWire::Named { wildcard: true } | OnWire::LeavingLegacy) {
+        if matches!(
+            self.wire,
+            SotwWireState::Named { wildcard: true } | SotwWireState::LeavingLegacy
+        ) {
             encode::string(out, RESOURCE_NAMES, "*");
         }
         let mut slot = interest.subscriptions.first();
         while let Some(subscription) = interest.subscriptions.at_mut(slot) {
-            if !subscription.is_wanted_in(scope) {
+            if !subscription.is_subscribed_in(scope) {
                 if self.sent.has(slot) {
-                    self.unsay(slot, subscription);
-                    if subscription.is_over() {
+                    self.mark_unsent(slot, subscription);
+                    if subscription.is_ended() {
                         rendered.unsubscribed.push(slot);
                     }
                     if let Some(entry) = cache.get(subscription.entry)
-                        && (entry.is_foreign || !self.has_wildcard())
-                        && let Some(let_go) = &mut self.let_go
+                        && (entry.has_authority || !self.has_wildcard())
+                        && let Some(in_flight) = &mut self.in_flight
                     {
-                        let_go.note_ended(slot, entry);
+                        in_flight.note_unsubscribe(slot, entry);
                     }
                 }
             } else if let Some(entry) = cache.get(subscription.entry) {
                 let is_sent = self.sent.has(slot);
-                if lost.has(slot, is_sent, entry, form.upstream) {
+                if crossed.has(slot, is_sent, entry, form.upstream) {
                     if is_sent {
-                        self.unsay(slot, subscription);
+                        self.mark_unsent(slot, subscription);
                     }
                     rendered.left_out.push(slot);
                 } else {
                     encode::string(out, RESOURCE_NAMES, entry.name.as_str());
                     if !is_sent {
-                        self.say(slot, subscription);
+                        self.mark_sent(slot, subscription);
                         rendered.subscribed.push(slot);
                     }
                 }
             }
             slot = interest.subscriptions.next(slot);
         }
-        encode::string(out, TYPE_URL, envelope.type_url.as_str());
-        encode::string(out, RESPONSE_NONCE, envelope.nonce.as_str());
-        if let Some((code, message)) = envelope.error {
+        encode::string(out, TYPE_URL, fields.type_url.as_str());
+        encode::string(out, RESPONSE_NONCE, fields.nonce.as_str());
+        if let Some((code, message)) = fields.error {
             encode::block(out, ERROR_DETAIL, &encode::status(code, message));
         }
         self.sent.note_complete_but(rendered.left_out.len());
-        if let Some(let_go) = self.let_go.as_mut()
-            && self.wire == OnWire::LeavingLegacy
+        if let Some(in_flight) = self.in_flight.as_mut()
+            && self.wire == SotwWireState::LeavingLegacy
         {
-            let_go.put_back(lost);
+            in_flight.put_back(crossed);
         }
         rendered
     }
 
-    fn say(&mut self, slot: Slot, subscription: &mut Subscription) {
+    fn mark_sent(&mut self, slot: Slot, subscription: &mut Subscription) {
         self.sent.insert(slot);
-        subscription.told += 1;
-        if let Some(let_go) = &mut self.let_go {
-            let_go.note_said(slot);
+        subscription.channel_count += 1;
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.note_subscribe(slot);
         }
     }
 
-    fn unsay(&mut self, slot: Slot, subscription: &mut Subscription) {
+    fn mark_unsent(&mut self, slot: Slot, subscription: &mut Subscription) {
         self.sent.remove(slot);
-        subscription.told = subscription.told.saturating_sub(1);
+        subscription.channel_count = subscription.channel_count.saturating_sub(1);
     }
 
     /// Returns whether a request is the ACK or NACK of the newest response, the first with its
     /// nonce.
-    fn is_answer(&self, nonce: &Nonce) -> bool {
-        let is_first = self.let_go.as_ref().is_some_and(|let_go| let_go.is_answer(nonce));
+    fn is_ack(&self, nonce: &Nonce) -> bool {
+        let is_first = self.in_flight.as_ref().is_some_and(|in_flight| in_flight.is_ack(nonce));
         is_first && *nonce == self.nonce
     }
 
-    fn take_lost(&mut self, nonce: &Nonce, is_answer: bool) -> Lost {
-        match &mut self.let_go {
-            Some(let_go) if is_answer || self.wire == OnWire::LeavingLegacy => let_go.take(nonce),
-            _ => Lost::default(),
+    fn take_crossed(&mut self, nonce: &Nonce, is_ack: bool) -> CrossedUnsubscribes {
+        match &mut self.in_flight {
+            Some(in_flight) if is_ack || self.wire == SotwWireState::LeavingLegacy => {
+                in_flight.take(nonce)
+            }
+            _ => CrossedUnsubscribes::default(),
         }
     }
 
-    fn next_on_wire(
+    fn next_wire_state(
         &self,
         interest: &TypeInterest,
         cache: &Cache,
-        form: Form<'_>,
-        lost: &Lost,
-    ) -> OnWire {
+        form: RequestForm<'_>,
+        crossed: &CrossedUnsubscribes,
+    ) -> SotwWireState {
         let scope = form.scope;
-        let may_be_empty = matches!(self.wire, OnWire::Unsent | OnWire::Legacy)
+        let may_be_empty = matches!(self.wire, SotwWireState::Unsent | SotwWireState::Legacy)
             || zoo::is(Bug::EmptyListAfterNames);
         let is_legacy = form.wildcard == WildcardForm::LegacyEmpty;
         // A complete response to a wildcard request contains everything.
         let may_lack_some = !self.has_wildcard() || !form.is_complete;
-        let wants_wildcard = interest.wants_wildcard_in(scope)
-            && self.wire != OnWire::LeavingLegacy
-            && (!lost.is_covered_by_wildcard(cache, form.upstream) || !may_lack_some);
-        let has_names = match lost.is_nothing() {
+        let is_wildcard_subscribed = interest.is_wildcard_subscribed_in(scope)
+            && self.wire != SotwWireState::LeavingLegacy
+            && (!crossed.is_covered_by_wildcard(cache, form.upstream) || !may_lack_some);
+        let has_names = match crossed.is_empty() {
             true => interest.names_in(scope) > 0,
             false => interest.subscriptions.iter().any(|(slot, subscription)| {
-                let is_lost = |entry| lost.has(slot, self.sent.has(slot), entry, form.upstream);
+                let is_crossed =
+                    |entry| crossed.has(slot, self.sent.has(slot), entry, form.upstream);
                 let entry = cache.get(subscription.entry);
-                subscription.is_wanted_in(scope) && entry.is_some_and(|entry| !is_lost(entry))
+                subscription.is_subscribed_in(scope)
+                    && entry.is_some_and(|entry| !is_crossed(entry))
             }),
         };
-        match (wants_wildcard, has_names) {
-            (true, false) if may_be_empty && is_legacy => OnWire::Legacy,
-            (true, _) => OnWire::Named { wildcard: true },
-            (false, false) if self.wire == OnWire::Legacy => OnWire::Named { wildcard: true },
-            (false, false) if lost.is_legacy => OnWire::LeavingLegacy,
-            (false, _) => OnWire::Named { wildcard: false },
+        match (is_wildcard_subscribed, has_names) {
+            (true, false) if may_be_empty && is_legacy => SotwWireState::Legacy,
+            (true, _) => SotwWireState::Named { wildcard: true },
+            (false, false) if self.wire == SotwWireState::Legacy => {
+                SotwWireState::Named { wildcard: true }
+            }
+            (false, false) if crossed.is_legacy => SotwWireState::LeavingLegacy,
+            (false, _) => SotwWireState::Named { wildcard: false },
         }
     }
 
     /// Notes the unsubscribes of the next list, because a response may cross it.
-    fn note_let_go(&mut self, next: OnWire, wants_wildcard: bool, is_answer: bool) {
-        let is_without = next == (OnWire::Named { wildcard: false });
+    fn note_unsubscribes(
+        &mut self,
+        next: SotwWireState,
+        is_wildcard_subscribed: bool,
+        is_ack: bool,
+    ) {
+        let is_without = next == (SotwWireState::Named { wildcard: false });
         // For the server, `["*"]` is a wildcard, whatever its purpose.
-        let is_leaving = self.wire == OnWire::LeavingLegacy;
-        let ends_wildcard = is_without && (is_leaving || self.has_wildcard() && !wants_wildcard);
-        let ends_legacy = self.wire == OnWire::Legacy && next != OnWire::Legacy;
-        let Some(let_go) = &mut self.let_go else { return };
+        let is_leaving = self.wire == SotwWireState::LeavingLegacy;
+        let ends_wildcard =
+            is_without && (is_leaving || self.has_wildcard() && !is_wildcard_subscribed);
+        let ends_legacy = self.wire == SotwWireState::Legacy && next != SotwWireState::Legacy;
+        let Some(in_flight) = &mut self.in_flight else { return };
         if ends_wildcard {
-            let_go.note_anything();
+            in_flight.note_any_name();
         }
-        if ends_legacy && !is_answer {
-            let_go.note_end_of_legacy();
+        if ends_legacy && !is_ack {
+            in_flight.note_legacy_wildcard_ended();
         }
     }
 }

@@ -6,7 +6,7 @@
 use super::{delta::Delta, sent_names::SentNames, sotw::Sotw};
 use crate::{
     client::{
-        config::ManagementServer,
+        config::ServerAddress,
         subscription::{TypeInterest, authority::DEFAULT},
     },
     service::Variant,
@@ -15,16 +15,18 @@ use crate::{
 
 /// State of one type on one channel.
 #[derive(Debug)]
-pub(crate) enum Machine {
+pub(crate) enum TypeState {
     Sotw(Sotw),
     Delta(Delta),
 }
 
-impl Machine {
+impl TypeState {
     /// Creates the state of the type on a new channel to the server.
-    pub(crate) fn new(server: &ManagementServer, interest: &TypeInterest, scope: &[bool]) -> Self {
+    pub(crate) fn new(server: &ServerAddress, interest: &TypeInterest, scope: &[bool]) -> Self {
         match server.variant {
-            Variant::StateOfTheWorld => Self::Sotw(Sotw::new(interest, scope, &server.exchange)),
+            Variant::StateOfTheWorld => {
+                Self::Sotw(Sotw::new(interest, scope, &server.transport_kind))
+            }
             Variant::Incremental => Self::Delta(Delta::new(interest, scope)),
         }
     }
@@ -74,9 +76,12 @@ impl Machine {
     pub(crate) fn knows_of(&self, interest: &TypeInterest, authority: usize) -> bool {
         let mut subscriptions = interest.subscriptions.iter();
         let knows_name = subscriptions.any(|(slot, subscription)| {
-            subscription.authority == authority && subscription.is_wanted() && self.sent().has(slot)
+            subscription.authority == authority
+                && subscription.is_subscribed()
+                && self.sent().has(slot)
         });
-        knows_name || (authority == DEFAULT && self.has_wildcard() && interest.wants_wildcard())
+        knows_name
+            || (authority == DEFAULT && self.has_wildcard() && interest.is_wildcard_subscribed())
     }
 
     /// Returns whether the server does not know the current subscriptions.
@@ -89,8 +94,8 @@ impl Machine {
     }
 
     /// Returns whether the server lacks a current subscription.
-    pub(crate) fn lacks(&self, interest: &TypeInterest, scope: &[bool]) -> bool {
-        let lacks_wildcard = interest.wants_wildcard_in(scope) && !self.has_wildcard();
+    pub(crate) fn has_unsent(&self, interest: &TypeInterest, scope: &[bool]) -> bool {
+        let lacks_wildcard = interest.is_wildcard_subscribed_in(scope) && !self.has_wildcard();
         lacks_wildcard || self.sent().has_unsent()
     }
 

@@ -8,7 +8,7 @@ use core::time::Duration;
 #[non_exhaustive]
 pub struct BackoffPolicy {
     /// Delay after the first failure, and after a stream that lasted longer than
-    /// [`young`](Self::young).
+    /// [`min_stream_lifetime`](Self::min_stream_lifetime).
     // D8
     pub initial: Duration,
     /// Growth of each further delay over the previous one, in percent.
@@ -21,7 +21,7 @@ pub struct BackoffPolicy {
     /// failure for the backoff, though not for watchers. This protects a server that answers once
     /// and then fails from immediate reconnects.
     // X23, S3.106
-    pub young: Duration,
+    pub min_stream_lifetime: Duration,
 }
 
 impl BackoffPolicy {
@@ -34,7 +34,7 @@ impl BackoffPolicy {
             growth_percent: 60,
             jitter_percent: 20,
             max: Duration::from_secs(120),
-            young: Duration::from_secs(10),
+            min_stream_lifetime: Duration::from_secs(10),
         }
     }
 }
@@ -50,7 +50,7 @@ impl BackoffPolicy {
             growth_percent: 100,
             jitter_percent: 100,
             max: Duration::from_secs(15),
-            young: Duration::ZERO,
+            min_stream_lifetime: Duration::ZERO,
         }
     }
 }

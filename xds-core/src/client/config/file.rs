@@ -13,27 +13,27 @@ pub struct FilePolicy {
     pub watched_directory: Option<Arc<str>>,
     /// Quiet time before the file is read; 100 ms by default. A program that saves a file in place
     /// truncates it first.
-    pub quiet: Duration,
+    pub debounce: Duration,
     /// Maximum delay of a read while the file keeps changing; 1 s by default.
-    pub patience: Duration,
+    pub max_delay: Duration,
     /// Maximum wait for a writer that has not closed the file yet; 10 s by default. Until it is
     /// closed, the file may be incomplete and still parse. Only used where the operating system
-    /// reports opening and closing, as Linux does; on other systems choose [`quiet`](Self::quiet)
+    /// reports opening and closing, as Linux does; on other systems choose [`debounce`](Self::debounce)
     /// long enough.
-    pub until_closed: Duration,
+    pub writer_timeout: Duration,
     /// Interval at which the file is checked without any notification; 30 s by default. Some file
     /// systems, network file systems in particular, send none.
-    pub look_anyway: Duration,
+    pub poll_interval: Duration,
 }
 
 impl Default for FilePolicy {
     fn default() -> Self {
         Self {
             watched_directory: None,
-            quiet: Duration::from_millis(100),
-            patience: Duration::from_secs(1),
-            until_closed: Duration::from_secs(10),
-            look_anyway: Duration::from_secs(30),
+            debounce: Duration::from_millis(100),
+            max_delay: Duration::from_secs(1),
+            writer_timeout: Duration::from_secs(10),
+            poll_interval: Duration::from_secs(30),
         }
     }
 }

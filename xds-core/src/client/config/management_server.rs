@@ -19,7 +19,7 @@ use crate::{
 /// Address and protocol settings of a management server.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
-pub struct ManagementServer {
+pub struct ServerAddress {
     /// Address that adapters dial. Errors, logs and metrics show it without a `user:password@`
     /// part.
     pub uri: Arc<str>,
@@ -36,19 +36,19 @@ pub struct ManagementServer {
     /// Whether one stream carries all types.
     pub streams: Streams,
     /// Exchange of requests and responses: on a stream, by polling, or through a file.
-    pub exchange: Exchange,
+    pub transport_kind: TransportKind,
     /// The `server_features` of the bootstrap.
     pub features: ServerFeatures,
     /// Rate limit for requests to the server; `None` sets no limit.
     pub request_rate: Option<RequestRate>,
     /// Requests that contain the node.
-    pub node_in: NodeIn,
+    pub send_node: SendNode,
     /// Name of the transport settings that the adapter uses for the server.
     pub transport: TransportId,
 }
 
 /// Formats like a derived implementation, with the credentials in the URI masked.
-impl fmt::Debug for ManagementServer {
+impl fmt::Debug for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ManagementServer")
             .field("uri", &self.name())
@@ -57,16 +57,16 @@ impl fmt::Debug for ManagementServer {
             .field("transport_api", &self.transport_api)
             .field("resource_api", &self.resource_api)
             .field("streams", &self.streams)
-            .field("exchange", &self.exchange)
+            .field("exchange", &self.transport_kind)
             .field("features", &self.features)
             .field("request_rate", &self.request_rate)
-            .field("node_in", &self.node_in)
+            .field("node_in", &self.send_node)
             .field("transport", &self.transport)
             .finish()
     }
 }
 
-impl ManagementServer {
+impl ServerAddress {
     /// Creates the settings of the server at `uri`, whose syntax is defined by the adapter.
     #[must_use]
     pub fn new(uri: impl Into<Arc<str>>) -> Self {
@@ -77,10 +77,10 @@ impl ManagementServer {
             transport_api: ApiVersion::default(),
             resource_api: ApiVersion::default(),
             streams: Streams::default(),
-            exchange: Exchange::default(),
+            transport_kind: TransportKind::default(),
             features: ServerFeatures::NONE,
             request_rate: None,
-            node_in: NodeIn::default(),
+            send_node: SendNode::default(),
             transport: TransportId::default(),
         }
     }
@@ -95,7 +95,7 @@ impl ManagementServer {
     /// Returns the URI with its credentials masked: everything between the scheme and the last `@`,
     /// unless it is a path.
     pub(crate) fn name(&self) -> Arc<str> {
-        let is_path = self.uri.starts_with("unix:") || self.exchange.is_of_files();
+        let is_path = self.uri.starts_with("unix:") || self.transport_kind.is_file();
         let Some((secret, rest)) = self.uri.rsplit_once('@').filter(|_| !is_path) else {
             return Arc::clone(&self.uri);
         };
@@ -136,15 +136,15 @@ impl ManagementServer {
         match self.resource_api {
             ApiVersion::V3 => current.clone(),
             ApiVersion::V2 => {
-                types::older_name(current.as_str()).map_or_else(|| current.clone(), TypeUrl::from)
+                types::v2_type_url(current.as_str()).map_or_else(|| current.clone(), TypeUrl::from)
             }
         }
     }
 
     /// Sets which requests contain the node.
     #[must_use]
-    pub fn with_node_in(mut self, node_in: NodeIn) -> Self {
-        self.node_in = node_in;
+    pub fn with_send_node(mut self, send_node: SendNode) -> Self {
+        self.send_node = send_node;
         self
     }
 
@@ -168,11 +168,11 @@ impl ManagementServer {
     /// request.
     // S0.180, S0.204, M188
     #[must_use]
-    pub fn with_polls(mut self, policy: PollPolicy) -> Self {
-        self.exchange = Exchange::Polls(policy);
+    pub fn with_polling(mut self, policy: PollPolicy) -> Self {
+        self.transport_kind = TransportKind::Polling(policy);
         self.with_variant(Variant::StateOfTheWorld)
             .with_streams(Streams::PerType)
-            .with_node_in(NodeIn::EveryRequest)
+            .with_send_node(SendNode::EveryRequest)
     }
 
     /// Treats the URI as the path of a file that contains the resources of each type. The file is
@@ -181,8 +181,8 @@ impl ManagementServer {
     /// as the file has been read.
     // S0.010
     #[must_use]
-    pub fn with_files(mut self, policy: FilePolicy) -> Self {
-        self.exchange = Exchange::Files(policy);
+    pub fn with_file(mut self, policy: FilePolicy) -> Self {
+        self.transport_kind = TransportKind::File(policy);
         self.with_variant(Variant::StateOfTheWorld).with_streams(Streams::PerType)
     }
 
@@ -232,13 +232,13 @@ impl From<String> for TransportId {
 // S0.001
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Exchange {
+pub enum TransportKind {
     /// Bidirectional stream, as over gRPC.
     #[default]
     Stream,
     /// Polling, as over REST: one response per request, and a pause before the next request.
     // S0.199-S0.202
-    Polls(PollPolicy),
+    Polling(PollPolicy),
     /// File in place of a server. There are only responses; rendered requests are discarded. The
     /// adapter reads the file whenever a request's cause is
     /// [`Subscription`](crate::client::RequestCause::Subscription), even if it has read it before,
@@ -247,7 +247,7 @@ pub enum Exchange {
     /// [malformed](crate::client::ChannelEvent::Malformed). Requests with other causes report
     /// whether the contents were accepted.
     // S0.010-S0.018
-    Files(FilePolicy),
+    File(FilePolicy),
 }
 
 /// Distribution of resource types over streams.
@@ -265,7 +265,7 @@ pub enum Streams {
 // D4, S0.070
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum NodeIn {
+pub enum SendNode {
     /// Only the first request.
     #[default]
     FirstRequest,
@@ -277,16 +277,16 @@ pub enum NodeIn {
 /// [gRFC A47](https://github.com/grpc/proposal/blob/master/A47-xds-federation.md).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Authority {
+pub struct AuthorityConfig {
     /// Authority in resource names; may be empty.
     // FE-04
     pub name: Arc<str>,
     /// Servers in order of preference. If empty, the authority uses the servers of names without an
     /// authority.
     // FE-03
-    pub servers: Vec<ManagementServer>,
+    pub servers: Vec<ServerAddress>,
     /// Timeout after which a subscribed resource of this authority is reported as nonexistent.
-    pub missing_after: MissingAfter,
+    pub does_not_exist_timeout: DoesNotExistTimeout,
 }
 
 /// Timeout after which a subscribed resource is reported as nonexistent: Envoy's
@@ -294,41 +294,45 @@ pub struct Authority {
 // B18
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum MissingAfter {
+pub enum DoesNotExistTimeout {
     /// Timeout of the resource's type.
     #[default]
-    AsType,
+    TypeDefault,
     /// This duration.
     After(Duration),
     /// No timeout.
     Never,
 }
 
-impl From<Option<Duration>> for MissingAfter {
+impl From<Option<Duration>> for DoesNotExistTimeout {
     /// Converts `None` to [`Never`](Self::Never).
     fn from(after: Option<Duration>) -> Self {
         after.map_or(Self::Never, Self::After)
     }
 }
 
-impl Authority {
+impl AuthorityConfig {
     /// Creates an authority that uses the client's default servers.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self { name: name.into(), servers: Vec::new(), missing_after: MissingAfter::AsType }
+        Self {
+            name: name.into(),
+            servers: Vec::new(),
+            does_not_exist_timeout: DoesNotExistTimeout::TypeDefault,
+        }
     }
 
     /// Sets the timeout after which a subscribed resource of this authority is reported as
     /// nonexistent.
     #[must_use]
-    pub fn with_missing_after(mut self, after: impl Into<MissingAfter>) -> Self {
-        self.missing_after = after.into();
+    pub fn with_does_not_exist_timeout(mut self, after: impl Into<DoesNotExistTimeout>) -> Self {
+        self.does_not_exist_timeout = after.into();
         self
     }
 
     /// Adds a server of this authority, used when the servers added before it fail.
     #[must_use]
-    pub fn with_server(mut self, server: ManagementServer) -> Self {
+    pub fn with_server(mut self, server: ServerAddress) -> Self {
         self.servers.push(server);
         self
     }

@@ -19,9 +19,12 @@ use prost::Message as _;
 
 use self::resource_type::ResourceType;
 pub(crate) use self::{
-    management_server::{Authority, Exchange, ManagementServer, MissingAfter, NodeIn, Streams},
+    management_server::{
+        AuthorityConfig, DoesNotExistTimeout, SendNode, ServerAddress, Streams, TransportKind,
+    },
     profile::{
-        ConnectivityErrors, DataErrorPolicy, Fallback, Federation, Profile, ReadGate, WildcardForm,
+        ConnectivityErrors, DataErrorPolicy, Fallback, Federation, FlowControl, Profile,
+        WildcardForm,
     },
 };
 use crate::{
@@ -38,28 +41,28 @@ pub struct ClientConfig {
     /// Management servers for names without an authority, in order of preference. The others are
     /// used while the first one fails, see
     /// [gRFC A71](https://github.com/grpc/proposal/blob/master/A71-xds-fallback.md).
-    pub servers: Vec<ManagementServer>,
+    pub servers: Vec<ServerAddress>,
     /// Management servers of single types, in order of preference. For names without an authority
     /// they replace `servers`, like the separate config sources of each type in Envoy.
     // S0.052
-    pub sources: BTreeMap<TypeUrl, Vec<ManagementServer>>,
+    pub sources: BTreeMap<TypeUrl, Vec<ServerAddress>>,
     /// Authorities of `xdstp://` names, see
     /// [gRFC A47](https://github.com/grpc/proposal/blob/master/A47-xds-federation.md).
-    pub authorities: Vec<Authority>,
+    pub authorities: Vec<AuthorityConfig>,
     /// Management servers, in order of preference, for names whose authority is not in
     /// `authorities`. If empty, such names cannot be watched.
     // B20, FE-05
-    pub other_authorities: Vec<ManagementServer>,
+    pub other_authorities: Vec<ServerAddress>,
     /// Does-not-exist timeout of resources whose authority is not in `authorities`.
-    pub others_missing_after: MissingAfter,
+    pub other_authorities_timeout: DoesNotExistTimeout,
     /// Resource types that can be watched.
     pub types: Vec<Arc<dyn ResourceType>>,
     /// Behaviour on which xDS implementations differ.
     pub profile: Profile,
     /// Does-not-exist timeout of single types, for every server; overrides the profile. `None`
-    /// disables the timeout. An [`Authority`] can override it for its own names.
+    /// disables the timeout. An [`AuthorityConfig`] can override it for its own names.
     // B18
-    pub does_not_exist_after: BTreeMap<TypeUrl, Option<Duration>>,
+    pub does_not_exist_timeout: BTreeMap<TypeUrl, Option<Duration>>,
     /// Minimum time between two NACKs of one type on a stream; 1 s by default. A server may answer
     /// a NACK by sending the rejected response again, which would otherwise loop at network speed.
     ///
@@ -75,17 +78,17 @@ pub struct ClientConfig {
 impl ClientConfig {
     /// Creates a configuration with one server, the profile of gRPC and no resource types.
     #[must_use]
-    pub fn new(node: Node, server: ManagementServer) -> Self {
+    pub fn new(node: Node, server: ServerAddress) -> Self {
         Self {
             node,
             servers: Vec::from([server]),
             sources: BTreeMap::new(),
             authorities: Vec::new(),
             other_authorities: Vec::new(),
-            others_missing_after: MissingAfter::AsType,
+            other_authorities_timeout: DoesNotExistTimeout::TypeDefault,
             types: Vec::new(),
             profile: Profile::grpc(),
-            does_not_exist_after: BTreeMap::new(),
+            does_not_exist_timeout: BTreeMap::new(),
             nack_interval: Duration::from_secs(1),
             limits: ClientLimits::default(),
         }
@@ -111,12 +114,12 @@ impl ClientConfig {
     /// config source. `None` disables the timeout.
     // B18
     #[must_use]
-    pub fn with_does_not_exist_after(
+    pub fn with_does_not_exist_timeout(
         mut self,
         type_url: impl Into<TypeUrl>,
         after: Option<Duration>,
     ) -> Self {
-        self.does_not_exist_after.insert(type_url.into(), after);
+        self.does_not_exist_timeout.insert(type_url.into(), after);
         self
     }
 
@@ -130,7 +133,7 @@ impl ClientConfig {
     /// Adds a fallback server, used while the servers before it fail and a watched resource is not
     /// cached, see [gRFC A71](https://github.com/grpc/proposal/blob/master/A71-xds-fallback.md).
     #[must_use]
-    pub fn with_fallback(mut self, server: ManagementServer) -> Self {
+    pub fn with_fallback(mut self, server: ServerAddress) -> Self {
         self.servers.push(server);
         self
     }
@@ -138,7 +141,7 @@ impl ClientConfig {
     /// Sets the server for resources of one type whose names have no authority. Further calls for
     /// the same type add fallback servers.
     #[must_use]
-    pub fn with_source(mut self, type_url: impl Into<TypeUrl>, server: ManagementServer) -> Self {
+    pub fn with_source(mut self, type_url: impl Into<TypeUrl>, server: ServerAddress) -> Self {
         self.sources.entry(type_url.into()).or_default().push(server);
         self
     }
@@ -146,14 +149,14 @@ impl ClientConfig {
     /// Sets the server for names of authorities that are not configured. Further calls add fallback
     /// servers.
     #[must_use]
-    pub fn with_other_authorities(mut self, server: ManagementServer) -> Self {
+    pub fn with_other_authorities(mut self, server: ServerAddress) -> Self {
         self.other_authorities.push(server);
         self
     }
 
     /// Adds an authority. If a name is added twice, the first one is used.
     #[must_use]
-    pub fn with_authority(mut self, authority: Authority) -> Self {
+    pub fn with_authority(mut self, authority: AuthorityConfig) -> Self {
         self.authorities.push(authority);
         self
     }
@@ -166,27 +169,28 @@ impl ClientConfig {
     /// Returns the does-not-exist timeout of a type at a server. `authority` is 0 for names without
     /// an authority, then the index in `authorities` plus 1, and beyond the end for other
     /// authorities.
-    pub(crate) fn missing_after(
+    pub(crate) fn does_not_exist_timeout(
         &self,
         authority: usize,
-        server: &ManagementServer,
+        server: &ServerAddress,
         type_index: usize,
     ) -> Option<Duration> {
         // FS-11: a file shows at once which resources are missing.
-        if server.exchange.is_of_files() {
+        if server.transport_kind.is_file() {
             return None;
         }
         // Index 0 is for names without an authority, the last index for authorities not configured.
         let named = authority.checked_sub(1).map(|at| self.authorities.get(at));
-        let own = named.map(|it| it.map_or(self.others_missing_after, |it| it.missing_after));
+        let own = named
+            .map(|it| it.map_or(self.other_authorities_timeout, |it| it.does_not_exist_timeout));
         match own {
-            Some(MissingAfter::After(after)) => return Some(after),
-            Some(MissingAfter::Never) => return None,
-            Some(MissingAfter::AsType) | None => {}
+            Some(DoesNotExistTimeout::After(after)) => return Some(after),
+            Some(DoesNotExistTimeout::Never) => return None,
+            Some(DoesNotExistTimeout::TypeDefault) | None => {}
         }
         let known = self.types.get(type_index);
-        let own = known.and_then(|known| self.does_not_exist_after.get(known.type_url()));
-        own.copied().unwrap_or_else(|| self.profile.missing_after(server))
+        let own = known.and_then(|known| self.does_not_exist_timeout.get(known.type_url()));
+        own.copied().unwrap_or_else(|| self.profile.does_not_exist_timeout(server))
     }
 
     pub(crate) fn position_of(&self, type_url: &str) -> Option<usize> {

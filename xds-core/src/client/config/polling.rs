@@ -20,7 +20,7 @@ pub struct PollPolicy {
     /// Time at which names subscribed during a request or a pause are sent.
     pub new_names: NewNames,
     /// Parts of an ACK or NACK that a request contains.
-    pub answers: PollAnswers,
+    pub ack_contents: PollAckContents,
 }
 
 /// Time at which names subscribed between two requests are sent.
@@ -39,7 +39,7 @@ pub enum NewNames {
 // B19
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum PollAnswers {
+pub enum PollAckContents {
     /// Version, nonce if there was one, and error details, as on a stream.
     #[default]
     Complete,
@@ -58,7 +58,7 @@ impl PollPolicy {
             jitter_percent: 100,
             request_timeout: Duration::from_secs(60),
             new_names: NewNames::AtOnce,
-            answers: PollAnswers::Complete,
+            ack_contents: PollAckContents::Complete,
         }
     }
 
@@ -71,7 +71,7 @@ impl PollPolicy {
             jitter_percent: 100,
             request_timeout: Duration::from_secs(1),
             new_names: NewNames::NextRequest,
-            answers: PollAnswers::VersionOnly,
+            ack_contents: PollAckContents::VersionOnly,
         }
     }
 

@@ -4,7 +4,7 @@
 use alloc::{string::String, vec::Vec};
 use core::time::Duration;
 
-use super::{ManagementServer, backoff::BackoffPolicy, server_features::ServerFeature};
+use super::{ServerAddress, backoff::BackoffPolicy, server_features::ServerFeature};
 
 /// Client feature: accepts `Resource` wrappers in state-of-the-world responses.
 // B08
@@ -46,14 +46,14 @@ pub enum WildcardForm {
 // B52, IC34
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ReadGate {
-    /// Decided by the driver; the default. [`Notices`](Self::Notices) for a
+pub enum FlowControl {
+    /// Decided by the driver; the default. [`On`](Self::On) for a
     /// [`Client`](crate::client::Client) that is driven directly, [`Off`](Self::Off) behind the
     /// handle of `xds-handle`, whose watches keep only the newest notice.
     Unset,
     /// The next response is read once every notice of the last one was
     /// [handled](crate::client::Client::handled).
-    Notices,
+    On,
     /// Responses are read as they arrive; watchers see the newest state.
     Off,
 }
@@ -75,18 +75,18 @@ pub struct Profile {
     /// Time after which a subscribed resource that was not received is reported as nonexistent,
     /// counted from [`timer_start`](Self::timer_start); 15 s by default. `None` disables the
     /// timeout. Can be set per type in
-    /// [`ClientConfig::does_not_exist_after`](crate::client::ClientConfig::does_not_exist_after).
+    /// [`ClientConfig::does_not_exist_timeout`](crate::client::ClientConfig::does_not_exist_timeout).
     // S1.025
-    pub does_not_exist_after: Option<Duration>,
-    /// Replaces `does_not_exist_after` for servers with
+    pub does_not_exist_timeout: Option<Duration>,
+    /// Replaces `does_not_exist_timeout` for servers with
     /// [`ServerFeature::ResourceTimerIsTransientError`], where a resource that was not received is
     /// reported as a transient error; 30 s by default.
     // S3.042
-    pub timeout_after: Option<Duration>,
+    pub transient_error_timeout: Option<Duration>,
     /// Time after which a channel without subscriptions is closed; 30 s in gRPC. `None`, as in
     /// Envoy, keeps it open.
     // D6
-    pub idle_close: Option<Duration>,
+    pub idle_timeout: Option<Duration>,
     /// Backoff between connection attempts.
     // S1.011, X23
     pub backoff: BackoffPolicy,
@@ -94,7 +94,7 @@ pub struct Profile {
     // D17
     pub connectivity_errors: ConnectivityErrors,
     /// Whether unhandled notices hold back reading.
-    pub read_gate: ReadGate,
+    pub flow_control: FlowControl,
     /// Client features in the node.
     // SB-03
     pub client_features: Vec<String>,
@@ -104,7 +104,7 @@ pub struct Profile {
     pub fallback: Fallback,
     /// Time at which a response is ACKed or NACKed.
     // D12
-    pub answers: AnswerTiming,
+    pub ack_timing: AckTiming,
     /// Whether one invalid resource rejects the whole response.
     // D2
     pub rejection_unit: RejectionUnit,
@@ -161,12 +161,12 @@ pub enum NackVersion {
 // D12
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum AnswerTiming {
+pub enum AckTiming {
     /// Immediately after validation of the response.
-    OnJudgement,
+    AfterValidation,
     /// After every notice of the response was [handled](crate::client::Client::handled). Until then
     /// no request is sent on the channel, as by a proxy that is applying the configuration. Has no
-    /// effect with [`ReadGate::Off`].
+    /// effect with [`FlowControl::Off`].
     AfterNotices,
 }
 
@@ -192,7 +192,7 @@ pub enum TimerStart {
     /// Starts when the subscription is sent on an open stream. The timer is paused while responses
     /// cannot be read, and restarts on the next stream.
     // S1.025, IC24
-    Handover,
+    RequestSent,
     /// Starts when the resource is first subscribed, even without an open stream. The timer
     /// continues through failures and reconnects, and fires once: Envoy's `initial_fetch_timeout`.
     // DT-19
@@ -262,12 +262,12 @@ impl Profile {
             data_errors: DataErrorPolicy::KeepCached,
             wildcard: WildcardForm::LegacyEmpty,
             nack_code: 3,
-            does_not_exist_after: Some(Duration::from_secs(15)),
-            timeout_after: Some(Duration::from_secs(30)),
-            idle_close: Some(Duration::from_secs(30)),
+            does_not_exist_timeout: Some(Duration::from_secs(15)),
+            transient_error_timeout: Some(Duration::from_secs(30)),
+            idle_timeout: Some(Duration::from_secs(30)),
             backoff: BackoffPolicy::grpc(),
             connectivity_errors: ConnectivityErrors::Reported,
-            read_gate: ReadGate::Unset,
+            flow_control: FlowControl::Unset,
             client_features: Vec::from([
                 "envoy.lb.does_not_support_overprovisioning".into(),
                 RESOURCE_IN_SOTW.into(),
@@ -275,9 +275,9 @@ impl Profile {
             ]),
             federation: Federation::On,
             fallback: Fallback::On,
-            answers: AnswerTiming::OnJudgement,
+            ack_timing: AckTiming::AfterValidation,
             rejection_unit: RejectionUnit::Resource,
-            timer_start: TimerStart::Handover,
+            timer_start: TimerStart::RequestSent,
             reported_errors: ReportedErrors::Used,
             nack_version: NackVersion::LastAccepted,
             duplicates: Duplicates::Reject,
@@ -287,18 +287,18 @@ impl Profile {
     /// Returns the behaviour of Envoy: resources missing from a response are deleted, a response is
     /// accepted or rejected as a whole, and watchers get no connection errors.
     ///
-    /// With a read gate, ACKs wait for the application ([`AnswerTiming::AfterNotices`]). Behind a
-    /// handle there is no read gate unless [`read_gate`](Self::read_gate) is set to
-    /// [`ReadGate::Notices`].
+    /// With a read gate, ACKs wait for the application ([`AckTiming::AfterNotices`]). Behind a
+    /// handle there is no read gate unless [`flow_control`](Self::flow_control) is set to
+    /// [`FlowControl::On`].
     #[must_use]
     pub fn envoy() -> Self {
         Self {
             data_errors: DataErrorPolicy::DropDeleted,
             nack_code: 13,
-            idle_close: None,
+            idle_timeout: None,
             backoff: BackoffPolicy::envoy(),
             connectivity_errors: ConnectivityErrors::Hidden,
-            answers: AnswerTiming::AfterNotices,
+            ack_timing: AckTiming::AfterNotices,
             rejection_unit: RejectionUnit::Response,
             timer_start: TimerStart::Subscription,
             fallback: Fallback::Failover,
@@ -310,10 +310,10 @@ impl Profile {
 
 impl Profile {
     /// Returns the does-not-exist timeout at a server, for types without a timeout of their own.
-    pub(crate) fn missing_after(&self, server: &ManagementServer) -> Option<Duration> {
+    pub(crate) fn does_not_exist_timeout(&self, server: &ServerAddress) -> Option<Duration> {
         match server.features.contains(ServerFeature::ResourceTimerIsTransientError) {
-            true => self.timeout_after,
-            false => self.does_not_exist_after,
+            true => self.transient_error_timeout,
+            false => self.does_not_exist_timeout,
         }
     }
 }

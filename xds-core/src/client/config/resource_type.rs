@@ -6,7 +6,7 @@ use core::{any::Any, fmt};
 use bytes::Bytes;
 use thiserror::Error;
 
-use super::{ManagementServer, Profile};
+use super::{Profile, ServerAddress};
 use crate::{text::TypeUrl, types, wire::walk};
 
 /// Resource type that can be watched. The core stores resources as bytes and calls this trait to
@@ -22,9 +22,9 @@ pub trait ResourceType: fmt::Debug + Send + Sync {
         types::is_full_state_in_sotw(self.type_url().as_str())
     }
 
-    /// Returns who decides whether a resource is accepted. By default [`Verdict::Validation`].
-    fn verdict(&self) -> Verdict {
-        Verdict::Validation
+    /// Returns who decides whether a resource is accepted. By default [`VerdictSource::Validation`].
+    fn verdict_source(&self) -> VerdictSource {
+        VerdictSource::Validation
     }
 
     /// Returns the name inside an encoded resource. By default the string in field 1, which is the
@@ -49,26 +49,26 @@ pub trait ResourceType: fmt::Debug + Send + Sync {
     fn validate(
         &self,
         resource: &Bytes,
-        context: &Context<'_>,
+        context: &ValidationContext<'_>,
     ) -> Result<Option<Value>, Rejection> {
         let _ = (resource, context);
         Ok(None)
     }
 
-    /// Validates a resource that would replace `held`. A type can reuse what it decoded from the
+    /// Validates a resource that would replace `cached`. A type can reuse what it decoded from the
     /// previous version; the result must be that of [`validate`](Self::validate), which the default
     /// implementation calls.
     ///
     /// # Errors
     ///
     /// Returns the reason for rejecting the resource, like [`validate`](Self::validate).
-    fn validate_after(
+    fn validate_update(
         &self,
-        held: Held<'_>,
+        cached: CachedResource<'_>,
         resource: &Bytes,
-        context: &Context<'_>,
+        context: &ValidationContext<'_>,
     ) -> Result<Option<Value>, Rejection> {
-        let _ = held;
+        let _ = cached;
         self.validate(resource, context)
     }
 }
@@ -83,8 +83,8 @@ impl<T: ResourceType + ?Sized> ResourceType for Arc<T> {
         (**self).full_state_in_sotw()
     }
 
-    fn verdict(&self) -> Verdict {
-        (**self).verdict()
+    fn verdict_source(&self) -> VerdictSource {
+        (**self).verdict_source()
     }
 
     fn name<'a>(&self, resource: &'a [u8]) -> Result<&'a str, Rejection> {
@@ -94,29 +94,29 @@ impl<T: ResourceType + ?Sized> ResourceType for Arc<T> {
     fn validate(
         &self,
         resource: &Bytes,
-        context: &Context<'_>,
+        context: &ValidationContext<'_>,
     ) -> Result<Option<Value>, Rejection> {
         (**self).validate(resource, context)
     }
 
-    fn validate_after(
+    fn validate_update(
         &self,
-        held: Held<'_>,
+        cached: CachedResource<'_>,
         resource: &Bytes,
-        context: &Context<'_>,
+        context: &ValidationContext<'_>,
     ) -> Result<Option<Value>, Rejection> {
-        (**self).validate_after(held, resource, context)
+        (**self).validate_update(cached, resource, context)
     }
 }
 
 /// Decider of whether a resource is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum VerdictSource {
     /// [`ResourceType::validate`] decides, and the response is ACKed or NACKed at once.
     Validation,
     /// The driver decides. Valid resources are handed out as
     /// [`Output::Update`](crate::client::Output::Update). They are used, and the response is ACKed
-    /// or NACKed, after a call of [`settle`](crate::client::Client::settle) that lists the rejected
+    /// or NACKed, after a call of [`submit_verdict`](crate::client::Client::submit_verdict) that lists the rejected
     /// ones. The driver must support this.
     External,
 }
@@ -124,17 +124,17 @@ pub enum Verdict {
 /// Origin of a resource under validation.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Context<'a> {
+pub struct ValidationContext<'a> {
     /// Server that sent the resource.
-    pub server: &'a ManagementServer,
+    pub server: &'a ServerAddress,
     /// Profile of the client.
     pub profile: &'a Profile,
 }
 
-impl<'a> Context<'a> {
+impl<'a> ValidationContext<'a> {
     /// Creates a context, for tests of a [`ResourceType`].
     #[must_use]
-    pub const fn new(server: &'a ManagementServer, profile: &'a Profile) -> Self {
+    pub const fn new(server: &'a ServerAddress, profile: &'a Profile) -> Self {
         Self { server, profile }
     }
 }
@@ -142,14 +142,14 @@ impl<'a> Context<'a> {
 /// Version of a resource that is in use, and hence was accepted by its type.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Held<'a> {
+pub struct CachedResource<'a> {
     /// Encoded resource.
     pub bytes: &'a Bytes,
     /// Decoded resource.
     pub value: &'a Value,
 }
 
-impl<'a> Held<'a> {
+impl<'a> CachedResource<'a> {
     /// Creates a pair of encoded and decoded resource.
     #[must_use]
     pub const fn new(bytes: &'a Bytes, value: &'a Value) -> Self {

@@ -92,7 +92,7 @@ impl ChannelError {
 pub struct WatchError {
     kind: WatchErrorKind,
     subject: Option<ResourceName>,
-    source: Arc<Source>,
+    source: Arc<ErrorOrigin>,
 }
 
 /// Kind of a [`WatchError`].
@@ -205,7 +205,7 @@ impl WatchErrorKind {
 /// Origin of an error: the type, server and node named in its message.
 // FM-11
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Source {
+pub(crate) struct ErrorOrigin {
     pub(crate) type_url: TypeUrl,
     pub(crate) server: Arc<str>,
     pub(crate) node_id: Arc<str>,
@@ -215,7 +215,7 @@ impl WatchError {
     pub(crate) fn new(
         kind: WatchErrorKind,
         subject: Option<ResourceName>,
-        source: &Arc<Source>,
+        source: &Arc<ErrorOrigin>,
     ) -> Self {
         Self { kind, subject, source: Arc::clone(source) }
     }
@@ -235,7 +235,7 @@ impl WatchError {
 
 impl fmt::Display for WatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Source { type_url, server, node_id } = &*self.source;
+        let ErrorOrigin { type_url, server, node_id } = &*self.source;
         match types::short_name(type_url.as_str()) {
             Some(short) => f.write_str(short)?,
             None => f.write_str(type_url.message_name())?,
@@ -303,7 +303,7 @@ pub enum InvalidWatch {
 /// Error of a verdict on a response.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum InvalidSettlement {
+pub enum InvalidVerdict {
     /// No response with this id waits for a verdict. Either the verdict was given before, or the
     /// channel has ended in the meantime.
     #[error("no response {0} waits for a verdict")]

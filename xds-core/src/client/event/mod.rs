@@ -9,7 +9,7 @@ use bytes::Bytes;
 use prost::Message as _;
 
 use self::error::{ChannelError, WatchError};
-use super::config::{ManagementServer, resource_type::Value};
+use super::config::{ServerAddress, resource_type::Value};
 use crate::{
     cache_control::CacheControl,
     id::{ChannelId, UpdateId, WatchId},
@@ -56,8 +56,8 @@ pub enum Output {
     Writable(ChannelId),
     /// Notify the watcher.
     Notify(WatchId, Notice),
-    /// A response of a type with [`Verdict::External`](super::Verdict) contains changes. Call
-    /// [`settle`](super::Client::settle) with the rejected resources. Until then nothing is read
+    /// A response of a type with [`Verdict::External`](super::VerdictSource) contains changes. Call
+    /// [`submit_verdict`](super::Client::submit_verdict) with the rejected resources. Until then nothing is read
     /// from the channel.
     Update(UpdateId, Update),
 }
@@ -80,7 +80,7 @@ pub struct Update {
 #[non_exhaustive]
 pub struct Call {
     /// Server to connect to.
-    pub server: Arc<ManagementServer>,
+    pub server: Arc<ServerAddress>,
     /// Type of the stream, which determines the discovery service to call; `None` for an aggregated
     /// stream, which carries all types.
     pub type_url: Option<TypeUrl>,
@@ -91,7 +91,7 @@ impl Call {
     /// configuration error.
     #[must_use]
     pub fn grpc_path(&self) -> Option<&'static str> {
-        let ManagementServer { variant, transport_api, .. } = *self.server;
+        let ServerAddress { variant, transport_api, .. } = *self.server;
         service::grpc_path(self.type_url.as_ref().map(TypeUrl::as_str), variant, transport_api)
     }
 
@@ -119,7 +119,7 @@ pub enum Notice {
     Ambient(Option<WatchError>),
     /// Changes for the watch of a wildcard or a glob: call
     /// [`next_change`](super::Client::next_change) until it returns `None`.
-    Behind,
+    ChangesAvailable,
 }
 
 /// Change seen by the watch of a wildcard or a glob.
@@ -192,7 +192,7 @@ impl Resource {
             bytes: bytes.into(),
             value: None,
             metadata: None,
-            cache_control: CacheControl::MayKeep,
+            cache_control: CacheControl::Cacheable,
             control_plane: Arc::default(),
         }
     }

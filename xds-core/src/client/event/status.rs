@@ -15,7 +15,7 @@ use crate::{
 // S3.058-S3.069
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum EntryState {
+pub enum ResourceState {
     /// Subscribed, not received yet.
     Requested,
     /// Deleted by the server, expired, or not received in time.
@@ -41,7 +41,7 @@ pub struct ResourceStatus<'a> {
     /// Name of the resource.
     pub name: &'a ResourceName,
     /// State of the resource.
-    pub state: EntryState,
+    pub state: ResourceState,
     /// Resource in use, as received. Set for an invalid or deleted resource if an earlier version
     /// is still in use.
     pub bytes: Option<&'a Bytes>,
@@ -106,7 +106,7 @@ pub struct ClientStats {
     pub resources_invalid: u64,
     /// Resources in responses with a type URL of API version 2.
     // S4.011
-    pub older_resources: u64,
+    pub v2_resources: u64,
     /// Channels that failed to open or ended without a response, or ended because of a protocol
     /// violation by the server.
     pub server_failures: u64,

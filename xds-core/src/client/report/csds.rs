@@ -21,7 +21,7 @@ use crate::{
         Client,
         event::{
             error::WatchError,
-            status::{EntryState, FailedUpdate, ResourceStatus},
+            status::{FailedUpdate, ResourceState, ResourceStatus},
         },
     },
     proto::{
@@ -78,7 +78,7 @@ impl Client {
     pub fn snapshot(&self) -> ClientSnapshot {
         ClientSnapshot {
             node: self.node(),
-            resources: self.status().map(|status| Held::new(&status)).collect(),
+            resources: self.status().map(|status| OwnedResourceStatus::new(&status)).collect(),
         }
     }
 
@@ -89,17 +89,17 @@ impl Client {
     }
 }
 
-impl From<EntryState> for ClientResourceStatus {
+impl From<ResourceState> for ClientResourceStatus {
     /// Converts each state to its CSDS counterpart.
     // S3.069
-    fn from(state: EntryState) -> Self {
+    fn from(state: ResourceState) -> Self {
         match state {
-            EntryState::Requested => Self::Requested,
-            EntryState::DoesNotExist => Self::DoesNotExist,
-            EntryState::Acked => Self::Acked,
-            EntryState::Nacked => Self::Nacked,
-            EntryState::ReceivedError => Self::ReceivedError,
-            EntryState::Timeout => Self::Timeout,
+            ResourceState::Requested => Self::Requested,
+            ResourceState::DoesNotExist => Self::DoesNotExist,
+            ResourceState::Acked => Self::Acked,
+            ResourceState::Nacked => Self::Nacked,
+            ResourceState::ReceivedError => Self::ReceivedError,
+            ResourceState::Timeout => Self::Timeout,
         }
     }
 }
@@ -108,15 +108,15 @@ impl From<EntryState> for ClientResourceStatus {
 #[derive(Clone, Debug)]
 pub struct ClientSnapshot {
     node: proto::Node,
-    resources: Vec<Held>,
+    resources: Vec<OwnedResourceStatus>,
 }
 
 /// Owned [`ResourceStatus`].
 #[derive(Clone, Debug)]
-struct Held {
+struct OwnedResourceStatus {
     type_url: TypeUrl,
     name: ResourceName,
-    state: EntryState,
+    state: ResourceState,
     bytes: Option<Bytes>,
     version: Version,
     updated: Option<Time>,
@@ -135,7 +135,7 @@ impl ClientSnapshot {
         contents: Contents,
         clock: WallClock,
     ) -> proto::ClientConfig {
-        let config = |held: Held| held.into_config(contents, clock);
+        let config = |held: OwnedResourceStatus| held.into_config(contents, clock);
         proto::ClientConfig {
             node: Some(self.node),
             generic_xds_configs: self.resources.into_iter().map(config).collect(),
@@ -145,7 +145,7 @@ impl ClientSnapshot {
     }
 }
 
-impl Held {
+impl OwnedResourceStatus {
     fn new(status: &ResourceStatus<'_>) -> Self {
         Self {
             type_url: status.type_url.clone(),
@@ -160,14 +160,14 @@ impl Held {
     }
 
     fn into_config(self, contents: Contents, clock: WallClock) -> GenericXdsConfig {
-        let is_told = match contents {
+        let is_included = match contents {
             Contents::All => true,
             Contents::WithoutSecrets => self.type_url != types::SECRET,
             Contents::None => false,
         };
         // CM-06: the resource itself, without its wrapper.
         let any = |bytes: Option<Bytes>| {
-            let value = bytes.filter(|_| is_told)?;
+            let value = bytes.filter(|_| is_included)?;
             Some(proto::Any { type_url: self.type_url.to_string(), value })
         };
         let (failed_bytes, failed_at, failed_version) = match self.failed {

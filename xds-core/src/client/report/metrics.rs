@@ -24,7 +24,7 @@
 //! }
 //!
 //! # use xds_core::{Client, Time, TypeUrl, client::*, types};
-//! # let config = ClientConfig::new(Node::new("n"), ManagementServer::new("sim"))
+//! # let config = ClientConfig::new(Node::new("n"), ServerAddress::new("sim"))
 //! #     .with_type(OpaqueType::new(types::CLUSTER));
 //! # let mut client = Client::new(config, 1, Time::ZERO);
 //! client.watch(&TypeUrl::from(types::CLUSTER), Interest::Name("web"), Time::ZERO)?;
@@ -48,9 +48,9 @@ use crate::{
     client::{
         Client,
         config::Federation,
-        event::status::EntryState,
+        event::status::ResourceState,
         upstream::{
-            Link,
+            Connection,
             counters::{Health, TypeStats},
         },
     },
@@ -187,7 +187,7 @@ impl CacheState {
         }
     }
 
-    fn of(state: EntryState, is_cached: bool) -> Self {
+    fn of(state: ResourceState, is_cached: bool) -> Self {
         match (ClientResourceStatus::from(state), is_cached) {
             (ClientResourceStatus::Unknown | ClientResourceStatus::Requested, _) => Self::Requested,
             (ClientResourceStatus::DoesNotExist, false) => Self::DoesNotExist,
@@ -287,7 +287,7 @@ impl Client {
     fn count_servers(&self) -> Vec<ServerSample> {
         let mut samples = Merged::default();
         for (position, upstream) in self.upstreams.servers.iter().enumerate() {
-            let connected = match upstream.tally.health() {
+            let connected = match upstream.counters.health() {
                 Health::Working if self.is_in_use(position) => Some(1),
                 Health::Failing if self.is_in_use(position) => Some(0),
                 Health::Untried | Health::Working | Health::Failing => None,
@@ -298,7 +298,7 @@ impl Client {
                 failures: 0,
             });
             sample.connected = sample.connected.max(connected);
-            sample.failures += upstream.tally.failures();
+            sample.failures += upstream.counters.failures();
         }
         samples.samples
     }
@@ -323,14 +323,13 @@ impl Client {
 
     /// Returns whether the server has an open stream or a subscription needs it.
     fn is_in_use(&self, position: usize) -> bool {
-        let has_stream = self
-            .upstreams
-            .lanes
-            .iter()
-            .any(|lane| lane.upstream == position && matches!(lane.link, Link::Open(_)));
+        let has_stream = self.upstreams.stream_slots.iter().any(|stream_slot| {
+            stream_slot.upstream == position
+                && matches!(stream_slot.connection, Connection::Open(_))
+        });
         let Some(server) = self.upstreams.servers.get(position) else { return false };
         let mut types = self.types.iter().enumerate();
-        has_stream || types.any(|(at, known)| known.interest.is_wanted_in(server.serves.of(at)))
+        has_stream || types.any(|(at, known)| known.interest.is_subscribed_in(server.scopes.of(at)))
     }
 
     fn count_resources(&self) -> Vec<ResourceSample> {

@@ -35,44 +35,44 @@ pub enum InvalidStructuredName {
 
 /// Canonical name with its authority.
 #[derive(Debug)]
-pub(crate) struct KeptName<'n> {
+pub(crate) struct CanonicalName<'n> {
     pub(crate) name: Cow<'n, str>,
     pub(crate) authority: Option<Cow<'n, str>>,
     pub(crate) is_glob: bool,
 }
 
 /// Parses the name of a resource of the type.
-pub(crate) fn read<'n>(
+pub(crate) fn parse<'n>(
     name: &'n str,
     type_url: &TypeUrl,
     federation: Federation,
-) -> Result<KeptName<'n>, InvalidStructuredName> {
-    match read_subject(name, type_url, federation)? {
-        KeptName { is_glob: true, .. } => Err(InvalidStructuredName::Glob),
+) -> Result<CanonicalName<'n>, InvalidStructuredName> {
+    match parse_any(name, type_url, federation)? {
+        CanonicalName { is_glob: true, .. } => Err(InvalidStructuredName::Glob),
         resource => Ok(resource),
     }
 }
 
 /// Parses the name of a glob of the type.
-pub(crate) fn read_glob<'n>(
+pub(crate) fn parse_glob<'n>(
     name: &'n str,
     type_url: &TypeUrl,
     federation: Federation,
-) -> Result<KeptName<'n>, InvalidStructuredName> {
-    match read_subject(name, type_url, federation)? {
-        KeptName { is_glob: false, .. } => Err(InvalidStructuredName::NotAGlob),
+) -> Result<CanonicalName<'n>, InvalidStructuredName> {
+    match parse_any(name, type_url, federation)? {
+        CanonicalName { is_glob: false, .. } => Err(InvalidStructuredName::NotAGlob),
         glob => Ok(glob),
     }
 }
 
 /// Parses the name of a resource or glob of the type.
-pub(crate) fn read_subject<'n>(
+pub(crate) fn parse_any<'n>(
     name: &'n str,
     type_url: &TypeUrl,
     federation: Federation,
-) -> Result<KeptName<'n>, InvalidStructuredName> {
+) -> Result<CanonicalName<'n>, InvalidStructuredName> {
     if federation == Federation::Off || !xdstp::is_xdstp(name) {
-        return Ok(KeptName { name: Cow::Borrowed(name), authority: None, is_glob: false });
+        return Ok(CanonicalName { name: Cow::Borrowed(name), authority: None, is_glob: false });
     }
     let parsed = XdstpName::parse(name)?;
     if !parsed.is_of(type_url) {
@@ -80,5 +80,5 @@ pub(crate) fn read_subject<'n>(
     }
     let authority = Some(Cow::Owned(parsed.authority().into()));
     let is_glob = parsed.is_glob();
-    Ok(KeptName { name: Cow::Owned(parsed.as_str().into()), authority, is_glob })
+    Ok(CanonicalName { name: Cow::Owned(parsed.as_str().into()), authority, is_glob })
 }

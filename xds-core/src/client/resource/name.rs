@@ -3,15 +3,15 @@
 use alloc::borrow::Cow;
 
 use super::{
-    canonical_name::{self, InvalidStructuredName, KeptName},
-    unwrap::{Body, Unusable, Unwrapped, unwrap, unwrap_delta},
+    canonical_name::{self, CanonicalName, InvalidStructuredName},
+    unwrap::{ResourceBody, Unusable, Unwrapped, unwrap, unwrap_delta},
 };
 use crate::{
     client::config::{
         ClientLimits, Profile,
         resource_type::{Rejection, ResourceType},
     },
-    wire::resource::{RawResource, Wrapped},
+    wire::resource::{RawResource, ResourceWrapper},
 };
 
 /// Settings that determine the names of a type's resources.
@@ -27,7 +27,7 @@ impl<'a> Naming<'a> {
     /// resource.
     pub(crate) fn name_of<'f>(self, one: &Unwrapped<'f>) -> Result<&'f str, Rejection> {
         let name = match (one.name, one.body) {
-            ("", Body::Resource(value)) => self.resource_type.name(value)?,
+            ("", ResourceBody::Resource(value)) => self.resource_type.name(value)?,
             (name, _) => name,
         };
         let version = one.wrapper.map_or(0, |wrapper| wrapper.version.len());
@@ -44,7 +44,7 @@ impl<'a> Naming<'a> {
     pub(crate) fn check(self, name: &str) -> Result<(), Rejection> {
         match name {
             "" => Err(Rejection::new("the resource has no name")),
-            name => self.check_read(name, self.read(name)),
+            name => self.check_parsed(name, self.parse(name)),
         }
     }
 
@@ -53,14 +53,14 @@ impl<'a> Naming<'a> {
         let (type_url, federation) = (self.resource_type.type_url(), self.profile.federation);
         match name {
             "" => Err(Rejection::new("it names no resource")),
-            name => self.check_read(name, canonical_name::read_subject(name, type_url, federation)),
+            name => self.check_parsed(name, canonical_name::parse_any(name, type_url, federation)),
         }
     }
 
-    fn check_read(
+    fn check_parsed(
         self,
         name: &str,
-        read: Result<KeptName<'_>, InvalidStructuredName>,
+        read: Result<CanonicalName<'_>, InvalidStructuredName>,
     ) -> Result<(), Rejection> {
         let kept =
             read.map_err(|why| Rejection::new(alloc::format!("its name {name:.200}: {why}")))?;
@@ -83,13 +83,16 @@ impl<'a> Naming<'a> {
     /// Takes a resource out of a wrapper message, as in the incremental variant.
     pub(crate) fn unwrap_delta<'f>(
         self,
-        wrapped: &Wrapped<'f>,
+        wrapped: &ResourceWrapper<'f>,
     ) -> Result<Unwrapped<'f>, Unusable<'f>> {
         unwrap_delta(wrapped, self.resource_type.type_url().as_str())
     }
 
     /// Returns the name of a resource, usable or not, if it can be determined.
-    pub(crate) fn found<'f>(self, one: Result<Unwrapped<'f>, Unusable<'f>>) -> Option<&'f str> {
+    pub(crate) fn known_name<'f>(
+        self,
+        one: Result<Unwrapped<'f>, Unusable<'f>>,
+    ) -> Option<&'f str> {
         match one {
             Ok(one) => self.name_of(&one).ok(),
             Err(unusable) => Some(unusable.name).filter(|name| !name.is_empty()),
@@ -98,13 +101,16 @@ impl<'a> Naming<'a> {
 
     /// Returns the canonical form of the name of a resource or glob; an invalid name is returned
     /// unchanged.
-    pub(crate) fn kept(self, name: &str) -> Cow<'_, str> {
+    pub(crate) fn canonical(self, name: &str) -> Cow<'_, str> {
         let (type_url, federation) = (self.resource_type.type_url(), self.profile.federation);
-        let read = canonical_name::read_subject(name, type_url, federation);
+        let read = canonical_name::parse_any(name, type_url, federation);
         read.map_or(Cow::Borrowed(name), |read| read.name)
     }
 
-    pub(crate) fn read<'n>(self, name: &'n str) -> Result<KeptName<'n>, InvalidStructuredName> {
-        canonical_name::read(name, self.resource_type.type_url(), self.profile.federation)
+    pub(crate) fn parse<'n>(
+        self,
+        name: &'n str,
+    ) -> Result<CanonicalName<'n>, InvalidStructuredName> {
+        canonical_name::parse(name, self.resource_type.type_url(), self.profile.federation)
     }
 }

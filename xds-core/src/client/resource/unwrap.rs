@@ -4,12 +4,12 @@
 use alloc::string::String;
 use core::time::Duration;
 
-use super::v2_fields::{self, Older};
+use super::v2_fields::{self, V2Check};
 use crate::{
     cache_control::CacheControl,
     service::ApiVersion,
     wire::{
-        resource::{Aliases, RawResource, Wrapped},
+        resource::{RawAliases, RawResource, ResourceWrapper},
         walk,
     },
 };
@@ -21,7 +21,7 @@ pub(crate) struct Unwrapped<'f> {
     /// none.
     // RW-02
     pub(crate) name: &'f str,
-    pub(crate) body: Body<'f>,
+    pub(crate) body: ResourceBody<'f>,
     /// `None` for a resource without a wrapper.
     pub(crate) wrapper: Option<Wrapper<'f>>,
     /// API version of the type URL.
@@ -30,7 +30,7 @@ pub(crate) struct Unwrapped<'f> {
 
 /// Contents of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Body<'f> {
+pub(crate) enum ResourceBody<'f> {
     Resource(&'f [u8]),
     /// No contents: a heartbeat, which only renews the TTL.
     // B09
@@ -44,7 +44,7 @@ pub(crate) struct Wrapper<'f> {
     pub(crate) metadata: Option<&'f [u8]>,
     pub(crate) cache_control: CacheControl,
     pub(crate) ttl: Option<Duration>,
-    pub(crate) aliases: Aliases<'f>,
+    pub(crate) aliases: RawAliases<'f>,
 }
 
 /// Reason why a resource cannot be taken out, and the name in its wrapper if known.
@@ -63,7 +63,7 @@ pub(crate) fn unwrap<'f>(
     type_url: &str,
 ) -> Result<Unwrapped<'f>, Unusable<'f>> {
     if raw.type_url == type_url.as_bytes() {
-        let (body, api) = (Body::Resource(raw.value), ApiVersion::V3);
+        let (body, api) = (ResourceBody::Resource(raw.value), ApiVersion::V3);
         return Ok(Unwrapped { name: "", body, wrapper: None, api });
     }
     unwrap_other(raw, type_url)
@@ -78,23 +78,23 @@ fn unwrap_other<'f>(raw: &RawResource<'f>, type_url: &str) -> Result<Unwrapped<'
             reason,
             is_heartbeat: false,
         };
-        return match v2_fields::judge(raw, type_url) {
-            Older::Same => {
-                let (body, api) = (Body::Resource(raw.value), ApiVersion::V2);
+        return match v2_fields::check(raw, type_url) {
+            V2Check::Compatible => {
+                let (body, api) = (ResourceBody::Resource(raw.value), ApiVersion::V2);
                 Ok(Unwrapped { name: "", body, wrapper: None, api })
             }
-            Older::Incompatible(reason) => Err(named(reason)),
-            Older::Other => Err(unnamed(wrong_type(raw))),
+            V2Check::Incompatible(reason) => Err(named(reason)),
+            V2Check::Other => Err(unnamed(wrong_type(raw))),
         };
     }
-    let wrapped =
-        Wrapped::parse(raw.value).map_err(|why| unnamed(alloc::format!("its wrapper: {why}")))?;
+    let wrapped = ResourceWrapper::parse(raw.value)
+        .map_err(|why| unnamed(alloc::format!("its wrapper: {why}")))?;
     unwrap_delta(&wrapped, type_url)
 }
 
 /// Takes a resource of the type `type_url` out of a wrapper message, as in the incremental variant.
 pub(crate) fn unwrap_delta<'f>(
-    wrapped: &Wrapped<'f>,
+    wrapped: &ResourceWrapper<'f>,
     type_url: &str,
 ) -> Result<Unwrapped<'f>, Unusable<'f>> {
     let any = wrapped.any();
@@ -102,18 +102,18 @@ pub(crate) fn unwrap_delta<'f>(
     let unusable = |reason| Unusable { name: wrapped.name, reason, is_heartbeat };
     let ttl = wrapped.ttl().map_err(|why| unusable(alloc::format!("{why}")))?;
     let (body, api) = match any {
-        None => (Body::Heartbeat, ApiVersion::V3),
+        None => (ResourceBody::Heartbeat, ApiVersion::V3),
         Some(Err(why)) => return Err(unusable(alloc::format!("{why}"))),
         Some(Ok(any)) if any.type_url == type_url.as_bytes() => {
-            (Body::Resource(any.value), ApiVersion::V3)
+            (ResourceBody::Resource(any.value), ApiVersion::V3)
         }
-        Some(Ok(any)) => match v2_fields::judge(&any, type_url) {
-            Older::Same => (Body::Resource(any.value), ApiVersion::V2),
-            Older::Incompatible(reason) => return Err(unusable(reason)),
-            Older::Other => return Err(unusable(wrong_type(&any))),
+        Some(Ok(any)) => match v2_fields::check(&any, type_url) {
+            V2Check::Compatible => (ResourceBody::Resource(any.value), ApiVersion::V2),
+            V2Check::Incompatible(reason) => return Err(unusable(reason)),
+            V2Check::Other => return Err(unusable(wrong_type(&any))),
         },
     };
-    let Wrapped { version, metadata, cache_control, .. } = *wrapped;
+    let ResourceWrapper { version, metadata, cache_control, .. } = *wrapped;
     let wrapper = Wrapper { version, metadata, cache_control, ttl, aliases: wrapped.aliases() };
     Ok(Unwrapped { name: wrapped.name, body, wrapper: Some(wrapper), api })
 }

@@ -12,15 +12,15 @@ use crate::{
     types,
     wire::{
         resource::RawResource,
-        walk::{Content, Fields},
+        walk::{FieldValue, Fields},
     },
 };
 
 /// Result of checking a resource whose type URL is not the expected one.
 #[derive(Debug)]
-pub(crate) enum Older {
+pub(crate) enum V2Check {
     /// Version 2 of the expected type, compatible with version 3.
-    Same,
+    Compatible,
     /// Version 2 of the expected type, with something that version 3 has removed.
     Incompatible(String),
     /// Other type.
@@ -28,24 +28,24 @@ pub(crate) enum Older {
 }
 
 /// Checks a resource where one of type `type_url` is expected.
-pub(crate) fn judge(raw: &RawResource<'_>, type_url: &str) -> Older {
-    match types::older_name(type_url) {
+pub(crate) fn check(raw: &RawResource<'_>, type_url: &str) -> V2Check {
+    match types::v2_type_url(type_url) {
         Some(older) if older.as_bytes() == raw.type_url => {}
-        _ => return Older::Other,
+        _ => return V2Check::Other,
     }
     let mut path = String::new();
-    if !names_removed(raw.value, removed_from(type_url), &mut path, DEEPEST) {
-        return Older::Same;
+    if !names_removed(raw.value, removed_from(type_url), &mut path, MAX_DEPTH) {
+        return V2Check::Compatible;
     }
     let version_2 = String::from_utf8_lossy(raw.type_url);
     let version_2 = version_2.rsplit('/').next().unwrap_or_default();
-    Older::Incompatible(alloc::format!(
+    V2Check::Incompatible(alloc::format!(
         "it is an {version_2} with {path}, which version 3 of the API has no more"
     ))
 }
 
 /// Maximum nesting depth of messages, like that of protobuf decoders.
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 
 /// Finds the first field or value in a message that is listed in the table, and leaves its path in
 /// `path`. Malformed or too deeply nested messages are left to the decoder.
@@ -60,10 +60,10 @@ fn names_removed(message: &[u8], table: &[Removed], path: &mut String, depth: us
             path.push('.');
         }
         path.push_str(removed.name);
-        let is_it = match (removed.what, field.content) {
-            (What::Field, _) => true,
-            (What::Value(value), Content::Number(number)) => value == number,
-            (What::Within(table), Content::Block(inner)) => {
+        let is_it = match (removed.part, field.value) {
+            (RemovedPart::Field, _) => true,
+            (RemovedPart::Value(value), FieldValue::Number(number)) => value == number,
+            (RemovedPart::Within(table), FieldValue::Block(inner)) => {
                 names_removed(inner, table, path, depth)
             }
             _ => false,
@@ -80,11 +80,11 @@ fn names_removed(message: &[u8], table: &[Removed], path: &mut String, depth: us
 struct Removed {
     number: u32,
     name: &'static str,
-    what: What,
+    part: RemovedPart,
 }
 
 #[derive(Clone, Copy)]
-enum What {
+enum RemovedPart {
     /// The field itself.
     Field,
     /// One value of an enum.
@@ -94,15 +94,15 @@ enum What {
 }
 
 const fn field(number: u32, name: &'static str) -> Removed {
-    Removed { number, name, what: What::Field }
+    Removed { number, name, part: RemovedPart::Field }
 }
 
 const fn value(number: u32, name: &'static str, value: u64) -> Removed {
-    Removed { number, name, what: What::Value(value) }
+    Removed { number, name, part: RemovedPart::Value(value) }
 }
 
 const fn within(number: u32, name: &'static str, table: &'static [Removed]) -> Removed {
-    Removed { number, name, what: What::Within(table) }
+    Removed { number, name, part: RemovedPart::Within(table) }
 }
 
 fn removed_from(type_url: &str) -> &'static [Removed] {
@@ -289,12 +289,12 @@ mod tests {
             return vec![alloc::format!("{path} ..")];
         }
         let within = [above, &[(table, path)]].concat();
-        let line = |it: &Removed| match it.what {
-            What::Field => vec![alloc::format!("{path} {}={}", it.name, it.number)],
-            What::Within(table) => {
+        let line = |it: &Removed| match it.part {
+            RemovedPart::Field => vec![alloc::format!("{path} {}={}", it.name, it.number)],
+            RemovedPart::Within(table) => {
                 lines(table, &alloc::format!("{path} {}={}", it.name, it.number), &within)
             }
-            What::Value(value) => {
+            RemovedPart::Value(value) => {
                 let (field, name) = it.name.split_once(": ").unwrap();
                 vec![alloc::format!("{path} {field}={} {name}={value}", it.number)]
             }
@@ -335,24 +335,24 @@ mod tests {
         const AND: u8 = 6 << 3 | 2;
         const OR: u8 = 7 << 3 | 2;
         const FILTERS: [u8; 2] = [1 << 3 | 2, 2 << 3 | 2];
-        let judged = |filters: &[u8]| {
+        let checked = |filters: &[u8]| {
             // access_log { filter { .. header_filter { header { regex_match: "" } } } }
             let header = wrapped(Vec::new(), &[8 << 3 | 2, 1 << 3 | 2, 5 << 3 | 2]);
             let listener = wrapped(wrapped(header, filters), &[2 << 3 | 2]);
             let listener =
                 [vec![22 << 3 & 127 | 128 | 2, 1], wrapped(listener, &[0])[1..].to_vec()].concat();
             let mut path = String::new();
-            names_removed(&listener, &LISTENER, &mut path, DEEPEST).then_some(path)
+            names_removed(&listener, &LISTENER, &mut path, MAX_DEPTH).then_some(path)
         };
         assert_eq!(
-            judged(&[]).as_deref(),
+            checked(&[]).as_deref(),
             Some("access_log.filter.header_filter.header.regex_match")
         );
-        let nested = judged(&[AND, FILTERS[0], OR, FILTERS[1]]);
+        let nested = checked(&[AND, FILTERS[0], OR, FILTERS[1]]);
         let path = "access_log.filter.and_filter.filters.or_filter.filters.header_filter.header.regex_match";
         assert_eq!(nested.as_deref(), Some(path));
         // Nested deeper than any decoder accepts.
         let deep: Vec<_> = [AND, FILTERS[0]].iter().copied().cycle().take(20_000).collect();
-        assert_eq!(judged(&deep), None);
+        assert_eq!(checked(&deep), None);
     }
 }

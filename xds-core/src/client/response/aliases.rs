@@ -8,23 +8,23 @@
 
 use alloc::vec::Vec;
 
-use super::Judge;
+use super::ResponseProcessor;
 use crate::{
     client::{
         cache::Cache,
         resource::name::Naming,
         subscription::{Subscription, SubscriptionState, TypeInterest},
-        watch::{News, Target},
+        watch::{NoticeKind, WatchTarget},
     },
     id::WatchId,
     slab::Slot,
     text::ResourceName,
-    wire::resource::Aliases,
+    wire::resource::RawAliases,
 };
 
 /// Move of watches from one subscription to another.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moved {
+pub(crate) struct MovedWatches {
     pub(crate) authority: usize,
     /// Subscription of the alias, which has no watches any more.
     pub(crate) from: Slot,
@@ -34,22 +34,23 @@ pub(crate) struct Moved {
 
 /// Returns the subscriptions by which a resource is requested under one of its aliases. An alias
 /// must have the same authority, because a server must not answer for another one.
-pub(crate) fn asked_for_by<'a>(
+pub(crate) fn aliased_subscriptions<'a>(
     naming: Naming<'a>,
     cache: &'a Cache,
     interest: &'a TypeInterest,
     name: &str,
-    aliases: Aliases<'a>,
+    aliases: RawAliases<'a>,
 ) -> impl Iterator<Item = Slot> + use<'a> {
-    let own = naming.read(name).map(|read| (read.name.into_owned(), authority_of(&read.authority)));
+    let own =
+        naming.parse(name).map(|read| (read.name.into_owned(), authority_of(&read.authority)));
     aliases.iter().filter_map(move |alias| {
         let (name, authority) = own.as_ref().ok()?;
-        let read = naming.read(alias).ok()?;
+        let read = naming.parse(alias).ok()?;
         if read.name == *name || authority_of(&read.authority) != *authority {
             return None;
         }
         let subscription = cache.get(cache.find(&read.name)?)?.subscription;
-        interest.subscriptions.at(subscription)?.is_wanted().then_some(subscription)
+        interest.subscriptions.at(subscription)?.is_subscribed().then_some(subscription)
     })
 }
 
@@ -57,18 +58,20 @@ fn authority_of(authority: &Option<alloc::borrow::Cow<'_, str>>) -> Option<alloc
     authority.as_deref().map(Into::into)
 }
 
-impl Judge<'_> {
+impl ResponseProcessor<'_> {
     /// Moves watches of aliases subscribed on this server to the resource. This also happens if the
     /// resource is invalid, so that the watchers get its error.
-    pub(crate) fn resolve_aliases(&mut self, name: &str, aliases: Aliases<'_>) {
-        if aliases == Aliases::default() {
+    pub(crate) fn resolve_aliases(&mut self, name: &str, aliases: RawAliases<'_>) {
+        if aliases == RawAliases::default() {
             return;
         }
-        let asked = asked_for_by(self.naming(), self.cache, self.interest, name, aliases);
-        let asked: Vec<Slot> = asked.filter(|&slot| self.asked.sent.has(slot)).collect();
-        for from in asked {
+        let requested =
+            aliased_subscriptions(self.naming(), self.cache, self.interest, name, aliases);
+        let requested: Vec<Slot> =
+            requested.filter(|&slot| self.requested.sent.has(slot)).collect();
+        for from in requested {
             // An alias that is listed twice was handled before.
-            if self.interest.subscriptions.at(from).is_some_and(Subscription::is_wanted) {
+            if self.interest.subscriptions.at(from).is_some_and(Subscription::is_subscribed) {
                 self.move_watches(from, name);
             }
         }
@@ -77,45 +80,45 @@ impl Judge<'_> {
     fn move_watches(&mut self, from: Slot, name: &str) -> Option<()> {
         let subscription = self.interest.subscriptions.at(from)?;
         let (alias, authority) = (subscription.entry, subscription.authority);
-        let is_foreign = self.cache.get(alias)?.is_foreign;
-        let name = self.naming().kept(name).into_owned();
+        let has_authority = self.cache.get(alias)?.has_authority;
+        let name = self.naming().canonical(name).into_owned();
         let entry = match self.cache.find(&name) {
             Some(entry) => entry,
             None => self.cache.create(ResourceName::from(name))?,
         };
-        self.cache.get_mut(entry)?.is_foreign = is_foreign;
-        let (to, is_new) = self.want(entry, authority)?;
+        self.cache.get_mut(entry)?.has_authority = has_authority;
+        let (to, is_new) = self.subscribe(entry, authority)?;
 
         let mut ids: Vec<WatchId> =
             self.watches.of_name(self.interest.subscriptions.at(from)?.first_watch);
         ids.reverse();
         for id in ids {
             let subscription = self.interest.subscriptions.at_mut(to)?;
-            let target = Target::of_name(to);
+            let target = WatchTarget::of_name(to);
             self.watches.get_mut(id)?.target = target;
             self.watches.link(id, subscription.first_watch);
             subscription.first_watch = id.0.slot();
             // The state of the resource is new to the watchers.
-            self.watches.tell(id, News::Changed, self.outbox, self.debts);
+            self.watches.notify(id, NoticeKind::Changed, self.outbox, self.unhandled);
         }
 
         let left = self.interest.subscriptions.at_mut(from)?;
         left.first_watch = Slot::NONE;
-        left.state = SubscriptionState::Leaving;
+        left.state = SubscriptionState::Unsubscribing;
         left.timer = 0;
         left.was_alias = true;
-        self.interest.note_unwanted(authority);
-        self.moved.push(Moved { authority, from, to: is_new.then_some(to) });
+        self.interest.note_unsubscribed(authority);
+        self.moved.push(MovedWatches { authority, from, to: is_new.then_some(to) });
         Some(())
     }
 
     /// Returns the subscription to the entry's name, and whether it is new.
-    fn want(&mut self, entry: Slot, authority: usize) -> Option<(Slot, bool)> {
+    fn subscribe(&mut self, entry: Slot, authority: usize) -> Option<(Slot, bool)> {
         let existing = self.cache.get(entry)?.subscription;
         let slot = match self.interest.subscriptions.at_mut(existing) {
-            Some(subscription) if subscription.is_wanted() => return Some((existing, false)),
+            Some(subscription) if subscription.is_subscribed() => return Some((existing, false)),
             Some(subscription) => {
-                subscription.state = SubscriptionState::Wanted;
+                subscription.state = SubscriptionState::Subscribed;
                 subscription.was_alias = false;
                 existing
             }
@@ -126,7 +129,7 @@ impl Judge<'_> {
                 slot
             }
         };
-        self.interest.note_wanted(authority);
+        self.interest.note_subscribed(authority);
         Some((slot, true))
     }
 }

@@ -42,7 +42,7 @@ impl<'f> AnyResponse<'f> {
     }
 
     /// Calls `act` with each well-formed resource and its position, in wire order.
-    pub(crate) fn for_each_sound(
+    pub(crate) fn for_each_valid(
         &self,
         naming: Naming<'_>,
         act: impl FnMut((usize, Unwrapped<'f>)),

@@ -18,21 +18,21 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::{
-    Judge,
-    duplicates::Overruled,
-    nack_message::{self, Faults, Place, Strangers},
+    ResponseProcessor,
+    duplicates::IgnoredDuplicates,
+    nack_message::{self, FaultLocation, Faults, UnrequestedNames},
 };
 use crate::{
     client::{
-        cache::{Mark, entry::Entry},
+        cache::{Occurrence, entry::CacheEntry},
         config::{
             profile::ReportedErrors,
-            resource_type::{Held, Rejection, Value},
+            resource_type::{CachedResource, Rejection, Value},
         },
-        event::{error::WatchErrorKind, status::EntryState},
+        event::{error::WatchErrorKind, status::ResourceState},
         resource::{
             name::Naming,
-            unwrap::{Body, Unusable, Unwrapped, Wrapper},
+            unwrap::{ResourceBody, Unusable, Unwrapped, Wrapper},
         },
     },
     service::{ApiVersion, Variant},
@@ -44,10 +44,10 @@ use crate::{
 
 /// Result of classifying a response.
 #[derive(Debug)]
-pub(crate) struct Reading<'f> {
+pub(crate) struct Classified<'f> {
     pub(crate) candidates: Vec<Candidate<'f>>,
     /// Entries that the response contains more than once.
-    pub(crate) repeated: Vec<Slot>,
+    pub(crate) duplicates: Vec<Slot>,
     /// Entries whose resource in use is the newest version again.
     pub(crate) recovered: Vec<Slot>,
     /// Unchanged entries whose wrapper may have been changed, added or removed.
@@ -55,7 +55,7 @@ pub(crate) struct Reading<'f> {
     /// Entries whose TTL alone is renewed.
     pub(crate) heartbeats: Vec<(Slot, Wrapper<'f>)>,
     pub(crate) faults: Faults,
-    pub(crate) strangers: Strangers,
+    pub(crate) unrequested: UnrequestedNames,
     /// Whether the response consists of heartbeats, at least one.
     pub(crate) has_heartbeats_alone: bool,
 }
@@ -71,134 +71,140 @@ pub(crate) struct Candidate<'f> {
     pub(crate) verdict: Result<Option<Value>, Rejection>,
 }
 
-impl Reading<'_> {
+impl Classified<'_> {
     /// Returns whether the absence of a resource from a complete response is significant. It is not
     /// if the response contains a resource whose name is unknown, nor if it consists of heartbeats,
     /// which servers send independently of other resources.
-    pub(crate) fn tells_absence(&self) -> bool {
+    pub(crate) fn is_absence_significant(&self) -> bool {
         !self.faults.has_unnamed() && !self.has_heartbeats_alone
     }
 }
 
-impl Judge<'_> {
+impl ResponseProcessor<'_> {
     /// Compares every resource with the cache and validates the changed ones.
-    pub(crate) fn read<'f>(&mut self, response: &Response<'f>, frame: &Bytes) -> Reading<'f> {
+    pub(crate) fn classify<'f>(
+        &mut self,
+        response: &Response<'f>,
+        frame: &Bytes,
+    ) -> Classified<'f> {
         let control_plane = nack_message::cut(response.control_plane, self.limits.token_bytes);
         let version = Version::from(response.version);
         self.cache.begin_response(version, control_plane, self.upstream, self.now);
-        let mut reading = self.begin_reading();
-        if self.asked.has_wildcard {
+        let mut classified = self.new_classified();
+        if self.requested.has_wildcard {
             self.cache.make_room_for(response.resource_count.min(self.limits.resources_per_type));
         }
         // Servers usually repeat resources in the order of the previous response, which is that of
         // the cache. The next entry is therefore tried before its name is looked up.
-        let mut guess = self.cache.first();
+        let mut expected = self.cache.first();
         let mut has_content = false;
-        let overruled = Overruled::in_sotw(self.naming(), response);
+        let ignored = IgnoredDuplicates::in_sotw(self.naming(), response);
         let type_url = self.resource_type.type_url().as_str().as_bytes();
         for (index, raw) in response.resources().enumerate() {
-            if overruled.is_at(index) {
+            if ignored.is_at(index) {
                 continue;
             }
             let raw = match raw {
                 Ok(raw) => raw,
                 Err(why) => {
-                    reading.faults.add_unnamed(Place::Resource(index), &alloc::format!("{why}"));
+                    classified
+                        .faults
+                        .add_unnamed(FaultLocation::Resource(index), &alloc::format!("{why}"));
                     continue;
                 }
             };
             let is_plain = raw.type_url == type_url;
             if is_plain
-                && self.cache.is_plain_repeat(guess, raw.value)
-                && self.may_come_from_here(guess)
+                && self.cache.is_plain_unchanged(expected, raw.value)
+                && self.may_be_sent_by_server(expected)
             {
-                self.repeat(guess, &mut reading);
+                self.note_unchanged(expected, &mut classified);
                 has_content = true;
-                guess = self.cache.following(guess);
+                expected = self.cache.following(expected);
                 continue;
             }
             let slot = match self.naming().unwrap(&raw) {
                 Ok(one) => {
-                    has_content |= one.body != Body::Heartbeat;
-                    self.read_one(index, one, guess, response, frame, &mut reading)
+                    has_content |= one.body != ResourceBody::Heartbeat;
+                    self.classify_one(index, one, expected, response, frame, &mut classified)
                 }
                 Err(unusable) => {
                     has_content |= !unusable.is_heartbeat;
-                    self.read_unusable(index, unusable, &mut reading)
+                    self.classify_unusable(index, unusable, &mut classified)
                 }
             };
             if let Some(slot) = slot {
-                guess = self.cache.following(slot);
+                expected = self.cache.following(slot);
             }
         }
-        reading.has_heartbeats_alone = response.resource_count > 0 && !has_content;
-        if !reading.repeated.is_empty() || reading.strangers.has_repeated() {
-            self.name_repeated(response, &mut reading);
+        classified.has_heartbeats_alone = response.resource_count > 0 && !has_content;
+        if !classified.duplicates.is_empty() || classified.unrequested.has_duplicates() {
+            self.list_duplicates(response, &mut classified);
         }
-        reading
+        classified
     }
 
-    pub(crate) fn begin_reading<'f>(&self) -> Reading<'f> {
-        Reading {
+    pub(crate) fn new_classified<'f>(&self) -> Classified<'f> {
+        Classified {
             candidates: Vec::new(),
-            repeated: Vec::new(),
+            duplicates: Vec::new(),
             recovered: Vec::new(),
             wrapped: Vec::new(),
             heartbeats: Vec::new(),
             faults: Faults::new(self.limits.nack_message_bytes),
-            strangers: Strangers::new(self.strangers_seed),
+            unrequested: UnrequestedNames::new(self.unrequested_seed),
             has_heartbeats_alone: false,
         }
     }
 
     /// Classifies a resource other than a plain repetition of the expected one. Returns its entry,
     /// if any.
-    fn read_one<'f>(
+    fn classify_one<'f>(
         &mut self,
         index: usize,
         one: Unwrapped<'f>,
-        guess: Slot,
+        expected: Slot,
         response: &Response<'f>,
         frame: &Bytes,
-        reading: &mut Reading<'f>,
+        classified: &mut Classified<'f>,
     ) -> Option<Slot> {
         self.note_api(&one);
         let name = match self.naming().name_of(&one) {
             Ok(name) => name,
             Err(rejection) => {
-                reading.faults.add_unnamed(Place::Resource(index), rejection.reason());
+                classified.faults.add_unnamed(FaultLocation::Resource(index), rejection.reason());
                 return None;
             }
         };
         let value = match one.body {
-            Body::Resource(value) => value,
-            Body::Heartbeat => {
+            ResourceBody::Resource(value) => value,
+            ResourceBody::Heartbeat => {
                 let wrapper = one.wrapper.unwrap_or_default();
-                return self.read_heartbeat(index, name, wrapper, response, reading);
+                return self.classify_heartbeat(index, name, wrapper, response, classified);
             }
         };
-        let is_guessed = self.cache.get(guess).is_some_and(|entry| entry.name == *name)
-            && self.may_come_from_here(guess);
-        let slot = match is_guessed {
-            true => guess,
-            false => self.find_or_expect(name, index, reading)?,
+        let is_expected = self.cache.get(expected).is_some_and(|entry| entry.name == *name)
+            && self.may_be_sent_by_server(expected);
+        let slot = match is_expected {
+            true => expected,
+            false => self.find_or_create(name, index, classified)?,
         };
         if self.cache.get(slot).and_then(|entry| entry.bytes.as_deref()) == Some(value) {
-            if self.repeat(slot, reading) == Mark::First
+            if self.note_unchanged(slot, classified) == Occurrence::First
                 && self.cache.has_other_wrapper(slot, one.wrapper.as_ref())
             {
-                reading.wrapped.push((slot, one.wrapper));
+                classified.wrapped.push((slot, one.wrapper));
             }
             return Some(slot);
         }
-        match self.cache.mark(slot) {
-            Mark::First => {
+        match self.cache.note_occurrence(slot) {
+            Occurrence::First => {
                 let bytes = frame.slice_ref(value);
                 let verdict = self.verdict_on(slot, &bytes);
                 let wrapper = one.wrapper;
-                reading.candidates.push(Candidate { index, slot, bytes, wrapper, verdict });
+                classified.candidates.push(Candidate { index, slot, bytes, wrapper, verdict });
             }
-            mark => self.note_repeated(slot, mark, reading),
+            occurrence => self.note_duplicate(slot, occurrence, classified),
         }
         Some(slot)
     }
@@ -207,50 +213,50 @@ impl Judge<'_> {
     // S4.011
     pub(crate) fn note_api(&mut self, one: &Unwrapped<'_>) {
         if one.api == ApiVersion::V2 {
-            self.stats.older_resources += 1;
+            self.stats.v2_resources += 1;
         }
     }
 
     /// Rejects an unusable wrapper under its name, so that the resource counts as present.
-    pub(crate) fn read_unusable<'f>(
+    pub(crate) fn classify_unusable<'f>(
         &mut self,
         index: usize,
         unusable: Unusable<'f>,
-        reading: &mut Reading<'f>,
+        classified: &mut Classified<'f>,
     ) -> Option<Slot> {
         let Unusable { name, reason, .. } = unusable;
-        let place = Place::Resource(index);
-        let Some(slot) = self.find(name).filter(|&slot| self.may_come_from_here(slot)) else {
+        let location = FaultLocation::Resource(index);
+        let Some(slot) = self.find(name).filter(|&slot| self.may_be_sent_by_server(slot)) else {
             match self.naming().check(name) {
-                Ok(()) => reading.faults.add(place, name, &reason),
-                Err(_) if name.is_empty() => reading.faults.add_unnamed(place, &reason),
+                Ok(()) => classified.faults.add(location, name, &reason),
+                Err(_) if name.is_empty() => classified.faults.add_unnamed(location, &reason),
                 Err(why) => {
                     let reason = alloc::format!("{reason}, and {}", why.reason());
-                    reading.faults.add_unnamed(place, &reason);
+                    classified.faults.add_unnamed(location, &reason);
                 }
             }
             return None;
         };
-        self.refuse(index, slot, Rejection::from(reason), reading);
+        self.add_rejected(index, slot, Rejection::from(reason), classified);
         Some(slot)
     }
 
     /// Classifies a wrapper without a resource: it renews the TTL if it has the version in use,
     /// otherwise it is invalid.
     // D22, DX-38
-    fn read_heartbeat<'f>(
+    fn classify_heartbeat<'f>(
         &mut self,
         index: usize,
         name: &'f str,
         wrapper: Wrapper<'f>,
         response: &Response<'f>,
-        reading: &mut Reading<'f>,
+        classified: &mut Classified<'f>,
     ) -> Option<Slot> {
         const NOT_IN_USE: &str = "it has no content, and its version is not the one in use";
-        let Some(slot) = self.find(name).filter(|&slot| self.may_come_from_here(slot)) else {
+        let Some(slot) = self.find(name).filter(|&slot| self.may_be_sent_by_server(slot)) else {
             // Not subscribed on this server, or never received under a wildcard.
-            if self.asked.has_wildcard {
-                reading.faults.add(Place::Resource(index), name, NOT_IN_USE);
+            if self.requested.has_wildcard {
+                classified.faults.add(FaultLocation::Resource(index), name, NOT_IN_USE);
             }
             return None;
         };
@@ -263,34 +269,34 @@ impl Judge<'_> {
         };
         let entry = self.cache.get(slot)?;
         if entry.bytes.is_some() && is_version_in_use {
-            match self.cache.mark(slot) {
-                Mark::First => reading.heartbeats.push((slot, wrapper)),
-                mark => self.note_repeated(slot, mark, reading),
+            match self.cache.note_occurrence(slot) {
+                Occurrence::First => classified.heartbeats.push((slot, wrapper)),
+                occurrence => self.note_duplicate(slot, occurrence, classified),
             }
         } else if entry.bytes.is_none() && entry.subscription.is_none() {
             // The resource was dropped before, so it cannot be rejected.
-            reading.faults.add(Place::Resource(index), name, NOT_IN_USE);
+            classified.faults.add(FaultLocation::Resource(index), name, NOT_IN_USE);
         } else {
-            self.refuse(index, slot, Rejection::new(NOT_IN_USE), reading);
+            self.add_rejected(index, slot, Rejection::new(NOT_IN_USE), classified);
         }
         Some(slot)
     }
 
-    pub(crate) fn refuse<'f>(
+    pub(crate) fn add_rejected<'f>(
         &mut self,
         index: usize,
         slot: Slot,
         rejection: Rejection,
-        reading: &mut Reading<'f>,
+        classified: &mut Classified<'f>,
     ) {
-        match self.cache.mark(slot) {
-            Mark::First => {
+        match self.cache.note_occurrence(slot) {
+            Occurrence::First => {
                 let verdict = Err(rejection);
                 let bytes = Bytes::new();
-                let refused = Candidate { index, slot, bytes, wrapper: None, verdict };
-                reading.candidates.push(refused);
+                let rejected = Candidate { index, slot, bytes, wrapper: None, verdict };
+                classified.candidates.push(rejected);
             }
-            mark => self.note_repeated(slot, mark, reading),
+            occurrence => self.note_duplicate(slot, occurrence, classified),
         }
     }
 
@@ -298,27 +304,32 @@ impl Judge<'_> {
     /// clears an error.
     // D15, B54
     #[inline]
-    fn repeat(&mut self, slot: Slot, reading: &mut Reading<'_>) -> Mark {
-        let mark = self.cache.mark(slot);
-        if mark == Mark::First {
+    fn note_unchanged(&mut self, slot: Slot, classified: &mut Classified<'_>) -> Occurrence {
+        let occurrence = self.cache.note_occurrence(slot);
+        if occurrence == Occurrence::First {
             self.stats.resources_valid += 1;
             self.cache.renew_unchanged(slot);
-            if self.cache.get(slot).is_some_and(|entry| entry.state != EntryState::Acked) {
-                reading.recovered.push(slot);
+            if self.cache.get(slot).is_some_and(|entry| entry.state != ResourceState::Acked) {
+                classified.recovered.push(slot);
             }
         } else {
-            self.note_repeated(slot, mark, reading);
+            self.note_duplicate(slot, occurrence, classified);
         }
-        mark
+        occurrence
     }
 
     /// Reverts the effects of the first copy of a duplicated name.
-    pub(crate) fn note_repeated(&mut self, slot: Slot, mark: Mark, reading: &mut Reading<'_>) {
-        if mark != Mark::Second || zoo::is(Bug::DuplicatesAccepted) {
+    pub(crate) fn note_duplicate(
+        &mut self,
+        slot: Slot,
+        occurrence: Occurrence,
+        classified: &mut Classified<'_>,
+    ) {
+        if occurrence != Occurrence::Second || zoo::is(Bug::DuplicatesAccepted) {
             return;
         }
-        reading.repeated.push(slot);
-        if self.cache.take_back_renewal(slot) {
+        classified.duplicates.push(slot);
+        if self.cache.revert_renewal(slot) {
             self.stats.resources_valid -= 1;
         }
     }
@@ -327,7 +338,7 @@ impl Judge<'_> {
     /// the response if it cannot be parsed, its name is invalid, or its status is OK. Errors of
     /// resources that were not requested, or that the response contains, are ignored. The first of
     /// several errors of a resource is used.
-    pub(crate) fn read_errors<'e>(
+    pub(crate) fn classify_errors<'e>(
         &mut self,
         errors: impl Iterator<Item = Result<RawResourceError<'e>, Malformed>>,
         faults: &mut Faults,
@@ -337,24 +348,24 @@ impl Judge<'_> {
             return reported;
         }
         for (index, error) in errors.enumerate() {
-            let place = Place::Error(index);
+            let location = FaultLocation::Error(index);
             let RawResourceError { name, code, message } = match error {
                 Ok(error) => error,
                 Err(why) => {
-                    faults.add_unnamed(place, &alloc::format!("{why}"));
+                    faults.add_unnamed(location, &alloc::format!("{why}"));
                     continue;
                 }
             };
             if let Err(why) = self.naming().check_subject(name) {
-                faults.add_unnamed(place, why.reason());
+                faults.add_unnamed(location, why.reason());
             } else if code == 0 {
-                faults.add(place, name, "its status is OK");
+                faults.add(location, name, "its status is OK");
             } else if let Some(slot) = self.find_subject(name)
-                && self.may_come_from_here(slot)
+                && self.may_be_sent_by_server(slot)
                 && !self.cache.is_in_response(slot)
-                && !self.cache.get(slot).is_some_and(Entry::is_tombstone)
+                && !self.cache.get(slot).is_some_and(CacheEntry::is_tombstone)
             {
-                self.cache.mark(slot);
+                self.cache.note_occurrence(slot);
                 let message = nack_message::cut(message, self.limits.error_message_bytes).into();
                 reported.push((slot, WatchErrorKind::Reported { code, message }));
             }
@@ -363,16 +374,16 @@ impl Judge<'_> {
     }
 
     /// Adds every copy of a duplicated name to the faults, in a second pass over the response.
-    fn name_repeated<'f>(&self, response: &Response<'f>, reading: &mut Reading<'f>) {
+    fn list_duplicates<'f>(&self, response: &Response<'f>, classified: &mut Classified<'f>) {
         for (index, raw) in response.resources().enumerate() {
-            let found = |raw| self.naming().found(self.naming().unwrap(&raw));
+            let found = |raw| self.naming().known_name(self.naming().unwrap(&raw));
             let Some(name) = raw.ok().and_then(found) else { continue };
-            let is_repeated = match self.find(name) {
+            let is_duplicate = match self.find(name) {
                 Some(slot) => self.cache.is_duplicate(slot),
-                None => reading.strangers.came_twice(name),
+                None => classified.unrequested.is_duplicate(name),
             };
-            if is_repeated {
-                reading.faults.add(Place::Resource(index), name, DUPLICATE);
+            if is_duplicate {
+                classified.faults.add(FaultLocation::Resource(index), name, DUPLICATE);
             }
         }
     }
@@ -393,7 +404,7 @@ impl Judge<'_> {
 
     /// Returns the entry of a resource or a glob.
     pub(crate) fn find_subject(&self, name: &str) -> Option<Slot> {
-        self.cache.find(&self.naming().kept(name))
+        self.cache.find(&self.naming().canonical(name))
     }
 
     pub(crate) fn is_glob(&self, slot: Slot) -> bool {
@@ -404,12 +415,13 @@ impl Judge<'_> {
     /// of validation.
     pub(crate) fn verdict_on(&self, slot: Slot, bytes: &Bytes) -> Result<Option<Value>, Rejection> {
         let entry = self.cache.get(slot);
-        if let Some(said) = entry.and_then(|entry| self.settlement.verdict(entry.name.as_str())) {
-            return said;
+        if let Some(verdict) = entry.and_then(|entry| self.verdicts.verdict(entry.name.as_str())) {
+            return verdict;
         }
-        let held = entry.and_then(|entry| Some(Held::new(entry.bytes.as_ref()?, entry.value()?)));
+        let held = entry
+            .and_then(|entry| Some(CachedResource::new(entry.bytes.as_ref()?, entry.value()?)));
         match held {
-            Some(held) => self.resource_type.validate_after(held, bytes, &self.context),
+            Some(held) => self.resource_type.validate_update(held, bytes, &self.context),
             None => self.resource_type.validate(bytes, &self.context),
         }
     }
@@ -418,38 +430,40 @@ impl Judge<'_> {
     /// entry. Resources that were not requested are ignored, except that their names must be unique
     /// too.
     // S0.101, IC13, FE-22
-    pub(crate) fn find_or_expect(
+    pub(crate) fn find_or_create(
         &mut self,
         name: &str,
         index: usize,
-        reading: &mut Reading<'_>,
+        classified: &mut Classified<'_>,
     ) -> Option<Slot> {
-        let read = self.naming().read(name).ok()?;
+        let read = self.naming().parse(name).ok()?;
         let name = &*read.name;
         let known = self.cache.find(name);
-        if known.is_some_and(|slot| self.may_come_from_here(slot)) {
+        if known.is_some_and(|slot| self.may_be_sent_by_server(slot)) {
             return known;
         }
-        let is_foreign = read.authority.is_some();
+        let has_authority = read.authority.is_some();
         let globs = &self.cache.globs;
-        if known.is_some() || !self.asked.by_collection(name, is_foreign, self.interest, globs) {
-            reading.strangers.note(name);
+        if known.is_some()
+            || !self.requested.is_covered_by_collection(name, has_authority, self.interest, globs)
+        {
+            classified.unrequested.note(name);
             return None;
         }
         // A complete response replaces all resources, so only its own resources count.
         let limit = self.limits.resources_per_type;
         let is_sotw = self.context.server.variant == Variant::StateOfTheWorld;
         let held = match is_sotw && self.resource_type.full_state_in_sotw() {
-            true => self.cache.marked(),
+            true => self.cache.occurred(),
             false => self.cache.live(),
         };
         if held >= limit {
             let reason = alloc::format!("more than {limit} resources");
-            reading.faults.add(Place::Resource(index), name, &reason);
+            classified.faults.add(FaultLocation::Resource(index), name, &reason);
             return None;
         }
         let slot = self.cache.create(ResourceName::from(name))?;
-        self.cache.get_mut(slot)?.is_foreign = is_foreign;
+        self.cache.get_mut(slot)?.has_authority = has_authority;
         Some(slot)
     }
 }

@@ -11,29 +11,29 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::{
-    Judge, Judged,
-    classify::{Candidate, DUPLICATE, Reading},
-    duplicates::Overruled,
-    nack_message::{self, Place},
+    ProcessedResponse, ResponseProcessor,
+    classify::{Candidate, Classified, DUPLICATE},
+    duplicates::IgnoredDuplicates,
+    nack_message::{self, FaultLocation},
 };
 use crate::{
     cache_control::CacheControl,
     client::{
-        cache::Mark,
+        cache::Occurrence,
         config::resource_type::Rejection,
-        event::{error::WatchErrorKind, status::EntryState},
-        resource::unwrap::{Body, Wrapper},
+        event::{error::WatchErrorKind, status::ResourceState},
+        resource::unwrap::{ResourceBody, Wrapper},
     },
     slab::Slot,
     text::Version,
     types,
-    wire::{delta_response::DeltaResponse, resource::Wrapped},
+    wire::{delta_response::DeltaResponse, resource::ResourceWrapper},
     zoo::{self, Bug},
 };
 
 /// Contents of an incremental response other than changed resources.
 #[derive(Debug, Default)]
-struct Beside<'f> {
+struct DeltaClassified<'f> {
     /// Unchanged resources.
     unchanged: Vec<(Slot, Wrapper<'f>)>,
     /// Resources reported as nonexistent.
@@ -42,90 +42,96 @@ struct Beside<'f> {
     empty: Vec<Slot>,
 }
 
-impl Judge<'_> {
+impl ResponseProcessor<'_> {
     /// Processes a well-formed incremental response and updates the cache.
-    pub(crate) fn judge_delta(mut self, response: &DeltaResponse<'_>, frame: &Bytes) -> Judged {
+    pub(crate) fn process_delta(
+        mut self,
+        response: &DeltaResponse<'_>,
+        frame: &Bytes,
+    ) -> ProcessedResponse {
         let before = self.cache.sequence();
-        let (mut reading, beside) = self.read_delta(response, frame);
-        let reported = self.read_errors(response.resource_errors(), &mut reading.faults);
-        if self.refuses_all(&reading) {
-            return self.refuse_all(reading, before);
+        let (mut classified, other) = self.classify_delta(response, frame);
+        let reported = self.classify_errors(response.resource_errors(), &mut classified.faults);
+        if self.rejects_all(&classified) {
+            return self.reject_all(classified, before);
         }
 
-        self.renew(beside.unchanged);
-        self.rewrap(&reading);
-        self.commit_delta(core::mem::take(&mut reading.candidates), frame, &mut reading);
+        self.renew(other.unchanged);
+        self.update_wrappers(&classified);
+        self.commit_delta(core::mem::take(&mut classified.candidates), frame, &mut classified);
         // Changes other than those of single resources have the version of the response.
         self.cache.begin_version(Version::from(response.system_version));
-        for &slot in &reading.repeated {
+        for &slot in &classified.duplicates {
             self.reject(slot, Rejection::new(DUPLICATE));
         }
-        for slot in beside.absent {
-            let is_lost = zoo::is(Bug::RemovalsLostOnNack) && reading.faults.count() > 0;
+        for slot in other.absent {
+            let is_lost = zoo::is(Bug::RemovalsLostOnNack) && classified.faults.count() > 0;
             if !self.cache.is_duplicate(slot) && !is_lost {
-                self.conclude_absent(slot);
+                self.handle_absent(slot);
             }
         }
-        for slot in beside.empty {
-            self.conclude_empty(slot, &reading);
+        for slot in other.empty {
+            self.handle_empty_glob(slot, &classified);
         }
         self.receive_globs();
         for (slot, kind) in reported {
-            self.take_report(slot, kind);
+            self.handle_reported_error(slot, kind);
         }
         self.cache.end_response();
-        self.note_collection(self.cache.sequence() != before);
-        self.sum_up(reading)
+        self.note_collection_received(self.cache.sequence() != before);
+        self.finish(classified)
     }
 
-    fn read_delta<'f>(
+    fn classify_delta<'f>(
         &mut self,
         response: &DeltaResponse<'f>,
         frame: &Bytes,
-    ) -> (Reading<'f>, Beside<'f>) {
+    ) -> (Classified<'f>, DeltaClassified<'f>) {
         let control_plane = nack_message::cut(response.control_plane, self.limits.token_bytes);
         let version = Version::from(response.system_version);
         self.cache.begin_response(version, control_plane, self.upstream, self.now);
-        let mut reading = self.begin_reading();
-        let mut beside = Beside::default();
+        let mut classified = self.new_classified();
+        let mut other = DeltaClassified::default();
         let mut resources = 0;
-        let overruled = Overruled::in_delta(self.naming(), response);
+        let ignored = IgnoredDuplicates::in_delta(self.naming(), response);
         for (index, wrapped) in response.resources().enumerate() {
             resources = index + 1;
-            if overruled.is_at(index) {
+            if ignored.is_at(index) {
                 continue;
             }
             match wrapped {
                 Ok(wrapped) => {
-                    self.read_wrapped(index, &wrapped, frame, &mut reading, &mut beside);
+                    self.classify_wrapped(index, &wrapped, frame, &mut classified, &mut other);
                 }
                 Err(why) => {
-                    reading.faults.add_unnamed(Place::Resource(index), &alloc::format!("{why}"));
+                    classified
+                        .faults
+                        .add_unnamed(FaultLocation::Resource(index), &alloc::format!("{why}"));
                 }
             }
         }
         let removed = (resources..).zip(response.removed());
-        for (_, name) in removed.filter(|&(index, _)| !overruled.is_at(index)) {
-            self.read_absence(name, &mut reading, &mut beside);
+        for (_, name) in removed.filter(|&(index, _)| !ignored.is_at(index)) {
+            self.classify_absent(name, &mut classified, &mut other);
         }
-        if !reading.repeated.is_empty() || reading.strangers.has_repeated() {
-            self.name_repeated_in(response, resources, &mut reading);
+        if !classified.duplicates.is_empty() || classified.unrequested.has_duplicates() {
+            self.list_duplicates_of_delta(response, resources, &mut classified);
         }
-        (reading, beside)
+        (classified, other)
     }
 
-    fn read_wrapped<'f>(
+    fn classify_wrapped<'f>(
         &mut self,
         index: usize,
-        wrapped: &Wrapped<'f>,
+        wrapped: &ResourceWrapper<'f>,
         frame: &Bytes,
-        reading: &mut Reading<'f>,
-        beside: &mut Beside<'f>,
+        classified: &mut Classified<'f>,
+        other: &mut DeltaClassified<'f>,
     ) {
         let one = match self.naming().unwrap_delta(wrapped) {
             Ok(one) => one,
             Err(unusable) => {
-                if let Some(slot) = self.read_unusable(index, unusable, reading) {
+                if let Some(slot) = self.classify_unusable(index, unusable, classified) {
                     self.note_present(slot);
                 }
                 return;
@@ -134,32 +140,32 @@ impl Judge<'_> {
         self.note_api(&one);
         let wrapper = one.wrapper.unwrap_or_default();
         let value = match one.body {
-            Body::Resource(value) => value,
-            Body::Heartbeat => {
-                return self.read_empty(index, wrapped, wrapper, reading, beside);
+            ResourceBody::Resource(value) => value,
+            ResourceBody::Heartbeat => {
+                return self.classify_empty(index, wrapped, wrapper, classified, other);
             }
         };
         let name = match self.naming().name_of(&one) {
             Ok(name) => name,
             Err(rejection) => {
-                reading.faults.add_unnamed(Place::Resource(index), rejection.reason());
+                classified.faults.add_unnamed(FaultLocation::Resource(index), rejection.reason());
                 return;
             }
         };
         self.resolve_aliases(name, wrapper.aliases);
-        let Some(slot) = self.find_or_expect(name, index, reading) else { return };
+        let Some(slot) = self.find_or_create(name, index, classified) else { return };
         self.note_present(slot);
-        match self.cache.mark(slot) {
-            Mark::First => {
+        match self.cache.note_occurrence(slot) {
+            Occurrence::First => {
                 if self.cache.get(slot).and_then(|entry| entry.bytes.as_deref()) == Some(value) {
-                    return beside.unchanged.push((slot, wrapper));
+                    return other.unchanged.push((slot, wrapper));
                 }
                 let bytes = frame.slice_ref(value);
                 let verdict = self.verdict_on(slot, &bytes);
                 let wrapper = Some(wrapper);
-                reading.candidates.push(Candidate { index, slot, bytes, wrapper, verdict });
+                classified.candidates.push(Candidate { index, slot, bytes, wrapper, verdict });
             }
-            mark => self.note_repeated(slot, mark, reading),
+            occurrence => self.note_duplicate(slot, occurrence, classified),
         }
     }
 
@@ -167,17 +173,17 @@ impl Judge<'_> {
     /// and another version it is invalid. Otherwise it reports that the resource, or the resource
     /// of an alias, does not exist. For virtual hosts, which have no heartbeats, it always does.
     // D21, DX-33, DX-34, DX-39, NA-05
-    fn read_empty<'f>(
+    fn classify_empty<'f>(
         &mut self,
         index: usize,
-        wrapped: &Wrapped<'f>,
+        wrapped: &ResourceWrapper<'f>,
         wrapper: Wrapper<'f>,
-        reading: &mut Reading<'f>,
-        beside: &mut Beside<'f>,
+        classified: &mut Classified<'f>,
+        other: &mut DeltaClassified<'f>,
     ) {
         const NOT_IN_USE: &str =
             "it has a TTL but no content, and its version is not the one in use";
-        let slot = self.find(wrapped.name).filter(|&slot| self.may_come_from_here(slot));
+        let slot = self.find(wrapped.name).filter(|&slot| self.may_be_sent_by_server(slot));
         let has_heartbeats = types::has_heartbeats(self.resource_type.type_url().as_str());
         let is_in_use = slot.and_then(|slot| self.cache.get(slot)).is_some_and(|entry| {
             entry.bytes.is_some() && self.cache.version_of(entry).as_str() == wrapper.version
@@ -186,22 +192,22 @@ impl Judge<'_> {
             self.note_present(slot);
         }
         match slot {
-            Some(slot) if has_heartbeats && is_in_use => match self.cache.mark(slot) {
-                Mark::First => reading.heartbeats.push((slot, wrapper)),
-                mark => self.note_repeated(slot, mark, reading),
+            Some(slot) if has_heartbeats && is_in_use => match self.cache.note_occurrence(slot) {
+                Occurrence::First => classified.heartbeats.push((slot, wrapper)),
+                occurrence => self.note_duplicate(slot, occurrence, classified),
             },
             Some(slot) if has_heartbeats && wrapper.ttl.is_some() => {
-                self.refuse(index, slot, Rejection::new(NOT_IN_USE), reading);
+                self.add_rejected(index, slot, Rejection::new(NOT_IN_USE), classified);
             }
             // The resource may have expired in the meantime. After the NACK, the server sends it
             // again.
-            None if has_heartbeats && wrapper.ttl.is_some() && self.asked.has_wildcard => {
-                reading.faults.add(Place::Resource(index), wrapped.name, NOT_IN_USE);
+            None if has_heartbeats && wrapper.ttl.is_some() && self.requested.has_wildcard => {
+                classified.faults.add(FaultLocation::Resource(index), wrapped.name, NOT_IN_USE);
             }
             _ => {
-                self.read_absence(wrapped.name, reading, beside);
+                self.classify_absent(wrapped.name, classified, other);
                 for alias in wrapped.aliases().iter() {
-                    self.read_absence(alias, reading, beside);
+                    self.classify_absent(alias, classified, other);
                 }
             }
         }
@@ -210,33 +216,38 @@ impl Judge<'_> {
     /// Handles a resource reported as nonexistent. Names that were not requested are ignored. The
     /// name of a glob without members may be repeated.
     // DX-13
-    fn read_absence(&mut self, name: &str, reading: &mut Reading<'_>, beside: &mut Beside<'_>) {
-        let subject = self.find_subject(name).filter(|&slot| self.may_come_from_here(slot));
+    fn classify_absent(
+        &mut self,
+        name: &str,
+        classified: &mut Classified<'_>,
+        other: &mut DeltaClassified<'_>,
+    ) {
+        let subject = self.find_subject(name).filter(|&slot| self.may_be_sent_by_server(slot));
         let Some(slot) = subject else { return };
-        match self.cache.mark(slot) {
-            Mark::First if self.is_glob(slot) => beside.empty.push(slot),
+        match self.cache.note_occurrence(slot) {
+            Occurrence::First if self.is_glob(slot) => other.empty.push(slot),
             _ if self.is_glob(slot) => {}
-            Mark::First => beside.absent.push(slot),
-            mark => self.note_repeated(slot, mark, reading),
+            Occurrence::First => other.absent.push(slot),
+            occurrence => self.note_duplicate(slot, occurrence, classified),
         }
     }
 
     /// Adds every copy of a duplicated name to the faults, in a second pass over the response.
-    fn name_repeated_in<'f>(
+    fn list_duplicates_of_delta<'f>(
         &self,
         response: &DeltaResponse<'f>,
         resources: usize,
-        reading: &mut Reading<'f>,
+        classified: &mut Classified<'f>,
     ) {
         let wrapped = response.resources().map(|wrapped| wrapped.map_or("", |it| it.name));
         let removed = (resources..).zip(response.removed());
         for (index, name) in wrapped.enumerate().chain(removed) {
-            let is_repeated = match self.find(name) {
+            let is_duplicate = match self.find(name) {
                 Some(slot) => self.cache.is_duplicate(slot),
-                None => reading.strangers.came_twice(name),
+                None => classified.unrequested.is_duplicate(name),
             };
-            if is_repeated {
-                reading.faults.add(Place::Resource(index), name, DUPLICATE);
+            if is_duplicate {
+                classified.faults.add(FaultLocation::Resource(index), name, DUPLICATE);
             }
         }
     }
@@ -250,13 +261,13 @@ impl Judge<'_> {
             self.stats.resources_valid += 1;
             self.cache.begin_version(Version::from(wrapper.version));
             // From now on the resource is held from this server.
-            self.cache.overrule(slot);
+            self.cache.note_effect_on_others(slot);
             self.cache.renew(slot);
-            match worth_keeping(wrapper) {
+            match non_default_wrapper(wrapper) {
                 Some(wrapper) => self.cache.wrap(slot, &wrapper, self.now),
                 None => self.cache.unwrap(slot),
             }
-            if self.cache.get(slot).is_some_and(|entry| entry.state != EntryState::Acked) {
+            if self.cache.get(slot).is_some_and(|entry| entry.state != ResourceState::Acked) {
                 self.clear_error(slot);
             }
         }
@@ -266,36 +277,36 @@ impl Judge<'_> {
         &mut self,
         candidates: Vec<Candidate<'f>>,
         frame: &Bytes,
-        reading: &mut Reading<'f>,
+        classified: &mut Classified<'f>,
     ) {
-        let held = self.hold_frame(&candidates, &reading.repeated, frame);
+        let held = self.retain_frame(&candidates, &classified.duplicates, frame);
         for mut candidate in candidates {
             let wrapper = candidate.wrapper.unwrap_or_default();
             self.cache.begin_version(Version::from(wrapper.version));
-            candidate.wrapper = worth_keeping(wrapper);
-            self.commit_one(candidate, held, &mut reading.faults);
+            candidate.wrapper = non_default_wrapper(wrapper);
+            self.commit_candidate(candidate, held, &mut classified.faults);
         }
     }
 
     /// Handles the server's report that a resource does not exist: a deletion if it existed,
     /// otherwise the answer to the subscription.
     // DX-11, B03
-    pub(crate) fn conclude_absent(&mut self, slot: Slot) {
+    pub(crate) fn handle_absent(&mut self, slot: Slot) {
         let Some(entry) = self.cache.get(slot) else { return };
-        let is_kept = entry.bytes.is_none() || !self.drops(&WatchErrorKind::Deleted);
-        if entry.state == EntryState::DoesNotExist && is_kept {
+        let is_kept = entry.bytes.is_none() || !self.is_dropped_on(&WatchErrorKind::Deleted);
+        if entry.state == ResourceState::DoesNotExist && is_kept {
             return; // Reported before.
         }
-        let was_received = entry.bytes.is_some() || entry.state == EntryState::Nacked;
+        let was_received = entry.bytes.is_some() || entry.state == ResourceState::Nacked;
         let kind = if was_received { WatchErrorKind::Deleted } else { WatchErrorKind::Absent };
-        self.data_error(slot, EntryState::DoesNotExist, kind);
+        self.set_data_error(slot, ResourceState::DoesNotExist, kind);
     }
 }
 
 /// Returns the wrapper if it contains more than a version, which the cache stores separately.
-fn worth_keeping(wrapper: Wrapper<'_>) -> Option<Wrapper<'_>> {
+fn non_default_wrapper(wrapper: Wrapper<'_>) -> Option<Wrapper<'_>> {
     let says_more = wrapper.metadata.is_some()
         || wrapper.ttl.is_some()
-        || wrapper.cache_control != CacheControl::MayKeep;
+        || wrapper.cache_control != CacheControl::Cacheable;
     says_more.then_some(wrapper)
 }

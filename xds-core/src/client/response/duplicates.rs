@@ -17,9 +17,9 @@ use crate::{
 /// Positions of the copies that a later copy replaces. The positions of an incremental response's
 /// removed names follow those of its resources.
 #[derive(Debug, Default)]
-pub(crate) struct Overruled(BTreeSet<usize>);
+pub(crate) struct IgnoredDuplicates(BTreeSet<usize>);
 
-impl Overruled {
+impl IgnoredDuplicates {
     #[inline]
     pub(crate) fn is_at(&self, position: usize) -> bool {
         !self.0.is_empty() && self.0.contains(&position)
@@ -37,27 +37,27 @@ impl Overruled {
             naming,
             response
                 .resources()
-                .map(|raw| raw.ok().and_then(|raw| naming.found(naming.unwrap(&raw)))),
+                .map(|raw| raw.ok().and_then(|raw| naming.known_name(naming.unwrap(&raw)))),
         )
     }
 
     pub(crate) fn in_delta(naming: Naming<'_>, response: &DeltaResponse<'_>) -> Self {
-        let resources = response
-            .resources()
-            .map(|wrapped| wrapped.ok().and_then(|one| naming.found(naming.unwrap_delta(&one))));
+        let resources = response.resources().map(|wrapped| {
+            wrapped.ok().and_then(|one| naming.known_name(naming.unwrap_delta(&one)))
+        });
         Self::of(naming, resources.chain(response.removed().map(Some)))
     }
 
     fn of<'f>(naming: Naming<'_>, names: impl Iterator<Item = Option<&'f str>>) -> Self {
-        let mut overruled = Self::default();
+        let mut ignored = Self::default();
         if naming.profile.duplicates != Duplicates::LastWins {
-            return overruled;
+            return ignored;
         }
         let mut last: BTreeMap<Cow<'f, str>, usize> = BTreeMap::new();
         for (position, name) in names.enumerate() {
-            let earlier = name.and_then(|name| last.insert(naming.kept(name), position));
-            overruled.0.extend(earlier);
+            let earlier = name.and_then(|name| last.insert(naming.canonical(name), position));
+            ignored.0.extend(earlier);
         }
-        overruled
+        ignored
     }
 }

@@ -7,40 +7,41 @@
 
 use alloc::vec::Vec;
 
-use super::{Judge, classify::Reading};
+use super::{ResponseProcessor, classify::Classified};
 use crate::{
     client::{
-        cache::entry::Entry,
+        cache::entry::CacheEntry,
         event::{
             error::{WatchError, WatchErrorKind},
-            status::EntryState,
+            status::ResourceState,
         },
         subscription::Subscription,
-        watch::News,
+        watch::NoticeKind,
     },
     slab::Slot,
 };
 
-impl Judge<'_> {
+impl ResponseProcessor<'_> {
     /// Notes that the response contains the resource, valid or invalid.
     pub(crate) fn note_present(&mut self, slot: Slot) {
-        let Some(entry) = self.cache.get(slot).filter(|entry| entry.is_foreign) else { return };
+        let Some(entry) = self.cache.get(slot).filter(|entry| entry.has_authority) else { return };
         let name = entry.name.clone();
         self.cache.globs.note_present(name.as_str());
     }
 
     /// Returns the glob with this entry, if it is subscribed on the server.
-    fn asked_for_glob(&self, slot: Slot) -> Option<Slot> {
+    fn requested_glob(&self, slot: Slot) -> Option<Slot> {
         let entry = self.cache.get(slot).filter(|entry| entry.is_glob)?;
-        let is_asked_for = self.asked.sent.has(entry.subscription) && self.may_come_from_here(slot);
-        self.cache.globs.find(entry.name.as_str()).filter(|_| is_asked_for)
+        let is_requested =
+            self.requested.sent.has(entry.subscription) && self.may_be_sent_by_server(slot);
+        self.cache.globs.find(entry.name.as_str()).filter(|_| is_requested)
     }
 
     /// Marks the globs that the response mentions as received, and clears their errors.
     pub(crate) fn receive_globs(&mut self) {
         for glob in self.cache.globs.take_present() {
             if let Some(known) = self.cache.globs.at(glob)
-                && self.asked.sent.has(known.subscription)
+                && self.requested.sent.has(known.subscription)
             {
                 self.receive_glob(glob);
             }
@@ -53,23 +54,23 @@ impl Judge<'_> {
         let subscription = self.interest.subscriptions.at_mut(known.subscription)?;
         subscription.timer = 0;
         let entry = self.cache.get_mut(subscription.entry)?;
-        let was_wrong = entry.error().is_some();
-        entry.state = EntryState::Acked;
+        let had_error = entry.error().is_some();
+        entry.state = ResourceState::Acked;
         entry.clear_error();
-        let news = match was_received {
-            true if !was_wrong => return None,
-            true => News::Ambient,
-            false => News::Changed,
+        let kind = match was_received {
+            true if !had_error => return None,
+            true => NoticeKind::Ambient,
+            false => NoticeKind::Changed,
         };
-        self.watches.tell_all(subscription.first_watch, news, self.outbox, self.debts);
+        self.watches.notify_all(subscription.first_watch, kind, self.outbox, self.unhandled);
         Some(())
     }
 
     /// Ends the does-not-exist timers of the globs that a completely rejected response mentions.
-    pub(crate) fn settle_globs(&mut self) {
+    pub(crate) fn stop_glob_timers(&mut self) {
         for glob in self.cache.globs.take_present() {
             if let Some(glob) = self.cache.globs.at(glob)
-                && self.asked.sent.has(glob.subscription)
+                && self.requested.sent.has(glob.subscription)
                 && let Some(subscription) = self.interest.subscriptions.at_mut(glob.subscription)
             {
                 subscription.timer = 0;
@@ -80,14 +81,14 @@ impl Judge<'_> {
     /// Handles the name of a glob among the removed resources: it has no members other than those
     /// in the response. Does nothing if the response contains a resource whose name is unknown,
     /// because it may be a member.
-    pub(crate) fn conclude_empty(&mut self, slot: Slot, reading: &Reading<'_>) {
-        let Some(glob) = self.asked_for_glob(slot) else { return };
-        self.cache.globs.note_spoken_of(glob);
-        if reading.faults.has_unnamed() {
+    pub(crate) fn handle_empty_glob(&mut self, slot: Slot, classified: &Classified<'_>) {
+        let Some(glob) = self.requested_glob(slot) else { return };
+        self.cache.globs.note_mentioned(glob);
+        if classified.faults.has_unnamed() {
             return;
         }
         for member in self.other_members(glob) {
-            self.conclude_absent(member);
+            self.handle_absent(member);
         }
     }
 
@@ -98,10 +99,10 @@ impl Judge<'_> {
     }
 
     /// Handles an error that the server reports for a resource or a glob.
-    pub(crate) fn take_report(&mut self, slot: Slot, kind: WatchErrorKind) {
+    pub(crate) fn handle_reported_error(&mut self, slot: Slot, kind: WatchErrorKind) {
         match self.is_glob(slot) {
             true => self.fail_glob(slot, kind).unwrap_or_default(),
-            false => self.data_error(slot, EntryState::ReceivedError, kind),
+            false => self.set_data_error(slot, ResourceState::ReceivedError, kind),
         }
     }
 
@@ -109,11 +110,11 @@ impl Judge<'_> {
     /// policy drops resources, the members are dropped, except those subscribed by name, which have
     /// their own errors.
     fn fail_glob(&mut self, slot: Slot, kind: WatchErrorKind) -> Option<()> {
-        let glob = self.asked_for_glob(slot)?;
-        if self.drops(&kind) {
+        let glob = self.requested_glob(slot)?;
+        if self.is_dropped_on(&kind) {
             for member in self.other_members(glob) {
                 if !self.is_named(member) {
-                    self.data_error(member, EntryState::ReceivedError, kind.clone());
+                    self.set_data_error(member, ResourceState::ReceivedError, kind.clone());
                 }
             }
             self.cache.globs.at_mut(glob)?.is_received = false;
@@ -121,21 +122,21 @@ impl Judge<'_> {
         let is_received = self.cache.globs.at(glob)?.is_received;
         let entry = self.cache.get_mut(slot)?;
         let error = WatchError::new(kind, Some(entry.name.clone()), self.source);
-        let is_news = entry.error() != Some(&error);
-        entry.state = EntryState::ReceivedError;
+        let is_new = entry.error() != Some(&error);
+        entry.state = ResourceState::ReceivedError;
         entry.set_error(error, self.epoch);
-        self.settle(slot);
-        if is_news {
-            let news = if is_received { News::Ambient } else { News::Changed };
+        self.stop_timer(slot);
+        if is_new {
+            let kind = if is_received { NoticeKind::Ambient } else { NoticeKind::Changed };
             let first = self.interest.first_watch_of(&self.cache.globs, glob);
-            self.watches.tell_all(first, news, self.outbox, self.debts);
+            self.watches.notify_all(first, kind, self.outbox, self.unhandled);
         }
         Some(())
     }
 
     fn is_named(&self, slot: Slot) -> bool {
         let subscription =
-            self.cache.get(slot).map_or(Slot::NONE, |entry: &Entry| entry.subscription);
-        self.interest.subscriptions.at(subscription).is_some_and(Subscription::is_wanted)
+            self.cache.get(slot).map_or(Slot::NONE, |entry: &CacheEntry| entry.subscription);
+        self.interest.subscriptions.at(subscription).is_some_and(Subscription::is_subscribed)
     }
 }

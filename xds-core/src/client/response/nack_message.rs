@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 // AN-09
 #[derive(Debug)]
 pub(crate) struct Faults {
-    found: Vec<(Place, String)>,
+    found: Vec<(FaultLocation, String)>,
     /// Current length of the message.
     bytes: usize,
     limit: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Faults {
 
 /// Location of a fault in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum FaultLocation {
     /// Position among the resources.
     Resource(usize),
     /// Position among the `resource_errors` of
@@ -39,17 +39,17 @@ impl Faults {
     }
 
     /// Adds a fault of a named resource.
-    pub(crate) fn add(&mut self, place: Place, name: &str, reason: &str) {
+    pub(crate) fn add(&mut self, place: FaultLocation, name: &str, reason: &str) {
         self.push(place, || alloc::format!("{place} ({name}): {reason}"));
     }
 
     /// Adds a fault of a resource whose name is unknown.
-    pub(crate) fn add_unnamed(&mut self, place: Place, reason: &str) {
+    pub(crate) fn add_unnamed(&mut self, place: FaultLocation, reason: &str) {
         self.has_unnamed = true;
         self.push(place, || alloc::format!("{place}: {reason}"));
     }
 
-    fn push(&mut self, place: Place, fault: impl FnOnce() -> String) {
+    fn push(&mut self, place: FaultLocation, fault: impl FnOnce() -> String) {
         self.count += 1;
         if self.bytes >= self.limit {
             self.left_out += 1;
@@ -90,7 +90,7 @@ impl Faults {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FaultLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Resource(index) => write!(f, "resource {index}"),
@@ -107,16 +107,16 @@ pub(crate) fn cut(text: &str, limit: usize) -> &str {
 
 /// Names in a response that were not requested, used to detect duplicates.
 #[derive(Debug)]
-pub(crate) struct Strangers {
+pub(crate) struct UnrequestedNames {
     /// Hashes of the names under a secret seed, and whether each occurred twice.
     seen: HashTable<(u64, bool)>,
     hasher: FixedState,
-    repeated: bool,
+    has_duplicates: bool,
 }
 
-impl Strangers {
+impl UnrequestedNames {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { seen: HashTable::new(), hasher: FixedState::with_seed(seed), repeated: false }
+        Self { seen: HashTable::new(), hasher: FixedState::with_seed(seed), has_duplicates: false }
     }
 
     pub(crate) fn note(&mut self, name: &str) {
@@ -124,17 +124,17 @@ impl Strangers {
         match self.seen.find_mut(hash, |&(other, _)| other == hash) {
             Some((_, came_twice)) => {
                 *came_twice = true;
-                self.repeated = true;
+                self.has_duplicates = true;
             }
             None => drop(self.seen.insert_unique(hash, (hash, false), |&(other, _)| other)),
         }
     }
 
-    pub(crate) fn has_repeated(&self) -> bool {
-        self.repeated
+    pub(crate) fn has_duplicates(&self) -> bool {
+        self.has_duplicates
     }
 
-    pub(crate) fn came_twice(&self, name: &str) -> bool {
+    pub(crate) fn is_duplicate(&self, name: &str) -> bool {
         let hash = self.hasher.hash_one(name);
         self.seen.find(hash, |&(other, _)| other == hash).is_some_and(|&(_, twice)| twice)
     }
@@ -147,9 +147,9 @@ mod tests {
     #[test]
     fn the_message_names_every_fault_until_the_limit() {
         let mut faults = Faults::new(80);
-        faults.add_unnamed(Place::Error(0), "worst");
-        faults.add_unnamed(Place::Resource(3), "worse");
-        faults.add(Place::Resource(0), "a", "bad");
+        faults.add_unnamed(FaultLocation::Error(0), "worst");
+        faults.add_unnamed(FaultLocation::Resource(3), "worse");
+        faults.add(FaultLocation::Resource(0), "a", "bad");
         assert_eq!(
             faults.into_message().as_deref(),
             Some("resource 0 (a): bad; resource 3: worse; resource error 0: worst"),
@@ -158,7 +158,7 @@ mod tests {
 
         let mut faults = Faults::new(64);
         for index in 0..100 {
-            faults.add(Place::Resource(index), "ü", "a long reason for refusing it");
+            faults.add(FaultLocation::Resource(index), "ü", "a long reason for refusing it");
         }
         assert_eq!(faults.count(), 100);
         let message = faults.into_message().unwrap();

@@ -2,14 +2,12 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
-use crate::client::config::{
-    ClientConfig, Fallback, ManagementServer, resource_type::ResourceType,
-};
+use crate::client::config::{ClientConfig, Fallback, ServerAddress, resource_type::ResourceType};
 
 /// Authority with its servers.
 #[derive(Debug)]
-pub(crate) struct Authority {
-    pub(crate) answers_for: Names,
+pub(crate) struct AuthorityState {
+    pub(crate) names: AuthorityNames,
     /// Servers by type.
     pub(crate) sources: Vec<TypeSource>,
     pub(crate) fallback: Fallback,
@@ -17,13 +15,13 @@ pub(crate) struct Authority {
 
 /// Names that an authority is responsible for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Names {
+pub(crate) enum AuthorityNames {
     /// Names without an authority.
-    Unqualified,
+    WithoutAuthority,
     /// Names with this authority.
-    Of(Arc<str>),
+    Authority(Arc<str>),
     /// Names with an authority that is not configured.
-    OfOthers,
+    OtherAuthorities,
 }
 
 /// Servers of one type. Types that share a stream fail over together.
@@ -31,29 +29,26 @@ pub(crate) enum Names {
 pub(crate) struct TypeSource {
     /// Positions of servers in order of preference.
     pub(crate) servers: Arc<[usize]>,
-    pub(crate) relied_on: Reliance,
+    pub(crate) active_server: ActiveServer,
 }
 
 /// Active server of an authority for a type, as an index into its servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reliance {
+pub(crate) struct ActiveServer {
     /// Index of the active server.
     pub(crate) active: usize,
     /// Whether the active server has not responded since the switch to it. Until then resources and
     /// the error of the previous server stay in effect.
     // FB-07
-    pub(crate) is_turning: bool,
+    pub(crate) is_switching: bool,
 }
 
-impl Authority {
+impl AuthorityState {
     /// Creates the authorities of a configuration; the first is that of names without an authority.
     /// Adds their servers to `distinct` unless it contains them.
     // FE-16
-    pub(crate) fn all(
-        config: &ClientConfig,
-        distinct: &mut Vec<Arc<ManagementServer>>,
-    ) -> Vec<Self> {
-        let mut positions = |servers: &[ManagementServer]| {
+    pub(crate) fn all(config: &ClientConfig, distinct: &mut Vec<Arc<ServerAddress>>) -> Vec<Self> {
+        let mut positions = |servers: &[ServerAddress]| {
             let mut found: Vec<usize> = Vec::new();
             let usable = match config.profile.fallback {
                 Fallback::On | Fallback::Failover => servers.len(),
@@ -76,29 +71,33 @@ impl Authority {
             let own = config.sources.get(resource_type.type_url());
             let own = own.map(|own| positions(own)).filter(|own| !own.is_empty());
             let servers = own.map_or_else(|| Arc::clone(&servers), Arc::from);
-            TypeSource { servers, relied_on: Reliance::default() }
+            TypeSource { servers, active_server: ActiveServer::default() }
         };
         let unqualified: Vec<_> = config.types.iter().map(source).collect();
-        let new =
-            |answers_for, sources| Self { answers_for, sources, fallback: config.profile.fallback };
-        let mut own_or_shared = |servers: &[ManagementServer]| {
+        let new = |names, sources| Self { names, sources, fallback: config.profile.fallback };
+        let mut own_or_shared = |servers: &[ServerAddress]| {
             let own: Arc<[usize]> = positions(servers).into();
             // FE-03: an authority without servers uses the default servers.
             if own.is_empty() {
                 return unqualified.clone();
             }
-            let source = TypeSource { servers: own, relied_on: Reliance::default() };
+            let source = TypeSource { servers: own, active_server: ActiveServer::default() };
             alloc::vec![source; config.types.len()]
         };
         let mut named: Vec<_> = config
             .authorities
             .iter()
-            .map(|it| new(Names::Of(Arc::clone(&it.name)), own_or_shared(&it.servers)))
+            .map(|it| {
+                new(AuthorityNames::Authority(Arc::clone(&it.name)), own_or_shared(&it.servers))
+            })
             .collect();
         if !config.other_authorities.is_empty() {
-            named.push(new(Names::OfOthers, own_or_shared(&config.other_authorities)));
+            named.push(new(
+                AuthorityNames::OtherAuthorities,
+                own_or_shared(&config.other_authorities),
+            ));
         }
-        let mut all = Vec::from([new(Names::Unqualified, unqualified)]);
+        let mut all = Vec::from([new(AuthorityNames::WithoutAuthority, unqualified)]);
         all.append(&mut named);
         all
     }
@@ -110,13 +109,13 @@ impl Authority {
 
     /// Returns the position of the active server for a type.
     pub(crate) fn active(&self, type_index: usize) -> usize {
-        let rank = self.reliance(type_index).active;
+        let rank = self.active_server(type_index).active;
         self.servers(type_index).get(rank).copied().unwrap_or(usize::MAX)
     }
 
     /// Returns whether names of the authority are currently subscribed on the server.
     pub(crate) fn uses(&self, upstream: usize, type_index: usize) -> bool {
-        let active = self.reliance(type_index).active;
+        let active = self.active_server(type_index).active;
         let first = match self.fallback {
             Fallback::Failover => active,
             Fallback::On | Fallback::Off => 0,
@@ -126,25 +125,25 @@ impl Authority {
     }
 
     /// Returns the index of the next server after the end of a stream to the active one, with
-    /// [`Fallback::Failover`]. `has_answered` and `failures` are those of the first server.
-    pub(crate) fn next_in_turn(
+    /// [`Fallback::Failover`]. `has_responded` and `failures` are those of the first server.
+    pub(crate) fn next_failover(
         &self,
         type_index: usize,
-        has_answered: bool,
+        has_responded: bool,
         failures: u32,
     ) -> Option<usize> {
-        let active = self.reliance(type_index).active;
-        let is_over = active > 0 || (!has_answered && failures >= FAILURES_OF_THE_FIRST);
+        let active = self.active_server(type_index).active;
+        let is_ended = active > 0 || (!has_responded && failures >= FAILOVER_THRESHOLD);
         let next = (active + 1) % self.servers(type_index).len().max(1);
-        (self.fallback == Fallback::Failover && is_over && next != active).then_some(next)
+        (self.fallback == Fallback::Failover && is_ended && next != active).then_some(next)
     }
 
-    pub(crate) fn reliance(&self, type_index: usize) -> Reliance {
-        self.sources.get(type_index).map(|source| source.relied_on).unwrap_or_default()
+    pub(crate) fn active_server(&self, type_index: usize) -> ActiveServer {
+        self.sources.get(type_index).map(|source| source.active_server).unwrap_or_default()
     }
 
-    pub(crate) fn reliance_mut(&mut self, type_index: usize) -> Option<&mut Reliance> {
-        self.sources.get_mut(type_index).map(|source| &mut source.relied_on)
+    pub(crate) fn active_server_mut(&mut self, type_index: usize) -> Option<&mut ActiveServer> {
+        self.sources.get_mut(type_index).map(|source| &mut source.active_server)
     }
 
     pub(crate) fn rank_of(&self, upstream: usize, type_index: usize) -> Option<usize> {
@@ -154,7 +153,7 @@ impl Authority {
 
 /// Number of consecutive failures of the first server before the next one is tried with
 /// [`Fallback::Failover`].
-pub(crate) const FAILURES_OF_THE_FIRST: u32 = 2;
+pub(crate) const FAILOVER_THRESHOLD: u32 = 2;
 
 /// Position of the authority of names without one.
 pub(crate) const DEFAULT: usize = 0;

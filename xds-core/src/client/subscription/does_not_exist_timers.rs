@@ -14,7 +14,7 @@ use crate::{slab::Key, time::Time};
 #[derive(Debug, Default)]
 pub(crate) struct DoesNotExistTimers {
     /// Non-empty queues. Few are needed: durations only differ by type and authority.
-    queues: Vec<Queue>,
+    queues: Vec<TimerQueue>,
     /// Total length of past pauses.
     paused: Duration,
     paused_since: Option<Time>,
@@ -22,35 +22,35 @@ pub(crate) struct DoesNotExistTimers {
 
 /// Timers of one duration.
 #[derive(Debug)]
-struct Queue {
+struct TimerQueue {
     after: Duration,
-    armed: VecDeque<Armed>,
+    armed: VecDeque<ArmedTimer>,
 }
 
 /// Running timer. It is only valid while its subject has the same token.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Armed {
+pub(crate) struct ArmedTimer {
     /// Expiry time on the queues' own clock.
     due: Time,
     pub(crate) type_index: usize,
-    pub(crate) subject: Subject,
+    pub(crate) subject: TimerSubject,
     pub(crate) token: u64,
 }
 
-impl Armed {
+impl ArmedTimer {
     fn order(&self) -> (Time, u64) {
         (self.due, self.token)
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
+pub(crate) enum TimerSubject {
     Subscription(Key),
     Collection,
     /// Resources sent earlier by another server.
-    Leftovers,
+    Unconfirmed,
     /// Members of one glob sent earlier by another server.
-    GlobLeftovers(Key),
+    UnconfirmedMembers(Key),
 }
 
 impl DoesNotExistTimers {
@@ -59,16 +59,16 @@ impl DoesNotExistTimers {
     pub(crate) fn arm(
         &mut self,
         type_index: usize,
-        subject: Subject,
+        subject: TimerSubject,
         after: Duration,
         now: Time,
         token: u64,
     ) -> u64 {
         let due = self.reading_time(now).after(after);
-        let armed = Armed { due, type_index, subject, token };
+        let armed = ArmedTimer { due, type_index, subject, token };
         match self.queues.iter_mut().find(|queue| queue.after == after) {
             Some(queue) => queue.armed.push_back(armed),
-            None => self.queues.push(Queue { after, armed: VecDeque::from([armed]) }),
+            None => self.queues.push(TimerQueue { after, armed: VecDeque::from([armed]) }),
         }
         token
     }
@@ -83,44 +83,47 @@ impl DoesNotExistTimers {
     }
 
     /// Returns the timer that fires first; among simultaneous ones the one that was armed first.
-    pub(crate) fn front(&self) -> Option<&Armed> {
+    pub(crate) fn front(&self) -> Option<&ArmedTimer> {
         self.fronts().map(|(_, front)| front).min_by_key(|armed| armed.order())
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Armed> {
+    pub(crate) fn pop(&mut self) -> Option<ArmedTimer> {
         let (at, _) = self.fronts().min_by_key(|(_, armed)| armed.order())?;
         let queue = self.queues.get_mut(at)?;
         let first = queue.armed.pop_front();
-        crate::room::give_back(&mut queue.armed);
+        crate::room::shrink_if_empty(&mut queue.armed);
         if queue.armed.is_empty() {
             self.queues.swap_remove(at);
         }
         first
     }
 
-    fn fronts(&self) -> impl Iterator<Item = (usize, &Armed)> {
+    fn fronts(&self) -> impl Iterator<Item = (usize, &ArmedTimer)> {
         let fronts = self.queues.iter().enumerate();
         fronts.filter_map(|(at, queue)| Some((at, queue.armed.front()?)))
     }
 
     /// Removes and returns the timers that match, in order of expiry.
-    pub(crate) fn take_those(&mut self, is_one: impl Fn(&Armed) -> bool) -> Vec<Armed> {
+    pub(crate) fn take_matching(
+        &mut self,
+        is_one: impl Fn(&ArmedTimer) -> bool,
+    ) -> Vec<ArmedTimer> {
         let all = self.queues.iter().flat_map(|queue| &queue.armed);
         let mut taken: Vec<_> = all.copied().filter(&is_one).collect();
-        taken.sort_by_key(Armed::order);
+        taken.sort_by_key(ArmedTimer::order);
         self.queues.retain_mut(|queue| {
             queue.armed.retain(|armed| !is_one(armed));
-            crate::room::give_back(&mut queue.armed);
+            crate::room::shrink_if_empty(&mut queue.armed);
             !queue.armed.is_empty()
         });
         taken
     }
 
     /// Removes and returns all timers, in order of expiry.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Armed> {
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = ArmedTimer> {
         let all = core::mem::take(&mut self.queues).into_iter().flat_map(|queue| queue.armed);
         let mut taken: Vec<_> = all.collect();
-        taken.sort_by_key(Armed::order);
+        taken.sort_by_key(ArmedTimer::order);
         taken.into_iter()
     }
 
@@ -155,12 +158,12 @@ mod tests {
     fn a_pause_delays_by_its_length() {
         let mut timers = DoesNotExistTimers::default();
         let after = Duration::from_secs(15);
-        timers.arm(0, Subject::Collection, after, seconds(1), 1);
+        timers.arm(0, TimerSubject::Collection, after, seconds(1), 1);
         assert_eq!(timers.next(), Some(seconds(16)));
         timers.pause(seconds(5));
         timers.pause(seconds(6));
         assert_eq!(timers.next(), None, "nothing fires while reading is held back");
-        timers.arm(0, Subject::Collection, after, seconds(7), 2);
+        timers.arm(0, TimerSubject::Collection, after, seconds(7), 2);
         timers.resume(seconds(9));
         assert_eq!(timers.next(), Some(seconds(20)));
         timers.pop();
@@ -176,9 +179,9 @@ mod tests {
         let mut timers = DoesNotExistTimers::default();
         for (type_index, after, token) in [(2, 9, 1), (0, 5, 2), (2, 9, 3), (1, 9, 4), (0, 5, 5)] {
             let after = Duration::from_secs(after);
-            timers.arm(type_index, Subject::Collection, after, seconds(token), token);
+            timers.arm(type_index, TimerSubject::Collection, after, seconds(token), token);
         }
-        let taken = timers.take_those(|armed| armed.type_index == 1);
+        let taken = timers.take_matching(|armed| armed.type_index == 1);
         assert_eq!(taken.iter().map(|armed| armed.token).collect::<Vec<_>>(), [4]);
         let popped = core::iter::from_fn(|| timers.pop()).map(|armed| armed.token);
         assert_eq!(popped.collect::<Vec<_>>(), [2, 1, 5, 3], "at 7, 10, 10 and 12");

@@ -7,9 +7,9 @@ pub(crate) mod scope;
 
 use alloc::vec::Vec;
 
-use self::{authority::DEFAULT, does_not_exist_timers::Subject};
+use self::{authority::DEFAULT, does_not_exist_timers::TimerSubject};
 use super::{
-    cache::{entry::Entry, glob_members::Globs},
+    cache::{entry::CacheEntry, glob_members::GlobIndex},
     event::error::WatchError,
 };
 use crate::{
@@ -24,7 +24,7 @@ pub(crate) struct TypeInterest {
     /// first subscription.
     pub(crate) subscriptions: Slab<Subscription>,
     /// Number of subscribed names by authority.
-    wanted: Vec<usize>,
+    subscribed: Vec<usize>,
     /// Wildcard watches.
     pub(crate) wildcards: Vec<WatchId>,
     /// State of the collection of all resources.
@@ -32,7 +32,7 @@ pub(crate) struct TypeInterest {
     /// Token of the does-not-exist timer of the collection; zero if it is not running.
     pub(crate) collection_timer: u64,
     /// Token of the timer for resources sent earlier by another server; zero if it is not running.
-    pub(crate) leftover_timer: u64,
+    pub(crate) unconfirmed_timer: u64,
 }
 
 /// State of the collection of all resources of a type.
@@ -65,7 +65,7 @@ pub(crate) struct Subscription {
     /// Whether the name was an alias whose watches have moved to the resource.
     pub(crate) was_alias: bool,
     /// Number of channels on which the name is subscribed.
-    pub(crate) told: usize,
+    pub(crate) channel_count: usize,
     /// Token of the does-not-exist timer; zero if it is not running.
     pub(crate) timer: u64,
 }
@@ -73,71 +73,76 @@ pub(crate) struct Subscription {
 /// Whether a subscribed name has watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SubscriptionState {
-    Wanted,
+    Subscribed,
     /// No watches, but some server has not been told yet. Until then, a new watch gets the resource
     /// without a request.
     // UN-05, B53
-    Leaving,
+    Unsubscribing,
 }
 
 impl TypeInterest {
-    pub(crate) fn wants_wildcard(&self) -> bool {
+    pub(crate) fn is_wildcard_subscribed(&self) -> bool {
         !self.wildcards.is_empty()
     }
 
     /// Returns the number of subscribed names of the authorities in `scope`.
     pub(crate) fn names_in(&self, scope: &[bool]) -> usize {
-        self.wanted.iter().zip(scope).filter(|(_, serves)| **serves).map(|(names, _)| names).sum()
+        self.subscribed
+            .iter()
+            .zip(scope)
+            .filter(|(_, serves)| **serves)
+            .map(|(names, _)| names)
+            .sum()
     }
 
     /// Returns whether a wildcard is subscribed on a server with this scope. A wildcard belongs to
     /// the authority of names without one.
-    pub(crate) fn wants_wildcard_in(&self, scope: &[bool]) -> bool {
-        self.wants_wildcard() && scope.get(DEFAULT) == Some(&true)
+    pub(crate) fn is_wildcard_subscribed_in(&self, scope: &[bool]) -> bool {
+        self.is_wildcard_subscribed() && scope.get(DEFAULT) == Some(&true)
     }
 
     /// Returns the authority of a timer's subject: that of its name, or the default one.
-    pub(crate) fn authority_of(&self, subject: Subject, globs: &Globs) -> usize {
+    pub(crate) fn authority_of(&self, subject: TimerSubject, globs: &GlobIndex) -> usize {
         let subscription = match subject {
-            Subject::Subscription(key) => self.subscriptions.get(key),
-            Subject::GlobLeftovers(key) => {
+            TimerSubject::Subscription(key) => self.subscriptions.get(key),
+            TimerSubject::UnconfirmedMembers(key) => {
                 globs.get(key).and_then(|glob| self.subscriptions.at(glob.subscription))
             }
-            Subject::Collection | Subject::Leftovers => None,
+            TimerSubject::Collection | TimerSubject::Unconfirmed => None,
         };
         subscription.map_or(DEFAULT, |subscription| subscription.authority)
     }
 
     /// Returns whether anything is subscribed on a server with this scope.
-    pub(crate) fn is_wanted_in(&self, scope: &[bool]) -> bool {
-        self.wants_wildcard_in(scope) || self.names_in(scope) > 0
+    pub(crate) fn is_subscribed_in(&self, scope: &[bool]) -> bool {
+        self.is_wildcard_subscribed_in(scope) || self.names_in(scope) > 0
     }
 
     /// Returns whether anything of the authority is subscribed.
-    pub(crate) fn is_wanted_by(&self, authority: usize) -> bool {
-        let names = self.wanted.get(authority).is_some_and(|names| *names > 0);
-        names || (authority == DEFAULT && self.wants_wildcard())
+    pub(crate) fn is_subscribed_by(&self, authority: usize) -> bool {
+        let names = self.subscribed.get(authority).is_some_and(|names| *names > 0);
+        names || (authority == DEFAULT && self.is_wildcard_subscribed())
     }
 
     /// Counts a new subscription to a name of the authority.
-    pub(crate) fn note_wanted(&mut self, authority: usize) {
-        if self.wanted.len() <= authority {
-            self.wanted.resize(authority + 1, 0);
+    pub(crate) fn note_subscribed(&mut self, authority: usize) {
+        if self.subscribed.len() <= authority {
+            self.subscribed.resize(authority + 1, 0);
         }
-        if let Some(names) = self.wanted.get_mut(authority) {
+        if let Some(names) = self.subscribed.get_mut(authority) {
             *names += 1;
         }
     }
 
     /// Counts the end of a subscription to a name of the authority.
-    pub(crate) fn note_unwanted(&mut self, authority: usize) {
-        if let Some(names) = self.wanted.get_mut(authority) {
+    pub(crate) fn note_unsubscribed(&mut self, authority: usize) {
+        if let Some(names) = self.subscribed.get_mut(authority) {
             *names = names.saturating_sub(1);
         }
     }
 
     /// Returns the first watch of a glob.
-    pub(crate) fn first_watch_of(&self, globs: &Globs, glob: Slot) -> Slot {
+    pub(crate) fn first_watch_of(&self, globs: &GlobIndex, glob: Slot) -> Slot {
         globs
             .at(glob)
             .and_then(|glob| self.subscriptions.at(glob.subscription))
@@ -145,19 +150,20 @@ impl TypeInterest {
     }
 
     /// Returns whether the resource is watched, by name, wildcard or glob.
-    pub(crate) fn covers(&self, entry: &Entry, globs: &Globs) -> bool {
+    pub(crate) fn covers(&self, entry: &CacheEntry, globs: &GlobIndex) -> bool {
         if entry.is_glob {
             return false;
         }
-        let is_wanted =
-            |subscription| self.subscriptions.at(subscription).is_some_and(Subscription::is_wanted);
-        let by_collection = || match entry.is_foreign {
-            false => self.wants_wildcard(),
-            true => {
-                globs.covering(entry.name.as_str()).any(|(_, glob)| is_wanted(glob.subscription))
-            }
+        let is_subscribed = |subscription| {
+            self.subscriptions.at(subscription).is_some_and(Subscription::is_subscribed)
         };
-        is_wanted(entry.subscription) || (!entry.is_tombstone() && by_collection())
+        let by_collection = || match entry.has_authority {
+            false => self.is_wildcard_subscribed(),
+            true => globs
+                .covering(entry.name.as_str())
+                .any(|(_, glob)| is_subscribed(glob.subscription)),
+        };
+        is_subscribed(entry.subscription) || (!entry.is_tombstone() && by_collection())
     }
 }
 
@@ -168,24 +174,24 @@ impl Subscription {
             entry,
             authority,
             first_watch: Slot::NONE,
-            state: SubscriptionState::Wanted,
+            state: SubscriptionState::Subscribed,
             was_alias: false,
-            told: 0,
+            channel_count: 0,
             timer: 0,
         }
     }
 
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.state == SubscriptionState::Wanted
+    pub(crate) fn is_subscribed(&self) -> bool {
+        self.state == SubscriptionState::Subscribed
     }
 
     /// Returns whether the name has no watches and is not subscribed on any channel.
-    pub(crate) fn is_over(&self) -> bool {
-        !self.is_wanted() && self.told == 0
+    pub(crate) fn is_ended(&self) -> bool {
+        !self.is_subscribed() && self.channel_count == 0
     }
 
     /// Returns whether the name is subscribed on a server that serves the authorities in `scope`.
-    pub(crate) fn is_wanted_in(&self, scope: &[bool]) -> bool {
-        self.is_wanted() && scope.get(self.authority) == Some(&true)
+    pub(crate) fn is_subscribed_in(&self, scope: &[bool]) -> bool {
+        self.is_subscribed() && scope.get(self.authority) == Some(&true)
     }
 }

@@ -4,13 +4,13 @@ use alloc::sync::Arc;
 
 use super::TypeInterest;
 use crate::client::{
-    cache::{Cache, entry::Entry},
+    cache::{Cache, entry::CacheEntry},
     config::resource_type::ResourceType,
 };
 
 /// State of one registered type.
 #[derive(Debug)]
-pub(crate) struct TypeState {
+pub(crate) struct RegisteredType {
     /// Hash seed of tables that are created for a single response.
     pub(crate) seed: u64,
     pub(crate) resource_type: Arc<dyn ResourceType>,
@@ -18,9 +18,9 @@ pub(crate) struct TypeState {
     pub(crate) interest: TypeInterest,
 }
 
-impl TypeState {
+impl RegisteredType {
     /// Returns whether the resource is watched.
-    pub(crate) fn covers(&self, entry: &Entry) -> bool {
+    pub(crate) fn covers(&self, entry: &CacheEntry) -> bool {
         self.interest.covers(entry, &self.cache.globs)
     }
 }

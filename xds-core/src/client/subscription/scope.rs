@@ -2,14 +2,14 @@
 
 use alloc::vec::Vec;
 
-use super::authority::Authority;
+use super::authority::AuthorityState;
 
 /// Authorities that currently use a server, for each type.
 #[derive(Debug)]
 pub(crate) struct Scopes(Vec<Vec<bool>>);
 
 impl Scopes {
-    pub(crate) fn new(authorities: &[Authority], upstream: usize, types: usize) -> Self {
+    pub(crate) fn new(authorities: &[AuthorityState], upstream: usize, types: usize) -> Self {
         let of_type = |type_index| {
             authorities.iter().map(|authority| authority.uses(upstream, type_index)).collect()
         };

@@ -12,7 +12,7 @@ use crate::{
     client::{
         Client,
         subscription::authority::DEFAULT,
-        upstream::{Channel, Lane, Turns},
+        upstream::{Channel, StreamSlot, TransportState},
     },
     id::ChannelId,
     time::{Deadline, Time, Timer},
@@ -20,36 +20,39 @@ use crate::{
 
 /// Returns the time at which a failed server that sends nothing on this channel counts as
 /// recovered.
-pub(crate) fn end_of_trouble(lane: &Lane, channel: &Channel) -> Option<Deadline> {
-    let is_awaited = lane.error.is_some() && channel.responded.is_none();
-    let at = channel.trouble_ends.filter(|_| is_awaited)?;
-    Some(Deadline { at, why: Timer::Silence })
+pub(crate) fn recovery_deadline(stream_slot: &StreamSlot, channel: &Channel) -> Option<Deadline> {
+    let is_awaited = stream_slot.error.is_some() && channel.responded.is_none();
+    let at = channel.recovery_due.filter(|_| is_awaited)?;
+    Some(Deadline { at, why: Timer::Recovery })
 }
 
 impl Client {
     /// Starts the recovery time with the first request of a channel.
-    pub(crate) fn await_silence(&mut self, id: ChannelId, type_index: usize, now: Time) {
+    pub(crate) fn start_recovery_timer(&mut self, id: ChannelId, type_index: usize, now: Time) {
         let Some(channel) = self.upstreams.channel(id) else { return };
-        let lane = self.upstreams.lanes.get(channel.lane);
-        let is_first = channel.trouble_ends.is_none() && channel.responded.is_none();
+        let stream_slot = self.upstreams.stream_slots.get(channel.stream_slot);
+        let is_first = channel.recovery_due.is_none() && channel.responded.is_none();
         // Polled servers answer each request, and files are read at once.
-        let is_of_a_stream = matches!(channel.turns, Turns::Free);
-        let error = lane.and_then(|lane| lane.error.as_ref());
+        let is_of_a_stream = matches!(channel.transport_state, TransportState::Stream);
+        let error = stream_slot.and_then(|stream_slot| stream_slot.error.as_ref());
         if !is_first || !is_of_a_stream || !error.is_some_and(|error| self.is_reported(error)) {
             return;
         }
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
-        let after = self.config.missing_after(DEFAULT, &server.server, type_index);
-        channel.trouble_ends = after.map(|after| now.after(after));
+        let after = self.config.does_not_exist_timeout(DEFAULT, &server.server, type_index);
+        channel.recovery_due = after.map(|after| now.after(after));
     }
 
     /// Clears the error of a stream slot whose server has been silent for long enough.
-    pub(crate) fn end_trouble_of_the_silent(&mut self, lane: usize, now: Time) {
-        let id = self.upstreams.on_lane(lane);
+    pub(crate) fn clear_error_after_silence(&mut self, stream_slot: usize, now: Time) {
+        let id = self.upstreams.channel_of_slot(stream_slot);
         let channel = id.and_then(|id| self.upstreams.channel(id));
-        let Some((state, channel)) = self.upstreams.lanes.get(lane).zip(channel) else { return };
-        if end_of_trouble(state, channel).is_some_and(|due| due.at <= now) {
-            self.end_trouble(lane);
+        let Some((state, channel)) = self.upstreams.stream_slots.get(stream_slot).zip(channel)
+        else {
+            return;
+        };
+        if recovery_deadline(state, channel).is_some_and(|due| due.at <= now) {
+            self.clear_server_error(stream_slot);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     client::{
         Client,
         event::error::{WatchError, WatchErrorKind},
-        watch::News,
+        watch::NoticeKind,
     },
     slab::Slot,
     time::{Deadline, Time, Timer},
@@ -34,7 +34,7 @@ impl Client {
                 has_expired = true;
             }
             if has_expired {
-                self.tell_wildcards(type_index);
+                self.notify_collections(type_index);
                 self.limit_tombstones(type_index);
             }
         }
@@ -45,7 +45,8 @@ impl Client {
     // DX-32, trap 39
     fn expire(&mut self, type_index: usize, slot: Slot, now: Time) {
         let Some(known) = self.types.get(type_index) else { return };
-        let Some(upstream) = known.cache.get(slot).map(crate::client::cache::entry::Entry::source)
+        let Some(upstream) =
+            known.cache.get(slot).map(crate::client::cache::entry::CacheEntry::source)
         else {
             return;
         };
@@ -53,18 +54,23 @@ impl Client {
         let Some(source) = server.sources.get(type_index) else { return };
         let name = known.cache.get(slot).map(|entry| entry.name.clone());
         let error = WatchError::new(WatchErrorKind::Expired, name, source);
-        self.end_resource(type_index, slot, error);
-        self.outdate_versions_with(upstream, type_index, now);
+        self.remove_resource(type_index, slot, error);
+        self.mark_authority_versions_stale(upstream, type_index, now);
     }
 
-    pub(crate) fn tell_wildcards(&mut self, type_index: usize) {
+    pub(crate) fn notify_collections(&mut self, type_index: usize) {
         let Some(known) = self.types.get_mut(type_index) else { return };
         for &watch in &known.interest.wildcards {
-            self.watches.tell(watch, News::Behind, &mut self.outbox, &mut None);
+            self.watches.notify(watch, NoticeKind::ChangesAvailable, &mut self.outbox, &mut None);
         }
         for glob in known.cache.globs.take_changed() {
             let first = known.interest.first_watch_of(&known.cache.globs, glob);
-            self.watches.tell_all(first, News::Behind, &mut self.outbox, &mut None);
+            self.watches.notify_all(
+                first,
+                NoticeKind::ChangesAvailable,
+                &mut self.outbox,
+                &mut None,
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    client::{channel::end::End, config::backoff::BackoffPolicy},
+    client::{channel::end::ChannelEnd, config::backoff::BackoffPolicy},
     rng::Rng,
     zoo::{self, Bug},
 };
@@ -14,12 +14,12 @@ use crate::{
 /// does not increase the delay after the first failed stream.
 // X20, S1.019
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pauses {
-    connecting: Backoff,
-    streaming: Backoff,
+pub(crate) struct Backoff {
+    connecting: DelaySeries,
+    streaming: DelaySeries,
 }
 
-impl Pauses {
+impl Backoff {
     /// Notes that a connection was established, which resets the delay after failures to connect.
     pub(crate) fn note_connected(&mut self) {
         self.connecting.reset();
@@ -30,8 +30,8 @@ impl Pauses {
 
     /// Notes that the client closed a channel. This is not a failure, and resets the delay after
     /// failed streams if the channel had served.
-    pub(crate) fn note_closed(&mut self, end: End) {
-        if end == End::Served {
+    pub(crate) fn note_closed(&mut self, end: ChannelEnd) {
+        if end == ChannelEnd::Served {
             self.streaming.reset();
         }
     }
@@ -42,14 +42,19 @@ impl Pauses {
     }
 
     /// Returns the delay before the next attempt.
-    pub(crate) fn after(&mut self, end: End, policy: &BackoffPolicy, rng: &mut Rng) -> Duration {
+    pub(crate) fn next_delay(
+        &mut self,
+        end: ChannelEnd,
+        policy: &BackoffPolicy,
+        rng: &mut Rng,
+    ) -> Duration {
         match end {
-            End::Unconnected => self.connecting.next(policy, rng),
-            End::Early => self.streaming.next(policy, rng),
-            End::Served => {
+            ChannelEnd::Unconnected => self.connecting.next(policy, rng),
+            ChannelEnd::Early => self.streaming.next(policy, rng),
+            ChannelEnd::Served => {
                 self.streaming.reset();
                 // The delay after a stream that has served is not part of a growing series.
-                Backoff::default().next(policy, rng)
+                DelaySeries::default().next(policy, rng)
             }
         }
     }
@@ -57,12 +62,12 @@ impl Pauses {
 
 /// Growing series of delays.
 #[derive(Clone, Debug, Default)]
-struct Backoff {
+struct DelaySeries {
     /// Delay after the last failure, before jitter; `None` after a reset.
     last: Option<Duration>,
 }
 
-impl Backoff {
+impl DelaySeries {
     /// Makes the next delay the initial one.
     fn reset(&mut self) {
         self.last = None;
@@ -88,7 +93,7 @@ mod tests {
     #[test]
     fn delays_grow_to_the_maximum_and_start_over_after_a_reset() {
         let policy = BackoffPolicy { jitter_percent: 0, ..BackoffPolicy::grpc() };
-        let (mut backoff, mut rng) = (Backoff::default(), Rng::new(1));
+        let (mut backoff, mut rng) = (DelaySeries::default(), Rng::new(1));
         let delays: Vec<u64> =
             (0..13).map(|_| backoff.next(&policy, &mut rng).as_millis() as u64).collect();
         assert_eq!(delays[..4], [1_000, 1_600, 2_560, 4_096]);
@@ -103,7 +108,7 @@ mod tests {
         for (failures, bound) in [(1, 500), (2, 1_000), (3, 2_000), (7, 30_000), (9, 30_000)] {
             let mut drawn = Vec::new();
             for _ in 0..1_000 {
-                let mut backoff = Backoff::default();
+                let mut backoff = DelaySeries::default();
                 let delays = (0..failures).map(|_| backoff.next(&policy, &mut rng).as_millis());
                 drawn.extend(delays.last());
             }

@@ -11,12 +11,12 @@ use crate::{
 
 /// Counters of one server.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct ServerCounters {
     health: Health,
     /// Number of times that the server became unhealthy.
     failures: u64,
     /// One element per registered type.
-    types: Vec<TypeTally>,
+    types: Vec<TypeCounters>,
 }
 
 /// Health of a server, as reported by the gauge `connected`.
@@ -33,23 +33,23 @@ pub(crate) enum Health {
 }
 
 #[derive(Clone, Debug, Default)]
-struct TypeTally {
+struct TypeCounters {
     accepted: u64,
     rejected: u64,
     valid: u64,
     invalid: u64,
-    older: u64,
+    v2: u64,
     failures: u64,
     timeouts: u64,
     accepted_at: Option<Time>,
 }
 
-impl Tally {
+impl ServerCounters {
     pub(crate) fn new(types: usize) -> Self {
         Self {
             health: Health::default(),
             failures: 0,
-            types: alloc::vec![TypeTally::default(); types],
+            types: alloc::vec![TypeCounters::default(); types],
         }
     }
 
@@ -63,58 +63,65 @@ impl Tally {
 
     /// Notes that a stream was opened. After a failure, this alone does not make the server
     /// healthy.
-    pub(crate) fn opened(&mut self) {
+    pub(crate) fn note_opened(&mut self) {
         if self.health == Health::Untried {
             self.health = Health::Working;
         }
     }
 
-    pub(crate) fn responded(&mut self) {
+    pub(crate) fn note_response(&mut self) {
         self.health = Health::Working;
     }
 
-    /// Notes a failure of the server; `wanted` states for each type whether it was subscribed.
-    pub(crate) fn failed(&mut self, wanted: impl Iterator<Item = bool>) {
+    /// Notes a failure of the server; `subscribed` states for each type whether it was subscribed.
+    pub(crate) fn note_failure(&mut self, subscribed: impl Iterator<Item = bool>) {
         if self.health != Health::Failing {
             self.failures += 1;
         }
         self.health = Health::Failing;
-        for (tally, _) in self.types.iter_mut().zip(wanted).filter(|(_, is_wanted)| *is_wanted) {
-            tally.failures += 1;
+        for (counters, _) in
+            self.types.iter_mut().zip(subscribed).filter(|(_, is_subscribed)| *is_subscribed)
+        {
+            counters.failures += 1;
         }
     }
 
     /// Notes that the server has no subscriptions any more, which ends the validity of its health.
-    pub(crate) fn left_alone(&mut self) {
+    pub(crate) fn reset_health(&mut self) {
         self.health = Health::Untried;
     }
 
     /// Adds the counts of a processed response, as the difference of the client's counters.
-    pub(crate) fn judged(&mut self, type_index: usize, before: ClientStats, after: ClientStats) {
-        if let Some(tally) = self.types.get_mut(type_index) {
-            tally.valid += after.resources_valid - before.resources_valid;
-            tally.invalid += after.resources_invalid - before.resources_invalid;
-            tally.older += after.older_resources - before.older_resources;
+    pub(crate) fn add_resources(
+        &mut self,
+        type_index: usize,
+        before: ClientStats,
+        after: ClientStats,
+    ) {
+        if let Some(counters) = self.types.get_mut(type_index) {
+            counters.valid += after.resources_valid - before.resources_valid;
+            counters.invalid += after.resources_invalid - before.resources_invalid;
+            counters.v2 += after.v2_resources - before.v2_resources;
         }
     }
 
-    pub(crate) fn accepted(&mut self, type_index: usize, now: Time) {
-        if let Some(tally) = self.types.get_mut(type_index) {
-            tally.accepted += 1;
-            tally.accepted_at = Some(now);
+    pub(crate) fn note_accepted(&mut self, type_index: usize, now: Time) {
+        if let Some(counters) = self.types.get_mut(type_index) {
+            counters.accepted += 1;
+            counters.accepted_at = Some(now);
         }
     }
 
-    pub(crate) fn rejected(&mut self, type_index: usize) {
-        if let Some(tally) = self.types.get_mut(type_index) {
-            tally.rejected += 1;
+    pub(crate) fn note_rejected(&mut self, type_index: usize) {
+        if let Some(counters) = self.types.get_mut(type_index) {
+            counters.rejected += 1;
         }
     }
 
     /// Counts a resource or collection that was not received in time.
-    pub(crate) fn timed_out(&mut self, type_index: usize) {
-        if let Some(tally) = self.types.get_mut(type_index) {
-            tally.timeouts += 1;
+    pub(crate) fn note_timeout(&mut self, type_index: usize) {
+        if let Some(counters) = self.types.get_mut(type_index) {
+            counters.timeouts += 1;
         }
     }
 
@@ -126,19 +133,19 @@ impl Tally {
         type_url: &'a TypeUrl,
         version: &'a Version,
     ) -> Option<TypeStats<'a>> {
-        let tally = self.types.get(type_index)?;
+        let counters = self.types.get(type_index)?;
         Some(TypeStats {
             server,
             type_url,
-            accepted: tally.accepted,
-            rejected: tally.rejected,
-            resources_valid: tally.valid,
-            resources_invalid: tally.invalid,
-            older_resources: tally.older,
-            failures: tally.failures,
-            timeouts: tally.timeouts,
+            accepted: counters.accepted,
+            rejected: counters.rejected,
+            resources_valid: counters.valid,
+            resources_invalid: counters.invalid,
+            v2_resources: counters.v2,
+            failures: counters.failures,
+            timeouts: counters.timeouts,
             version,
-            accepted_at: tally.accepted_at,
+            accepted_at: counters.accepted_at,
         })
     }
 }
@@ -174,7 +181,7 @@ pub struct TypeStats<'a> {
     pub resources_invalid: u64,
     /// Resources with a type URL of API version 2.
     // S4.011
-    pub older_resources: u64,
+    pub v2_resources: u64,
     /// Connections and streams that ended without a response, or because of a protocol violation by
     /// the server, while the type was subscribed.
     pub failures: u64,
@@ -207,7 +214,7 @@ impl fmt::Display for TypeStats<'_> {
             ("rejected", self.rejected),
             ("valid", self.resources_valid),
             ("invalid", self.resources_invalid),
-            ("older", self.older_resources),
+            ("older", self.v2_resources),
             ("failures", self.failures),
             ("timeouts", self.timeouts),
         ];

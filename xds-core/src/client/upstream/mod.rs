@@ -26,25 +26,25 @@ pub(crate) mod counters;
 
 use alloc::{sync::Arc, vec::Vec};
 
-use self::{backoff::Pauses, counters::Tally};
-pub(crate) use super::channel::{Channel, MAX_QUEUED_ACKS, Turns, ack::Ack};
+use self::{backoff::Backoff, counters::ServerCounters};
+pub(crate) use super::channel::{Channel, MAX_QUEUED_ACKS, TransportState, ack::Ack};
 use super::{
-    channel::{accepted::Accepted, type_state::Machine},
-    config::{ClientConfig, ManagementServer, Streams},
-    event::error::{ChannelError, Source},
+    channel::{accepted::AcceptedVersion, type_state::TypeState},
+    config::{ClientConfig, ServerAddress, Streams},
+    event::error::{ChannelError, ErrorOrigin},
     subscription::{
-        authority::Authority, does_not_exist_timers::DoesNotExistTimers, scope::Scopes,
+        authority::AuthorityState, does_not_exist_timers::DoesNotExistTimers, scope::Scopes,
     },
 };
-use crate::{id::ChannelId, slab::Slab, text::Nonce, time::Time, zoo::Keepsake};
+use crate::{id::ChannelId, slab::Slab, text::Nonce, time::Time, zoo::BugState};
 
 /// All servers, their stream slots, and the authorities that use them.
 #[derive(Debug)]
 pub(crate) struct Upstreams {
     pub(crate) servers: Vec<Upstream>,
-    pub(crate) lanes: Vec<Lane>,
+    pub(crate) stream_slots: Vec<StreamSlot>,
     /// Authorities; the first is that of names without an authority.
-    pub(crate) authorities: Vec<Authority>,
+    pub(crate) authorities: Vec<AuthorityState>,
     /// Number of channels that have ended, used to compare the ages of errors.
     pub(crate) epoch: u64,
     /// Token of the last armed timer.
@@ -55,36 +55,36 @@ pub(crate) struct Upstreams {
 /// Server, for the lifetime of the client.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    pub(crate) server: Arc<ManagementServer>,
+    pub(crate) server: Arc<ServerAddress>,
     /// URI of the server with masked credentials.
     pub(crate) name: Arc<str>,
     /// Origin of errors of each registered type.
-    pub(crate) sources: Vec<Arc<Source>>,
+    pub(crate) sources: Vec<Arc<ErrorOrigin>>,
     /// Last accepted version of each registered type.
-    pub(crate) accepted: Vec<Accepted>,
+    pub(crate) accepted: Vec<AcceptedVersion>,
     /// Last nonce of each registered type, for the injected bug that reuses it on another stream.
-    pub(crate) nonces: Vec<Keepsake<Nonce>>,
+    pub(crate) nonces: Vec<BugState<Nonce>>,
     /// Position of its first stream slot.
-    pub(crate) first_lane: usize,
-    pub(crate) serves: Scopes,
+    pub(crate) first_stream_slot: usize,
+    pub(crate) scopes: Scopes,
     /// Does-not-exist timers that run from the first subscription
     /// ([`TimerStart::Subscription`](crate::client::TimerStart::Subscription)).
-    pub(crate) fetches: DoesNotExistTimers,
-    pub(crate) tally: Tally,
+    pub(crate) fetch_timers: DoesNotExistTimers,
+    pub(crate) counters: ServerCounters,
 }
 
 /// Place for one stream, which may or may not exist at present.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct StreamSlot {
     /// Position of the server.
     pub(crate) upstream: usize,
-    pub(crate) carries: Carries,
-    pub(crate) link: Link,
-    pub(crate) pauses: Pauses,
+    pub(crate) carried_types: CarriedTypes,
+    pub(crate) connection: Connection,
+    pub(crate) backoff: Backoff,
     /// Number of consecutive channels that ended without a response.
     pub(crate) failures: u32,
     /// Whether there has ever been a response.
-    pub(crate) has_answered: bool,
+    pub(crate) has_responded: bool,
     /// Error of the server, from the first failure until the next response.
     pub(crate) error: Option<ChannelError>,
     /// Number of the last ended channel of this stream slot, among all ended channels.
@@ -93,14 +93,14 @@ pub(crate) struct Lane {
 
 /// Registered types that a stream carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Carries {
-    Everything,
-    Type(usize),
+pub(crate) enum CarriedTypes {
+    All,
+    One(usize),
 }
 
 /// State of a stream slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Link {
+pub(crate) enum Connection {
     /// No channel.
     Idle,
     /// Channel that is opening or open.
@@ -114,32 +114,34 @@ impl Upstreams {
     // FE-16
     pub(crate) fn new(config: &ClientConfig) -> Self {
         let node_id: Arc<str> = Arc::from(config.node.id());
-        let mut distinct: Vec<Arc<ManagementServer>> = Vec::new();
-        let authorities = Authority::all(config, &mut distinct);
-        let mut lanes = Vec::new();
+        let mut distinct: Vec<Arc<ServerAddress>> = Vec::new();
+        let authorities = AuthorityState::all(config, &mut distinct);
+        let mut stream_slots = Vec::new();
         let mut servers = Vec::new();
         for server in distinct {
             let upstream = servers.len();
-            let first_lane = lanes.len();
-            let lane = |carries| Lane {
+            let first_stream_slot = stream_slots.len();
+            let stream_slot = |carried_types| StreamSlot {
                 upstream,
-                carries,
-                link: Link::Idle,
-                pauses: Pauses::default(),
+                carried_types,
+                connection: Connection::Idle,
+                backoff: Backoff::default(),
                 failures: 0,
-                has_answered: false,
+                has_responded: false,
                 error: None,
                 ended: 0,
             };
             match server.streams {
-                Streams::Aggregated => lanes.push(lane(Carries::Everything)),
+                Streams::Aggregated => stream_slots.push(stream_slot(CarriedTypes::All)),
                 Streams::PerType => {
-                    lanes.extend((0..config.types.len()).map(|index| lane(Carries::Type(index))));
+                    stream_slots.extend(
+                        (0..config.types.len()).map(|index| stream_slot(CarriedTypes::One(index))),
+                    );
                 }
             }
             let name = server.name();
             let sources = config.types.iter().map(|resource_type| {
-                Arc::new(Source {
+                Arc::new(ErrorOrigin {
                     type_url: resource_type.type_url().clone(),
                     server: Arc::clone(&name),
                     node_id: Arc::clone(&node_id),
@@ -148,37 +150,44 @@ impl Upstreams {
             servers.push(Upstream {
                 sources: sources.collect(),
                 name,
-                accepted: alloc::vec![Accepted::default(); config.types.len()],
-                nonces: alloc::vec![Keepsake::default(); config.types.len()],
-                first_lane,
-                fetches: DoesNotExistTimers::default(),
-                tally: Tally::new(config.types.len()),
-                serves: Scopes::new(&authorities, upstream, config.types.len()),
+                accepted: alloc::vec![AcceptedVersion::default(); config.types.len()],
+                nonces: alloc::vec![BugState::default(); config.types.len()],
+                first_stream_slot,
+                fetch_timers: DoesNotExistTimers::default(),
+                counters: ServerCounters::new(config.types.len()),
+                scopes: Scopes::new(&authorities, upstream, config.types.len()),
                 server,
             });
         }
-        Self { servers, lanes, authorities, epoch: 0, last_timer: 0, channels: Slab::default() }
+        Self {
+            servers,
+            stream_slots,
+            authorities,
+            epoch: 0,
+            last_timer: 0,
+            channels: Slab::default(),
+        }
     }
 
     /// Adds a channel with a new id.
     pub(crate) fn start_channel(&mut self, channel: Channel) -> Option<ChannelId> {
-        let lane = channel.lane;
+        let stream_slot = channel.stream_slot;
         let id = ChannelId(self.channels.push_back(channel)?);
-        self.lanes.get_mut(lane)?.link = Link::Open(id);
+        self.stream_slots.get_mut(stream_slot)?.connection = Connection::Open(id);
         Some(id)
     }
 
     pub(crate) fn end_channel(&mut self, id: ChannelId) -> Option<Channel> {
-        let lane = self.channels.get(id.0)?.lane;
-        self.lanes.get_mut(lane)?.link = Link::Idle;
+        let stream_slot = self.channels.get(id.0)?.stream_slot;
+        self.stream_slots.get_mut(stream_slot)?.connection = Connection::Idle;
         self.channels.remove(id.0.slot())
     }
 
     /// Returns the channel of a stream slot, opening or open.
-    pub(crate) fn on_lane(&self, lane: usize) -> Option<ChannelId> {
-        match self.lanes.get(lane)?.link {
-            Link::Open(id) => Some(id),
-            Link::Idle | Link::BackingOff(_) => None,
+    pub(crate) fn channel_of_slot(&self, stream_slot: usize) -> Option<ChannelId> {
+        match self.stream_slots.get(stream_slot)?.connection {
+            Connection::Open(id) => Some(id),
+            Connection::Idle | Connection::BackingOff(_) => None,
         }
     }
 
@@ -208,10 +217,14 @@ impl Upstreams {
     }
 
     /// Returns the active server of an authority for a type, and the stream slot of the type.
-    pub(crate) fn active(&self, authority: usize, type_index: usize) -> Option<(&Upstream, &Lane)> {
+    pub(crate) fn active(
+        &self,
+        authority: usize,
+        type_index: usize,
+    ) -> Option<(&Upstream, &StreamSlot)> {
         let upstream = self.authorities.get(authority)?.active(type_index);
-        let lane = self.lanes.get(self.lane_of(upstream, type_index)?)?;
-        Some((self.servers.get(upstream)?, lane))
+        let stream_slot = self.stream_slots.get(self.stream_slot_of(upstream, type_index)?)?;
+        Some((self.servers.get(upstream)?, stream_slot))
     }
 
     /// Returns the servers that an authority may use for a type.
@@ -219,35 +232,35 @@ impl Upstreams {
         &self,
         authority: usize,
         type_index: usize,
-    ) -> impl Iterator<Item = &ManagementServer> {
+    ) -> impl Iterator<Item = &ServerAddress> {
         let authority = self.authorities.get(authority);
         let servers = authority.map(|it| it.servers(type_index)).unwrap_or_default();
         servers.iter().filter_map(|&server| Some(&*self.servers.get(server)?.server))
     }
 
     /// Returns the position of the stream slot for a type of a server.
-    pub(crate) fn lane_of(&self, upstream: usize, type_index: usize) -> Option<usize> {
+    pub(crate) fn stream_slot_of(&self, upstream: usize, type_index: usize) -> Option<usize> {
         let server = self.servers.get(upstream)?;
         Some(match server.server.streams {
-            Streams::Aggregated => server.first_lane,
-            Streams::PerType => server.first_lane + type_index,
+            Streams::Aggregated => server.first_stream_slot,
+            Streams::PerType => server.first_stream_slot + type_index,
         })
     }
 
     /// Calls `act` with the state of the type on each channel that the authority uses.
-    pub(crate) fn machines_of(
+    pub(crate) fn for_each_type_state(
         &mut self,
         authority: usize,
         type_index: usize,
-        mut act: impl FnMut(&mut Machine),
+        mut act: impl FnMut(&mut TypeState),
     ) {
-        for lane in 0..self.lanes.len() {
-            let Some(id) = self.on_lane(lane) else { continue };
+        for stream_slot in 0..self.stream_slots.len() {
+            let Some(id) = self.channel_of_slot(stream_slot) else { continue };
             if let Some((channel, server)) = self.channel_and_server(id)
-                && server.serves.of(type_index).get(authority) == Some(&true)
-                && let Some(machine) = channel.machine_mut(type_index)
+                && server.scopes.of(type_index).get(authority) == Some(&true)
+                && let Some(type_state) = channel.type_state_mut(type_index)
             {
-                act(machine);
+                act(type_state);
             }
         }
     }
@@ -256,16 +269,16 @@ impl Upstreams {
     pub(crate) fn has_wildcard_on_wire(&self, type_index: usize) -> bool {
         self.channels
             .iter()
-            .filter_map(|(_, channel)| channel.machine(type_index))
-            .any(Machine::has_wildcard)
+            .filter_map(|(_, channel)| channel.type_state(type_index))
+            .any(TypeState::has_wildcard)
     }
 }
 
-impl Lane {
+impl StreamSlot {
     pub(crate) fn types(&self, registered: usize) -> core::ops::Range<usize> {
-        match self.carries {
-            Carries::Everything => 0..registered,
-            Carries::Type(index) => index..index + 1,
+        match self.carried_types {
+            CarriedTypes::All => 0..registered,
+            CarriedTypes::One(index) => index..index + 1,
         }
     }
 }

@@ -12,15 +12,20 @@ use crate::{
 };
 
 /// Notes the state of an entry as reported to wildcard and glob watches, before its error changes.
-pub(crate) fn note_told(slot: Slot, cache: &Cache, interest: &TypeInterest, watches: &mut Watches) {
+pub(crate) fn note_reported(
+    slot: Slot,
+    cache: &Cache,
+    interest: &TypeInterest,
+    watches: &mut Watches,
+) {
     let Some(entry) = cache.get(slot) else { return };
     let note = |watches: &mut Watches, watch| {
         let watch = watches.get_mut(watch);
         if let Some(cursor) = watch.and_then(|watch| watch.target.cursor_mut()) {
-            cursor.note_told(slot, entry);
+            cursor.note_reported(slot, entry);
         }
     };
-    if !entry.is_foreign {
+    if !entry.has_authority {
         for &watch in &interest.wildcards {
             note(watches, watch);
         }

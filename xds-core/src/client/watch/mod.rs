@@ -28,48 +28,48 @@ pub(crate) struct Watches {
 pub(crate) struct Watch {
     /// Index of the registered type.
     pub(crate) type_index: usize,
-    pub(crate) target: Target,
+    pub(crate) target: WatchTarget,
     pending: Pending,
     /// Whether the watch is in the outbox.
     queued: bool,
-    told: Told,
+    last_reported: LastReported,
     /// Channels whose reading waits for this watcher. There may be several, because several servers
     /// can send a resource, or members of a collection.
-    owes: Vec<ChannelId>,
+    held_back: Vec<ChannelId>,
     /// Number of these channels that wait for a notice that was polled but not handled yet.
-    taken: usize,
+    polled: usize,
 }
 
 #[derive(Debug)]
-pub(crate) enum Target {
+pub(crate) enum WatchTarget {
     /// One name.
-    Name(Link),
+    Name(WatchLink),
     /// All resources of the type. Boxed, because it is rare and the cursor is large.
     Wildcard(Box<Cursor>),
     /// All members of a glob.
-    Glob(Box<(Link, Cursor)>),
+    Glob(Box<(WatchLink, Cursor)>),
 }
 
 /// Links to the other watches of the same name or glob.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
+pub(crate) struct WatchLink {
     pub(crate) subscription: Slot,
     pub(crate) previous: Slot,
     pub(crate) next: Slot,
 }
 
-impl Target {
+impl WatchTarget {
     /// Creates the target of the first watch of a name.
     pub(crate) fn of_name(subscription: Slot) -> Self {
-        Self::Name(Link::alone(subscription))
+        Self::Name(WatchLink::alone(subscription))
     }
 
     /// Creates the target of the first watch of a glob.
     pub(crate) fn of_glob(subscription: Slot) -> Self {
-        Self::Glob(Box::new((Link::alone(subscription), Cursor::default())))
+        Self::Glob(Box::new((WatchLink::alone(subscription), Cursor::default())))
     }
 
-    pub(crate) fn link(&self) -> Option<&Link> {
+    pub(crate) fn link(&self) -> Option<&WatchLink> {
         match self {
             Self::Name(link) => Some(link),
             Self::Glob(glob) => Some(&glob.0),
@@ -77,7 +77,7 @@ impl Target {
         }
     }
 
-    fn link_mut(&mut self) -> Option<&mut Link> {
+    fn link_mut(&mut self) -> Option<&mut WatchLink> {
         match self {
             Self::Name(link) => Some(link),
             Self::Glob(glob) => Some(&mut glob.0),
@@ -103,7 +103,7 @@ impl Target {
     }
 }
 
-impl Link {
+impl WatchLink {
     fn alone(subscription: Slot) -> Self {
         Self { subscription, previous: Slot::NONE, next: Slot::NONE }
     }
@@ -116,49 +116,49 @@ struct Pending {
     ambient: bool,
     /// Whether the watcher of a wildcard or glob was notified that it is behind, and has not caught
     /// up.
-    behind: bool,
+    changes_available: bool,
 }
 
 /// Error last reported to a watcher, of its resource or of the collection.
 #[derive(Debug, Default, PartialEq)]
-enum Told {
+enum LastReported {
     /// No error.
     #[default]
-    Nothing,
+    NoError,
     /// Ambient error, reported in addition to a value.
-    Beside(Box<WatchError>),
+    Ambient(Box<WatchError>),
     /// Error reported instead of a value.
-    Instead(Box<WatchError>),
+    NoValue(Box<WatchError>),
 }
 
 /// Kind of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum NoticeKind {
     /// The resource, wildcard collection or glob collection has a new value, or none any more.
     Changed,
     /// The ambient error has changed.
     Ambient,
     /// Entries of a wildcard or glob watch have changed.
-    Behind,
+    ChangesAvailable,
 }
 
 /// Number of notices that hold back reading on a channel.
 #[derive(Debug)]
-pub(crate) struct Debts {
+pub(crate) struct UnhandledNotices {
     pub(crate) channel: ChannelId,
-    pub(crate) open: usize,
+    pub(crate) count: usize,
 }
 
 impl Watches {
-    pub(crate) fn add(&mut self, type_index: usize, target: Target) -> Option<WatchId> {
+    pub(crate) fn add(&mut self, type_index: usize, target: WatchTarget) -> Option<WatchId> {
         let watch = Watch {
             type_index,
             target,
             pending: Pending::default(),
             queued: false,
-            told: Told::Nothing,
-            owes: Vec::new(),
-            taken: 0,
+            last_reported: LastReported::NoError,
+            held_back: Vec::new(),
+            polled: 0,
         };
         self.watches.push_back(watch).map(WatchId)
     }
@@ -197,8 +197,8 @@ impl Watches {
 
     /// Unlinks a removed watch. Returns the new first watch of the name if the removed one was the
     /// first.
-    pub(crate) fn unlink(&mut self, removed: Link) -> Option<Slot> {
-        let Link { previous, next, .. } = removed;
+    pub(crate) fn unlink(&mut self, removed: WatchLink) -> Option<Slot> {
+        let WatchLink { previous, next, .. } = removed;
         if let Some(link) = self.link_at(next) {
             link.previous = previous;
         }
@@ -212,22 +212,23 @@ impl Watches {
     }
 
     /// Removes the debts of all watches to a channel that has ended.
-    pub(crate) fn forget_debts(&mut self, debts: &Debts) {
-        if debts.open == 0 {
+    pub(crate) fn forget_unhandled(&mut self, unhandled: &UnhandledNotices) {
+        if unhandled.count == 0 {
             return;
         }
         let ids: Vec<_> = self.ids().collect();
         for id in ids {
             if let Some(watch) = self.get_mut(id)
-                && let Some(at) = watch.owes.iter().position(|owed| *owed == debts.channel)
+                && let Some(at) =
+                    watch.held_back.iter().position(|held_back| *held_back == unhandled.channel)
             {
-                watch.owes.remove(at);
-                watch.taken -= usize::from(at < watch.taken);
+                watch.held_back.remove(at);
+                watch.polled -= usize::from(at < watch.polled);
             }
         }
     }
 
-    fn link_at(&mut self, slot: Slot) -> Option<&mut Link> {
+    fn link_at(&mut self, slot: Slot) -> Option<&mut WatchLink> {
         self.watches.at_mut(slot).and_then(|watch| watch.target.link_mut())
     }
 
@@ -241,46 +242,46 @@ impl Watches {
     }
 
     /// Marks a notice as due for all watches of one name.
-    pub(crate) fn tell_all(
+    pub(crate) fn notify_all(
         &mut self,
         first: Slot,
-        news: News,
+        kind: NoticeKind,
         outbox: &mut Outbox,
-        debts: &mut Option<Debts>,
+        unhandled: &mut Option<UnhandledNotices>,
     ) {
         let mut slot = first;
         while let Some(id) = self.watches.key(slot).map(WatchId) {
-            self.tell(id, news, outbox, debts);
+            self.notify(id, kind, outbox, unhandled);
             let link = self.get(id).and_then(|watch| watch.target.link());
             slot = link.map_or(Slot::NONE, |link| link.next);
         }
     }
 
-    /// Marks a notice as due for a watch. `debts` are those of the channel that caused it, if
+    /// Marks a notice as due for a watch. `unhandled` are those of the channel that caused it, if
     /// reading waits for watchers.
-    pub(crate) fn tell(
+    pub(crate) fn notify(
         &mut self,
         id: WatchId,
-        news: News,
+        kind: NoticeKind,
         outbox: &mut Outbox,
-        debts: &mut Option<Debts>,
+        unhandled: &mut Option<UnhandledNotices>,
     ) {
         let Some(watch) = self.watches.get_mut(id.0) else { return };
-        match news {
-            News::Changed => watch.pending.changed = true,
-            News::Ambient => watch.pending.ambient = true,
-            News::Behind => {}
+        match kind {
+            NoticeKind::Changed => watch.pending.changed = true,
+            NoticeKind::Ambient => watch.pending.ambient = true,
+            NoticeKind::ChangesAvailable => {}
         }
-        if let Some(debts) = debts
-            && !watch.owes.contains(&debts.channel)
+        if let Some(unhandled) = unhandled
+            && !watch.held_back.contains(&unhandled.channel)
         {
-            watch.owes.push(debts.channel);
-            debts.open += 1;
+            watch.held_back.push(unhandled.channel);
+            unhandled.count += 1;
         }
         // A wildcard or glob watch is notified once that it is behind, and then has to catch up.
-        let is_catching_up = watch.pending.behind;
+        let is_catching_up = watch.pending.changes_available;
         if watch.target.cursor().is_some() {
-            watch.pending.behind = true;
+            watch.pending.changes_available = true;
         }
         if !watch.queued && !is_catching_up || zoo::is(Bug::QueuePerWatcher) {
             watch.queued = true;
@@ -295,36 +296,39 @@ impl Watch {
     }
 
     /// Takes all channels whose reading waits for the watcher.
-    pub(crate) fn take_owed(&mut self) -> Vec<ChannelId> {
-        self.taken = 0;
-        core::mem::take(&mut self.owes)
+    pub(crate) fn take_held_back(&mut self) -> Vec<ChannelId> {
+        self.polled = 0;
+        core::mem::take(&mut self.held_back)
     }
 
     /// Takes the channels that wait for a notice that turned out to be unnecessary.
-    pub(crate) fn take_owed_for_nothing(&mut self) -> Vec<ChannelId> {
-        self.owes.split_off(self.taken.min(self.owes.len()))
+    pub(crate) fn take_unpolled(&mut self) -> Vec<ChannelId> {
+        self.held_back.split_off(self.polled.min(self.held_back.len()))
     }
 
     /// Notes that the watcher has polled a notice that covers all waiting channels.
-    pub(crate) fn notice_taken(&mut self) {
-        self.taken = self.owes.len();
+    pub(crate) fn note_polled(&mut self) {
+        self.polled = self.held_back.len();
     }
 
     /// Notes that the watcher has handled its notice.
-    pub(crate) fn notice_done(&mut self) {
-        self.taken = 0;
+    pub(crate) fn note_handled(&mut self) {
+        self.polled = 0;
     }
 
-    pub(crate) fn caught_up(&mut self) {
-        self.pending.behind = false;
+    pub(crate) fn note_caught_up(&mut self) {
+        self.pending.changes_available = false;
     }
 
     /// Returns whether a notice is queued or due.
-    pub(crate) fn has_news(&self) -> bool {
-        self.queued || self.pending.changed || self.pending.ambient || self.pending.behind
+    pub(crate) fn has_pending_notice(&self) -> bool {
+        self.queued
+            || self.pending.changed
+            || self.pending.ambient
+            || self.pending.changes_available
     }
 
-    pub(crate) fn dequeued(&mut self) {
+    pub(crate) fn note_dequeued(&mut self) {
         self.queued = false;
     }
 
@@ -333,8 +337,8 @@ impl Watch {
     }
 
     /// Returns whether reading on the channel waits for the watcher.
-    pub(crate) fn owes(&self, channel: ChannelId) -> bool {
-        self.owes.contains(&channel)
+    pub(crate) fn holds_back(&self, channel: ChannelId) -> bool {
+        self.held_back.contains(&channel)
     }
 
     pub(crate) fn take_changed(&mut self) -> bool {
@@ -345,37 +349,37 @@ impl Watch {
         core::mem::take(&mut self.pending.ambient)
     }
 
-    pub(crate) fn expect_ambient(&mut self) {
+    pub(crate) fn mark_ambient_due(&mut self) {
         self.pending.ambient = true;
     }
 
     /// Notes that a value is reported.
-    pub(crate) fn note_well(&mut self) {
-        self.told = Told::Nothing;
+    pub(crate) fn record_value(&mut self) {
+        self.last_reported = LastReported::NoError;
     }
 
     /// Notes that an ambient error, or its end, is reported. Returns whether it differs from the
     /// last report.
-    pub(crate) fn note_beside(&mut self, error: Option<&WatchError>) -> bool {
+    pub(crate) fn record_ambient(&mut self, error: Option<&WatchError>) -> bool {
         match error {
-            Some(error) => self.note_wrong(error, Told::Beside(Box::new(error.clone()))),
-            None => matches!(core::mem::take(&mut self.told), Told::Beside(_)),
+            Some(error) => self.record_error(error, LastReported::Ambient(Box::new(error.clone()))),
+            None => matches!(core::mem::take(&mut self.last_reported), LastReported::Ambient(_)),
         }
     }
 
     /// Notes that the reason for a missing value is reported. Returns whether it differs from the
     /// last report.
-    pub(crate) fn note_instead(&mut self, error: &WatchError) -> bool {
-        self.note_wrong(error, Told::Instead(Box::new(error.clone())))
+    pub(crate) fn record_missing_value(&mut self, error: &WatchError) -> bool {
+        self.record_error(error, LastReported::NoValue(Box::new(error.clone())))
     }
 
     /// Notes that an error is reported. Returns whether it is new; a server failure always is.
     // IC27
-    fn note_wrong(&mut self, error: &WatchError, told: Told) -> bool {
-        let is_trouble = matches!(error.kind(), WatchErrorKind::Unavailable(_));
-        let is_news = is_trouble || self.told != told;
-        self.told = told;
-        is_news
+    fn record_error(&mut self, error: &WatchError, last_reported: LastReported) -> bool {
+        let is_server_failure = matches!(error.kind(), WatchErrorKind::Unavailable(_));
+        let is_new = is_server_failure || self.last_reported != last_reported;
+        self.last_reported = last_reported;
+        is_new
     }
 }
 
@@ -389,28 +393,28 @@ mod tests {
         let mut channels = Slab::default();
         let mut channel = || ChannelId(channels.push_back(()).expect("there is room"));
         let (one, other) = (channel(), channel());
-        let told = |is_done: bool| {
+        let last_reported = |is_done: bool| {
             let mut watches = Watches::default();
-            let target = Target::of_name(Slot::NONE);
+            let target = WatchTarget::of_name(Slot::NONE);
             let id = watches.add(0, target).expect("there is room");
             let (mut outbox, mut last) = (Outbox::default(), Vec::new());
             for channel in [one, other] {
-                let mut debts = Some(Debts { channel, open: 0 });
-                watches.tell(id, News::Ambient, &mut outbox, &mut debts);
+                let mut unhandled = Some(UnhandledNotices { channel, count: 0 });
+                watches.notify(id, NoticeKind::Ambient, &mut outbox, &mut unhandled);
                 let watch = watches.get_mut(id).expect("it was added");
                 if channel == one {
-                    watch.dequeued();
-                    watch.notice_taken();
+                    watch.note_dequeued();
+                    watch.note_polled();
                 } else {
                     if is_done {
-                        watch.notice_done();
+                        watch.note_handled();
                     }
-                    last = watch.take_owed_for_nothing();
+                    last = watch.take_unpolled();
                 }
             }
             last
         };
-        assert_eq!(told(true), [one, other]);
-        assert_eq!(told(false), [other], "it has the first one in hand");
+        assert_eq!(last_reported(true), [one, other]);
+        assert_eq!(last_reported(false), [other], "it has the first one in hand");
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Outbox {
 }
 
 /// Minimum number of such notices for a removal.
-const WORTH_SWEEPING: usize = 64;
+const MIN_DEAD_NOTICES: usize = 64;
 
 #[derive(Debug)]
 pub(crate) enum Queued {
@@ -54,7 +54,7 @@ impl Outbox {
     /// Notes that a queued notice belongs to an ended watch.
     pub(crate) fn note_dead(&mut self, is_alive: impl Fn(WatchId) -> bool) {
         self.dead += 1;
-        if self.dead >= WORTH_SWEEPING && self.dead * 2 > self.queue.len() {
+        if self.dead >= MIN_DEAD_NOTICES && self.dead * 2 > self.queue.len() {
             self.queue.retain(|queued| match queued {
                 Queued::Notify(watch) => is_alive(*watch),
                 Queued::Open(..) | Queued::Close(..) | Queued::Writable(_) | Queued::Update(_) => {
@@ -67,7 +67,7 @@ impl Outbox {
 
     pub(crate) fn pop(&mut self) -> Option<Queued> {
         let next = self.queue.pop_front();
-        crate::room::give_back(&mut self.queue);
+        crate::room::shrink_if_empty(&mut self.queue);
         next
     }
 

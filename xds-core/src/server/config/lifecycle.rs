@@ -47,7 +47,7 @@ pub struct StreamAge {
     /// Time to wait for the answer to a response in flight. New requests are not answered
     /// meanwhile, so keep it below the [does-not-exist timer](super::DOES_NOT_EXIST_TIMER) of 15
     /// seconds.
-    pub grace: Duration,
+    pub grace_period: Duration,
 }
 
 /// Schedule for ending all streams ([`Server::drain`](crate::server::Server::drain)).
@@ -56,9 +56,9 @@ pub struct StreamAge {
 pub struct DrainPlan {
     /// Period over which the streams are ended. It is divided evenly among them, and each ends at a
     /// random time within its part, so that its clients do not reach the next server all at once.
-    pub over: Duration,
+    pub period: Duration,
     /// Time that a stream waits for the answer to a response in flight. New requests are not
     /// answered meanwhile, so keep it below the [does-not-exist timer](super::DOES_NOT_EXIST_TIMER)
     /// of 15 seconds.
-    pub grace: Duration,
+    pub grace_period: Duration,
 }

@@ -7,7 +7,7 @@ use crate::text::NAME_BYTES;
 
 /// Limits on what one client, or the application, can make the server hold.
 ///
-/// [`ClientLimits`] overrides some of them for single clients.
+/// [`PerClientLimits`] overrides some of them for single clients.
 // M242, IS24
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -28,7 +28,7 @@ pub struct ServerLimits {
     /// limit it.
     pub first_request: Option<Duration>,
     /// Time that a client may wait for the application to assign a view
-    /// ([`Admission::Asked`](super::Admission::Asked)); default 5 seconds, `None` for no limit.
+    /// ([`Admission::ByApplication`](super::Admission::ByApplication)); default 5 seconds, `None` for no limit.
     /// After it the stream is closed
     /// ([`CloseReason::NoDecision`](crate::server::CloseReason::NoDecision)), and the client
     /// reconnects. It also limits requests held until the server is ready
@@ -75,10 +75,10 @@ pub struct ServerLimits {
     /// Maximum number of views; default 100,000.
     pub views: usize,
     /// Maximum number of requests of a stream that are held until it has a view; default 64.
-    pub latched_requests: usize,
+    pub held_requests: usize,
     /// Maximum number of bytes of such held requests over all streams of nodes with one id; default
     /// 64 MiB. Clients without a node id share one allowance.
-    pub latched_bytes_per_node: usize,
+    pub held_bytes_per_node: usize,
     /// Maximum number of resources in the store, over all types and views; default 10,000,000.
     pub resources: usize,
     /// Maximum number of aliases of one resource; default 1,000.
@@ -90,26 +90,26 @@ pub struct ServerLimits {
     pub deletions_per_type: usize,
     /// Time that deletions are retained, plus up to an eighth; default 10 minutes, `None` for no
     /// limit. A client is not closed for deletions that the server itself holds back from it
-    /// ([`AckGated`](super::AckGated)).
-    pub deletions_for: Option<Duration>,
+    /// ([`MakeBeforeBreakPolicy`](super::MakeBeforeBreakPolicy)).
+    pub deletion_retention: Option<Duration>,
     /// Maximum number of custom messages that may be queued for one stream; default 64.
-    pub asides_per_stream: usize,
+    pub custom_messages_per_stream: usize,
     /// Maximum number of names reported for a rejected response; default 16.
     pub rejected_names: usize,
     /// Time that a rejection is kept after its client has disconnected; default 10 minutes. It is
     /// removed earlier if the client reconnects and accepts a response.
-    pub keep_rejections: Duration,
+    pub rejection_retention: Duration,
     /// Maximum number of kept rejections of disconnected clients; default 1,000. The oldest are
     /// removed first.
-    pub remembered_rejections: usize,
+    pub retained_rejections: usize,
     /// Maximum number of concurrent
-    /// [`Server::tell_when_converged`](crate::server::Server::tell_when_converged) calls; default
+    /// [`Server::notify_when_converged`](crate::server::Server::notify_when_converged) calls; default
     /// 1,000.
     pub convergence_waits: usize,
     /// Maximum number of resources of a rejected response that are sent again one by one, and of
     /// rejected resources that are remembered, per subscription; default 64
     /// ([`NackRecovery::Isolate`](super::NackRecovery::Isolate)).
-    pub suspects: usize,
+    pub retry_batch: usize,
     /// Maximum length of a resource in bytes; default 64 MiB.
     pub resource_bytes: usize,
     /// Maximum number of bytes of resources, removed names and errors in one response; default 4
@@ -143,19 +143,19 @@ impl Default for ServerLimits {
             node_bytes: 1 << 20,
             request_bytes: usize::MAX,
             views: 100_000,
-            latched_requests: 64,
-            latched_bytes_per_node: 64 << 20,
+            held_requests: 64,
+            held_bytes_per_node: 64 << 20,
             request_unit_bytes: 16 << 10,
             resources: 10_000_000,
             aliases_per_resource: 1_000,
             deletions_per_type: 10_000,
-            deletions_for: Some(Duration::from_secs(600)),
-            asides_per_stream: 64,
+            deletion_retention: Some(Duration::from_secs(600)),
+            custom_messages_per_stream: 64,
             rejected_names: 16,
-            keep_rejections: Duration::from_secs(600),
-            remembered_rejections: 1_000,
+            rejection_retention: Duration::from_secs(600),
+            retained_rejections: 1_000,
             convergence_waits: 1_000,
-            suspects: 64,
+            retry_batch: 64,
             resource_bytes: 64 << 20,
             response_bytes: (4 << 20) - (16 << 10),
         }
@@ -166,17 +166,17 @@ impl Default for ServerLimits {
 /// [`Server::limit_client`](crate::server::Server::limit_client).
 ///
 /// ```
-/// use xds_core::server::{ClientLimits, ServerLimits};
+/// use xds_core::server::{PerClientLimits, ServerLimits};
 ///
-/// let mut limits = ClientLimits::from(&ServerLimits::default());
+/// let mut limits = PerClientLimits::from(&ServerLimits::default());
 /// limits.names_per_stream = 100;
 /// assert_eq!(limits.types_per_stream, 64);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ClientLimits {
+pub struct PerClientLimits {
     /// Replaces [`ServerLimits::streams_per_node`]. The stream that exceeds it is closed. To raise
-    /// it, use [`Admission::Asked`](super::Admission::Asked) and set the limits before assigning a
+    /// it, use [`Admission::ByApplication`](super::Admission::ByApplication) and set the limits before assigning a
     /// view; otherwise the default limit already applies to the first request.
     pub streams_per_node: usize,
     /// Replaces [`ServerLimits::requests`].
@@ -195,7 +195,7 @@ pub struct ClientLimits {
     pub response_bytes: usize,
 }
 
-impl From<&ServerLimits> for ClientLimits {
+impl From<&ServerLimits> for PerClientLimits {
     fn from(limits: &ServerLimits) -> Self {
         Self {
             streams_per_node: limits.streams_per_node,

@@ -19,15 +19,15 @@ use core::time::Duration;
 pub use self::{
     debounce::Debounce,
     lifecycle::{DrainPlan, Rate, Readiness, StreamAge},
-    limits::{ClientLimits, ServerLimits},
-    ordering::{AckGated, OnStuck, OrderingPolicy},
+    limits::{PerClientLimits, ServerLimits},
+    ordering::{MakeBeforeBreakPolicy, OrderingPolicy, StageTimeoutAction},
     policies::{
         Admission, HeartbeatFraction, NodeChanged, ObserveResponses, OnDemand, RequireNode,
-        UnknownType, Warmed, Warming,
+        UnknownType, WarmedTypes, Warming,
     },
     type_config::{Absence, Globs, TypeConfig, TypeDefaults},
     type_policies::{
-        AbsenceGrace, AnswerOverdue, LegacyWildcard, Missing, NackDetection, NackRecovery,
+        AbsenceDelay, AnswerOverdue, LegacyWildcard, Missing, NackDetection, NackRecovery,
         ReconnectTrust, Removals, SotwResponse, VersionMode, WildcardExit, Window,
     },
     waits::DOES_NOT_EXIST_TIMER,
@@ -54,22 +54,22 @@ pub struct ServerConfig {
     /// Order in which the types of one stream are sent.
     pub ordering: OrderingPolicy,
     /// Types that are sent again under `warming`.
-    pub warmed: Warmed,
+    pub warmed_types: WarmedTypes,
     /// Whether the application is notified of requested resources that do not exist.
     pub on_demand: OnDemand,
     /// Types whose messages the application handles itself. Each request of such a type is passed
-    /// on as [`ServerOutput::Aside`](super::ServerOutput::Aside), even before the client has sent
+    /// on as [`ServerOutput::CustomMessage`](super::ServerOutput::CustomMessage), even before the client has sent
     /// its node, and subscribes to nothing. Answer with
-    /// [`Server::send_aside`](super::Server::send_aside).
+    /// [`Server::send_custom_message`](super::Server::send_custom_message).
     // M21
-    pub asides: BTreeSet<TypeUrl>,
+    pub custom_message_types: BTreeSet<TypeUrl>,
     /// Coalescing of changes; `None`, the default, sends each change at once.
     pub debounce: Option<Debounce>,
     /// Time that a view without clients is kept; `None`, the default, keeps it forever. The time
     /// starts when the view is created and whenever its last client leaves, and the removal is
     /// [reported](super::ServerOutput::ViewDropped). Layers of a kept view are kept too.
     // M221
-    pub idle_views: Option<Duration>,
+    pub idle_view_timeout: Option<Duration>,
     /// Whether the server answers requests from the start.
     pub readiness: Readiness,
     /// Whether every response is reported ([`Observation::Sent`](super::Observation::Sent)).
@@ -123,7 +123,7 @@ impl ServerConfig {
     }
 
     /// Whether the type is configured, or one that this crate knows.
-    pub(crate) fn names_type(&self, type_url: &str) -> bool {
+    pub(crate) fn knows_type(&self, type_url: &str) -> bool {
         self.types.contains_key(type_url) || types::short_name(type_url).is_some()
     }
 }

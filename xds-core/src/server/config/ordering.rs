@@ -23,7 +23,7 @@ pub enum OrderingPolicy {
     OrderOnly,
     /// Make before break: resources that may refer to clusters are sent after the clusters are
     /// ACKed, and deletions after no ACKed resource may refer to the deleted resource.
-    AckGated(AckGated),
+    MakeBeforeBreak(MakeBeforeBreakPolicy),
 }
 
 /// Make-before-break policy: sends a change in steps, each after the client has ACKed the one
@@ -58,7 +58,7 @@ pub enum OrderingPolicy {
 /// A client concludes that a resource does not exist if it does not arrive within [15
 /// seconds](super::DOES_NOT_EXIST_TIMER) of the request. A requested resource that the client has
 /// never received is therefore held back for at most [`stage_timeout`](Self::stage_timeout) **in
-/// total**, regardless of [`on_stuck`](Self::on_stuck). The time is measured per type from when its
+/// total**, regardless of [`on_stage_timeout`](Self::on_stage_timeout). The time is measured per type from when its
 /// request was first held back, and does not restart when the type begins to wait for another type.
 /// After it the requested resources are sent without the other changes of their type, which
 /// continue to wait, and
@@ -96,7 +96,7 @@ pub enum OrderingPolicy {
 /// - In full-state responses a deleted resource is included until its deletion may be sent. A
 ///   client that rejected its last content is sent the content that it ACKed before. If that
 ///   content is no longer known, the client rejects every response meanwhile; under
-///   [`OnStuck::Hold`] this lasts until the resource is set to acceptable content or the stream
+///   [`StageTimeoutAction::Hold`] this lasts until the resource is set to acceptable content or the stream
 ///   ends. The same applies to a client that is moved to another view. If its ACKed contents are
 ///   unknown (it has resources from an earlier stream and has ACKed nothing since, or a withheld
 ///   deletion was set anew), a client that rejects may lose resources by such a move under that
@@ -120,8 +120,8 @@ pub enum OrderingPolicy {
 // M77, M147, M149, IS25
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct AckGated {
-    /// Time that a change is held back before [`on_stuck`](Self::on_stuck) applies, and maximum
+pub struct MakeBeforeBreakPolicy {
+    /// Time that a change is held back before [`on_stage_timeout`](Self::on_stage_timeout) applies, and maximum
     /// total delay of a requested resource; default 5 seconds.
     ///
     /// Keep it well below the [does-not-exist timer](super::DOES_NOT_EXIST_TIMER) of 15 seconds: it
@@ -129,33 +129,33 @@ pub struct AckGated {
     /// concludes that existing resources do not exist.
     pub stage_timeout: Duration,
     /// Policy after `stage_timeout`.
-    pub on_stuck: OnStuck,
+    pub on_stage_timeout: StageTimeoutAction,
     /// Extracts the endpoint names from clusters; by default those of the v3 API. If the client
     /// subscribes to any endpoints on the stream, listeners and routes also wait until it has
     /// requested and ACKed the endpoints of new clusters. The wait for a missing request is limited
-    /// by `stage_timeout`, regardless of [`on_stuck`](Self::on_stuck).
+    /// by `stage_timeout`, regardless of [`on_stage_timeout`](Self::on_stage_timeout).
     ///
     /// With `None` the server does not know which endpoints belong to new clusters, and waits only
     /// for those that the client has already requested.
     pub references: Option<Arc<dyn ReferenceExtractor>>,
 }
 
-impl Default for AckGated {
+impl Default for MakeBeforeBreakPolicy {
     fn default() -> Self {
         Self {
             stage_timeout: Duration::from_secs(5),
-            on_stuck: OnStuck::default(),
+            on_stage_timeout: StageTimeoutAction::default(),
             references: Some(Arc::new(EnvoyReferences)),
         }
     }
 }
 
 /// Policy for a change that waits for a client which rejects the previous step or does not answer
-/// it. Both cases report [`Observation::Held`](crate::server::Observation::Held).
+/// it. Both cases report [`Observation::Blocked`](crate::server::Observation::Blocked).
 // M148
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum OnStuck {
+pub enum StageTimeoutAction {
     /// The change continues to wait, and the client keeps its consistent state. Resources that it
     /// no longer requests, or that are deleted, delay nothing. Requested names that it never
     /// received are still answered after `stage_timeout`.
@@ -166,9 +166,9 @@ pub enum OnStuck {
 }
 
 impl OrderingPolicy {
-    pub(crate) fn gated(&self) -> Option<&AckGated> {
+    pub(crate) fn make_before_break(&self) -> Option<&MakeBeforeBreakPolicy> {
         match self {
-            Self::AckGated(gated) => Some(gated),
+            Self::MakeBeforeBreak(policy) => Some(policy),
             Self::Off | Self::OrderOnly => None,
         }
     }

@@ -22,9 +22,9 @@ pub enum NodeChanged {
     /// The first node stays, and [`Observation::NodeChanged`](crate::server::Observation) is
     /// reported.
     #[default]
-    Ignored,
+    Ignore,
     /// The stream is closed with `INVALID_ARGUMENT`.
-    Closed,
+    Close,
 }
 
 /// Policy for requests of an unknown type: one that this crate does not know, that is not
@@ -36,13 +36,13 @@ pub enum NodeChanged {
 pub enum UnknownType {
     /// The request is held, and answered once there are resources of the type.
     #[default]
-    Held,
+    Hold,
     /// A state-of-the-world client receives the error `NOT_FOUND` for every name; an incremental
     /// client receives the names as removed, as for any type.
     // TP3
     NotFound,
     /// The stream is closed with `INVALID_ARGUMENT`, which also ends its other subscriptions.
-    Closed,
+    Close,
 }
 
 /// Whether the application decides which clients are served, and with which view.
@@ -52,11 +52,11 @@ pub enum UnknownType {
 pub enum Admission {
     /// Every client is served with the default view.
     #[default]
-    Everybody,
+    All,
     /// The application decides after the client has sent its node
     /// ([`ServerOutput::Authorize`](crate::server::ServerOutput::Authorize)). Requests are held
     /// until it [assigns](crate::server::Server::assign) a view.
-    Asked,
+    ByApplication,
 }
 
 /// Whether endpoints are sent again after clusters.
@@ -71,7 +71,7 @@ pub enum Warming {
     /// Endpoints are sent again after clusters were sent. The next request for endpoints on a
     /// state-of-the-world stream is answered even if it looks like an ACK. An incremental client,
     /// which would not ask, is sent the endpoints of the clusters; those with names other than the
-    /// clusters' only under [`AckGated::references`](super::AckGated::references), which finds
+    /// clusters' only under [`MakeBeforeBreakPolicy::references`](super::MakeBeforeBreakPolicy::references), which finds
     /// them.
     #[default]
     AfterClusters,
@@ -84,7 +84,7 @@ pub enum Warming {
 // M155
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Warmed {
+pub enum WarmedTypes {
     /// Endpoints, after clusters.
     #[default]
     Endpoints,
@@ -109,7 +109,7 @@ pub enum OnDemand {
     /// ([`Transaction::mark_missing`](crate::server::Transaction::mark_missing)); until then
     /// clients wait. It should do so within the [does-not-exist timer](super::DOES_NOT_EXIST_TIMER)
     /// of 15 seconds.
-    Told,
+    Notify,
 }
 
 /// Part of its TTL after which a resource is renewed by a heartbeat; default 50 per cent.

@@ -1,7 +1,7 @@
 //! Configurations for common kinds of clients.
 
 use super::{
-    AbsenceGrace, AnswerOverdue, LegacyWildcard, Missing, NackRecovery, NodeChanged,
+    AbsenceDelay, AnswerOverdue, LegacyWildcard, Missing, NackRecovery, NodeChanged,
     ReconnectTrust, Removals, RequireNode, ServerConfig, SotwResponse, TypeConfig, VersionMode,
     Warming, WildcardExit,
 };
@@ -62,7 +62,7 @@ impl ServerConfig {
     /// clients.
     #[must_use]
     pub fn strict_spec() -> Self {
-        let config = Self { node_changed: NodeChanged::Closed, ..Self::default() };
+        let config = Self { node_changed: NodeChanged::Close, ..Self::default() };
         config.with_every_type(|it| {
             it.wildcard_exit = WildcardExit::Silent;
             it.nack_recovery = NackRecovery::Minimal;
@@ -85,7 +85,7 @@ impl ServerConfig {
             it.sotw_response = SotwResponse::FullState;
             it.legacy_wildcard = LegacyWildcard::Honored;
             it.missing = Missing::Hold;
-            it.absence_grace = AbsenceGrace::Never;
+            it.absence_delay = AbsenceDelay::Never;
             it.reconnect_trust = ReconnectTrust::SameNames;
             it.nack_recovery = NackRecovery::Minimal;
             it.answer_overdue = AnswerOverdue::Wait;

@@ -1,7 +1,7 @@
 //! Settings of one type.
 
 use super::type_policies::{
-    AbsenceGrace, AnswerOverdue, LegacyWildcard, Missing, NackDetection, NackRecovery,
+    AbsenceDelay, AnswerOverdue, LegacyWildcard, Missing, NackDetection, NackRecovery,
     ReconnectTrust, Removals, SotwResponse, VersionMode, WildcardExit, Window,
 };
 use crate::types;
@@ -23,7 +23,7 @@ pub struct TypeConfig {
     /// Policy for names without a resource in the state-of-the-world variant.
     pub missing: Missing,
     /// Time at which an incremental client is told that a name does not exist.
-    pub absence_grace: AbsenceGrace,
+    pub absence_delay: AbsenceDelay,
     /// Whether incremental clients are told of deletions.
     pub removals: Removals,
     /// Whether the versions that a client states after a reconnect are trusted.
@@ -74,7 +74,7 @@ impl Default for TypeDefaults {
             missing: Missing::default(),
             absence: Absence::default(),
             globs: Globs::default(),
-            absence_grace: AbsenceGrace::default(),
+            absence_delay: AbsenceDelay::default(),
             removals: Removals::default(),
             reconnect_trust: ReconnectTrust::default(),
             versions: VersionMode::default(),

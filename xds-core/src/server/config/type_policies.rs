@@ -46,7 +46,7 @@ pub enum WildcardExit {
     /// to as removed.
     // M93
     #[default]
-    Farewell,
+    SendRemovals,
     /// The wildcard ends, and nothing is sent.
     Silent,
     /// The wildcard does not end, and names in later requests are ignored, as in the first edition
@@ -56,7 +56,7 @@ pub enum WildcardExit {
 }
 
 /// Policy for requested names that do not exist, in the state-of-the-world variant.
-/// [`AbsenceGrace`] is the policy for the incremental variant.
+/// [`AbsenceDelay`] is the policy for the incremental variant.
 ///
 /// An application that creates resources on demand keeps the default and answers with a
 /// transaction.
@@ -102,17 +102,17 @@ impl Default for Missing {
 // M127
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum AbsenceGrace {
+pub enum AbsenceDelay {
     /// At once.
     #[default]
-    Prompt,
+    Immediate,
     /// After this time, if the resource still does not exist: for resources that are created a
     /// little later than those that refer to them. Deletions are sent at once. When the client is
     /// moved to another view, the time starts again.
     ///
     /// It should stay below the [does-not-exist timer](super::DOES_NOT_EXIST_TIMER) of 15 seconds,
     /// or below half of it if clients are moved between views.
-    Grace(Duration),
+    After(Duration),
     /// Never, unless the resource existed and was deleted: for clients of servers that do not
     /// report missing names.
     Never,
@@ -209,7 +209,7 @@ pub enum NackDetection {
     /// rules. With [`VersionMode::Label`], two responses may have the same label. A client that
     /// rejects the second states the label of both, and counts as having accepted it: it is sent
     /// the second response's resources again only when they change, and make before break
-    /// ([`AckGated`](crate::server::AckGated)) or a wait for convergence continue too early. A new
+    /// ([`MakeBeforeBreakPolicy`](crate::server::MakeBeforeBreakPolicy)) or a wait for convergence continue too early. A new
     /// label with each change avoids this.
     // S0.078
     ErrorDetailOrVersion,
@@ -220,7 +220,7 @@ pub enum NackDetection {
 ///
 /// With 1, changes made meanwhile are merged into the next response. A higher number hides the
 /// round-trip time. With make before break
-/// ([`OrderingPolicy::AckGated`](super::OrderingPolicy::AckGated)) it is always 1.
+/// ([`OrderingPolicy::MakeBeforeBreak`](super::OrderingPolicy::MakeBeforeBreak)) it is always 1.
 // M113, IS16, M64
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window(NonZeroU16);
@@ -291,7 +291,7 @@ pub enum NackRecovery {
     ///
     /// Removed names of a rejected response are repeated with the next change only to incremental
     /// wildcard clients. They are not repeated to clients that subscribe by name, nor under [make
-    /// before break](crate::server::OrderingPolicy::AckGated), where a removal is sent once, after
+    /// before break](crate::server::OrderingPolicy::MakeBeforeBreak), where a removal is sent once, after
     /// the last reference to it is gone.
     // M77
     #[default]

@@ -19,20 +19,20 @@ mod tests {
 
     use super::*;
     use crate::server::{
-        AbsenceGrace, AckGated, Admission, Missing, OnDemand, OrderingPolicy, Rate, ServerConfig,
-        ServerLimits, TypeConfig,
+        AbsenceDelay, Admission, MakeBeforeBreakPolicy, Missing, OnDemand, OrderingPolicy, Rate,
+        ServerConfig, ServerLimits, TypeConfig,
     };
 
     /// Setting that can delay the answer to a request.
     #[derive(Debug, PartialEq, Eq)]
-    struct Wait {
+    struct Delay {
         setting: &'static str,
         at_most: Duration,
     }
 
     /// Every setting that can delay the answer to a request, with the delay: first those that can
     /// add up, then those that occur alone. A new setting has to be classified here.
-    fn waits(config: &ServerConfig) -> (Vec<Wait>, Vec<Wait>) {
+    fn delays(config: &ServerConfig) -> (Vec<Delay>, Vec<Delay>) {
         let ServerConfig {
             require_node: _,
             node_changed: _,
@@ -40,11 +40,11 @@ mod tests {
             unknown_type: _,
             warming: _, // Delays no answer, only adds one.
             ordering,
-            warmed: _,
+            warmed_types: _,
             on_demand,
-            asides: _,
+            custom_message_types: _,
             debounce,
-            idle_views: _,
+            idle_view_timeout: _,
             readiness: _,
             observe_responses: _,
             max_stream_age,
@@ -69,18 +69,18 @@ mod tests {
             node_bytes: _,
             request_bytes: _,
             views: _,
-            latched_requests: _,
-            latched_bytes_per_node: _,
+            held_requests: _,
+            held_bytes_per_node: _,
             resources: _,
             aliases_per_resource: _,
             deletions_per_type: _,
-            deletions_for: _,
-            asides_per_stream: _,
+            deletion_retention: _,
+            custom_messages_per_stream: _,
             rejected_names: _,
-            keep_rejections: _,
-            remembered_rejections: _,
+            rejection_retention: _,
+            retained_rejections: _,
             convergence_waits: _,
-            suspects: _,
+            retry_batch: _,
             resource_bytes: _,
             response_bytes: _,
         } = limits;
@@ -91,12 +91,16 @@ mod tests {
             ("limits.decision", *decision),
             (
                 "ordering.stage_timeout",
-                ordering
-                    .gated()
-                    .map(|AckGated { stage_timeout, on_stuck: _, references: _ }| *stage_timeout),
+                ordering.make_before_break().map(
+                    |MakeBeforeBreakPolicy {
+                         stage_timeout,
+                         on_stage_timeout: _,
+                         references: _,
+                     }| *stage_timeout,
+                ),
             ),
             (
-                "types.missing, types.absence_grace",
+                "types.missing, types.absence_delay",
                 types
                     .values()
                     .chain([&type_defaults.full_state, &type_defaults.others])
@@ -106,10 +110,10 @@ mod tests {
         ];
         let alone = [
             ("debounce.max", debounce.map(|debounce| debounce.max.max(debounce.quiet))),
-            ("max_stream_age.grace", max_stream_age.map(|age| age.grace)),
+            ("max_stream_age.grace_period", max_stream_age.map(|age| age.grace_period)),
             ("limits.requests", requests.as_ref().map(refill)),
         ];
-        let listed = |(setting, at_most): (&'static str, Option<Duration>)| Wait {
+        let listed = |(setting, at_most): (&'static str, Option<Duration>)| Delay {
             setting,
             at_most: at_most.unwrap_or_default(),
         };
@@ -121,7 +125,7 @@ mod tests {
     fn of_type(config: &TypeConfig) -> Duration {
         let TypeConfig {
             missing,
-            absence_grace,
+            absence_delay,
             sotw_response: _,
             legacy_wildcard: _,
             absence: _,
@@ -139,16 +143,16 @@ mod tests {
             Missing::HoldFor(time) => *time,
             Missing::Hold | Missing::EmptyResponse | Missing::NotFound => Duration::ZERO,
         };
-        let grace = match absence_grace {
-            AbsenceGrace::Grace(time) => *time,
-            AbsenceGrace::Prompt | AbsenceGrace::Never => Duration::ZERO,
+        let grace = match absence_delay {
+            AbsenceDelay::After(time) => *time,
+            AbsenceDelay::Immediate | AbsenceDelay::Never => Duration::ZERO,
         };
         missing.max(grace)
     }
 
     fn gated(mut config: ServerConfig) -> ServerConfig {
-        config.ordering = OrderingPolicy::AckGated(AckGated::default());
-        config.admission = Admission::Asked;
+        config.ordering = OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
+        config.admission = Admission::ByApplication;
         config
     }
 
@@ -161,7 +165,7 @@ mod tests {
             ServerConfig::strict_spec(),
             ServerConfig::go_control_plane_like(),
         ] {
-            let (serial, alone) = waits(&gated(config));
+            let (serial, alone) = delays(&gated(config));
             let sum: Duration = serial.iter().map(|wait| wait.at_most).sum();
             assert!(sum < DOES_NOT_EXIST_TIMER, "{sum:?}: {serial:?}");
             for wait in alone {
@@ -172,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_stage_timeout_is_well_below_the_timer_of_a_client() {
-        assert!(AckGated::default().stage_timeout * 3 <= DOES_NOT_EXIST_TIMER);
+        assert!(MakeBeforeBreakPolicy::default().stage_timeout * 3 <= DOES_NOT_EXIST_TIMER);
     }
 
     /// The test has to find a setting that is too long.
@@ -180,12 +184,15 @@ mod tests {
     fn a_setting_that_is_too_long_is_found() {
         let mut config = gated(ServerConfig::default());
         config.ordering = match config.ordering {
-            OrderingPolicy::AckGated(policy) => {
-                OrderingPolicy::AckGated(AckGated { stage_timeout: DOES_NOT_EXIST_TIMER, ..policy })
+            OrderingPolicy::MakeBeforeBreak(policy) => {
+                OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy {
+                    stage_timeout: DOES_NOT_EXIST_TIMER,
+                    ..policy
+                })
             }
             other => other,
         };
-        let found = waits(&config).0.into_iter().find(|it| it.at_most >= DOES_NOT_EXIST_TIMER);
+        let found = delays(&config).0.into_iter().find(|it| it.at_most >= DOES_NOT_EXIST_TIMER);
         assert_eq!(found.map(|it| it.setting), Some("ordering.stage_timeout"));
     }
 }

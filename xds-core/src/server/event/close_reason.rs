@@ -37,12 +37,12 @@ pub enum CloseReason {
     #[error("the first request has no node id")]
     MissingNode,
     /// A later request has a different node than the first
-    /// ([`NodeChanged::Closed`](crate::server::NodeChanged)).
+    /// ([`NodeChanged::Close`](crate::server::NodeChanged)).
     // M3
     #[error("the node differs from that of the first request")]
     NodeChanged,
     /// A request is for a type that the server does not know
-    /// ([`UnknownType::Closed`](crate::server::UnknownType)).
+    /// ([`UnknownType::Close`](crate::server::UnknownType)).
     // M8
     #[error("unknown type {type_url}")]
     UnknownType {
@@ -55,10 +55,10 @@ pub enum CloseReason {
     MissingTypeUrl,
     /// A request on a stream of one type is for another type.
     // M7
-    #[error("request for {asked} on a stream of {served}")]
-    ForeignTypeUrl {
+    #[error("request for {requested} on a stream of {served}")]
+    WrongTypeUrl {
         /// Requested type.
-        asked: TypeUrl,
+        requested: TypeUrl,
         /// Type of the stream.
         served: TypeUrl,
     },
@@ -84,13 +84,13 @@ pub enum CloseReason {
     },
     /// The number of requests of the stream that wait for a view exceeds the limit.
     #[error("more than {limit} requests before it is known what the client may see")]
-    TooManyRequests {
+    TooManyHeldRequests {
         /// Configured limit.
         limit: usize,
     },
     /// The requests of the node that wait for a view exceed the limit in bytes.
     #[error("more than {limit} bytes of requests of one node before it is known what it may see")]
-    TooManyLatchedBytes {
+    TooManyHeldBytes {
         /// Configured limit in bytes.
         limit: usize,
     },
@@ -183,14 +183,14 @@ impl CloseReason {
             | Self::NodeChanged
             | Self::UnknownType { .. }
             | Self::MissingTypeUrl
-            | Self::ForeignTypeUrl { .. } => StatusCode::InvalidArgument,
+            | Self::WrongTypeUrl { .. } => StatusCode::InvalidArgument,
             Self::RequestTooLong(_)
             | Self::NodeTooLong { .. }
             | Self::NameTooLong { .. }
             | Self::TooManyNames { .. }
             | Self::TooManyTypes { .. }
-            | Self::TooManyRequests { .. }
-            | Self::TooManyLatchedBytes { .. }
+            | Self::TooManyHeldRequests { .. }
+            | Self::TooManyHeldBytes { .. }
             | Self::RequestRate { .. }
             | Self::TooManyStreamsOfNode { .. }
             | Self::TooManyViews { .. } => StatusCode::ResourceExhausted,

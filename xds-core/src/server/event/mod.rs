@@ -10,7 +10,7 @@ use core::{fmt, time::Duration};
 use bytes::Bytes;
 
 pub use self::close_reason::{CloseReason, Refusal, StatusCode};
-use self::status::Interest;
+use self::status::SubscribedNames;
 use crate::{
     id::StreamId,
     service::{Method, Variant},
@@ -20,7 +20,7 @@ use crate::{
 /// Service and protocol variant that a client called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Via {
+pub enum StreamKind {
     /// Aggregated service: all types share the stream, and every request states its type URL.
     Aggregated(Variant),
     /// Service of one type. Requests may omit the type URL.
@@ -46,14 +46,14 @@ pub enum Via {
 
 /// Lifetime of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Visit {
+pub(crate) enum StreamLifetime {
     /// Open until one side ends it.
-    Stays,
+    LongLived,
     /// Ends with one response. The state of the client is known only from its request.
-    Fetches,
+    SingleResponse,
 }
 
-impl Via {
+impl StreamKind {
     /// Returns the service and variant that a method belongs to.
     #[must_use]
     pub fn of(method: Method) -> Self {
@@ -67,10 +67,10 @@ impl Via {
     }
 
     /// Returns the lifetime of the stream.
-    pub(crate) const fn visit(&self) -> Visit {
+    pub(crate) const fn lifetime(&self) -> StreamLifetime {
         match self {
-            Self::Aggregated(_) | Self::Single { .. } => Visit::Stays,
-            Self::Fetch { .. } => Visit::Fetches,
+            Self::Aggregated(_) | Self::Single { .. } => StreamLifetime::LongLived,
+            Self::Fetch { .. } => StreamLifetime::SingleResponse,
         }
     }
 
@@ -115,7 +115,7 @@ pub enum ServerOutput {
     /// whenever the transport has room, until it returns `None`. Not repeated until then.
     Writable(StreamId),
     /// The client has sent its node and waits for a view
-    /// ([`Admission::Asked`](super::Admission::Asked)): call [`assign`](super::Server::assign) or
+    /// ([`Admission::ByApplication`](super::Admission::ByApplication)): call [`assign`](super::Server::assign) or
     /// [`refuse`](super::Server::refuse). The whole node was in the preceding
     /// [`Observation::Identified`].
     Authorize {
@@ -125,16 +125,16 @@ pub enum ServerOutput {
         node_id: Arc<str>,
     },
     /// The view was dropped with its resources because it had no client for
-    /// [`ServerConfig::idle_views`](super::ServerConfig::idle_views).
+    /// [`ServerConfig::idle_view_timeout`](super::ServerConfig::idle_view_timeout).
     // M221
     ViewDropped(ViewName),
     /// End the stream with this status. No further output refers to it.
     Close(StreamId, CloseReason),
     /// End the stream without an error after its last response is written, because everything
-    /// requested was sent ([`Via::Fetch`], [`StreamEvent::HalfClosed`]). No further output refers
+    /// requested was sent ([`StreamKind::Fetch`], [`StreamEvent::HalfClosed`]). No further output refers
     /// to it.
     Finished(StreamId),
-    /// A client requested resources that do not exist ([`OnDemand::Told`](super::OnDemand::Told)):
+    /// A client requested resources that do not exist ([`OnDemand::Notify`](super::OnDemand::Notify)):
     /// set them, or mark them as missing. The names of one request are reported together, each once
     /// until it is unwanted.
     // M254
@@ -152,7 +152,7 @@ pub enum ServerOutput {
     /// reported as [wanted](Self::Wanted) again even if it still exists, so an application can
     /// remove unwanted resources after a delay. Exception: a resource that did not exist at this
     /// time and is set later counts as set independently of requests, and requests for it are not
-    /// reported. Before removing such a resource, check [`is_named`](super::Server::is_named),
+    /// reported. Before removing such a resource, check [`is_requested_by_name`](super::Server::is_requested_by_name),
     /// periodically if necessary.
     // M256, M250
     Unwanted {
@@ -164,9 +164,9 @@ pub enum ServerOutput {
         names: Vec<ResourceName>,
     },
     /// A client sent a request of a custom-message type
-    /// ([`ServerConfig::asides`](super::ServerConfig)).
+    /// ([`ServerConfig::custom_message_types`](super::ServerConfig)).
     // M21
-    Aside {
+    CustomMessage {
         /// Stream of the client.
         stream: StreamId,
         /// Type of the request.
@@ -175,7 +175,7 @@ pub enum ServerOutput {
         message: Bytes,
     },
     /// All connected clients have ACKed a change, as requested by
-    /// [`tell_when_converged`](super::Server::tell_when_converged).
+    /// [`notify_when_converged`](super::Server::notify_when_converged).
     Converged {
         /// View of the change.
         view: ViewName,
@@ -216,14 +216,14 @@ pub struct ServerTransmit {
     // TP3
     pub errors: usize,
     /// Reason for which it is sent.
-    pub cause: Cause,
+    pub cause: ResponseCause,
 }
 
 /// Reason for which a response is sent. If several apply, the first in this order is stated.
 // IS5: no response without a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Cause {
+pub enum ResponseCause {
     /// Part of the first answer to the subscription.
     First,
     /// A subscribed resource was created, changed or, in full state, deleted.
@@ -236,7 +236,7 @@ pub enum Cause {
     Warming,
     /// Custom message of the application, without version and nonce.
     // M21
-    Aside,
+    CustomMessage,
     /// Heartbeat that renews the TTL of the client's resources.
     // M161
     Heartbeat,
@@ -246,14 +246,14 @@ pub enum Cause {
     Recovery,
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for ResponseCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::First => "first",
             Self::Changed => "changed",
             Self::Resubscribed => "resubscribed",
             Self::Warming => "warming",
-            Self::Aside => "aside",
+            Self::CustomMessage => "aside",
             Self::Heartbeat => "heartbeat",
             Self::Recovery => "recovery",
         })
@@ -263,7 +263,7 @@ impl fmt::Display for Cause {
 /// Kind of change that make before break holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum HeldBack {
+pub enum BlockedChange {
     /// Resources that were set or newly requested.
     // M146
     Changes,
@@ -275,7 +275,7 @@ pub enum HeldBack {
 /// Reason for which the client has not ACKed the resources that a change waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum HeldBy {
+pub enum BlockedBy {
     /// The resources have not been sent: they are held back themselves, or wait for room on the
     /// transport.
     Unsent,
@@ -285,10 +285,10 @@ pub enum HeldBy {
     Rejected,
     /// The client was sent a cluster, and has not requested these endpoints, which the cluster
     /// names.
-    NotAsked(ResourceName),
+    NotRequested(ResourceName),
     /// The client was sent clusters whose endpoints it has, and has not requested the endpoints
     /// again, as a client that warms these clusters does.
-    NotAskedAgain,
+    NotRequestedAgain,
 }
 
 /// Event on a stream that is reported for information. A request causes a handful of them at most.
@@ -342,7 +342,7 @@ pub enum Observation {
         /// Type of the subscription.
         type_url: TypeUrl,
         /// Subscription after the change.
-        interest: Interest,
+        subscribed: SubscribedNames,
     },
     /// A response was rendered, which counts as sent. Reported only if
     /// [configured](super::ServerConfig::observe_responses), and not for custom messages.
@@ -366,7 +366,7 @@ pub enum Observation {
         // TP3
         errors: usize,
         /// Reason for which it is sent.
-        cause: Cause,
+        cause: ResponseCause,
     },
     /// The client ACKed a response.
     Acked {
@@ -445,17 +445,17 @@ pub enum Observation {
     },
     /// Make before break has held back a change for the configured time.
     // M148
-    Held {
+    Blocked {
         /// Stream of the client.
         stream: StreamId,
         /// Type of the change.
         type_url: TypeUrl,
         /// Kind of the change.
-        what: HeldBack,
+        change: BlockedChange,
         /// Type that it waits for.
         waits_for: TypeUrl,
         /// Reason for the wait.
-        why: HeldBy,
+        reason: BlockedBy,
         /// Configured time.
         after: Duration,
     },
@@ -467,7 +467,7 @@ pub enum Observation {
         stream: StreamId,
         /// Type of the resources.
         type_url: TypeUrl,
-        /// Configured time ([`AckGated::stage_timeout`](super::AckGated::stage_timeout)).
+        /// Configured time ([`MakeBeforeBreakPolicy::stage_timeout`](super::MakeBeforeBreakPolicy::stage_timeout)).
         after: Duration,
     },
     /// A response was sent although it exceeds the limit, because it cannot be split: a full state,
@@ -482,7 +482,7 @@ pub enum Observation {
         bytes: usize,
     },
     /// A resource exceeds the response limit of a client that subscribes to it by name
-    /// ([`ClientLimits::response_bytes`](super::ClientLimits::response_bytes)). The client was sent
+    /// ([`PerClientLimits::response_bytes`](super::PerClientLimits::response_bytes)). The client was sent
     /// the resource error `RESOURCE_EXHAUSTED` instead.
     // IS26, TP3
     ResourceTooLong {
@@ -521,7 +521,7 @@ impl Observation {
             | Self::StaleNonce { stream, .. }
             | Self::BogusNonce { stream, .. }
             | Self::AnswerOverdue { stream, .. }
-            | Self::Held { stream, .. }
+            | Self::Blocked { stream, .. }
             | Self::SentOutOfOrder { stream, .. }
             | Self::Oversize { stream, .. }
             | Self::ResourceTooLong { stream, .. }
@@ -532,7 +532,7 @@ impl Observation {
 
 /// Whether a request subscribes to something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
-    Something,
-    Nothing,
+pub(crate) enum RequestEffect {
+    Subscribed,
+    None,
 }

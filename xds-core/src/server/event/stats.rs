@@ -1,7 +1,7 @@
 //! Counters and gauges of a server for operators.
 // M240: none of them is kept per node.
 
-use super::{Asked, Cause, CloseReason, Refusal, Via};
+use super::{CloseReason, Refusal, RequestEffect, ResponseCause, StreamKind};
 use crate::{service::Variant, types};
 
 /// Counters since the server was created, and gauges of its current state.
@@ -18,7 +18,7 @@ pub struct ServerStats {
     pub fetches: usize,
     /// Open streams on which make before break holds back a change now.
     // M146
-    pub holding_streams: usize,
+    pub blocked_streams: usize,
     /// Subscriptions, one per stream and type.
     pub subscriptions: usize,
     /// Resources, over all types and views.
@@ -32,7 +32,7 @@ pub struct ServerStats {
     /// Names: those of resources, and subscribed names without a resource.
     pub names: usize,
     /// Pending waits for convergence
-    /// ([`tell_when_converged`](crate::server::Server::tell_when_converged)).
+    /// ([`notify_when_converged`](crate::server::Server::notify_when_converged)).
     pub convergence_waits: usize,
     /// Requests read.
     pub requests: u64,
@@ -64,23 +64,23 @@ pub struct ServerStats {
     // M241
     pub unobserved_nacks: u64,
     /// Responses rendered, by reason.
-    pub causes: Responses,
+    pub causes: ResponsesByCause,
     /// Streams refused, by reason.
     pub refused: RefusedStreams,
     /// Streams ended, by reason.
     pub closed: ClosedStreams,
     /// Number of times that make before break began to hold back a change on a stream.
     // M146
-    pub holds: u64,
+    pub blocked_changes: u64,
     /// Number of changes that were held back for the configured maximum time.
     // M148
-    pub overdue_holds: u64,
+    pub stage_timeouts: u64,
     /// Number of times that the server paused reading a stream because of its request rate.
     // M242
     pub throttled: u64,
     /// Deletions discarded before all incremental clients had been sent them.
     // M231
-    pub forgotten_deletions: u64,
+    pub discarded_deletions: u64,
     /// Events ignored because their stream was closed or unknown.
     // Contract rule 7.
     pub ignored_events: u64,
@@ -138,10 +138,10 @@ impl StatsByType {
     }
 }
 
-/// Responses rendered since the server was created, by [`Cause`].
+/// Responses rendered since the server was created, by [`ResponseCause`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Responses {
+pub struct ResponsesByCause {
     /// Responses that are part of a first answer.
     pub first: u64,
     /// Responses because a resource was created, changed or deleted.
@@ -152,7 +152,7 @@ pub struct Responses {
     pub warming: u64,
     /// Custom messages of the application. Other counters of responses exclude them.
     // M21
-    pub asides: u64,
+    pub custom_messages: u64,
     /// Heartbeats that renew a TTL.
     pub heartbeats: u64,
     /// Responses that isolate the invalid resource of a rejected response.
@@ -171,7 +171,7 @@ pub struct RefusedStreams {
     pub too_many: u64,
     /// New streams exceeded the rate limit.
     // M17
-    pub too_fast: u64,
+    pub too_many_new: u64,
     /// The server was draining or shut down.
     // M14
     pub shutting_down: u64,
@@ -224,48 +224,48 @@ pub struct ClosedStreams {
 }
 
 impl ServerStats {
-    pub(crate) fn note_opened(&mut self, via: &Via) {
-        self.incremental_streams += usize::from(via.variant() == Variant::Incremental);
-        self.fetches += usize::from(matches!(via, Via::Fetch { .. }));
+    pub(crate) fn note_opened(&mut self, kind: &StreamKind) {
+        self.incremental_streams += usize::from(kind.variant() == Variant::Incremental);
+        self.fetches += usize::from(matches!(kind, StreamKind::Fetch { .. }));
     }
 
-    pub(crate) fn note_gone(&mut self, via: &Via) {
-        self.incremental_streams -= usize::from(via.variant() == Variant::Incremental);
-        self.fetches -= usize::from(matches!(via, Via::Fetch { .. }));
+    pub(crate) fn note_ended(&mut self, kind: &StreamKind) {
+        self.incremental_streams -= usize::from(kind.variant() == Variant::Incremental);
+        self.fetches -= usize::from(matches!(kind, StreamKind::Fetch { .. }));
     }
 
     /// Counts a request as repeated if it subscribed to nothing new and answered no response.
-    pub(crate) fn note_request(&mut self, before: &Self, asked: Asked) {
+    pub(crate) fn note_request(&mut self, before: &Self, effect: RequestEffect) {
         let answers = |it: &Self| it.acks + it.nacks + it.stale_requests + it.bogus_requests;
-        if asked == Asked::Nothing && answers(self) == answers(before) {
+        if effect == RequestEffect::None && answers(self) == answers(before) {
             self.repeated_requests += 1;
         }
     }
 
     /// Updates the hold statistics when a stream starts or stops holding back a change.
-    pub(crate) fn note_held(&mut self, was_held: bool, is_held: bool) {
-        match (was_held, is_held) {
+    pub(crate) fn note_blocked(&mut self, was_blocked: bool, is_blocked: bool) {
+        match (was_blocked, is_blocked) {
             (false, true) => {
-                self.holds += 1;
-                self.holding_streams += 1;
+                self.blocked_changes += 1;
+                self.blocked_streams += 1;
             }
-            (true, false) => self.holding_streams -= 1,
+            (true, false) => self.blocked_streams -= 1,
             _ => {}
         }
     }
 
-    pub(crate) fn note_response(&mut self, cause: Cause) {
-        if cause != Cause::Aside {
+    pub(crate) fn note_response(&mut self, cause: ResponseCause) {
+        if cause != ResponseCause::CustomMessage {
             self.responses += 1;
         }
         let count = match cause {
-            Cause::First => &mut self.causes.first,
-            Cause::Changed => &mut self.causes.changed,
-            Cause::Resubscribed => &mut self.causes.resubscribed,
-            Cause::Warming => &mut self.causes.warming,
-            Cause::Aside => &mut self.causes.asides,
-            Cause::Heartbeat => &mut self.causes.heartbeats,
-            Cause::Recovery => &mut self.causes.recovery,
+            ResponseCause::First => &mut self.causes.first,
+            ResponseCause::Changed => &mut self.causes.changed,
+            ResponseCause::Resubscribed => &mut self.causes.resubscribed,
+            ResponseCause::Warming => &mut self.causes.warming,
+            ResponseCause::CustomMessage => &mut self.causes.custom_messages,
+            ResponseCause::Heartbeat => &mut self.causes.heartbeats,
+            ResponseCause::Recovery => &mut self.causes.recovery,
         };
         *count += 1;
     }
@@ -274,7 +274,7 @@ impl ServerStats {
         let count = match refusal {
             Refusal::NotReady => &mut self.refused.not_ready,
             Refusal::TooManyStreams { .. } => &mut self.refused.too_many,
-            Refusal::TooManyNewStreams { .. } => &mut self.refused.too_fast,
+            Refusal::TooManyNewStreams { .. } => &mut self.refused.too_many_new,
             Refusal::ShuttingDown => &mut self.refused.shutting_down,
         };
         *count += 1;
@@ -289,15 +289,15 @@ impl ServerStats {
             | CloseReason::NodeChanged
             | CloseReason::UnknownType { .. }
             | CloseReason::MissingTypeUrl
-            | CloseReason::ForeignTypeUrl { .. } => &mut closed.invalid,
+            | CloseReason::WrongTypeUrl { .. } => &mut closed.invalid,
             CloseReason::RequestTooLong(_)
             | CloseReason::NodeTooLong { .. }
             | CloseReason::NameTooLong { .. } => &mut closed.lengths,
             CloseReason::TooManyNames { .. } | CloseReason::TooManyTypes { .. } => {
                 &mut closed.subscriptions
             }
-            CloseReason::TooManyRequests { .. }
-            | CloseReason::TooManyLatchedBytes { .. }
+            CloseReason::TooManyHeldRequests { .. }
+            | CloseReason::TooManyHeldBytes { .. }
             | CloseReason::RequestRate { .. } => &mut closed.requests,
             CloseReason::TooManyStreamsOfNode { .. } => &mut closed.streams_per_node,
             CloseReason::TooManyViews { .. } => &mut closed.views,

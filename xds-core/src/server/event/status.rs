@@ -11,7 +11,7 @@ use crate::{
 /// Subscription of one stream to one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Interest {
+pub enum SubscribedNames {
     /// No subscription.
     Nothing,
     /// Wildcard subscription.
@@ -53,7 +53,7 @@ pub struct SubscriptionStatus<'a> {
     /// Type of the subscription.
     pub type_url: &'a TypeUrl,
     /// Subscribed names or wildcard.
-    pub interest: Interest,
+    pub subscribed: SubscribedNames,
     /// Progress of the client.
     pub state: SyncState,
     /// Version of the newest response.
@@ -70,17 +70,17 @@ pub struct SubscriptionStatus<'a> {
     pub last_error: Option<&'a Arc<str>>,
     /// Resources that the client is known to reject with their current content.
     // M108
-    pub culprits: Vec<&'a ResourceName>,
+    pub rejected_resources: Vec<&'a ResourceName>,
 }
 
 /// Whether a list is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Extent {
+pub enum Completeness {
     /// The list is complete.
-    All,
+    Complete,
     /// The list was cut at [`rejected_names`](crate::server::ServerLimits::rejected_names) entries.
-    Part,
+    Truncated,
 }
 
 /// Whether a client has the current content of a resource.
@@ -102,7 +102,7 @@ pub enum ResourceSync {
 /// Rejected response whose resources the client has not accepted since, in any version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Rejection<'a> {
+pub struct RejectionStatus<'a> {
     /// Id of the client's node; empty if it has none.
     pub node_id: &'a str,
     /// Stream of the client; `None` if it has disconnected.
@@ -118,7 +118,7 @@ pub struct Rejection<'a> {
     /// [`NackRecovery::Isolate`](crate::server::NackRecovery::Isolate).
     pub names: &'a [ResourceName],
     /// Whether `names` is complete.
-    pub extent: Extent,
+    pub completeness: Completeness,
     /// Status code in the client's `error_detail`.
     pub code: i32,
     /// Message in the client's `error_detail`, cut to 4,096 bytes.

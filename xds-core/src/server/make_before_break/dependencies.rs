@@ -3,17 +3,17 @@
 use crate::types::rank;
 
 /// Types that one type waits for.
-pub(crate) struct Waits {
+pub(crate) struct Dependencies {
     /// Types that are waited for before a resource is sent.
-    pub(crate) to_be_sent: &'static [usize],
+    pub(crate) before_additions: &'static [usize],
     /// Types that are waited for before a deletion is sent.
-    pub(crate) to_be_told: &'static [usize],
+    pub(crate) before_deletions: &'static [usize],
 }
 
-impl Waits {
-    /// Returns the types that a type waits for. The table is documented at [`AckGated`] and has no
+impl Dependencies {
+    /// Returns the types that a type waits for. The table is documented at [`MakeBeforeBreakPolicy`] and has no
     /// cycles.
-    pub(crate) const fn of(seat: usize) -> Self {
+    pub(crate) const fn of(rank: usize) -> Self {
         use rank::{
             CLUSTERS, ENDPOINTS, EXTENSIONS, LISTENERS, ROUTES, SCOPED_ROUTES, SECRETS,
             VIRTUAL_HOSTS,
@@ -23,7 +23,7 @@ impl Waits {
             &[LISTENERS, ROUTES, SCOPED_ROUTES, VIRTUAL_HOSTS, EXTENSIONS];
         const UP_TO_SCOPES: &[usize] =
             &[CLUSTERS, ENDPOINTS, SECRETS, LISTENERS, ROUTES, SCOPED_ROUTES];
-        let (to_be_sent, to_be_told): (&[usize], &[usize]) = match seat {
+        let (before_additions, before_deletions): (&[usize], &[usize]) = match rank {
             CLUSTERS => (&[], REFER_TO_CLUSTERS),
             ENDPOINTS => (&[], &[CLUSTERS]),
             SECRETS => (&[], &[CLUSTERS, LISTENERS, EXTENSIONS]),
@@ -34,17 +34,17 @@ impl Waits {
             VIRTUAL_HOSTS => (UP_TO_SCOPES, &[ROUTES]),
             _ => (&[], &[]),
         };
-        Self { to_be_sent, to_be_told }
+        Self { before_additions, before_deletions }
     }
 }
 
 /// Types that may refer to resources of a type. Deletions of the type are sent after those of these
 /// types.
 pub(crate) const fn may_refer_to(rank: u8) -> &'static [usize] {
-    Waits::of(rank as usize).to_be_told
+    Dependencies::of(rank as usize).before_deletions
 }
 
 /// Types whose resources are sent before those of a type.
-pub(crate) const fn goes_before(rank: u8) -> &'static [usize] {
-    Waits::of(rank as usize).to_be_sent
+pub(crate) const fn sent_before(rank: u8) -> &'static [usize] {
+    Dependencies::of(rank as usize).before_additions
 }

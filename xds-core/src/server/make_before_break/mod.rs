@@ -17,23 +17,23 @@ pub(crate) mod requests;
 pub(crate) mod warming;
 
 use self::{
-    accepted::{Marks, Shots},
-    dependencies::Waits,
-    requests::{Ask, Request},
-    warming::{Asks, Expected, Patience, Taken},
+    accepted::{ClusterSnapshots, TypeProgress},
+    dependencies::Dependencies,
+    requests::{PendingRequest, RequestState},
+    warming::{ClustersInUse, EdsRequestMeaning, EdsWait, ExpectedEndpoints},
 };
 pub(crate) use self::{
-    dependencies::{goes_before, may_refer_to},
-    requests::Requests,
+    dependencies::{may_refer_to, sent_before},
+    requests::RequestStates,
 };
 use super::{
-    config::{AckGated, OnStuck},
-    event::{HeldBack, HeldBy},
+    config::{MakeBeforeBreakPolicy, StageTimeoutAction},
+    event::{BlockedBy, BlockedChange},
     session::{
-        Session, deferred_removal::Portion, pending::Rendering, seat::Seat, subscription::Edges,
-        subscriptions::Subscriptions,
+        Session, deferred_removal::Portion, pending::ResponsePosition, seat::SessionHandle,
+        subscription::SubscriptionTable, subscriptions::Subscriptions,
     },
-    store::{arena::Arena, revision::Stamp},
+    store::{arena::Arena, revision::Revision},
 };
 use crate::{
     slab::Slot,
@@ -47,89 +47,89 @@ const STAGES: usize = types::RANKS;
 
 /// Make-before-break state of a stream, in addition to the state of its sessions.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
-    on_stuck: OnStuck,
-    marks: [Marks; STAGES],
-    shots: Shots,
+pub(crate) struct MakeBeforeBreak {
+    on_stage_timeout: StageTimeoutAction,
+    progress: [TypeProgress; STAGES],
+    cluster_snapshots: ClusterSnapshots,
     /// Revision up to which the client has requested the endpoints of changed clusters.
-    asked: Stamp,
-    expected: Expected,
+    requested: Revision,
+    expected: ExpectedEndpoints,
     /// Newest CDS response whose by-name clusters have all had their endpoints requested.
-    asked_by_name: Rendering,
+    requested_by_name: ResponsePosition,
     /// Meaning of a request for endpoints after the newest clusters.
-    asks: Asks,
+    eds_request_meaning: EdsRequestMeaning,
     /// Clusters that the client uses, whether or not it has ACKed their response.
-    taken: Taken,
+    in_use: ClustersInUse,
     /// Whether to wait for a client that has endpoints and warms new clusters with them.
-    for_warming: Patience,
+    eds_wait: EdsWait,
     /// Revision up to which changes wait for nothing any more.
-    waived: Stamp,
+    waived: Revision,
     /// Change that is held back, and the time since when.
-    pub(crate) held: Option<(Hold, Time)>,
+    pub(crate) blocked: Option<(Blocked, Time)>,
     /// Requests that are unanswered because their resources are held back.
-    pub(crate) requests: Requests,
+    pub(crate) requests: RequestStates,
 }
 
 /// Decision on what may be sent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outlook {
+pub(crate) struct Decision {
     pub(crate) next: Option<Next>,
     /// First change that is held back.
-    pub(crate) hold: Option<Hold>,
+    pub(crate) blocked: Option<Blocked>,
     /// Types that have unanswered requests.
-    pub(crate) asks: [Ask; STAGES],
+    pub(crate) pending_requests: [PendingRequest; STAGES],
 }
 
 /// Session that sends next, and what part of its due resources.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Next {
-    pub(crate) seat: Seat,
+    pub(crate) handle: SessionHandle,
     pub(crate) portion: Portion,
 }
 
 /// Change that is held back, and what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hold {
+pub(crate) struct Blocked {
     pub(crate) rank: u8,
-    pub(crate) what: HeldBack,
+    pub(crate) change: BlockedChange,
     pub(crate) waits_for: usize,
-    pub(crate) why: HeldBy,
+    pub(crate) reason: BlockedBy,
 }
 
-impl Hold {
+impl Blocked {
     /// Whether both concern the same change, even if it waits for something else.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        (self.rank, self.what) == (other.rank, other.what)
+        (self.rank, self.change) == (other.rank, other.change)
     }
 }
 
 /// Sessions of the stream by rank.
-pub(crate) struct Sessions<'a>([Option<View<'a>>; STAGES]);
+pub(crate) struct Sessions<'a>([Option<SessionView<'a>>; STAGES]);
 
 #[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
+pub(crate) struct SessionView<'a> {
     slot: Slot,
     session: &'a Session,
     arena: &'a Arena,
 }
 
 impl<'a> Sessions<'a> {
-    fn of(seats: &[Seat], subscriptions: &'a Subscriptions) -> Self {
+    fn of(handles: &[SessionHandle], subscriptions: &'a Subscriptions) -> Self {
         let mut views = [None; STAGES];
-        for seat in seats {
-            if let Some(view) = views.get_mut(usize::from(seat.rank)) {
-                *view = View::of(seat.session, subscriptions);
+        for handle in handles {
+            if let Some(view) = views.get_mut(usize::from(handle.rank)) {
+                *view = SessionView::of(handle.session, subscriptions);
             }
         }
         Self(views)
     }
 
-    fn get(&self, rank: usize) -> Option<View<'a>> {
+    fn get(&self, rank: usize) -> Option<SessionView<'a>> {
         self.0.get(rank).copied().flatten()
     }
 }
 
-impl<'a> View<'a> {
+impl<'a> SessionView<'a> {
     fn of(slot: Slot, subscriptions: &'a Subscriptions) -> Option<Self> {
         let session = subscriptions.sessions.at(slot)?;
         Some(Self { slot, session, arena: subscriptions.store.arena(session.arena)? })
@@ -138,14 +138,14 @@ impl<'a> View<'a> {
     /// Whether the client has accepted all resources and deletions.
     fn is_settled(&self) -> bool {
         !self.session.has_additions(self.arena)
-            && !self.session.is_waiting()
+            && !self.session.awaits_answer()
             && !self.session.is_rejected()
     }
 
     /// Whether the client has all resources. It may not have been sent all deletions, which a type
     /// that waits only for resources does not need.
     fn has_all(&self) -> bool {
-        !self.session.has_additions(self.arena) && self.session.lacks_nothing()
+        !self.session.has_additions(self.arena) && self.session.has_all_resources()
     }
 
     fn has_resource(&self, name: &ResourceName) -> bool {
@@ -155,183 +155,199 @@ impl<'a> View<'a> {
 
     /// Whether a resource is yet to be sent to the client by its name, or was not accepted in the
     /// response with the nonce `accepted` or before.
-    fn lacks(&self, name: &ResourceName, accepted: u64, edges: &Edges) -> bool {
+    fn is_unaccepted(&self, name: &ResourceName, accepted: u64, table: &SubscriptionTable) -> bool {
         let slot = self.arena.find(name.as_str());
-        let edge = slot.and_then(|slot| edges.at(edges.find(self.slot, slot)?));
-        match edge {
-            Some(edge) => edge.sent == 0 || edge.sent > accepted || edge.due.is_some(),
+        let subscription = slot.and_then(|slot| table.at(table.find(self.slot, slot)?));
+        match subscription {
+            Some(subscription) => {
+                subscription.sent == 0 || subscription.sent > accepted || subscription.due.is_some()
+            }
             None => !self.session.has_wildcard(),
         }
     }
 
-    fn why_not(&self) -> HeldBy {
+    fn blocked_by(&self) -> BlockedBy {
         match self.session {
-            session if session.is_rejected() => HeldBy::Rejected,
-            session if session.is_waiting() => HeldBy::Unanswered,
-            _ => HeldBy::Unsent,
+            session if session.is_rejected() => BlockedBy::Rejected,
+            session if session.awaits_answer() => BlockedBy::Unanswered,
+            _ => BlockedBy::Unsent,
         }
     }
 }
 
-impl Gate {
-    pub(crate) fn new(on_stuck: OnStuck) -> Self {
-        Self { on_stuck, ..Self::default() }
+impl MakeBeforeBreak {
+    pub(crate) fn new(on_stage_timeout: StageTimeoutAction) -> Self {
+        Self { on_stage_timeout, ..Self::default() }
     }
 
     /// Policy for changes that wait for a client which rejects.
-    pub(crate) fn on_stuck(&self) -> OnStuck {
-        self.on_stuck
+    pub(crate) fn on_stage_timeout(&self) -> StageTimeoutAction {
+        self.on_stage_timeout
     }
 
     /// Decides what is sent next and what is held back. Costs one step per type of the stream, and
     /// per due resource of the types that wait.
-    pub(crate) fn look(
+    pub(crate) fn decide(
         &mut self,
-        seats: &[Seat],
+        handles: &[SessionHandle],
         subscriptions: &Subscriptions,
-        policy: &AckGated,
-    ) -> Outlook {
-        let sessions = Sessions::of(seats, subscriptions);
+        policy: &MakeBeforeBreakPolicy,
+    ) -> Decision {
+        let sessions = Sessions::of(handles, subscriptions);
         self.note_settled(&sessions, subscriptions.store.clock());
-        let mut outlook = Outlook::default();
-        let waits = |seat: &&Seat| !Waits::of(usize::from(seat.rank)).to_be_sent.is_empty();
+        let mut decision = Decision::default();
+        let waits = |handle: &&SessionHandle| {
+            !Dependencies::of(usize::from(handle.rank)).before_additions.is_empty()
+        };
         // Waiting types are checked first, so that frequent changes of the types they wait for
         // cannot delay them further.
-        let (waiting, free) = (seats.iter().filter(waits), seats.iter().filter(|it| !waits(it)));
-        for &seat in waiting.chain(free) {
-            let Some(view) = View::of(seat.session, subscriptions) else { continue };
+        let (waiting, free) =
+            (handles.iter().filter(waits), handles.iter().filter(|it| !waits(it)));
+        for &handle in waiting.chain(free) {
+            let Some(view) = SessionView::of(handle.session, subscriptions) else { continue };
             // Keeps a change waiting while a response of its type, such as a heartbeat, is
             // unanswered.
             let is_due = view.session.is_due(view.arena);
-            if !is_due && !view.session.is_waiting() {
+            if !is_due && !view.session.awaits_answer() {
                 continue;
             }
             let has_additions = view.session.has_additions(view.arena);
             let additions = match has_additions {
-                true => self.hold_additions(seat, view, &sessions, subscriptions, policy),
+                true => self.blocked_additions(handle, view, &sessions, subscriptions, policy),
                 false => None,
             };
             let removals = match view.session.has_removals(view.arena) {
-                true => self.hold_removals(seat, view, &sessions, subscriptions, policy),
+                true => self.blocked_removals(handle, view, &sessions, subscriptions, policy),
                 false => None,
             };
-            let renews = view.session.owes_heartbeats_alone(view.arena);
-            let request = self.requests.of(seat.rank);
-            let is_concerned = additions.is_some() || request != Request::Served;
-            let asks = is_concerned && view.session.has_unanswered(&subscriptions.edges);
-            if asks && let Some(of_type) = outlook.asks.get_mut(usize::from(seat.rank)) {
-                let is_held = additions.is_some();
-                *of_type = if is_held { Ask::Held } else { Ask::Free };
+            let renews = view.session.has_heartbeats_alone(view.arena);
+            let request = self.requests.of(handle.rank);
+            let is_concerned = additions.is_some() || request != RequestState::NotBlocked;
+            let is_pending = is_concerned && view.session.has_unanswered(&subscriptions.table);
+            if is_pending
+                && let Some(of_type) = decision.pending_requests.get_mut(usize::from(handle.rank))
+            {
+                let is_blocked = additions.is_some();
+                *of_type =
+                    if is_blocked { PendingRequest::Blocked } else { PendingRequest::Sendable };
             }
             let portion = match (&additions, &removals) {
                 (None, None) => Some(Portion::Everything),
                 (None, Some(_)) if has_additions || renews => Some(Portion::Additions),
-                (Some(_), _) if asks && request == Request::Overdue => Some(Portion::Unanswered),
+                (Some(_), _) if is_pending && request == RequestState::Overdue => {
+                    Some(Portion::Unanswered)
+                }
                 (Some(_), _) if renews => Some(Portion::Heartbeats),
                 _ => None,
             };
-            let next = portion.filter(|_| is_due).map(|portion| Next { seat, portion });
-            outlook.next = outlook.next.or(next);
-            outlook.hold = outlook.hold.or(additions).or(removals);
+            let next = portion.filter(|_| is_due).map(|portion| Next { handle, portion });
+            decision.next = decision.next.or(next);
+            decision.blocked = decision.blocked.or(additions).or(removals);
         }
-        outlook
+        decision
     }
 
-    fn hold_additions(
+    fn blocked_additions(
         &mut self,
-        seat: Seat,
-        view: View<'_>,
+        handle: SessionHandle,
+        view: SessionView<'_>,
         sessions: &Sessions<'_>,
         subscriptions: &Subscriptions,
-        policy: &AckGated,
-    ) -> Option<Hold> {
-        let waits = Waits::of(usize::from(seat.rank)).to_be_sent;
+        policy: &MakeBeforeBreakPolicy,
+    ) -> Option<Blocked> {
+        let waits = Dependencies::of(usize::from(handle.rank)).before_additions;
         if waits.is_empty() {
             return None;
         }
-        let changed = view.session.newest_due(view.arena, &subscriptions.edges);
+        let changed = view.session.newest_due(view.arena, &subscriptions.table);
         if changed <= self.waived {
             return None;
         }
-        let hold = |waits_for, why| {
-            Some(Hold { rank: seat.rank, what: HeldBack::Changes, waits_for, why })
+        let blocked = |waits_for, reason| {
+            Some(Blocked { rank: handle.rank, change: BlockedChange::Changes, waits_for, reason })
         };
         for &rank in waits {
             let Some(other) = sessions.get(rank) else { continue };
-            if self.has_refused(rank, other, changed) {
+            if self.has_rejected(rank, other, changed) {
                 let is_settled = other.is_settled();
-                return hold(rank, if is_settled { HeldBy::Rejected } else { other.why_not() });
+                return blocked(
+                    rank,
+                    if is_settled { BlockedBy::Rejected } else { other.blocked_by() },
+                );
             }
             if !other.has_all() && self.accepted(rank).set < changed {
-                return hold(rank, other.why_not());
+                return blocked(rank, other.blocked_by());
             }
         }
         policy.references.as_ref()?;
-        hold(rank::ENDPOINTS, self.has_cold_clusters(sessions, subscriptions)?)
+        blocked(rank::ENDPOINTS, self.clusters_blocked_by(sessions, subscriptions)?)
     }
 
-    fn hold_removals(
+    fn blocked_removals(
         &mut self,
-        seat: Seat,
-        view: View<'_>,
+        handle: SessionHandle,
+        view: SessionView<'_>,
         sessions: &Sessions<'_>,
         subscriptions: &Subscriptions,
-        policy: &AckGated,
-    ) -> Option<Hold> {
+        policy: &MakeBeforeBreakPolicy,
+    ) -> Option<Blocked> {
         // The revision of the deletion may be unknown, but it is not later than now.
-        let deleted = view.session.newest_deletion(view.arena, &subscriptions.edges);
+        let deleted = view.session.newest_deletion(view.arena, &subscriptions.table);
         let deleted = deleted.min(subscriptions.store.clock());
-        let waits = Waits::of(usize::from(seat.rank)).to_be_told;
+        let waits = Dependencies::of(usize::from(handle.rank)).before_deletions;
         // The client keeps a silently deleted resource until it has nothing that refers to it.
-        let has_lost_silently = |to: usize, after: Stamp| {
-            let refers = |&&rank: &&usize| Waits::of(rank).to_be_told.contains(&to);
+        let has_silent_removals = |to: usize, after: Revision| {
+            let refers = |&&rank: &&usize| Dependencies::of(rank).before_deletions.contains(&to);
             let mut lost = waits.iter().filter(refers).filter_map(|&rank| sessions.get(rank));
-            lost.any(|it| it.session.has_lost_silently(it.arena, &subscriptions.edges, after))
+            lost.any(|it| it.session.has_silent_removals(it.arena, &subscriptions.table, after))
         };
         let unfinished = |&&rank: &&usize| {
             sessions.get(rank).is_some_and(|other| {
                 let is_finished = other.is_settled() && !other.session.has_removals(other.arena);
                 let reached = self.accepted(rank).deleted.max(self.waived);
-                let has_older =
-                    || other.session.has_from_before(other.arena, &subscriptions.edges, reached);
+                let has_older = || {
+                    other.session.has_outdated_recreated(other.arena, &subscriptions.table, reached)
+                };
                 !is_finished
-                    && (reached < deleted || has_lost_silently(rank, reached) || has_older())
-                    || self.waived < deleted && self.has_refused(rank, other, Stamp::MAX)
+                    && (reached < deleted || has_silent_removals(rank, reached) || has_older())
+                    || self.waived < deleted && self.has_rejected(rank, other, Revision::MAX)
             })
         };
-        let hold = |waits_for, why| {
-            Some(Hold { rank: seat.rank, what: HeldBack::Deletions, waits_for, why })
+        let blocked = |waits_for, reason| {
+            Some(Blocked { rank: handle.rank, change: BlockedChange::Deletions, waits_for, reason })
         };
         let Some(&waits_for) = waits.iter().find(unfinished) else {
-            let is_endpoints = usize::from(seat.rank) == rank::ENDPOINTS;
+            let is_endpoints = usize::from(handle.rank) == rank::ENDPOINTS;
             if !is_endpoints || deleted <= self.waived {
                 return None;
             }
-            let why = self.uses_old_endpoints(view, deleted, sessions, subscriptions, policy);
-            return hold(rank::ENDPOINTS, why?);
+            let reason = self.uses_old_endpoints(view, deleted, sessions, subscriptions, policy);
+            return blocked(rank::ENDPOINTS, reason?);
         };
         let other = sessions.get(waits_for)?;
-        let why = match other.is_settled() && self.has_refused(waits_for, other, Stamp::MAX) {
-            true => HeldBy::Rejected,
-            false => other.why_not(),
+        let reason = match other.is_settled() && self.has_rejected(waits_for, other, Revision::MAX)
+        {
+            true => BlockedBy::Rejected,
+            false => other.blocked_by(),
         };
-        hold(waits_for, why)
+        blocked(waits_for, reason)
     }
 
     /// Resets the state after the client was moved to another view, because earlier ACKs and waived
     /// waits do not apply there. Resources of the new view may be older and are new to the client,
     /// except those that it was sent with the same content.
-    pub(crate) fn start_over(&mut self, seats: &[Seat], subscriptions: &Subscriptions) {
-        self.waived = Stamp::START;
-        self.asked = Stamp::START;
-        self.asked_by_name = Rendering::default();
-        self.expected = Expected::default();
-        (self.asks, self.taken) = (Asks::Nothing, Taken::default());
-        self.start_marks_over(&Sessions::of(seats, subscriptions), subscriptions);
+    pub(crate) fn reset(&mut self, handles: &[SessionHandle], subscriptions: &Subscriptions) {
+        self.waived = Revision::START;
+        self.requested = Revision::START;
+        self.requested_by_name = ResponsePosition::default();
+        self.expected = ExpectedEndpoints::default();
+        (self.eds_request_meaning, self.in_use) =
+            (EdsRequestMeaning::None, ClustersInUse::default());
+        self.reset_progress(&Sessions::of(handles, subscriptions), subscriptions);
     }
 
     /// Ends the wait of all changes up to now.
-    pub(crate) fn waive(&mut self, clock: Stamp) {
+    pub(crate) fn waive(&mut self, clock: Revision) {
         self.waived = clock;
     }
 }

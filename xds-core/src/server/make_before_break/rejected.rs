@@ -9,8 +9,8 @@ use alloc::collections::BTreeMap;
 
 use crate::{
     server::store::{
-        arena::{Arena, Resource},
-        revision::Stamp,
+        arena::{Arena, ResourceEntry},
+        revision::Revision,
     },
     slab::Slot,
     text::ResourceName,
@@ -22,17 +22,17 @@ use crate::{
 /// been sent the resource before, of its creation, because everything that refers to it since then
 /// refers to a resource that the client lacks.
 #[derive(Debug, Default)]
-pub(crate) struct Refused {
-    resources: BTreeMap<Stamp, (Slot, ResourceName)>,
+pub(crate) struct RejectedWildcardResources {
+    resources: BTreeMap<Revision, (Slot, ResourceName)>,
     /// Key of each resource in `resources`.
-    places: BTreeMap<Slot, Stamp>,
+    places: BTreeMap<Slot, Revision>,
     /// Nonce of the response that was added last.
     newest: u64,
 }
 
-impl Refused {
+impl RejectedWildcardResources {
     /// Adds the resources of a rejected response, which were set after `from` and up to `to`.
-    pub(crate) fn add(&mut self, arena: &Arena, (from, to): (Stamp, Stamp), nonce: u64) {
+    pub(crate) fn add(&mut self, arena: &Arena, (from, to): (Revision, Revision), nonce: u64) {
         if self.newest == nonce {
             return;
         }
@@ -48,7 +48,7 @@ impl Refused {
             // The client has the previous content if that was sent before `from`, unless the
             // resource changed while it waited to be sent.
             let was_sent_before = resource.before <= from;
-            let since = if was_sent_before { resource.stamp } else { resource.born() };
+            let since = if was_sent_before { resource.revision } else { resource.created_at() };
             self.resources.insert(since, (slot, resource.name.clone()));
             self.places.insert(slot, since);
         }
@@ -56,7 +56,7 @@ impl Refused {
     }
 
     /// Removes the resources of an accepted response, which were set after `from` and up to `to`.
-    pub(crate) fn remove(&mut self, arena: &Arena, (from, to): (Stamp, Stamp)) {
+    pub(crate) fn remove(&mut self, arena: &Arena, (from, to): (Revision, Revision)) {
         if self.resources.is_empty() {
             return;
         }
@@ -78,12 +78,12 @@ impl Refused {
     }
 
     /// Whether the client has rejected a resource that was set up to `to`.
-    pub(crate) fn has_any(&self, arena: &Arena, to: Stamp) -> bool {
+    pub(crate) fn has_any(&self, arena: &Arena, to: Revision) -> bool {
         self.resources.range(..=to).any(|(_, it)| find(arena, it).is_some())
     }
 }
 
 /// Returns the current resource, if it still exists.
-fn find<'a>(arena: &'a Arena, (slot, name): &(Slot, ResourceName)) -> Option<&'a Resource> {
+fn find<'a>(arena: &'a Arena, (slot, name): &(Slot, ResourceName)) -> Option<&'a ResourceEntry> {
     arena.at(*slot).filter(|it| it.payload.is_some() && it.name == *name)
 }

@@ -12,11 +12,11 @@ use crate::time::Time;
 
 /// Unanswered request of one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum RequestState {
     /// No unanswered request, or none that was held back.
     #[default]
-    Served,
-    HeldSince(Time),
+    NotBlocked,
+    BlockedSince(Time),
     /// Request held back for `stage_timeout`: its resources are sent regardless of what they wait
     /// for.
     Overdue,
@@ -24,39 +24,41 @@ pub(crate) enum Request {
 
 /// Whether a type has an unanswered request now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum PendingRequest {
     #[default]
-    Nothing,
+    None,
     /// The answer may be sent now.
-    Free,
-    Held,
+    Sendable,
+    Blocked,
 }
 
 /// Unanswered requests of a stream, by type.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Requests([Request; STAGES]);
+pub(crate) struct RequestStates([RequestState; STAGES]);
 
-impl Requests {
-    pub(crate) fn of(&self, rank: u8) -> Request {
+impl RequestStates {
+    pub(crate) fn of(&self, rank: u8) -> RequestState {
         self.0.get(usize::from(rank)).copied().unwrap_or_default()
     }
 
     /// Records which types have unanswered requests now.
-    pub(crate) fn note(&mut self, asks: &[Ask; STAGES], now: Time) {
+    pub(crate) fn note(&mut self, asks: &[PendingRequest; STAGES], now: Time) {
         for (request, asks) in self.0.iter_mut().zip(asks) {
             *request = match (asks, *request) {
-                (Ask::Nothing, _) => Request::Served,
-                (Ask::Held, Request::Served) => Request::HeldSince(now),
-                (Ask::Free | Ask::Held, before) => before,
+                (PendingRequest::None, _) => RequestState::NotBlocked,
+                (PendingRequest::Blocked, RequestState::NotBlocked) => {
+                    RequestState::BlockedSince(now)
+                }
+                (PendingRequest::Sendable | PendingRequest::Blocked, before) => before,
             };
         }
     }
 
     /// Time at which the first request will have been held back for `timeout`.
     pub(crate) fn first_overdue(&self, timeout: Duration) -> Option<Time> {
-        let since = |request: &Request| match request {
-            Request::HeldSince(since) => Some(since.after(timeout)),
-            Request::Served | Request::Overdue => None,
+        let since = |request: &RequestState| match request {
+            RequestState::BlockedSince(since) => Some(since.after(timeout)),
+            RequestState::NotBlocked | RequestState::Overdue => None,
         };
         self.0.iter().filter_map(since).min()
     }
@@ -69,8 +71,8 @@ impl Requests {
         timeout: Duration,
     ) -> impl Iterator<Item = usize> + '_ {
         self.0.iter_mut().enumerate().filter_map(move |(rank, request)| match request {
-            Request::HeldSince(since) if since.after(timeout) <= now => {
-                *request = Request::Overdue;
+            RequestState::BlockedSince(since) if since.after(timeout) <= now => {
+                *request = RequestState::Overdue;
                 Some(rank)
             }
             _ => None,
@@ -88,23 +90,26 @@ mod tests {
     fn the_time_of_a_request_goes_on_until_it_is_answered() {
         let [second, timeout] = [1, 5].map(Duration::from_secs);
         let at = |n: u32| Time::ZERO.after(second * n);
-        let asks = |asks: Ask| {
-            let mut all = [Ask::Nothing; STAGES];
+        let asks = |asks: PendingRequest| {
+            let mut all = [PendingRequest::None; STAGES];
             all[3] = asks;
             all
         };
-        let mut requests = Requests::default();
-        requests.note(&asks(Ask::Free), at(1));
+        let mut requests = RequestStates::default();
+        requests.note(&asks(PendingRequest::Sendable), at(1));
         assert_eq!(requests.first_overdue(timeout), None, "nothing is held back");
-        requests.note(&asks(Ask::Held), at(2));
-        requests.note(&asks(Ask::Free), at(3));
-        requests.note(&asks(Ask::Held), at(4));
+        requests.note(&asks(PendingRequest::Blocked), at(2));
+        requests.note(&asks(PendingRequest::Sendable), at(3));
+        requests.note(&asks(PendingRequest::Blocked), at(4));
         assert_eq!(requests.first_overdue(timeout), Some(at(7)));
         assert_eq!(requests.expire(at(6), timeout).collect::<Vec<_>>(), []);
         assert_eq!(requests.expire(at(7), timeout).collect::<Vec<_>>(), [3]);
-        requests.note(&asks(Ask::Held), at(8));
-        assert_eq!((requests.of(3), requests.first_overdue(timeout)), (Request::Overdue, None));
-        requests.note(&asks(Ask::Nothing), at(9));
-        assert_eq!(requests.of(3), Request::Served);
+        requests.note(&asks(PendingRequest::Blocked), at(8));
+        assert_eq!(
+            (requests.of(3), requests.first_overdue(timeout)),
+            (RequestState::Overdue, None)
+        );
+        requests.note(&asks(PendingRequest::None), at(9));
+        assert_eq!(requests.of(3), RequestState::NotBlocked);
     }
 }

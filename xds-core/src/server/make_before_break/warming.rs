@@ -3,13 +3,13 @@
 
 use alloc::collections::BTreeSet;
 
-use super::{Gate, Sessions, View, accepted::Mark};
+use super::{MakeBeforeBreak, SessionView, Sessions, accepted::Progress};
 use crate::{
     server::{
-        config::AckGated,
-        event::HeldBy,
-        session::{pending::Rendering, seat::Seat, subscriptions::Subscriptions},
-        store::revision::Stamp,
+        config::MakeBeforeBreakPolicy,
+        event::BlockedBy,
+        session::{pending::ResponsePosition, seat::SessionHandle, subscriptions::Subscriptions},
+        store::revision::Revision,
     },
     service::Variant,
     text::ResourceName,
@@ -18,11 +18,11 @@ use crate::{
 
 /// Whether to wait for the client to request endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum EdsWait {
     #[default]
-    Waits,
+    Waiting,
     /// The client did not request endpoints within `stage_timeout`.
-    Lost,
+    GaveUp,
 }
 
 /// Response whose clusters a client uses and has requested endpoints for.
@@ -31,122 +31,125 @@ pub(crate) enum Patience {
 /// decode the response. It shows that by requesting endpoints, and does not request them again when
 /// it is sent the same clusters again.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct ClustersInUse {
     /// Revision of the store when the response was rendered.
-    pub(crate) at: Stamp,
+    pub(crate) at: Revision,
     pub(crate) nonce: u64,
 }
 
 /// Meaning of a request for endpoints that does not answer a response.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum Asks {
+pub(crate) enum EdsRequestMeaning {
     /// No particular meaning.
     #[default]
-    Nothing,
+    None,
     /// The client sends such requests when it has clusters to warm, possibly older ones.
-    Again,
+    Warming,
     /// The client uses these clusters.
-    For(Taken),
+    Uses(ClustersInUse),
 }
 
 /// Endpoints of the clusters that a client was sent. Names move from the first set to the second
 /// and are then removed, so the total cost is proportional to what was sent.
 #[derive(Debug, Default)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedEndpoints {
     /// Endpoints that the client may not have requested yet.
-    unasked: BTreeSet<ResourceName>,
+    unrequested: BTreeSet<ResourceName>,
     /// Endpoints that the client has requested and may not have accepted.
-    asked: BTreeSet<ResourceName>,
+    requested: BTreeSet<ResourceName>,
 }
 
-impl Expected {
+impl ExpectedEndpoints {
     pub(crate) fn add(&mut self, name: &ResourceName) {
-        self.unasked.insert(name.clone());
+        self.unrequested.insert(name.clone());
     }
 
     /// Returns the first name that the client has not requested.
-    fn first_unasked(&mut self, is_asked: impl Fn(&ResourceName) -> bool) -> Option<ResourceName> {
-        while let Some(name) = self.unasked.pop_first() {
-            if !is_asked(&name) {
-                self.unasked.insert(name.clone());
+    fn first_unrequested(
+        &mut self,
+        is_requested: impl Fn(&ResourceName) -> bool,
+    ) -> Option<ResourceName> {
+        while let Some(name) = self.unrequested.pop_first() {
+            if !is_requested(&name) {
+                self.unrequested.insert(name.clone());
                 return Some(name);
             }
-            self.asked.insert(name);
+            self.requested.insert(name);
         }
         None
     }
 
     /// Returns the reason for which the first name that is not ready is not.
-    fn first_lack<T>(&mut self, lack: impl Fn(&ResourceName) -> Option<T>) -> Option<T> {
-        while let Some(name) = self.asked.first().or_else(|| self.unasked.first()) {
-            let lack = lack(name);
-            if lack.is_some() {
-                return lack;
+    fn first_not_ready<T>(&mut self, not_ready: impl Fn(&ResourceName) -> Option<T>) -> Option<T> {
+        while let Some(name) = self.requested.first().or_else(|| self.unrequested.first()) {
+            let not_ready = not_ready(name);
+            if not_ready.is_some() {
+                return not_ready;
             }
-            if self.asked.pop_first().is_none() {
-                self.unasked.pop_first();
+            if self.requested.pop_first().is_none() {
+                self.unrequested.pop_first();
             }
         }
         None
     }
 }
 
-impl Gate {
+impl MakeBeforeBreak {
     /// Records a request for endpoints that answers no response and unsubscribes from nothing.
-    pub(crate) fn note_asked(&mut self) {
-        match self.asks {
-            Asks::Nothing => return,
-            Asks::Again => {}
-            Asks::For(taken) => self.taken = taken,
+    pub(crate) fn note_eds_request(&mut self) {
+        match self.eds_request_meaning {
+            EdsRequestMeaning::None => return,
+            EdsRequestMeaning::Warming => {}
+            EdsRequestMeaning::Uses(clusters) => self.in_use = clusters,
         }
-        self.for_warming = Patience::Waits;
+        self.eds_wait = EdsWait::Waiting;
     }
 
     /// Reason for which the client may still use endpoints that no accepted cluster names: when a
     /// cluster changes to other endpoints, the old cluster stays in use while the new one warms.
     pub(crate) fn uses_old_endpoints(
         &mut self,
-        endpoints: View<'_>,
-        deleted: Stamp,
+        endpoints: SessionView<'_>,
+        deleted: Revision,
         sessions: &Sessions<'_>,
         subscriptions: &Subscriptions,
-        policy: &AckGated,
-    ) -> Option<HeldBy> {
+        policy: &MakeBeforeBreakPolicy,
+    ) -> Option<BlockedBy> {
         // Without a CDS subscription on the stream, the names in clusters are unknown.
         let named_by = sessions.get(rank::CLUSTERS)?;
         // Deleted clusters that are still served may never have received the endpoints they named
         // last.
         if named_by.session.has_removals(named_by.arena) {
-            return Some(named_by.why_not());
+            return Some(named_by.blocked_by());
         }
         let (accepted, clusters) = (self.accepted(rank::ENDPOINTS), self.accepted(rank::CLUSTERS));
         // The client has requested more endpoints since, or has to.
-        let is_behind = accepted.set == Stamp::START || accepted.nonce < clusters.nonce;
+        let is_behind = accepted.set == Revision::START || accepted.nonce < clusters.nonce;
         if is_behind && !endpoints.has_all() {
-            return Some(endpoints.why_not());
+            return Some(endpoints.blocked_by());
         }
-        if self.has_refused(rank::ENDPOINTS, endpoints, deleted) {
-            return Some(HeldBy::Rejected);
+        if self.has_rejected(rank::ENDPOINTS, endpoints, deleted) {
+            return Some(BlockedBy::Rejected);
         }
         policy.references.as_ref()?;
-        self.has_cold_clusters(sessions, subscriptions)
+        self.clusters_blocked_by(sessions, subscriptions)
     }
 
     /// Reason for which clusters that the client was sent are not in use yet, for lack of
     /// endpoints.
-    pub(crate) fn has_cold_clusters(
+    pub(crate) fn clusters_blocked_by(
         &mut self,
         sessions: &Sessions<'_>,
         subscriptions: &Subscriptions,
-    ) -> Option<HeldBy> {
-        match self.unasked(sessions, subscriptions) {
-            Some(name) => Some(HeldBy::NotAsked(name)),
-            None => self.unwarmed(sessions, subscriptions),
+    ) -> Option<BlockedBy> {
+        match self.unrequested(sessions, subscriptions) {
+            Some(name) => Some(BlockedBy::NotRequested(name)),
+            None => self.warming_blocked_by(sessions, subscriptions),
         }
     }
 
     /// First endpoints that a cluster of the client names and the client has not requested.
-    fn unasked(
+    fn unrequested(
         &mut self,
         sessions: &Sessions<'_>,
         subscriptions: &Subscriptions,
@@ -156,124 +159,134 @@ impl Gate {
         // M158). A client that has ended its subscriptions is waited for: Envoy subscribes again
         // once it has clusters.
         let endpoints = sessions.get(rank::ENDPOINTS)?;
-        let is_covered = |endpoints: View<'_>, name: &ResourceName| {
+        let is_covered = |endpoints: SessionView<'_>, name: &ResourceName| {
             let mut globs = endpoints.arena.globs_over(name.as_str()).into_iter();
-            globs.any(|glob| subscriptions.edges.find(endpoints.slot, glob).is_some())
+            globs.any(|glob| subscriptions.table.find(endpoints.slot, glob).is_some())
         };
-        let is_asked = |name: &ResourceName| {
+        let is_requested = |name: &ResourceName| {
             let resource = || endpoints.arena.find(name.as_str());
-            let edge = || subscriptions.edges.find(endpoints.slot, resource()?);
-            endpoints.session.has_wildcard() || edge().is_some() || is_covered(endpoints, name)
+            let subscription = || subscriptions.table.find(endpoints.slot, resource()?);
+            endpoints.session.has_wildcard()
+                || subscription().is_some()
+                || is_covered(endpoints, name)
         };
         if !clusters.session.has_wildcard() {
-            return self.unasked_by_name(clusters, subscriptions, is_asked);
+            return self.unrequested_by_name(clusters, subscriptions, is_requested);
         }
         if !clusters.has_all() {
             // Other clusters are due, but the client has these.
-            return self.expected.first_unasked(is_asked);
+            return self.expected.first_unrequested(is_requested);
         }
-        for cluster in clusters.arena.set_after(self.asked) {
-            match cluster.needs.names(&cluster.name).iter().find(|name| !is_asked(name)) {
-                None => self.asked = cluster.stamp,
+        for cluster in clusters.arena.set_after(self.requested) {
+            match cluster
+                .endpoint_names
+                .names(&cluster.name)
+                .iter()
+                .find(|name| !is_requested(name))
+            {
+                None => self.requested = cluster.revision,
                 Some(name) => return Some(name.clone()),
             }
         }
         // Names are kept until the client has been sent the endpoints that its clusters warm with.
         if self.accepted(rank::ENDPOINTS).nonce >= self.accepted(rank::CLUSTERS).warms {
-            self.expected = Expected::default();
+            self.expected = ExpectedEndpoints::default();
         }
         None
     }
 
-    fn unasked_by_name(
+    fn unrequested_by_name(
         &mut self,
-        clusters: View<'_>,
+        clusters: SessionView<'_>,
         subscriptions: &Subscriptions,
-        is_asked: impl Fn(&ResourceName) -> bool,
+        is_requested: impl Fn(&ResourceName) -> bool,
     ) -> Option<ResourceName> {
-        let (asked, newest) = (self.asked_by_name, clusters.session.newest_rendering());
-        if newest.nonce <= asked.nonce {
+        let (requested, newest) =
+            (self.requested_by_name, clusters.session.newest_response_position());
+        if newest.nonce <= requested.nonce {
             return None;
         }
         // The client does not treat renewed or repeated clusters as new.
-        let new = clusters.session.new_by_name(asked, clusters.arena, &subscriptions.edges);
-        let unasked =
-            new.flat_map(|cluster| cluster.needs.names(&cluster.name)).find(|name| !is_asked(name));
-        if unasked.is_none() {
-            self.asked_by_name = newest;
+        let new = clusters.session.new_by_name(requested, clusters.arena, &subscriptions.table);
+        let unrequested = new
+            .flat_map(|cluster| cluster.endpoint_names.names(&cluster.name))
+            .find(|name| !is_requested(name));
+        if unrequested.is_none() {
+            self.requested_by_name = newest;
         }
-        unasked.cloned()
+        unrequested.cloned()
     }
 
     /// Reason for which clusters that the client was sent are not warm.
-    fn unwarmed(
+    fn warming_blocked_by(
         &mut self,
         sessions: &Sessions<'_>,
         subscriptions: &Subscriptions,
-    ) -> Option<HeldBy> {
+    ) -> Option<BlockedBy> {
         let endpoints = sessions.get(rank::ENDPOINTS)?;
-        let Mark { warms, warms_from, .. } = self.accepted(rank::CLUSTERS);
+        let Progress { warms, warms_from, .. } = self.accepted(rank::CLUSTERS);
         let is_warm = self.accepted(rank::ENDPOINTS).nonce >= warms;
         let clusters = sessions.get(rank::CLUSTERS)?;
-        if self.for_warming == Patience::Lost {
+        if self.eds_wait == EdsWait::GaveUp {
             return None;
         }
         if is_warm && !clusters.has_all() {
             let accepted = self.accepted(rank::ENDPOINTS).nonce;
-            let lack = |name: &ResourceName| {
+            let not_ready = |name: &ResourceName| {
                 // Endpoints that were deleted before they were sent warmed no cluster; other
                 // clusters are due.
                 let slot = endpoints.arena.find(name.as_str());
                 let Some(slot) = slot.filter(|_| endpoints.has_resource(name)) else {
-                    return Some(clusters.why_not());
+                    return Some(clusters.blocked_by());
                 };
                 // Endpoints that were created after the request have not warmed a cluster until
                 // they are sent.
-                let edge = subscriptions.edges.find(endpoints.slot, slot);
-                let edge = subscriptions.edges.at(edge?)?;
-                (edge.sent == 0 || edge.sent > accepted).then(|| endpoints.why_not())
+                let subscription = subscriptions.table.find(endpoints.slot, slot);
+                let subscription = subscriptions.table.at(subscription?)?;
+                (subscription.sent == 0 || subscription.sent > accepted)
+                    .then(|| endpoints.blocked_by())
             };
-            let lack = self.expected.first_lack(lack);
-            if lack.is_some() {
-                return lack;
+            let not_ready = self.expected.first_not_ready(not_ready);
+            if not_ready.is_some() {
+                return not_ready;
             }
         }
         if is_warm || clusters.has_all() && !has_to_warm(clusters, endpoints, warms_from) {
             return None;
         }
         match (endpoints.has_all(), endpoints.session.variant()) {
-            (false, _) => Some(endpoints.why_not()),
-            (true, Variant::StateOfTheWorld) => Some(HeldBy::NotAskedAgain),
+            (false, _) => Some(endpoints.blocked_by()),
+            (true, Variant::StateOfTheWorld) => Some(BlockedBy::NotRequestedAgain),
             // The client has been sent all endpoints to warm with, unless they were deleted before;
             // then the clusters are deleted too.
             (true, Variant::Incremental) if clusters.has_all() => None,
-            (true, Variant::Incremental) => Some(clusters.why_not()),
+            (true, Variant::Incremental) => Some(clusters.blocked_by()),
         }
     }
 
     /// Stops waiting for the client to request the endpoints of its clusters.
     pub(crate) fn stop_expecting(
         &mut self,
-        why: &HeldBy,
-        seats: &[Seat],
+        reason: &BlockedBy,
+        handles: &[SessionHandle],
         subscriptions: &Subscriptions,
     ) {
-        if *why == HeldBy::NotAskedAgain {
-            self.for_warming = Patience::Lost;
+        if *reason == BlockedBy::NotRequestedAgain {
+            self.eds_wait = EdsWait::GaveUp;
             return;
         }
-        let sessions = Sessions::of(seats, subscriptions);
-        self.asked = subscriptions.store.clock();
-        self.expected = Expected::default();
+        let sessions = Sessions::of(handles, subscriptions);
+        self.requested = subscriptions.store.clock();
+        self.expected = ExpectedEndpoints::default();
         let clusters = sessions.get(rank::CLUSTERS);
-        self.asked_by_name =
-            clusters.map_or_else(Rendering::default, |it| it.session.newest_rendering());
+        self.requested_by_name = clusters
+            .map_or_else(ResponsePosition::default, |it| it.session.newest_response_position());
     }
 }
 
 /// Whether a cluster was set after a revision and warms with endpoints that exist.
-fn has_to_warm(clusters: View<'_>, endpoints: View<'_>, from: Stamp) -> bool {
+fn has_to_warm(clusters: SessionView<'_>, endpoints: SessionView<'_>, from: Revision) -> bool {
     let exists = |name: &ResourceName| endpoints.has_resource(name);
     let mut new = clusters.arena.set_after(from);
-    new.any(|cluster| cluster.needs.names(&cluster.name).iter().any(exists))
+    new.any(|cluster| cluster.endpoint_names.names(&cluster.name).iter().any(exists))
 }

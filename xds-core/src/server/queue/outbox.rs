@@ -27,14 +27,14 @@ impl Outbox {
 
     /// Queues an output for the application that a client caused. It counts as an observation, so a
     /// full queue pauses reading.
-    pub(crate) fn ask(&mut self, output: ServerOutput) {
+    pub(crate) fn push_counted(&mut self, output: ServerOutput) {
         self.observations += 1;
         self.queue.push_back(output);
     }
 
     /// Queues an output that occurs once in the life of a server or of a stream, or once per call
     /// of the application.
-    pub(crate) fn tell(&mut self, output: ServerOutput) {
+    pub(crate) fn push(&mut self, output: ServerOutput) {
         self.queue.push_back(output);
     }
 
@@ -57,7 +57,7 @@ impl Outbox {
             ServerOutput::Observed(_)
             | ServerOutput::Wanted { .. }
             | ServerOutput::Unwanted { .. }
-            | ServerOutput::Aside { .. },
+            | ServerOutput::CustomMessage { .. },
         ) = output
         {
             self.observations -= 1;

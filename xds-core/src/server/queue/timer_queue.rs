@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct Alarms {
     waiting: BTreeSet<(Time, Alarm)>,
     /// Alarms of unanswered responses, which are numerous.
-    answers: Vec<Answers>,
+    answers: Vec<AnswerAlarms>,
     /// Earliest deadline of all alarms.
     next: Option<Deadline>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Alarms {
 /// Alarms of responses that share one time limit, with their sessions. They become overdue in the
 /// order in which they were sent, so no sorting is needed.
 #[derive(Debug)]
-struct Answers {
+struct AnswerAlarms {
     within: Duration,
     waiting: Slab<(Time, Key)>,
 }
@@ -39,29 +39,29 @@ pub(crate) enum Alarm {
     StreamEnd(StreamId),
     /// The stream may be read again.
     // M242
-    ReadAgain(StreamId),
+    ResumeReading(StreamId),
     /// Rejections of disconnected clients expire.
-    ForgetRejections,
+    ExpireRejections,
     /// Resources of the arena are to be renewed. Removing the arena cancels it.
     // M161
     Heartbeat(Slot),
     /// The burst of held-back changes is over.
     // M225
-    Debounced,
+    BurstEnd,
     /// The view has had no client for the configured time.
     // M221
     ViewIdle(Key),
     /// Make before break has held back a change of the stream for the configured time.
     // M148
-    Held(StreamId),
+    StageTimeout(StreamId),
     /// Make before break has held back a requested resource of the stream for the configured time.
-    Unanswered(StreamId),
+    RequestTimeout(StreamId),
     /// The grace time of a name that the session requested is over.
     // M127
     Absence(Key),
     /// The retention time of deletions is over.
     // M231
-    Horizon,
+    DiscardDeletions,
 }
 
 impl Alarms {
@@ -77,7 +77,7 @@ impl Alarms {
     pub(crate) fn await_answer(&mut self, session: Key, now: Time, within: Duration) -> Slot {
         let at = now.after(within);
         let Some(answers) = self.answers.iter_mut().find(|it| it.within == within) else {
-            self.answers.push(Answers { within, waiting: Slab::default() });
+            self.answers.push(AnswerAlarms { within, waiting: Slab::default() });
             return self.await_answer(session, now, within);
         };
         let key = answers.waiting.push_back((at, session));
@@ -129,7 +129,7 @@ impl Alarms {
     }
 
     fn first(&self) -> Option<(Time, Alarm)> {
-        let answers = self.answers.iter().filter_map(Answers::first);
+        let answers = self.answers.iter().filter_map(AnswerAlarms::first);
         answers.chain(self.waiting.first().copied()).min()
     }
 
@@ -150,7 +150,7 @@ impl Alarms {
     }
 }
 
-impl Answers {
+impl AnswerAlarms {
     fn first(&self) -> Option<(Time, Alarm)> {
         let &(at, session) = self.waiting.at(self.waiting.first())?;
         Some((at, Alarm::AnswerOverdue(session)))
@@ -172,14 +172,14 @@ impl Alarm {
         match self {
             Self::AnswerOverdue(_) => Timer::AnswerOverdue,
             Self::StreamEnd(_) => Timer::StreamEnd,
-            Self::ReadAgain(_) => Timer::ReadAgain,
-            Self::ForgetRejections => Timer::ForgetRejections,
+            Self::ResumeReading(_) => Timer::ResumeReading,
+            Self::ExpireRejections => Timer::ExpireRejections,
             Self::Heartbeat(_) => Timer::Heartbeat,
-            Self::Debounced => Timer::Debounced,
+            Self::BurstEnd => Timer::Debounce,
             Self::ViewIdle(_) => Timer::ViewIdle,
-            Self::Held(_) | Self::Unanswered(_) => Timer::Held,
+            Self::StageTimeout(_) | Self::RequestTimeout(_) => Timer::StageTimeout,
             Self::Absence(_) => Timer::Absence,
-            Self::Horizon => Timer::ForgetDeletions,
+            Self::DiscardDeletions => Timer::DiscardDeletions,
         }
     }
 }

@@ -6,9 +6,9 @@ use crate::{server::config::Rate, time::Time};
 
 /// Time at which the bucket will be full if no more tokens are taken.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Bucket(Time);
+pub(crate) struct TokenBucket(Time);
 
-impl Bucket {
+impl TokenBucket {
     /// Takes a token, even if there is none.
     pub(crate) fn take(&mut self, rate: Rate, now: Time) {
         self.take_some(1, rate, now);
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_bucket_empties_at_once_and_fills_in_time() {
-        let mut bucket = Bucket::default();
+        let mut bucket = TokenBucket::default();
         for _ in 0..3 {
             assert!(bucket.has_one(RATE, at(1_000)));
             bucket.take(RATE, at(1_000));
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn debts_are_noticed() {
-        let mut bucket = Bucket::default();
+        let mut bucket = TokenBucket::default();
         (0..6).for_each(|_| bucket.take(RATE, at(0)));
         assert!(!bucket.is_overdrawn(RATE, at(0)));
         bucket.take(RATE, at(0));
@@ -92,23 +92,23 @@ mod tests {
 
     #[test]
     fn several_tokens_are_as_many_at_a_time() {
-        let (mut one, mut other) = (Bucket::default(), Bucket::default());
+        let (mut one, mut other) = (TokenBucket::default(), TokenBucket::default());
         one.take_some(2, RATE, at(0));
         (0..2).for_each(|_| other.take(RATE, at(0)));
         assert_eq!(one.next(RATE), other.next(RATE));
         assert!(one.has_one(RATE, at(0)));
         one.put_back(2, RATE);
-        assert_eq!(one.next(RATE), Bucket::default().next(RATE));
+        assert_eq!(one.next(RATE), TokenBucket::default().next(RATE));
         one.take_some(u32::MAX, Rate { per_second: 1, burst: u32::MAX }, at(0));
     }
 
     #[test]
     fn rates_of_nothing_and_the_end_of_time_do_no_harm() {
         let none = Rate { per_second: 0, burst: 0 };
-        let mut bucket = Bucket(Time::from_nanos(u64::MAX));
+        let mut bucket = TokenBucket(Time::from_nanos(u64::MAX));
         bucket.take(none, Time::ZERO);
         assert!(!bucket.has_one(none, Time::ZERO) && bucket.is_overdrawn(none, Time::ZERO));
-        let mut empty = Bucket::default();
+        let mut empty = TokenBucket::default();
         empty.put_back(1, none);
         assert!(empty.has_one(none, Time::ZERO));
         let most = Rate { per_second: u32::MAX, burst: u32::MAX };

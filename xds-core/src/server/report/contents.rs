@@ -6,7 +6,7 @@ use crate::{
     server::{
         Server,
         store::{
-            contents::{Layer, Shown, ViewContents},
+            contents::{CapturedViews, LayerContents, ViewContents},
             snapshot::Snapshot,
             transaction::{Transaction, TransactionError},
         },
@@ -17,7 +17,7 @@ use crate::{
 /// Data for computing the contents of views after a transaction. It shares all bytes with the
 /// server, which can be used and changed meanwhile.
 #[derive(Clone, Debug)]
-pub struct Preview(Shown);
+pub struct Preview(CapturedViews);
 
 impl Preview {
     /// Returns the contents that clients would receive after the transaction: those of its view,
@@ -34,7 +34,7 @@ impl Preview {
 #[derive(Clone, Debug)]
 pub struct ViewCopy {
     view: ViewName,
-    layer: Layer,
+    layer: LayerContents,
     /// Sequence number of the newest transaction included.
     sequence: u64,
 }
@@ -85,7 +85,7 @@ impl Server {
     /// ```
     #[must_use]
     pub fn contents(&self, view: &ViewName) -> ViewContents {
-        self.subscriptions.store.shown(view).contents().pop().unwrap_or_default()
+        self.subscriptions.store.capture(view).contents().pop().unwrap_or_default()
     }
 
     /// Returns the contents that clients would receive after a transaction, without applying it:
@@ -119,7 +119,7 @@ impl Server {
     /// Returns a copy of the contents of a view. Takes time proportional to the number of its
     /// resources.
     #[must_use]
-    pub fn copy_of(&self, view: &ViewName) -> ViewCopy {
+    pub fn copy_view(&self, view: &ViewName) -> ViewCopy {
         let store = &self.subscriptions.store;
         let layer = store.find_view(view).map(|slot| store.layer(slot)).unwrap_or_default();
         ViewCopy { view: view.clone(), layer, sequence: store.sequence() }
@@ -127,7 +127,7 @@ impl Server {
 
     /// Whether no transaction was applied since the copy was made.
     #[must_use]
-    pub fn is_as_copied(&self, copy: &ViewCopy) -> bool {
+    pub fn is_unchanged_since(&self, copy: &ViewCopy) -> bool {
         self.subscriptions.store.sequence() == copy.sequence
     }
 

@@ -18,7 +18,7 @@ use crate::{
     id::StreamId,
     server::{
         Server,
-        stream::{Stream, convergence_waits::Wait},
+        stream::{Stream, convergence_waits::ConvergenceWait},
     },
     slab::Slot,
     text::ViewName,
@@ -36,7 +36,7 @@ pub struct Convergence {
     /// Number of clients that have rejected it.
     pub rejected: usize,
     /// Clients that have not accepted it, in the order in which their streams were opened.
-    pub lagging: Vec<Laggard>,
+    pub lagging: Vec<LaggingClient>,
 }
 
 impl Convergence {
@@ -50,26 +50,26 @@ impl Convergence {
 /// Client that has not accepted a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Laggard {
+pub struct LaggingClient {
     /// Stream of the client.
     pub stream: StreamId,
     /// Id of the client's node; empty if it has none.
     pub node_id: Arc<str>,
     /// Reason.
-    pub lag: Lag,
+    pub reason: LagReason,
 }
 
 /// Reason for which a client has not accepted a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Lag {
+pub enum LagReason {
     /// The change has not been sent, or not been answered.
     Pending,
     /// The client has rejected the change.
     Rejected,
 }
 
-/// Error of [`Server::tell_when_converged`]: the number of waits is at its limit
+/// Error of [`Server::notify_when_converged`]: the number of waits is at its limit
 /// ([`convergence_waits`](crate::server::ServerLimits::convergence_waits)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("more than {limit} calls wait for convergence")]
@@ -93,17 +93,17 @@ impl Server {
         let Some(arena) = arena else { return convergence };
         for (slot, state) in self.streams.iter() {
             let Some(session) = self.session_above(state, arena) else { continue };
-            let Some(lag) = self.lag(session, sequence) else {
+            let Some(lag) = self.lag_reason(session, sequence) else {
                 convergence.accepted += 1;
                 continue;
             };
             match lag {
-                Lag::Pending => convergence.pending += 1,
-                Lag::Rejected => convergence.rejected += 1,
+                LagReason::Pending => convergence.pending += 1,
+                LagReason::Rejected => convergence.rejected += 1,
             }
             let Some(stream) = self.streams.key(slot).map(StreamId) else { continue };
             let node_id = state.node().cloned().unwrap_or_default();
-            convergence.lagging.push(Laggard { stream, node_id, lag });
+            convergence.lagging.push(LaggingClient { stream, node_id, reason: lag });
         }
         convergence
     }
@@ -116,7 +116,7 @@ impl Server {
     /// # Errors
     ///
     /// Returns an error if the number of waits is at its limit.
-    pub fn tell_when_converged(
+    pub fn notify_when_converged(
         &mut self,
         view: &ViewName,
         type_url: &str,
@@ -124,7 +124,7 @@ impl Server {
         now: Time,
     ) -> Result<u64, TooManyWaits> {
         self.clock.advance(now);
-        let (arena, sequence) = self.place_of_wait(view, type_url, sequence);
+        let (arena, sequence) = self.wait_key(view, type_url, sequence);
         let limit = self.config.limits.convergence_waits;
         let is_new = !self.waits.waits.contains_key(&(arena, sequence));
         if is_new && self.waits.waits.len() >= limit {
@@ -132,10 +132,11 @@ impl Server {
         }
         let on_arena =
             self.streams.iter().filter_map(|(_, state)| self.session_above(state, arena));
-        let lagging = on_arena.filter(|&session| self.lag(session, sequence).is_some()).collect();
-        let wait = Wait { view: view.clone(), type_url: type_url.into(), lagging };
+        let lagging =
+            on_arena.filter(|&session| self.lag_reason(session, sequence).is_some()).collect();
+        let wait = ConvergenceWait { view: view.clone(), type_url: type_url.into(), lagging };
         if wait.lagging.is_empty() {
-            self.out.tell(wait.over(sequence));
+            self.out.push(wait.into_output(sequence));
         } else {
             self.waits.waits.insert((arena, sequence), wait);
         }
@@ -143,13 +144,13 @@ impl Server {
     }
 
     /// Cancels the wait for a change, identified by the sequence number that
-    /// [`tell_when_converged`](Self::tell_when_converged) returned.
-    pub fn stop_waiting(&mut self, view: &ViewName, type_url: &str, sequence: u64) {
-        let place = self.place_of_wait(view, type_url, sequence);
+    /// [`notify_when_converged`](Self::notify_when_converged) returned.
+    pub fn cancel_convergence_wait(&mut self, view: &ViewName, type_url: &str, sequence: u64) {
+        let place = self.wait_key(view, type_url, sequence);
         self.waits.waits.remove(&place);
     }
 
-    fn place_of_wait(&self, view: &ViewName, type_url: &str, sequence: u64) -> (Slot, u64) {
+    fn wait_key(&self, view: &ViewName, type_url: &str, sequence: u64) -> (Slot, u64) {
         let store = &self.subscriptions.store;
         let arena = store.find_view(view).and_then(|view| store.find_arena(view, type_url));
         (arena.unwrap_or(Slot::NONE), sequence.min(store.sequence()))
@@ -169,9 +170,9 @@ impl Server {
         let next = self.subscriptions.store.sequence() + 1;
         let count = self.streams.get(id.0).map_or(0, |stream| stream.sessions.len());
         for position in 0..count {
-            let seats = self.streams.get(id.0).map(|stream| &stream.sessions);
-            if let Some(seat) = seats.and_then(|seats| seats.get(position)) {
-                self.note_progress(seat.session, next);
+            let handles = self.streams.get(id.0).map(|stream| &stream.sessions);
+            if let Some(handle) = handles.and_then(|handles| handles.get(position)) {
+                self.note_progress(handle.session, next);
             }
         }
     }
@@ -184,9 +185,9 @@ impl Server {
         let Some(arena) = self.subscriptions.sessions.at(session).map(|it| it.arena) else {
             return;
         };
-        for arena in self.subscriptions.store.shown_in(arena) {
+        for arena in self.subscriptions.store.with_layers(arena) {
             for sequence in self.waits.on(arena) {
-                let lags = self.lag(session, sequence).is_some();
+                let lags = self.lag_reason(session, sequence).is_some();
                 let Some(wait) = self.waits.waits.get_mut(&(arena, sequence)) else { continue };
                 if lags {
                     wait.lagging.insert(session);
@@ -215,7 +216,7 @@ impl Server {
         for (&(arena, _), wait) in &mut self.waits.waits {
             wait.lagging.retain(|&session| {
                 let on = sessions.at(session).map(|session| session.arena);
-                on.is_some_and(|on| store.shown_in(on).contains(&arena))
+                on.is_some_and(|on| store.with_layers(on).contains(&arena))
             });
         }
         let places: Vec<_> = self.waits.waits.keys().copied().collect();
@@ -229,8 +230,8 @@ impl Server {
         let above = self.subscriptions.store.arena(arena).map(|arena| &arena.above);
         stream.session_on(arena).or_else(|| {
             let above = above.filter(|above| !above.is_empty())?;
-            let seat = stream.sessions.iter().find(|seat| above.contains(&seat.arena))?;
-            Some(seat.session)
+            let handle = stream.sessions.iter().find(|handle| above.contains(&handle.arena))?;
+            Some(handle.session)
         })
     }
 
@@ -239,17 +240,17 @@ impl Server {
         if self.waits.waits.get(&key).is_some_and(|wait| wait.lagging.is_empty())
             && let Some(wait) = self.waits.waits.remove(&key)
         {
-            self.out.tell(wait.over(sequence));
+            self.out.push(wait.into_output(sequence));
         }
     }
 
     /// Reason for which the client of the session has not accepted a change; `None` if it has.
-    fn lag(&self, session: Slot, sequence: u64) -> Option<Lag> {
+    fn lag_reason(&self, session: Slot, sequence: u64) -> Option<LagReason> {
         if sequence >= self.rejections.oldest(session) {
-            return Some(Lag::Rejected);
+            return Some(LagReason::Rejected);
         }
         let state = self.subscriptions.sessions.at(session)?;
         let arena = self.subscriptions.store.arena(state.arena)?;
-        (sequence >= state.answered_before(arena)).then_some(Lag::Pending)
+        (sequence >= state.answered_before(arena)).then_some(LagReason::Pending)
     }
 }

@@ -16,7 +16,7 @@ use crate::{
         client_config::GenericXdsConfig,
     },
     server::{
-        Server, event::status::ResourceSync, session::client_state::Look,
+        Server, event::status::ResourceSync, session::client_state::ClientState,
         store::encode::body::Payload, stream::Stream,
     },
     slab::Slot,
@@ -71,12 +71,12 @@ impl Server {
         Some(ClientStatus { server: self, state, stream })
     }
 
-    fn look(&self, slot: Slot) -> Option<Look<'_>> {
+    fn client_state(&self, slot: Slot) -> Option<ClientState<'_>> {
         let subscriptions = &self.subscriptions;
         let session = subscriptions.sessions.at(slot)?;
         let arena = subscriptions.store.arena(session.arena)?;
-        let (edges, held) = (&subscriptions.edges, self.rejections.held(slot));
-        Some(Look { slot, session, arena, edges, held })
+        let (table, rejections) = (&subscriptions.table, self.rejections.held(slot));
+        Some(ClientState { slot, session, arena, subscriptions: table, rejections })
     }
 }
 
@@ -103,22 +103,26 @@ impl<'a> ClientStatus<'a> {
     /// subscribed by name, then those of a wildcard.
     pub fn resources(&self) -> impl Iterator<Item = ClientResource<'a>> + use<'a> {
         let server = self.server;
-        let looks = self.state.sessions.iter().filter_map(move |seat| server.look(seat.session));
-        looks.flat_map(|look| {
-            look.resources().map(move |(resource, status)| {
+        let clients = self
+            .state
+            .sessions
+            .iter()
+            .filter_map(move |handle| server.client_state(handle.session));
+        clients.flat_map(|client| {
+            client.resources().map(move |(resource, status)| {
                 let was_sent = match status {
                     ResourceSync::Missing | ResourceSync::NotSent => false,
                     ResourceSync::Stale | ResourceSync::Synced | ResourceSync::Error => true,
                 };
                 let is_error = status == ResourceSync::Error;
                 ClientResource {
-                    type_url: &look.arena.type_url,
+                    type_url: &client.arena.type_url,
                     name: &resource.name,
                     status,
                     version: resource.payload.as_ref().map(Payload::version),
                     bytes: resource.payload.as_ref().map(|payload| &payload.value),
-                    updated: look.session.updated().filter(|_| was_sent),
-                    error: look.session.last_error().filter(|_| is_error),
+                    updated: client.session.updated().filter(|_| was_sent),
+                    error: client.session.last_error().filter(|_| is_error),
                 }
             })
         })
@@ -140,14 +144,14 @@ impl<'a> ClientStatus<'a> {
 
 impl ClientResource<'_> {
     fn into_config(self, contents: Contents, clock: WallClock) -> GenericXdsConfig {
-        let is_told = match contents {
+        let is_included = match contents {
             Contents::All => true,
             Contents::WithoutSecrets => *self.type_url != types::SECRET,
             Contents::None => false,
         };
         let xds_config = self
             .bytes
-            .filter(|_| is_told)
+            .filter(|_| is_included)
             .map(|bytes| proto::Any { type_url: self.type_url.to_string(), value: bytes.clone() });
         let version_info = self.version.map(|version| version.to_string()).unwrap_or_default();
         let updated = self.updated.map(|updated| clock.timestamp(updated));

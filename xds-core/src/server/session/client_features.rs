@@ -16,12 +16,12 @@ const RESOURCE_IN_SOTW: [&[u8]; 2] =
 
 /// Client features listed in a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Features {
+pub(crate) struct ClientFeatures {
     has_ttls: bool,
     has_wrappers: bool,
 }
 
-impl Features {
+impl ClientFeatures {
     /// Reads an encoded `Node` that is known to be well-formed.
     pub(crate) fn read(node: &[u8]) -> Result<Self, Malformed> {
         const CLIENT_FEATURES: u32 = 10;
@@ -40,6 +40,6 @@ impl Features {
     // M159, M160, M85
     pub(crate) fn ttls(self, variant: Variant) -> Ttls {
         let has_place = self.has_wrappers || variant == Variant::Incremental;
-        if self.has_ttls && has_place { Ttls::Told } else { Ttls::Untold }
+        if self.has_ttls && has_place { Ttls::Sent } else { Ttls::Omitted }
     }
 }

@@ -6,111 +6,122 @@
 // M234, IS30
 
 use super::{
-    Answer, Sends, Session, Stamp,
-    nack::{Held, Mark, Suspicion},
-    subscription::{Chain, Edge, Edges, Ride},
+    Answer, ResponseMode, Revision, Session,
+    nack::{OpenRejections, RetryState, SentPosition},
+    subscription::{DueKind, ListKind, Subscription, SubscriptionTable},
 };
 use crate::{
     server::{
-        event::{Cause, status::ResourceSync},
-        store::arena::{Arena, Resource},
+        event::{ResponseCause, status::ResourceSync},
+        store::arena::{Arena, ResourceEntry},
     },
     slab::Slot,
 };
 
 /// Session together with the state needed to determine what its client has.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look<'a> {
+pub(crate) struct ClientState<'a> {
     pub(crate) slot: Slot,
     pub(crate) session: &'a Session,
     pub(crate) arena: &'a Arena,
-    pub(crate) edges: &'a Edges,
+    pub(crate) subscriptions: &'a SubscriptionTable,
     /// Rejections that are still open.
-    pub(crate) held: Option<&'a Held>,
+    pub(crate) rejections: Option<&'a OpenRejections>,
 }
 
-impl<'a> Look<'a> {
+impl<'a> ClientState<'a> {
     /// Returns the resources to which the client subscribes: named ones first, then others that a
     /// wildcard covers.
-    pub(crate) fn resources(self) -> impl Iterator<Item = (&'a Resource, ResourceSync)> {
+    pub(crate) fn resources(self) -> impl Iterator<Item = (&'a ResourceEntry, ResourceSync)> {
         let wildcard = self.session.wildcard.is_some();
         let covered = wildcard.then(|| self.arena.slots()).into_iter().flatten();
         self.named().chain(covered.filter_map(move |slot| self.covered(slot)))
     }
 
-    fn named(self) -> impl Iterator<Item = (&'a Resource, ResourceSync)> {
-        let mut slot = self.session.edges.last();
-        let edges = core::iter::from_fn(move || {
-            let edge = self.edges.at(slot)?;
-            slot = self.edges.previous(Chain::Session, slot);
-            Some(edge)
+    fn named(self) -> impl Iterator<Item = (&'a ResourceEntry, ResourceSync)> {
+        let mut slot = self.session.subscriptions.last();
+        let subscriptions = core::iter::from_fn(move || {
+            let subscription = self.subscriptions.at(slot)?;
+            slot = self.subscriptions.previous(ListKind::Session, slot);
+            Some(subscription)
         });
-        let named = edges.filter(|edge| edge.standing.is_subscribed());
-        named.filter_map(move |edge| {
-            let resource = self.arena.at(edge.resource)?;
-            let is_spoken_for = self.arena.has_members(edge.resource)
-                || self.session.meaning(edge.resource, self.arena).is_some();
-            let sync = self.sync_of_edge(edge, resource);
-            (resource.payload.is_some() || !is_spoken_for).then_some((resource, sync))
+        let named = subscriptions.filter(|subscription| subscription.kind.is_subscribed());
+        named.filter_map(move |subscription| {
+            let resource = self.arena.at(subscription.resource)?;
+            let is_represented = self.arena.has_members(subscription.resource)
+                || self.session.alias_target(subscription.resource, self.arena).is_some();
+            let sync = self.sync_of_subscription(subscription, resource);
+            (resource.payload.is_some() || !is_represented).then_some((resource, sync))
         })
     }
 
-    fn covered(self, slot: Slot) -> Option<(&'a Resource, ResourceSync)> {
+    fn covered(self, slot: Slot) -> Option<(&'a ResourceEntry, ResourceSync)> {
         let resource = self.arena.at(slot).filter(|resource| resource.payload.is_some())?;
-        let edge = self.edges.find(self.slot, slot).and_then(|edge| self.edges.at(edge));
-        let sync = match edge {
-            Some(edge) if edge.standing.is_subscribed() => return None,
-            Some(edge) if edge.sent != 0 => self.sync_of_edge(edge, resource),
-            _ => self.sync_of_stamp(resource.stamp),
+        let subscription = self
+            .subscriptions
+            .find(self.slot, slot)
+            .and_then(|subscription| self.subscriptions.at(subscription));
+        let sync = match subscription {
+            Some(subscription) if subscription.kind.is_subscribed() => return None,
+            Some(subscription) if subscription.sent != 0 => {
+                self.sync_of_subscription(subscription, resource)
+            }
+            _ => self.sync_of_revision(resource.revision),
         };
         Some((resource, sync))
     }
 
-    fn sync_of_edge(&self, edge: &Edge, resource: &Resource) -> ResourceSync {
+    fn sync_of_subscription(
+        &self,
+        subscription: &Subscription,
+        resource: &ResourceEntry,
+    ) -> ResourceSync {
         if resource.payload.is_none() {
             return ResourceSync::Missing;
         }
         // Resources sent again for these reasons are unchanged.
-        let repeats = |cause| matches!(cause, Cause::Warming | Cause::Recovery);
-        let is_due = edge.due.is_some_and(|due| due.ride != Ride::Along && !repeats(due.cause));
-        if edge.sent == 0 || is_due {
+        let repeats = |cause| matches!(cause, ResponseCause::Warming | ResponseCause::Recovery);
+        let is_due = subscription
+            .due
+            .is_some_and(|due| due.kind != DueKind::Piggyback && !repeats(due.cause));
+        if subscription.sent == 0 || is_due {
             return ResourceSync::NotSent;
         }
-        if self.is_rejected(Mark::Nonce(edge.sent)) {
+        if self.is_rejected(SentPosition::Nonce(subscription.sent)) {
             return ResourceSync::Error;
         }
-        if self.is_on_its_way_again(Mark::Nonce(edge.sent)) {
+        if self.is_on_its_way_again(SentPosition::Nonce(subscription.sent)) {
             return self.sync_of_newest();
         }
-        let accepted = self.session.accepted_response(self.arena, Stamp::START);
-        if accepted.is_some_and(|accepted| edge.sent <= accepted.nonce.get()) {
+        let accepted = self.session.accepted_response(self.arena, Revision::START);
+        if accepted.is_some_and(|accepted| subscription.sent <= accepted.nonce.get()) {
             return ResourceSync::Synced;
         }
         self.sync_of_newest()
     }
 
-    fn sync_of_stamp(&self, stamp: Stamp) -> ResourceSync {
+    fn sync_of_revision(&self, revision: Revision) -> ResourceSync {
         let reached = self.session.reached();
-        let sent_to = match (self.session.sends(self.arena), self.session.newest) {
-            (Sends::FullState, Some(newest)) => newest.at,
+        let sent_to = match (self.session.response_mode(self.arena), self.session.newest) {
+            (ResponseMode::FullState, Some(newest)) => newest.at,
             // The client stated that it had everything when it connected.
-            (Sends::FullState, None) if self.session.accepted.is_some() => {
-                self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.told)
+            (ResponseMode::FullState, None) if self.session.accepted.is_some() => {
+                self.session.wildcard.map_or(Revision::START, |wildcard| wildcard.removals_to)
             }
-            (Sends::FullState, None) => Stamp::START,
+            (ResponseMode::FullState, None) => Revision::START,
             _ => reached,
         };
-        if stamp > sent_to {
+        if revision > sent_to {
             return ResourceSync::NotSent;
         }
-        if self.is_rejected(Mark::Stamp(stamp)) {
+        if self.is_rejected(SentPosition::Revision(revision)) {
             return ResourceSync::Error;
         }
-        if self.is_on_its_way_again(Mark::Stamp(stamp)) {
+        if self.is_on_its_way_again(SentPosition::Revision(revision)) {
             return self.sync_of_newest();
         }
         let accepted = self.session.accepted_response(self.arena, reached);
-        if accepted.is_some_and(|accepted| stamp <= accepted.to) {
+        if accepted.is_some_and(|accepted| revision <= accepted.to) {
             return ResourceSync::Synced;
         }
         self.sync_of_newest()
@@ -118,18 +129,19 @@ impl<'a> Look<'a> {
 
     /// Whether the current version of a resource was rejected and was not re-sent. In full state
     /// every response contains all resources.
-    fn is_rejected(&self, mark: Mark) -> bool {
-        let suspects = match self.session.suspects() {
-            Some(_) => Suspicion::Waits,
-            None => Suspicion::None,
+    fn is_rejected(&self, position: SentPosition) -> bool {
+        let retry = match self.session.retry_batch() {
+            Some(_) => RetryState::Pending,
+            None => RetryState::None,
         };
-        let is_full_state = self.session.sends(self.arena) == Sends::FullState;
-        !is_full_state && self.held.is_some_and(|held| held.has(mark, suspects))
+        let is_full_state = self.session.response_mode(self.arena) == ResponseMode::FullState;
+        !is_full_state && self.rejections.is_some_and(|rejections| rejections.has(position, retry))
     }
 
     /// Whether the current version of a resource was rejected and re-sent in a later response.
-    fn is_on_its_way_again(&self, mark: Mark) -> bool {
-        self.session.suspects().is_none() && self.held.is_some_and(|held| held.rode(mark))
+    fn is_on_its_way_again(&self, position: SentPosition) -> bool {
+        self.session.retry_batch().is_none()
+            && self.rejections.is_some_and(|rejections| rejections.is_retried(position))
     }
 
     fn sync_of_newest(&self) -> ResourceSync {

@@ -3,17 +3,17 @@
 use alloc::vec::Vec;
 
 use super::{
-    Haste, Session,
-    response::errors::Errors,
-    subscription::{Due, Edges},
+    Session, Urgency,
+    response::errors::EncodedErrors,
+    subscription::{Due, SubscriptionTable},
 };
 use crate::{
     server::{
-        event::Cause,
+        event::ResponseCause,
         store::{
             arena::Arena,
-            encode::body::{Form, Payload, Ttls},
-            on_demand::Wants,
+            encode::body::{Encoding, Payload, Ttls},
+            on_demand::OnDemandNotifications,
         },
     },
     slab::Slot,
@@ -22,16 +22,16 @@ use crate::{
 
 /// Session together with all state that its rules read and change.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct SessionContext<'a> {
     /// Errors for the response being rendered.
-    pub(crate) errors: Errors,
+    pub(crate) errors: EncodedErrors,
     /// Resources that the response reports as too long, with their lengths in bytes.
     pub(crate) too_long: Vec<(ResourceName, usize)>,
     /// Whether a full-state response implies removals that its contents do not show.
-    pub(crate) tells_deletions: bool,
+    pub(crate) implies_removals: bool,
     /// Whether the response removes resources that no subscription covers any more.
     // M136
-    pub(crate) tells_losses: bool,
+    pub(crate) removes_uncovered: bool,
     /// Number of names in the response that do not exist and that the client was never sent.
     pub(crate) absences: usize,
     /// Resources in the response, if the session has to remember them.
@@ -39,74 +39,74 @@ pub(crate) struct Turn<'a> {
     pub(crate) slot: Slot,
     pub(crate) session: &'a mut Session,
     pub(crate) arena: &'a mut Arena,
-    pub(crate) edges: &'a mut Edges,
-    pub(crate) wants: &'a mut Wants,
+    pub(crate) subscriptions: &'a mut SubscriptionTable,
+    pub(crate) on_demand: &'a mut OnDemandNotifications,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> SessionContext<'a> {
     pub(crate) fn new(
         slot: Slot,
         session: &'a mut Session,
         arena: &'a mut Arena,
-        edges: &'a mut Edges,
-        wants: &'a mut Wants,
+        subscriptions: &'a mut SubscriptionTable,
+        on_demand: &'a mut OnDemandNotifications,
     ) -> Self {
-        let (errors, too_long, kept) = (Errors::default(), Vec::new(), Vec::new());
-        let (tells_deletions, tells_losses, absences) = (false, false, 0);
+        let (errors, too_long, kept) = (EncodedErrors::default(), Vec::new(), Vec::new());
+        let (implies_removals, removes_uncovered, absences) = (false, false, 0);
         Self {
             errors,
             too_long,
-            tells_deletions,
-            tells_losses,
+            implies_removals,
+            removes_uncovered,
             absences,
             kept,
             slot,
             session,
             arena,
-            edges,
-            wants,
+            subscriptions,
+            on_demand,
         }
     }
 
     /// Returns the encoding for this client. If no resource has a TTL, all clients share bytes.
-    pub(crate) fn form(&self) -> Form {
-        let ttls = if self.arena.has_ttls() { self.session.ttls } else { Ttls::Untold };
-        Form { variant: self.session.variant, ttls }
+    pub(crate) fn encoding(&self) -> Encoding {
+        let ttls = if self.arena.has_ttls() { self.session.ttls } else { Ttls::Omitted };
+        Encoding { variant: self.session.variant, ttls }
     }
 
     /// Registers the session with its arena.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn register(&mut self) {
         self.arena.sessions += 1;
-        if self.session.ttls == Ttls::Told {
-            self.arena.beats.join();
+        if self.session.ttls == Ttls::Sent {
+            self.arena.heartbeats.join();
         }
-        if self.session.needs_ghosts(self.arena) {
-            self.arena.ghosts.join();
+        if self.session.needs_retained_deletions(self.arena) {
+            self.arena.retained_deletions.join();
         }
     }
 
     /// Makes the resource of a subscription due. Any reason other than a change is urgent.
-    pub(crate) fn make_due(&mut self, edge: Slot, cause: Cause) {
-        if cause != Cause::Changed {
-            self.session.haste = Haste::Urgent;
+    pub(crate) fn make_due(&mut self, subscription: Slot, cause: ResponseCause) {
+        if cause != ResponseCause::Changed {
+            self.session.urgency = Urgency::Urgent;
         }
-        self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
+        self.subscriptions.set_due(&mut self.session.due, subscription, Due::because(cause));
     }
 
     /// Releases everything held for the session after its stream has ended. Takes time
     /// proportional to its own names.
     // M13, IS23
-    pub(crate) fn end(&mut self) {
-        self.leave_wildcard();
-        while !self.session.edges.is_empty() {
-            self.disconnect(self.session.edges.first());
+    pub(crate) fn unregister(&mut self) {
+        self.unsubscribe_wildcard();
+        while !self.session.subscriptions.is_empty() {
+            self.disconnect(self.session.subscriptions.first());
         }
         self.arena.sessions -= 1;
-        if self.session.ttls == Ttls::Told {
-            self.arena.beats.leave();
+        if self.session.ttls == Ttls::Sent {
+            self.arena.heartbeats.leave();
         }
-        if self.session.needs_ghosts(self.arena) {
-            self.arena.ghosts.leave();
+        if self.session.needs_retained_deletions(self.arena) {
+            self.arena.retained_deletions.leave();
         }
     }
 }

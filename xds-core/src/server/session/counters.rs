@@ -2,17 +2,17 @@
 
 /// Counters of a session.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) responses: Count,
-    pub(crate) acks: Count,
-    pub(crate) nacks: Count,
+pub(crate) struct SessionCounters {
+    pub(crate) responses: Counter,
+    pub(crate) acks: Counter,
+    pub(crate) nacks: Counter,
 }
 
 /// Saturating counter. It is 32 bits wide because every session has three of them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Count(u32);
+pub(crate) struct Counter(u32);
 
-impl Count {
+impl Counter {
     pub(crate) fn add_one(&mut self) {
         self.0 = self.0.saturating_add(1);
     }

@@ -41,25 +41,25 @@ mod window;
 use alloc::boxed::Box;
 use core::num::NonZeroU64;
 
-pub(crate) use self::response::Rendered;
+pub(crate) use self::response::RenderedResponse;
 use self::{
-    acceptance::Behind,
-    counters::Counts,
-    extras::Rare,
+    acceptance::UnacceptedChanges,
+    counters::SessionCounters,
+    extras::SessionExtras,
     peer::Peer,
     response::heartbeat::Renewals,
-    subscription::{DueList, Edge, Edges, Standing},
-    wildcard::{CatchUp, Claim, Leftovers, Owed, Wildcard},
+    subscription::{DueList, Subscription, SubscriptionKind, SubscriptionTable},
+    wildcard::{CatchUp, FullSend, MustReply, UnlistedSubscriptions, Wildcard},
     window::{Answer, Sent},
 };
 use super::{
-    config::{LegacyWildcard, OnStuck, SotwResponse},
+    config::{LegacyWildcard, SotwResponse, StageTimeoutAction},
     event::{
-        Cause, Visit,
-        status::{Interest, SyncState},
+        ResponseCause, StreamLifetime,
+        status::{SubscribedNames, SyncState},
     },
     store::{
-        arena::Arena, encode::body::Ttls, revision::Stamp, subscriber_list::List,
+        arena::Arena, encode::body::Ttls, revision::Revision, subscriber_list::SubscriptionList,
         version::content::StatedVersion,
     },
 };
@@ -69,7 +69,7 @@ use crate::{
     slab::Slot,
     time::Time,
     types,
-    wire::request::{Parameters, Spelling},
+    wire::request::{NameForm, Parameters},
 };
 
 /// Subscription state of one resource type on one stream.
@@ -78,36 +78,36 @@ pub(crate) struct Session {
     pub(crate) stream: StreamId,
     pub(crate) arena: Slot,
     pub(crate) role: Role,
-    staging: Staging,
+    send_order: SendOrder,
     variant: Variant,
-    visit: Visit,
+    lifetime: StreamLifetime,
     ttls: Ttls,
     /// Form in which the client of an incremental session writes resource names.
     // M142
-    spelling: Spelling,
+    name_form: NameForm,
     /// State of the legacy wildcard, which ends permanently once a request lists a name.
     // M24
-    legacy: Legacy,
+    legacy_wildcard: LegacyWildcardState,
     wildcard: Option<Wildcard>,
     /// Subscriptions to named and retained resources, in the order in which they were last sent.
-    edges: List,
+    subscriptions: SubscriptionList,
     /// Subscriptions whose resource is due to be sent.
     due: DueList,
     named: u32,
-    remembered: u32,
+    retained: u32,
     /// Number of requests that were not dropped.
     round: u32,
-    first: First,
+    first_response: FirstResponse,
     newest: Option<Sent>,
     accepted: Option<StatedVersion>,
-    rare: Option<Box<Rare>>,
+    extras: Option<Box<SessionExtras>>,
     warming: WarmingState,
-    withdrawn: Withdrawn,
-    past: Past,
-    haste: Haste,
-    behind: Option<Box<Behind>>,
+    unsubscribed_in_flight: UnsubscribedInFlight,
+    prior_state: PriorState,
+    urgency: Urgency,
+    unaccepted: Option<Box<UnacceptedChanges>>,
     renewals: Option<Box<Renewals>>,
-    pub(crate) counts: Counts,
+    pub(crate) counters: SessionCounters,
 }
 
 /// Part that a resource type plays when a client warms clusters and listeners.
@@ -127,32 +127,32 @@ pub(crate) enum Role {
 /// Order in which the types of a stream are sent.
 // M146, M147
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Staging {
+pub(crate) enum SendOrder {
     /// The types are independent of each other.
-    Free,
+    Independent,
     /// The types are independent, except that removals are sent after everything else.
-    Reversed,
+    RemovalsLast,
     /// Additions and changes may wait for the ACK of another type.
-    Staged,
+    AckGated,
     /// Removals may wait, too. The client keeps a removed resource until its removal is sent. The
     /// value says what to do if the client rejects a response that removals wait for.
-    Lingering(OnStuck),
+    AckGatedRemovals(StageTimeoutAction),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Legacy {
+enum LegacyWildcardState {
     /// No request has listed a name so far.
     Possible,
-    Left,
+    Ended,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum First {
+enum FirstResponse {
     /// No response was sent, and the client did not state that it is up to date.
-    Unanswered,
+    NotSent,
     /// First response pending; it must be sent even if it is empty.
-    Owed,
-    Answered,
+    Pending,
+    Done,
 }
 
 /// Purpose of a response.
@@ -178,7 +178,7 @@ enum WarmingState {
 
 /// Contents of the responses of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sends {
+enum ResponseMode {
     /// All subscribed resources in each response.
     // M74
     FullState,
@@ -191,21 +191,21 @@ enum Sends {
 
 /// Whether the client unsubscribed from a resource before it can have read a response with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Withdrawn {
-    Nothing,
-    Unread,
+enum UnsubscribedInFlight {
+    No,
+    Yes,
 }
 
 /// Whether the client may have resources that it did not receive from this session on this view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Past {
+enum PriorState {
     None,
     /// The client stated so when it connected, or used another view before the response with this
     /// nonce.
     Before(NonZeroU64),
 }
 
-impl Past {
+impl PriorState {
     /// Returns the state in which responses up to `nonce` belong to the past; 0 means none of
     /// them.
     fn up_to(nonce: u64) -> Self {
@@ -216,56 +216,56 @@ impl Past {
 /// Whether the client waits for an answer. Changes alone may be held back.
 // M225
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Haste {
+enum Urgency {
     CanWait,
     Urgent,
 }
 
 impl Session {
     pub(crate) fn new(peer: Peer, arena_slot: Slot, arena: &Arena) -> Self {
-        let Peer { stream, variant, visit, features, staging, .. } = peer;
-        let legacy = match arena.config.legacy_wildcard {
-            LegacyWildcard::Honored => Legacy::Possible,
-            LegacyWildcard::Ignored => Legacy::Left,
+        let Peer { stream, variant, lifetime, features, send_order, .. } = peer;
+        let legacy_wildcard = match arena.config.legacy_wildcard {
+            LegacyWildcard::Honored => LegacyWildcardState::Possible,
+            LegacyWildcard::Ignored => LegacyWildcardState::Ended,
         };
         Self {
             stream,
             arena: arena_slot,
             role: Role::of(arena.type_url.as_str()),
-            staging,
+            send_order,
             variant,
-            visit,
+            lifetime,
             ttls: features.ttls(variant),
-            spelling: Spelling::Names,
-            legacy,
+            name_form: NameForm::Names,
+            legacy_wildcard,
             wildcard: None,
-            edges: List::default(),
+            subscriptions: SubscriptionList::default(),
             due: DueList::default(),
             named: 0,
-            remembered: 0,
+            retained: 0,
             round: 0,
-            first: First::Unanswered,
+            first_response: FirstResponse::NotSent,
             newest: None,
             accepted: None,
-            rare: None,
+            extras: None,
             warming: WarmingState::Off,
-            withdrawn: Withdrawn::Nothing,
-            past: Past::None,
-            haste: Haste::CanWait,
-            behind: None,
+            unsubscribed_in_flight: UnsubscribedInFlight::No,
+            prior_state: PriorState::None,
+            urgency: Urgency::CanWait,
+            unaccepted: None,
             renewals: None,
-            counts: Counts::default(),
+            counters: SessionCounters::default(),
         }
     }
 
     /// Returns the contents of this session's responses.
-    fn sends(&self, arena: &Arena) -> Sends {
+    fn response_mode(&self, arena: &Arena) -> ResponseMode {
         match (self.variant, arena.config.sotw_response) {
-            (Variant::Incremental, _) => Sends::ChangesAndRemovals,
-            _ if self.visit == Visit::Fetches => Sends::FullState,
-            (Variant::StateOfTheWorld, SotwResponse::Changes) => Sends::Changes,
+            (Variant::Incremental, _) => ResponseMode::ChangesAndRemovals,
+            _ if self.lifetime == StreamLifetime::SingleResponse => ResponseMode::FullState,
+            (Variant::StateOfTheWorld, SotwResponse::Changes) => ResponseMode::Changes,
             (Variant::StateOfTheWorld, SotwResponse::FullState | SotwResponse::AlwaysFull) => {
-                Sends::FullState
+                ResponseMode::FullState
             }
         }
     }
@@ -273,15 +273,15 @@ impl Session {
     /// Whether tombstones were dropped before the client was sent the removals.
     // M231
     pub(crate) fn lags_behind(&self, arena: &Arena) -> bool {
-        self.told(arena).is_some_and(|told| told < arena.horizon())
+        self.removals_to(arena).is_some_and(|removals_to| removals_to < arena.horizon())
     }
 
     /// Returns the revision up to which the client was sent removals. `None` if no removals are
     /// sent to it or if it was sent nothing yet.
-    pub(crate) fn told(&self, arena: &Arena) -> Option<Stamp> {
-        let is_told = self.variant == Variant::Incremental && arena.tells_removals();
-        let wildcard = self.wildcard.filter(|_| is_told)?;
-        (wildcard.reached != Stamp::START).then_some(wildcard.told)
+    pub(crate) fn removals_to(&self, arena: &Arena) -> Option<Revision> {
+        let sends_removals = self.variant == Variant::Incremental && arena.sends_removals();
+        let wildcard = self.wildcard.filter(|_| sends_removals)?;
+        (wildcard.reached != Revision::START).then_some(wildcard.removals_to)
     }
 
     /// Returns the time at which the newest response was answered, or rendered if it is
@@ -291,10 +291,10 @@ impl Session {
     }
 
     /// Returns the wildcard cursor before and after the newest response.
-    pub(crate) fn just_sent(&self) -> (Stamp, Stamp) {
+    pub(crate) fn newest_cursor_range(&self) -> (Revision, Revision) {
         match (self.newest, self.wildcard) {
             (Some(sent), Some(_)) => (sent.from, sent.to),
-            _ => (Stamp::MAX, Stamp::MAX),
+            _ => (Revision::MAX, Revision::MAX),
         }
     }
 
@@ -311,9 +311,9 @@ impl Session {
     /// Records whether a request has dynamic parameters. Returns whether it is the first one that
     /// has.
     pub(crate) fn note_parameters(&mut self, parameters: Parameters) -> bool {
-        let before = self.rare.as_deref().map_or(Parameters::None, |rare| rare.parameters);
+        let before = self.extras.as_deref().map_or(Parameters::None, |extras| extras.parameters);
         if before < parameters {
-            self.rare_mut().parameters = parameters;
+            self.extras_mut().parameters = parameters;
         }
         before < parameters
     }
@@ -324,35 +324,37 @@ impl Session {
     }
 
     /// Returns the counter for subscriptions of this kind. Those made by a glob are not counted.
-    fn count_of(&mut self, standing: Standing) -> Option<&mut u32> {
-        match standing {
-            Standing::Named => Some(&mut self.named),
-            Standing::Lingering => Some(&mut self.rare_mut().lingering),
-            Standing::Covered => None,
-            Standing::Remembered | Standing::Parting => Some(&mut self.remembered),
+    fn count_of(&mut self, kind: SubscriptionKind) -> Option<&mut u32> {
+        match kind {
+            SubscriptionKind::Named => Some(&mut self.named),
+            SubscriptionKind::DeferredRemoval => Some(&mut self.extras_mut().deferred_removals),
+            SubscriptionKind::ViaGlobOrAlias => None,
+            SubscriptionKind::RetainedForWildcard | SubscriptionKind::OneShot => {
+                Some(&mut self.retained)
+            }
         }
     }
 
     /// Number of subscribed names and of names retained until the wildcard has caught up.
     /// Deferred removals do not count, because the server causes them.
-    pub(crate) fn held(&self) -> usize {
-        self.names() + self.remembered as usize
+    pub(crate) fn tracked_names(&self) -> usize {
+        self.names() + self.retained as usize
     }
 
-    pub(crate) fn interest(&self) -> Interest {
+    pub(crate) fn subscribed_names(&self) -> SubscribedNames {
         match (self.wildcard, self.names()) {
-            (None, 0) => Interest::Nothing,
-            (None, names) => Interest::Names(names),
-            (Some(_), 0) => Interest::Wildcard,
-            (Some(_), names) => Interest::WildcardAndNames(names),
+            (None, 0) => SubscribedNames::Nothing,
+            (None, names) => SubscribedNames::Names(names),
+            (Some(_), 0) => SubscribedNames::Wildcard,
+            (Some(_), names) => SubscribedNames::WildcardAndNames(names),
         }
     }
 
-    pub(crate) fn state(&self) -> SyncState {
+    pub(crate) fn sync_state(&self) -> SyncState {
         match (&self.newest, &self.accepted) {
             (Some(sent), _) => match sent.answer {
                 Answer::Pending | Answer::Overdue => SyncState::Sent,
-                Answer::Ack if sent.verdict != Answer::Nack => SyncState::Acked,
+                Answer::Ack if sent.content_answer != Answer::Nack => SyncState::Acked,
                 Answer::Ack | Answer::Nack => SyncState::Nacked,
             },
             // After a reconnect, according to the client.
@@ -371,26 +373,27 @@ impl Session {
 
     /// Whether the client has the current version of the resource, according to this
     /// subscription. A rejected resource counts as missing.
-    fn holds(&self, edge: &Edge) -> bool {
-        let rejected = self.suspects().is_some_and(|suspects| suspects.have(edge));
-        let is_another = rejected || self.is_told_too_long(edge.resource);
-        edge.sent != 0 && edge.due.is_none() && !is_another
+    fn holds(&self, subscription: &Subscription) -> bool {
+        let rejected =
+            self.retry_batch().is_some_and(|retry_batch| retry_batch.contains(subscription));
+        let is_another = rejected || self.is_reported_too_long(subscription.resource);
+        subscription.sent != 0 && subscription.due.is_none() && !is_another
     }
 
     /// Whether the client has the current version of the resource by name. `own` is the session's
     /// slot.
-    fn has(&self, own: Slot, resource: Slot, edges: &Edges) -> bool {
-        edges
+    fn has(&self, own: Slot, resource: Slot, subscriptions: &SubscriptionTable) -> bool {
+        subscriptions
             .find(own, resource)
-            .and_then(|slot| edges.at(slot))
-            .is_some_and(|edge| self.holds(edge))
+            .and_then(|slot| subscriptions.at(slot))
+            .is_some_and(|subscription| self.holds(subscription))
     }
 
     /// Returns the cause for sending resources to which the client newly subscribes.
-    fn asked(&self) -> Cause {
-        match self.first {
-            First::Unanswered | First::Owed => Cause::First,
-            First::Answered => Cause::Resubscribed,
+    fn subscribe_cause(&self) -> ResponseCause {
+        match self.first_response {
+            FirstResponse::NotSent | FirstResponse::Pending => ResponseCause::First,
+            FirstResponse::Done => ResponseCause::Resubscribed,
         }
     }
 }
@@ -411,17 +414,17 @@ impl Role {
 mod tests {
     use core::mem::size_of;
 
-    use super::seat::Seat;
-    use super::{Session, subscription::Edge};
+    use super::seat::SessionHandle;
+    use super::{Session, subscription::Subscription};
     use crate::server::stream::Stream;
 
-    /// Limits the memory of an idle client to 1 KiB for its stream, which holds one seat per
+    /// Limits the memory of an idle client to 1 KiB for its stream, which holds one handle per
     /// session, and 256 bytes per session.
     #[test]
-    fn clients_are_small() {
+    fn sizes_are_limited() {
         assert!(size_of::<Session>() <= 256, "{}", size_of::<Session>());
         assert!(size_of::<Stream>() <= 256, "{}", size_of::<Stream>());
-        assert!(size_of::<Seat>() <= 12, "{}", size_of::<Seat>());
-        assert!(size_of::<Edge>() <= 72, "{}", size_of::<Edge>());
+        assert!(size_of::<SessionHandle>() <= 12, "{}", size_of::<SessionHandle>());
+        assert!(size_of::<Subscription>() <= 72, "{}", size_of::<Subscription>());
     }
 }

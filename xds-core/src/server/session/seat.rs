@@ -4,7 +4,7 @@ use crate::slab::Slot;
 
 /// Location of a session of the stream.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct SessionHandle {
     pub(crate) rank: u8,
     pub(crate) arena: Slot,
     pub(crate) session: Slot,

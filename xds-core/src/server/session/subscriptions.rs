@@ -1,18 +1,21 @@
 //! Store and sessions, connected by subscriptions.
 //!
-//! This module creates the borrow of a [`Turn`]: one session, the arena of its type and all
-//! subscriptions, which is the state that a session's rules may access.
+//! This module creates the borrow of a [`SessionContext`]: one session, the arena of its type and
+//! all subscriptions, which is the state that a session's rules may access.
 
 use alloc::vec::Vec;
 
-use super::{Role, Session, context::Turn, peer::Peer, seat::Seat, subscription::Edges};
+use super::{
+    Role, Session, context::SessionContext, peer::Peer, seat::SessionHandle,
+    subscription::SubscriptionTable,
+};
 use crate::{
     id::StreamId,
     rng::Rng,
     server::{
-        config::{OnDemand, ServerConfig, Warmed, Warming},
-        event::{Cause, status::SubscriptionStatus},
-        store::{Store, arena::Arena, on_demand::Wants, revision::Stamp},
+        config::{OnDemand, ServerConfig, WarmedTypes, Warming},
+        event::{ResponseCause, status::SubscriptionStatus},
+        store::{Store, arena::Arena, on_demand::OnDemandNotifications, revision::Revision},
     },
     service::Variant,
     slab::{Slab, Slot},
@@ -26,22 +29,22 @@ use crate::{
 pub(crate) struct Subscriptions {
     pub(crate) store: Store,
     pub(crate) sessions: Slab<Session>,
-    pub(crate) edges: Edges,
-    pub(crate) wants: Wants,
+    pub(crate) table: SubscriptionTable,
+    pub(crate) on_demand: OnDemandNotifications,
 }
 
 /// Newly opened session.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedSession {
     pub(crate) arena: Slot,
     pub(crate) session: Slot,
-    pub(crate) knowledge: Knowledge,
+    pub(crate) knowledge: TypeKnowledge,
 }
 
 /// Whether the server knows a resource type.
 // M8
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Knowledge {
+pub(crate) enum TypeKnowledge {
     Known,
     Unknown,
 }
@@ -51,8 +54,8 @@ impl Subscriptions {
         Self {
             store: Store::new(rng),
             sessions: Slab::default(),
-            edges: Edges::new(rng.next_u64()),
-            wants: Wants::new(on_demand),
+            table: SubscriptionTable::new(rng.next_u64()),
+            on_demand: OnDemandNotifications::new(on_demand),
         }
     }
 
@@ -61,55 +64,58 @@ impl Subscriptions {
         peer: Peer,
         type_url: &str,
         config: &ServerConfig,
-    ) -> Option<Opened> {
+    ) -> Option<OpenedSession> {
         let arena_slot = self.store.open_arena(peer.view, type_url, config)?;
         let arena = self.store.arena(arena_slot)?;
         let session = self.sessions.push_back(Session::new(peer, arena_slot, arena))?.slot();
-        let knowledge = match arena.existing() > 0 || config.names_type(type_url) {
-            true => Knowledge::Known,
-            false => Knowledge::Unknown,
+        let knowledge = match arena.existing() > 0 || config.knows_type(type_url) {
+            true => TypeKnowledge::Known,
+            false => TypeKnowledge::Unknown,
         };
-        self.turn(session)?.begin();
-        Some(Opened { arena: arena_slot, session, knowledge })
+        self.context(session)?.register();
+        Some(OpenedSession { arena: arena_slot, session, knowledge })
     }
 
-    pub(crate) fn close(&mut self, seat: Seat) {
-        if let Some(mut turn) = self.turn(seat.session) {
-            turn.end();
+    pub(crate) fn close(&mut self, handle: SessionHandle) {
+        if let Some(mut context) = self.context(handle.session) {
+            context.unregister();
         }
-        self.sessions.remove(seat.session);
-        self.store.release_arena(seat.arena);
+        self.sessions.remove(handle.session);
+        self.store.release_arena(handle.arena);
     }
 
     /// Moves a session to another view. The client keeps resources that are identical there and
     /// is sent the difference.
     // M223
-    pub(crate) fn relocate(
+    pub(crate) fn move_to_view(
         &mut self,
-        seat: &mut Seat,
+        handle: &mut SessionHandle,
         view: Slot,
         config: &ServerConfig,
         now: Time,
     ) {
-        let type_url = self.store.arena(seat.arena).map(|arena| arena.type_url.clone());
+        let type_url = self.store.arena(handle.arena).map(|arena| arena.type_url.clone());
         let to = type_url.and_then(|it| self.store.open_arena(view, it.as_str(), config));
         let Some(to) = to else { return };
-        let Some(luggage) = self.turn(seat.session).map(|mut turn| turn.pack()) else { return };
-        let from = core::mem::replace(&mut seat.arena, to);
-        if let Some(session) = self.sessions.at_mut(seat.session) {
+        let Some(migration) = self.context(handle.session).map(|mut context| context.export())
+        else {
+            return;
+        };
+        let from = core::mem::replace(&mut handle.arena, to);
+        if let Some(session) = self.sessions.at_mut(handle.session) {
             session.arena = to;
         }
-        if let Some(mut turn) = self.turn(seat.session) {
-            turn.unpack(luggage, now);
+        if let Some(mut context) = self.context(handle.session) {
+            context.import(migration, now);
         }
         // Not earlier: the new arena may be a layer of the old one that nothing else keeps.
         self.store.release_arena(from);
     }
 
-    pub(crate) fn turn(&mut self, slot: Slot) -> Option<Turn<'_>> {
+    pub(crate) fn context(&mut self, slot: Slot) -> Option<SessionContext<'_>> {
         let session = self.sessions.at_mut(slot)?;
         let arena = self.store.arena_mut(session.arena)?;
-        Some(Turn::new(slot, session, arena, &mut self.edges, &mut self.wants))
+        Some(SessionContext::new(slot, session, arena, &mut self.table, &mut self.on_demand))
     }
 
     fn arena_of(&self, session: &Session) -> Option<&Arena> {
@@ -134,27 +140,27 @@ impl Subscriptions {
 
     /// Whether a response of a session is unanswered.
     pub(crate) fn awaits_answer(&self, slot: Slot) -> bool {
-        self.sessions.at(slot).is_some_and(|session| session.is_waiting())
+        self.sessions.at(slot).is_some_and(|session| session.awaits_answer())
     }
 
     /// Looks up and stores the newest due revision of each of these sessions.
-    pub(crate) fn look_up_newest_due(&mut self, seats: &[Seat]) {
-        for seat in seats {
-            let Some(session) = self.sessions.at_mut(seat.session) else { continue };
+    pub(crate) fn look_up_newest_due(&mut self, handles: &[SessionHandle]) {
+        for handle in handles {
+            let Some(session) = self.sessions.at_mut(handle.session) else { continue };
             if let Some(arena) = self.store.arena(session.arena) {
-                session.look_up_newest_due(arena, &self.edges);
+                session.look_up_newest_due(arena, &self.table);
             }
         }
     }
 
     /// Number of responses that a session's client ACKed.
     pub(crate) fn acks(&self, slot: Slot) -> u64 {
-        self.sessions.at(slot).map_or(0, |session| session.counts.acks.get())
+        self.sessions.at(slot).map_or(0, |session| session.counters.acks.get())
     }
 
     /// Number of names to which a session subscribes, and number of names that it holds in total.
     pub(crate) fn names(&self, slot: Slot) -> (usize, usize) {
-        self.sessions.at(slot).map_or((0, 0), |session| (session.names(), session.held()))
+        self.sessions.at(slot).map_or((0, 0), |session| (session.names(), session.tracked_names()))
     }
 
     /// Number of names that a request adds to an incremental session. Takes time proportional to
@@ -163,7 +169,7 @@ impl Subscriptions {
         let session = self.sessions.at(slot);
         let arena = session.and_then(|session| self.arena_of(session));
         let both = session.zip(arena);
-        both.map_or(0, |(it, arena)| it.names_added(slot, request, arena, &self.edges))
+        both.map_or(0, |(it, arena)| it.names_added(slot, request, arena, &self.table))
     }
 
     /// Whether a session would have something to send if changes of its type were not held back.
@@ -190,16 +196,21 @@ impl Subscriptions {
     /// Returns the sessions of the same stream that may need warming after this one was sent
     /// something.
     // M151-M153, M155
-    pub(crate) fn warmed_by(&self, sent: Slot, seats: &[Seat], warmed: Warmed) -> Vec<Slot> {
+    pub(crate) fn warmed_by(
+        &self,
+        sent: Slot,
+        handles: &[SessionHandle],
+        warmed: WarmedTypes,
+    ) -> Vec<Slot> {
         let role = |slot: Slot| self.sessions.at(slot).map(|session| session.role);
-        let waits = |seat: &&Seat| match (role(sent), role(seat.session)) {
+        let waits = |handle: &&SessionHandle| match (role(sent), role(handle.session)) {
             (Some(Role::Clusters), Some(Role::Endpoints)) => true,
             (Some(Role::Clusters | Role::Listeners), Some(Role::Secrets)) => {
-                warmed == Warmed::EndpointsAndSecrets
+                warmed == WarmedTypes::EndpointsAndSecrets
             }
             _ => false,
         };
-        seats.iter().filter(waits).map(|seat| seat.session).collect()
+        handles.iter().filter(waits).map(|handle| handle.session).collect()
     }
 
     /// Warms a waiting session by sending its resources again. A state-of-the-world client is
@@ -210,20 +221,22 @@ impl Subscriptions {
         &mut self,
         waiting: Slot,
         sent: Slot,
-        (from, to): (Stamp, Stamp),
+        (from, to): (Revision, Revision),
         policy: Warming,
     ) {
         let clusters = self.sessions.at(sent).map(|session| session.arena);
-        let Some(mut turn) = self.turn(waiting) else { return };
-        match (turn.session.variant(), policy) {
-            (Variant::StateOfTheWorld, Warming::AfterClusters) => turn.session.arm_warming(),
-            (Variant::StateOfTheWorld, _) => turn.owe_everything(Cause::Warming),
-            (Variant::Incremental, _) if turn.session.role == Role::Secrets => turn.warm_named(),
+        let Some(mut context) = self.context(waiting) else { return };
+        match (context.session.variant(), policy) {
+            (Variant::StateOfTheWorld, Warming::AfterClusters) => context.session.arm_warming(),
+            (Variant::StateOfTheWorld, _) => context.make_everything_due(ResponseCause::Warming),
+            (Variant::Incremental, _) if context.session.role == Role::Secrets => {
+                context.warm_named()
+            }
             (Variant::Incremental, _) => {
                 let clusters = clusters.and_then(|arena| self.store.arena(arena));
                 let names = clusters.map(|arena| arena.endpoints_between(from, to));
-                let Some(mut turn) = self.turn(waiting) else { return };
-                names.into_iter().flatten().for_each(|name| turn.warm(name.as_str()));
+                let Some(mut context) = self.context(waiting) else { return };
+                names.into_iter().flatten().for_each(|name| context.warm(name.as_str()));
             }
         }
     }
@@ -233,60 +246,61 @@ impl Subscriptions {
     /// ones are always kept, because no client can have been sent them yet. Returns the streams
     /// left behind.
     // M231
-    pub(crate) fn forget_deletions(
+    pub(crate) fn drop_tombstones(
         &mut self,
         arena: Slot,
         limit: usize,
         newest: usize,
         forgotten: &mut u64,
     ) -> Vec<StreamId> {
-        let Some(state) = self.store.arena_mut(arena).filter(|it| it.graves() > limit) else {
+        let Some(state) = self.store.arena_mut(arena).filter(|it| it.tombstones() > limit) else {
             return Vec::new();
         };
-        let told = state
+        let removals_to = state
             .wildcards
             .iter()
-            .filter_map(|(_, &session)| self.sessions.at(session)?.seen_graves(state))
+            .filter_map(|(_, &session)| self.sessions.at(session)?.tombstones_seen_to(state))
             .min()
-            .unwrap_or(Stamp::MAX);
-        state.forget_graves(told);
-        if state.graves() <= limit {
+            .unwrap_or(Revision::MAX);
+        state.drop_tombstones_up_to(removals_to);
+        if state.tombstones() <= limit {
             return Vec::new();
         }
         let kept = newest.max(limit / 2);
-        *forgotten += state.graves().saturating_sub(kept) as u64;
-        state.trim_graves(kept);
-        self.who_lags_behind(arena)
+        *forgotten += state.tombstones().saturating_sub(kept) as u64;
+        state.trim_tombstones(kept);
+        self.streams_lagging_behind(arena)
     }
 
     /// Drops tombstones up to a revision. Removals withheld from a client become deferred
     /// removals of its session. Returns the streams left behind.
-    pub(crate) fn forget_deletions_until(
+    pub(crate) fn drop_tombstones_until(
         &mut self,
         arena: Slot,
-        until: Stamp,
+        until: Revision,
         forgotten: &mut u64,
     ) -> Vec<StreamId> {
         let Some(state) = self.store.arena(arena) else { return Vec::new() };
         let wildcards: Vec<Slot> = state.wildcards.iter().map(|(_, &session)| session).collect();
-        let mut told = Stamp::MAX;
+        let mut removals_to = Revision::MAX;
         for session in wildcards {
-            let Some(mut turn) = self.turn(session) else { continue };
-            let seen = |turn: &Turn<'_>| turn.session.seen_graves(turn.arena);
-            if seen(&turn).is_some_and(|seen| seen < until)
-                && turn.session.is_kept_from_deletions(turn.arena)
+            let Some(mut context) = self.context(session) else { continue };
+            let seen =
+                |context: &SessionContext<'_>| context.session.tombstones_seen_to(context.arena);
+            if seen(&context).is_some_and(|seen| seen < until)
+                && context.session.withholds_removals(context.arena)
             {
-                turn.let_graves_linger();
+                context.defer_wildcard_removals();
             }
-            told = told.min(seen(&turn).unwrap_or(Stamp::MAX));
+            removals_to = removals_to.min(seen(&context).unwrap_or(Revision::MAX));
         }
         let Some(state) = self.store.arena_mut(arena) else { return Vec::new() };
-        *forgotten += state.graves_between(told, until) as u64;
-        state.forget_graves(until);
-        self.who_lags_behind(arena)
+        *forgotten += state.tombstones_between(removals_to, until) as u64;
+        state.drop_tombstones_up_to(until);
+        self.streams_lagging_behind(arena)
     }
 
-    fn who_lags_behind(&self, arena: Slot) -> Vec<StreamId> {
+    fn streams_lagging_behind(&self, arena: Slot) -> Vec<StreamId> {
         let Some(state) = self.store.arena(arena) else { return Vec::new() };
         let lagging = |&session: &Slot| {
             let session = self.sessions.at(session)?;
@@ -296,21 +310,23 @@ impl Subscriptions {
     }
 
     /// Frees retained deletions that no session needs any more, if there are many of them.
-    pub(crate) fn sweep_ghosts(&mut self, arena: Slot, limit: usize) {
-        let Some(state) = self.store.arena(arena).filter(|arena| arena.has_many_ghosts()) else {
+    pub(crate) fn sweep_retained_deletions(&mut self, arena: Slot, limit: usize) {
+        let Some(state) =
+            self.store.arena(arena).filter(|arena| arena.has_many_retained_deletions())
+        else {
             return;
         };
         let sessions = state.wildcards.iter().filter_map(|(_, &slot)| self.sessions.at(slot));
-        let (mut sent, mut had) = (Stamp::MAX, Stamp::MAX);
+        let (mut sent, mut accepted) = (Revision::MAX, Revision::MAX);
         for session in sessions {
-            let Some(seen) = session.seen_graves(state) else { continue };
+            let Some(seen) = session.tombstones_seen_to(state) else { continue };
             sent = sent.min(seen);
             // The client may keep earlier resources until the end.
-            let is_accepted = !session.is_waiting() && !session.is_rejected();
-            had = had.min(if is_accepted { seen } else { Stamp::START });
+            let is_accepted = !session.awaits_answer() && !session.is_rejected();
+            accepted = accepted.min(if is_accepted { seen } else { Revision::START });
         }
         if let Some(state) = self.store.arena_mut(arena) {
-            state.sweep_ghosts((sent, had), limit);
+            state.sweep_retained_deletions((sent, accepted), limit);
         }
     }
 
@@ -326,16 +342,16 @@ impl Subscriptions {
             node_id,
             view: &self.store.view(arena.view)?.name,
             type_url: &arena.type_url,
-            interest: session.interest(),
-            state: session.state(),
-            sent_version: session.sent_version().map(|it| session.print(it, arena)),
-            acked_version: session.accepted_version().map(|it| session.print(it, arena)),
-            responses: session.counts.responses.get(),
-            acks: session.counts.acks.get(),
-            nacks: session.counts.nacks.get(),
+            subscribed: session.subscribed_names(),
+            state: session.sync_state(),
+            sent_version: session.sent_version().map(|it| session.version_text(it, arena)),
+            acked_version: session.accepted_version().map(|it| session.version_text(it, arena)),
+            responses: session.counters.responses.get(),
+            acks: session.counters.acks.get(),
+            nacks: session.counters.nacks.get(),
             last_error: session.last_error(),
-            culprits: session
-                .culprits()
+            rejected_resources: session
+                .rejected_resources()
                 .filter(|(name, hash)| arena.has(name, *hash))
                 .map(|(name, _)| name)
                 .collect(),

@@ -9,18 +9,18 @@
 use alloc::vec::Vec;
 
 use super::{
-    CatchUp, Past, Sends,
-    context::Turn,
+    CatchUp, PriorState, ResponseMode,
+    context::SessionContext,
     deferred_removal::{
-        carried_over::Carried,
-        last_accepted::{Form, Forms, Had},
+        carried_over::CarriedVersion,
+        last_accepted::{KnownPayload, KnownPayloads, PreviousViewState},
     },
-    subscription::{Chain, Edge, Grace, Standing},
-    wildcard::Claim,
+    subscription::{GracePeriod, ListKind, Subscription, SubscriptionKind},
+    wildcard::MustReply,
 };
 use crate::{
     server::{
-        event::Cause,
+        event::ResponseCause,
         store::{
             encode::body::Payload,
             transaction::ResourceError,
@@ -35,244 +35,282 @@ use crate::{
 
 /// State of a session that moves from one view to another.
 #[derive(Debug, Default)]
-pub(crate) struct Luggage {
-    names: Vec<Named>,
+pub(crate) struct MigrationState {
+    names: Vec<ExportedName>,
     /// Wildcard with the version that the client was last sent, unless an answer is pending.
     wildcard: Option<Option<TypeVersion>>,
     /// Open claim on the wildcard, and how much of it is due.
-    claim: (Claim, CatchUp),
+    must_reply: (MustReply, CatchUp),
     /// Resources that the client has under the wildcard, or whose coverage it waits to be told.
-    covered: Vec<Named>,
+    covered: Vec<ExportedName>,
     /// Resources that a full-state client has accepted and has been sent since.
-    had: Option<Had>,
+    previous_view: Option<PreviousViewState>,
 }
 
 #[derive(Debug)]
-struct Named {
+struct ExportedName {
     name: ResourceName,
-    known: Known,
-    claim: Claim,
+    known: ClientKnowledge,
+    must_reply: MustReply,
     /// Error that the client was sent in place of the resource.
     error: Option<ResourceError>,
-    before: Before,
+    before: OldViewStatus,
     /// Version that the client has, if its removal may be deferred in full state.
-    carried: Option<Carried>,
+    carried: Option<CarriedVersion>,
 }
 
 /// Whether a name exists in the view that is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Before {
-    There,
+enum OldViewStatus {
+    Present,
     Missing,
 }
 
 /// Client's knowledge of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum ClientKnowledge {
     Nothing,
     /// The client knows nothing and waits to be told that the name does not exist.
-    Waits,
+    Waiting,
     Absent,
     /// Some version of the resource.
     Something,
     Exactly(ContentHash),
 }
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Exports the session's state and removes it from its arena.
-    pub(crate) fn pack(&mut self) -> Luggage {
-        let mut luggage = Luggage { had: self.begin_to_have(), ..Luggage::default() };
-        let mut slot = self.session.edges.last();
-        while let Some(edge) = self.edges.at(slot) {
-            if let Some(resource) = self.arena.at(edge.resource) {
+    pub(crate) fn export(&mut self) -> MigrationState {
+        let mut migration =
+            MigrationState { previous_view: self.new_previous_view(), ..MigrationState::default() };
+        let mut slot = self.session.subscriptions.last();
+        while let Some(subscription) = self.subscriptions.at(slot) {
+            if let Some(resource) = self.arena.at(subscription.resource) {
                 let hash = resource.payload.as_ref().map(|payload| payload.hash);
                 // A client that was sent an error may have dropped the resource.
-                let holds = self.session.holds(edge) && self.error_of(edge.resource).is_none();
-                let claim = edge.due.map_or(Claim::Nothing, |due| due.claim);
-                let error = self.error_of(edge.resource).filter(|_| edge.due.is_none()).cloned();
-                let waits = edge.grace == Grace::Running || self.is_asked_for(edge.resource);
-                let known = match (edge.sent != 0, hash, edge.due.is_some()) {
-                    (true, Some(hash), _) if holds => Known::Exactly(hash),
-                    (false, None, false) if waits => Known::Waits,
-                    (true, ..) => Known::Something,
+                let holds = self.session.holds(subscription)
+                    && self.error_of(subscription.resource).is_none();
+                let must_reply = subscription.due.map_or(MustReply::No, |due| due.must_reply);
+                let error = self
+                    .error_of(subscription.resource)
+                    .filter(|_| subscription.due.is_none())
+                    .cloned();
+                let waits = subscription.grace_period == GracePeriod::Running
+                    || self.is_requested(subscription.resource);
+                let known = match (subscription.sent != 0, hash, subscription.due.is_some()) {
+                    (true, Some(hash), _) if holds => ClientKnowledge::Exactly(hash),
+                    (false, None, false) if waits => ClientKnowledge::Waiting,
+                    (true, ..) => ClientKnowledge::Something,
                     // Unless it is an alias of another resource.
-                    (false, None, false) if self.meaning(edge.resource).is_none() => Known::Absent,
-                    (false, ..) => Known::Nothing,
+                    (false, None, false) if self.alias_target(subscription.resource).is_none() => {
+                        ClientKnowledge::Absent
+                    }
+                    (false, ..) => ClientKnowledge::Nothing,
                 };
-                let carried = luggage.had.as_mut().and_then(|had| {
-                    let (accepted, sent) = self.note_had(had, edge.resource, Some(edge))?;
-                    self.to_bring(edge, &accepted, sent.as_ref())
+                let carried = migration.previous_view.as_mut().and_then(|previous_view| {
+                    let (accepted, sent) = self.record_in_previous_view(
+                        previous_view,
+                        subscription.resource,
+                        Some(subscription),
+                    )?;
+                    self.version_to_carry(subscription, &accepted, sent.as_ref())
                 });
                 let name = resource.name.clone();
-                let before = if hash.is_some() { Before::There } else { Before::Missing };
-                let named = Named { name, known, claim, error, before, carried };
-                match (edge.standing, known) {
-                    (Standing::Named, _) => luggage.names.push(named),
-                    (Standing::Covered, Known::Nothing) if !edge.is_dropped() => {}
-                    (_, Known::Absent) => {}
-                    (..) => luggage.covered.push(named),
+                let before =
+                    if hash.is_some() { OldViewStatus::Present } else { OldViewStatus::Missing };
+                let named = ExportedName { name, known, must_reply, error, before, carried };
+                match (subscription.kind, known) {
+                    (SubscriptionKind::Named, _) => migration.names.push(named),
+                    (SubscriptionKind::ViaGlobOrAlias, ClientKnowledge::Nothing)
+                        if !subscription.awaits_unsubscribe_reply() => {}
+                    (_, ClientKnowledge::Absent) => {}
+                    (..) => migration.covered.push(named),
                 }
             }
-            slot = self.edges.previous(Chain::Session, slot);
+            slot = self.subscriptions.previous(ListKind::Session, slot);
         }
         if let Some(wildcard) = self.session.wildcard {
-            let waits = wildcard.owed.is_some_and(|owed| owed.cause != Cause::Changed);
-            let knows = !waits && wildcard.version != TypeVersion::default();
-            luggage.wildcard = Some((knows || wildcard.owed.is_none()).then_some(wildcard.version));
-            luggage.claim = (wildcard.claim(), wildcard.catch_up);
-            let suspects = self.session.suspects();
-            let unaccepted = self.unaccepted_state();
-            let is_rejected = |stamp| {
-                let is_suspect = suspects.is_some_and(|it| it.from < stamp && stamp <= it.to);
-                is_suspect || unaccepted.is_some_and(|accepted| stamp > accepted)
+            let waits = wildcard
+                .full_send
+                .is_some_and(|full_send| full_send.cause != ResponseCause::Changed);
+            let has_version = !waits && wildcard.version != TypeVersion::default();
+            migration.wildcard =
+                Some((has_version || wildcard.full_send.is_none()).then_some(wildcard.version));
+            migration.must_reply = (wildcard.must_reply(), wildcard.catch_up);
+            let retry_batch = self.session.retry_batch();
+            let unaccepted = self.accepted_state_revision();
+            let is_rejected = |revision| {
+                let is_in_retry_batch =
+                    retry_batch.is_some_and(|it| it.from < revision && revision <= it.to);
+                is_in_retry_batch || unaccepted.is_some_and(|accepted| revision > accepted)
             };
-            let needs_ghosts = self.session.needs_ghosts(self.arena);
-            if needs_ghosts || self.session.sends(self.arena) != Sends::FullState {
-                let had = &mut luggage.had;
+            let needs_retained_deletions = self.session.needs_retained_deletions(self.arena);
+            if needs_retained_deletions
+                || self.session.response_mode(self.arena) != ResponseMode::FullState
+            {
+                let previous_view = &mut migration.previous_view;
                 let covered = self.arena.slots().filter_map(|slot| {
-                    let is_known = self.arena.is_known(slot, wildcard.reached, wildcard.told);
-                    let has_edge = self.edges.find(self.slot, slot).is_some();
-                    let resource = self.arena.at(slot).filter(|_| is_known && !has_edge)?;
+                    let is_known =
+                        self.arena.is_known(slot, wildcard.reached, wildcard.removals_to);
+                    let has_entry = self.subscriptions.find(self.slot, slot).is_some();
+                    let resource = self.arena.at(slot).filter(|_| is_known && !has_entry)?;
                     let payload = resource.payload.as_ref();
                     let payload = payload.filter(|_| {
-                        resource.stamp <= wildcard.cursor && !is_rejected(resource.stamp)
+                        resource.revision <= wildcard.cursor && !is_rejected(resource.revision)
                     });
-                    let known =
-                        payload.map_or(Known::Something, |payload| Known::Exactly(payload.hash));
-                    let carried = had.as_mut().and_then(|had| {
-                        let (accepted, sent) = self.note_had(had, slot, None)?;
-                        self.covered_to_bring(slot, &accepted, sent.as_ref())
+                    let known = payload.map_or(ClientKnowledge::Something, |payload| {
+                        ClientKnowledge::Exactly(payload.hash)
+                    });
+                    let carried = previous_view.as_mut().and_then(|previous_view| {
+                        let (accepted, sent) =
+                            self.record_in_previous_view(previous_view, slot, None)?;
+                        self.covered_version_to_carry(slot, &accepted, sent.as_ref())
                     });
                     let name = resource.name.clone();
-                    let (claim, before) = (Claim::Nothing, Before::There);
-                    Some(Named { name, known, claim, error: None, before, carried })
+                    let (must_reply, before) = (MustReply::No, OldViewStatus::Present);
+                    Some(ExportedName { name, known, must_reply, error: None, before, carried })
                 });
-                luggage.covered.extend(covered);
+                migration.covered.extend(covered);
             }
         }
-        self.session.with_rare(|rare| {
-            rare.suspects = None;
-            rare.isolation = None;
+        self.session.update_extras(|extras| {
+            extras.retry_batch = None;
+            extras.isolation = None;
         });
         if self.session.variant == Variant::Incremental {
             // A rejected resource is sent again if it exists, and removed otherwise.
-            self.session.forget_verdict();
+            self.session.clear_rejection();
         }
         self.forget_renewals();
-        self.end();
-        luggage
+        self.unregister();
+        migration
     }
 
     /// Returns empty records for the resources that the client has accepted and was sent.
-    fn begin_to_have(&self) -> Option<Had> {
-        if !self.session.needs_ghosts(self.arena) {
+    fn new_previous_view(&self) -> Option<PreviousViewState> {
+        if !self.session.needs_retained_deletions(self.arena) {
             return None;
         }
-        let knows_before = || self.session.had().is_some_and(|had| had.accepted.is_some());
-        let is_known = self.accepted_here().is_some() || knows_before();
-        let awaited = self.session.newest.filter(|_| self.session.is_waiting());
-        Some(Had {
-            accepted: is_known.then(Forms::default),
-            sent: awaited.map(|sent| (sent.nonce.get(), Forms::default())),
+        let is_known_before = || {
+            self.session
+                .previous_view()
+                .is_some_and(|previous_view| previous_view.accepted.is_some())
+        };
+        let is_known = self.accepted_here().is_some() || is_known_before();
+        let awaited = self.session.newest.filter(|_| self.session.awaits_answer());
+        Some(PreviousViewState {
+            accepted: is_known.then(KnownPayloads::default),
+            sent: awaited.map(|sent| (sent.nonce.get(), KnownPayloads::default())),
         })
     }
 
-    fn note_had(
+    fn record_in_previous_view(
         &self,
-        had: &mut Had,
+        previous_view: &mut PreviousViewState,
         slot: Slot,
-        edge: Option<&Edge>,
-    ) -> Option<(Form, Option<(u64, Form)>)> {
+        subscription: Option<&Subscription>,
+    ) -> Option<(KnownPayload, Option<(u64, KnownPayload)>)> {
         let name = &self.arena.at(slot)?.name;
-        let (accepted, sent) = (self.last_accepted(slot, edge), self.last_sent(slot, edge));
-        if let Some(forms) = &mut had.accepted {
-            forms.note(name, accepted.clone());
+        let (accepted, sent) =
+            (self.last_accepted(slot, subscription), self.last_sent(slot, subscription));
+        if let Some(known_payloads) = &mut previous_view.accepted {
+            known_payloads.note(name, accepted.clone());
         }
-        if let (Some((_, forms)), Some((_, sent))) = (&mut had.sent, &sent) {
-            forms.note(name, sent.clone());
+        if let (Some((_, known_payloads)), Some((_, sent))) = (&mut previous_view.sent, &sent) {
+            known_payloads.note(name, sent.clone());
         }
         Some((accepted, sent))
     }
 
     /// Imports the exported state into the session on its new arena.
-    pub(crate) fn unpack(&mut self, luggage: Luggage, now: Time) {
-        self.begin();
-        self.session.past = Past::up_to(self.session.newest_nonce());
-        if luggage.had.is_some() {
-            self.session.rare_mut().had = luggage.had;
+    pub(crate) fn import(&mut self, migration: MigrationState, now: Time) {
+        self.register();
+        self.session.prior_state = PriorState::up_to(self.session.newest_nonce());
+        if migration.previous_view.is_some() {
+            self.session.extras_mut().previous_view = migration.previous_view;
         }
-        let sends = self.session.sends(self.arena);
-        let cause = self.session.asked().min(Cause::Changed);
-        if luggage.wildcard.is_some() {
-            self.enter_wildcard(cause);
+        let response_mode = self.session.response_mode(self.arena);
+        let cause = self.session.subscribe_cause().min(ResponseCause::Changed);
+        if migration.wildcard.is_some() {
+            self.subscribe_wildcard(cause);
         }
         let mut names = Vec::new();
-        for name in luggage.names {
-            names.extend(self.unpack_name(name, sends, cause, now));
+        for name in migration.names {
+            names.extend(self.import_name(name, response_mode, cause, now));
         }
         for name in names {
             self.cover_new_members(name, cause);
         }
-        for Named { name, known, carried, .. } in luggage.covered {
+        for ExportedName { name, known, carried, .. } in migration.covered {
             let is_current =
-                |it: &Payload| matches!(known, Known::Exactly(held) if held == it.hash);
+                |it: &Payload| matches!(known, ClientKnowledge::Exactly(held) if held == it.hash);
             match (self.session.variant, known) {
-                (Variant::Incremental, Known::Nothing) => self.answer_parting(&name, cause),
+                (Variant::Incremental, ClientKnowledge::Nothing) => {
+                    self.answer_unsubscribed(&name, cause)
+                }
                 (Variant::Incremental, _) => {
-                    self.trust(name.as_str(), is_current, cause);
-                    self.disown(&name, cause);
+                    self.note_client_version(name.as_str(), is_current, cause);
+                    self.remove_unsubscribed(&name, cause);
                 }
                 (Variant::StateOfTheWorld, _)
                     if carried.is_some() || self.exists(name.as_str()) =>
                 {
-                    self.trust(name.as_str(), is_current, cause);
-                    self.hold(&name, carried);
+                    self.note_client_version(name.as_str(), is_current, cause);
+                    self.note_held_version(&name, carried);
                 }
                 (Variant::StateOfTheWorld, _) => {}
             }
         }
-        if let Some(version) = luggage.wildcard.flatten().filter(|_| sends == Sends::FullState) {
-            self.trust_state(version);
+        if let Some(version) =
+            migration.wildcard.flatten().filter(|_| response_mode == ResponseMode::FullState)
+        {
+            self.note_client_state(version);
         }
         if self.session.variant == Variant::Incremental {
-            match luggage.claim {
-                (Claim::Answer, CatchUp::Everything) => self.owe_wildcard(Cause::Resubscribed),
-                (Claim::Answer, CatchUp::TheRest) => self.keep_claim(),
-                (Claim::Nothing, _) => {}
+            match migration.must_reply {
+                (MustReply::Yes, CatchUp::Everything) => {
+                    self.make_wildcard_due(ResponseCause::Resubscribed)
+                }
+                (MustReply::Yes, CatchUp::ExceptKnown) => self.keep_must_reply(),
+                (MustReply::No, _) => {}
             }
         }
     }
 
     /// Keeps the claim to an answer with resources that the client does not have.
-    fn keep_claim(&mut self) {
-        let owed = self.session.wildcard.as_mut().and_then(|wildcard| wildcard.owed.as_mut());
-        if let Some(owed) = owed {
-            owed.claim = Claim::Answer;
+    fn keep_must_reply(&mut self) {
+        let full_send =
+            self.session.wildcard.as_mut().and_then(|wildcard| wildcard.full_send.as_mut());
+        if let Some(full_send) = full_send {
+            full_send.must_reply = MustReply::Yes;
         }
     }
 
     /// Records the version of a resource that a state-of-the-world client has, for use while the
     /// resource's removal is deferred.
-    fn hold(&mut self, name: &ResourceName, carried: Option<Carried>) {
+    fn note_held_version(&mut self, name: &ResourceName, carried: Option<CarriedVersion>) {
         let slot = self.arena.find(name.as_str());
-        let Some(edge) = slot.and_then(|slot| self.edges.find(self.slot, slot)) else { return };
-        if self.standing(edge) == Some(Standing::Parting) {
+        let Some(subscription) = slot.and_then(|slot| self.subscriptions.find(self.slot, slot))
+        else {
+            return;
+        };
+        if self.kind_of(subscription) == Some(SubscriptionKind::OneShot) {
             // The client's lists do not name the resource and must not end this.
-            self.set_standing(edge, Standing::Remembered);
+            self.set_kind(subscription, SubscriptionKind::RetainedForWildcard);
         }
-        self.bring(edge, carried);
+        self.carry_over(subscription, carried);
     }
 
     /// Records that the client was sent a full state of this version.
-    fn trust_state(&mut self, version: TypeVersion) {
+    fn note_client_state(&mut self, version: TypeVersion) {
         let is_current = version == self.version_of_everything();
         let newest = self.arena.newest();
         let Some(wildcard) = &mut self.session.wildcard else { return };
         wildcard.version = version;
         if is_current {
-            wildcard.owed = None;
+            wildcard.full_send = None;
             (wildcard.cursor, wildcard.reached) = (newest, newest);
-            self.forget_remembered();
+            self.end_retained();
         }
         self.renew_all_at_once();
     }
@@ -280,79 +318,82 @@ impl Turn<'_> {
     /// Makes an answer due for a name from which the client unsubscribed and whose resource it
     /// does not have. The client waits for it because the wildcard, a glob or an alias covered
     /// the name.
-    fn answer_parting(&mut self, name: &ResourceName, cause: Cause) {
+    fn answer_unsubscribed(&mut self, name: &ResourceName, cause: ResponseCause) {
         let is_covered = self.is_covered(name.as_str());
         if !is_covered && self.session.wildcard.is_none() {
             return;
         }
         let Some(slot) = self.arena.slot_of(name.clone()) else { return };
-        let edge = match self.edges.find(self.slot, slot) {
-            None if is_covered => self.connect_covered(slot),
-            None => self.connect_parting(slot),
-            edge => edge,
+        let subscription = match self.subscriptions.find(self.slot, slot) {
+            None if is_covered => self.add_covered(slot),
+            None => self.add_one_shot(slot),
+            subscription => subscription,
         };
-        if let Some(edge) = edge {
-            self.make_due(edge, cause);
-            self.edges.note_dropped(edge);
+        if let Some(subscription) = subscription {
+            self.make_due(subscription, cause);
+            self.subscriptions.note_unsubscribed(subscription);
         }
     }
 
-    fn unpack_name(
+    fn import_name(
         &mut self,
-        Named { name, known, claim, error, before, carried }: Named,
-        sends: Sends,
-        cause: Cause,
+        ExportedName { name, known, must_reply, error, before, carried }: ExportedName,
+        response_mode: ResponseMode,
+        cause: ResponseCause,
         now: Time,
     ) -> Option<Slot> {
         let resource = self.arena.slot_of(name)?;
-        let edge = self.connect(resource)?;
+        let subscription = self.connect(resource)?;
         self.session.named += 1;
         let hash = self.arena.payload(resource).map(|payload| payload.hash);
         let sent = match known {
-            Known::Something | Known::Exactly(_) => 1,
-            Known::Nothing | Known::Waits | Known::Absent => 0,
+            ClientKnowledge::Something | ClientKnowledge::Exactly(_) => 1,
+            ClientKnowledge::Nothing | ClientKnowledge::Waiting | ClientKnowledge::Absent => 0,
         };
-        self.edges.set_sent(&mut self.session.edges, edge, sent);
-        if sent != 0 && sends != Sends::FullState {
-            self.leave_out_what_is_had();
+        self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, sent);
+        if sent != 0 && response_mode != ResponseMode::FullState {
+            self.skip_known_resources();
         }
-        self.want(resource);
+        self.note_wanted(resource);
         let error_here = self.error_of(resource);
         let is_due = match (hash, known) {
             // A client with the resource knows of the same error, but not that the resource is
             // removed.
             _ if error_here.is_some() => {
-                error_here != error.as_ref() || hash.is_none() && before == Before::There
+                error_here != error.as_ref() || hash.is_none() && before == OldViewStatus::Present
             }
             // It is not yet known whether the resource exists.
-            (None, _) if self.is_asked_for(resource) => false,
-            (Some(hash), Known::Exactly(held)) => hash != held,
+            (None, _) if self.is_requested(resource) => false,
+            (Some(hash), ClientKnowledge::Exactly(held)) => hash != held,
             (Some(_), _) => true,
-            (None, Known::Absent) => false,
-            (None, Known::Nothing) => sends == Sends::ChangesAndRemovals,
-            (None, Known::Waits) => {
-                sends == Sends::ChangesAndRemovals && !self.grant_grace(edge, now)
+            (None, ClientKnowledge::Absent) => false,
+            (None, ClientKnowledge::Nothing) => response_mode == ResponseMode::ChangesAndRemovals,
+            (None, ClientKnowledge::Waiting) => {
+                response_mode == ResponseMode::ChangesAndRemovals
+                    && !self.start_grace_period(subscription, now)
             }
-            (None, Known::Something | Known::Exactly(_)) => match sends {
-                Sends::Changes => false,
-                Sends::FullState => self.arena.absence_deletes(),
-                Sends::ChangesAndRemovals => {
-                    self.arena.tells_removals()
-                        || self.session.lets_linger(self.arena)
-                        || claim == Claim::Answer
+            (None, ClientKnowledge::Something | ClientKnowledge::Exactly(_)) => match response_mode
+            {
+                ResponseMode::Changes => false,
+                ResponseMode::FullState => self.arena.absence_deletes(),
+                ResponseMode::ChangesAndRemovals => {
+                    self.arena.sends_removals()
+                        || self.session.may_defer_removals(self.arena)
+                        || must_reply == MustReply::Yes
                 }
             },
         };
         // In full state the client may have members that are not known here.
-        let is_due = is_due || sends == Sends::FullState && self.arena.is_glob(resource);
+        let is_due =
+            is_due || response_mode == ResponseMode::FullState && self.arena.is_glob(resource);
         // For an alias, its resource is due instead.
-        let is_alias = sent == 0 && self.meaning(resource).is_some();
+        let is_alias = sent == 0 && self.alias_target(resource).is_some();
         if is_due && !is_alias {
-            self.make_due(edge, cause);
-            self.edges.note_claim(edge, claim);
-            if sent != 0 && claim == Claim::Nothing {
-                self.let_linger_if_gone(edge);
-                self.bring(edge, carried);
+            self.make_due(subscription, cause);
+            self.subscriptions.note_must_reply(subscription, must_reply);
+            if sent != 0 && must_reply == MustReply::No {
+                self.defer_removal_if_missing(subscription);
+                self.carry_over(subscription, carried);
             }
         } else {
             self.renew_at_once(resource);

@@ -2,8 +2,8 @@
 
 use crate::{
     server::{
-        event::Cause,
-        store::{revision::Stamp, version::content::TypeVersion},
+        event::ResponseCause,
+        store::{revision::Revision, version::content::TypeVersion},
     },
     slab::Slot,
 };
@@ -12,54 +12,54 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wildcard {
     /// Position in the arena's list of wildcards.
-    pub(crate) seat: Slot,
+    pub(crate) list_slot: Slot,
     /// Revision up to which the client has additions and changes (types that are sent as
     /// changes).
-    pub(crate) cursor: Stamp,
+    pub(crate) cursor: Revision,
     /// Highest revision that the cursor has had.
-    pub(crate) reached: Stamp,
+    pub(crate) reached: Revision,
     /// Newest revision when the client was last sent removals, or when it subscribed (incremental
     /// variant).
-    pub(crate) told: Stamp,
+    pub(crate) removals_to: Revision,
     /// Cursor when rejected resources were last re-sent together with a change. They are re-sent
     /// once.
     // M107
-    pub(crate) rode: Stamp,
+    pub(crate) retried_at: Revision,
     /// Version that the client was last sent (types that are sent in full state).
     pub(crate) version: TypeVersion,
     /// Reason for sending all of the wildcard, other than a change.
-    pub(crate) owed: Option<Owed>,
+    pub(crate) full_send: Option<FullSend>,
     /// Whether resources that the client has by name are left out until it has caught up.
     // M31
     pub(crate) catch_up: CatchUp,
-    pub(crate) leftovers: Leftovers,
+    pub(crate) unlisted: UnlistedSubscriptions,
 }
 
 /// Pending transmission of all resources that the wildcard covers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Owed {
-    pub(crate) cause: Cause,
+pub(crate) struct FullSend {
+    pub(crate) cause: ResponseCause,
     /// Newest revision when it became pending. A later change is a reason of its own.
-    pub(crate) at: Stamp,
-    pub(crate) claim: Claim,
+    pub(crate) at: Revision,
+    pub(crate) must_reply: MustReply,
 }
 
 /// Whether the client is entitled to a response even if nothing is left to send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Claim {
+pub(crate) enum MustReply {
     #[default]
-    Nothing,
+    No,
     /// The client sent a request and must get a response, even an empty one.
     // M97, M100, M126
-    Answer,
+    Yes,
 }
 
-impl Claim {
+impl MustReply {
     /// Returns the claim that results from sending everything for this reason.
-    pub(crate) fn of(cause: Cause) -> Self {
+    pub(crate) fn of(cause: ResponseCause) -> Self {
         match cause {
-            Cause::First | Cause::Resubscribed => Self::Answer,
-            _ => Self::Nothing,
+            ResponseCause::First | ResponseCause::Resubscribed => Self::Yes,
+            _ => Self::No,
         }
     }
 }
@@ -69,32 +69,32 @@ pub(crate) enum CatchUp {
     #[default]
     Everything,
     /// All resources except those that the client has according to its subscriptions.
-    TheRest,
+    ExceptKnown,
 }
 
 /// Whether there may be subscriptions that the next list ends if it does not name them. Those
 /// that stay because of the wildcard do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leftovers {
+pub(crate) enum UnlistedSubscriptions {
     None,
     Possible,
 }
 
 impl Wildcard {
     /// Whether everything will be sent anyway, for a reason that is at least as strong.
-    pub(crate) fn owes_all(&self, cause: Cause) -> bool {
-        self.owed.is_some_and(|owed| owed.cause <= cause)
-            && self.cursor == Stamp::START
+    pub(crate) fn has_full_send_for(&self, cause: ResponseCause) -> bool {
+        self.full_send.is_some_and(|full_send| full_send.cause <= cause)
+            && self.cursor == Revision::START
             && self.catch_up == CatchUp::Everything
     }
 
     /// Returns the claim that is still open. The first part of everything answers the request, so
     /// nothing is left to answer if the rest is removed before it is sent.
     // IS5
-    pub(crate) fn claim(&self) -> Claim {
-        match self.owed {
-            Some(owed) if self.cursor == Stamp::START => owed.claim,
-            _ => Claim::Nothing,
+    pub(crate) fn must_reply(&self) -> MustReply {
+        match self.full_send {
+            Some(full_send) if self.cursor == Revision::START => full_send.must_reply,
+            _ => MustReply::No,
         }
     }
 }

@@ -8,9 +8,11 @@ use alloc::boxed::Box;
 use core::num::NonZeroU64;
 
 use super::{
-    Purpose, Session, Staging, Stamp,
-    context::Turn,
-    extras::{Bereft, Entered, Lacks, Rare, Suspects},
+    Purpose, Revision, SendOrder, Session,
+    context::SessionContext,
+    extras::{
+        BeforeWildcard, RejectedData, ResourcesWithoutSubscription, RetryBatch, SessionExtras,
+    },
 };
 use crate::{
     server::{
@@ -32,19 +34,19 @@ pub(crate) struct Sent {
     /// Version of its content, however it is stated.
     pub(crate) content: StatedVersion,
     /// Wildcard cursor before the response. `to` is the cursor after it.
-    pub(crate) from: Stamp,
-    pub(crate) to: Stamp,
+    pub(crate) from: Revision,
+    pub(crate) to: Revision,
     /// Newest revision when it was rendered, whether or not the response includes that change.
-    pub(crate) at: Stamp,
+    pub(crate) at: Revision,
     /// Time at which it was answered, or rendered if it is unanswered.
     pub(crate) time: Time,
     /// Timer for a missing answer, until it has fired or the answer arrives.
-    pub(crate) alarm: Slot,
+    pub(crate) timer: Slot,
     pub(crate) answer: Answer,
     pub(crate) purpose: Purpose,
     /// Answer to the newest response with content. For a response that is not a heartbeat, this
     /// is its own answer.
-    pub(crate) verdict: Answer,
+    pub(crate) content_answer: Answer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +69,11 @@ impl Session {
     /// Whether another response may be sent. If types wait for each other's ACKs, the window is
     /// one response.
     pub(crate) fn has_room(&self, arena: &Arena) -> bool {
-        let window = match self.staging {
-            Staging::Free | Staging::Reversed => usize::from(arena.config.window.get()),
-            Staging::Staged | Staging::Lingering(_) => 1,
+        let window = match self.send_order {
+            SendOrder::Independent | SendOrder::RemovalsLast => {
+                usize::from(arena.config.window.get())
+            }
+            SendOrder::AckGated | SendOrder::AckGatedRemovals(_) => 1,
         };
         let holds_place = |answer: Answer| match (answer, arena.config.answer_overdue) {
             (Answer::Overdue, AnswerOverdue::OpenWindow(_)) => false,
@@ -81,16 +85,16 @@ impl Session {
     }
 
     /// Whether any response is unanswered.
-    pub(crate) fn is_waiting(&self) -> bool {
+    pub(crate) fn awaits_answer(&self) -> bool {
         self.newest.is_some_and(|sent| sent.answer.is_missing())
     }
 
     /// Records a rendered response. At most a window of earlier unanswered responses is kept.
-    pub(crate) fn put_on_way(&mut self, sent: Sent, arena: &Arena) {
-        self.with_rare(|rare| rare.lacks = Lacks::Resources);
+    pub(crate) fn record_sent(&mut self, sent: Sent, arena: &Arena) {
+        self.update_extras(|extras| extras.rejected_data = RejectedData::Resources);
         let before = self.newest.replace(sent);
         let Some(before) = before.filter(|before| before.answer.is_missing()) else { return };
-        let earlier = &mut self.rare_mut().earlier;
+        let earlier = &mut self.extras_mut().earlier;
         earlier.push_back(before);
         if earlier.len() > usize::from(arena.config.window.get()) {
             earlier.pop_front();
@@ -98,125 +102,129 @@ impl Session {
     }
 
     /// Returns the response with this nonce, if it is the newest or an unanswered one.
-    pub(crate) fn sent_as(&self, nonce: u64) -> Option<Sent> {
+    pub(crate) fn find_sent(&self, nonce: u64) -> Option<Sent> {
         self.earlier().chain(&self.newest).find(|sent| sent.nonce.get() == nonce).copied()
     }
 
     /// Records the answer to a response. Returns the resulting answer to the content.
-    pub(crate) fn settle(&mut self, sent: Sent, answer: Answer, now: Time) -> Answer {
+    pub(crate) fn record_answer(&mut self, sent: Sent, answer: Answer, now: Time) -> Answer {
         let nonce = sent.nonce;
-        let verdict = match sent.purpose {
+        let content_answer = match sent.purpose {
             Purpose::Content => answer,
-            Purpose::Heartbeat => sent.verdict,
+            Purpose::Heartbeat => sent.content_answer,
         };
         if let Some(newest) = self.newest.as_mut().filter(|newest| newest.nonce == nonce) {
-            (newest.answer, newest.verdict, newest.time) = (answer, verdict, now);
-            newest.alarm = Slot::NONE;
+            (newest.answer, newest.content_answer, newest.time) = (answer, content_answer, now);
+            newest.timer = Slot::NONE;
         }
-        if let Some(rare) = self.rare.as_deref_mut() {
-            rare.earlier.retain(|sent| sent.nonce > nonce);
-            self.tidy();
+        if let Some(extras) = self.extras.as_deref_mut() {
+            extras.earlier.retain(|sent| sent.nonce > nonce);
+            self.drop_empty_extras();
         }
-        verdict
+        content_answer
     }
 
     /// Ends the rejected state, because nothing that the client rejected is left.
-    pub(crate) fn forget_verdict(&mut self) {
-        if let Some(newest) = self.newest.as_mut().filter(|it| it.verdict == Answer::Nack) {
-            newest.verdict = Answer::Ack;
+    pub(crate) fn clear_rejection(&mut self) {
+        if let Some(newest) = self.newest.as_mut().filter(|it| it.content_answer == Answer::Nack) {
+            newest.content_answer = Answer::Ack;
         }
     }
 
     /// Sets the timer of the newest response.
-    pub(crate) fn set_alarm(&mut self, alarm: Slot) {
+    pub(crate) fn set_answer_timer(&mut self, timer: Slot) {
         if let Some(newest) = &mut self.newest {
-            newest.alarm = alarm;
+            newest.timer = timer;
         }
     }
 
     /// Marks the oldest pending response as overdue. Returns its nonce.
-    pub(crate) fn give_up_awaiting(&mut self) -> Option<Nonce> {
-        let earlier = self.rare.as_deref_mut().map(|rare| &mut rare.earlier);
+    pub(crate) fn mark_overdue(&mut self) -> Option<Nonce> {
+        let earlier = self.extras.as_deref_mut().map(|extras| &mut extras.earlier);
         let mut all = earlier.into_iter().flatten().chain(&mut self.newest);
         let sent = all.find(|sent| sent.answer == Answer::Pending)?;
-        (sent.answer, sent.alarm) = (Answer::Overdue, Slot::NONE);
+        (sent.answer, sent.timer) = (Answer::Overdue, Slot::NONE);
         Some(super::request::ack::nonce_of(sent.nonce))
     }
 
     fn earlier(&self) -> impl Iterator<Item = &Sent> {
-        self.rare.iter().flat_map(|rare| &rare.earlier)
+        self.extras.iter().flat_map(|extras| &extras.earlier)
     }
 
-    pub(crate) fn suspects(&self) -> Option<Suspects> {
-        self.rare.as_deref()?.suspects
+    pub(crate) fn retry_batch(&self) -> Option<RetryBatch> {
+        self.extras.as_deref()?.retry_batch
     }
 
     /// Returns the resources that the client had when it subscribed to the wildcard, unless it
     /// has accepted a response since. `accepted` is the nonce of the last accepted response.
-    pub(crate) fn entered(&self, accepted: u64) -> Option<&Entered> {
-        let entered = self.rare.as_deref().and_then(|rare| rare.entered.as_ref());
-        entered.filter(|entered| accepted <= entered.after)
+    pub(crate) fn before_wildcard(&self, accepted: u64) -> Option<&BeforeWildcard> {
+        let before_wildcard =
+            self.extras.as_deref().and_then(|extras| extras.before_wildcard.as_ref());
+        before_wildcard.filter(|before_wildcard| accepted <= before_wildcard.after)
     }
 
     /// Whether removals are due to an incremental client that left its wildcard or a glob.
-    pub(crate) fn owes_farewell(&self) -> bool {
-        self.rare.as_deref().is_some_and(|rare| !rare.farewell.is_empty())
+    pub(crate) fn has_unsubscribe_removals(&self) -> bool {
+        self.extras.as_deref().is_some_and(|extras| !extras.unsubscribe_removals.is_empty())
     }
 
-    pub(crate) fn bereft(&self) -> Option<&Bereft> {
-        self.rare.as_deref().map(|rare| &rare.bereft).filter(|bereft| !bereft.names.is_empty())
+    pub(crate) fn without_subscription(&self) -> Option<&ResourcesWithoutSubscription> {
+        self.extras
+            .as_deref()
+            .map(|extras| &extras.without_subscription)
+            .filter(|without_subscription| !without_subscription.names.is_empty())
     }
 
-    pub(crate) fn rare_mut(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_with(Box::default)
+    pub(crate) fn extras_mut(&mut self) -> &mut SessionExtras {
+        self.extras.get_or_insert_with(Box::default)
     }
 
     /// Applies a change to the rarely needed state, if there is any.
-    pub(crate) fn with_rare(&mut self, change: impl FnOnce(&mut Rare)) {
-        if let Some(rare) = self.rare.as_deref_mut() {
-            change(rare);
-            self.tidy();
+    pub(crate) fn update_extras(&mut self, change: impl FnOnce(&mut SessionExtras)) {
+        if let Some(extras) = self.extras.as_deref_mut() {
+            change(extras);
+            self.drop_empty_extras();
         }
     }
 
-    pub(crate) fn tidy(&mut self) {
-        if self.rare.as_deref().is_some_and(Rare::is_empty) {
-            self.rare = None;
+    pub(crate) fn drop_empty_extras(&mut self) {
+        if self.extras.as_deref().is_some_and(SessionExtras::is_empty) {
+            self.extras = None;
         }
     }
 }
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Cancels the timers of all responses up to the one with this nonce.
-    pub(crate) fn stop_awaiting(&self, nonce: NonZeroU64, alarms: &mut Alarms) {
+    pub(crate) fn cancel_answer_timers(&self, nonce: NonZeroU64, alarms: &mut Alarms) {
         let Some(within) = self.arena.config.answer_overdue.after() else { return };
         let sent = self.session.earlier().chain(&self.session.newest);
-        for sent in sent.filter(|sent| sent.nonce <= nonce && !sent.alarm.is_none()) {
-            alarms.stop_awaiting(sent.alarm, within);
+        for sent in sent.filter(|sent| sent.nonce <= nonce && !sent.timer.is_none()) {
+            alarms.stop_awaiting(sent.timer, within);
         }
     }
 }
 
-impl Rare {
+impl SessionExtras {
     fn is_empty(&self) -> bool {
         self.earlier.is_empty()
-            && self.suspects.is_none()
-            && self.lacks == Lacks::Resources
-            && self.apart.is_empty()
+            && self.retry_batch.is_none()
+            && self.rejected_data == RejectedData::Resources
+            && self.implicit_subscriptions.is_empty()
             && self.too_long.is_empty()
-            && self.farewell.is_empty()
-            && self.bereft.names.is_empty()
-            && self.telling.is_none()
-            && self.lingering == 0
-            && self.brought.is_empty()
-            && self.had.is_none()
-            && self.graces.is_empty()
-            && self.first_hold.is_none()
-            && self.entered.is_none()
-            && self.began == Stamp::START
+            && self.unsubscribe_removals.is_empty()
+            && self.without_subscription.names.is_empty()
+            && self.partial_removals.is_none()
+            && self.deferred_removals == 0
+            && self.carried_over.is_empty()
+            && self.previous_view.is_none()
+            && self.grace_periods.is_empty()
+            && self.first_response_hold.is_none()
+            && self.before_wildcard.is_none()
+            && self.wildcard_since == Revision::START
             && self.rejected_state.is_none()
             && self.isolation.is_none()
-            && self.owed_globs.globs.is_empty()
+            && self.due_globs.globs.is_empty()
             && self.parameters == Parameters::None
             && self.texts.is_empty()
     }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use super::{
     Store,
     encode::body::Payload,
-    transaction::{Change, Content, Transaction, TransactionError},
+    transaction::{ChangeContent, ResourceChange, Transaction, TransactionError},
     view::View,
 };
 use crate::{
@@ -25,21 +25,21 @@ use crate::{
 };
 
 /// Payloads of one type by name; `None` for a name with an error.
-type Held = Vec<(ResourceName, Option<Payload>)>;
+type TypeContents = Vec<(ResourceName, Option<Payload>)>;
 
 /// Contents of a view without layers, by type.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Layer {
-    types: Vec<(TypeUrl, Held)>,
+pub(crate) struct LayerContents {
+    types: Vec<(TypeUrl, TypeContents)>,
 }
 
 /// Contents of some views, and pending changes of one of the layers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shown {
+pub(crate) struct CapturedViews {
     /// Views sorted by name, each with its layers, topmost first.
-    views: Vec<(ViewName, Vec<Arc<Layer>>)>,
+    views: Vec<(ViewName, Vec<Arc<LayerContents>>)>,
     /// Changes that would be made in this layer.
-    changed: Option<(Arc<Layer>, Vec<Change>)>,
+    changed: Option<(Arc<LayerContents>, Vec<ResourceChange>)>,
 }
 
 impl Store {
@@ -51,13 +51,14 @@ impl Store {
     }
 
     /// Returns the contents of a view.
-    pub(crate) fn shown(&self, view: &ViewName) -> Shown {
+    pub(crate) fn capture(&self, view: &ViewName) -> CapturedViews {
         let slots = self.find_view(view).into_iter();
-        let mut shown = Shown { views: self.copy(slots, &mut BTreeMap::new()), changed: None };
-        if shown.views.is_empty() {
-            shown.views.push((view.clone(), Vec::new()));
+        let mut captured =
+            CapturedViews { views: self.copy(slots, &mut BTreeMap::new()), changed: None };
+        if captured.views.is_empty() {
+            captured.views.push((view.clone(), Vec::new()));
         }
-        shown
+        captured
     }
 
     /// Returns the contents that the views affected by a transaction would have after it.
@@ -65,31 +66,31 @@ impl Store {
         &self,
         transaction: &Transaction,
         config: &ServerConfig,
-    ) -> Result<Shown, TransactionError> {
-        let (view, changes) = self.vet(transaction, config)?;
+    ) -> Result<CapturedViews, TransactionError> {
+        let (view, changes) = self.validate(transaction, config)?;
         let changes = changes.into_iter().cloned().collect();
         let Some(view) = view else {
-            let layer = Arc::new(Layer::default());
+            let layer = Arc::new(LayerContents::default());
             let views = Vec::from([(transaction.view().clone(), Vec::from([layer.clone()]))]);
-            return Ok(Shown { views, changed: Some((layer, changes)) });
+            return Ok(CapturedViews { views, changed: Some((layer, changes)) });
         };
-        let is_shown = |slot: Slot| match self.views.at(slot) {
+        let is_affected = |slot: Slot| match self.views.at(slot) {
             Some(state) if slot == view => state.uses == 0 || state.streams > 0,
             Some(state) => state.layers.contains(&view),
             None => false,
         };
-        let slots = self.views.iter().map(|(slot, _)| slot).filter(|&slot| is_shown(slot));
+        let slots = self.views.iter().map(|(slot, _)| slot).filter(|&slot| is_affected(slot));
         let mut layers = BTreeMap::new();
         let views = self.copy(slots, &mut layers);
-        Ok(Shown { views, changed: layers.remove(&view).map(|layer| (layer, changes)) })
+        Ok(CapturedViews { views, changed: layers.remove(&view).map(|layer| (layer, changes)) })
     }
 
     /// Copies the contents of these views, sorted by name. Common layers are shared.
     fn copy(
         &self,
         slots: impl Iterator<Item = Slot>,
-        copied: &mut BTreeMap<Slot, Arc<Layer>>,
-    ) -> Vec<(ViewName, Vec<Arc<Layer>>)> {
+        copied: &mut BTreeMap<Slot, Arc<LayerContents>>,
+    ) -> Vec<(ViewName, Vec<Arc<LayerContents>>)> {
         let mut views = Vec::new();
         for (slot, state) in slots.filter_map(|slot| Some((slot, self.views.at(slot)?))) {
             let own = [slot];
@@ -106,7 +107,7 @@ impl Store {
 
     /// Returns the contents of a view's arenas. For a layered view, only types with arenas are
     /// included.
-    pub(crate) fn layer(&self, view: Slot) -> Layer {
+    pub(crate) fn layer(&self, view: Slot) -> LayerContents {
         let arenas = self.views.at(view).map(View::arenas).unwrap_or_default();
         let arenas = arenas.iter().filter_map(|&slot| self.arena(slot));
         let types = arenas.map(|arena| {
@@ -116,11 +117,11 @@ impl Store {
             });
             (arena.type_url.clone(), held.collect())
         });
-        Layer { types: types.collect() }
+        LayerContents { types: types.collect() }
     }
 }
 
-impl Layer {
+impl LayerContents {
     /// Returns the names in the layer, by type.
     pub(crate) fn names(&self) -> impl Iterator<Item = (&TypeUrl, &ResourceName)> {
         self.types.iter().flat_map(|(type_url, held)| held.iter().map(move |it| (type_url, &it.0)))
@@ -135,10 +136,10 @@ impl Layer {
     }
 }
 
-impl Shown {
+impl CapturedViews {
     /// Returns the contents of each view.
     pub(crate) fn contents(&self) -> Vec<ViewContents> {
-        let of = |(view, layers): &(ViewName, Vec<Arc<Layer>>)| {
+        let of = |(view, layers): &(ViewName, Vec<Arc<LayerContents>>)| {
             let mut contents = ViewContents::of(view.clone());
             // Upper layers take precedence over lower ones.
             for layer in layers.iter().rev() {
@@ -151,9 +152,9 @@ impl Shown {
     }
 }
 
-impl Layer {
+impl LayerContents {
     /// Adds the contents of the layer as they are after these changes.
-    fn fill(&self, changes: &[Change], contents: &mut ViewContents) {
+    fn fill(&self, changes: &[ResourceChange], contents: &mut ViewContents) {
         let changed: BTreeSet<_> = changes.iter().map(|it| (&it.type_url, &it.name)).collect();
         for (type_url, held) in &self.types {
             let kept = held.iter().filter(|(name, _)| !changed.contains(&(type_url, name)));
@@ -164,11 +165,11 @@ impl Layer {
                 }
             }
         }
-        for Change { type_url, name, content } in changes {
+        for ResourceChange { type_url, name, content } in changes {
             match content {
-                Content::Resource(value, _) => contents.insert(type_url, name, value),
-                Content::Error(_) => contents.remove(type_url, name),
-                Content::Nothing => {}
+                ChangeContent::Resource(value, _) => contents.insert(type_url, name, value),
+                ChangeContent::Error(_) => contents.remove(type_url, name),
+                ChangeContent::Nothing => {}
             }
         }
     }

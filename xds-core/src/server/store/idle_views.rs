@@ -12,9 +12,9 @@ use crate::{
 
 /// Start or end of the idle timer of a view, which fires at this time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Watch {
-    Begins(Time, Key),
-    Ends(Time, Key),
+pub(crate) enum IdleTimer {
+    Start(Time, Key),
+    Stop(Time, Key),
 }
 
 impl Store {
@@ -22,29 +22,29 @@ impl Store {
     pub(crate) fn note_view(&mut self, slot: Slot) {
         if let Some(key) = self.views.key(slot) {
             let ends = self.views.at(slot).and_then(|view| view.idle_at);
-            self.noted.push((key, ends));
+            self.noted_views.push((key, ends));
         }
     }
 
     /// Returns the idle timers to start and to stop since the last call. Timers of views that are
     /// unused from now on fire at `at`.
-    pub(crate) fn watches(&mut self, at: Option<Time>) -> Vec<Watch> {
-        let mut watches = Vec::new();
-        for (key, ended) in core::mem::take(&mut self.noted) {
+    pub(crate) fn take_idle_timers(&mut self, at: Option<Time>) -> Vec<IdleTimer> {
+        let mut timers = Vec::new();
+        for (key, ended) in core::mem::take(&mut self.noted_views) {
             let is_default = key.slot() == self.default_view;
             match (self.views.get_mut(key), at) {
-                (None, _) => watches.extend(ended.map(|at| Watch::Ends(at, key))),
-                (Some(view), _) if is_default || view.is_seen() => {
-                    watches.extend(view.idle_at.take().map(|at| Watch::Ends(at, key)));
+                (None, _) => timers.extend(ended.map(|at| IdleTimer::Stop(at, key))),
+                (Some(view), _) if is_default || view.is_used() => {
+                    timers.extend(view.idle_at.take().map(|at| IdleTimer::Stop(at, key)));
                 }
                 (Some(view), Some(at)) if view.idle_at.is_none() => {
                     view.idle_at = Some(at);
-                    watches.push(Watch::Begins(at, key));
+                    timers.push(IdleTimer::Start(at, key));
                 }
                 (Some(_), _) => {}
             }
         }
-        watches
+        timers
     }
 
     /// Ends the idle timer of a view. Returns the view's name, if the view still exists.

@@ -13,10 +13,10 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use super::{
-    Store, Touched,
-    arena::{Origin, Resource, Shown},
+    ChangeSet, Store,
+    arena::{EffectiveContents, Origin, ResourceEntry},
     version::content::TypeVersion,
-    view::{Fate, View},
+    view::{Retention, View},
 };
 use crate::{
     server::config::{ServerConfig, VersionMode},
@@ -63,10 +63,10 @@ impl Store {
         name: &ViewName,
         layers: &[ViewName],
         config: &ServerConfig,
-    ) -> Result<Touched, LayersError> {
+    ) -> Result<ChangeSet, LayersError> {
         self.check_layers(name, layers, config.limits.views)?;
-        let mut touched = Touched::default();
-        let Some(view) = self.open_view(name) else { return Ok(touched) };
+        let mut change_set = ChangeSet::default();
+        let Some(view) = self.open_view(name) else { return Ok(change_set) };
         let layers: Vec<_> = layers.iter().filter_map(|layer| self.open_view(layer)).collect();
         for &layer in &layers {
             if let Some(layer) = self.views.at_mut(layer) {
@@ -79,16 +79,16 @@ impl Store {
             let type_url = self.arenas.at(arena).map(|arena| arena.type_url.clone());
             self.leave_layers(arena, view, &type_url.unwrap_or_default());
         }
-        let Some(state) = self.views.at_mut(view) else { return Ok(touched) };
-        state.fate = Fate::Stays;
+        let Some(state) = self.views.at_mut(view) else { return Ok(change_set) };
+        state.retention = Retention::Keep;
         let before = core::mem::replace(&mut state.layers, layers);
         self.sequence += 1;
         for arena in arenas {
-            self.show_layers(arena, config, &mut touched);
+            self.show_layers(arena, config, &mut change_set);
         }
         self.end_uses(before);
         self.release_view(view);
-        Ok(touched)
+        Ok(change_set)
     }
 
     fn check_layers(
@@ -124,7 +124,12 @@ impl Store {
 
     /// Registers an arena with those of its view's layers and updates its contents from them.
     /// Without layers, it becomes empty and can be changed by transactions.
-    pub(crate) fn show_layers(&mut self, slot: Slot, config: &ServerConfig, touched: &mut Touched) {
+    pub(crate) fn show_layers(
+        &mut self,
+        slot: Slot,
+        config: &ServerConfig,
+        change_set: &mut ChangeSet,
+    ) {
         let Some(arena) = self.arenas.at_mut(slot) else { return };
         let (view, type_url) = (arena.view, arena.type_url.clone());
         arena.origin = Origin::Layers;
@@ -141,7 +146,7 @@ impl Store {
         }
         names.extend(shown);
         for name in &names {
-            self.show(slot, name, self.sequence, touched);
+            self.show(slot, name, self.sequence, change_set);
         }
         if layers.is_empty()
             && let Some(arena) = self.arenas.at_mut(slot)
@@ -156,36 +161,36 @@ impl Store {
         layer: Slot,
         name: &ResourceName,
         sequence: u64,
-        touched: &mut Touched,
+        change_set: &mut ChangeSet,
     ) {
         let above: Vec<_> =
             self.arenas.at(layer).into_iter().flat_map(|it| it.above.iter().copied()).collect();
         for arena in above {
-            self.show(arena, name, sequence, touched);
+            self.show(arena, name, sequence, change_set);
         }
     }
 
     /// Updates a name in an arena from its view's layers.
-    fn show(&mut self, slot: Slot, name: &ResourceName, sequence: u64, touched: &mut Touched) {
-        let shown = self.effective(slot, name);
+    fn show(&mut self, slot: Slot, name: &ResourceName, sequence: u64, change_set: &mut ChangeSet) {
+        let contents = self.effective(slot, name);
         let now = self.clock.next();
         let Some(arena) = self.arenas.at_mut(slot) else { return };
-        if let Some(what) = arena.show(name, shown, now, &mut self.pool) {
+        if let Some(what) = arena.show(name, contents, now, &mut self.pool) {
             self.clock = now;
-            touched.add(slot, arena, sequence, what);
+            change_set.add(slot, arena, sequence, what);
         }
     }
 
     /// Returns the contents of a name in the view of an arena.
-    fn effective(&self, slot: Slot, name: &ResourceName) -> Shown {
+    fn effective(&self, slot: Slot, name: &ResourceName) -> EffectiveContents {
         let found = self.arenas.at(slot).and_then(|arena| {
             self.topmost(self.views.at(arena.view)?, arena.type_url.as_str(), name.as_str())
         });
-        found.map_or_else(Shown::default, |resource| resource.shown())
+        found.map_or_else(EffectiveContents::default, |resource| resource.effective_contents())
     }
 
     /// Returns the resource or error in the topmost layer that has one.
-    fn topmost(&self, view: &View, type_url: &str, name: &str) -> Option<&Resource> {
+    fn topmost(&self, view: &View, type_url: &str, name: &str) -> Option<&ResourceEntry> {
         view.layers.iter().find_map(|&layer| {
             let below = self.arenas.at(self.find_arena(layer, type_url)?)?;
             below.at(below.find(name)?).filter(|resource| resource.is_held())
@@ -267,12 +272,12 @@ impl Store {
             if let Some(state) = self.views.at_mut(layer) {
                 state.uses -= 1;
             }
-            self.settle_fate(layer);
+            self.update_retention(layer);
         }
     }
 
     /// Returns an arena and those of the layers that it shows.
-    pub(crate) fn shown_in(&self, slot: Slot) -> Vec<Slot> {
+    pub(crate) fn with_layers(&self, slot: Slot) -> Vec<Slot> {
         let mut shown = Vec::from([slot]);
         let Some(arena) = self.arenas.at(slot) else { return shown };
         let layers = self.views.at(arena.view).map(|view| &*view.layers).unwrap_or_default();

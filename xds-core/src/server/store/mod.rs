@@ -27,11 +27,11 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use self::{
-    arena::{Arena, Origin, Resource},
-    payload_pool::Pool,
-    revision::Stamp,
-    transaction::{Applied, Change, Content, Transaction, TransactionError},
-    view::{Fate, View},
+    arena::{Arena, Origin, ResourceEntry},
+    payload_pool::PayloadPool,
+    revision::Revision,
+    transaction::{Applied, ChangeContent, ResourceChange, Transaction, TransactionError},
+    view::{Retention, View},
 };
 use super::config::{ServerConfig, UnknownType};
 use crate::{
@@ -51,54 +51,54 @@ pub(crate) struct Store {
     view_names: NameIndex,
     default_view: Slot,
     arenas: Slab<Arena>,
-    pool: Pool,
+    pool: PayloadPool,
     rng: Rng,
     hasher: FixedState,
     /// Number of the newest transaction that changed anything.
     sequence: u64,
     /// Revision of the newest change.
-    clock: Stamp,
+    clock: Revision,
     resources: usize,
     /// Views that may have become used or unused, with their idle time if they were removed.
-    noted: Vec<(Key, Option<Time>)>,
+    noted_views: Vec<(Key, Option<Time>)>,
     /// Resources shown by arenas that were opened over layers.
-    shown: Vec<(Slot, Slot, Touch)>,
+    opened_over_layers: Vec<(Slot, Slot, ChangeKind)>,
 }
 
 /// Changes made by a transaction, for updating the subscribers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Touched {
+pub(crate) struct ChangeSet {
     /// Changed resources: slots of the arena and the resource, and the kind of change.
-    pub(crate) resources: Vec<(Slot, Slot, Touch)>,
+    pub(crate) resources: Vec<(Slot, Slot, ChangeKind)>,
     /// Arenas of the changed resources, without duplicates.
     pub(crate) arenas: Vec<Slot>,
     /// Arenas in which only the application-defined version changed.
     // M69
-    pub(crate) restated: Vec<Slot>,
+    pub(crate) version_only: Vec<Slot>,
 }
 
 /// Kind of change of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Touch {
+pub(crate) enum ChangeKind {
     /// The resource was created, changed or removed, or its error ended.
     Content,
     /// The error was set or changed.
     Error,
     /// The name is an alias and refers to another resource or to none, or the resource lost an
     /// alias. Its own contents are unchanged.
-    Turned,
+    AliasChanged,
     /// An error was set in answer to a request to the application; nothing was sent before.
     Answer,
     /// The resource was removed together with its error, which also concerns clients that were
     /// sent the error.
-    Both,
+    ContentAndError,
 }
 
-impl Touched {
-    fn add(&mut self, slot: Slot, arena: &mut Arena, sequence: u64, what: (Slot, Touch)) {
+impl ChangeSet {
+    fn add(&mut self, slot: Slot, arena: &mut Arena, sequence: u64, what: (Slot, ChangeKind)) {
         // First, so that the resource is the newest of what is removed together.
-        let turned = arena.take_turned().into_iter();
-        self.resources.extend(turned.map(|name| (slot, name, Touch::Turned)));
+        let changed_aliases = arena.take_changed_aliases().into_iter();
+        self.resources.extend(changed_aliases.map(|name| (slot, name, ChangeKind::AliasChanged)));
         self.resources.push((slot, what.0, what.1));
         self.add_arena(slot, arena, sequence);
     }
@@ -118,14 +118,14 @@ impl Store {
             view_names: NameIndex::new(rng.next_u64()),
             default_view: Slot::NONE,
             arenas: Slab::default(),
-            pool: Pool::new(rng),
+            pool: PayloadPool::new(rng),
             hasher: FixedState::with_seed(rng.next_u64()),
             rng: Rng::new(rng.next_u64()),
             sequence: 0,
-            clock: Stamp::START,
+            clock: Revision::START,
             resources: 0,
-            noted: Vec::new(),
-            shown: Vec::new(),
+            noted_views: Vec::new(),
+            opened_over_layers: Vec::new(),
         };
         store.default_view = store.open_view(&ViewName::default()).unwrap_or(Slot::NONE);
         store
@@ -136,35 +136,35 @@ impl Store {
         &mut self,
         transaction: &Transaction,
         config: &ServerConfig,
-    ) -> Result<(Applied, Touched), TransactionError> {
-        let (view, changes) = self.vet(transaction, config)?;
+    ) -> Result<(Applied, ChangeSet), TransactionError> {
+        let (view, changes) = self.validate(transaction, config)?;
         let view = view.or_else(|| self.open_view(transaction.view()));
         let Some(view) = view else {
             return Err(TransactionError::TooManyViews { limit: config.limits.views });
         };
 
         if let Some(view) = self.views.at_mut(view) {
-            view.fate = Fate::Stays;
+            view.retention = Retention::Keep;
         }
 
-        let mut touched = Touched::default();
-        let (changed, removed) = self.make(view, &changes, config, &mut touched);
+        let mut change_set = ChangeSet::default();
+        let (changed, removed) = self.make_changes(view, &changes, config, &mut change_set);
         let sequence = self.sequence + 1;
-        self.take_versions(view, transaction, sequence, &mut touched);
-        if !touched.arenas.is_empty() {
+        self.apply_versions(view, transaction, sequence, &mut change_set);
+        if !change_set.arenas.is_empty() {
             self.sequence = sequence;
         }
         self.release_view(view);
-        Ok((Applied { sequence: self.sequence, changed, removed }, touched))
+        Ok((Applied { sequence: self.sequence, changed, removed }, change_set))
     }
 
     /// Makes validated changes. Returns the numbers of changed and of removed resources.
-    pub(crate) fn make(
+    pub(crate) fn make_changes(
         &mut self,
         view: Slot,
-        changes: &[&Change],
+        changes: &[&ResourceChange],
         config: &ServerConfig,
-        touched: &mut Touched,
+        change_set: &mut ChangeSet,
     ) -> (usize, usize) {
         let sequence = self.sequence + 1;
         let (mut changed, mut removed) = (0, 0);
@@ -173,39 +173,43 @@ impl Store {
             let Some(arena) = self.arenas.at_mut(arena_slot) else { continue };
             let held = arena.held();
             let (now, pool, name) = (self.clock.next(), &mut self.pool, &change.name);
-            let (slot, count, touch) = match &change.content {
-                Content::Resource(value, options) => {
+            let (slot, count, change_kind) = match &change.content {
+                ChangeContent::Resource(value, options) => {
                     let slot = arena.set(name, (value, options), now, pool);
                     if let (Some(slot), Some(references)) = (slot, references_of(change, config)) {
-                        arena.note_needs(slot, references);
+                        arena.note_endpoint_names(slot, references);
                     }
-                    (slot, &mut changed, Touch::Content)
+                    (slot, &mut changed, ChangeKind::Content)
                 }
-                Content::Nothing => {
-                    let touch = arena.touch_of_removal(name);
-                    (arena.remove(name, now, pool), &mut removed, touch)
+                ChangeContent::Nothing => {
+                    let change_kind = arena.removal_change_kind(name);
+                    (arena.remove(name, now, pool), &mut removed, change_kind)
                 }
-                Content::Error(error) => {
-                    let touch = if arena.is_asked_for(name) { Touch::Answer } else { Touch::Error };
-                    (arena.set_error(name, error), &mut changed, touch)
+                ChangeContent::Error(error) => {
+                    let change_kind = if arena.is_requested(name) {
+                        ChangeKind::Answer
+                    } else {
+                        ChangeKind::Error
+                    };
+                    (arena.set_error(name, error), &mut changed, change_kind)
                 }
             };
             let Some(slot) = slot else { continue };
             self.clock = now;
             *count += 1;
             self.resources = self.resources + arena.held() - held;
-            touched.add(arena_slot, arena, sequence, (slot, touch));
-            self.show_above(arena_slot, name, sequence, touched);
+            change_set.add(arena_slot, arena, sequence, (slot, change_kind));
+            self.show_above(arena_slot, name, sequence, change_set);
         }
         (changed, removed)
     }
 
     /// Validates a transaction. Returns its view, if that exists, and the effective changes.
-    fn vet<'a>(
+    fn validate<'a>(
         &self,
         transaction: &'a Transaction,
         config: &ServerConfig,
-    ) -> Result<(Option<Slot>, Vec<&'a Change>), TransactionError> {
+    ) -> Result<(Option<Slot>, Vec<&'a ResourceChange>), TransactionError> {
         let changes = self.last_of_each_name(transaction.changes());
         let view = self.find_view(transaction.view());
         if view.and_then(|view| self.views.at(view)).is_some_and(|view| !view.layers.is_empty()) {
@@ -217,7 +221,7 @@ impl Store {
     }
 
     /// Returns the revision of the newest change.
-    pub(crate) fn clock(&self) -> Stamp {
+    pub(crate) fn clock(&self) -> Revision {
         self.clock
     }
 
@@ -260,7 +264,7 @@ impl Store {
     pub(crate) fn leave_view(&mut self, slot: Slot) {
         let Some(view) = self.views.at_mut(slot) else { return };
         view.streams -= 1;
-        self.settle_fate(slot);
+        self.update_retention(slot);
     }
 
     /// Returns the arena of a type, creating it if needed. Returns `None` only if no slot is
@@ -275,8 +279,8 @@ impl Store {
             return Some(slot);
         }
         let seed = self.rng.next_u64();
-        let unknown = match config.names_type(type_url) {
-            true => UnknownType::Held,
+        let unknown = match config.knows_type(type_url) {
+            true => UnknownType::Hold,
             false => config.unknown_type,
         };
         let rules = config.type_config(type_url);
@@ -287,16 +291,16 @@ impl Store {
         view.insert(type_url, slot, &self.arenas);
         if !view.layers.is_empty() {
             // The arena has no subscribers, but its resources may need heartbeats.
-            let mut touched = Touched::default();
-            self.show_layers(slot, config, &mut touched);
-            self.shown.append(&mut touched.resources);
+            let mut change_set = ChangeSet::default();
+            self.show_layers(slot, config, &mut change_set);
+            self.opened_over_layers.append(&mut change_set.resources);
         }
         Some(slot)
     }
 
     /// Takes the resources of arenas that were opened over layers since the last call.
-    pub(crate) fn take_shown(&mut self) -> Vec<(Slot, Slot, Touch)> {
-        core::mem::take(&mut self.shown)
+    pub(crate) fn take_opened_over_layers(&mut self) -> Vec<(Slot, Slot, ChangeKind)> {
+        core::mem::take(&mut self.opened_over_layers)
     }
 
     /// Frees an arena without resources and sessions, so that invented types leave nothing
@@ -369,14 +373,14 @@ impl Store {
 
     /// Returns the effective changes in order. A repeated name has its last one.
     // M219
-    fn last_of_each_name<'a>(&self, changes: &'a [Change]) -> Vec<&'a Change> {
-        let mut seen: HashTable<&Change> = HashTable::with_capacity(changes.len());
-        let hash = |change: &Change| self.hasher.hash_one((&change.type_url, &change.name));
+    fn last_of_each_name<'a>(&self, changes: &'a [ResourceChange]) -> Vec<&'a ResourceChange> {
+        let mut seen: HashTable<&ResourceChange> = HashTable::with_capacity(changes.len());
+        let hash = |change: &ResourceChange| self.hasher.hash_one((&change.type_url, &change.name));
         let mut counting: Vec<_> = changes
             .iter()
             .rev()
             .filter(|change| {
-                let same = |other: &&Change| {
+                let same = |other: &&ResourceChange| {
                     other.name == change.name && other.type_url == change.type_url
                 };
                 let is_last = seen.find(hash(change), same).is_none();
@@ -393,8 +397,8 @@ impl Store {
     fn check(
         &self,
         view: Option<Slot>,
-        all: &[Change],
-        counting: &[&Change],
+        all: &[ResourceChange],
+        counting: &[&ResourceChange],
         config: &ServerConfig,
     ) -> Result<(), TransactionError> {
         let limits = &config.limits;
@@ -404,9 +408,9 @@ impl Store {
         let mut resources = self.resources;
         for change in counting {
             match (self.holds(view, change), &change.content) {
-                (false, Content::Resource(..) | Content::Error(_)) => resources += 1,
-                (true, Content::Nothing) => resources -= 1,
-                (true, _) | (false, Content::Nothing) => {}
+                (false, ChangeContent::Resource(..) | ChangeContent::Error(_)) => resources += 1,
+                (true, ChangeContent::Nothing) => resources -= 1,
+                (true, _) | (false, ChangeContent::Nothing) => {}
             }
         }
         if view.is_none() && self.views.len() >= limits.views {
@@ -419,31 +423,36 @@ impl Store {
         Ok(())
     }
 
-    fn holds(&self, view: Option<Slot>, change: &Change) -> bool {
+    fn holds(&self, view: Option<Slot>, change: &ResourceChange) -> bool {
         view.and_then(|view| self.find_arena(view, change.type_url.as_str()))
             .and_then(|slot| self.arenas.at(slot))
             .and_then(|arena| arena.at(arena.find(change.name.as_str())?))
-            .is_some_and(Resource::is_held)
+            .is_some_and(ResourceEntry::is_held)
     }
 
     /// Returns the arena of a change. `None` if it is a removal from a type without resources.
-    fn arena_for(&mut self, view: Slot, change: &Change, config: &ServerConfig) -> Option<Slot> {
+    fn arena_for(
+        &mut self,
+        view: Slot,
+        change: &ResourceChange,
+        config: &ServerConfig,
+    ) -> Option<Slot> {
         match change.content {
-            Content::Resource(..) | Content::Error(_) => {
+            ChangeContent::Resource(..) | ChangeContent::Error(_) => {
                 self.open_arena(view, change.type_url.as_str(), config)
             }
-            Content::Nothing => self.find_arena(view, change.type_url.as_str()),
+            ChangeContent::Nothing => self.find_arena(view, change.type_url.as_str()),
         }
     }
 }
 
 /// Returns the extractor of references, if they are needed for the change.
 fn references_of<'a>(
-    change: &Change,
+    change: &ResourceChange,
     config: &'a ServerConfig,
 ) -> Option<&'a dyn ReferenceExtractor> {
     let is_cluster = change.type_url == *types::CLUSTER;
-    config.ordering.gated().filter(|_| is_cluster)?.references.as_deref()
+    config.ordering.make_before_break().filter(|_| is_cluster)?.references.as_deref()
 }
 
 fn view_in(views: &Slab<View>, slot: Slot) -> Option<&str> {

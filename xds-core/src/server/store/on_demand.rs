@@ -10,54 +10,60 @@ use crate::{
 
 /// Last notification about a name to the application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Want {
+pub(crate) enum OnDemandState {
     #[default]
-    Untold,
+    Idle,
     /// The name is wanted.
-    Asked,
+    Requested,
     /// The name is wanted, and the application has set the resource or an error.
-    Answered,
+    Provided,
     /// The name is no longer wanted. The application may have kept the resource; it is notified
     /// of the next subscription anyway, because it may be about to drop the resource.
     // M250
-    Left,
+    Released,
 }
 
 /// Pending notifications to the application.
 #[derive(Debug, Default)]
-pub(crate) struct Wants {
+pub(crate) struct OnDemandNotifications {
     pub(crate) policy: OnDemand,
-    pub(crate) news: Vec<News>,
+    pub(crate) pending: Vec<OnDemandNotification>,
 }
 
 #[derive(Debug)]
-pub(crate) struct News {
+pub(crate) struct OnDemandNotification {
     pub(crate) view: Slot,
     pub(crate) type_url: TypeUrl,
     pub(crate) names: Vec<ResourceName>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: NotificationKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum NotificationKind {
     Wanted,
     Unwanted,
 }
 
-impl Wants {
+impl OnDemandNotifications {
     pub(crate) fn new(policy: OnDemand) -> Self {
-        Self { policy, news: Vec::new() }
+        Self { policy, pending: Vec::new() }
     }
 
     /// Queues a notification. Consecutive names are combined, because one request may have many.
-    pub(crate) fn tell(&mut self, view: Slot, type_url: &TypeUrl, name: &ResourceName, kind: Kind) {
-        if let Some(last) = self.news.last_mut()
+    pub(crate) fn notify(
+        &mut self,
+        view: Slot,
+        type_url: &TypeUrl,
+        name: &ResourceName,
+        kind: NotificationKind,
+    ) {
+        if let Some(last) = self.pending.last_mut()
             && (last.view, last.kind) == (view, kind)
             && last.type_url == *type_url
         {
             return last.names.push(name.clone());
         }
         let names = vec![name.clone()];
-        self.news.push(News { view, type_url: type_url.clone(), names, kind });
+        self.pending.push(OnDemandNotification { view, type_url: type_url.clone(), names, kind });
     }
 }

@@ -17,19 +17,19 @@ use crate::{
 
 /// All payloads, indexed by content.
 #[derive(Debug)]
-pub(crate) struct Pool {
-    shared: Slab<Shared>,
+pub(crate) struct PayloadPool {
+    shared: Slab<PooledPayload>,
     by_content: HashTable<Slot>,
     hasher: FixedState,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct PooledPayload {
     payload: Payload,
     uses: u32,
 }
 
-impl Pool {
+impl PayloadPool {
     pub(crate) fn new(rng: &mut Rng) -> Self {
         Self {
             shared: Slab::default(),
@@ -57,7 +57,9 @@ impl Pool {
             return shared.payload.clone();
         }
         let payload = Payload::new(type_url, value, options, content);
-        if let Some(key) = self.shared.push_back(Shared { payload: payload.clone(), uses: 1 }) {
+        if let Some(key) =
+            self.shared.push_back(PooledPayload { payload: payload.clone(), uses: 1 })
+        {
             let (shared, hasher) = (&self.shared, &self.hasher);
             self.by_content.insert_unique(hasher.hash_one(content), key.slot(), |&slot| {
                 shared.at(slot).map_or(0, |shared| hasher.hash_one(shared.payload.hash))
@@ -103,8 +105,8 @@ mod tests {
 
     // M222, M243: equal resources share one payload, which is freed with its last user.
     #[test]
-    fn equal_payloads_are_one() {
-        let mut pool = Pool::new(&mut Rng::new(1));
+    fn equal_payloads_are_shared() {
+        let mut pool = PayloadPool::new(&mut Rng::new(1));
         let (one_type, other_type) = (TypeUrl::from("t/one"), TypeUrl::from("t/other"));
         let value = Bytes::from_static(b"value");
         let plain = ResourceOptions::default();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     Store,
-    contents::Layer,
+    contents::LayerContents,
     resource_options::ResourceOptions,
     transaction::{Transaction, TransactionError},
 };
@@ -110,7 +110,7 @@ impl Snapshot {
     pub(crate) fn difference_from(
         self,
         view: &ViewName,
-        current: &Layer,
+        current: &LayerContents,
     ) -> Result<Transaction, TransactionError> {
         let held = current.by_name();
         self.replacing(view, current.names(), |key, value, options| {

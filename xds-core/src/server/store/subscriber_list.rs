@@ -4,18 +4,18 @@ use crate::slab::Slot;
 
 /// Head and tail of an intrusive list of subscriptions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct List {
+pub(crate) struct SubscriptionList {
     pub(crate) head: Slot,
     pub(crate) tail: Slot,
 }
 
-impl Default for List {
+impl Default for SubscriptionList {
     fn default() -> Self {
         Self { head: Slot::NONE, tail: Slot::NONE }
     }
 }
 
-impl List {
+impl SubscriptionList {
     pub(crate) fn is_empty(self) -> bool {
         self.head.is_none()
     }

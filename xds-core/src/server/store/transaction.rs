@@ -23,20 +23,20 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
     view: ViewName,
-    changes: Vec<Change>,
+    changes: Vec<ResourceChange>,
     versions: BTreeMap<TypeUrl, Version>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
+pub(crate) struct ResourceChange {
     pub(crate) type_url: TypeUrl,
     pub(crate) name: ResourceName,
-    pub(crate) content: Content,
+    pub(crate) content: ChangeContent,
 }
 
 /// New contents of a name.
 #[derive(Clone, Debug)]
-pub(crate) enum Content {
+pub(crate) enum ChangeContent {
     /// Encoded resource.
     Resource(Bytes, ResourceOptions),
     /// No resource: the name is removed.
@@ -89,7 +89,7 @@ impl Transaction {
         options: ResourceOptions,
     ) -> &mut Self {
         let name = name.into();
-        let content = Content::Resource(payload.into(), options.in_order(&name));
+        let content = ChangeContent::Resource(payload.into(), options.in_order(&name));
         self.push(type_url.into(), name, content)
     }
 
@@ -100,7 +100,7 @@ impl Transaction {
         type_url: impl Into<TypeUrl>,
         name: impl Into<ResourceName>,
     ) -> &mut Self {
-        self.push(type_url.into(), name.into(), Content::Nothing)
+        self.push(type_url.into(), name.into(), ChangeContent::Nothing)
     }
 
     /// Sends an error in place of this resource to clients that subscribe to it by name, as
@@ -149,7 +149,7 @@ impl Transaction {
         message: impl Into<Arc<str>>,
     ) -> &mut Self {
         let error = ResourceError { code, message: message.into() };
-        self.push(type_url.into(), name.into(), Content::Error(error))
+        self.push(type_url.into(), name.into(), ChangeContent::Error(error))
     }
 
     /// Marks a resource as nonexistent, like [`set_error`](Self::set_error) with the code
@@ -195,7 +195,7 @@ impl Transaction {
         &self.view
     }
 
-    pub(crate) fn changes(&self) -> &[Change] {
+    pub(crate) fn changes(&self) -> &[ResourceChange] {
         &self.changes
     }
 
@@ -203,10 +203,10 @@ impl Transaction {
         &self.versions
     }
 
-    fn push(&mut self, type_url: TypeUrl, name: ResourceName, content: Content) -> &mut Self {
+    fn push(&mut self, type_url: TypeUrl, name: ResourceName, content: ChangeContent) -> &mut Self {
         // Malformed names are rejected when the transaction is applied.
         let name = xdstp::canonical(&name).unwrap_or(name);
-        self.changes.push(Change { type_url, name, content });
+        self.changes.push(ResourceChange { type_url, name, content });
         self
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{
     resource_options::ResourceOptions,
-    transaction::{Change, Content, TransactionError},
+    transaction::{ChangeContent, ResourceChange, TransactionError},
 };
 use crate::{
     server::config::ServerConfig,
@@ -11,7 +11,7 @@ use crate::{
     xdstp::{self, XdstpName},
 };
 
-impl Change {
+impl ResourceChange {
     /// Checks the change on its own. `change` is its index in the transaction.
     pub(crate) fn check(
         &self,
@@ -28,7 +28,7 @@ impl Change {
             return Err(TransactionError::NameTooLong { change, bytes, limit });
         }
         self.check_name(&self.name, change, limit)?;
-        if let Content::Resource(_, options) = &self.content {
+        if let ChangeContent::Resource(_, options) = &self.content {
             let (aliases, limit) = (options.aliases.len(), limits.aliases_per_resource);
             if aliases > limit {
                 return Err(TransactionError::TooManyAliases { change, aliases, limit });
@@ -42,15 +42,15 @@ impl Change {
             }
         }
         match &self.content {
-            Content::Error(error) if error.message.len() > limit => {
+            ChangeContent::Error(error) if error.message.len() > limit => {
                 Err(TransactionError::MessageTooLong { change, bytes: error.message.len(), limit })
             }
-            Content::Resource(_, ResourceOptions { ttl: Some(ttl), .. })
+            ChangeContent::Resource(_, ResourceOptions { ttl: Some(ttl), .. })
                 if !ResourceOptions::is_ttl_in_range(*ttl) =>
             {
                 Err(TransactionError::TtlOutOfRange { change, ttl: *ttl })
             }
-            Content::Resource(payload, _) if payload.len() > limits.resource_bytes => {
+            ChangeContent::Resource(payload, _) if payload.len() > limits.resource_bytes => {
                 Err(TransactionError::ResourceTooLong {
                     change,
                     bytes: payload.len(),

@@ -19,7 +19,7 @@ pub(crate) struct View {
     arenas: Vec<Slot>,
     /// Number of streams that use the view.
     pub(crate) streams: usize,
-    pub(crate) fate: Fate,
+    pub(crate) retention: Retention,
     /// Layers of the view, topmost first. Empty if it has resources of its own.
     pub(crate) layers: Vec<Slot>,
     /// Number of views that have this one as a layer.
@@ -30,11 +30,11 @@ pub(crate) struct View {
 
 /// Whether a view is kept when it is no longer used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    Stays,
+pub(crate) enum Retention {
+    Keep,
     /// The view was dropped while it was in use.
     // M213
-    Doomed,
+    DropWhenUnused,
 }
 
 impl View {
@@ -44,7 +44,7 @@ impl View {
             types: NameIndex::new(seed),
             arenas: Vec::new(),
             streams: 0,
-            fate: Fate::Stays,
+            retention: Retention::Keep,
             layers: Vec::new(),
             uses: 0,
             idle_at: None,
@@ -71,13 +71,13 @@ impl View {
     }
 
     /// Whether the view is in use, at least as a layer of another view.
-    pub(crate) fn is_seen(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         self.streams + self.uses > 0
     }
 
     /// Whether there is no reason to keep the view.
     pub(crate) fn is_idle(&self) -> bool {
-        self.arenas.is_empty() && self.layers.is_empty() && !self.is_seen()
+        self.arenas.is_empty() && self.layers.is_empty() && !self.is_used()
     }
 }
 

@@ -4,41 +4,41 @@
 use alloc::vec::Vec;
 
 use super::{
-    Store, Touched,
-    transaction::{Change, Content},
-    view::{Fate, View},
+    ChangeSet, Store,
+    transaction::{ChangeContent, ResourceChange},
+    view::{Retention, View},
 };
 use crate::{server::config::ServerConfig, slab::Slot};
 
 impl Store {
     /// Removes all resources of a view without layers, and the versions that the application has
     /// set. The rules for transactions do not apply, so a view can always be dropped.
-    pub(crate) fn empty_view(&mut self, view: Slot, config: &ServerConfig) -> Touched {
-        let mut touched = Touched::default();
+    pub(crate) fn empty_view(&mut self, view: Slot, config: &ServerConfig) -> ChangeSet {
+        let mut change_set = ChangeSet::default();
         let arenas = self.views.at(view).map(|view| view.arenas().to_vec()).unwrap_or_default();
         let mut changes = Vec::new();
         for &arena in &arenas {
             let Some(arena) = self.arenas.at_mut(arena) else { continue };
             arena.versions.own = None;
             let type_url = arena.type_url.clone();
-            changes.extend(arena.held_names().map(|name| Change {
+            changes.extend(arena.held_names().map(|name| ResourceChange {
                 type_url: type_url.clone(),
                 name: name.clone(),
-                content: Content::Nothing,
+                content: ChangeContent::Nothing,
             }));
         }
-        let changes: Vec<&Change> = changes.iter().collect();
-        self.make(view, &changes, config, &mut touched);
-        if !touched.arenas.is_empty() {
+        let changes: Vec<&ResourceChange> = changes.iter().collect();
+        self.make_changes(view, &changes, config, &mut change_set);
+        if !change_set.arenas.is_empty() {
             self.sequence += 1;
         }
         self.release_view(view);
-        touched
+        change_set
     }
 
     /// Updates a view after it lost a user. A dropped view is removed with its last user.
-    pub(crate) fn settle_fate(&mut self, slot: Slot) {
-        let is_over = |view: &View| view.fate == Fate::Doomed && !view.is_seen();
+    pub(crate) fn update_retention(&mut self, slot: Slot) {
+        let is_over = |view: &View| view.retention == Retention::DropWhenUnused && !view.is_used();
         if self.views.at(slot).is_some_and(is_over) {
             self.clear_view(slot);
         }
@@ -48,11 +48,11 @@ impl Store {
 
     /// Marks a view for removal once it is unused. Returns whether it is in use; if not, it is
     /// unchanged.
-    pub(crate) fn doom_view(&mut self, slot: Slot) -> bool {
-        let Some(view) = self.views.at_mut(slot).filter(|view| view.is_seen()) else {
+    pub(crate) fn drop_view_when_unused(&mut self, slot: Slot) -> bool {
+        let Some(view) = self.views.at_mut(slot).filter(|view| view.is_used()) else {
             return false;
         };
-        view.fate = Fate::Doomed;
+        view.retention = Retention::DropWhenUnused;
         true
     }
 

@@ -13,20 +13,20 @@ use crate::{
 
 /// Registered waits for convergence.
 #[derive(Debug, Default)]
-pub(crate) struct Waits {
+pub(crate) struct ConvergenceWaits {
     /// Waits by arena and sequence number of the transaction.
-    pub(crate) waits: BTreeMap<(Slot, u64), Wait>,
+    pub(crate) waits: BTreeMap<(Slot, u64), ConvergenceWait>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Wait {
+pub(crate) struct ConvergenceWait {
     pub(crate) view: ViewName,
     pub(crate) type_url: TypeUrl,
     /// Sessions that have not accepted the change.
     pub(crate) lagging: BTreeSet<Slot>,
 }
 
-impl Waits {
+impl ConvergenceWaits {
     /// Number of waits.
     pub(crate) fn len(&self) -> usize {
         self.waits.len()
@@ -41,8 +41,8 @@ impl Waits {
     }
 }
 
-impl Wait {
-    pub(crate) fn over(self, sequence: u64) -> ServerOutput {
+impl ConvergenceWait {
+    pub(crate) fn into_output(self, sequence: u64) -> ServerOutput {
         ServerOutput::Converged { view: self.view, type_url: self.type_url, sequence }
     }
 }

@@ -7,4 +7,4 @@ use bytes::Bytes;
 use crate::text::TypeUrl;
 
 /// Custom messages that the transport has not taken yet.
-pub(crate) type Queue = VecDeque<(TypeUrl, Bytes)>;
+pub(crate) type CustomMessages = VecDeque<(TypeUrl, Bytes)>;

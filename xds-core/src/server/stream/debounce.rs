@@ -10,7 +10,7 @@ use crate::{
 
 /// Arenas and sessions to be notified when the burst ends.
 #[derive(Debug, Default)]
-pub(crate) struct Debounced {
+pub(crate) struct HeldBackChanges {
     /// Arenas with changes.
     pub(crate) arenas: BTreeSet<Key>,
     /// Sessions whose notification is held back.
@@ -24,7 +24,7 @@ pub(crate) struct Burst {
     pub(crate) ends: Time,
 }
 
-impl Debounced {
+impl HeldBackChanges {
     /// Remembers a session that has held-back changes.
     pub(crate) fn note(&mut self, session: Slot, subscriptions: &Subscriptions) {
         if self.burst.is_some()

@@ -14,12 +14,12 @@ use core::{hash::BuildHasher as _, time::Duration};
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 
-use self::{custom_messages::Queue, push_order::Order};
+use self::{custom_messages::CustomMessages, push_order::Order};
 use super::{
-    config::{ClientLimits, NodeChanged, Rate, RequireNode, ServerConfig, ServerLimits},
-    event::{CloseReason, Observation, Via},
-    queue::{outbox::Outbox, token_bucket::Bucket},
-    session::{client_features::Features, seat::Seat},
+    config::{NodeChanged, PerClientLimits, Rate, RequireNode, ServerConfig, ServerLimits},
+    event::{CloseReason, Observation, StreamKind},
+    queue::{outbox::Outbox, token_bucket::TokenBucket},
+    session::{client_features::ClientFeatures, seat::SessionHandle},
 };
 use crate::{
     id::StreamId,
@@ -32,43 +32,43 @@ use crate::{
 /// State of one stream.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    pub(crate) via: Via,
+    pub(crate) kind: StreamKind,
     /// Sessions in the order in which their types are sent.
     // M144
-    pub(crate) sessions: Vec<Seat>,
+    pub(crate) sessions: Vec<SessionHandle>,
     /// Highest nonce sent.
     pub(crate) nonces: u64,
     pub(crate) writable: Writable,
-    pub(crate) speech: Speech,
+    pub(crate) client_half: ClientHalf,
     pub(crate) order: Order,
     /// View of the client, once assigned.
     pub(crate) view: Option<Slot>,
-    node: Option<Node>,
+    node: Option<NodeIdentity>,
     /// Requests held until the stream has a view.
-    pub(crate) latched: Vec<Bytes>,
+    pub(crate) held_requests: Vec<Bytes>,
     /// Custom messages of the application.
-    pub(crate) asides: Option<Box<Queue>>,
+    pub(crate) custom_messages: Option<Box<CustomMessages>>,
     /// Planned end of the stream.
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<PlannedEnd>,
     /// Token bucket for requests that do not answer a response.
-    pub(crate) requests: Bucket,
+    pub(crate) requests: TokenBucket,
     /// Time at which reading resumes.
-    pub(crate) reads_at: Option<Time>,
+    pub(crate) reading_resumes_at: Option<Time>,
     /// Token bucket for observations of NACKs.
-    pub(crate) nacks: Bucket,
+    pub(crate) nacks: TokenBucket,
     /// Limits of this client, if they differ from the default.
-    pub(crate) limits: Option<Box<ClientLimits>>,
+    pub(crate) limits: Option<Box<PerClientLimits>>,
 }
 
 /// Planned end of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
+pub(crate) struct PlannedEnd {
     /// Time at which the end begins; once begun, time at which the wait for answers ends.
     pub(crate) at: Time,
-    pub(crate) grace: Duration,
+    pub(crate) grace_period: Duration,
     pub(crate) reason: EndReason,
     /// Whether the end has begun, so that nothing more is sent.
-    pub(crate) is_begun: bool,
+    pub(crate) has_begun: bool,
 }
 
 /// Reason for a planned end.
@@ -83,88 +83,88 @@ pub(crate) enum EndReason {
     NoDecision,
 }
 
-impl End {
-    pub(crate) fn planned(at: Time, grace: Duration, reason: EndReason) -> Self {
-        Self { at, grace, reason, is_begun: false }
+impl PlannedEnd {
+    pub(crate) fn new(at: Time, grace_period: Duration, reason: EndReason) -> Self {
+        Self { at, grace_period, reason, has_begun: false }
     }
 
     /// Time at which the wait for answers ends.
     fn deadline(self) -> Time {
-        if self.is_begun { self.at } else { self.at.after(self.grace) }
+        if self.has_begun { self.at } else { self.at.after(self.grace_period) }
     }
 
     /// Combines two planned ends: the end begins at the earlier of the two times, and the wait for
     /// answers ends at the earlier of the two deadlines.
     pub(crate) fn or_sooner(self, other: Self) -> Self {
         let deadline = self.deadline().min(other.deadline());
-        if self.is_begun {
+        if self.has_begun {
             let reason = if deadline < self.at { other.reason } else { self.reason };
             return Self { at: deadline, reason, ..self };
         }
         let first = if other.at < self.at { other } else { self };
-        Self { grace: deadline.since(first.at), ..first }
+        Self { grace_period: deadline.since(first.at), ..first }
     }
 }
 
 /// Whether the driver has been notified that the stream has something to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writable {
-    Told,
-    NotTold,
+    Notified,
+    NotNotified,
 }
 
 /// Whether the client can send more requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speech {
-    GoesOn,
-    Over,
+pub(crate) enum ClientHalf {
+    Open,
+    Closed,
 }
 
-/// Identity of the client. Its `Node` may be long, so it is passed to the application, and only a
+/// Identity of the client. Its `NodeIdentity` may be long, so it is passed to the application, and only a
 /// digest is kept to detect a different one.
 #[derive(Debug)]
-struct Node {
+struct NodeIdentity {
     id: Arc<str>,
-    features: Features,
+    features: ClientFeatures,
     digest: u64,
 }
 
 impl Stream {
-    pub(crate) fn new(via: Via, view: Option<Slot>, order: Order) -> Self {
+    pub(crate) fn new(kind: StreamKind, view: Option<Slot>, order: Order) -> Self {
         Self {
-            via,
+            kind,
             sessions: Vec::new(),
             nonces: 0,
-            writable: Writable::NotTold,
-            speech: Speech::GoesOn,
+            writable: Writable::NotNotified,
+            client_half: ClientHalf::Open,
             order,
             view,
             node: None,
-            latched: Vec::new(),
-            asides: None,
+            held_requests: Vec::new(),
+            custom_messages: None,
             end: None,
-            requests: Bucket::default(),
-            reads_at: None,
-            nacks: Bucket::default(),
+            requests: TokenBucket::default(),
+            reading_resumes_at: None,
+            nacks: TokenBucket::default(),
             limits: None,
         }
     }
 
     /// Limits of this client.
-    pub(crate) fn limits(&self, everybody: &ServerLimits) -> ClientLimits {
-        self.limits.as_deref().copied().unwrap_or_else(|| everybody.into())
+    pub(crate) fn limits(&self, defaults: &ServerLimits) -> PerClientLimits {
+        self.limits.as_deref().copied().unwrap_or_else(|| defaults.into())
     }
 
     /// Rate limit for the requests of this client.
-    pub(crate) fn request_rate(&self, everybody: &ServerLimits) -> Option<Rate> {
-        self.limits.as_deref().map_or(everybody.requests, |limits| limits.requests)
+    pub(crate) fn request_rate(&self, defaults: &ServerLimits) -> Option<Rate> {
+        self.limits.as_deref().map_or(defaults.requests, |limits| limits.requests)
     }
 
     /// Whether the driver should read another request.
     pub(crate) fn wants_read(&self, limits: &ServerLimits, now: Time) -> bool {
         let rate = self.request_rate(limits);
         let is_slow_enough = rate.is_none_or(|rate| self.requests.has_one(rate, now));
-        self.latched.is_empty() && is_slow_enough
+        self.held_requests.is_empty() && is_slow_enough
     }
 
     /// Time of the planned end, if any.
@@ -174,26 +174,26 @@ impl Stream {
 
     /// Whether the stream only waits for answers before it ends.
     pub(crate) fn is_ending(&self) -> bool {
-        self.end.is_some_and(|end| end.is_begun)
+        self.end.is_some_and(|end| end.has_begun)
     }
 
     /// Holds a request until the stream has a view.
-    pub(crate) fn latch(
+    pub(crate) fn hold_request(
         &mut self,
         message: &Bytes,
         limits: &ServerLimits,
     ) -> Result<(), CloseReason> {
-        let limit = limits.latched_requests;
-        if self.latched.len() >= limit {
-            return Err(CloseReason::TooManyRequests { limit });
+        let limit = limits.held_requests;
+        if self.held_requests.len() >= limit {
+            return Err(CloseReason::TooManyHeldRequests { limit });
         }
-        self.latched.push(message.clone());
+        self.held_requests.push(message.clone());
         Ok(())
     }
 
     /// Total length of the held requests.
-    pub(crate) fn latched_bytes(&self) -> usize {
-        self.latched.iter().map(Bytes::len).sum()
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_requests.iter().map(Bytes::len).sum()
     }
 
     /// Id of the client's node; empty if it has none.
@@ -207,22 +207,22 @@ impl Stream {
     }
 
     /// Features that the client's node declares; none without a node.
-    pub(crate) fn features(&self) -> Features {
-        self.node.as_ref().map_or_else(Features::default, |node| node.features)
+    pub(crate) fn features(&self) -> ClientFeatures {
+        self.node.as_ref().map_or_else(ClientFeatures::default, |node| node.features)
     }
 
-    pub(crate) fn seat_of(&self, session: Slot) -> Option<Seat> {
-        self.sessions.iter().find(|seat| seat.session == session).copied()
+    pub(crate) fn session_handle(&self, session: Slot) -> Option<SessionHandle> {
+        self.sessions.iter().find(|handle| handle.session == session).copied()
     }
 
     pub(crate) fn session_on(&self, arena: Slot) -> Option<Slot> {
-        self.sessions.iter().find(|seat| seat.arena == arena).map(|seat| seat.session)
+        self.sessions.iter().find(|handle| handle.arena == arena).map(|handle| handle.session)
     }
 
     /// Inserts a session after those of its rank.
-    pub(crate) fn seat(&mut self, seat: Seat) {
-        let position = self.sessions.partition_point(|other| other.rank <= seat.rank);
-        self.sessions.insert(position, seat);
+    pub(crate) fn add_session(&mut self, handle: SessionHandle) {
+        let position = self.sessions.partition_point(|other| other.rank <= handle.rank);
+        self.sessions.insert(position, handle);
     }
 
     /// Stores the node of the first request that has one, and compares later nodes with it.
@@ -246,12 +246,12 @@ impl Stream {
                 }
                 out.observe(Observation::NodeChanged { stream: id });
                 match config.node_changed {
-                    NodeChanged::Ignored => Ok(()),
-                    NodeChanged::Closed => Err(CloseReason::NodeChanged),
+                    NodeChanged::Ignore => Ok(()),
+                    NodeChanged::Close => Err(CloseReason::NodeChanged),
                 }
             }
             (Some(encoded), None) => {
-                let node = Node::read(encoded, config, hasher)?;
+                let node = NodeIdentity::read(encoded, config, hasher)?;
                 out.observe(Observation::Identified {
                     stream: id,
                     node_id: node.id.clone(),
@@ -264,7 +264,7 @@ impl Stream {
     }
 }
 
-impl Node {
+impl NodeIdentity {
     fn read(
         encoded: &[u8],
         config: &ServerConfig,
@@ -284,12 +284,12 @@ impl Node {
         if id.is_empty() && config.require_node == RequireNode::Required {
             return Err(CloseReason::MissingNode);
         }
-        let features = Features::read(encoded).map_err(CloseReason::Malformed)?;
+        let features = ClientFeatures::read(encoded).map_err(CloseReason::Malformed)?;
         Ok(Self { id: id.into(), features, digest: hasher.hash_one(encoded) })
     }
 }
 
-impl Via {
+impl StreamKind {
     /// Type of a request: that of the stream or, on an aggregated stream, that in the request.
     // M5-M7, IS22
     pub(crate) fn type_of<'a>(&'a self, stated: &'a str) -> Result<&'a str, CloseReason> {
@@ -302,8 +302,8 @@ impl Via {
                 Ok(type_url.as_str())
             }
             Self::Single { type_url, .. } | Self::Fetch { type_url } => {
-                Err(CloseReason::ForeignTypeUrl {
-                    asked: TypeUrl::from(stated),
+                Err(CloseReason::WrongTypeUrl {
+                    requested: TypeUrl::from(stated),
                     served: type_url.clone(),
                 })
             }
@@ -313,7 +313,7 @@ impl Via {
 
 /// Checks the length of a request.
 // M242
-pub(crate) fn check_length(message: &Bytes, limits: &ClientLimits) -> Result<(), CloseReason> {
+pub(crate) fn check_length(message: &Bytes, limits: &PerClientLimits) -> Result<(), CloseReason> {
     let (bytes, limit) = (message.len(), limits.request_bytes);
     if bytes <= limit {
         return Ok(());
@@ -325,7 +325,7 @@ pub(crate) fn check_length(message: &Bytes, limits: &ClientLimits) -> Result<(),
 // M242
 pub(crate) fn check_lengths(
     request: &Request<'_>,
-    limits: &ClientLimits,
+    limits: &PerClientLimits,
 ) -> Result<(), CloseReason> {
     let (bytes, limit) = (request.longest_name.max(request.type_url.len()), limits.name_bytes);
     if bytes > limit { Err(CloseReason::NameTooLong { bytes, limit }) } else { Ok(()) }

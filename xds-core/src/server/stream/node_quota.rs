@@ -5,19 +5,19 @@ use alloc::{collections::BTreeMap, sync::Arc};
 
 /// Nodes that have streams, by id.
 #[derive(Debug, Default)]
-pub(crate) struct Nodes {
-    nodes: BTreeMap<Arc<str>, Node>,
+pub(crate) struct NodeQuotas {
+    nodes: BTreeMap<Arc<str>, NodeUsage>,
 }
 
 #[derive(Debug, Default)]
-struct Node {
+struct NodeUsage {
     /// Streams with a view.
     streams: usize,
     /// Bytes of requests held on streams without a view.
-    latched: usize,
+    held_bytes: usize,
 }
 
-impl Nodes {
+impl NodeQuotas {
     /// Adds a stream of a node and returns the number of its streams. Nodes without an id, and
     /// streams without a view, are not counted.
     pub(crate) fn join(&mut self, id: &Arc<str>) -> usize {
@@ -40,24 +40,24 @@ impl Nodes {
     }
 
     /// Adds bytes of held requests of a node and returns their sum.
-    pub(crate) fn latch(&mut self, id: &Arc<str>, bytes: usize) -> usize {
+    pub(crate) fn hold_bytes(&mut self, id: &Arc<str>, bytes: usize) -> usize {
         if bytes == 0 {
             return 0;
         }
         let node = self.nodes.entry(Arc::clone(id)).or_default();
-        node.latched += bytes;
-        node.latched
+        node.held_bytes += bytes;
+        node.held_bytes
     }
 
     /// Subtracts bytes of held requests of a node.
-    pub(crate) fn unlatch(&mut self, id: &str, bytes: usize) {
-        self.change(id, |node| node.latched = node.latched.saturating_sub(bytes));
+    pub(crate) fn release_bytes(&mut self, id: &str, bytes: usize) {
+        self.change(id, |node| node.held_bytes = node.held_bytes.saturating_sub(bytes));
     }
 
-    fn change(&mut self, id: &str, change: impl FnOnce(&mut Node)) {
+    fn change(&mut self, id: &str, change: impl FnOnce(&mut NodeUsage)) {
         let Some(node) = self.nodes.get_mut(id) else { return };
         change(node);
-        if node.streams + node.latched == 0 {
+        if node.streams + node.held_bytes == 0 {
             self.nodes.remove(id);
         }
     }

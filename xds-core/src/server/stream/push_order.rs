@@ -5,9 +5,9 @@ use alloc::{boxed::Box, collections::VecDeque};
 use crate::{
     server::{
         config::OrderingPolicy,
-        event::Via,
-        make_before_break::{self, Gate},
-        session::Staging,
+        event::StreamKind,
+        make_before_break::{self, MakeBeforeBreak},
+        session::SendOrder,
     },
     slab::Slot,
 };
@@ -22,38 +22,40 @@ pub(crate) enum Order {
     Rank,
     /// Order of make before break, where each step waits for the client's ACKs.
     // M146
-    Gated(Box<Gate>),
+    MakeBeforeBreak(Box<MakeBeforeBreak>),
     /// Single type.
-    Alone,
+    SingleType,
 }
 
 impl Order {
-    pub(crate) fn of(policy: &OrderingPolicy, via: &Via) -> Self {
-        match (policy, via) {
-            (_, Via::Single { .. } | Via::Fetch { .. }) => Self::Alone,
+    pub(crate) fn of(policy: &OrderingPolicy, kind: &StreamKind) -> Self {
+        match (policy, kind) {
+            (_, StreamKind::Single { .. } | StreamKind::Fetch { .. }) => Self::SingleType,
             (OrderingPolicy::OrderOnly, _) => Self::Rank,
             (OrderingPolicy::Off, _) => Self::Arrival(VecDeque::new()),
-            (OrderingPolicy::AckGated(policy), _) => {
-                Self::Gated(Box::new(Gate::new(policy.on_stuck)))
+            (OrderingPolicy::MakeBeforeBreak(policy), _) => {
+                Self::MakeBeforeBreak(Box::new(MakeBeforeBreak::new(policy.on_stage_timeout)))
             }
         }
     }
 
     /// Staging of a session whose type has this rank.
-    pub(crate) fn staging(&self, rank: u8) -> Staging {
+    pub(crate) fn send_order(&self, rank: u8) -> SendOrder {
         let is_referred_to = !make_before_break::may_refer_to(rank).is_empty();
         match self {
-            Self::Rank if is_referred_to => Staging::Reversed,
-            Self::Arrival(_) | Self::Rank | Self::Alone => Staging::Free,
-            Self::Gated(gate) if is_referred_to => Staging::Lingering(gate.on_stuck()),
-            Self::Gated(_) => Staging::Staged,
+            Self::Rank if is_referred_to => SendOrder::RemovalsLast,
+            Self::Arrival(_) | Self::Rank | Self::SingleType => SendOrder::Independent,
+            Self::MakeBeforeBreak(make_before_break) if is_referred_to => {
+                SendOrder::AckGatedRemovals(make_before_break.on_stage_timeout())
+            }
+            Self::MakeBeforeBreak(_) => SendOrder::AckGated,
         }
     }
 
-    pub(crate) fn gate(&mut self) -> Option<&mut Gate> {
+    pub(crate) fn make_before_break(&mut self) -> Option<&mut MakeBeforeBreak> {
         match self {
-            Self::Arrival(_) | Self::Rank | Self::Alone => None,
-            Self::Gated(gate) => Some(gate),
+            Self::Arrival(_) | Self::Rank | Self::SingleType => None,
+            Self::MakeBeforeBreak(make_before_break) => Some(make_before_break),
         }
     }
 }

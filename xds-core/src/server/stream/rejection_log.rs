@@ -5,10 +5,10 @@ use alloc::{boxed::Box, collections::BTreeMap, sync::Arc};
 use crate::{
     id::StreamId,
     server::{
-        event::status::{Extent, Rejection},
+        event::status::{Completeness, RejectionStatus},
         session::{
             acceptance::NEVER,
-            nack::{Held, Rejected},
+            nack::{OpenRejections, RejectedResponse},
         },
     },
     slab::Slot,
@@ -19,35 +19,35 @@ use crate::{
 /// Rejections of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct Rejections {
-    pub(crate) live: BTreeMap<Slot, Live>,
-    pub(crate) gone: BTreeMap<NodeType, Gone>,
-    /// Keys of `gone` in the order of their disconnection, in which they expire. The entry of a
-    /// client that reconnects is removed, so this has as many entries as `gone`.
-    pub(crate) leaving: BTreeMap<u64, NodeType>,
-    /// Number of entries added to `gone` so far.
-    pub(crate) left: u64,
+    pub(crate) connected: BTreeMap<Slot, ConnectedRejection>,
+    pub(crate) disconnected: BTreeMap<NodeType, DisconnectedRejection>,
+    /// Keys of `disconnected` in the order of their disconnection, in which they expire. The entry of a
+    /// client that reconnects is removed, so this has as many entries as `disconnected`.
+    pub(crate) expiry_order: BTreeMap<u64, NodeType>,
+    /// Number of entries added to `disconnected` so far.
+    pub(crate) sequence: u64,
 }
 
 pub(crate) type NodeType = (Arc<str>, TypeUrl);
 
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct ConnectedRejection {
     pub(crate) stream: StreamId,
     pub(crate) node_id: Arc<str>,
     pub(crate) type_url: TypeUrl,
-    pub(crate) record: Record,
+    pub(crate) record: RejectionRecord,
     /// Sequence number of the oldest rejected change.
     pub(crate) oldest: u64,
     /// Rejected resources that the client still lacks.
-    pub(crate) held: Held,
+    pub(crate) held: OpenRejections,
 }
 
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct RejectionRecord {
     pub(crate) view: ViewName,
     pub(crate) version: Version,
     pub(crate) names: Box<[ResourceName]>,
-    pub(crate) extent: Extent,
+    pub(crate) completeness: Completeness,
     pub(crate) code: i32,
     pub(crate) message: Arc<str>,
     pub(crate) count: u64,
@@ -57,88 +57,91 @@ pub(crate) struct Record {
 
 /// Rejection of a disconnected client.
 #[derive(Debug)]
-pub(crate) struct Gone {
-    pub(crate) record: Record,
+pub(crate) struct DisconnectedRejection {
+    pub(crate) record: RejectionRecord,
     /// Time at which it expires.
     pub(crate) until: Time,
-    /// Value of `left` when it was added.
-    pub(crate) left: u64,
+    /// Value of `sequence` when it was added.
+    pub(crate) sequence: u64,
 }
 
 /// Answer that a request contains.
 #[derive(Clone, Debug)]
-pub(crate) enum Answered {
-    Nothing,
+pub(crate) enum RequestAnswer {
+    None,
     Accepted,
-    Rejected(Rejected),
+    Rejected(RejectedResponse),
 }
 
 impl Rejections {
     /// Sequence number of the oldest change that the session has rejected.
     pub(crate) fn oldest(&self, session: Slot) -> u64 {
-        self.live.get(&session).map_or(NEVER, |live| live.oldest)
+        self.connected.get(&session).map_or(NEVER, |connected| connected.oldest)
     }
 
     /// Rejected resources that the session still lacks.
-    pub(crate) fn held(&self, session: Slot) -> Option<&Held> {
-        self.live.get(&session).map(|live| &live.held)
+    pub(crate) fn held(&self, session: Slot) -> Option<&OpenRejections> {
+        self.connected.get(&session).map(|connected| &connected.held)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Rejection<'_>> {
-        let live = self
-            .live
-            .values()
-            .map(|live| live.record.report(&live.node_id, Some(live.stream), &live.type_url));
-        let gone = self.gone.iter().map(|((node, ty), gone)| gone.record.report(node, None, ty));
-        live.chain(gone)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = RejectionStatus<'_>> {
+        let connected = self.connected.values().map(|connected| {
+            connected.record.report(&connected.node_id, Some(connected.stream), &connected.type_url)
+        });
+        let disconnected = self
+            .disconnected
+            .iter()
+            .map(|((node, ty), disconnected)| disconnected.record.report(node, None, ty));
+        connected.chain(disconnected)
     }
 
     /// Adds the rejection of a client that disconnects.
-    pub(crate) fn leave(&mut self, key: NodeType, record: Record, until: Time) {
-        self.come_back(&key);
-        let left = self.left;
-        self.left += 1;
-        self.leaving.insert(left, key.clone());
-        self.gone.insert(key, Gone { record, until, left });
+    pub(crate) fn add_disconnected(&mut self, key: NodeType, record: RejectionRecord, until: Time) {
+        self.remove_disconnected(&key);
+        let sequence = self.sequence;
+        self.sequence += 1;
+        self.expiry_order.insert(sequence, key.clone());
+        self.disconnected.insert(key, DisconnectedRejection { record, until, sequence });
     }
 
     /// Removes the rejection of a client that has reconnected or accepted the type since.
-    pub(crate) fn come_back(&mut self, key: &NodeType) -> Option<Record> {
-        let gone = self.gone.remove(key)?;
-        self.leaving.remove(&gone.left);
-        Some(gone.record)
+    pub(crate) fn remove_disconnected(&mut self, key: &NodeType) -> Option<RejectionRecord> {
+        let disconnected = self.disconnected.remove(key)?;
+        self.expiry_order.remove(&disconnected.sequence);
+        Some(disconnected.record)
     }
 
     /// Time at which the next rejection expires.
     pub(crate) fn next_until(&self) -> Option<Time> {
-        let (_, key) = self.leaving.first_key_value()?;
-        Some(self.gone.get(key)?.until)
+        let (_, key) = self.expiry_order.first_key_value()?;
+        Some(self.disconnected.get(key)?.until)
     }
 
     /// Removes expired rejections, and the oldest ones above the limit.
     pub(crate) fn expire(&mut self, now: Time, limit: usize) {
-        while self.gone.len() > limit || self.next_until().is_some_and(|until| until <= now) {
-            let Some((_, key)) = self.leaving.pop_first() else { return };
-            self.gone.remove(&key);
+        while self.disconnected.len() > limit || self.next_until().is_some_and(|until| until <= now)
+        {
+            let Some((_, key)) = self.expiry_order.pop_first() else { return };
+            self.disconnected.remove(&key);
         }
     }
 }
 
-impl Record {
+impl RejectionRecord {
     pub(crate) fn report<'a>(
         &'a self,
         node_id: &'a str,
         stream: Option<StreamId>,
         type_url: &'a TypeUrl,
-    ) -> Rejection<'a> {
-        Rejection {
+    ) -> RejectionStatus<'a> {
+        RejectionStatus {
             node_id,
             stream,
             view: &self.view,
             type_url,
             version: &self.version,
             names: &self.names,
-            extent: self.extent,
+            completeness: self.completeness,
             code: self.code,
             message: &self.message,
             count: self.count,

@@ -10,32 +10,32 @@ use crate::{
 
 impl Server {
     /// Earliest grace time of the session, as an alarm.
-    pub(crate) fn grace_alarm(&self, session: Slot) -> Option<(Time, Alarm)> {
-        let until = self.subscriptions.sessions.at(session)?.grace_ends()?;
+    pub(crate) fn absence_alarm(&self, session: Slot) -> Option<(Time, Alarm)> {
+        let until = self.subscriptions.sessions.at(session)?.next_grace_period_end()?;
         Some((until, Alarm::Absence(self.subscriptions.sessions.key(session)?)))
     }
 
     /// Starts the delay of the first answer of a session that has lost due resources, perhaps all
     /// of them.
     // M39
-    pub(crate) fn hold_first_answer(&mut self, session: Slot) {
+    pub(crate) fn hold_first_response(&mut self, session: Slot) {
         let state = self.subscriptions.sessions.at(session);
-        if !state.is_some_and(Session::lacks_first_answer) {
+        if !state.is_some_and(Session::awaits_first_response) {
             return;
         }
-        let (before, now) = (self.grace_alarm(session), self.clock.now());
-        if let Some(mut turn) = self.subscriptions.turn(session) {
-            turn.hold_first_answer(now);
+        let (before, now) = (self.absence_alarm(session), self.clock.now());
+        if let Some(mut context) = self.subscriptions.context(session) {
+            context.hold_first_response(now);
         }
-        self.alarms.replace(before, self.grace_alarm(session));
+        self.alarms.replace(before, self.absence_alarm(session));
     }
 
-    pub(crate) fn grace_is_over(&mut self, session: Slot) {
+    pub(crate) fn absence_delay_ended(&mut self, session: Slot) {
         let now = self.clock.now();
-        if let Some(mut turn) = self.subscriptions.turn(session) {
-            turn.end_graces(now);
+        if let Some(mut context) = self.subscriptions.context(session) {
+            context.end_grace_periods(now);
         }
-        self.alarms.replace(None, self.grace_alarm(session));
-        self.announce(session);
+        self.alarms.replace(None, self.absence_alarm(session));
+        self.notify_if_due(session);
     }
 }

@@ -20,7 +20,7 @@ impl Server {
         };
         let arena = store.arena(session.arena);
         if let Some(within) = arena.and_then(|arena| arena.config.answer_overdue.after()) {
-            session.set_alarm(self.alarms.await_answer(key, self.clock.now(), within));
+            session.set_answer_timer(self.alarms.await_answer(key, self.clock.now(), within));
         }
     }
 
@@ -32,7 +32,7 @@ impl Server {
         let Some(type_url) = store.arena(session.arena).map(|it| it.type_url.clone()) else {
             return;
         };
-        let (stream, Some(nonce)) = (session.stream, session.give_up_awaiting()) else { return };
+        let (stream, Some(nonce)) = (session.stream, session.mark_overdue()) else { return };
         self.out.observe(Observation::AnswerOverdue {
             stream,
             type_url: type_url.clone(),
@@ -43,7 +43,7 @@ impl Server {
             let reason = CloseReason::AnswerOverdue { type_url, nonce, after };
             return self.close(stream, reason);
         }
-        self.announce(slot);
+        self.notify_if_due(slot);
     }
 
     fn overdue_policy(&self, session: Slot) -> Option<AnswerOverdue> {

@@ -15,7 +15,7 @@ use crate::{
         session::Session,
         store::arena::Pace,
         stream::{
-            debounce::{Burst, Debounced},
+            debounce::{Burst, HeldBackChanges},
             push_order::Order,
         },
     },
@@ -38,17 +38,17 @@ impl Server {
         let began = standing.map_or(now, |burst| burst.began);
         let ends = now.after(debounce.quiet).min(began.after(debounce.max));
         if let Some(burst) = standing {
-            self.alarms.cancel(burst.ends, Alarm::Debounced);
+            self.alarms.cancel(burst.ends, Alarm::BurstEnd);
         }
         self.held_back.burst = Some(Burst { began, ends });
-        self.alarms.set(ends, Alarm::Debounced);
+        self.alarms.set(ends, Alarm::BurstEnd);
     }
 
     /// Releases held-back types that are to be sent before a due type, so that their order is kept
     /// when a client requests something during a burst. The client is then also sent the other
     /// changes of the due type. Costs one step per type of the stream.
     // M144, IS17
-    pub(crate) fn hasten_what_goes_first(&mut self, id: StreamId) {
+    pub(crate) fn release_dependencies(&mut self, id: StreamId) {
         if self.held_back.burst.is_none() {
             return;
         }
@@ -57,24 +57,24 @@ impl Server {
             return;
         }
         let mut due = Vec::new();
-        for seat in stream.sessions.iter().rev() {
-            let rank = usize::from(seat.rank);
+        for handle in stream.sessions.iter().rev() {
+            let rank = usize::from(handle.rank);
             let goes_first = due
                 .iter()
-                .any(|&rank_due| make_before_break::goes_before(rank_due).contains(&rank));
-            if goes_first && self.subscriptions.is_held_back(seat.session) {
-                let session = self.subscriptions.sessions.at_mut(seat.session);
-                session.into_iter().for_each(Session::hasten);
+                .any(|&rank_due| make_before_break::sent_before(rank_due).contains(&rank));
+            if goes_first && self.subscriptions.is_held_back(handle.session) {
+                let session = self.subscriptions.sessions.at_mut(handle.session);
+                session.into_iter().for_each(Session::make_urgent);
             }
-            if self.subscriptions.is_due(seat.session) {
-                due.push(seat.rank);
+            if self.subscriptions.is_due(handle.session) {
+                due.push(handle.rank);
             }
         }
     }
 
     /// Notifies the sessions when the burst is over.
-    pub(crate) fn tell_held_back(&mut self) {
-        let Debounced { arenas, sessions, .. } = core::mem::take(&mut self.held_back);
+    pub(crate) fn end_burst(&mut self) {
+        let HeldBackChanges { arenas, sessions, .. } = core::mem::take(&mut self.held_back);
         let store = &mut self.subscriptions.store;
         let arenas = arenas.into_iter().filter(|&key| store.arena_key(key.slot()) == Some(key));
         let arenas: Vec<_> = arenas.map(Key::slot).collect();
@@ -85,11 +85,11 @@ impl Server {
         }
         for key in sessions {
             if self.subscriptions.sessions.get(key).is_some() {
-                self.announce(key.slot());
+                self.notify_if_due(key.slot());
             }
         }
         for arena in arenas {
-            self.tell_wildcards(arena);
+            self.notify_wildcards(arena);
         }
     }
 }

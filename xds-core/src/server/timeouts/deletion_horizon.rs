@@ -11,48 +11,53 @@ use crate::{
         Server,
         event::CloseReason,
         queue::timer_queue::Alarm,
-        stream::deletion_horizon::{PARTS, While},
+        stream::deletion_horizon::{PERIODS, RetentionPeriod},
     },
     slab::Slot,
 };
 
 impl Server {
     /// Starts the retention time of new deletions, if any are retained.
-    pub(crate) fn remember_deletions(&mut self, arena: Slot) {
+    pub(crate) fn retain_deletions(&mut self, arena: Slot) {
         let store = &self.subscriptions.store;
-        let Some(time) = self.config.limits.deletions_for else { return };
-        if store.arena(arena).is_none_or(|arena| arena.graves() == 0) {
+        let Some(time) = self.config.limits.deletion_retention else { return };
+        if store.arena(arena).is_none_or(|arena| arena.tombstones() == 0) {
             return;
         }
         let (now, until) = (self.clock.now(), store.clock());
-        if let Some(last) = self.horizon.0.back_mut().filter(|last| now < last.full) {
+        if let Some(last) = self.deletion_retention.0.back_mut().filter(|last| now < last.full) {
             last.until = until;
             last.arenas.insert(arena);
             return;
         }
-        let full = now.after(time / PARTS);
+        let full = now.after(time / PERIODS);
         let end = full.after(time);
-        if self.horizon.0.is_empty() {
-            self.alarms.set(end, Alarm::Horizon);
+        if self.deletion_retention.0.is_empty() {
+            self.alarms.set(end, Alarm::DiscardDeletions);
         }
-        self.horizon.0.push_back(While { end, full, until, arenas: BTreeSet::from([arena]) });
+        self.deletion_retention.0.push_back(RetentionPeriod {
+            end,
+            full,
+            until,
+            arenas: BTreeSet::from([arena]),
+        });
     }
 
     /// Discards the deletions of the oldest period.
-    pub(crate) fn forget_old_deletions(&mut self) {
-        let Some(oldest) = self.horizon.0.pop_front() else { return };
-        if let Some(next) = self.horizon.0.front() {
-            self.alarms.set(next.end, Alarm::Horizon);
+    pub(crate) fn discard_old_deletions(&mut self) {
+        let Some(oldest) = self.deletion_retention.0.pop_front() else { return };
+        if let Some(next) = self.deletion_retention.0.front() {
+            self.alarms.set(next.end, Alarm::DiscardDeletions);
         }
         // The slot may be in use for another arena, which may have no deletion as old as that.
         for arena in oldest.arenas {
-            let forgotten = &mut self.stats.forgotten_deletions;
-            let behind = self.subscriptions.forget_deletions_until(arena, oldest.until, forgotten);
+            let forgotten = &mut self.stats.discarded_deletions;
+            let behind = self.subscriptions.drop_tombstones_until(arena, oldest.until, forgotten);
             for stream in behind {
                 self.close(stream, CloseReason::Behind);
             }
             let limit = self.config.limits.deletions_per_type;
-            self.subscriptions.sweep_ghosts(arena, limit);
+            self.subscriptions.sweep_retained_deletions(arena, limit);
             self.subscriptions.store.release_arena(arena);
         }
     }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::{
     server::{
         Server, config::AnswerOverdue, event::Observation, queue::timer_queue::Alarm,
-        session::subscription::Chain, store::Touch,
+        session::subscription::ListKind, store::ChangeKind,
     },
     slab::Slot,
 };
@@ -15,32 +15,38 @@ use crate::{
 impl Server {
     /// Restarts the TTL of a changed resource.
     // M164
-    pub(crate) fn plan_heartbeats(&mut self, arena: Slot, resource: Slot, touch: Touch) {
+    pub(crate) fn schedule_heartbeat(
+        &mut self,
+        arena: Slot,
+        resource: Slot,
+        change_kind: ChangeKind,
+    ) {
         let (now, fraction) = (self.clock.now(), self.config.heartbeat_fraction);
         let Some(arena) = self.subscriptions.store.arena_mut(arena) else { return };
-        if matches!(touch, Touch::Error | Touch::Turned) {
+        if matches!(change_kind, ChangeKind::Error | ChangeKind::AliasChanged) {
             return;
         }
         let ttl = arena.payload(resource).and_then(|payload| payload.ttl());
-        let stamp = arena.at(resource).map(|resource| resource.stamp).unwrap_or_default();
-        arena.beats.plan(resource, stamp, ttl.map(|ttl| fraction.of(ttl)), now);
+        let revision = arena.at(resource).map(|resource| resource.revision).unwrap_or_default();
+        arena.heartbeats.plan(resource, revision, ttl.map(|ttl| fraction.of(ttl)), now);
     }
 
     /// Sets the alarm of an arena to the next heartbeat. The arena may no longer exist.
     // M168
-    pub(crate) fn tend_heartbeats(&mut self, arena: Slot) {
+    pub(crate) fn update_heartbeat_alarm(&mut self, arena: Slot) {
         // Resources that layers had before a client subscribed to the type of the view above them.
-        for (arena, resource, touch) in self.subscriptions.store.take_shown() {
-            self.plan_heartbeats(arena, resource, touch);
+        for (arena, resource, change_kind) in self.subscriptions.store.take_opened_over_layers() {
+            self.schedule_heartbeat(arena, resource, change_kind);
         }
         let now = self.clock.now();
         let armed = self.heartbeats.get(&arena).copied();
-        let beats = self.subscriptions.store.arena_mut(arena).map(|arena| &mut arena.beats);
-        let wanted = beats.and_then(|beats| {
+        let heartbeats =
+            self.subscriptions.store.arena_mut(arena).map(|arena| &mut arena.heartbeats);
+        let wanted = heartbeats.and_then(|heartbeats| {
             if armed.is_none() {
-                beats.skip(now);
+                heartbeats.skip(now);
             }
-            beats.next()
+            heartbeats.next()
         });
         if wanted == armed {
             return;
@@ -61,46 +67,48 @@ impl Server {
         self.heartbeats.remove(&arena);
         let now = self.clock.now();
         let Some(state) = self.subscriptions.store.arena_mut(arena) else { return };
-        let before = state.beats.clock();
-        let struck = state.beats.strike(now);
+        let before = state.heartbeats.clock();
+        let due = state.heartbeats.take_due_heartbeats(now);
         let mut sessions = Vec::new();
-        for &resource in &struck {
-            let mut edge = self.subscriptions.first_subscriber(arena, resource);
-            while let Some(session) = self.subscriptions.edges.at(edge).map(|edge| edge.session) {
-                if let Some(mut turn) = self.subscriptions.turn(session) {
-                    turn.owe_heartbeat(resource, before, now);
+        for &resource in &due {
+            let mut subscription = self.subscriptions.first_subscriber(arena, resource);
+            while let Some(session) =
+                self.subscriptions.table.at(subscription).map(|subscription| subscription.session)
+            {
+                if let Some(mut context) = self.subscriptions.context(session) {
+                    context.make_heartbeat_due(resource, before, now);
                 }
                 sessions.push(session);
-                edge = self.subscriptions.edges.next(Chain::Resource, edge);
+                subscription = self.subscriptions.table.next(ListKind::Resource, subscription);
             }
         }
-        if let Some(state) = self.subscriptions.store.arena(arena).filter(|_| !struck.is_empty()) {
+        if let Some(state) = self.subscriptions.store.arena(arena).filter(|_| !due.is_empty()) {
             let wildcards: Vec<Slot> = state.wildcards.iter().map(|(_, &it)| it).collect();
             for &session in &wildcards {
-                if let Some(mut turn) = self.subscriptions.turn(session) {
-                    turn.owe_heartbeats(before, now);
+                if let Some(mut context) = self.subscriptions.context(session) {
+                    context.make_heartbeats_due(before, now);
                 }
             }
             sessions.extend(wildcards);
         }
         for session in sessions {
-            self.announce(session);
-            self.note_silence(session);
+            self.notify_if_due(session);
+            self.report_overdue_answer(session);
         }
-        self.tend_heartbeats(arena);
+        self.update_heartbeat_alarm(arena);
     }
 
     /// Reports a response that a heartbeat waits for if it has been unanswered for half the TTL of
     /// a resource to be renewed, regardless of the configured time limit for answers.
     // M165
-    fn note_silence(&mut self, session: Slot) {
+    fn report_overdue_answer(&mut self, session: Slot) {
         let now = self.clock.now();
-        let Some(mut turn) = self.subscriptions.turn(session) else { return };
-        if turn.arena.config.answer_overdue == AnswerOverdue::Wait {
+        let Some(mut context) = self.subscriptions.context(session) else { return };
+        if context.arena.config.answer_overdue == AnswerOverdue::Wait {
             return;
         }
-        let Some((nonce, after)) = turn.silence_in_the_way(now) else { return };
-        let (stream, type_url) = (turn.session.stream, turn.arena.type_url.clone());
+        let Some((nonce, after)) = context.response_delaying_heartbeat(now) else { return };
+        let (stream, type_url) = (context.session.stream, context.arena.type_url.clone());
         self.out.observe(Observation::AnswerOverdue { stream, type_url, nonce, after });
     }
 }

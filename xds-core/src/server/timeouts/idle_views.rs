@@ -2,7 +2,9 @@
 // M221
 
 use crate::{
-    server::{Server, admission::DropView, queue::timer_queue::Alarm, store::idle_views::Watch},
+    server::{
+        Server, admission::DropView, queue::timer_queue::Alarm, store::idle_views::IdleTimer,
+    },
     slab::Key,
 };
 
@@ -10,11 +12,11 @@ impl Server {
     /// Sets and cancels the alarms of idle views. Call it whenever the clients of a view may have
     /// changed.
     pub(crate) fn watch_views(&mut self) {
-        let at = self.config.idle_views.map(|after| self.clock.now().after(after));
-        for watch in self.subscriptions.store.watches(at) {
+        let at = self.config.idle_view_timeout.map(|after| self.clock.now().after(after));
+        for watch in self.subscriptions.store.take_idle_timers(at) {
             match watch {
-                Watch::Begins(at, view) => self.alarms.set(at, Alarm::ViewIdle(view)),
-                Watch::Ends(at, view) => self.alarms.cancel(at, Alarm::ViewIdle(view)),
+                IdleTimer::Start(at, view) => self.alarms.set(at, Alarm::ViewIdle(view)),
+                IdleTimer::Stop(at, view) => self.alarms.cancel(at, Alarm::ViewIdle(view)),
             }
         }
     }

@@ -5,9 +5,9 @@ use crate::{
     id::StreamId,
     server::{
         Server,
-        config::OnStuck,
-        event::{HeldBy, Observation},
-        make_before_break::{Hold, Requests},
+        config::StageTimeoutAction,
+        event::{BlockedBy, Observation},
+        make_before_break::{Blocked, RequestStates},
         queue::timer_queue::Alarm,
         stream::push_order::Order,
     },
@@ -18,126 +18,135 @@ use crate::{
 };
 
 /// Whether the change waits for a request that the client has not sent and may never send.
-fn is_unasked(why: &HeldBy) -> bool {
-    matches!(why, HeldBy::NotAsked(_) | HeldBy::NotAskedAgain)
+fn is_unrequested(reason: &BlockedBy) -> bool {
+    matches!(reason, BlockedBy::NotRequested(_) | BlockedBy::NotRequestedAgain)
 }
 
 impl Server {
     /// Whether something may be sent on a stream under make before break. Updates the alarms of
     /// changes that are held back.
-    pub(crate) fn look_at(&mut self, id: StreamId) -> bool {
-        let Some(policy) = self.config.ordering.gated() else { return false };
+    pub(crate) fn update_decision(&mut self, id: StreamId) -> bool {
+        let Some(policy) = self.config.ordering.make_before_break() else { return false };
         let Some(stream) = self.streams.get_mut(id.0) else { return false };
-        let Order::Gated(gate) = &mut stream.order else { return false };
+        let Order::MakeBeforeBreak(make_before_break) = &mut stream.order else { return false };
         self.subscriptions.look_up_newest_due(&stream.sessions);
-        let outlook = gate.look(&stream.sessions, &self.subscriptions, policy);
-        let alarm_of = |since: Time| (since.after(policy.stage_timeout), Alarm::Held(id));
-        let overdue_of = |requests: &Requests| {
-            Some((requests.first_overdue(policy.stage_timeout)?, Alarm::Unanswered(id)))
+        let decision = make_before_break.decide(&stream.sessions, &self.subscriptions, policy);
+        let alarm_of = |since: Time| (since.after(policy.stage_timeout), Alarm::StageTimeout(id));
+        let overdue_of = |requests: &RequestStates| {
+            Some((requests.first_overdue(policy.stage_timeout)?, Alarm::RequestTimeout(id)))
         };
-        let overdue = overdue_of(&gate.requests);
-        gate.requests.note(&outlook.asks, self.clock.now());
-        self.alarms.replace(overdue, overdue_of(&gate.requests));
-        let before = gate.held.take();
-        self.stats.note_held(before.is_some(), outlook.hold.is_some());
+        let overdue = overdue_of(&make_before_break.requests);
+        make_before_break.requests.note(&decision.pending_requests, self.clock.now());
+        self.alarms.replace(overdue, overdue_of(&make_before_break.requests));
+        let before = make_before_break.blocked.take();
+        self.stats.note_blocked(before.is_some(), decision.blocked.is_some());
         let now = self.clock.now();
         // A wait for a request that may never come starts only after the wait for an answer.
-        let waits_anew = |before: &Hold, hold: &Hold, since: Time| {
-            let is_request = is_unasked(&hold.why) && !is_unasked(&before.why);
+        let waits_anew = |before: &Blocked, blocked: &Blocked, since: Time| {
+            let is_request = is_unrequested(&blocked.reason) && !is_unrequested(&before.reason);
             is_request && since.after(policy.stage_timeout) <= now
         };
-        match (before, outlook.hold) {
-            (Some((before, since)), Some(hold))
-                if before.is_same(&hold) && !waits_anew(&before, &hold, since) =>
+        match (before, decision.blocked) {
+            (Some((before, since)), Some(blocked))
+                if before.is_same(&blocked) && !waits_anew(&before, &blocked, since) =>
             {
-                gate.held = Some((hold, since));
+                make_before_break.blocked = Some((blocked, since));
             }
-            (before, hold) => {
+            (before, blocked) => {
                 if let Some((_, since)) = before {
                     let (at, alarm) = alarm_of(since);
                     self.alarms.cancel(at, alarm);
                 }
-                if let Some(hold) = hold {
+                if let Some(blocked) = blocked {
                     let (at, alarm) = alarm_of(now);
                     self.alarms.set(at, alarm);
-                    gate.held = Some((hold, now));
+                    make_before_break.blocked = Some((blocked, now));
                 }
             }
         }
-        outlook.next.is_some()
+        decision.next.is_some()
     }
 
     /// Handles a change that has been held back for the time limit.
-    pub(crate) fn held_too_long(&mut self, id: StreamId) {
-        if zoo::is(Bug::HoldNeverReleased) {
+    pub(crate) fn stage_timed_out(&mut self, id: StreamId) {
+        if zoo::is(Bug::BlockNeverReleased) {
             return;
         }
-        let Some(policy) = self.config.ordering.gated() else { return };
+        let Some(policy) = self.config.ordering.make_before_break() else { return };
         let Some(stream) = self.streams.get_mut(id.0) else { return };
-        let Order::Gated(gate) = &mut stream.order else { return };
-        let Some((hold, _)) = &gate.held else { return };
-        self.stats.overdue_holds += 1;
+        let Order::MakeBeforeBreak(make_before_break) = &mut stream.order else { return };
+        let Some((blocked, _)) = &make_before_break.blocked else { return };
+        self.stats.stage_timeouts += 1;
         let type_of = |rank| TypeUrl::from(types::by_rank(rank).unwrap_or_default());
-        self.out.observe(Observation::Held {
+        self.out.observe(Observation::Blocked {
             stream: id,
-            type_url: type_of(usize::from(hold.rank)),
-            what: hold.what,
-            waits_for: type_of(hold.waits_for),
-            why: hold.why.clone(),
+            type_url: type_of(usize::from(blocked.rank)),
+            change: blocked.change,
+            waits_for: type_of(blocked.waits_for),
+            reason: blocked.reason.clone(),
             after: policy.stage_timeout,
         });
-        let why = hold.why.clone();
-        if is_unasked(&why) {
-            gate.stop_expecting(&why, &stream.sessions, &self.subscriptions);
+        let reason = blocked.reason.clone();
+        if is_unrequested(&reason) {
+            make_before_break.stop_expecting(&reason, &stream.sessions, &self.subscriptions);
         }
-        if policy.on_stuck == OnStuck::Continue {
-            gate.waive(self.subscriptions.store.clock());
+        if policy.on_stage_timeout == StageTimeoutAction::Continue {
+            make_before_break.waive(self.subscriptions.store.clock());
         }
-        if is_unasked(&why) || policy.on_stuck == OnStuck::Continue {
-            gate.held = None;
-            self.stats.note_held(true, false);
-            if self.look_at(id) {
-                self.tell_writable(id);
+        if is_unrequested(&reason) || policy.on_stage_timeout == StageTimeoutAction::Continue {
+            make_before_break.blocked = None;
+            self.stats.note_blocked(true, false);
+            if self.update_decision(id) {
+                self.notify_writable(id);
             }
         }
     }
 
     /// Releases requested resources that have been held back for the time limit.
-    pub(crate) fn asked_too_long(&mut self, id: StreamId) {
-        if zoo::is(Bug::HoldNeverReleased) {
+    pub(crate) fn request_timed_out(&mut self, id: StreamId) {
+        if zoo::is(Bug::BlockNeverReleased) {
             return;
         }
-        let Some(policy) = self.config.ordering.gated() else { return };
+        let Some(policy) = self.config.ordering.make_before_break() else { return };
         let Some(stream) = self.streams.get_mut(id.0) else { return };
-        let Order::Gated(gate) = &mut stream.order else { return };
+        let Order::MakeBeforeBreak(make_before_break) = &mut stream.order else { return };
         let after = policy.stage_timeout;
-        for rank in gate.requests.expire(self.clock.now(), after) {
+        for rank in make_before_break.requests.expire(self.clock.now(), after) {
             let type_url = TypeUrl::from(types::by_rank(rank).unwrap_or_default());
             self.out.observe(Observation::SentOutOfOrder { stream: id, type_url, after });
         }
-        let next = gate.requests.first_overdue(after).map(|at| (at, Alarm::Unanswered(id)));
+        let next = make_before_break
+            .requests
+            .first_overdue(after)
+            .map(|at| (at, Alarm::RequestTimeout(id)));
         self.alarms.replace(None, next);
-        if self.look_at(id) {
-            self.tell_writable(id);
+        if self.update_decision(id) {
+            self.notify_writable(id);
         }
     }
 
     /// Cancels the alarm of the unanswered requests of a stream that ends.
-    pub(crate) fn stop_waiting_for_order(&mut self, id: StreamId) {
-        let Some(policy) = self.config.ordering.gated() else { return };
-        let gate = self.streams.get_mut(id.0).and_then(|stream| stream.order.gate());
-        if let Some(at) = gate.and_then(|gate| gate.requests.first_overdue(policy.stage_timeout)) {
-            self.alarms.cancel(at, Alarm::Unanswered(id));
+    pub(crate) fn cancel_request_timeout(&mut self, id: StreamId) {
+        let Some(policy) = self.config.ordering.make_before_break() else { return };
+        let make_before_break =
+            self.streams.get_mut(id.0).and_then(|stream| stream.order.make_before_break());
+        if let Some(at) = make_before_break.and_then(|make_before_break| {
+            make_before_break.requests.first_overdue(policy.stage_timeout)
+        }) {
+            self.alarms.cancel(at, Alarm::RequestTimeout(id));
         }
     }
 
     /// Cancels the alarm of the held-back change of a stream that ends or changes its view.
-    pub(crate) fn stop_holding(&mut self, id: StreamId) {
-        let Some(policy) = self.config.ordering.gated() else { return };
-        let gate = self.streams.get_mut(id.0).and_then(|stream| stream.order.gate());
-        if let Some((_, since)) = gate.and_then(|gate| gate.held.take()) {
-            self.stats.note_held(true, false);
-            self.alarms.cancel(since.after(policy.stage_timeout), Alarm::Held(id));
+    pub(crate) fn cancel_stage_timeout(&mut self, id: StreamId) {
+        let Some(policy) = self.config.ordering.make_before_break() else { return };
+        let make_before_break =
+            self.streams.get_mut(id.0).and_then(|stream| stream.order.make_before_break());
+        if let Some((_, since)) =
+            make_before_break.and_then(|make_before_break| make_before_break.blocked.take())
+        {
+            self.stats.note_blocked(true, false);
+            self.alarms.cancel(since.after(policy.stage_timeout), Alarm::StageTimeout(id));
         }
     }
 }

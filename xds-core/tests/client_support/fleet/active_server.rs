@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use proptest::{prelude::*, test_runner::TestCaseError};
-use xds_core::{Time, client::EntryState};
+use xds_core::{Time, client::ResourceState};
 
 use super::{
     super::{TYPES, watcher::Watcher},
@@ -110,7 +110,7 @@ impl World {
         self.watchers.iter().filter(prefers).any(|watcher| match &watcher.name {
             Some(name) => {
                 let known = known.get(&(watcher.kind, name.clone()));
-                known.is_some_and(|it| it.state == EntryState::Requested)
+                known.is_some_and(|it| it.state == ResourceState::Requested)
             }
             None => false, // The status does not show whether a collection was received.
         })

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use proptest::{prelude::*, test_runner::TestCaseError};
 use xds_core::{
     Time, Timer, WatchId,
-    client::{EntryState, ServerFeature},
+    client::{ResourceState, ServerFeature},
 };
 
 use super::{
@@ -116,7 +116,7 @@ impl World {
                 let mut open = self.peers.iter().filter(|peer| peer.is_open);
                 let is_held = open.any(|peer| !self.client.wants_read(peer.channel));
                 self.reached.note(Situation::TimerWhileReadingIsHeld, is_held);
-                let is_new = before.state == EntryState::Requested;
+                let is_new = before.state == ResourceState::Requested;
                 self.reached.note(Situation::NotReceivedInTime, is_new);
                 self.reached.note(Situation::Expiry, before.bytes.is_some());
             }
@@ -145,7 +145,7 @@ impl World {
                     key,
                     lease
                 );
-            } else if let Some(after) = after.filter(|_| before.state == EntryState::Requested) {
+            } else if let Some(after) = after.filter(|_| before.state == ResourceState::Requested) {
                 self.is_concluded_in_time(key, after.state)?;
             } else {
                 prop_assert!(false, "a timer of {:?}, {:?} (IC24, IC25)", key, before);
@@ -159,11 +159,11 @@ impl World {
 
     /// Duration of the does-not-exist timer, and the state it leads to.
     // IC25
-    pub fn patience(&self) -> (Duration, EntryState) {
+    pub fn patience(&self) -> (Duration, ResourceState) {
         let is_transient = ServerFeature::ResourceTimerIsTransientError;
         match self.setup.features.contains(is_transient) {
-            true => (Duration::from_secs(30), EntryState::Timeout),
-            false => (Duration::from_secs(15), EntryState::DoesNotExist),
+            true => (Duration::from_secs(30), ResourceState::Timeout),
+            false => (Duration::from_secs(15), ResourceState::DoesNotExist),
         }
     }
 
@@ -172,7 +172,7 @@ impl World {
     fn is_concluded_in_time(
         &self,
         (kind, name): &(usize, String),
-        state: EntryState,
+        state: ResourceState,
     ) -> Result<(), TestCaseError> {
         let (patience, conclusion) = self.patience();
         prop_assert_eq!(state, conclusion, "{} (IC25)", name);
@@ -196,7 +196,7 @@ impl World {
             prop_assert!(is_alive, "{:?} has outlived its time (IC33)", key);
             let (kind, name) = key;
             let asked = || self.peers.iter().filter(|peer| peer.covers(*kind, name));
-            if known.state != EntryState::Requested || asked().any(|peer| peer.was_held_back) {
+            if known.state != ResourceState::Requested || asked().any(|peer| peer.was_held_back) {
                 continue;
             }
             // The timer restarts for the last server asked, and for a remaining server when another
@@ -285,7 +285,7 @@ impl World {
             self.talk.preferred.insert(order[0]);
             let key = (watcher.kind, name.to_owned());
             let is_unknown = match watcher.name {
-                Some(_) => known.get(&key).is_none_or(|it| it.state == EntryState::Requested),
+                Some(_) => known.get(&key).is_none_or(|it| it.state == ResourceState::Requested),
                 None => !watcher.has_collection(),
             };
             if is_unknown && self.talk.failing.contains(&self.setup.place_of_watch(watcher)) {

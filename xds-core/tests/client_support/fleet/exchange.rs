@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::{prelude::*, test_runner::TestCaseError};
 use xds_core::{
     Time,
-    client::{ChannelEvent, EntryState, ReadGate, Resource, WatchError, WatchErrorKind},
+    client::{ChannelEvent, FlowControl, Resource, ResourceState, WatchError, WatchErrorKind},
 };
 
 use super::{
@@ -241,7 +241,7 @@ impl World {
         let peer = &mut self.peers[at];
         peer.note_response(said.kind, number, accepted, is_rejected);
         peer.first_response.get_or_insert(self.now);
-        if self.setup.read_gate == ReadGate::Notices {
+        if self.setup.flow_control == FlowControl::On {
             for watcher in &mut self.watchers {
                 if watcher.has_news_in(&before, &after) {
                     watcher.has_caught_up = false;
@@ -397,13 +397,13 @@ impl World {
                         continue;
                     };
                     let is_held = known.bytes.is_some() && known.version == *version;
-                    let is_deleted = known.state == EntryState::DoesNotExist;
+                    let is_deleted = known.state == ResourceState::DoesNotExist;
                     prop_assert!(is_held && !is_deleted, "{}: {:?} (IC8)", name, known);
                 }
                 for ((_, name), known) in known.iter().filter(|((it, _), _)| *it == kind) {
                     let is_from_here = self.talk.origins.get(&known.version) == Some(&peer.server);
                     let is_sure = self.setup.servers == Servers::One || known.error.is_none();
-                    let is_deleted = known.state == EntryState::DoesNotExist;
+                    let is_deleted = known.state == ResourceState::DoesNotExist;
                     let is_held = known.bytes.is_some() && is_from_here && is_sure && !is_deleted;
                     if is_held && peer.covers(kind, name) {
                         prop_assert!(versions.contains_key(name), "{} is left out (IC8)", name);

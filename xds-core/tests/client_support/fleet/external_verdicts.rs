@@ -4,7 +4,7 @@
 use proptest::{prelude::*, test_runner::TestCaseError};
 use xds_core::{
     TypeUrl, UpdateId,
-    client::{ClientStats, ResourceType, Update, Verdict},
+    client::{ClientStats, ResourceType, Update, VerdictSource},
 };
 
 use super::{super::verdict_on, World, situations::Situation};
@@ -18,8 +18,8 @@ impl ResourceType for Deferring {
         &self.0
     }
 
-    fn verdict(&self) -> Verdict {
-        Verdict::External
+    fn verdict_source(&self) -> VerdictSource {
+        VerdictSource::External
     }
 }
 
@@ -30,9 +30,9 @@ impl World {
             .iter()
             .filter_map(|it| Some((it.name.clone(), verdict_on(&it.bytes).err()?)))
             .collect();
-        let is_awaited = self.client.awaits(id);
+        let is_awaited = self.client.is_verdict_pending(id);
         self.reached.note(Situation::VerdictFromOutside, is_awaited && !rejected.is_empty());
-        let settled = self.client.settle(id, rejected, self.now);
+        let settled = self.client.submit_verdict(id, rejected, self.now);
         prop_assert_eq!(settled.is_ok(), is_awaited, "{:?} of {:?}", settled, update);
         Ok(())
     }
@@ -40,7 +40,7 @@ impl World {
     /// Takes all outputs before a server sends, so that the next output is the verdict request.
     /// Returns the index of the peer if its stream still exists.
     pub fn clear_the_way(&mut self, at: usize) -> Result<Option<usize>, TestCaseError> {
-        if self.setup.verdict != Verdict::External {
+        if self.setup.verdict != VerdictSource::External {
             return Ok(Some(at));
         }
         let channel = self.peers[at].channel;
@@ -51,7 +51,7 @@ impl World {
     /// Gives the pending external verdict on a response.
     pub fn hear_verdicts(&mut self, before: ClientStats) -> Result<(), TestCaseError> {
         let is_answered = |now: ClientStats| now.acks + now.nacks > before.acks + before.nacks;
-        while self.setup.verdict == Verdict::External
+        while self.setup.verdict == VerdictSource::External
             && !is_answered(self.client.stats())
             && self.take_output()?
         {}

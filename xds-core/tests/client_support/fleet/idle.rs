@@ -26,7 +26,7 @@ impl World {
         }
         self.reached.note(Situation::IdleClose, true);
         let idle = self.now.since(peer.wanted_until);
-        prop_assert!(idle >= self.setup.idle_close, "{:?} ends after {:?} (D6)", peer, idle);
+        prop_assert!(idle >= self.setup.idle_timeout, "{:?} ends after {:?} (D6)", peer, idle);
         Ok(())
     }
 
@@ -37,7 +37,7 @@ impl World {
             let is_carried = |kind| peer.only.is_none_or(|only| only == kind);
             let is_wanted = self.watchers.iter().any(|watcher| is_carried(watcher.kind));
             let since = peer.wanted_until.max(peer.opened);
-            let is_due = since.after(self.setup.idle_close) < self.now;
+            let is_due = since.after(self.setup.idle_timeout) < self.now;
             prop_assert!(is_wanted || !is_due, "{:?} idles since {} (D6)", peer, since);
         }
         Ok(())

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::{prelude::*, test_runner::TestCaseError};
 use xds_core::{
     Client,
-    client::{DataErrorPolicy, EntryState, WatchErrorKind},
+    client::{DataErrorPolicy, ResourceState, WatchErrorKind},
     service::Variant,
 };
 
@@ -15,7 +15,7 @@ use super::super::TYPES;
 /// Cached state of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
-    pub state: EntryState,
+    pub state: ResourceState,
     pub bytes: Option<Bytes>,
     pub version: String,
     pub error: Option<WatchErrorKind>,
@@ -23,7 +23,7 @@ pub struct Known {
 
 impl Known {
     /// The parts of the state that watchers are notified of.
-    pub fn news(&self) -> (EntryState, Option<Bytes>, Option<WatchErrorKind>) {
+    pub fn news(&self) -> (ResourceState, Option<Bytes>, Option<WatchErrorKind>) {
         (self.state, self.bytes.clone(), self.error.clone())
     }
 }
@@ -97,7 +97,7 @@ impl ResponseContent {
             // Valid resources are used even if others in the response are invalid (IC18).
             Some(EntryContent::Resource { bytes, version, is_acceptable: true, .. }) => {
                 Expected::Is {
-                    state: EntryState::Acked,
+                    state: ResourceState::Acked,
                     bytes: Some(bytes.clone()),
                     version: Some(version.clone()),
                 }
@@ -105,21 +105,25 @@ impl ResponseContent {
             Some(EntryContent::Heartbeat { is_in_use: true, .. }) => Expected::Unchanged,
             // An invalid resource leaves the last valid one in use, if there is one (IC20).
             Some(EntryContent::Resource { .. } | EntryContent::Heartbeat { .. }) => {
-                Expected::Is { state: EntryState::Nacked, bytes: kept(drops), version: None }
+                Expected::Is { state: ResourceState::Nacked, bytes: kept(drops), version: None }
             }
             // Only these reported errors are about the resource (IC31).
             Some(EntryContent::Report(code)) => Expected::Is {
-                state: EntryState::ReceivedError,
+                state: ResourceState::ReceivedError,
                 bytes: kept(drops && matches!(code, 5 | 7)),
                 version: None,
             },
             // A removal takes effect even in a rejected response (IC19, IC23).
-            Some(EntryContent::Removed) => {
-                Expected::Is { state: EntryState::DoesNotExist, bytes: kept(drops), version: None }
-            }
-            None if self.deletes_by_absence(before) => {
-                Expected::Is { state: EntryState::DoesNotExist, bytes: kept(drops), version: None }
-            }
+            Some(EntryContent::Removed) => Expected::Is {
+                state: ResourceState::DoesNotExist,
+                bytes: kept(drops),
+                version: None,
+            },
+            None if self.deletes_by_absence(before) => Expected::Is {
+                state: ResourceState::DoesNotExist,
+                bytes: kept(drops),
+                version: None,
+            },
             None => Expected::Unchanged,
         }
     }
@@ -131,8 +135,8 @@ impl ResponseContent {
         let is_complete = self.variant == Variant::StateOfTheWorld && self.kind == 0;
         is_complete
             && before.is_some_and(|known| {
-                let was_received = known.bytes.is_some() || known.state == EntryState::Nacked;
-                was_received && known.state != EntryState::ReceivedError
+                let was_received = known.bytes.is_some() || known.state == ResourceState::Nacked;
+                was_received && known.state != ResourceState::ReceivedError
             })
     }
 }
@@ -141,7 +145,7 @@ impl ResponseContent {
 #[derive(Debug)]
 pub enum Expected {
     Unchanged,
-    Is { state: EntryState, bytes: Option<Bytes>, version: Option<String> },
+    Is { state: ResourceState, bytes: Option<Bytes>, version: Option<String> },
 }
 
 impl Expected {
@@ -175,7 +179,7 @@ impl Expected {
                     before,
                     ids
                 );
-                prop_assert_eq!(after.error.is_none(), *state == EntryState::Acked, "{}", name);
+                prop_assert_eq!(after.error.is_none(), *state == ResourceState::Acked, "{}", name);
             }
             // A resource covered only by a wildcard is forgotten when it has no value.
             None => prop_assert!(bytes.is_none(), "{} is lost, which was {:?}", name, before),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::{prelude::*, test_runner::TestCaseError};
 use xds_core::{
     Timer,
-    client::{EntryState, ResourceStatus},
+    client::{ResourceState, ResourceStatus},
     service::Variant,
 };
 
@@ -175,13 +175,13 @@ impl World {
             Some(held) => {
                 let bytes = status.bytes.map(|bytes| bytes.to_vec());
                 prop_assert_eq!(bytes, Some(held.to_bytes(name)), "{} (IL1)", status);
-                prop_assert_eq!(status.state, EntryState::Acked, "{}", status);
+                prop_assert_eq!(status.state, ResourceState::Acked, "{}", status);
             }
             None if self.setup.variant == Variant::Incremental => {
                 // A resource that was rejected and never accepted has no version to state, so a new
                 // stream does not report its removal.
-                let is_lost = !is_named && status.state == EntryState::Nacked;
-                prop_assert!(is_lost || status.state == EntryState::DoesNotExist, "{}", status);
+                let is_lost = !is_named && status.state == ResourceState::Nacked;
+                prop_assert!(is_lost || status.state == ResourceState::DoesNotExist, "{}", status);
             }
             // Absence from a partial response says nothing.
             None => {}

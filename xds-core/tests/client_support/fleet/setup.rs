@@ -5,8 +5,8 @@ use std::time::Duration;
 use xds_core::{
     TypeUrl,
     client::{
-        Authority, ClientConfig, DataErrorPolicy, ManagementServer, Node, ReadGate, ServerFeature,
-        ServerFeatures, Streams, Verdict,
+        AuthorityConfig, ClientConfig, DataErrorPolicy, FlowControl, Node, ServerAddress,
+        ServerFeature, ServerFeatures, Streams, VerdictSource,
     },
     service::Variant,
 };
@@ -32,10 +32,10 @@ pub struct Setup {
     pub streams: Streams,
     pub servers: Servers,
     pub data_errors: DataErrorPolicy,
-    pub read_gate: ReadGate,
+    pub flow_control: FlowControl,
     pub features: ServerFeatures,
-    pub verdict: Verdict,
-    pub idle_close: Duration,
+    pub verdict: VerdictSource,
+    pub idle_timeout: Duration,
 }
 
 /// Assignment of names to servers.
@@ -74,7 +74,7 @@ pub const AUTHORITIES: usize = 3;
 impl Setup {
     pub fn to_config(self) -> ClientConfig {
         let server = |uri| {
-            ManagementServer::new(uri)
+            ServerAddress::new(uri)
                 .with_variant(self.variant)
                 .with_streams(self.streams)
                 .with_features(self.features)
@@ -82,7 +82,7 @@ impl Setup {
         let mut config = ClientConfig::new(Node::new("me"), server(URIS[0]));
         // NACKs are not delayed, so that each response is answered at once.
         config.nack_interval = Duration::ZERO;
-        let (mut shared, mut apart) = (Authority::new("x"), Authority::new("y"));
+        let (mut shared, mut apart) = (AuthorityConfig::new("x"), AuthorityConfig::new("y"));
         if self.servers == Servers::Fallback {
             config = config.with_fallback(server(URIS[1]));
             config = config.with_source(TYPES[1], server(URIS[1]));
@@ -92,13 +92,13 @@ impl Setup {
         }
         config = config.with_authority(shared).with_authority(apart);
         config.profile.data_errors = self.data_errors;
-        config.profile.read_gate = self.read_gate;
+        config.profile.flow_control = self.flow_control;
         config.profile.backoff.jitter_percent = 0;
-        config.profile.idle_close = Some(self.idle_close);
+        config.profile.idle_timeout = Some(self.idle_timeout);
         config.limits.tombstones_per_type = 2;
         let types = TYPES.map(TypeUrl::from);
         types.into_iter().fold(config, |config, it| match self.verdict {
-            Verdict::External => config.with_type(Deferring(it)),
+            VerdictSource::External => config.with_type(Deferring(it)),
             _ => config.with_type(Picky(it)),
         })
     }

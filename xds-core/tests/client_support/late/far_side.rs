@@ -7,7 +7,7 @@ use proptest::test_runner::TestCaseError;
 use xds_core::{
     ChannelId, Frame, StreamId, Time,
     client::{Call, RequestCause},
-    server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via},
+    server::{Server, ServerConfig, ServerOutput, StreamEvent, StreamKind, Transaction},
 };
 
 use super::{
@@ -77,8 +77,8 @@ impl FarSide for OwnServer {
     fn accept(&mut self, channel: ChannelId, call: &Call) {
         let variant = call.server.variant;
         let via = match call.type_url.clone() {
-            Some(type_url) => Via::Single { type_url, variant },
-            None => Via::Aggregated(variant),
+            Some(type_url) => StreamKind::Single { type_url, variant },
+            None => StreamKind::Aggregated(variant),
         };
         let stream = self.server.accept(via, Time::ZERO).expect("there is room");
         self.streams.push((channel, stream));

@@ -8,8 +8,8 @@ use proptest::test_runner::TestCaseError;
 use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
-        Call, Change, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, Interest,
-        ManagementServer, Node, Notice, Output, Profile, ReadGate, Resource, Streams,
+        Call, Change, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, FlowControl,
+        Interest, Node, Notice, Output, Profile, Resource, ServerAddress, Streams,
     },
     service::Variant,
 };
@@ -61,10 +61,10 @@ pub struct Pair<F> {
 impl<F: FarSide> Pair<F> {
     pub fn new(policy: DataErrorPolicy, variant: Variant, streams: Streams) -> Self {
         let mut profile = Profile::grpc();
-        profile.read_gate = ReadGate::Off;
+        profile.flow_control = FlowControl::Off;
         profile.data_errors = policy;
-        profile.does_not_exist_after = None;
-        let server = ManagementServer::new("server").with_variant(variant).with_streams(streams);
+        profile.does_not_exist_timeout = None;
+        let server = ServerAddress::new("server").with_variant(variant).with_streams(streams);
         let config = ClientConfig::new(Node::new("me"), server).with_profile(profile);
         let config = config.with_nack_interval(Duration::ZERO);
         let picky = |type_url| Picky(TypeUrl::from(type_url));
@@ -163,7 +163,7 @@ impl<F: FarSide> Pair<F> {
         let Some(watched) = self.watched.iter_mut().find(|it| it.id == watch) else { return };
         match notice {
             Notice::Changed(result) => watched.take(watched.name.clone(), result.ok()),
-            Notice::Behind => {
+            Notice::ChangesAvailable => {
                 while let Some(change) = self.client.next_change(watch) {
                     match change {
                         Change::Resource { name, result } => {

@@ -212,7 +212,7 @@ fn client_behind_retained_deletions_is_closed() {
 #[test]
 fn client_behind_retention_time_is_closed() {
     let mut limits = ServerLimits::default();
-    limits.deletions_for = Some(Duration::from_secs(80));
+    limits.deletion_retention = Some(Duration::from_secs(80));
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
     rig.run(
         "
@@ -238,7 +238,7 @@ fn client_behind_retention_time_is_closed() {
     assert!(effects.contains(&ServerOutput::Close(behind, CloseReason::Behind)));
     assert!(!effects.contains(&ServerOutput::Close(up_to_date, CloseReason::Behind)));
     // One of the two deletions had not been sent to it.
-    assert_eq!(rig.server.stats().forgotten_deletions, 1);
+    assert_eq!(rig.server.stats().discarded_deletions, 1);
     rig.run(
         "
         3d> cds has:a=1 has:b=1 has:c=1

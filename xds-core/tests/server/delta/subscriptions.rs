@@ -1,7 +1,7 @@
 //! Subscriptions in the incremental variant, each of which is answered.
 
 use crate::support::{Rig, run_all};
-use xds_core::server::Interest;
+use xds_core::server::SubscribedNames;
 
 // M86-M104: subscriptions and unsubscriptions; every subscription is answered.
 #[test]
@@ -201,12 +201,12 @@ fn each_subscription_is_answered() {
 #[test]
 fn stream_status_reports_interest() {
     let mut rig = Rig::script("d> cds +* +a +b");
-    let interest = |rig: &Rig| rig.server.status().next().map(|status| status.interest);
-    assert_eq!(interest(&rig), Some(Interest::WildcardAndNames(2)));
+    let interest = |rig: &Rig| rig.server.status().next().map(|status| status.subscribed);
+    assert_eq!(interest(&rig), Some(SubscribedNames::WildcardAndNames(2)));
     rig.run("d< cds first -a -b\nd> cds ack -a");
-    assert_eq!(interest(&rig), Some(Interest::WildcardAndNames(1)));
+    assert_eq!(interest(&rig), Some(SubscribedNames::WildcardAndNames(1)));
     rig.run("d< cds resubscribed -a\nd> cds ack -* -b");
-    assert_eq!(interest(&rig), Some(Interest::Nothing));
+    assert_eq!(interest(&rig), Some(SubscribedNames::Nothing));
     rig.run("1close");
     assert_eq!(rig.server.stats().names, 0, "IS23");
     println!("covers: M13 IS23");

@@ -90,7 +90,7 @@ pub(super) fn config() -> impl Strategy<Value = ServerConfig> {
             it.window = Window::new(window);
         });
         config.ordering = ordering;
-        config.admission = Admission::Asked;
+        config.admission = Admission::ByApplication;
         config.limits.response_bytes = response;
         config.limits.deletions_per_type = deletions;
         config

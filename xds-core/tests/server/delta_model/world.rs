@@ -7,8 +7,8 @@ use xds_core::{
     Frame, StreamId, Time,
     proto::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node, Status},
     server::{
-        Cause, CloseReason, OnStuck, OrderingPolicy, Server, ServerConfig, ServerOutput,
-        StreamEvent, Transaction, Variant, Via,
+        CloseReason, OrderingPolicy, ResponseCause, Server, ServerConfig, ServerOutput,
+        StageTimeoutAction, StreamEvent, StreamKind, Transaction, Variant,
     },
 };
 
@@ -81,13 +81,15 @@ impl World {
         let is_ordered = !matches!(config.ordering, OrderingPolicy::Off);
         let may_hold = matches!(
             &config.ordering,
-            OrderingPolicy::AckGated(gated) if gated.on_stuck == OnStuck::Hold
+            OrderingPolicy::MakeBeforeBreak(gated) if gated.on_stage_timeout == StageTimeoutAction::Hold
         );
         let mut server = Server::new(config, 3, Time::ZERO);
         let clients = HABITS
             .map(|_| Client {
                 view: 0,
-                stream: server.accept(Via::Aggregated(Variant::Incremental), Time::ZERO).unwrap(),
+                stream: server
+                    .accept(StreamKind::Aggregated(Variant::Incremental), Time::ZERO)
+                    .unwrap(),
                 node_sent: false,
                 subscriptions: Default::default(),
             })
@@ -255,7 +257,7 @@ impl World {
         let store = &self.stores[self.clients[client].view];
         let subscription = &mut self.clients[client].subscriptions[ty];
         assert!(subscription.inbox.len() < self.window, "more than may be on their way (IS16)");
-        if sent.cause == Cause::Recovery {
+        if sent.cause == ResponseCause::Recovery {
             subscription.recoveries += 1;
             assert!(subscription.recoveries <= subscription.suspects, "each suspect once (M108)");
             assert_eq!((response.resources.len(), response.removed_resources.len()), (1, 0));
@@ -264,7 +266,10 @@ impl World {
         // Later parts of the first response have its reason, and so have deferred resources.
         let is_first = subscription.responses == 1;
         let is_later_part = self.splits || self.is_ordered;
-        assert!(is_first == (sent.cause == Cause::First) || is_later_part && !is_first, "{sent:?}");
+        assert!(
+            is_first == (sent.cause == ResponseCause::First) || is_later_part && !is_first,
+            "{sent:?}"
+        );
         let names: Vec<_> = response.resources.iter().map(|it| &*it.name).collect();
         let removed = response.removed_resources.iter().map(|name| &**name);
         let all: Vec<_> = names.iter().copied().chain(removed).collect();
@@ -345,7 +350,8 @@ impl World {
     pub(super) fn reconnect(&mut self, client: usize, states_versions: bool) {
         let Client { stream, node_sent, .. } = &mut self.clients[client];
         self.server.handle_event(StreamEvent::Closed(*stream), self.now);
-        *stream = self.server.accept(Via::Aggregated(Variant::Incremental), self.now).unwrap();
+        *stream =
+            self.server.accept(StreamKind::Aggregated(Variant::Incremental), self.now).unwrap();
         *node_sent = false;
         for ty in 0..TYPES.len() {
             let subscription = &mut self.clients[client].subscriptions[ty];

@@ -8,7 +8,7 @@
 //! reject responses or parts of them, or stop reading. On wild walks time passes, streams break,
 //! and clients change between two views.
 //!
-//! The guarantee has limits, documented at `AckGated`. A rejecting client does not change its view
+//! The guarantee has limits, documented at `MakeBeforeBreakPolicy`. A rejecting client does not change its view
 //! on these walks, and on wild walks it rejects neither endpoints nor removals. The server does not
 //! wait forever for a client that does not subscribe. It does not know what a state-of-the-world
 //! client holds from an earlier stream, or whether a client that rejects clusters and subscribes to
@@ -30,8 +30,8 @@ use xds_core::{
     Frame, Time,
     proto::{DeltaDiscoveryRequest, DiscoveryRequest, Node, Status},
     server::{
-        AckGated, HeldBy, Observation, OnStuck, OrderingPolicy, Server, ServerConfig, ServerOutput,
-        Snapshot, StreamEvent, Variant, Via,
+        BlockedBy, MakeBeforeBreakPolicy, Observation, OrderingPolicy, Server, ServerConfig,
+        ServerOutput, Snapshot, StageTimeoutAction, StreamEvent, StreamKind, Variant,
     },
     types,
 };
@@ -51,7 +51,7 @@ struct World {
     now: Time,
     nature: Nature,
     ordering: Ordering,
-    on_stuck: OnStuck,
+    on_stage_timeout: StageTimeoutAction,
     clients: Vec<Client>,
     /// Resources by view.
     targets: [Target; 2],
@@ -67,13 +67,14 @@ impl World {
     fn new(ordering: Ordering, nature: Nature, seed: u64) -> Self {
         let mut config = ServerConfig::default();
         let goes_on = nature == Nature::Wild && seed % 8 == 7;
-        let on_stuck = if goes_on { OnStuck::Continue } else { OnStuck::Hold };
+        let on_stage_timeout =
+            if goes_on { StageTimeoutAction::Continue } else { StageTimeoutAction::Hold };
         config.ordering = match ordering {
             Ordering::OrderOnly => OrderingPolicy::OrderOnly,
             Ordering::Gated => {
-                let mut gated = AckGated::default();
-                gated.on_stuck = on_stuck;
-                OrderingPolicy::AckGated(gated)
+                let mut gated = MakeBeforeBreakPolicy::default();
+                gated.on_stage_timeout = on_stage_timeout;
+                OrderingPolicy::MakeBeforeBreak(gated)
             }
         };
         if seed.is_multiple_of(3) {
@@ -88,7 +89,7 @@ impl World {
         let clients =
             variants.into_iter().flat_map(|variant| habits.iter().map(move |it| (variant, *it)));
         let clients = clients.map(|(variant, habit)| {
-            let stream = server.accept(Via::Aggregated(variant), Time::ZERO).unwrap();
+            let stream = server.accept(StreamKind::Aggregated(variant), Time::ZERO).unwrap();
             Client::new(habit, variant, stream)
         });
         let clients = clients.collect();
@@ -97,7 +98,7 @@ impl World {
             now: Time::ZERO,
             nature,
             ordering,
-            on_stuck,
+            on_stage_timeout,
             clients,
             targets: Default::default(),
             dice: Dice(seed),
@@ -166,10 +167,12 @@ impl World {
                     client.writable = true;
                 }
                 ServerOutput::Close(..) => panic!("nobody misbehaves: {output:?}"),
-                ServerOutput::Observed(Observation::Held { stream, why, .. }) => {
-                    let is_unasked = matches!(why, HeldBy::NotAsked(_) | HeldBy::NotAskedAgain);
+                ServerOutput::Observed(Observation::Blocked { stream, reason: why, .. }) => {
+                    let is_unasked =
+                        matches!(why, BlockedBy::NotRequested(_) | BlockedBy::NotRequestedAgain);
                     let client = self.clients.iter_mut().find(|it| it.stream == stream).unwrap();
-                    client.excused |= is_unasked || self.on_stuck == OnStuck::Continue;
+                    client.excused |=
+                        is_unasked || self.on_stage_timeout == StageTimeoutAction::Continue;
                     writeln!(self.log, "{stream:?} was held too long: {why:?}").unwrap();
                 }
                 ServerOutput::Observed(Observation::SentOutOfOrder { stream, .. }) => {

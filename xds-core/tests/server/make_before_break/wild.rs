@@ -1,7 +1,7 @@
 //! Additional events of wild walks, and their end.
 
 use super::{
-    Duration, Habit, StreamEvent, VIEWS, Variant, Via, World,
+    Duration, Habit, StreamEvent, StreamKind, VIEWS, Variant, World,
     client::{self, Client},
     target::Extent,
 };
@@ -42,7 +42,7 @@ impl World {
         writeln!(self.log, "{index} reconnects").unwrap();
         let (now, variant) = (self.now, self.clients[index].variant);
         self.server.handle_event(StreamEvent::Closed(self.clients[index].stream), now);
-        let stream = self.server.accept(Via::Aggregated(variant), now).unwrap();
+        let stream = self.server.accept(StreamKind::Aggregated(variant), now).unwrap();
         let client = &mut self.clients[index];
         client.reconnect(stream);
         client.excused |= client.variant == Variant::StateOfTheWorld;

@@ -101,7 +101,7 @@ impl Subscriber {
 // No answer takes longer than the stage timeout, however many types wait for each other.
 #[test]
 fn each_subscription_is_answered_within_stage_timeout() {
-    let stage_timeout = AckGated::default().stage_timeout;
+    let stage_timeout = MakeBeforeBreakPolicy::default().stage_timeout;
     assert!(stage_timeout < DOES_NOT_EXIST_TIMER);
     let stages = 0..ASKED.len();
     let just_in_time = stage_timeout - Duration::from_millis(100);
@@ -109,9 +109,9 @@ fn each_subscription_is_answered_within_stage_timeout() {
     let stuck = stages.flat_map(|stage| [Answers::AllBut(stage), Answers::Rejecting(stage)]);
     for answers in stuck.chain(slow) {
         for variant in [Variant::StateOfTheWorld, Variant::Incremental] {
-            for on_stuck in [OnStuck::Hold, OnStuck::Continue] {
-                let case = format!("{answers:?} {variant:?} {on_stuck:?}");
-                let config = gated(|policy| policy.on_stuck = on_stuck);
+            for on_stage_timeout in [StageTimeoutAction::Hold, StageTimeoutAction::Continue] {
+                let case = format!("{answers:?} {variant:?} {on_stage_timeout:?}");
+                let config = gated(|policy| policy.on_stage_timeout = on_stage_timeout);
                 let mut client = Subscriber::new(config, variant, answers);
                 client.ask();
                 client.live(DOES_NOT_EXIST_TIMER);
@@ -131,9 +131,9 @@ fn each_subscription_is_answered_within_stage_timeout() {
 fn later_subscriptions_are_answered_within_stage_timeout() {
     for (d, plus, ack) in [("", "", "c"), ("d", "+", "ack")] {
         for (answer, cause) in [("nack c", "rejected"), ("", "unanswered")] {
-            for on_stuck in [OnStuck::Hold, OnStuck::Continue] {
-                println!("case {d:?} {cause} {on_stuck:?}");
-                let mut rig = Rig::new(gated(|policy| policy.on_stuck = on_stuck));
+            for on_stage_timeout in [StageTimeoutAction::Hold, StageTimeoutAction::Continue] {
+                println!("case {d:?} {cause} {on_stage_timeout:?}");
+                let mut rig = Rig::new(gated(|policy| policy.on_stage_timeout = on_stage_timeout));
                 rig.run(&format!(
                     "
                     set cds c=1; rds r=1
@@ -157,7 +157,7 @@ fn later_subscriptions_are_answered_within_stage_timeout() {
     println!("covers: M148");
 }
 
-// After a NACK under `OnStuck::Hold` a client keeps its resources. A subscribed resource that it
+// After a NACK under `StageTimeoutAction::Hold` a client keeps its resources. A subscribed resource that it
 // never received is sent after the timeout, and nothing else with it.
 #[test]
 fn nack_under_hold_sends_only_missing_subscribed_resources() {
@@ -178,7 +178,7 @@ fn nack_under_hold_sends_only_missing_subscribed_resources() {
     let sent = |observation: &Observation| {
         matches!(observation, Observation::SentOutOfOrder { type_url, after, .. }
             if type_url.as_str() == types::ROUTE_CONFIGURATION
-                && *after == AckGated::default().stage_timeout)
+                && *after == MakeBeforeBreakPolicy::default().stage_timeout)
     };
     assert_eq!(rig.observations().iter().filter(|it| sent(it)).count(), 1);
 

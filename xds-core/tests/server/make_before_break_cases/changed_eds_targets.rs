@@ -113,15 +113,16 @@ fn missing_eds_request_is_awaited_until_timeout() {
     rig.run(&started("using-f\nwait 4s\nd<"));
     assert_eq!(held(&mut rig), []);
     rig.run("wait 1s\nd< eds changed -e\nd> eds ack\nd<");
-    let not_asked = HeldBy::NotAsked("f".into());
-    assert_eq!(held(&mut rig), [("eds".into(), HeldBack::Deletions, "eds".into(), not_asked)]);
+    let not_asked = BlockedBy::NotRequested("f".into());
+    assert_eq!(held(&mut rig), [("eds".into(), BlockedChange::Deletions, "eds".into(), not_asked)]);
 
-    let mut rig = Rig::new(gated(|it| it.on_stuck = OnStuck::Hold));
+    let mut rig = Rig::new(gated(|it| it.on_stage_timeout = StageTimeoutAction::Hold));
     rig.run(&started("using-f\nd> eds +f\nd< eds resubscribed f=1\nd> eds nack\nwait 5s\nd<"));
-    let rejected = ("eds".to_owned(), HeldBack::Deletions, "eds".to_owned(), HeldBy::Rejected);
+    let rejected =
+        ("eds".to_owned(), BlockedChange::Deletions, "eds".to_owned(), BlockedBy::Rejected);
     assert_eq!(held(&mut rig), core::slice::from_ref(&rejected));
 
-    let mut rig = Rig::new(gated(|it| it.on_stuck = OnStuck::Continue));
+    let mut rig = Rig::new(gated(|it| it.on_stage_timeout = StageTimeoutAction::Continue));
     rig.run(&started("using-f\nd> eds +f\nd< eds resubscribed f=1\nd> eds nack\nwait 5s"));
     rig.run("d< eds changed -e\nd> eds ack\nd<");
     assert_eq!(held(&mut rig), [rejected]);

@@ -196,8 +196,12 @@ fn client_that_requests_eds_again_is_waited_for_again() {
         > eds a b                | < rds changed r=6
         ",
     ));
-    let again =
-        (String::from("rds"), HeldBack::Changes, String::from("eds"), HeldBy::NotAskedAgain);
+    let again = (
+        String::from("rds"),
+        BlockedChange::Changes,
+        String::from("eds"),
+        BlockedBy::NotRequestedAgain,
+    );
     assert_eq!(held(&mut rig), [again]);
     println!("covers: IS17 M148");
 }

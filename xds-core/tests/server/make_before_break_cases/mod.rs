@@ -17,10 +17,10 @@ use core::time::Duration;
 use std::sync::Arc;
 use xds_core::{
     Malformed,
-    references::{Reference, ReferenceExtractor, Target},
+    references::{Reference, ReferenceExtractor, ReferenceTarget},
     server::{
-        AckGated, HeldBack, HeldBy, NackRecovery, Observation, OnStuck, OrderingPolicy,
-        ServerConfig, Window,
+        BlockedBy, BlockedChange, MakeBeforeBreakPolicy, NackRecovery, Observation, OrderingPolicy,
+        ServerConfig, StageTimeoutAction, Window,
     },
     types,
 };
@@ -39,19 +39,19 @@ impl ReferenceExtractor for ScriptReferences {
         let (name, content) = text.split_once('=').expect("a script's resource");
         if let (types::CLUSTER, Some(rest)) = (type_url, content.strip_prefix("eds")) {
             let endpoints = rest.split_once(':').map_or(name, |(_, endpoints)| endpoints);
-            let target = Target::Name(endpoints);
+            let target = ReferenceTarget::Name(endpoints);
             found(Reference::new(types::CLUSTER_LOAD_ASSIGNMENT, target));
         }
         Ok(())
     }
 }
 
-fn gated(change: impl FnOnce(&mut AckGated)) -> ServerConfig {
-    let mut policy = AckGated::default();
+fn gated(change: impl FnOnce(&mut MakeBeforeBreakPolicy)) -> ServerConfig {
+    let mut policy = MakeBeforeBreakPolicy::default();
     policy.references = Some(Arc::new(ScriptReferences));
     change(&mut policy);
     let mut config = ServerConfig::default();
-    config.ordering = OrderingPolicy::AckGated(policy);
+    config.ordering = OrderingPolicy::MakeBeforeBreak(policy);
     config
 }
 
@@ -61,12 +61,12 @@ fn patient() -> ServerConfig {
 }
 
 /// Takes the observed holds as held type, held part, awaited type and reason.
-fn held(rig: &mut Rig) -> Vec<(String, HeldBack, String, HeldBy)> {
+fn held(rig: &mut Rig) -> Vec<(String, BlockedChange, String, BlockedBy)> {
     let short = |url: &str| types::short_name(url).unwrap_or(url).to_owned();
     let held = |observation| match observation {
-        Observation::Held { type_url, what, waits_for, why, after, .. } => {
-            assert_eq!(after, AckGated::default().stage_timeout);
-            Some((short(type_url.as_str()), what, short(waits_for.as_str()), why))
+        Observation::Blocked { type_url, change, waits_for, reason, after, .. } => {
+            assert_eq!(after, MakeBeforeBreakPolicy::default().stage_timeout);
+            Some((short(type_url.as_str()), change, short(waits_for.as_str()), reason))
         }
         _ => None,
     };

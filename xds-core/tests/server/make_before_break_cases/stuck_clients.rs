@@ -5,12 +5,12 @@ use super::*;
 
 #[test]
 fn nacked_or_unanswered_step_is_reported_and_held() {
-    let (changes, deletions) = (HeldBack::Changes, HeldBack::Deletions);
+    let (changes, deletions) = (BlockedChange::Changes, BlockedChange::Deletions);
     let mut rig = Rig::new(gated(|_| ()));
     rig.run(&started("settled\nset cds b=1; rds r=2\n< cds changed a=1 b=1\nwait 4s"));
     assert_eq!(held(&mut rig), []);
     rig.run("wait 1s\n<");
-    let unanswered = ("rds".into(), changes, "cds".into(), HeldBy::Unanswered);
+    let unanswered = ("rds".into(), changes, "cds".into(), BlockedBy::Unanswered);
     assert_eq!(held(&mut rig), [unanswered]);
     rig.run("wait 60s\n<");
     assert_eq!(held(&mut rig), [], "said once");
@@ -25,18 +25,18 @@ fn nacked_or_unanswered_step_is_reported_and_held() {
     );
     assert_eq!(held(&mut rig), []);
     rig.run("> rds r\nset cds b=3; lds l=2\n< cds changed a=1 b=3\n> cds nack\nwait 5s\n<");
-    assert_eq!(held(&mut rig), [("lds".into(), changes, "cds".into(), HeldBy::Rejected)]);
+    assert_eq!(held(&mut rig), [("lds".into(), changes, "cds".into(), BlockedBy::Rejected)]);
 
     let mut rig = Rig::new(gated(|_| ()));
     rig.run(&started("settled\nset cds -a; rds r=2\n< rds changed r=2\n> rds nack r\nwait 5s\n<"));
-    assert_eq!(held(&mut rig), [("cds".into(), deletions, "rds".into(), HeldBy::Rejected)]);
+    assert_eq!(held(&mut rig), [("cds".into(), deletions, "rds".into(), BlockedBy::Rejected)]);
     rig.run("set rds r=3\n< rds changed r=3\n> rds r\n< cds changed");
     println!("covers: M148");
 }
 
 #[test]
 fn nacked_step_continues_after_timeout_by_policy() {
-    let mut rig = Rig::new(gated(|policy| policy.on_stuck = OnStuck::Continue));
+    let mut rig = Rig::new(gated(|policy| policy.on_stage_timeout = StageTimeoutAction::Continue));
     rig.run(&started(
         "
         settled
@@ -56,7 +56,7 @@ fn nacked_step_continues_after_timeout_by_policy() {
     println!("covers: M148");
 }
 
-// IS17: a missing EDS request is awaited only until the timeout, even under `OnStuck::Hold`.
+// IS17: a missing EDS request is awaited only until the timeout, even under `StageTimeoutAction::Hold`.
 #[test]
 fn missing_eds_request_is_awaited_once() {
     let mut rig = Rig::new(gated(|_| ()));
@@ -73,7 +73,12 @@ fn missing_eds_request_is_awaited_once() {
         ",
     );
     let not_asked = |name: &str| {
-        (String::from("rds"), HeldBack::Changes, String::from("eds"), HeldBy::NotAsked(name.into()))
+        (
+            String::from("rds"),
+            BlockedChange::Changes,
+            String::from("eds"),
+            BlockedBy::NotRequested(name.into()),
+        )
     };
     assert_eq!(held(&mut rig), [not_asked("a")]);
     rig.run(

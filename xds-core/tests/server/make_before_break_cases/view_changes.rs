@@ -6,7 +6,7 @@ use super::*;
 // M223, M148: a timeout of one step does not apply to the next one, such as a view change.
 #[test]
 fn view_change_after_timeout_waits_again() {
-    let config = gated(|policy| policy.on_stuck = OnStuck::Continue);
+    let config = gated(|policy| policy.on_stage_timeout = StageTimeoutAction::Continue);
     let steps = |d: &str, (acks, again): (&str, &str), (kept, both, lost): (&str, &str, &str)| {
         format!(
             "
@@ -36,7 +36,7 @@ fn view_change_after_timeout_waits_again() {
 // The client has not waited longer in the new view than since the change.
 #[test]
 fn view_change_restarts_stage_timeout() {
-    let config = gated(|policy| policy.on_stuck = OnStuck::Continue);
+    let config = gated(|policy| policy.on_stage_timeout = StageTimeoutAction::Continue);
     let script = format!(
         "set @v cds c=9; eds a=1; lds l=1; rds r=9
         {SETTLED_DELTA}

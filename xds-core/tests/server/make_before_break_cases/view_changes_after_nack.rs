@@ -135,7 +135,7 @@ fn nacked_resources_are_not_kept_after_view_change() {
 // IL1: a NACKed wildcard resource that is missing in the new view delays nothing there.
 #[test]
 fn nacked_resource_missing_in_new_view_blocks_nothing() {
-    let mut rig = Rig::new(gated(|it| it.on_stuck = OnStuck::Hold));
+    let mut rig = Rig::new(gated(|it| it.on_stage_timeout = StageTimeoutAction::Hold));
     rig.run(
         "
         set cds c=1; eds r=bad

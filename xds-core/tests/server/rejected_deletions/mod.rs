@@ -8,13 +8,13 @@ mod resolved;
 mod unsubscribed;
 
 use crate::support::run_table;
-use xds_core::server::{AckGated, OrderingPolicy, ServerConfig};
+use xds_core::server::{MakeBeforeBreakPolicy, OrderingPolicy, ServerConfig};
 
 fn gated() -> ServerConfig {
-    let mut policy = AckGated::default();
+    let mut policy = MakeBeforeBreakPolicy::default();
     policy.references = None;
     let mut config = ServerConfig::default();
-    config.ordering = OrderingPolicy::AckGated(policy);
+    config.ordering = OrderingPolicy::MakeBeforeBreak(policy);
     config
 }
 

@@ -8,7 +8,7 @@ use xds_core::{
         DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
         Resource, ResourceLocator, Status,
     },
-    server::{Cause, ServerTransmit, StreamEvent, Variant},
+    server::{ResponseCause, ServerTransmit, StreamEvent, Variant},
 };
 
 use super::{
@@ -128,7 +128,7 @@ impl Rig {
                         Some(it) => self.read_resource(stream, &response.type_url, &it, &transmit),
                     }
                 }
-                if transmit.cause == Cause::Heartbeat {
+                if transmit.cause == ResponseCause::Heartbeat {
                     let held = &self.streams[&stream].types[&response.type_url];
                     assert_eq!(response.version_info, held.accepted, "M161");
                 }
@@ -191,7 +191,7 @@ impl Rig {
         let held = &mut self.streams.get_mut(&stream).expect("a stream").types;
         let held = &mut held.entry(type_url.into()).or_default().resources;
         let Some(any) = &resource.resource else {
-            assert_eq!(transmit.cause, Cause::Heartbeat);
+            assert_eq!(transmit.cause, ResponseCause::Heartbeat);
             assert_eq!(held.get(&resource.name), Some(&resource.version), "M162");
             return;
         };

@@ -74,7 +74,8 @@ use xds_core::{
     StreamId, Time, Timer, ViewName,
     proto::{DiscoveryRequest, Node},
     server::{
-        DrainPlan, Observation, Server, ServerConfig, ServerOutput, StreamEvent, Variant, Via,
+        DrainPlan, Observation, Server, ServerConfig, ServerOutput, StreamEvent, StreamKind,
+        Variant,
     },
     types,
 };
@@ -84,7 +85,7 @@ pub(crate) const SEED: u64 = 0x5eed;
 /// Returns the type URL of a short name such as `cds`, or its version 2 URL for `cds2`. Other names
 /// are custom types.
 pub(crate) fn url(short: &str) -> String {
-    let older = short.strip_suffix('2').and_then(types::by_short_name).and_then(types::older_name);
+    let older = short.strip_suffix('2').and_then(types::by_short_name).and_then(types::v2_type_url);
     let known = older.or_else(|| types::by_short_name(short));
     known.map_or_else(|| format!("type.test/{short}"), String::from)
 }
@@ -227,7 +228,7 @@ impl Rig {
             "ready" => self.server.set_ready(self.now),
             "drain" => {
                 let (over, grace) = rest.split_once(" grace ").expect("a grace time");
-                let plan = DrainPlan { over: duration(over), grace: duration(grace) };
+                let plan = DrainPlan { period: duration(over), grace_period: duration(grace) };
                 self.server.drain(plan, self.now);
             }
             "closed" => {
@@ -243,7 +244,7 @@ impl Rig {
                 let view = ViewName::default();
                 if word == "tell" {
                     let told =
-                        self.server.tell_when_converged(&view, &type_url, sequence, self.now);
+                        self.server.notify_when_converged(&view, &type_url, sequence, self.now);
                     told.expect("room to wait");
                 } else {
                     let type_url = type_url.into();
@@ -304,7 +305,7 @@ impl Rig {
         if let Some(peer) = self.streams.get(&number) {
             return peer.id;
         }
-        let id = self.server.accept(Via::Aggregated(variant), self.now).expect("a stream");
+        let id = self.server.accept(StreamKind::Aggregated(variant), self.now).expect("a stream");
         let (features, types) = (Vec::new(), BTreeMap::new());
         let peer = Peer { id, variant, node_sent: false, features, types };
         self.streams.insert(number, peer);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use xds_core::{
     ResourceName, TypeUrl, ViewName,
-    server::{ClientResource, CloseReason, Lag, ServerOutput},
+    server::{ClientResource, CloseReason, LagReason, ServerOutput},
 };
 
 use super::{Rig, url};
@@ -49,11 +49,11 @@ impl Rig {
         let mut words = words.split_whitespace();
         let type_url = url(words.next().expect("a type"));
         let sequence = words.next().and_then(|word| word.parse().ok()).expect("a number");
-        let (mut lag, mut wanted) = (Lag::Pending, BTreeSet::new());
+        let (mut lag, mut wanted) = (LagReason::Pending, BTreeSet::new());
         for word in words {
             match word {
-                "pending" => lag = Lag::Pending,
-                "rejected" => lag = Lag::Rejected,
+                "pending" => lag = LagReason::Pending,
+                "rejected" => lag = LagReason::Rejected,
                 stream => {
                     let stream: u32 = stream.parse().expect("a stream");
                     wanted.insert((self.streams[&stream].id, lag));
@@ -61,10 +61,10 @@ impl Rig {
             }
         }
         let got = self.server.convergence(&ViewName::default(), &type_url, sequence);
-        let lagging: BTreeSet<_> = got.lagging.iter().map(|it| (it.stream, it.lag)).collect();
+        let lagging: BTreeSet<_> = got.lagging.iter().map(|it| (it.stream, it.reason)).collect();
         assert_eq!(lagging, wanted, "who lags behind change {sequence} of {type_url}");
         let count = |lag| wanted.iter().filter(|(_, it)| *it == lag).count();
-        let counts = (count(Lag::Pending), count(Lag::Rejected));
+        let counts = (count(LagReason::Pending), count(LagReason::Rejected));
         assert_eq!((got.pending, got.rejected), counts);
         assert_eq!(got.is_complete(), wanted.is_empty());
     }

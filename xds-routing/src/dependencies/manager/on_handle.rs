@@ -17,7 +17,7 @@ use crate::dependencies::{
 /// configurations.
 ///
 /// One task owns it and must keep awaiting [`next`](Self::next) while it uses the configurations:
-/// no updates are processed otherwise. With [`ReadGate::Notices`](xds_core::client::ReadGate) the
+/// no updates are processed otherwise. With [`FlowControl::On`](xds_core::client::FlowControl) the
 /// client even stops reading responses after the next notice. Dropping it ends all watches.
 ///
 /// The client should know the four resource types ([`Listeners`](crate::Listeners) etc.), so that

@@ -16,7 +16,7 @@ use std::{
 
 use xds_core::{
     Time, WatchId,
-    client::{Change, Notice, ReadGate, WatchErrorKind},
+    client::{Change, FlowControl, Notice, WatchErrorKind},
 };
 
 use super::{Event, Oracle, Report, Rule};
@@ -136,7 +136,7 @@ impl LinkFlow {
 impl Busy {
     /// Whether runs with these options are checked.
     pub(super) fn applies(options: &Options) -> bool {
-        options.read_gate == ReadGate::Notices
+        options.read_gate == FlowControl::On
     }
 
     fn read(

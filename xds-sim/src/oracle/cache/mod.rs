@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
-use xds_core::{client::EntryState, service::Variant, types};
+use xds_core::{client::ResourceState, service::Variant, types};
 
 use super::{Event, Oracle, Report, Rule};
 use crate::{
@@ -60,7 +60,7 @@ const PERMISSION_DENIED: i32 = 7;
 /// State of a resource at a client.
 #[derive(Clone, Debug, PartialEq)]
 struct CachedEntry {
-    state: EntryState,
+    state: ResourceState,
     bytes: Option<Bytes>,
     version: Text,
 }
@@ -226,22 +226,22 @@ impl CacheModel {
                 // The response to an unsubscribe may arrive after the next subscribe.
                 _ if !is_asked || !watched(name) => {}
                 NamedContent::Valid(bytes) => {
-                    let was_gone = check.before.state == EntryState::DoesNotExist;
+                    let was_gone = check.before.state == ResourceState::DoesNotExist;
                     let rule = if was_gone { RECREATED } else { PARTS };
-                    check.is(EntryState::Acked, Some(bytes), rule, report);
+                    check.is(ResourceState::Acked, Some(bytes), rule, report);
                 }
                 NamedContent::Invalid => {
-                    check.is(EntryState::Nacked, check.kept(), LAST_GOOD, report)
+                    check.is(ResourceState::Nacked, check.kept(), LAST_GOOD, report)
                 }
                 NamedContent::Removed => {
-                    check.is(EntryState::DoesNotExist, check.kept(), REMOVALS, report);
+                    check.is(ResourceState::DoesNotExist, check.kept(), REMOVALS, report);
                 }
                 NamedContent::Error(code) => {
                     let is_transient = ![NOT_FOUND, PERMISSION_DENIED].contains(&code);
                     let kept = check.before.bytes.as_ref().filter(|_| is_transient || !drops);
-                    check.is(EntryState::ReceivedError, kept, REPORTED, report);
+                    check.is(ResourceState::ReceivedError, kept, REPORTED, report);
                 }
-                NamedContent::Heartbeat(_) if check.before.state == EntryState::Acked => {
+                NamedContent::Heartbeat(_) if check.before.state == ResourceState::Acked => {
                     check.unchanged(RENEWED, report);
                 }
                 NamedContent::Heartbeat(_) => {}
@@ -277,7 +277,7 @@ impl CacheModel {
     /// Whether a client uses the resource that a heartbeat renews.
     fn is_in_use(&self, name: &str, version: &Text) -> bool {
         let before = self.before.get(name);
-        before.is_some_and(|it| it.state == EntryState::Acked && it.version == *version)
+        before.is_some_and(|it| it.state == ResourceState::Acked && it.version == *version)
     }
 
     /// Checks the initial resource versions of a new stream.
@@ -305,7 +305,7 @@ impl CacheModel {
         }
         let named: HashSet<&str, FixedState> = stated.iter().map(|(name, _)| &**name).collect();
         for (name, known) in &known {
-            let is_gone = known.state == EntryState::DoesNotExist;
+            let is_gone = known.state == ResourceState::DoesNotExist;
             let is_held = known.bytes.is_some() && !is_gone;
             let is_asked = world.serves(it.server, name) && subscription.covers(name);
             let is_stated = named.contains(&**name);
@@ -338,7 +338,7 @@ impl EntryCheck<'_> {
         });
     }
 
-    fn is(&self, state: EntryState, bytes: Option<&Bytes>, rule: Rule, report: &mut Report) {
+    fn is(&self, state: ResourceState, bytes: Option<&Bytes>, rule: Rule, report: &mut Report) {
         let is_so = match self.now {
             Some(now) => now.state == state && now.bytes.as_ref() == bytes,
             // An entry covered only by a wildcard is removed with its resource.
@@ -350,10 +350,11 @@ impl EntryCheck<'_> {
     }
 
     fn absent(&self, report: &mut Report) {
-        let was_received = self.before.bytes.is_some() || self.before.state == EntryState::Nacked;
+        let was_received =
+            self.before.bytes.is_some() || self.before.state == ResourceState::Nacked;
         match self.is_full {
-            true if was_received && self.before.state != EntryState::ReceivedError => {
-                self.is(EntryState::DoesNotExist, self.kept(), ABSENCE, report);
+            true if was_received && self.before.state != ResourceState::ReceivedError => {
+                self.is(ResourceState::DoesNotExist, self.kept(), ABSENCE, report);
             }
             true => self.unchanged(ABSENCE, report),
             false => self.unchanged(NO_ABSENCE, report),

@@ -144,7 +144,7 @@ fn what_a_heartbeat_or_silence_changes_is_detected() {
     assert_eq!(beat("old"), Some(RENEWED));
     let vanished = |name: &'static str| {
         let known = CachedEntry {
-            state: EntryState::Acked,
+            state: ResourceState::Acked,
             bytes: Some(Toy::bytes(name, "good")),
             version: "1".into(),
         };
@@ -192,7 +192,7 @@ fn what_came_again_and_is_not_used_is_detected() {
             let mut oracle = CacheModel { acks, ..CacheModel::default() };
             oracle.before = entries(world, 0, 0);
             for known in oracle.before.values_mut() {
-                (known.state, known.bytes) = (EntryState::DoesNotExist, None);
+                (known.state, known.bytes) = (ResourceState::DoesNotExist, None);
             }
             let said = ResponseParts { name: "r0", text, nacks: 0 };
             oracle.read(link, &response(said), world, report);

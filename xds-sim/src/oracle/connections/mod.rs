@@ -11,7 +11,7 @@ use std::{
 
 use xds_core::{
     Time,
-    client::{EntryState, Notice, ResourceStatus, WatchErrorKind},
+    client::{Notice, ResourceState, ResourceStatus, WatchErrorKind},
 };
 
 use self::attempts::{AttemptKey, Attempts, StreamRecord, is_wanted};
@@ -301,7 +301,7 @@ impl Connections {
                         let of_watch = |it: &ResourceStatus<'_>| {
                             it.type_url == &world.types()[watch.kind] && it.name.as_str() == name
                         };
-                        !known.any(|it| of_watch(&it) && it.state == EntryState::Requested)
+                        !known.any(|it| of_watch(&it) && it.state == ResourceState::Requested)
                     });
                 let what = (watch.name.as_deref(), is_known);
                 let is_failing = self.all_fail(client, only, what, world);

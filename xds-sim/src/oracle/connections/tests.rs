@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use xds_core::{
-    client::{Client, ClientConfig, Interest, ManagementServer, Node, Output, TimerStart},
+    client::{Client, ClientConfig, Interest, Node, Output, ServerAddress, TimerStart},
     types::CLUSTER,
 };
 
@@ -100,10 +100,10 @@ fn missing() -> xds_core::client::WatchError {
 
 /// Returns the error of a client whose does-not-exist timeout is shorter than gRPC's.
 fn missing_too_soon() -> xds_core::client::WatchError {
-    let mut config = ClientConfig::new(Node::new("client-0"), ManagementServer::new("server-0"))
+    let mut config = ClientConfig::new(Node::new("client-0"), ServerAddress::new("server-0"))
         .with_type(crate::ToyType::new(CLUSTER));
     config.profile.timer_start = TimerStart::Subscription;
-    config.profile.does_not_exist_after = Some(SILENT_FOR / 2);
+    config.profile.does_not_exist_timeout = Some(SILENT_FOR / 2);
     let mut client = Client::new(config, 0, Time::ZERO);
     client.watch(&CLUSTER.into(), Interest::Name("r9"), Time::ZERO).expect("a good name");
     client.handle_timeout(Time::ZERO.after(SILENT_FOR / 2));

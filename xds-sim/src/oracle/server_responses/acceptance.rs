@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use xds_core::{
     StreamId,
-    server::{Convergence, Lag, Server},
+    server::{Convergence, LagReason, Server},
     service::Variant,
     types,
 };
@@ -152,7 +152,7 @@ impl ServerResponses {
                 let is_pending = |(link, state): &(LinkId, &TypeState)| {
                     let lag = world.link(*link).core_stream().and_then(|it| lags.get(&it));
                     let may_be = state.is_rejected || !state.beating.is_empty() || is_gated(world);
-                    lag == Some(&Lag::Pending) && !may_be
+                    lag == Some(&LagReason::Pending) && !may_be
                 };
                 let pending = self.of((server, view, kind), world).find(is_pending);
                 let pending = pending.map(|(link, _)| link);
@@ -221,8 +221,12 @@ impl ServerResponses {
             let lag = lags.get(&stream).copied();
             let expected = state.expected(link, kind, world);
             let is_so = match (&expected, lag) {
-                (Expected::Lagging(_), None) | (Expected::UpToDate, Some(Lag::Pending)) => false,
-                (_, Some(Lag::Rejected)) => !state.answers.refused.is_empty() || state.was_rejected,
+                (Expected::Lagging(_), None) | (Expected::UpToDate, Some(LagReason::Pending)) => {
+                    false
+                }
+                (_, Some(LagReason::Rejected)) => {
+                    !state.answers.refused.is_empty() || state.was_rejected
+                }
                 _ => true,
             };
             report.ensure(is_so, ACCEPTED, || {
@@ -302,6 +306,6 @@ fn told(core: &Server, world: &World, view: usize, kind: usize, sequence: u64) -
 }
 
 /// Returns the lag of each lagging stream.
-fn lags(told: &Convergence) -> BTreeMap<StreamId, Lag> {
-    told.lagging.iter().map(|it| (it.stream, it.lag)).collect()
+fn lags(told: &Convergence) -> BTreeMap<StreamId, LagReason> {
+    told.lagging.iter().map(|it| (it.stream, it.reason)).collect()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use xds_core::{
     Version,
-    server::{AckGated, SyncState},
+    server::{MakeBeforeBreakPolicy, SyncState},
     service::Variant,
     types,
 };
@@ -33,7 +33,7 @@ const LISTENERS: usize = 2;
 /// Time for which a resource waits for ACKs if the server continues after a timeout, and for which
 /// a subscribed name waits in any case.
 fn timeout() -> Duration {
-    AckGated::default().stage_timeout
+    MakeBeforeBreakPolicy::default().stage_timeout
 }
 
 /// Whether types wait for each other's ACKs.
@@ -48,7 +48,7 @@ fn goes_on(world: &World, report: &mut Report) {
         return;
     }
     for at in 0..world.server_count() {
-        let holding = world.server(at).map_or(0, |server| server.stats().holding_streams);
+        let holding = world.server(at).map_or(0, |server| server.stats().blocked_streams);
         report.ensure(holding == 0, NOT_FOR_EVER, || {
             format!("server-{at} holds something back on {holding} streams")
         });

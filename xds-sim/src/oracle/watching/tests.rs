@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use xds_core::{TypeUrl, client::ReadGate};
+use xds_core::{TypeUrl, client::FlowControl};
 
 use super::*;
 use crate::{
@@ -120,7 +120,7 @@ fn what_is_told_after_the_end_is_detected() {
 #[test]
 fn a_watcher_that_was_not_told_of_what_its_client_has_is_detected() {
     let found = |delay: Duration| {
-        let options = Options { read_gate: ReadGate::Off, ..Options::default() };
+        let options = Options { read_gate: FlowControl::Off, ..Options::default() };
         broken_rule(options, move |world, _, report| {
             let watch = world.watch(0, 0, None).expect("it may");
             world.advance(Duration::from_secs(1));

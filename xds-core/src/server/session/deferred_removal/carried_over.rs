@@ -8,55 +8,55 @@
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
-use super::last_accepted::Form;
+use super::last_accepted::KnownPayload;
 use crate::{
     server::{
         session::{
             Session,
-            context::Turn,
-            subscription::{Chain, Edge},
+            context::SessionContext,
+            subscription::{ListKind, Subscription},
             window::Answer,
         },
-        store::{encode::body::Payload, revision::Stamp},
+        store::{encode::body::Payload, revision::Revision},
     },
     slab::Slot,
 };
 
 /// Resources that a session carried over from another view.
 #[derive(Debug, Default)]
-pub(crate) struct Brought {
-    items: BTreeMap<Slot, Item>,
+pub(crate) struct CarriedOver {
+    items: BTreeMap<Slot, CarriedItem>,
     /// Revision at which the client was moved.
-    at: Stamp,
+    at: Revision,
 }
 
 #[derive(Debug)]
-struct Item {
+struct CarriedItem {
     /// Revision of the last change or removal of the name by then. A later change takes
     /// precedence.
-    stamp: Stamp,
+    revision: Revision,
     /// `None` if the client has no version that it is known to have accepted. Repeating the
     /// resource would then cause the whole response to be rejected.
-    carried: Option<Carried>,
+    carried: Option<CarriedVersion>,
 }
 
 /// Version of a resource that a client takes along to another view.
 #[derive(Clone, Debug)]
-pub(crate) struct Carried {
+pub(crate) struct CarriedVersion {
     payload: Payload,
-    proof: Proof,
+    proof: Acceptance,
 }
 
 /// Whether the client accepted a carried-over resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Proof {
+enum Acceptance {
     /// The client accepted it, as far as is known.
-    Given,
+    Accepted,
     /// The answer to the response with this nonce decides.
-    Awaited(u64),
+    Pending(u64),
 }
 
-impl Brought {
+impl CarriedOver {
     pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -64,172 +64,206 @@ impl Brought {
 
 impl Session {
     /// Returns the carried-over version of a resource that was last changed or removed at
-    /// `stamp`. The inner value is `None` if the client has no version of it.
-    pub(crate) fn brought(&self, resource: Slot, stamp: Stamp) -> Option<Option<&Payload>> {
-        let item = self.item(resource).filter(|item| item.stamp == stamp)?;
+    /// `revision`. The inner value is `None` if the client has no version of it.
+    pub(crate) fn carried_over(
+        &self,
+        resource: Slot,
+        revision: Revision,
+    ) -> Option<Option<&Payload>> {
+        let item = self.item(resource).filter(|item| item.revision == revision)?;
         Some(item.carried.as_ref().map(|carried| &carried.payload))
     }
 
     /// Returns the carried-over version whose removal was deferred at a revision, whatever has
     /// happened to the name since.
-    pub(crate) fn lingered_at(&self, resource: Slot, position: Stamp) -> Option<&Payload> {
-        let item = self.item(resource).filter(|item| item.stamp <= position)?;
-        let carried = item.carried.as_ref().filter(|carried| carried.proof == Proof::Given)?;
+    pub(crate) fn carried_version_at(
+        &self,
+        resource: Slot,
+        position: Revision,
+    ) -> Option<&Payload> {
+        let item = self.item(resource).filter(|item| item.revision <= position)?;
+        let carried =
+            item.carried.as_ref().filter(|carried| carried.proof == Acceptance::Accepted)?;
         Some(&carried.payload)
     }
 
-    fn item(&self, resource: Slot) -> Option<&Item> {
-        self.rare.as_deref()?.brought.items.get(&resource)
+    fn item(&self, resource: Slot) -> Option<&CarriedItem> {
+        self.extras.as_deref()?.carried_over.items.get(&resource)
     }
 
     /// Whether the client does not have the newest version that it was sent. The rejection may
     /// have been cleared after all of it was removed.
     fn has_rejected_the_newest(&self) -> bool {
-        !self.is_waiting() && (self.is_rejected() || self.is_refused())
+        !self.awaits_answer() && (self.is_rejected() || self.is_nacked())
     }
 
     /// Returns the revision at which the client was moved, if it has anything carried over.
-    pub(crate) fn brought_at(&self) -> Option<Stamp> {
-        let brought = self.rare.as_deref().map(|rare| &rare.brought);
-        brought.filter(|brought| !brought.is_empty()).map(|brought| brought.at)
+    pub(crate) fn carried_over_at(&self) -> Option<Revision> {
+        let carried_over = self.extras.as_deref().map(|extras| &extras.carried_over);
+        carried_over
+            .filter(|carried_over| !carried_over.is_empty())
+            .map(|carried_over| carried_over.at)
     }
 
     /// Drops a carried-over resource that the client no longer has or that it is sent in another
     /// way.
-    pub(crate) fn drop_brought(&mut self, resource: Slot) {
-        if self.brought_at().is_some() {
-            self.with_rare(|rare| drop(rare.brought.items.remove(&resource)));
+    pub(crate) fn drop_carried_over(&mut self, resource: Slot) {
+        if self.carried_over_at().is_some() {
+            self.update_extras(|extras| drop(extras.carried_over.items.remove(&resource)));
         }
     }
 }
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Returns the version of a subscribed resource to carry over to a view without it. `None` if
     /// the client rejected it and has no other version, because repeating it would cause
     /// rejections.
-    pub(crate) fn to_bring(
+    pub(crate) fn version_to_carry(
         &self,
-        edge: &Edge,
-        accepted: &Form,
-        sent: Option<&(u64, Form)>,
-    ) -> Option<Carried> {
-        let has_it = edge.sent != 0 && self.error_of(edge.resource).is_none();
-        let newest = || match self.arena.payload(edge.resource) {
+        subscription: &Subscription,
+        accepted: &KnownPayload,
+        sent: Option<&(u64, KnownPayload)>,
+    ) -> Option<CarriedVersion> {
+        let has_it = subscription.sent != 0 && self.error_of(subscription.resource).is_none();
+        let newest = || match self.arena.payload(subscription.resource) {
             Some(payload) => Some(payload),
-            None => Some(self.ghost(edge)?.1),
+            None => Some(self.retained_deletion(subscription)?.1),
         };
-        has_it.then(|| self.carry(accepted, sent, newest))?
+        has_it.then(|| self.select_version(accepted, sent, newest))?
     }
 
     /// Returns the version to carry over of a resource that only a wildcard covers.
-    pub(crate) fn covered_to_bring(
+    pub(crate) fn covered_version_to_carry(
         &self,
         slot: Slot,
-        accepted: &Form,
-        sent: Option<&(u64, Form)>,
-    ) -> Option<Carried> {
+        accepted: &KnownPayload,
+        sent: Option<&(u64, KnownPayload)>,
+    ) -> Option<CarriedVersion> {
         let newest = || {
             let resource = self.arena.at(slot)?;
-            resource.payload.as_ref().or_else(|| self.arena.ghosts.at(resource.stamp))
+            resource
+                .payload
+                .as_ref()
+                .or_else(|| self.arena.retained_deletions.at(resource.revision))
         };
-        self.carry(accepted, sent, newest)
+        self.select_version(accepted, sent, newest)
     }
 
     /// Returns the version that the client accepted last, or an unanswered later one until the
     /// answer arrives. If neither is known, returns the newest version, unless that might be
     /// rejected forever.
-    fn carry<'p>(
+    fn select_version<'p>(
         &'p self,
-        accepted: &Form,
-        sent: Option<&(u64, Form)>,
+        accepted: &KnownPayload,
+        sent: Option<&(u64, KnownPayload)>,
         newest: impl Fn() -> Option<&'p Payload>,
-    ) -> Option<Carried> {
-        let carried = |payload: &Payload, proof| Some(Carried { payload: payload.clone(), proof });
+    ) -> Option<CarriedVersion> {
+        let carried =
+            |payload: &Payload, proof| Some(CarriedVersion { payload: payload.clone(), proof });
         match (sent, accepted) {
-            (None, Form::This(payload)) => carried(payload, Proof::Given),
-            (None, Form::Unknown)
-                if self.session.has_rejected_the_newest() && self.session.lingers_for_ever() =>
+            (None, KnownPayload::Known(payload)) => carried(payload, Acceptance::Accepted),
+            (None, KnownPayload::Unknown)
+                if self.session.has_rejected_the_newest() && self.session.may_defer_forever() =>
             {
                 None
             }
-            (None, Form::Unknown) => carried(newest()?, Proof::Given),
-            (Some((_, Form::This(payload))), accepted) if accepted.is(payload) => {
-                carried(payload, Proof::Given)
+            (None, KnownPayload::Unknown) => carried(newest()?, Acceptance::Accepted),
+            (Some((_, KnownPayload::Known(payload))), accepted) if accepted.is(payload) => {
+                carried(payload, Acceptance::Accepted)
             }
-            (Some((nonce, Form::This(payload))), _) => carried(payload, Proof::Awaited(*nonce)),
-            (Some((nonce, Form::Unknown)), _) => carried(newest()?, Proof::Awaited(*nonce)),
-            (None | Some((_, Form::Nothing)), _) => None,
+            (Some((nonce, KnownPayload::Known(payload))), _) => {
+                carried(payload, Acceptance::Pending(*nonce))
+            }
+            (Some((nonce, KnownPayload::Unknown)), _) => {
+                carried(newest()?, Acceptance::Pending(*nonce))
+            }
+            (None | Some((_, KnownPayload::Absent)), _) => None,
         }
     }
 
     /// Applies the answer to a response. Takes time proportional to the carried-over resources.
-    pub(crate) fn note_answer_for_brought(&mut self, nonce: u64, answer: Answer) {
-        let Some(rare) = self.session.rare.as_deref() else { return };
-        let is_awaited = |item: &Item| {
+    pub(crate) fn note_answer_for_carried_over(&mut self, nonce: u64, answer: Answer) {
+        let Some(extras) = self.session.extras.as_deref() else { return };
+        let is_awaited = |item: &CarriedItem| {
             let proof = item.carried.as_ref().map(|carried| carried.proof);
-            matches!(proof, Some(Proof::Awaited(of)) if of <= nonce)
+            matches!(proof, Some(Acceptance::Pending(of)) if of <= nonce)
         };
-        let items = rare.brought.items.iter().filter(|(_, item)| is_awaited(item));
+        let items = extras.carried_over.items.iter().filter(|(_, item)| is_awaited(item));
         let slots: Vec<Slot> = items.map(|(&slot, _)| slot).collect();
         for slot in slots {
-            let form = match answer {
+            let known_payload = match answer {
                 Answer::Nack => self.accepted_before(slot),
-                Answer::Ack | Answer::Pending | Answer::Overdue => Form::Unknown,
+                Answer::Ack | Answer::Pending | Answer::Overdue => KnownPayload::Unknown,
             };
-            let is_rejected = answer == Answer::Nack && self.session.lingers_for_ever();
-            let Some(item) = self.session.rare_mut().brought.items.get_mut(&slot) else { continue };
-            match form {
-                Form::This(payload) => {
-                    item.carried = Some(Carried { payload, proof: Proof::Given })
+            let is_rejected = answer == Answer::Nack && self.session.may_defer_forever();
+            let Some(item) = self.session.extras_mut().carried_over.items.get_mut(&slot) else {
+                continue;
+            };
+            match known_payload {
+                KnownPayload::Known(payload) => {
+                    item.carried = Some(CarriedVersion { payload, proof: Acceptance::Accepted })
                 }
-                Form::Nothing => item.carried = None,
-                Form::Unknown if is_rejected => item.carried = None,
-                Form::Unknown => item.carried.iter_mut().for_each(|it| it.proof = Proof::Given),
+                KnownPayload::Absent => item.carried = None,
+                KnownPayload::Unknown if is_rejected => item.carried = None,
+                KnownPayload::Unknown => {
+                    item.carried.iter_mut().for_each(|it| it.proof = Acceptance::Accepted)
+                }
             }
         }
     }
 
     /// Whether a carried-over resource has no version that could be repeated.
-    pub(crate) fn was_brought_in_vain(&self, slot: Slot) -> bool {
+    pub(crate) fn has_no_carried_version(&self, slot: Slot) -> bool {
         let resource = self.arena.at(slot);
-        let brought = resource.and_then(|it| self.session.brought(slot, it.stamp));
-        brought.is_some_and(|payload| payload.is_none())
+        let carried_over = resource.and_then(|it| self.session.carried_over(slot, it.revision));
+        carried_over.is_some_and(|payload| payload.is_none())
     }
 
-    fn accepted_before(&self, slot: Slot) -> Form {
-        let edge = self.edges.find(self.slot, slot).and_then(|edge| self.edges.at(edge));
-        self.last_accepted(slot, edge)
+    fn accepted_before(&self, slot: Slot) -> KnownPayload {
+        let subscription = self
+            .subscriptions
+            .find(self.slot, slot)
+            .and_then(|subscription| self.subscriptions.at(subscription));
+        self.last_accepted(slot, subscription)
     }
 
     /// Selects the version to repeat while a removal is deferred: if the client rejected the last
     /// one, the version that it accepted before. Otherwise every response would be rejected.
     /// Takes time proportional to the deferred removals.
     // M148
-    pub(crate) fn serve_as_accepted(&mut self) {
-        if !self.session.has_rejected_the_newest() || !self.session.needs_ghosts(self.arena) {
+    pub(crate) fn serve_accepted_versions(&mut self) {
+        if !self.session.has_rejected_the_newest()
+            || !self.session.needs_retained_deletions(self.arena)
+        {
             return;
         }
         let mut served = Vec::new();
         let mut slot = self.session.due.withheld().first();
-        while let Some(edge) = self.edges.at(slot) {
-            if let Some(resource) = self.arena.at(edge.resource)
-                && self.session.brought(edge.resource, resource.stamp).is_none()
-                && let Form::This(payload) = self.last_accepted(edge.resource, Some(edge))
-                && self.ghost(edge).is_none_or(|(_, ghost)| ghost.hash != payload.hash)
+        while let Some(subscription) = self.subscriptions.at(slot) {
+            if let Some(resource) = self.arena.at(subscription.resource)
+                && self.session.carried_over(subscription.resource, resource.revision).is_none()
+                && let KnownPayload::Known(payload) =
+                    self.last_accepted(subscription.resource, Some(subscription))
+                && self
+                    .retained_deletion(subscription)
+                    .is_none_or(|(_, retained_deletion)| retained_deletion.hash != payload.hash)
             {
-                let carried = Some(Carried { payload, proof: Proof::Given });
-                served.push((edge.resource, Item { stamp: resource.stamp, carried }));
+                let carried = Some(CarriedVersion { payload, proof: Acceptance::Accepted });
+                served.push((
+                    subscription.resource,
+                    CarriedItem { revision: resource.revision, carried },
+                ));
             }
-            slot = self.edges.next(Chain::Due, slot);
+            slot = self.subscriptions.next(ListKind::Due, slot);
         }
         if !served.is_empty() {
-            self.session.rare_mut().brought.items.extend(served);
+            self.session.extras_mut().carried_over.items.extend(served);
         }
     }
 
     /// Returns the revision of the last accepted full state of the wildcard, if the client
     /// rejected the next one.
-    pub(crate) fn unaccepted_state(&self) -> Option<Stamp> {
+    pub(crate) fn accepted_state_revision(&self) -> Option<Revision> {
         let is_rejected = |_: &_| self.session.has_rejected_the_newest();
         let (_, accepted) = self.accepted_here().filter(is_rejected)?;
         self.sends_full_state().then_some(accepted)
@@ -237,15 +271,19 @@ impl Turn<'_> {
 
     /// Carries over a resource of the previous view, or the fact that no version can be repeated,
     /// if its removal is withheld.
-    pub(crate) fn bring(&mut self, edge: Slot, carried: Option<Carried>) {
-        if !self.session.needs_ghosts(self.arena) {
+    pub(crate) fn carry_over(&mut self, subscription: Slot, carried: Option<CarriedVersion>) {
+        if !self.session.needs_retained_deletions(self.arena) {
             return;
         }
-        let Some(edge) = self.edges.at(edge).filter(|edge| edge.is_withheld()) else { return };
-        let Some(resource) = self.arena.at(edge.resource) else { return };
-        let item = Item { stamp: resource.stamp, carried };
-        let brought = &mut self.session.rare_mut().brought;
-        brought.at = self.arena.clock();
-        brought.items.insert(edge.resource, item);
+        let Some(subscription) =
+            self.subscriptions.at(subscription).filter(|subscription| subscription.is_withheld())
+        else {
+            return;
+        };
+        let Some(resource) = self.arena.at(subscription.resource) else { return };
+        let item = CarriedItem { revision: resource.revision, carried };
+        let carried_over = &mut self.session.extras_mut().carried_over;
+        carried_over.at = self.arena.clock();
+        carried_over.items.insert(subscription.resource, item);
     }
 }

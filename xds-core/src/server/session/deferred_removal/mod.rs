@@ -13,14 +13,14 @@ pub(crate) mod last_accepted;
 use alloc::vec::Vec;
 
 use super::{
-    Sends, Session, Staging,
-    context::Turn,
-    subscription::{Chain, Edge, Standing},
+    ResponseMode, SendOrder, Session,
+    context::SessionContext,
+    subscription::{ListKind, Subscription, SubscriptionKind},
 };
 use crate::{
     server::store::{
         arena::Arena,
-        encode::body::{Body, Payload},
+        encode::body::{Payload, ResponseBody},
         version::content::TypeVersion,
     },
     service::Variant,
@@ -43,86 +43,92 @@ pub(crate) enum Portion {
 
 impl Session {
     /// Whether removals may have to wait.
-    pub(crate) fn lets_linger(&self, arena: &Arena) -> bool {
-        let tells_deletions = match self.sends(arena) {
-            Sends::FullState => arena.absence_deletes(),
-            Sends::Changes => false,
-            Sends::ChangesAndRemovals => arena.tells_removals(),
+    pub(crate) fn may_defer_removals(&self, arena: &Arena) -> bool {
+        let implies_removals = match self.response_mode(arena) {
+            ResponseMode::FullState => arena.absence_deletes(),
+            ResponseMode::Changes => false,
+            ResponseMode::ChangesAndRemovals => arena.sends_removals(),
         };
-        matches!(self.staging, Staging::Reversed | Staging::Lingering(_)) && tells_deletions
+        matches!(self.send_order, SendOrder::RemovalsLast | SendOrder::AckGatedRemovals(_))
+            && implies_removals
     }
 
     /// Whether the session learns from tombstones which resources its wildcard lost.
-    pub(crate) fn follows_graves(&self, arena: &Arena) -> bool {
-        self.variant == Variant::Incremental || self.needs_ghosts(arena)
+    pub(crate) fn follows_tombstones(&self, arena: &Arena) -> bool {
+        self.variant == Variant::Incremental || self.needs_retained_deletions(arena)
     }
 
     /// Whether removals are withheld from the client for the sake of other types or other
     /// contents.
-    pub(crate) fn is_kept_from_deletions(&self, arena: &Arena) -> bool {
-        let waits = matches!(self.staging, Staging::Lingering(_)) && self.lets_linger(arena);
-        self.needs_ghosts(arena) || waits && !self.is_waiting()
+    pub(crate) fn withholds_removals(&self, arena: &Arena) -> bool {
+        let waits = matches!(self.send_order, SendOrder::AckGatedRemovals(_))
+            && self.may_defer_removals(arena);
+        self.needs_retained_deletions(arena) || waits && !self.awaits_answer()
     }
 
     /// Whether responses may have to repeat removed resources.
-    pub(crate) fn needs_ghosts(&self, arena: &Arena) -> bool {
-        self.lets_linger(arena) && self.sends(arena) == Sends::FullState
+    pub(crate) fn needs_retained_deletions(&self, arena: &Arena) -> bool {
+        self.may_defer_removals(arena) && self.response_mode(arena) == ResponseMode::FullState
     }
 }
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Converts the wildcard's unsent removals into deferred removals, because a response is sent
     /// without them.
-    pub(crate) fn let_graves_linger(&mut self) {
+    pub(crate) fn defer_wildcard_removals(&mut self) {
         let Some(wildcard) = self.session.wildcard else { return };
-        let lost: Vec<Slot> = {
-            let knows = self.session.knows(&wildcard);
-            self.arena.lost(knows, wildcard.reached).map(|(slot, _)| slot).collect()
+        let pending_removals: Vec<Slot> = {
+            let sent_removals = self.session.sent_removals(&wildcard);
+            self.arena
+                .pending_removals(sent_removals, wildcard.reached)
+                .map(|(slot, _)| slot)
+                .collect()
         };
-        for resource in lost {
-            if self.edges.find(self.slot, resource).is_some() {
+        for resource in pending_removals {
+            if self.subscriptions.find(self.slot, resource).is_some() {
                 continue;
             }
-            let Some(edge) = self.connect(resource) else { return };
+            let Some(subscription) = self.connect(resource) else { return };
             self.session.named += 1;
-            self.set_standing(edge, Standing::Lingering);
-            self.linger(edge);
+            self.set_kind(subscription, SubscriptionKind::DeferredRemoval);
+            self.defer_removal(subscription);
         }
         let clock = self.arena.clock();
         if let Some(wildcard) = &mut self.session.wildcard {
-            wildcard.told = clock;
+            wildcard.removals_to = clock;
         }
-        self.session.with_rare(|rare| rare.telling = None);
-        self.serve_as_accepted();
+        self.session.update_extras(|extras| extras.partial_removals = None);
+        self.serve_accepted_versions();
     }
 
     /// Defers the removal of a resource that a client states to have and that does not exist.
-    pub(crate) fn let_linger_if_gone(&mut self, slot: Slot) {
-        let Some(edge) = self.edges.at(slot) else { return };
-        let exists = self.arena.payload(edge.resource).is_some();
+    pub(crate) fn defer_removal_if_missing(&mut self, slot: Slot) {
+        let Some(subscription) = self.subscriptions.at(slot) else { return };
+        let exists = self.arena.payload(subscription.resource).is_some();
         // For a glob the members' removals are deferred. An error is sent at once.
-        let has_error = edge.standing.is_subscribed() && self.error_of(edge.resource).is_some();
-        let is_told = exists || has_error || self.arena.is_glob(edge.resource);
-        if is_told || !self.session.lets_linger(self.arena) {
+        let has_error =
+            subscription.kind.is_subscribed() && self.error_of(subscription.resource).is_some();
+        let is_immediate = exists || has_error || self.arena.is_glob(subscription.resource);
+        if is_immediate || !self.session.may_defer_removals(self.arena) {
             return;
         }
-        if edge.standing == Standing::Parting {
-            self.set_standing(slot, Standing::Lingering);
+        if subscription.kind == SubscriptionKind::OneShot {
+            self.set_kind(slot, SubscriptionKind::DeferredRemoval);
         }
-        self.linger(slot);
+        self.defer_removal(slot);
     }
 
-    fn linger(&mut self, edge: Slot) {
+    fn defer_removal(&mut self, subscription: Slot) {
         let nonce = self.session.newest.map_or(1, |sent| sent.nonce.get());
-        self.edges.set_sent(&mut self.session.edges, edge, nonce);
-        self.edges.clear_due(&mut self.session.due, edge);
-        self.edges.withhold(&mut self.session.due, edge);
+        self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, nonce);
+        self.subscriptions.clear_due(&mut self.session.due, subscription);
+        self.subscriptions.withhold(&mut self.session.due, subscription);
     }
 
     /// Drops the deferred removals of a wildcard that is left.
-    pub(crate) fn drop_lingering(&mut self) {
-        for slot in self.apart() {
-            if self.standing(slot) == Some(Standing::Lingering) {
+    pub(crate) fn drop_deferred_removals(&mut self) {
+        for slot in self.implicit_subscriptions() {
+            if self.kind_of(slot) == Some(SubscriptionKind::DeferredRemoval) {
                 self.disconnect(slot);
             }
         }
@@ -130,40 +136,48 @@ impl Turn<'_> {
 
     /// Returns the version that is served while the resource's removal is withheld from the
     /// client.
-    pub(crate) fn ghost(&self, edge: &Edge) -> Option<(&ResourceName, &Payload)> {
-        let resource = self.arena.at(edge.resource)?;
-        let brought = self.session.brought(edge.resource, resource.stamp);
-        let payload = brought.unwrap_or_else(|| self.arena.ghosts.at(resource.stamp))?;
-        edge.is_withheld().then_some((&resource.name, payload))
+    pub(crate) fn retained_deletion(
+        &self,
+        subscription: &Subscription,
+    ) -> Option<(&ResourceName, &Payload)> {
+        let resource = self.arena.at(subscription.resource)?;
+        let carried_over = self.session.carried_over(subscription.resource, resource.revision);
+        let payload =
+            carried_over.unwrap_or_else(|| self.arena.retained_deletions.at(resource.revision))?;
+        subscription.is_withheld().then_some((&resource.name, payload))
     }
 
     /// Returns the version of all resources including deferred removals.
     pub(crate) fn version_of_everything(&self) -> TypeVersion {
-        self.for_each_ghost(|_, _| {})
+        self.for_each_retained_deletion(|_, _| {})
     }
 
-    fn for_each_ghost(&self, mut take: impl FnMut(&ResourceName, &Payload)) -> TypeVersion {
+    fn for_each_retained_deletion(
+        &self,
+        mut take: impl FnMut(&ResourceName, &Payload),
+    ) -> TypeVersion {
         let mut version = self.arena.version;
         let mut slot = self.session.due.withheld().first();
-        while let Some(edge) = self.edges.at(slot) {
-            if let Some((name, payload)) = self.ghost(edge) {
+        while let Some(subscription) = self.subscriptions.at(slot) {
+            if let Some((name, payload)) = self.retained_deletion(subscription) {
                 version.add(name.as_str(), payload.hash);
                 take(name, payload);
             }
-            slot = self.edges.next(Chain::Due, slot);
+            slot = self.subscriptions.next(ListKind::Due, slot);
         }
         version
     }
 
     /// Renders all resources including deferred removals. Returns the version of exactly these.
-    pub(crate) fn body_of_everything(&mut self) -> (Body, TypeVersion) {
-        let mut ghosts = Vec::new();
-        let version =
-            self.for_each_ghost(|name, payload| ghosts.push((name.clone(), payload.clone())));
-        let ttls = self.form().ttls;
-        match ghosts.is_empty() {
+    pub(crate) fn body_of_everything(&mut self) -> (ResponseBody, TypeVersion) {
+        let mut retained_deletions = Vec::new();
+        let version = self.for_each_retained_deletion(|name, payload| {
+            retained_deletions.push((name.clone(), payload.clone()))
+        });
+        let ttls = self.encoding().ttls;
+        match retained_deletions.is_empty() {
             true => (self.arena.full_body(ttls), version),
-            false => (self.arena.full_body_with(&ghosts, version, ttls), version),
+            false => (self.arena.full_body_with(&retained_deletions, version, ttls), version),
         }
     }
 }

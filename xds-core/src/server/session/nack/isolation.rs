@@ -17,11 +17,11 @@ use core::{mem, num::NonZeroU64};
 use crate::{
     server::{
         config::NackRecovery,
-        session::{Session, context::Turn, window::Sent},
+        session::{Session, context::SessionContext, window::Sent},
         store::{
-            arena::partial_state::State,
-            encode::body::{Body, Parts, Payload},
-            revision::Stamp,
+            arena::partial_state::ResourceSet,
+            encode::body::{BodyBuilder, Payload, ResponseBody},
+            revision::Revision,
             version::content::{ContentHash, TypeVersion},
         },
     },
@@ -35,17 +35,17 @@ pub(crate) struct Isolation {
     suspects: VecDeque<Suspect>,
     /// Suspect that was sent alone and is unanswered.
     probe: Option<(NonZeroU64, Suspect)>,
-    culprits: Vec<Suspect>,
+    rejected_resources: Vec<Suspect>,
     /// Contents of the unanswered responses.
-    sent: VecDeque<(NonZeroU64, State)>,
+    sent: VecDeque<(NonZeroU64, ResourceSet)>,
     /// In full state: last accepted state, if known. `rejected` has the versions of the states
     /// that the client rejected lately.
-    accepted: Option<State>,
-    rejected: VecDeque<TypeVersion>,
+    accepted: Option<ResourceSet>,
+    rejected_states: VecDeque<TypeVersion>,
 }
 
 /// Number of rejected states that are remembered.
-const REJECTED: usize = 16;
+const MAX_REJECTED_STATES: usize = 16;
 
 /// Resource in one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,28 +56,29 @@ struct Suspect {
 
 impl Isolation {
     /// Whether another suspect is to be sent.
-    fn wants_to_send(&self) -> bool {
+    fn has_next_probe(&self) -> bool {
         self.probe.is_none() && !self.suspects.is_empty()
     }
 
     fn is_idle(&self) -> bool {
         self.suspects.is_empty()
             && self.probe.is_none()
-            && self.culprits.is_empty()
+            && self.rejected_resources.is_empty()
             && self.accepted.is_none()
             && self.sent.is_empty()
-            && self.rejected.is_empty()
+            && self.rejected_states.is_empty()
     }
 
     /// Adds the new resources of a rejected response to the suspects. If there is only one, marks
     /// it as rejected and returns its name.
-    fn suspect(&mut self, new: Vec<Suspect>, limit: usize) -> Option<ResourceName> {
-        if let [culprit] = &new[..] {
-            self.convict(culprit.clone(), limit);
-            return Some(culprit.name.clone());
+    fn add_suspects(&mut self, new: Vec<Suspect>, limit: usize) -> Option<ResourceName> {
+        if let [rejected] = &new[..] {
+            self.mark_rejected(rejected.clone(), limit);
+            return Some(rejected.name.clone());
         }
         for suspect in new {
-            let is_known = self.culprits.contains(&suspect) || self.suspects.contains(&suspect);
+            let is_known =
+                self.rejected_resources.contains(&suspect) || self.suspects.contains(&suspect);
             if !is_known && self.suspects.len() < limit {
                 self.suspects.push_back(suspect);
             }
@@ -87,20 +88,20 @@ impl Isolation {
 
     /// Returns the contents of the response that is answered, and drops those of all earlier
     /// ones.
-    fn take_sent(&mut self, answered: NonZeroU64) -> Option<State> {
+    fn take_sent(&mut self, answered: NonZeroU64) -> Option<ResourceSet> {
         let state = self.sent.iter().find(|(nonce, _)| *nonce == answered);
         let state = state.map(|(_, state)| state.clone());
         self.sent.retain(|(nonce, _)| *nonce > answered);
         state
     }
 
-    fn convict(&mut self, culprit: Suspect, limit: usize) {
-        self.suspects.retain(|other| *other != culprit);
-        self.culprits.retain(|other| other.name != culprit.name);
-        if self.culprits.len() >= limit {
-            self.culprits.remove(0);
+    fn mark_rejected(&mut self, rejected: Suspect, limit: usize) {
+        self.suspects.retain(|other| *other != rejected);
+        self.rejected_resources.retain(|other| other.name != rejected.name);
+        if self.rejected_resources.len() >= limit {
+            self.rejected_resources.remove(0);
         }
-        self.culprits.push(culprit);
+        self.rejected_resources.push(rejected);
     }
 }
 
@@ -108,55 +109,56 @@ impl Session {
     /// Whether a suspect is to be sent alone. Requires that no response is unanswered, because in
     /// full state the suspect's response would revert that one.
     pub(crate) fn has_probe(&self) -> bool {
-        !self.is_waiting() && self.isolation().is_some_and(Isolation::wants_to_send)
+        !self.awaits_answer() && self.isolation().is_some_and(Isolation::has_next_probe)
     }
 
     /// Whether the client rejects a resource that it was sent, known or not yet isolated.
-    pub(crate) fn has_suspects_or_culprits(&self) -> bool {
+    pub(crate) fn has_suspects_or_rejected(&self) -> bool {
         self.isolation().is_some_and(|it| {
-            it.probe.is_some() || !it.suspects.is_empty() || !it.culprits.is_empty()
+            it.probe.is_some() || !it.suspects.is_empty() || !it.rejected_resources.is_empty()
         })
     }
 
     /// Returns the resources that the client is known to reject in their current version.
-    pub(crate) fn culprits(&self) -> impl Iterator<Item = (&ResourceName, ContentHash)> {
-        let culprits = self.isolation().map_or(&[][..], |isolation| &isolation.culprits);
-        culprits.iter().map(|culprit| (&culprit.name, culprit.hash))
+    pub(crate) fn rejected_resources(&self) -> impl Iterator<Item = (&ResourceName, ContentHash)> {
+        let rejected_resources =
+            self.isolation().map_or(&[][..], |isolation| &isolation.rejected_resources);
+        rejected_resources.iter().map(|rejected| (&rejected.name, rejected.hash))
     }
 
     fn isolation(&self) -> Option<&Isolation> {
-        self.rare.as_deref()?.isolation.as_deref()
+        self.extras.as_deref()?.isolation.as_deref()
     }
 
     fn isolation_mut(&mut self) -> &mut Isolation {
-        self.rare_mut().isolation.get_or_insert_default()
+        self.extras_mut().isolation.get_or_insert_default()
     }
 
-    fn forget_idle_isolation(&mut self) {
-        self.with_rare(|rare| {
-            if rare.isolation.as_deref().is_some_and(Isolation::is_idle) {
-                rare.isolation = None;
+    fn drop_idle_isolation(&mut self) {
+        self.update_extras(|extras| {
+            if extras.isolation.as_deref().is_some_and(Isolation::is_idle) {
+                extras.isolation = None;
             }
         });
     }
 }
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     pub(crate) fn isolates(&self) -> bool {
         self.arena.config.nack_recovery == NackRecovery::Isolate
     }
 
     /// Records the state that the client holds: empty or the current state, as the client stated.
-    pub(crate) fn note_held(&mut self, state: State) {
+    pub(crate) fn note_held_state(&mut self, state: ResourceSet) {
         if self.isolates() && self.sends_full_state() {
             self.session.isolation_mut().accepted = Some(state);
         }
     }
 
     /// Returns the current versions of all existing subscribed resources.
-    pub(crate) fn current_state(&mut self) -> State {
+    pub(crate) fn current_state(&mut self) -> ResourceSet {
         if self.session.wildcard.is_some() {
-            return self.arena.state();
+            return self.arena.resource_set();
         }
         let mut state = Vec::new();
         self.for_each_named(|name, payload| state.push((name.clone(), payload.clone())));
@@ -182,12 +184,12 @@ impl Turn<'_> {
     }
 
     /// Returns empty response parts, which keep their resources if the session isolates.
-    pub(crate) fn parts(&self, limit: usize) -> Parts {
-        let parts = Parts::new(self.form(), limit);
+    pub(crate) fn parts(&self, limit: usize) -> BodyBuilder {
+        let parts = BodyBuilder::new(self.encoding(), limit);
         if self.isolates() { parts.keeping() } else { parts }
     }
 
-    pub(crate) fn finish(&mut self, parts: Parts) -> Body {
+    pub(crate) fn finish(&mut self, parts: BodyBuilder) -> ResponseBody {
         let (body, kept) = parts.finish();
         self.kept = kept;
         body
@@ -195,105 +197,114 @@ impl Turn<'_> {
 
     /// Records an ACK: the resources of the response are accepted. Returns the resources that are
     /// found to be rejected in an earlier response by elimination.
-    pub(crate) fn clear_suspects(&mut self, sent: Sent, limit: usize) -> Vec<ResourceName> {
-        let isolation = self.session.rare.as_deref_mut().and_then(|it| it.isolation.take());
+    pub(crate) fn accept_suspects(&mut self, sent: Sent, limit: usize) -> Vec<ResourceName> {
+        let isolation = self.session.extras.as_deref_mut().and_then(|it| it.isolation.take());
         let Some(mut isolation) = isolation else { return Vec::new() };
         isolation.probe = isolation.probe.take().filter(|(nonce, _)| *nonce > sent.nonce);
         let state = isolation.take_sent(sent.nonce);
         let has = |it: &Suspect| state.as_ref().is_some_and(|state| in_state(state, it));
         isolation.suspects.retain(|suspect| !has(suspect));
-        let is_current = |culprit: &Suspect| self.arena.has(&culprit.name, culprit.hash);
-        isolation.culprits.retain(|culprit| !has(culprit) && is_current(culprit));
+        let is_current = |rejected: &Suspect| self.arena.has(&rejected.name, rejected.hash);
+        isolation.rejected_resources.retain(|rejected| !has(rejected) && is_current(rejected));
         if self.sends_full_state() && state.is_some() {
             isolation.accepted = state;
         }
-        let found = self.convict_by_elimination(&mut isolation, limit);
-        self.session.rare_mut().isolation = Some(isolation);
-        self.session.forget_idle_isolation();
+        let found = self.reject_by_elimination(&mut isolation, limit);
+        self.session.extras_mut().isolation = Some(isolation);
+        self.session.drop_idle_isolation();
         found
     }
 
     /// Drops suspects and rejected resources that changed or to which the client no longer
     /// subscribes.
-    pub(crate) fn forgive_suspects(&mut self) {
-        let isolation = self.session.rare.as_deref_mut().and_then(|it| it.isolation.take());
+    pub(crate) fn drop_stale_suspects(&mut self) {
+        let isolation = self.session.extras.as_deref_mut().and_then(|it| it.isolation.take());
         let Some(mut isolation) = isolation else { return };
         let is_current =
             |it: &Suspect| self.arena.has(&it.name, it.hash) && self.is_subscribed(&it.name);
         isolation.suspects.retain(is_current);
-        isolation.culprits.retain(is_current);
-        self.session.rare_mut().isolation = Some(isolation);
-        self.session.forget_idle_isolation();
+        isolation.rejected_resources.retain(is_current);
+        self.session.extras_mut().isolation = Some(isolation);
+        self.session.drop_idle_isolation();
     }
 
     /// Marks suspects as rejected if the client rejected the state that consists of the last
     /// accepted state plus the suspect. Returns their names.
-    fn convict_by_elimination(&self, isolation: &mut Isolation, limit: usize) -> Vec<ResourceName> {
+    fn reject_by_elimination(&self, isolation: &mut Isolation, limit: usize) -> Vec<ResourceName> {
         let mut found = Vec::new();
         while let (Some(suspect), Some(accepted)) =
             (isolation.suspects.front().cloned(), &isolation.accepted)
         {
             let state = self.with_suspect(accepted, &suspect);
-            if !state.is_some_and(|state| isolation.rejected.contains(&version_of(&state))) {
+            if !state.is_some_and(|state| isolation.rejected_states.contains(&version_of(&state))) {
                 break;
             }
             found.push(suspect.name.clone());
-            isolation.convict(suspect, limit);
+            isolation.mark_rejected(suspect, limit);
         }
         found
     }
 
     /// Records a NACK. Returns the resources that are found to be rejected.
-    pub(crate) fn take_suspects(&mut self, sent: Sent, limit: usize) -> Vec<ResourceName> {
+    pub(crate) fn reject_suspects(&mut self, sent: Sent, limit: usize) -> Vec<ResourceName> {
         if !self.isolates() {
             return Vec::new();
         }
-        let mut isolation = self.session.rare_mut().isolation.take().unwrap_or_default();
-        let mut found: Vec<_> = self.blame(&mut isolation, sent, limit).into_iter().collect();
-        found.extend(self.convict_by_elimination(&mut isolation, limit));
-        self.session.rare_mut().isolation = Some(isolation);
-        self.session.forget_idle_isolation();
+        let mut isolation = self.session.extras_mut().isolation.take().unwrap_or_default();
+        let mut found: Vec<_> =
+            self.attribute_rejection(&mut isolation, sent, limit).into_iter().collect();
+        found.extend(self.reject_by_elimination(&mut isolation, limit));
+        self.session.extras_mut().isolation = Some(isolation);
+        self.session.drop_idle_isolation();
         found
     }
 
-    fn blame(&self, isolation: &mut Isolation, sent: Sent, limit: usize) -> Option<ResourceName> {
+    fn attribute_rejection(
+        &self,
+        isolation: &mut Isolation,
+        sent: Sent,
+        limit: usize,
+    ) -> Option<ResourceName> {
         let state = isolation.take_sent(sent.nonce);
         if let Some((nonce, suspect)) = isolation.probe.take() {
             if nonce == sent.nonce {
-                isolation.convict(suspect.clone(), limit);
+                isolation.mark_rejected(suspect.clone(), limit);
                 return Some(suspect.name);
             }
             isolation.probe = (nonce > sent.nonce).then_some((nonce, suspect));
         }
         let state = state?;
         let new = if self.sends_full_state() {
-            isolation.rejected.push_back(version_of(&state));
-            if isolation.rejected.len() > REJECTED {
-                isolation.rejected.pop_front();
+            isolation.rejected_states.push_back(version_of(&state));
+            if isolation.rejected_states.len() > MAX_REJECTED_STATES {
+                isolation.rejected_states.pop_front();
             }
             new_in(&state, isolation.accepted.as_ref()?)
         } else {
             state.iter().map(|(name, payload)| Suspect::new(name, payload)).collect()
         };
-        isolation.suspect(new, limit)
+        isolation.add_suspects(new, limit)
     }
 
     /// Renders the next suspect alone. Also returns the revision at which it changed.
-    pub(crate) fn render_probe(&mut self, nonce: NonZeroU64) -> Option<(Body, TypeVersion, Stamp)> {
+    pub(crate) fn render_probe(
+        &mut self,
+        nonce: NonZeroU64,
+    ) -> Option<(ResponseBody, TypeVersion, Revision)> {
         loop {
             let suspect = self.session.isolation_mut().suspects.pop_front()?;
             if !self.arena.has(&suspect.name, suspect.hash) || !self.is_subscribed(&suspect.name) {
                 continue;
             }
-            let stamp = self.arena.find(suspect.name.as_str()).and_then(|it| self.arena.at(it));
-            let stamp = stamp.map_or(Stamp::START, |resource| resource.stamp);
+            let revision = self.arena.find(suspect.name.as_str()).and_then(|it| self.arena.at(it));
+            let revision = revision.map_or(Revision::START, |resource| resource.revision);
             let rendered = match self.sends_full_state() {
                 true => self.render_in_state(&suspect, nonce),
                 false => self.render_alone(&suspect, nonce),
             };
             if let Some((body, version)) = rendered {
                 self.session.isolation_mut().probe = Some((nonce, suspect));
-                return Some((body, version, stamp));
+                return Some((body, version, revision));
             }
         }
     }
@@ -302,15 +313,15 @@ impl Turn<'_> {
         &mut self,
         suspect: &Suspect,
         nonce: NonZeroU64,
-    ) -> Option<(Body, TypeVersion)> {
+    ) -> Option<(ResponseBody, TypeVersion)> {
         let slot = self.arena.find(suspect.name.as_str())?;
         let payload = self.arena.payload(slot)?.clone();
-        let mut parts = Parts::new(self.form(), usize::MAX);
+        let mut parts = BodyBuilder::new(self.encoding(), usize::MAX);
         parts.push(&suspect.name, &payload);
-        if let Some(edge) = self.edges.find(self.slot, slot) {
-            self.edges.set_sent(&mut self.session.edges, edge, nonce.get());
+        if let Some(subscription) = self.subscriptions.find(self.slot, slot) {
+            self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, nonce.get());
         }
-        let state = State::from([(suspect.name.clone(), payload)]);
+        let state = ResourceSet::from([(suspect.name.clone(), payload)]);
         self.session.isolation_mut().sent.push_back((nonce, state));
         Some((parts.into_body(), self.arena.version))
     }
@@ -319,16 +330,16 @@ impl Turn<'_> {
         &mut self,
         suspect: &Suspect,
         nonce: NonZeroU64,
-    ) -> Option<(Body, TypeVersion)> {
+    ) -> Option<(ResponseBody, TypeVersion)> {
         let accepted = self.session.isolation()?.accepted.clone()?;
         let state = self.with_suspect(&accepted, suspect)?;
         let version = version_of(&state);
         let isolation = self.session.isolation_mut();
-        if isolation.rejected.contains(&version) {
+        if isolation.rejected_states.contains(&version) {
             return None;
         }
         isolation.sent.push_back((nonce, state.clone()));
-        let mut parts = Parts::new(self.form(), usize::MAX);
+        let mut parts = BodyBuilder::new(self.encoding(), usize::MAX);
         for (name, payload) in state.iter() {
             parts.push(name, payload);
         }
@@ -336,7 +347,7 @@ impl Turn<'_> {
     }
 
     /// Returns the last accepted state, restricted to subscribed resources, plus one resource.
-    fn with_suspect(&self, accepted: &State, suspect: &Suspect) -> Option<State> {
+    fn with_suspect(&self, accepted: &ResourceSet, suspect: &Suspect) -> Option<ResourceSet> {
         let payload = self.arena.payload(self.arena.find(suspect.name.as_str())?)?.clone();
         let kept = accepted.iter().filter(|(name, _)| *name != suspect.name);
         let kept = kept.filter(|(name, _)| self.is_subscribed(name)).cloned();
@@ -344,9 +355,12 @@ impl Turn<'_> {
     }
 
     fn is_subscribed(&self, name: &ResourceName) -> bool {
-        let edge = self.arena.find(name.as_str()).and_then(|it| self.edges.find(self.slot, it));
-        let edge = edge.and_then(|edge| self.edges.at(edge));
-        self.session.wildcard.is_some() || edge.is_some_and(|edge| edge.standing.is_subscribed())
+        let subscription =
+            self.arena.find(name.as_str()).and_then(|it| self.subscriptions.find(self.slot, it));
+        let subscription =
+            subscription.and_then(|subscription| self.subscriptions.at(subscription));
+        self.session.wildcard.is_some()
+            || subscription.is_some_and(|subscription| subscription.kind.is_subscribed())
     }
 }
 
@@ -357,18 +371,18 @@ impl Suspect {
 }
 
 /// Returns the resources of a state that are not in an earlier one.
-fn new_in(state: &State, accepted: &State) -> Vec<Suspect> {
+fn new_in(state: &ResourceSet, accepted: &ResourceSet) -> Vec<Suspect> {
     let accepted: BTreeMap<_, _> =
         accepted.iter().map(|(name, payload)| (name.as_str(), payload.hash)).collect();
     let suspects = state.iter().map(|(name, payload)| Suspect::new(name, payload));
     suspects.filter(|it| accepted.get(it.name.as_str()) != Some(&it.hash)).collect()
 }
 
-fn in_state(state: &State, suspect: &Suspect) -> bool {
+fn in_state(state: &ResourceSet, suspect: &Suspect) -> bool {
     state.iter().any(|(name, payload)| *name == suspect.name && payload.hash == suspect.hash)
 }
 
-fn version_of(state: &State) -> TypeVersion {
+fn version_of(state: &ResourceSet) -> TypeVersion {
     let mut version = TypeVersion::default();
     for (name, payload) in state.iter() {
         version.add(name.as_str(), payload.hash);

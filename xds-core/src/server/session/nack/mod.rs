@@ -5,21 +5,21 @@ pub(crate) mod rejection;
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
-use self::rejection::Rejection;
+use self::rejection::ErrorDetail;
 use super::{
-    Past, Sends, Wildcard,
-    context::Turn,
-    deferred_removal::last_accepted::Form,
-    extras::{Beside, Lacks, Suspects},
+    PriorState, ResponseMode, Wildcard,
+    context::SessionContext,
+    deferred_removal::last_accepted::KnownPayload,
+    extras::{RejectedData, RejectedRemovals, RetryBatch},
     response::stated_version,
-    subscription::{Chain, Edge},
+    subscription::{ListKind, Subscription},
     window::Sent,
 };
 use crate::{
     server::{
         config::{NackRecovery, ServerConfig},
-        event::{Cause, status::Extent},
-        store::{revision::Stamp, version::content::TypeVersion},
+        event::{ResponseCause, status::Completeness},
+        store::{revision::Revision, version::content::TypeVersion},
     },
     slab::Slot,
     text::{ResourceName, Version},
@@ -27,48 +27,48 @@ use crate::{
 
 /// Rejected response.
 #[derive(Clone, Debug)]
-pub(crate) struct Rejected {
+pub(crate) struct RejectedResponse {
     pub(crate) version: Version,
     pub(crate) code: i32,
     pub(crate) message: Arc<str>,
-    /// Names of resources that were new to the client in it, possibly truncated (see `extent`).
+    /// Names of resources that were new to the client in it, possibly truncated (see `completeness`).
     pub(crate) names: Box<[ResourceName]>,
-    pub(crate) extent: Extent,
-    span: Span,
+    pub(crate) completeness: Completeness,
+    sent_range: SentRange,
     /// Resources of this and earlier rejected responses that are re-sent with the next change.
-    rides: Option<Span>,
+    retried: Option<SentRange>,
 }
 
 /// Location of the resources of rejected responses.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
+pub(crate) struct SentRange {
     /// By name: lowest nonce under which they were sent.
     first: u64,
     /// By name: highest nonce under which they were sent.
     last: u64,
     /// Under the wildcard: resources changed after this revision are included.
-    from: Stamp,
+    from: Revision,
     /// Under the wildcard: last included revision.
-    to: Stamp,
+    to: Revision,
 }
 
 /// Resources that a client rejected and has not accepted since.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct OpenRejections {
     /// Resources that are re-sent with the next change, or were and are unanswered.
-    rides: Option<Span>,
+    retried: Option<SentRange>,
     /// Resources that are not sent again until they change.
-    rests: Vec<Span>,
+    until_changed: Vec<SentRange>,
 }
 
 /// Maximum number of separate spans; the oldest ones are merged.
-const SPANS: usize = 8;
+const MAX_RANGES: usize = 8;
 
-impl Span {
-    fn has(&self, mark: Mark) -> bool {
-        match mark {
-            Mark::Nonce(nonce) => (self.first..=self.last).contains(&nonce),
-            Mark::Stamp(stamp) => self.from < stamp && stamp <= self.to,
+impl SentRange {
+    fn has(&self, position: SentPosition) -> bool {
+        match position {
+            SentPosition::Nonce(nonce) => (self.first..=self.last).contains(&nonce),
+            SentPosition::Revision(revision) => self.from < revision && revision <= self.to,
         }
     }
 
@@ -80,145 +80,148 @@ impl Span {
 
 /// Position of a resource, by which it is found in a span.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Mark {
+pub(crate) enum SentPosition {
     Nonce(u64),
-    Stamp(Stamp),
+    Revision(Revision),
 }
 
-impl Held {
+impl OpenRejections {
     /// Whether a resource is among those re-sent with a change, provided that they were re-sent.
-    pub(crate) fn rode(&self, mark: Mark) -> bool {
-        self.rides.is_some_and(|rides| rides.has(mark))
+    pub(crate) fn is_retried(&self, position: SentPosition) -> bool {
+        self.retried.is_some_and(|retried| retried.has(position))
     }
 
     /// Adds another rejected response.
-    pub(crate) fn add(&mut self, rejected: &Rejected) {
-        let before = self.rides.take();
-        self.rides = rejected.rides;
-        match (before, rejected.rides) {
-            (Some(before), Some(rides)) if rides.first > before.first => self.rests.push(before),
-            (Some(before), None) => self.rests.push(before),
+    pub(crate) fn add(&mut self, rejected: &RejectedResponse) {
+        let before = self.retried.take();
+        self.retried = rejected.retried;
+        match (before, rejected.retried) {
+            (Some(before), Some(retried)) if retried.first > before.first => {
+                self.until_changed.push(before)
+            }
+            (Some(before), None) => self.until_changed.push(before),
             _ => {}
         }
-        if rejected.rides.is_none() {
-            self.rests.push(rejected.span);
+        if rejected.retried.is_none() {
+            self.until_changed.push(rejected.sent_range);
         }
-        while self.rests.len() > SPANS {
-            let oldest = self.rests.remove(0);
-            if let Some(next) = self.rests.first_mut() {
+        while self.until_changed.len() > MAX_RANGES {
+            let oldest = self.until_changed.remove(0);
+            if let Some(next) = self.until_changed.first_mut() {
                 *next = oldest.with(*next);
             }
         }
     }
 
     /// Whether the rejected resources include this one. Those that were re-sent do not count.
-    pub(crate) fn has(&self, mark: Mark, suspects: Suspicion) -> bool {
-        let rides = self.rides.filter(|_| suspects == Suspicion::Waits);
-        self.rests.iter().chain(&rides).any(|span| span.has(mark))
+    pub(crate) fn has(&self, position: SentPosition, retry: RetryState) -> bool {
+        let retried = self.retried.filter(|_| retry == RetryState::Pending);
+        self.until_changed.iter().chain(&retried).any(|sent_range| sent_range.has(position))
     }
 }
 
 /// Whether rejected resources wait for a change to be re-sent with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Suspicion {
-    Waits,
+pub(crate) enum RetryState {
+    Pending,
     /// The resources were re-sent, or nothing is to be re-sent.
     None,
 }
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Collects the details of a response that was just rejected. Takes time proportional to its
     /// contents.
     pub(crate) fn rejected(
         &self,
         sent: Sent,
         version: Version,
-        rejection: &Rejection,
+        rejection: &ErrorDetail,
         config: &ServerConfig,
-    ) -> Rejected {
-        let span = self.span(sent);
+    ) -> RejectedResponse {
+        let sent_range = self.sent_range(sent);
         let limit = config.limits.rejected_names;
-        let mut names: Vec<_> = self.named_in(span).take(limit + 1).cloned().collect();
+        let mut names: Vec<_> = self.named_in(sent_range).take(limit + 1).cloned().collect();
         if self.session.wildcard.is_some() {
-            let covered = self.arena.names_between(span.from, span.to);
+            let covered = self.arena.names_between(sent_range.from, sent_range.to);
             let is_named = |name: &&ResourceName| !names.contains(name);
             let room = (limit + 1).saturating_sub(names.len());
             let covered: Vec<_> = covered.filter(is_named).take(room).cloned().collect();
             names.extend(covered);
         }
-        let extent = if names.len() > limit { Extent::Part } else { Extent::All };
+        let completeness =
+            if names.len() > limit { Completeness::Truncated } else { Completeness::Complete };
         names.truncate(limit);
-        Rejected {
+        RejectedResponse {
             version,
             code: rejection.code,
             message: rejection.message.clone(),
             names: names.into(),
-            extent,
-            span,
-            rides: self.session.suspects().map(|suspects| Span {
-                first: suspects.first.get(),
-                from: suspects.from,
-                ..span
+            completeness,
+            sent_range,
+            retried: self.session.retry_batch().map(|retry_batch| SentRange {
+                first: retry_batch.first.get(),
+                from: retry_batch.from,
+                ..sent_range
             }),
         }
     }
 
     /// Returns whether any rejected resource is still unchanged after a response was accepted.
     /// Takes time proportional to the resources sent since the rejection.
-    pub(crate) fn still_rejects(&self, held: &mut Held) -> bool {
+    pub(crate) fn still_rejects(&self, rejections: &mut OpenRejections) -> bool {
         if self.sends_full_state() {
             // The accepted response contained everything.
             return false;
         }
         if self.isolates() {
-            return self.session.has_suspects_or_culprits();
+            return self.session.has_suspects_or_rejected();
         }
-        if self.session.suspects().is_none() {
-            held.rides = None;
+        if self.session.retry_batch().is_none() {
+            rejections.retried = None;
         }
-        held.rests.retain(|span| {
+        rejections.until_changed.retain(|sent_range| {
             let covered = self.session.wildcard.is_some()
-                && self.arena.names_between(span.from, span.to).next().is_some();
-            covered || self.named_in(*span).next().is_some()
+                && self.arena.names_between(sent_range.from, sent_range.to).next().is_some();
+            covered || self.named_in(*sent_range).next().is_some()
         });
-        held.rides.is_some() || !held.rests.is_empty()
+        rejections.retried.is_some() || !rejections.until_changed.is_empty()
     }
 
     /// Clears rejections of resources to which the client no longer subscribes or that were
     /// removed silently, so that nothing waits for their acceptance. Takes time proportional to
     /// the resources sent since the last ACK.
     // M148
-    pub(crate) fn forgive(&mut self) {
-        let is_over = !self.session.is_held_to_answers() || !self.session.is_rejected();
-        if is_over || self.session.is_waiting() {
+    pub(crate) fn clear_settled_rejections(&mut self) {
+        let is_over = !self.session.gates_other_types() || !self.session.is_rejected();
+        if is_over || self.session.awaits_answer() {
             return;
         }
-        self.release_what_was_never_accepted();
-        self.serve_as_accepted();
+        self.release_never_accepted();
+        self.serve_accepted_versions();
         // Contents that are still due will be answered.
         if self.session.has_additions(self.arena) {
             return;
         }
-        self.forgive_suspects();
-        let may_have_what_is_gone = match self.session.wildcard {
-            Some(_) if self.session.needs_ghosts(self.arena) => {
-                self.rejected_beside() == Beside::Deletions
+        self.drop_stale_suspects();
+        let may_have_removed_resources = match self.session.wildcard {
+            Some(_) if self.session.needs_retained_deletions(self.arena) => {
+                self.rejected_removals() == RejectedRemovals::Present
             }
             Some(_) if self.sends_full_state() => !self.has_accepted_everything(),
             _ => {
-                let suspects = self.session.suspects();
-                self.rejected_beside() == Beside::Deletions
-                    || suspects.is_some_and(|it| it.beside == Beside::Deletions)
+                let retry_batch = self.session.retry_batch();
+                self.rejected_removals() == RejectedRemovals::Present
+                    || retry_batch.is_some_and(|it| it.removals == RejectedRemovals::Present)
             }
         };
-        if self.lacks_what_was_rejected() {
+        if self.has_unaccepted_resources() {
             return;
         }
-        if may_have_what_is_gone {
-            self.session.rare_mut().lacks = Lacks::News;
+        if may_have_removed_resources {
+            self.session.extras_mut().rejected_data = RejectedData::RemovalsOnly;
         } else {
-            self.session.with_rare(|rare| rare.suspects = None);
-            self.session.forget_verdict();
+            self.session.update_extras(|extras| extras.retry_batch = None);
+            self.session.clear_rejection();
         }
     }
 
@@ -232,15 +235,15 @@ impl Turn<'_> {
         if !self.sends_full_state() {
             return;
         }
-        self.session.due.let_the_rest_wait();
+        self.session.due.hold_leftover();
         if self.resends_batches() {
-            self.session.rare_mut().rejected_state = Some(sent.content);
+            self.session.extras_mut().rejected_state = Some(sent.content);
         }
     }
 
     /// Re-sends the full state if the resource that caused its rejection may have been removed
     /// silently.
-    pub(crate) fn recover_from_silence(&mut self) {
+    pub(crate) fn recover_after_silent_removal(&mut self) {
         if !self.arena.absence_deletes() {
             self.recover_full_state();
         }
@@ -252,32 +255,35 @@ impl Turn<'_> {
     // M107
     pub(crate) fn recover_full_state(&mut self) {
         let is_full = self.sends_full_state() && self.session.wildcard.is_none();
-        let is_done = !self.session.is_refused() || self.session.due.is_ready();
+        let is_done = !self.session.is_nacked() || self.session.due.is_ready();
         if !is_full || is_done || !self.resends_batches() {
             return;
         }
-        let rejected = self.session.rare.as_deref().and_then(|rare| rare.rejected_state);
-        let lacks_something =
-            self.lacks_what_was_rejected() || self.rejected_beside() == Beside::Deletions;
+        let rejected = self.session.extras.as_deref().and_then(|extras| extras.rejected_state);
+        let lacks_resources = self.has_unaccepted_resources()
+            || self.rejected_removals() == RejectedRemovals::Present;
         let current = self.named_version();
-        if !lacks_something || rejected == Some(current.stated()) {
+        if !lacks_resources || rejected == Some(current.stated()) {
             return;
         }
         // If this resource is removed, nothing is due any more, so an existing one is preferred.
         let slots = || {
-            let first = Some(self.session.edges.first()).filter(|slot| !slot.is_none());
+            let first = Some(self.session.subscriptions.first()).filter(|slot| !slot.is_none());
             let next = |&slot: &Slot| {
-                Some(self.edges.next(Chain::Session, slot)).filter(|slot| !slot.is_none())
+                Some(self.subscriptions.next(ListKind::Session, slot))
+                    .filter(|slot| !slot.is_none())
             };
             core::iter::successors(first, next)
         };
         let exists = |slot: &Slot| {
-            let edge = self.edges.at(*slot);
-            edge.is_some_and(|edge| self.arena.payload(edge.resource).is_some())
+            let subscription = self.subscriptions.at(*slot);
+            subscription
+                .is_some_and(|subscription| self.arena.payload(subscription.resource).is_some())
         };
-        let may_be_told = |slot: &Slot| !self.edges.at(*slot).is_some_and(Edge::is_withheld);
-        if let Some(slot) = slots().find(exists).or_else(|| slots().find(may_be_told)) {
-            self.make_due(slot, Cause::Recovery);
+        let may_be_sent =
+            |slot: &Slot| !self.subscriptions.at(*slot).is_some_and(Subscription::is_withheld);
+        if let Some(slot) = slots().find(exists).or_else(|| slots().find(may_be_sent)) {
+            self.make_due(slot, ResponseCause::Recovery);
         }
     }
 
@@ -287,74 +293,82 @@ impl Turn<'_> {
     /// proportional to the deferred removals and to the tombstones since the last removals were
     /// sent.
     // M147
-    fn release_what_was_never_accepted(&mut self) {
-        if !self.session.lets_linger(self.arena) {
+    fn release_never_accepted(&mut self) {
+        if !self.session.may_defer_removals(self.arena) {
             return;
         }
         let accepted = self.accepted_here();
         let never_accepted = |resource: Slot| match accepted {
-            Some(accepted) => self.came_and_went_after(resource, accepted),
-            None => matches!(self.last_accepted(resource, None), Form::Nothing),
+            Some(accepted) => self.existed_only_after(resource, accepted),
+            None => matches!(self.last_accepted(resource, None), KnownPayload::Absent),
         };
         let mut due = Vec::new();
         let mut slot = self.session.due.withheld().first();
-        while let Some(edge) = self.edges.at(slot) {
+        while let Some(subscription) = self.subscriptions.at(slot) {
             // The resource may have existed for long when the client named it.
-            let is_new = accepted.is_some_and(|(nonce, _)| edge.was_first_sent_after(nonce));
-            if is_new || never_accepted(edge.resource) || self.was_brought_in_vain(edge.resource) {
+            let is_new =
+                accepted.is_some_and(|(nonce, _)| subscription.was_first_sent_after(nonce));
+            if is_new
+                || never_accepted(subscription.resource)
+                || self.has_no_carried_version(subscription.resource)
+            {
                 due.push(slot);
             }
-            slot = self.edges.next(Chain::Due, slot);
+            slot = self.subscriptions.next(ListKind::Due, slot);
         }
-        let lost: Vec<Slot> = match self.session.wildcard {
+        let pending_removals: Vec<Slot> = match self.session.wildcard {
             Some(wildcard) => {
-                let knows = self.session.knows(&wildcard);
-                let lost = self.arena.lost(knows, wildcard.reached).map(|(resource, _)| resource);
-                lost.filter(|&resource| never_accepted(resource)).collect()
+                let sent_removals = self.session.sent_removals(&wildcard);
+                let pending_removals = self
+                    .arena
+                    .pending_removals(sent_removals, wildcard.reached)
+                    .map(|(resource, _)| resource);
+                pending_removals.filter(|&resource| never_accepted(resource)).collect()
             }
             None => Vec::new(),
         };
         let nonce = self.session.newest_nonce();
-        for resource in lost {
-            if self.edges.find(self.slot, resource).is_none()
-                && let Some(edge) = self.connect_parting(resource)
+        for resource in pending_removals {
+            if self.subscriptions.find(self.slot, resource).is_none()
+                && let Some(subscription) = self.add_one_shot(resource)
             {
-                self.edges.set_sent(&mut self.session.edges, edge, nonce);
-                due.push(edge);
+                self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, nonce);
+                due.push(subscription);
             }
         }
-        for edge in due {
-            self.make_due(edge, Cause::Changed);
+        for subscription in due {
+            self.make_due(subscription, ResponseCause::Changed);
         }
     }
 
     /// Returns nonce and revision of the last response accepted on this view, zeros if there was
     /// none. `None` if the client may have something from before.
-    pub(crate) fn accepted_here(&self) -> Option<(u64, Stamp)> {
-        let accepted = self.session.accepted_response(self.arena, Stamp::START);
-        match (accepted, self.session.past) {
-            (Some(accepted), Past::Before(next)) if accepted.nonce < next => None,
-            (None, Past::Before(_)) => None,
+    pub(crate) fn accepted_here(&self) -> Option<(u64, Revision)> {
+        let accepted = self.session.accepted_response(self.arena, Revision::START);
+        match (accepted, self.session.prior_state) {
+            (Some(accepted), PriorState::Before(next)) if accepted.nonce < next => None,
+            (None, PriorState::Before(_)) => None,
             (Some(accepted), _) => Some((accepted.nonce.get(), accepted.at)),
-            (None, Past::None) => Some((0, Stamp::START)),
+            (None, PriorState::None) => Some((0, Revision::START)),
         }
     }
 
     /// Whether a missing resource was also missing, or not requested, when the client last
     /// accepted a response, the one with this nonce at revision `accepted`.
-    fn came_and_went_after(&self, slot: Slot, (nonce, accepted): (u64, Stamp)) -> bool {
+    fn existed_only_after(&self, slot: Slot, (nonce, accepted): (u64, Revision)) -> bool {
         let name = self.arena.at(slot).map(|resource| &resource.name);
-        let entered = self.session.entered(nonce).zip(name);
-        let is_new = entered.is_some_and(|(entered, name)| !entered.had.contains(name));
-        self.arena.came_and_went_after(slot, if is_new { Stamp::START } else { accepted })
+        let before_wildcard = self.session.before_wildcard(nonce).zip(name);
+        let is_new = before_wildcard
+            .is_some_and(|(before_wildcard, name)| !before_wildcard.names.contains(name));
+        self.arena.existed_only_after(slot, if is_new { Revision::START } else { accepted })
     }
 
     /// Returns whether the responses since the last accepted one contained removals.
-    pub(crate) fn rejected_beside(&self) -> Beside {
-        let accepted = self.session.accepted_response(self.arena, Stamp::START);
-        match self.session.may_have_what_is_gone(accepted) {
-            true => Beside::Deletions,
-            false => Beside::Nothing,
+    pub(crate) fn rejected_removals(&self) -> RejectedRemovals {
+        let accepted = self.session.accepted_response(self.arena, Revision::START);
+        match self.session.may_have_removed_resources(accepted) {
+            true => RejectedRemovals::Present,
+            false => RejectedRemovals::None,
         }
     }
 
@@ -362,99 +376,104 @@ impl Turn<'_> {
     fn has_accepted_everything(&mut self) -> bool {
         let current = self.version_of_everything();
         match self.session.accepted_version() {
-            Some(accepted) => accepted == self.state(current, stated_version::Extent::Subscribed),
+            Some(accepted) => {
+                accepted == self.stated_version(current, stated_version::Coverage::Complete)
+            }
             None => current == TypeVersion::default(),
         }
     }
 
     /// Ends the pending re-send if an accepted response contained its resources for another
     /// reason, for example because the client warms clusters.
-    pub(crate) fn settle_suspects(&mut self, sent: Sent) {
-        let suspects = self.session.suspects().filter(|it| sent.nonce > it.last);
+    pub(crate) fn settle_retry_batch(&mut self, sent: Sent) {
+        let retry_batch = self.session.retry_batch().filter(|it| sent.nonce > it.last);
         // Removals are not repeated to a client without a wildcard. After a change they count as
         // accepted with the next accepted response, even if that only answers a request.
-        let is_settled = |it: &Suspects| {
+        let is_settled = |it: &RetryBatch| {
             let is_after_change = sent.at > it.until && self.session.wildcard.is_none();
-            it.beside == Beside::Nothing || is_after_change
+            it.removals == RejectedRemovals::None || is_after_change
         };
-        let Some(suspects) = suspects.filter(is_settled) else { return };
-        let is_left_out = |from, to| self.arena.slots_between(from, to).next().is_some();
+        let Some(retry_batch) = retry_batch.filter(is_settled) else { return };
+        let is_unsent = |from, to| self.arena.slots_between(from, to).next().is_some();
         let is_part_left = self.session.wildcard.is_some()
-            && (is_left_out(suspects.from, sent.from.min(suspects.to))
-                || is_left_out(sent.to.max(suspects.from), suspects.to));
-        let (first, last) = (suspects.first.get(), suspects.last.get());
-        let span = Span { first, last, from: suspects.from, to: suspects.to };
-        if !is_part_left && self.named_in(span).next().is_none() {
-            self.session.with_rare(|rare| rare.suspects = None);
+            && (is_unsent(retry_batch.from, sent.from.min(retry_batch.to))
+                || is_unsent(sent.to.max(retry_batch.from), retry_batch.to));
+        let (first, last) = (retry_batch.first.get(), retry_batch.last.get());
+        let sent_range = SentRange { first, last, from: retry_batch.from, to: retry_batch.to };
+        if !is_part_left && self.named_in(sent_range).next().is_none() {
+            self.session.update_extras(|extras| extras.retry_batch = None);
         }
     }
 
     /// Whether anything exists that was sent since the client last accepted a response.
-    fn lacks_what_was_rejected(&self) -> bool {
-        let accepted = self.session.accepted_response(self.arena, Stamp::START);
-        let (first, from) = accepted.map_or((1, Stamp::START), |it| (it.nonce.get() + 1, it.to));
-        let since = Span { first, last: u64::MAX, from, to: Stamp::MAX };
-        let span = match self.session.suspects() {
-            Some(suspects) => Span {
-                first: first.min(suspects.first.get()),
-                from: from.min(suspects.from),
+    fn has_unaccepted_resources(&self) -> bool {
+        let accepted = self.session.accepted_response(self.arena, Revision::START);
+        let (first, from) = accepted.map_or((1, Revision::START), |it| (it.nonce.get() + 1, it.to));
+        let since = SentRange { first, last: u64::MAX, from, to: Revision::MAX };
+        let sent_range = match self.session.retry_batch() {
+            Some(retry_batch) => SentRange {
+                first: first.min(retry_batch.first.get()),
+                from: from.min(retry_batch.from),
                 ..since
             },
             None => since,
         };
         // The client accepted nothing of the wildcard yet, but perhaps some resources by name.
-        let entered = self.session.entered(first - 1);
-        let from = if entered.is_some() { Stamp::START } else { span.from };
+        let before_wildcard = self.session.before_wildcard(first - 1);
+        let from = if before_wildcard.is_some() { Revision::START } else { sent_range.from };
         let accepted_by_name = |slot: Slot| {
-            let resource = self.arena.at(slot).zip(entered).zip(accepted);
-            resource.is_some_and(|((it, entered), accepted)| {
-                it.stamp <= accepted.at && entered.had.contains(&it.name)
+            let resource = self.arena.at(slot).zip(before_wildcard).zip(accepted);
+            resource.is_some_and(|((it, before_wildcard), accepted)| {
+                it.revision <= accepted.at && before_wildcard.names.contains(&it.name)
             })
         };
         let is_covered = |wildcard: Wildcard| {
             let mut sent = self.arena.slots_back(from, wildcard.cursor);
             sent.any(|slot| !accepted_by_name(slot))
         };
-        self.session.wildcard.is_some_and(is_covered) || self.named_in(span).next().is_some()
+        self.session.wildcard.is_some_and(is_covered) || self.named_in(sent_range).next().is_some()
     }
 
     /// Whether the client still subscribes to a name in any way.
     pub(crate) fn subscribes_to(&self, name: &ResourceName) -> bool {
         let slot = self.arena.find(name.as_str());
-        let edge = slot.and_then(|slot| self.edges.find(self.slot, slot));
-        self.session.wildcard.is_some() || edge.is_some()
+        let subscription = slot.and_then(|slot| self.subscriptions.find(self.slot, slot));
+        self.session.wildcard.is_some() || subscription.is_some()
     }
 
     /// Whether the client has no subscriptions.
     pub(crate) fn subscribes_to_nothing(&self) -> bool {
-        self.session.wildcard.is_none() && self.session.edges.is_empty()
+        self.session.wildcard.is_none() && self.session.subscriptions.is_empty()
     }
 
-    fn span(&self, sent: Sent) -> Span {
-        let (from, to) = match (self.session.sends(self.arena), self.session.wildcard) {
-            (_, None) => (Stamp::MAX, Stamp::START),
-            (Sends::FullState, Some(_)) => {
-                let accepted = self.session.accepted_response(self.arena, Stamp::START);
-                (accepted.map_or(Stamp::START, |accepted| accepted.to), sent.at)
+    fn sent_range(&self, sent: Sent) -> SentRange {
+        let (from, to) = match (self.session.response_mode(self.arena), self.session.wildcard) {
+            (_, None) => (Revision::MAX, Revision::START),
+            (ResponseMode::FullState, Some(_)) => {
+                let accepted = self.session.accepted_response(self.arena, Revision::START);
+                (accepted.map_or(Revision::START, |accepted| accepted.to), sent.at)
             }
-            (_, Some(wildcard)) => (sent.from.max(wildcard.rode), sent.to),
+            (_, Some(wildcard)) => (sent.from.max(wildcard.retried_at), sent.to),
         };
-        Span { first: sent.nonce.get(), last: sent.nonce.get(), from, to }
+        SentRange { first: sent.nonce.get(), last: sent.nonce.get(), from, to }
     }
 
     /// Returns the resources last sent by name in these responses and unchanged since.
     /// Subscriptions are in the order in which they were last sent, except in full state, where
     /// the order does not matter because everything was sent.
-    fn named_in(&self, span: Span) -> impl Iterator<Item = &ResourceName> {
+    fn named_in(&self, sent_range: SentRange) -> impl Iterator<Item = &ResourceName> {
         let is_full_state = self.sends_full_state();
-        let mut slot = self.session.edges.last();
+        let mut slot = self.session.subscriptions.last();
         let next = move || -> Option<Option<&ResourceName>> {
-            let in_order = |edge: &&Edge| is_full_state || edge.sent >= span.first;
-            let edge = self.edges.at(slot).filter(in_order)?;
-            slot = self.edges.previous(Chain::Session, slot);
-            let suspect = span.has(Mark::Nonce(edge.sent)) && edge.standing.is_subscribed();
-            let resource = self.arena.at(edge.resource).filter(|it| it.payload.is_some());
-            Some(resource.filter(|_| suspect).map(|resource| &resource.name))
+            let in_order = |subscription: &&Subscription| {
+                is_full_state || subscription.sent >= sent_range.first
+            };
+            let subscription = self.subscriptions.at(slot).filter(in_order)?;
+            slot = self.subscriptions.previous(ListKind::Session, slot);
+            let is_included = sent_range.has(SentPosition::Nonce(subscription.sent))
+                && subscription.kind.is_subscribed();
+            let resource = self.arena.at(subscription.resource).filter(|it| it.payload.is_some());
+            Some(resource.filter(|_| is_included).map(|resource| &resource.name))
         };
         core::iter::from_fn(next).flatten()
     }

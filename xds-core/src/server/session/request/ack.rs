@@ -17,13 +17,13 @@ use core::num::NonZeroU64;
 use crate::{
     server::{
         config::{NackDetection, ServerConfig},
-        event::{Asked, Cause, Observation, stats::ServerStats},
-        queue::{outbox::Outbox, timer_queue::Alarms, token_bucket::Bucket},
+        event::{Observation, RequestEffect, ResponseCause, stats::ServerStats},
+        queue::{outbox::Outbox, timer_queue::Alarms, token_bucket::TokenBucket},
         session::{
-            Purpose, Stamp,
-            context::Turn,
-            extras::{Beside, Suspects, Telling},
-            nack::{Rejected, rejection::Rejection},
+            Purpose, Revision,
+            context::SessionContext,
+            extras::{PartialRemovals, RejectedRemovals, RetryBatch},
+            nack::{RejectedResponse, rejection::ErrorDetail},
             window::{Answer, Sent},
         },
     },
@@ -43,51 +43,51 @@ const MESSAGE_LIMIT: usize = 4_096;
 
 /// State outside the session that a request may read or change.
 #[derive(Debug)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct RequestContext<'a> {
     pub(crate) config: &'a ServerConfig,
     pub(crate) now: Time,
     /// Highest nonce issued on the stream.
     pub(crate) issued: u64,
     /// Wildcard cursor before and after the response that the request ACKs.
-    pub(crate) accepted: Option<(Stamp, Stamp)>,
+    pub(crate) accepted: Option<(Revision, Revision)>,
     pub(crate) out: &'a mut Outbox,
     pub(crate) alarms: &'a mut Alarms,
     pub(crate) stats: &'a mut ServerStats,
     /// Rate limit for the observation of NACKs.
-    pub(crate) nacks: &'a mut Bucket,
+    pub(crate) nacks: &'a mut TokenBucket,
     /// Details of the rejection, if the request is a NACK.
-    pub(crate) rejected: Option<Rejected>,
+    pub(crate) rejected: Option<RejectedResponse>,
 }
 
 /// Meaning of a request for the responses already sent.
-pub(crate) enum Reading {
+pub(crate) enum RequestKind {
     /// The request only lists names.
     Names,
     Ack(Sent),
-    Nack(Sent, Rejection),
+    Nack(Sent, ErrorDetail),
     Stale,
     Bogus,
 }
 
-impl Reading {
+impl RequestKind {
     /// Whether the request is an ACK or a NACK.
     pub(crate) fn is_answer(&self) -> bool {
         matches!(self, Self::Ack(_) | Self::Nack(..))
     }
 }
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Handles one request of the session's type. `rejection` is its `error_detail`, if it has
     /// one.
     pub(crate) fn handle_request(
         &mut self,
         request: &Request<'_>,
-        rejection: Option<Rejection>,
-        around: &mut Surroundings<'_>,
-    ) -> Asked {
+        rejection: Option<ErrorDetail>,
+        ctx: &mut RequestContext<'_>,
+    ) -> RequestEffect {
         match self.session.variant {
-            Variant::StateOfTheWorld => self.handle_list(request, rejection, around),
-            Variant::Incremental => self.handle_changes(request, rejection, around),
+            Variant::StateOfTheWorld => self.handle_list(request, rejection, ctx),
+            Variant::Incremental => self.handle_changes(request, rejection, ctx),
         }
     }
 
@@ -95,117 +95,125 @@ impl Turn<'_> {
     pub(crate) fn take_answer(
         &mut self,
         request: &Request<'_>,
-        rejection: Option<Rejection>,
-        around: &mut Surroundings<'_>,
-    ) -> Reading {
-        let reading = self.read(request, rejection, around.issued);
-        if let Reading::Ack(sent) | Reading::Nack(sent, _) = &reading {
-            self.stop_awaiting(sent.nonce, around.alarms);
+        rejection: Option<ErrorDetail>,
+        ctx: &mut RequestContext<'_>,
+    ) -> RequestKind {
+        let kind = self.classify(request, rejection, ctx.issued);
+        if let RequestKind::Ack(sent) | RequestKind::Nack(sent, _) = &kind {
+            self.cancel_answer_timers(sent.nonce, ctx.alarms);
         }
         let stream = self.session.stream;
-        match &reading {
-            Reading::Names => {}
-            Reading::Ack(sent) => self.on_ack(*sent, request, around),
-            Reading::Nack(sent, rejection) => {
-                self.on_nack(*sent, request, rejection.clone(), around);
+        match &kind {
+            RequestKind::Names => {}
+            RequestKind::Ack(sent) => self.on_ack(*sent, request, ctx),
+            RequestKind::Nack(sent, rejection) => {
+                self.on_nack(*sent, request, rejection.clone(), ctx);
             }
-            Reading::Stale => {
-                around.stats.stale_requests += 1;
+            RequestKind::Stale => {
+                ctx.stats.stale_requests += 1;
                 let type_url = self.arena.type_url.clone();
-                around.out.observe(Observation::StaleNonce { stream, type_url });
+                ctx.out.observe(Observation::StaleNonce { stream, type_url });
             }
-            Reading::Bogus => {
-                around.stats.bogus_requests += 1;
+            RequestKind::Bogus => {
+                ctx.stats.bogus_requests += 1;
                 let type_url = self.arena.type_url.clone();
-                around.out.observe(Observation::BogusNonce { stream, type_url });
+                ctx.out.observe(Observation::BogusNonce { stream, type_url });
             }
         }
-        reading
+        kind
     }
 
-    pub(crate) fn observe_interest(&self, around: &mut Surroundings<'_>) {
-        around.out.observe(Observation::Subscribed {
+    pub(crate) fn observe_interest(&self, ctx: &mut RequestContext<'_>) {
+        ctx.out.observe(Observation::Subscribed {
             stream: self.session.stream,
             type_url: self.arena.type_url.clone(),
-            interest: self.session.interest(),
+            subscribed: self.session.subscribed_names(),
         });
     }
 
-    fn read(&self, request: &Request<'_>, rejection: Option<Rejection>, issued: u64) -> Reading {
+    fn classify(
+        &self,
+        request: &Request<'_>,
+        rejection: Option<ErrorDetail>,
+        issued: u64,
+    ) -> RequestKind {
         if self.session.newest.is_none() || request.nonce.is_empty() {
-            return Reading::Names;
+            return RequestKind::Names;
         }
         let Some(nonce) = number_of(request.nonce).filter(|&nonce| nonce <= issued) else {
-            return Reading::Bogus;
+            return RequestKind::Bogus;
         };
-        let Some(sent) = self.session.sent_as(nonce) else { return Reading::Stale };
+        let Some(sent) = self.session.find_sent(nonce) else { return RequestKind::Stale };
         let rejection = rejection.or_else(|| self.rejection_by_version(sent, request.version));
         match (rejection, sent.answer) {
             (Some(rejection), Answer::Pending | Answer::Overdue | Answer::Ack) => {
-                Reading::Nack(sent, rejection)
+                RequestKind::Nack(sent, rejection)
             }
-            (None, Answer::Pending | Answer::Overdue) => Reading::Ack(sent),
-            (Some(_), Answer::Nack) | (None, Answer::Ack | Answer::Nack) => Reading::Names,
+            (None, Answer::Pending | Answer::Overdue) => RequestKind::Ack(sent),
+            (Some(_), Answer::Nack) | (None, Answer::Ack | Answer::Nack) => RequestKind::Names,
         }
     }
 
     /// Returns the rejection that an old client without `error_detail` expresses by stating a
     /// version other than the sent one.
     // S0.078
-    fn rejection_by_version(&self, sent: Sent, stated: &str) -> Option<Rejection> {
+    fn rejection_by_version(&self, sent: Sent, stated: &str) -> Option<ErrorDetail> {
         let is_old = self.arena.config.nack_detection == NackDetection::ErrorDetailOrVersion
             && self.session.variant == Variant::StateOfTheWorld;
         let is_rejected = is_old
             && matches!(sent.answer, Answer::Pending | Answer::Overdue)
             && !self.is_stated_as(sent.version, stated);
-        is_rejected.then(|| Rejection {
+        is_rejected.then(|| ErrorDetail {
             code: UNKNOWN,
-            message: format!("stays at version {:?}", cut(stated)).into(),
+            message: format!("stays at version {:?}", truncate_message(stated)).into(),
         })
     }
 
-    fn on_ack(&mut self, sent: Sent, request: &Request<'_>, around: &mut Surroundings<'_>) {
-        let verdict = self.session.settle(sent, Answer::Ack, around.now);
-        self.note_answer_for_brought(sent.nonce.get(), Answer::Ack);
-        self.note_answer_to_what_it_had(sent.nonce.get(), Answer::Ack);
+    fn on_ack(&mut self, sent: Sent, request: &Request<'_>, ctx: &mut RequestContext<'_>) {
+        let content_answer = self.session.record_answer(sent, Answer::Ack, ctx.now);
+        self.note_answer_for_carried_over(sent.nonce.get(), Answer::Ack);
+        self.note_answer_in_previous_view(sent.nonce.get(), Answer::Ack);
         if sent.purpose == Purpose::Content {
-            around.accepted = Some((sent.from, sent.to));
-            self.settle_suspects(sent);
+            ctx.accepted = Some((sent.from, sent.to));
+            self.settle_retry_batch(sent);
         }
-        self.session.with_rare(|rare| {
-            rare.rejected_state = None;
-            let is_told = |it: &mut Telling| it.partly.is_none() && it.last <= sent.nonce.get();
-            rare.telling.take_if(is_told);
-            rare.entered.take_if(|it| it.after < sent.nonce.get());
+        self.session.update_extras(|extras| {
+            extras.rejected_state = None;
+            let is_complete =
+                |it: &mut PartialRemovals| it.partial_to.is_none() && it.last <= sent.nonce.get();
+            extras.partial_removals.take_if(is_complete);
+            extras.before_wildcard.take_if(|it| it.after < sent.nonce.get());
             // A client that rejected earlier removals may go back to its state from then.
-            let goes_back = rare.suspects.is_some_and(|suspects| suspects.told < rare.began);
-            if rare.began <= sent.at && !goes_back {
-                rare.began = Stamp::START;
+            let goes_back = extras
+                .retry_batch
+                .is_some_and(|retry_batch| retry_batch.removals_from < extras.wildcard_since);
+            if extras.wildcard_since <= sent.at && !goes_back {
+                extras.wildcard_since = Revision::START;
             }
         });
-        let culprits = self.clear_suspects(sent, around.config.limits.suspects);
+        let rejected_resources = self.accept_suspects(sent, ctx.config.limits.retry_batch);
         let version = sent.version;
         self.session.accepted = Some(version);
-        if verdict == Answer::Ack {
+        if content_answer == Answer::Ack {
             self.session.forget_error();
         }
-        self.session.counts.acks.add_one();
-        around.stats.acks += 1;
+        self.session.counters.acks.add_one();
+        ctx.stats.acks += 1;
         let stream = self.session.stream;
-        around.out.observe(Observation::Acked {
+        ctx.out.observe(Observation::Acked {
             stream,
             type_url: self.arena.type_url.clone(),
-            version: self.print(version),
+            version: self.version_text(version),
             nonce: request.nonce.into(),
         });
-        for name in culprits {
+        for name in rejected_resources {
             let type_url = self.arena.type_url.clone();
-            around.out.observe(Observation::Isolated { stream, type_url, name });
+            ctx.out.observe(Observation::Isolated { stream, type_url, name });
         }
         let states_version = self.session.variant == Variant::StateOfTheWorld;
         if states_version && !self.is_stated_as(version, request.version) {
-            let (type_url, version) = (self.arena.type_url.clone(), self.print(version));
-            around.out.observe(Observation::VersionMismatch { stream, type_url, version });
+            let (type_url, version) = (self.arena.type_url.clone(), self.version_text(version));
+            ctx.out.observe(Observation::VersionMismatch { stream, type_url, version });
         }
     }
 
@@ -213,64 +221,67 @@ impl Turn<'_> {
         &mut self,
         sent: Sent,
         request: &Request<'_>,
-        rejection: Rejection,
-        around: &mut Surroundings<'_>,
+        rejection: ErrorDetail,
+        ctx: &mut RequestContext<'_>,
     ) {
-        self.session.settle(sent, Answer::Nack, around.now);
-        self.note_answer_for_brought(sent.nonce.get(), Answer::Nack);
-        self.note_answer_to_what_it_had(sent.nonce.get(), Answer::Nack);
-        self.note_refused(sent);
-        self.session.counts.nacks.add_one();
+        self.session.record_answer(sent, Answer::Nack, ctx.now);
+        self.note_answer_for_carried_over(sent.nonce.get(), Answer::Nack);
+        self.note_answer_in_previous_view(sent.nonce.get(), Answer::Nack);
+        self.note_rejected(sent);
+        self.session.counters.nacks.add_one();
         self.session.keep_error(rejection.message.clone());
-        around.stats.nacks += 1;
+        ctx.stats.nacks += 1;
         if self.resends_batches() && sent.purpose == Purpose::Content && !self.sends_full_state() {
-            let rode = self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.rode);
-            let beside = self.rejected_beside();
-            let accepted = self.session.accepted_response(self.arena, Stamp::START);
-            let accepted = accepted.filter(|_| beside == Beside::Deletions);
-            let telling = self.session.rare.as_deref().and_then(|rare| rare.telling);
-            let since = telling.map_or(Stamp::MAX, |telling| telling.since);
-            let new = Suspects {
+            let retried_at =
+                self.session.wildcard.map_or(Revision::START, |wildcard| wildcard.retried_at);
+            let removals = self.rejected_removals();
+            let accepted = self.session.accepted_response(self.arena, Revision::START);
+            let accepted = accepted.filter(|_| removals == RejectedRemovals::Present);
+            let partial_removals =
+                self.session.extras.as_deref().and_then(|extras| extras.partial_removals);
+            let since =
+                partial_removals.map_or(Revision::MAX, |partial_removals| partial_removals.since);
+            let new = RetryBatch {
                 first: sent.nonce,
                 last: sent.nonce,
-                from: sent.from.max(rode),
+                from: sent.from.max(retried_at),
                 to: sent.to,
                 until: sent.at,
-                told: accepted.map_or(Stamp::MAX, |accepted| accepted.at.min(since)),
-                beside,
+                removals_from: accepted.map_or(Revision::MAX, |accepted| accepted.at.min(since)),
+                removals,
             };
-            let suspects = self.session.suspects().map_or(new, |earlier| earlier.and(new));
-            self.session.rare_mut().suspects = Some(suspects);
+            let retry_batch = self.session.retry_batch().map_or(new, |earlier| earlier.merge(new));
+            self.session.extras_mut().retry_batch = Some(retry_batch);
         }
         self.note_rejected_state(sent);
         if zoo::is(Bug::RejectedSentAgain) {
-            self.owe_everything(Cause::Changed);
+            self.make_everything_due(ResponseCause::Changed);
         }
-        let version = self.print(sent.version);
-        around.rejected = Some(self.rejected(sent, version, &rejection, around.config));
-        let culprits = self.take_suspects(sent, around.config.limits.suspects);
-        let version = self.print(sent.version);
-        if !self.observe_nack(request, version, &rejection, around) {
+        let version = self.version_text(sent.version);
+        ctx.rejected = Some(self.rejected(sent, version, &rejection, ctx.config));
+        let rejected_resources = self.reject_suspects(sent, ctx.config.limits.retry_batch);
+        let version = self.version_text(sent.version);
+        if !self.observe_nack(request, version, &rejection, ctx) {
             return;
         }
-        for name in culprits {
+        for name in rejected_resources {
             let (stream, type_url) = (self.session.stream, self.arena.type_url.clone());
-            around.out.observe(Observation::Isolated { stream, type_url, name });
+            ctx.out.observe(Observation::Isolated { stream, type_url, name });
         }
     }
 }
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Reports the NACK of a polling client, which states the rejected nonce as its version.
     // M189
-    pub(crate) fn observe_refusal(
+    pub(crate) fn observe_polling_nack(
         &self,
         request: &Request<'_>,
-        rejection: &Rejection,
-        around: &mut Surroundings<'_>,
+        rejection: &ErrorDetail,
+        ctx: &mut RequestContext<'_>,
     ) {
-        around.stats.nacks += 1;
-        let _ = self.observe_nack(request, request.nonce.into(), rejection, around);
+        ctx.stats.nacks += 1;
+        let _ = self.observe_nack(request, request.nonce.into(), rejection, ctx);
     }
 
     /// Reports a NACK to the operator unless the rate limit is exceeded. Returns whether it was
@@ -279,17 +290,17 @@ impl Turn<'_> {
         &self,
         request: &Request<'_>,
         version: Version,
-        rejection: &Rejection,
-        around: &mut Surroundings<'_>,
+        rejection: &ErrorDetail,
+        ctx: &mut RequestContext<'_>,
     ) -> bool {
-        if let Some(rate) = around.config.limits.observed_nacks {
-            if !around.nacks.has_one(rate, around.now) {
-                around.stats.unobserved_nacks += 1;
+        if let Some(rate) = ctx.config.limits.observed_nacks {
+            if !ctx.nacks.has_one(rate, ctx.now) {
+                ctx.stats.unobserved_nacks += 1;
                 return false;
             }
-            around.nacks.take(rate, around.now);
+            ctx.nacks.take(rate, ctx.now);
         }
-        around.out.observe(Observation::Nacked {
+        ctx.out.observe(Observation::Nacked {
             stream: self.session.stream,
             type_url: self.arena.type_url.clone(),
             version,
@@ -304,7 +315,7 @@ impl Turn<'_> {
 /// Returns the text of a nonce.
 // M62
 pub(crate) fn nonce_of(number: NonZeroU64) -> Nonce {
-    Nonce::of_number(number.get())
+    Nonce::from_number(number.get())
 }
 
 /// Parses a nonce, if it is written exactly as [`nonce_of`] writes it.
@@ -312,7 +323,7 @@ fn number_of(nonce: &str) -> Option<u64> {
     nonce.starts_with(|first: char| matches!(first, '1'..='9')).then(|| nonce.parse().ok())?
 }
 
-pub(crate) fn cut(message: &str) -> &str {
+pub(crate) fn truncate_message(message: &str) -> &str {
     if message.len() <= MESSAGE_LIMIT {
         return message;
     }
@@ -325,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nonces_are_read_only_as_written() {
+    fn only_canonical_nonces_are_parsed() {
         for number in [NonZeroU64::MIN, NonZeroU64::MAX] {
             assert_eq!(number_of(nonce_of(number).as_str()), Some(number.get()));
         }
@@ -335,20 +346,20 @@ mod tests {
     }
 
     #[test]
-    fn long_messages_are_cut_between_characters() {
+    fn long_messages_are_truncated_between_characters() {
         let long = "é".repeat(4_000);
-        assert_eq!(cut(&long).len(), 4_096);
+        assert_eq!(truncate_message(&long).len(), 4_096);
         let odd = alloc::format!("x{long}");
-        assert_eq!(cut(&odd).len(), 4_095);
-        assert_eq!(cut("short"), "short");
+        assert_eq!(truncate_message(&odd).len(), 4_095);
+        assert_eq!(truncate_message("short"), "short");
     }
 
     #[test]
-    fn an_empty_status_is_a_rejection_without_words() {
-        let rejection = Rejection::parse(&[]).unwrap();
+    fn empty_status_is_parsed_without_message() {
+        let rejection = ErrorDetail::parse(&[]).unwrap();
         assert_eq!((rejection.code, &*rejection.message), (0, ""));
         let negative = [8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
-        assert_eq!(Rejection::parse(&negative).unwrap().code, -1);
-        assert!(Rejection::parse(&[0x12, 1, 0xff]).is_err());
+        assert_eq!(ErrorDetail::parse(&negative).unwrap().code, -1);
+        assert!(ErrorDetail::parse(&[0x12, 1, 0xff]).is_err());
     }
 }

@@ -7,22 +7,23 @@
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::mem;
 
-use super::{ack::Surroundings, globs::canonical, names::WILDCARD};
+use super::{ack::RequestContext, globs::canonical, names::WILDCARD};
 use crate::{
     server::{
-        event::{Asked, Cause},
+        event::{RequestEffect, ResponseCause},
         session::{
-            CatchUp, Claim, Leftovers, Legacy, Past, Session, Wildcard,
-            context::Turn,
-            nack::rejection::Rejection,
-            subscription::{Chain, Edge, Edges, Standing},
+            CatchUp, LegacyWildcardState, MustReply, PriorState, Session, UnlistedSubscriptions,
+            Wildcard,
+            context::SessionContext,
+            nack::rejection::ErrorDetail,
+            subscription::{ListKind, Subscription, SubscriptionKind, SubscriptionTable},
         },
         store::{arena::Arena, encode::body::Payload},
     },
     service::Variant,
     slab::Slot,
     time::Time,
-    wire::request::{Request, Spelling},
+    wire::request::{NameForm, Request},
     zoo::{self, Bug},
 };
 
@@ -34,35 +35,39 @@ impl Session {
         own: Slot,
         request: &Request<'_>,
         arena: &Arena,
-        edges: &Edges,
+        subscriptions: &SubscriptionTable,
     ) -> usize {
-        let edge_of = |name: &str| edges.at(edges.find(own, arena.find(&canonical(name, arena))?)?);
-        let is_new = |name: &&str| {
-            let is_named = |edge: &Edge| edge.standing == Standing::Named;
-            *name != WILDCARD && !edge_of(name).is_some_and(is_named)
+        let subscription_of = |name: &str| {
+            subscriptions.at(subscriptions.find(own, arena.find(&canonical(name, arena))?)?)
         };
-        let is_unknown = |name: &&str| edge_of(name).is_none();
+        let is_new = |name: &&str| {
+            let is_named =
+                |subscription: &Subscription| subscription.kind == SubscriptionKind::Named;
+            *name != WILDCARD && !subscription_of(name).is_some_and(is_named)
+        };
+        let is_unknown = |name: &&str| subscription_of(name).is_none();
         let stated = request.initial_versions().map(|(name, _)| name).filter(is_unknown).count();
         request.names().filter(is_new).count().max(stated)
     }
 }
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Handles one request of the session's type. `rejection` is its `error_detail`, if it has
     /// one.
     pub(crate) fn handle_changes(
         &mut self,
         request: &Request<'_>,
-        rejection: Option<Rejection>,
-        around: &mut Surroundings<'_>,
-    ) -> Asked {
+        rejection: Option<ErrorDetail>,
+        ctx: &mut RequestContext<'_>,
+    ) -> RequestEffect {
         let is_first = self.session.round == 0;
-        let reading = self.take_answer(request, rejection, around);
+        let kind = self.take_answer(request, rejection, ctx);
         self.session.round = self.session.round.wrapping_add(1);
-        if request.spelling == Spelling::Locators {
-            self.session.spelling = Spelling::Locators;
+        if request.name_form == NameForm::Locators {
+            self.session.name_form = NameForm::Locators;
         }
-        let (before, cause, now) = (self.session.interest(), self.session.asked(), around.now);
+        let (before, cause, now) =
+            (self.session.subscribed_names(), self.session.subscribe_cause(), ctx.now);
         let mut changes = 0;
         if request.has_names() {
             let mut has_wildcard = false;
@@ -82,41 +87,42 @@ impl Turn<'_> {
             }
         }
         if is_first {
-            if changes == 0 && self.session.legacy == Legacy::Possible {
-                self.enter_wildcard(cause);
+            if changes == 0 && self.session.legacy_wildcard == LegacyWildcardState::Possible {
+                self.subscribe_wildcard(cause);
             }
-            self.session.legacy = Legacy::Left;
+            self.session.legacy_wildcard = LegacyWildcardState::Ended;
             for (name, version) in request.initial_versions() {
-                self.session.with_rare(|rare| rare.owed_globs.globs.clear());
-                self.session.past = Past::up_to(0);
+                self.session.update_extras(|extras| extras.due_globs.globs.clear());
+                self.session.prior_state = PriorState::up_to(0);
                 let name = canonical(name, self.arena);
-                self.trust_version(&name, version);
+                self.apply_initial_version(&name, version);
             }
         }
-        if self.session.interest() != before || is_first {
-            self.observe_interest(around);
+        if self.session.subscribed_names() != before || is_first {
+            self.observe_interest(ctx);
         }
-        if changes > 0 || reading.is_answer() {
-            self.forgive();
+        if changes > 0 || kind.is_answer() {
+            self.clear_settled_rejections();
         }
-        if changes > 0 || is_first { Asked::Something } else { Asked::Nothing }
+        if changes > 0 || is_first { RequestEffect::Subscribed } else { RequestEffect::None }
     }
 
-    fn subscribe(&mut self, name: &str, cause: Cause, now: Time) {
+    fn subscribe(&mut self, name: &str, cause: ResponseCause, now: Time) {
         if self.ignores_names() {
             return;
         }
         if name == WILDCARD {
-            let owes_all = self.session.wildcard.is_some_and(|it| it.owes_all(cause));
+            let has_full_send_for =
+                self.session.wildcard.is_some_and(|it| it.has_full_send_for(cause));
             match &mut self.session.wildcard {
-                None => self.enter_wildcard(cause),
+                None => self.subscribe_wildcard(cause),
                 // All of it is already due, however often the client subscribes before it is sent
                 // (IS25).
-                Some(Wildcard { owed: Some(owed), .. }) if owes_all => {
-                    (owed.at, owed.claim) = (self.arena.clock(), Claim::Answer);
+                Some(Wildcard { full_send: Some(full_send), .. }) if has_full_send_for => {
+                    (full_send.at, full_send.must_reply) = (self.arena.clock(), MustReply::Yes);
                 }
                 // A repeated subscription: everything is sent again (M97).
-                Some(_) => self.owe_everything(cause),
+                Some(_) => self.make_everything_due(cause),
             }
             return;
         }
@@ -126,66 +132,71 @@ impl Turn<'_> {
         }
         let Some(resource) = self.arena.slot_of(&*name) else { return };
         let round = self.session.round;
-        let edge = match self.edges.find(self.slot, resource) {
-            Some(edge) => {
-                let Some(known) = self.edges.at_mut(edge) else { return };
+        let subscription = match self.subscriptions.find(self.slot, resource) {
+            Some(subscription) => {
+                let Some(known) = self.subscriptions.at_mut(subscription) else { return };
                 // Repeated within the message.
-                if known.standing == Standing::Named && known.round == round {
+                if known.kind == SubscriptionKind::Named && known.round == round {
                     return;
                 }
                 known.round = round;
-                Some(edge)
+                Some(subscription)
             }
             None => self.connect(resource).inspect(|_| self.session.named += 1),
         };
-        let Some(edge) = edge else { return };
-        self.set_standing(edge, Standing::Named);
-        self.want(resource);
-        let is_alias = self.meaning(resource).is_some();
-        if !is_alias && !self.is_asked_for(resource) && !self.grant_grace(edge, now) {
-            self.make_due(edge, cause);
+        let Some(subscription) = subscription else { return };
+        self.set_kind(subscription, SubscriptionKind::Named);
+        self.note_wanted(resource);
+        let is_alias = self.alias_target(resource).is_some();
+        if !is_alias && !self.is_requested(resource) && !self.start_grace_period(subscription, now)
+        {
+            self.make_due(subscription, cause);
         }
-        self.owe_members(resource, cause);
+        self.make_members_due(resource, cause);
     }
 
-    fn unsubscribe(&mut self, name: &str, cause: Cause, dropped: &mut BTreeSet<Slot>) {
+    fn unsubscribe(&mut self, name: &str, cause: ResponseCause, dropped: &mut BTreeSet<Slot>) {
         if self.ignores_names() {
             return;
         }
         if name == WILDCARD {
-            self.note_what_it_has();
-            self.prepare_farewell();
-            self.leave_wildcard();
+            self.note_wildcard_resources();
+            self.prepare_unsubscribe_removals();
+            self.unsubscribe_wildcard();
             self.drop_unnamed();
             return;
         }
         let name = canonical(name, self.arena);
-        let named = self.arena.find(&name).and_then(|slot| self.edges.find(self.slot, slot));
-        match named.filter(|&slot| self.standing(slot) == Some(Standing::Named)) {
-            Some(edge) => self.drop_own_name(edge, &name, cause),
+        let named =
+            self.arena.find(&name).and_then(|slot| self.subscriptions.find(self.slot, slot));
+        match named.filter(|&slot| self.kind_of(slot) == Some(SubscriptionKind::Named)) {
+            Some(subscription) => self.drop_own_name(subscription, &name, cause),
             None => self.drop_by_other_name(&name, cause, dropped),
         }
     }
 
     /// Unsubscribes from a name to which the client subscribed.
-    pub(crate) fn drop_own_name(&mut self, edge: Slot, name: &str, cause: Cause) {
-        let alias = self.edges.at(edge).map(|edge| edge.resource);
-        if let Some(resource) = alias.and_then(|alias| self.meaning(alias)) {
-            self.drop_alias(edge, resource, cause);
+    pub(crate) fn drop_own_name(&mut self, subscription: Slot, name: &str, cause: ResponseCause) {
+        let alias = self.subscriptions.at(subscription).map(|subscription| subscription.resource);
+        if let Some(resource) = alias.and_then(|alias| self.alias_target(alias)) {
+            self.drop_alias(subscription, resource, cause);
             return;
         }
-        let is_glob = self.edges.at(edge).is_some_and(|edge| self.arena.is_glob(edge.resource));
+        let is_glob = self
+            .subscriptions
+            .at(subscription)
+            .is_some_and(|subscription| self.arena.is_glob(subscription.resource));
         if !is_glob && self.is_covered(name) {
             // A glob (M139) or an alias still covers it.
-            self.set_standing(edge, Standing::Covered);
-            self.make_due(edge, cause);
-            self.edges.note_dropped(edge);
+            self.set_kind(subscription, SubscriptionKind::ViaGlobOrAlias);
+            self.make_due(subscription, cause);
+            self.subscriptions.note_unsubscribed(subscription);
         } else if !is_glob && self.session.wildcard.is_some() {
             // Only the server knows whether the wildcard still covers it (M91, M92).
-            self.set_standing(edge, Standing::Parting);
-            self.make_due(edge, cause);
+            self.set_kind(subscription, SubscriptionKind::OneShot);
+            self.make_due(subscription, cause);
         } else {
-            self.drop_named(edge);
+            self.drop_named(subscription);
         }
     }
 
@@ -195,151 +206,156 @@ impl Turn<'_> {
     pub(crate) fn warm(&mut self, name: &str) {
         let Some(slot) = self.arena.find(name) else { return };
         let Some(resource) = self.arena.at(slot).filter(|it| it.payload.is_some()) else { return };
-        let has_it = self.session.wildcard.is_some_and(|it| resource.stamp <= it.cursor);
-        let edge = match self.edges.find(self.slot, slot) {
+        let has_it = self.session.wildcard.is_some_and(|it| resource.revision <= it.cursor);
+        let subscription = match self.subscriptions.find(self.slot, slot) {
             None if has_it => {
-                let edge = self.connect_parting(slot);
-                edge.inspect(|&edge| self.edges.set_sent(&mut self.session.edges, edge, 1))
+                let subscription = self.add_one_shot(slot);
+                subscription.inspect(|&subscription| {
+                    self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1)
+                })
             }
-            edge => edge,
+            subscription => subscription,
         };
-        if let Some(edge) = edge {
-            self.make_due(edge, Cause::Warming);
+        if let Some(subscription) = subscription {
+            self.make_due(subscription, ResponseCause::Warming);
         }
     }
 
     /// Sends all named resources again.
     pub(crate) fn warm_named(&mut self) {
-        let mut slot = self.session.edges.first();
-        while let Some(edge) = self.edges.at(slot) {
-            if edge.standing.is_subscribed() && self.arena.payload(edge.resource).is_some() {
-                self.make_due(slot, Cause::Warming);
+        let mut slot = self.session.subscriptions.first();
+        while let Some(subscription) = self.subscriptions.at(slot) {
+            if subscription.kind.is_subscribed()
+                && self.arena.payload(subscription.resource).is_some()
+            {
+                self.make_due(slot, ResponseCause::Warming);
             }
-            slot = self.edges.next(Chain::Session, slot);
+            slot = self.subscriptions.next(ListKind::Session, slot);
         }
     }
 
     /// Adds a one-shot subscription to a resource that only the wildcard covers.
-    pub(crate) fn connect_parting(&mut self, slot: Slot) -> Option<Slot> {
-        let edge = self.connect(slot)?;
+    pub(crate) fn add_one_shot(&mut self, slot: Slot) -> Option<Slot> {
+        let subscription = self.connect(slot)?;
         self.session.named += 1;
         if let Some(wildcard) = &mut self.session.wildcard {
-            wildcard.leftovers = Leftovers::Possible;
+            wildcard.unlisted = UnlistedSubscriptions::Possible;
         }
-        self.set_standing(edge, Standing::Parting);
-        Some(edge)
+        self.set_kind(subscription, SubscriptionKind::OneShot);
+        Some(subscription)
     }
 
     /// Handles one entry of `initial_resource_versions`: a current resource is not sent again,
     /// and the removal of a missing one is sent.
     // M116-M121
-    fn trust_version(&mut self, name: &str, version: &str) {
-        self.trust(name, |payload| payload.is_version(version), Cause::First);
-        if let Some(edge) = self.edge_of_unknown_alias(name) {
-            self.make_due(edge, Cause::First);
+    fn apply_initial_version(&mut self, name: &str, version: &str) {
+        self.note_client_version(name, |payload| payload.is_version(version), ResponseCause::First);
+        if let Some(subscription) = self.subscription_of_unknown_alias(name) {
+            self.make_due(subscription, ResponseCause::First);
         }
     }
 
     /// Records that the client has some version of a resource, and whether it is the current one.
     /// Names to which the client does not subscribe are ignored.
-    pub(crate) fn trust(
+    pub(crate) fn note_client_version(
         &mut self,
         name: &str,
         is_current: impl FnOnce(&Payload) -> bool,
-        cause: Cause,
+        cause: ResponseCause,
     ) {
         let found = self.arena.find(name);
         let payload = found.and_then(|slot| self.arena.payload(slot));
         let exists = payload.is_some();
         let is_current = payload.is_some_and(is_current);
-        let tells_removals = self.arena.tells_removals() || self.session.lets_linger(self.arena);
-        let edge = found.and_then(|slot| self.edges.find(self.slot, slot));
-        if let Some(edge) = edge {
-            let has_it = self.standing(edge).is_some_and(Standing::is_subscribed);
-            let is_settled = has_it && (is_current || !exists && !tells_removals);
+        let sends_removals =
+            self.arena.sends_removals() || self.session.may_defer_removals(self.arena);
+        let subscription = found.and_then(|slot| self.subscriptions.find(self.slot, slot));
+        if let Some(subscription) = subscription {
+            let has_it = self.kind_of(subscription).is_some_and(SubscriptionKind::is_subscribed);
+            let is_settled = has_it && (is_current || !exists && !sends_removals);
             if is_settled && found.is_some_and(|slot| self.error_of(slot).is_some()) {
                 // Having the resource does not mean that the client was sent its error.
-                self.edges.set_sent(&mut self.session.edges, edge, 1);
+                self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
             } else if is_settled {
                 if self.session.variant == Variant::Incremental {
-                    self.leave_out_what_is_had();
+                    self.skip_known_resources();
                 }
-                self.edges.clear_due(&mut self.session.due, edge);
-                self.edges.set_sent(&mut self.session.edges, edge, 1);
+                self.subscriptions.clear_due(&mut self.session.due, subscription);
+                self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
                 found.into_iter().for_each(|slot| self.renew_at_once(slot));
             } else if has_it {
-                if found.is_some_and(|slot| self.meaning(slot).is_some()) {
+                if found.is_some_and(|slot| self.alias_target(slot).is_some()) {
                     // The name was a resource before and is an alias now: the resource is
                     // removed.
-                    self.edges.set_sent(&mut self.session.edges, edge, 1);
-                    self.make_due(edge, cause);
+                    self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
+                    self.make_due(subscription, cause);
                 } else if exists {
                     // The client has an older version. If the resource is removed first, the
                     // client is told.
-                    self.edges.set_sent(&mut self.session.edges, edge, 1);
+                    self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
                 }
-                self.let_linger_if_gone(edge);
+                self.defer_removal_if_missing(subscription);
             }
             return;
         }
         let is_subscribed = self.session.wildcard.is_some() || self.is_covered(name);
-        if !is_subscribed || !exists && !tells_removals {
+        if !is_subscribed || !exists && !sends_removals {
             return;
         }
-        let edge = self.arena.slot_of(name).and_then(|slot| self.connect_parting(slot));
-        let Some(edge) = edge else { return };
-        self.leave_out_what_is_had();
+        let subscription = self.arena.slot_of(name).and_then(|slot| self.add_one_shot(slot));
+        let Some(subscription) = subscription else { return };
+        self.skip_known_resources();
         if is_current {
-            self.set_standing(edge, Standing::Remembered);
-            self.edges.set_sent(&mut self.session.edges, edge, 1);
+            self.set_kind(subscription, SubscriptionKind::RetainedForWildcard);
+            self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
             found.into_iter().for_each(|slot| self.renew_at_once(slot));
         } else {
             // The resource is sent or, if it is removed before that, its removal is.
-            self.make_due(edge, cause);
-            self.edges.set_sent(&mut self.session.edges, edge, 1);
-            self.let_linger_if_gone(edge);
+            self.make_due(subscription, cause);
+            self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
+            self.defer_removal_if_missing(subscription);
         }
     }
 
     /// Makes the wildcard skip resources that the client already has by name.
-    pub(crate) fn leave_out_what_is_had(&mut self) {
+    pub(crate) fn skip_known_resources(&mut self) {
         if let Some(wildcard) = &mut self.session.wildcard {
-            wildcard.catch_up = CatchUp::TheRest;
+            wildcard.catch_up = CatchUp::ExceptKnown;
         }
     }
 
-    pub(crate) fn standing(&self, edge: Slot) -> Option<Standing> {
-        self.edges.at(edge).map(|edge| edge.standing)
+    pub(crate) fn kind_of(&self, subscription: Slot) -> Option<SubscriptionKind> {
+        self.subscriptions.at(subscription).map(|subscription| subscription.kind)
     }
 
-    pub(crate) fn uncount(&mut self, standing: Standing) {
-        if let Some(count) = self.session.count_of(standing) {
+    pub(crate) fn uncount(&mut self, kind: SubscriptionKind) {
+        if let Some(count) = self.session.count_of(kind) {
             *count -= 1;
         }
-        if standing == Standing::Lingering {
-            self.session.tidy();
+        if kind == SubscriptionKind::DeferredRemoval {
+            self.session.drop_empty_extras();
         }
     }
 
-    pub(crate) fn set_standing(&mut self, slot: Slot, standing: Standing) {
-        let Some(edge) = self.edges.at_mut(slot) else { return };
-        let before = mem::replace(&mut edge.standing, standing);
-        if let Some(count) = self.session.count_of(standing) {
+    pub(crate) fn set_kind(&mut self, slot: Slot, kind: SubscriptionKind) {
+        let Some(subscription) = self.subscriptions.at_mut(slot) else { return };
+        let before = mem::replace(&mut subscription.kind, kind);
+        if let Some(count) = self.session.count_of(kind) {
             *count += 1;
         }
         self.uncount(before);
-        if standing.is_subscribed() {
-            self.session.with_rare(|rare| {
-                rare.apart.remove(&slot);
+        if kind.is_subscribed() {
+            self.session.update_extras(|extras| {
+                extras.implicit_subscriptions.remove(&slot);
             });
         } else {
-            self.session.rare_mut().apart.insert(slot);
+            self.session.extras_mut().implicit_subscriptions.insert(slot);
         }
     }
 
     /// Removes subscriptions that depended on the wildcard.
     fn drop_unnamed(&mut self) {
-        for slot in self.apart() {
+        for slot in self.implicit_subscriptions() {
             self.disconnect(slot);
         }
     }
@@ -348,8 +364,10 @@ impl Turn<'_> {
     /// kept in a set of their own, because one message with two names can create one and remove
     /// it.
     // IS25
-    pub(crate) fn apart(&self) -> Vec<Slot> {
-        let rare = self.session.rare.as_deref();
-        rare.map(|rare| rare.apart.iter().copied().collect()).unwrap_or_default()
+    pub(crate) fn implicit_subscriptions(&self) -> Vec<Slot> {
+        let extras = self.session.extras.as_deref();
+        extras
+            .map(|extras| extras.implicit_subscriptions.iter().copied().collect())
+            .unwrap_or_default()
     }
 }

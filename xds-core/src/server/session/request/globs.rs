@@ -9,8 +9,8 @@ use alloc::{borrow::Cow, vec::Vec};
 
 use crate::{
     server::{
-        event::Cause,
-        session::{context::Turn, subscription::Standing},
+        event::ResponseCause,
+        session::{context::SessionContext, subscription::SubscriptionKind},
         store::arena::Arena,
     },
     service::Variant,
@@ -32,10 +32,10 @@ pub(crate) fn canonical<'n>(name: &'n str, arena: &Arena) -> Cow<'n, str> {
     }
 }
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Returns the members of a glob or the resource of an alias.
     fn members_of(&self, name: Slot) -> Vec<Slot> {
-        if let Some(resource) = self.meaning(name) {
+        if let Some(resource) = self.alias_target(name) {
             return Vec::from([resource]);
         }
         match self.arena.at(name).filter(|_| self.arena.is_glob(name)) {
@@ -45,10 +45,10 @@ impl Turn<'_> {
     }
 
     /// Makes the members of a glob or the resource of an alias due.
-    pub(crate) fn cover_members(&mut self, name: Slot, cause: Cause) {
+    pub(crate) fn cover_members(&mut self, name: Slot, cause: ResponseCause) {
         for member in self.members_of(name) {
-            if let Some(edge) = self.cover(member) {
-                self.make_due(edge, cause);
+            if let Some(subscription) = self.cover(member) {
+                self.make_due(subscription, cause);
             }
         }
     }
@@ -57,15 +57,15 @@ impl Turn<'_> {
     /// glob that is subscribed again before a response was sent is skipped, because its members
     /// are due.
     // IS25
-    pub(crate) fn owe_members(&mut self, name: Slot, cause: Cause) {
+    pub(crate) fn make_members_due(&mut self, name: Slot, cause: ResponseCause) {
         if self.arena.is_glob(name) {
             let after = self.session.newest_nonce();
-            let owed = &mut self.session.rare_mut().owed_globs;
-            if owed.after != after {
-                owed.globs.clear();
-                owed.after = after;
+            let due = &mut self.session.extras_mut().due_globs;
+            if due.after != after {
+                due.globs.clear();
+                due.after = after;
             }
-            if !owed.globs.insert(name) {
+            if !due.globs.insert(name) {
                 return;
             }
         }
@@ -73,12 +73,12 @@ impl Turn<'_> {
     }
 
     /// Makes those members of a glob or alias due to which the client has no subscription yet.
-    pub(crate) fn cover_new_members(&mut self, name: Slot, cause: Cause) {
+    pub(crate) fn cover_new_members(&mut self, name: Slot, cause: ResponseCause) {
         for member in self.members_of(name) {
-            if self.edges.find(self.slot, member).is_none()
-                && let Some(edge) = self.cover(member)
+            if self.subscriptions.find(self.slot, member).is_none()
+                && let Some(subscription) = self.cover(member)
             {
-                self.make_due(edge, cause);
+                self.make_due(subscription, cause);
             }
         }
     }
@@ -86,68 +86,75 @@ impl Turn<'_> {
     /// Returns the subscription to a member, if the member exists; adds it if needed.
     pub(crate) fn cover(&mut self, member: Slot) -> Option<Slot> {
         self.arena.payload(member)?;
-        if let Some(edge) = self.edges.find(self.slot, member) {
+        if let Some(subscription) = self.subscriptions.find(self.slot, member) {
             // A passing subscription must not replace one that the client made.
-            if self.standing(edge) != Some(Standing::Named) {
-                self.set_standing(edge, Standing::Covered);
+            if self.kind_of(subscription) != Some(SubscriptionKind::Named) {
+                self.set_kind(subscription, SubscriptionKind::ViaGlobOrAlias);
             }
-            return Some(edge);
+            return Some(subscription);
         }
-        self.connect_covered(member)
+        self.add_covered(member)
     }
 
     /// Adds a subscription to a resource that a glob or an alias covers.
-    pub(crate) fn connect_covered(&mut self, member: Slot) -> Option<Slot> {
-        let edge = self.connect(member)?;
-        self.edges.at_mut(edge)?.standing = Standing::Covered;
-        Some(edge)
+    pub(crate) fn add_covered(&mut self, member: Slot) -> Option<Slot> {
+        let subscription = self.connect(member)?;
+        self.subscriptions.at_mut(subscription)?.kind = SubscriptionKind::ViaGlobOrAlias;
+        Some(subscription)
     }
 
     /// Whether the client subscribes to a glob or an alias that covers the name.
     pub(crate) fn is_covered(&self, name: &str) -> bool {
-        self.is_in_glob(name) || self.is_meant(name)
+        self.is_in_glob(name) || self.is_subscribed_by_alias(name)
     }
 
     /// Whether the client subscribes to a glob that matches the name.
     pub(crate) fn is_in_glob(&self, name: &str) -> bool {
         self.arena.globs_over(name).into_iter().any(|glob| {
-            let edge = self.edges.find(self.slot, glob).and_then(|edge| self.edges.at(edge));
-            edge.is_some_and(|edge| edge.standing == Standing::Named)
+            let subscription = self
+                .subscriptions
+                .find(self.slot, glob)
+                .and_then(|subscription| self.subscriptions.at(subscription));
+            subscription.is_some_and(|subscription| subscription.kind == SubscriptionKind::Named)
         })
     }
 
     /// Ends the subscription to a name. Members of a glob are removed unless another glob or the
     /// wildcard covers them, and an incremental client is sent these removals.
     // M139, M140
-    pub(crate) fn drop_named(&mut self, edge: Slot) {
-        let Some(resource) = self.edges.at(edge).map(|edge| edge.resource) else { return };
+    pub(crate) fn drop_named(&mut self, subscription: Slot) {
+        let Some(resource) =
+            self.subscriptions.at(subscription).map(|subscription| subscription.resource)
+        else {
+            return;
+        };
         let Some(name) = self.arena.at(resource).map(|it| it.name.clone()) else { return };
         let members = match self.arena.is_glob(resource) {
             true => self.arena.names_below(name.as_str()),
             false => Vec::new(),
         };
-        self.disconnect(edge);
+        self.disconnect(subscription);
         let mut gone = Vec::new();
         for member in members {
-            let edge = self.edges.find(self.slot, member);
-            gone.extend(edge.and_then(|edge| self.uncover(edge)));
+            let subscription = self.subscriptions.find(self.slot, member);
+            gone.extend(subscription.and_then(|subscription| self.uncover(subscription)));
         }
-        self.add_farewell(gone);
+        self.add_unsubscribe_removals(gone);
     }
 
     /// Ends the subscription to a resource unless a glob or an alias still covers it. Returns the
     /// name if the subscription ended and the client was sent the resource.
     pub(crate) fn uncover(&mut self, slot: Slot) -> Option<ResourceName> {
-        let edge = self.edges.at(slot)?;
-        let (was_sent, resource) = (edge.sent != 0, self.arena.at(edge.resource)?);
+        let subscription = self.subscriptions.at(slot)?;
+        let (was_sent, resource) = (subscription.sent != 0, self.arena.at(subscription.resource)?);
         let name = resource.name.clone();
-        if edge.standing != Standing::Covered || self.is_covered(name.as_str()) {
+        if subscription.kind != SubscriptionKind::ViaGlobOrAlias || self.is_covered(name.as_str()) {
             return None;
         }
-        let is_behind = self.session.wildcard.is_some_and(|wildcard| wildcard.owed.is_some());
+        let is_behind = self.session.wildcard.is_some_and(|wildcard| wildcard.full_send.is_some());
         if was_sent && is_behind && !self.sends_full_state() {
             // The wildcard has not reached this resource yet.
-            self.set_standing(slot, Standing::Remembered);
+            self.set_kind(slot, SubscriptionKind::RetainedForWildcard);
             return None;
         }
         self.disconnect(slot);
@@ -156,12 +163,15 @@ impl Turn<'_> {
 
     /// Makes removals due for names that no subscription of an incremental client covers any
     /// more.
-    pub(crate) fn add_farewell(&mut self, names: impl IntoIterator<Item = ResourceName>) {
-        let is_told = self.session.variant == Variant::Incremental;
+    pub(crate) fn add_unsubscribe_removals(
+        &mut self,
+        names: impl IntoIterator<Item = ResourceName>,
+    ) {
+        let is_incremental = self.session.variant == Variant::Incremental;
         let mut names = names.into_iter().peekable();
-        if names.peek().is_none() || !is_told || self.session.wildcard.is_some() {
+        if names.peek().is_none() || !is_incremental || self.session.wildcard.is_some() {
             return;
         }
-        self.session.rare_mut().farewell.extend(names);
+        self.session.extras_mut().unsubscribe_removals.extend(names);
     }
 }

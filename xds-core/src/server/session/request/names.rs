@@ -11,15 +11,16 @@ use super::globs::canonical;
 use crate::{
     server::{
         config::WildcardExit,
-        event::Cause,
+        event::ResponseCause,
         session::{
-            CatchUp, Claim, First, Leftovers, Legacy, Owed, Sends, Wildcard, Withdrawn,
-            context::Turn,
-            extras::{Bereft, Entered},
-            subscription::{Chain, Standing},
+            CatchUp, FirstResponse, FullSend, LegacyWildcardState, MustReply, ResponseMode,
+            UnlistedSubscriptions, UnsubscribedInFlight, Wildcard,
+            context::SessionContext,
+            extras::{BeforeWildcard, ResourcesWithoutSubscription},
+            subscription::{ListKind, SubscriptionKind},
             window::Sent,
         },
-        store::{revision::Stamp, version::content::TypeVersion},
+        store::{revision::Revision, version::content::TypeVersion},
     },
     service::Variant,
     slab::Slot,
@@ -32,125 +33,128 @@ pub(crate) const WILDCARD: &str = "*";
 
 /// Whether a list of names changed the subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum ReplaceOutcome {
     Same,
     Changed,
 }
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Replaces the subscription by `names`. Takes time proportional to the names listed and
     /// dropped.
-    pub(crate) fn replace_names<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Outcome {
-        let before = self.session.interest();
-        let cause = self.session.asked();
+    pub(crate) fn replace_names<'n>(
+        &mut self,
+        names: impl Iterator<Item = &'n str>,
+    ) -> ReplaceOutcome {
+        let before = self.session.subscribed_names();
+        let cause = self.session.subscribe_cause();
         self.session.round = self.session.round.wrapping_add(1);
         if self.ignores_names() {
-            return Outcome::Same;
+            return ReplaceOutcome::Same;
         }
         let (mut everything, mut listed, mut added) = (false, 0, 0);
         for name in names {
-            self.session.legacy = Legacy::Left;
+            self.session.legacy_wildcard = LegacyWildcardState::Ended;
             if name == WILDCARD {
                 everything = true;
                 continue;
             }
-            match self.list(name, cause) {
-                Listed::Again => {}
-                Listed::Kept => listed += 1,
-                Listed::Added => {
+            match self.process_name(name, cause) {
+                ListedName::Repeated => {}
+                ListedName::Kept => listed += 1,
+                ListedName::Added => {
                     listed += 1;
                     added += 1;
                 }
             }
         }
-        everything |= self.session.legacy == Legacy::Possible;
+        everything |= self.session.legacy_wildcard == LegacyWildcardState::Possible;
 
         let entering = everything && self.session.wildcard.is_none();
         if entering {
-            self.enter_wildcard(cause);
+            self.subscribe_wildcard(cause);
         } else if !everything {
-            self.leave_wildcard();
+            self.unsubscribe_wildcard();
         }
-        if listed < self.session.named || self.may_drop_remembered() {
+        if listed < self.session.named || self.may_end_retained() {
             self.drop_unlisted(entering);
         }
-        if added > 0 || self.session.interest() != before {
-            Outcome::Changed
+        if added > 0 || self.session.subscribed_names() != before {
+            ReplaceOutcome::Changed
         } else {
-            Outcome::Same
+            ReplaceOutcome::Same
         }
     }
 
     /// Handles one name of the list.
-    fn list(&mut self, name: &str, cause: Cause) -> Listed {
+    fn process_name(&mut self, name: &str, cause: ResponseCause) -> ListedName {
         let round = self.session.round;
         let name = canonical(name, self.arena);
         if zoo::is(Bug::MissingNotRemembered) && !self.exists(&name) {
-            return Listed::Again;
+            return ListedName::Repeated;
         }
-        let Some(resource) = self.arena.slot_of(&*name) else { return Listed::Again };
-        let existing = self.edges.find(self.slot, resource);
-        if let Some(edge) = existing.and_then(|slot| self.edges.at_mut(slot)) {
-            if edge.round == round {
-                return Listed::Again;
+        let Some(resource) = self.arena.slot_of(&*name) else { return ListedName::Repeated };
+        let existing = self.subscriptions.find(self.slot, resource);
+        if let Some(subscription) = existing.and_then(|slot| self.subscriptions.at_mut(slot)) {
+            if subscription.round == round {
+                return ListedName::Repeated;
             }
-            edge.round = round;
-            if edge.standing == Standing::Named {
-                return Listed::Kept;
+            subscription.round = round;
+            if subscription.kind == SubscriptionKind::Named {
+                return ListedName::Kept;
             }
         }
-        let edge = match existing {
-            Some(edge) => {
-                self.set_standing(edge, Standing::Named);
-                Some(edge)
+        let subscription = match existing {
+            Some(subscription) => {
+                self.set_kind(subscription, SubscriptionKind::Named);
+                Some(subscription)
             }
             None => self.connect(resource).inspect(|_| self.session.named += 1),
         };
-        let Some(edge) = edge else { return Listed::Again };
-        self.want(resource);
+        let Some(subscription) = subscription else { return ListedName::Repeated };
+        self.note_wanted(resource);
         let exists = self.arena.payload(resource).is_some();
-        let may_be_known = self.may_know(resource, exists);
-        if may_be_known && let Some(edge) = self.edges.at_mut(edge) {
-            edge.sent = self.session.newest.map_or(1, |sent| sent.nonce.get());
+        let may_be_held = self.may_have(resource, exists);
+        if may_be_held && let Some(subscription) = self.subscriptions.at_mut(subscription) {
+            subscription.sent = self.session.newest.map_or(1, |sent| sent.nonce.get());
         }
         let is_silent = zoo::is(Bug::SilentOnNewNames)
             && self.session.newest.is_some_and(|sent| sent.at == self.arena.clock());
-        if (exists || may_be_known || self.error_of(resource).is_some()) && !is_silent {
-            self.make_due(edge, cause);
+        if (exists || may_be_held || self.error_of(resource).is_some()) && !is_silent {
+            self.make_due(subscription, cause);
         }
         self.cover_members(resource, cause);
-        Listed::Added
+        ListedName::Added
     }
 
     /// Whether a client that newly subscribes to a resource may already have it, either from the
     /// wildcard or from a response that it had not read when it unsubscribed. In full state it
     /// must then be sent the removal, even if the resource was removed earlier.
-    fn may_know(&self, resource: Slot, exists: bool) -> bool {
+    fn may_have(&self, resource: Slot, exists: bool) -> bool {
         let deletes = self.sends_full_state() && self.arena.absence_deletes();
-        if !deletes || self.session.first != First::Answered {
+        if !deletes || self.session.first_response != FirstResponse::Done {
             return false;
         }
         // If removals are withheld, a name without any change is known to be missing at the
         // client.
-        let has_a_past = !self.session.needs_ghosts(self.arena)
-            || self.arena.at(resource).is_some_and(|it| it.stamp != Stamp::START);
+        let has_a_past = !self.session.needs_retained_deletions(self.arena)
+            || self.arena.at(resource).is_some_and(|it| it.revision != Revision::START);
         // Resources had by name before a wildcard that was never answered are still at the
         // client.
         let by_wildcard = self.session.wildcard.as_ref().is_some_and(|wildcard| {
             exists
-                || wildcard.owed.is_some()
+                || wildcard.full_send.is_some()
                 || has_a_past && wildcard.version != self.arena.version
         });
         let is_behind = |sent: Sent| exists || sent.at != self.arena.clock();
-        let by_name = self.session.withdrawn == Withdrawn::Unread;
+        let by_name = self.session.unsubscribed_in_flight == UnsubscribedInFlight::Yes;
         by_wildcard || by_name && self.session.newest.is_some_and(is_behind)
     }
 
     /// Records that the client unsubscribed from a resource that an unanswered response may
     /// contain.
-    fn note_withdrawal(&mut self) {
-        if self.session.is_waiting() {
-            self.session.withdrawn = Withdrawn::Unread;
+    fn note_unsubscribe_in_flight(&mut self) {
+        if self.session.awaits_answer() {
+            self.session.unsubscribed_in_flight = UnsubscribedInFlight::Yes;
         }
     }
 
@@ -160,8 +164,8 @@ impl Turn<'_> {
 
     pub(crate) fn connect(&mut self, resource: Slot) -> Option<Slot> {
         let entry = self.arena.at_mut(resource)?;
-        self.edges.connect(
-            (self.slot, &mut self.session.edges),
+        self.subscriptions.connect(
+            (self.slot, &mut self.session.subscriptions),
             (resource, &mut entry.subscribers),
             self.session.round,
         )
@@ -174,200 +178,211 @@ impl Turn<'_> {
         let remember = entering_wildcard && !self.sends_full_state();
         let round = self.session.round;
         let mut globs = Vec::new();
-        let mut slot = self.session.edges.first();
-        while let Some(edge) = self.edges.at(slot) {
-            let next = self.edges.next(Chain::Session, slot);
-            match edge.standing {
-                _ if edge.round == round => {}
+        let mut slot = self.session.subscriptions.first();
+        while let Some(subscription) = self.subscriptions.at(slot) {
+            let next = self.subscriptions.next(ListKind::Session, slot);
+            match subscription.kind {
+                _ if subscription.round == round => {}
                 // It is removed together with the glob.
-                Standing::Covered => {}
-                Standing::Named if self.arena.is_glob(edge.resource) => globs.push(slot),
-                Standing::Named if self.lies_below(edge.resource) => {
-                    self.set_standing(slot, Standing::Covered);
+                SubscriptionKind::ViaGlobOrAlias => {}
+                SubscriptionKind::Named if self.arena.is_glob(subscription.resource) => {
+                    globs.push(slot)
                 }
-                Standing::Named if remember && self.session.holds(edge) => {
-                    self.set_standing(slot, Standing::Remembered);
+                SubscriptionKind::Named if self.is_name_covered(subscription.resource) => {
+                    self.set_kind(slot, SubscriptionKind::ViaGlobOrAlias);
                 }
-                Standing::Remembered | Standing::Lingering if self.session.wildcard.is_some() => {}
-                Standing::Named
-                | Standing::Remembered
-                | Standing::Parting
-                | Standing::Lingering => {
-                    self.note_withdrawal();
+                SubscriptionKind::Named if remember && self.session.holds(subscription) => {
+                    self.set_kind(slot, SubscriptionKind::RetainedForWildcard);
+                }
+                SubscriptionKind::RetainedForWildcard | SubscriptionKind::DeferredRemoval
+                    if self.session.wildcard.is_some() => {}
+                SubscriptionKind::Named
+                | SubscriptionKind::RetainedForWildcard
+                | SubscriptionKind::OneShot
+                | SubscriptionKind::DeferredRemoval => {
+                    self.note_unsubscribe_in_flight();
                     self.disconnect(slot);
                 }
             }
             slot = next;
         }
         for glob in globs {
-            self.note_withdrawal();
+            self.note_unsubscribe_in_flight();
             self.drop_named(glob);
         }
         if let Some(wildcard) = &mut self.session.wildcard {
-            wildcard.leftovers = Leftovers::None;
+            wildcard.unlisted = UnlistedSubscriptions::None;
         }
     }
 
     /// Whether a retained subscription may have to end because it is not listed. With the
     /// wildcard most of them stay, so this avoids a search for each of many lists.
     // IS25
-    fn may_drop_remembered(&self) -> bool {
-        let stays = |wildcard: &Wildcard| wildcard.leftovers == Leftovers::None;
-        self.session.remembered > 0 && !self.session.wildcard.as_ref().is_some_and(stays)
+    fn may_end_retained(&self) -> bool {
+        let stays = |wildcard: &Wildcard| wildcard.unlisted == UnlistedSubscriptions::None;
+        self.session.retained > 0 && !self.session.wildcard.as_ref().is_some_and(stays)
     }
 
-    fn lies_below(&self, resource: Slot) -> bool {
+    fn is_name_covered(&self, resource: Slot) -> bool {
         self.arena.at(resource).is_some_and(|it| self.is_covered(it.name.as_str()))
     }
 
     /// Ends retained subscriptions once the client has caught up with the wildcard.
-    pub(crate) fn forget_remembered(&mut self) {
-        if self.session.remembered == 0 {
+    pub(crate) fn end_retained(&mut self) {
+        if self.session.retained == 0 {
             return;
         }
-        for slot in self.apart() {
-            let Some(edge) = self.edges.at(slot) else { continue };
-            let standing = edge.standing;
+        for slot in self.implicit_subscriptions() {
+            let Some(subscription) = self.subscriptions.at(slot) else { continue };
+            let kind = subscription.kind;
             // The removal is withheld, or there was no room for it.
-            let is_to_be_told = edge.is_withheld()
-                || edge.due.is_some() && self.arena.payload(edge.resource).is_none();
-            match standing {
+            let has_pending_removal = subscription.is_withheld()
+                || subscription.due.is_some()
+                    && self.arena.payload(subscription.resource).is_none();
+            match kind {
                 // The removal still has to be sent.
-                Standing::Remembered if is_to_be_told => {
-                    self.set_standing(slot, Standing::Lingering)
+                SubscriptionKind::RetainedForWildcard if has_pending_removal => {
+                    self.set_kind(slot, SubscriptionKind::DeferredRemoval)
                 }
-                Standing::Remembered => self.disconnect(slot),
+                SubscriptionKind::RetainedForWildcard => self.disconnect(slot),
                 _ => {}
             }
         }
     }
 
     pub(crate) fn disconnect(&mut self, slot: Slot) {
-        let Some(edge) = self.edges.at(slot) else { return };
-        let (resource, standing) = (edge.resource, edge.standing);
-        if !standing.is_subscribed() {
-            self.session.with_rare(|rare| {
-                rare.apart.remove(&slot);
+        let Some(subscription) = self.subscriptions.at(slot) else { return };
+        let (resource, kind) = (subscription.resource, subscription.kind);
+        if !kind.is_subscribed() {
+            self.session.update_extras(|extras| {
+                extras.implicit_subscriptions.remove(&slot);
             });
         }
-        self.session.with_rare(|rare| {
-            rare.too_long.remove(&resource);
+        self.session.update_extras(|extras| {
+            extras.too_long.remove(&resource);
         });
-        self.uncount(standing);
-        self.session.drop_brought(resource);
-        self.session.with_rare(|rare| {
-            rare.owed_globs.globs.remove(&resource);
+        self.uncount(kind);
+        self.session.drop_carried_over(resource);
+        self.session.update_extras(|extras| {
+            extras.due_globs.globs.remove(&resource);
         });
         let Some(entry) = self.arena.at_mut(resource) else { return };
-        self.edges.disconnect(
+        self.subscriptions.disconnect(
             slot,
-            &mut self.session.edges,
+            &mut self.session.subscriptions,
             &mut self.session.due,
             &mut entry.subscribers,
         );
-        self.unwant(resource);
+        self.note_unwanted(resource);
         self.arena.release(resource);
     }
 
-    pub(crate) fn enter_wildcard(&mut self, cause: Cause) {
-        let Some(seat) = self.arena.wildcards.push_back(self.slot) else { return };
-        if self.session.follows_graves(self.arena) {
-            self.arena.join_mourners();
-            self.session.with_rare(|rare| rare.bereft = Bereft::default());
+    pub(crate) fn subscribe_wildcard(&mut self, cause: ResponseCause) {
+        let Some(slot) = self.arena.wildcards.push_back(self.slot) else { return };
+        if self.session.follows_tombstones(self.arena) {
+            self.arena.add_tombstone_user();
+            self.session.update_extras(|extras| {
+                extras.without_subscription = ResourcesWithoutSubscription::default()
+            });
         }
-        self.note_entered();
-        let has_names = self.session.named + self.session.remembered > 0;
+        self.note_before_wildcard();
+        let has_names = self.session.named + self.session.retained > 0;
         self.session.wildcard = Some(Wildcard {
-            seat: seat.slot(),
-            cursor: Stamp::START,
-            reached: Stamp::START,
-            told: self.arena.clock(),
-            rode: Stamp::START,
+            list_slot: slot.slot(),
+            cursor: Revision::START,
+            reached: Revision::START,
+            removals_to: self.arena.clock(),
+            retried_at: Revision::START,
             version: TypeVersion::default(),
-            owed: Some(Owed { cause, at: self.arena.clock(), claim: Claim::of(cause) }),
+            full_send: Some(FullSend {
+                cause,
+                at: self.arena.clock(),
+                must_reply: MustReply::of(cause),
+            }),
             catch_up: match cause {
-                Cause::First if self.session.variant == Variant::StateOfTheWorld => {
+                ResponseCause::First if self.session.variant == Variant::StateOfTheWorld => {
                     CatchUp::Everything
                 }
-                _ if has_names => CatchUp::TheRest,
+                _ if has_names => CatchUp::ExceptKnown,
                 _ => CatchUp::Everything,
             },
-            leftovers: Leftovers::Possible,
+            unlisted: UnlistedSubscriptions::Possible,
         });
     }
 
     /// Records the time of the switch to the wildcard and the resources that the client has by
     /// name.
-    fn note_entered(&mut self) {
+    fn note_before_wildcard(&mut self) {
         let after = self.session.newest_nonce();
         if after > 0 && self.session.variant == Variant::Incremental {
-            self.session.rare_mut().began = self.arena.clock();
+            self.session.extras_mut().wildcard_since = self.arena.clock();
         }
-        if after > 0 && self.session.is_held_to_answers() {
-            let known = self.session.sent_by_name(self.edges).filter_map(|it| self.arena.at(it));
-            let had = known.map(|resource| resource.name.clone()).collect();
-            self.session.rare_mut().entered = Some(Entered { had, after });
+        if after > 0 && self.session.gates_other_types() {
+            let known =
+                self.session.sent_by_name(self.subscriptions).filter_map(|it| self.arena.at(it));
+            let names = known.map(|resource| resource.name.clone()).collect();
+            self.session.extras_mut().before_wildcard = Some(BeforeWildcard { names, after });
         }
     }
 
-    pub(crate) fn leave_wildcard(&mut self) {
+    pub(crate) fn unsubscribe_wildcard(&mut self) {
         if let Some(wildcard) = self.session.wildcard.take() {
-            self.note_withdrawal();
-            self.arena.wildcards.remove(wildcard.seat);
-            if self.session.follows_graves(self.arena) {
-                self.arena.leave_mourners();
+            self.note_unsubscribe_in_flight();
+            self.arena.wildcards.remove(wildcard.list_slot);
+            if self.session.follows_tombstones(self.arena) {
+                self.arena.remove_tombstone_user();
             }
-            self.session.with_rare(|rare| {
-                rare.telling = None;
-                rare.entered = None;
-                rare.began = Stamp::START;
+            self.session.update_extras(|extras| {
+                extras.partial_removals = None;
+                extras.before_wildcard = None;
+                extras.wildcard_since = Revision::START;
             });
-            self.drop_lingering();
+            self.drop_deferred_removals();
         }
     }
 
     /// Makes all existing subscribed resources due, whatever the client has.
-    pub(crate) fn owe_everything(&mut self, cause: Cause) {
-        let names = self.session.named + self.session.remembered;
+    pub(crate) fn make_everything_due(&mut self, cause: ResponseCause) {
+        let names = self.session.named + self.session.retained;
         if self.session.wildcard.is_some() && self.arena.existing() < names as usize {
             // The response will contain all resources; there may be many more names without one
             // (IS25).
-            let edges = &*self.edges;
-            let existing = self.arena.slots_after(Stamp::START);
-            let due: Vec<_> = existing.filter_map(|it| edges.find(self.slot, it)).collect();
-            for edge in due {
-                self.make_due(edge, cause);
+            let subscriptions = &*self.subscriptions;
+            let existing = self.arena.slots_after(Revision::START);
+            let due: Vec<_> = existing.filter_map(|it| subscriptions.find(self.slot, it)).collect();
+            for subscription in due {
+                self.make_due(subscription, cause);
             }
         } else {
-            self.owe_names(cause);
+            self.make_names_due(cause);
         }
-        self.owe_wildcard(cause);
+        self.make_wildcard_due(cause);
     }
 
     /// Makes the entire wildcard due, if there is one.
-    pub(crate) fn owe_wildcard(&mut self, cause: Cause) {
+    pub(crate) fn make_wildcard_due(&mut self, cause: ResponseCause) {
         let (newest, at) = (self.arena.newest(), self.arena.clock());
         if let Some(wildcard) = &mut self.session.wildcard {
-            let claim = wildcard.claim().max(Claim::of(cause));
-            let cause = match wildcard.owed {
-                Some(owed) => owed.cause.min(cause),
-                None if newest > wildcard.cursor => Cause::Changed,
+            let must_reply = wildcard.must_reply().max(MustReply::of(cause));
+            let cause = match wildcard.full_send {
+                Some(full_send) => full_send.cause.min(cause),
+                None if newest > wildcard.cursor => ResponseCause::Changed,
                 None => cause,
             };
-            wildcard.owed = Some(Owed { cause, at, claim });
-            wildcard.cursor = Stamp::START;
+            wildcard.full_send = Some(FullSend { cause, at, must_reply });
+            wildcard.cursor = Revision::START;
             wildcard.catch_up = CatchUp::Everything;
         }
     }
 
-    fn owe_names(&mut self, cause: Cause) {
-        let mut slot = self.session.edges.first();
-        while let Some(edge) = self.edges.at(slot) {
-            let resource = edge.resource;
+    fn make_names_due(&mut self, cause: ResponseCause) {
+        let mut slot = self.session.subscriptions.first();
+        while let Some(subscription) = self.subscriptions.at(slot) {
+            let resource = subscription.resource;
             if self.arena.payload(resource).is_some() {
                 self.make_due(slot, cause);
             }
-            slot = self.edges.next(Chain::Session, slot);
+            slot = self.subscriptions.next(ListKind::Session, slot);
         }
     }
 
@@ -378,15 +393,15 @@ impl Turn<'_> {
     }
 
     pub(crate) fn sends_full_state(&self) -> bool {
-        self.session.sends(self.arena) == Sends::FullState
+        self.session.response_mode(self.arena) == ResponseMode::FullState
     }
 }
 
 /// Effect of one listed name on the subscription.
-enum Listed {
+enum ListedName {
     /// Repeated within the list.
     // M33
-    Again,
+    Repeated,
     Kept,
     Added,
 }

@@ -3,53 +3,67 @@
 use crate::{
     server::{
         config::OnDemand,
-        session::context::Turn,
-        store::on_demand::{Kind, Want},
+        session::context::SessionContext,
+        store::on_demand::{NotificationKind, OnDemandState},
     },
     slab::Slot,
 };
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Notifies the application that a client subscribes to a resource that it has not provided.
-    pub(crate) fn want(&mut self, slot: Slot) {
-        if self.wants.policy == OnDemand::Off {
+    pub(crate) fn note_wanted(&mut self, slot: Slot) {
+        if self.on_demand.policy == OnDemand::Off {
             return;
         }
         // A glob is never missing.
         let is_glob = self.arena.is_glob(slot);
-        let is_alias = self.meaning(slot).is_some();
+        let is_alias = self.alias_target(slot).is_some();
         let Some(resource) = self.arena.at_mut(slot) else { return };
         let is_there = resource.payload.is_some() || resource.error.is_some();
-        let is_news = match resource.want {
-            Want::Untold => !is_there && !is_glob && !is_alias,
-            Want::Left => true,
-            Want::Asked | Want::Answered => false,
+        let is_new = match resource.on_demand_state {
+            OnDemandState::Idle => !is_there && !is_glob && !is_alias,
+            OnDemandState::Released => true,
+            OnDemandState::Requested | OnDemandState::Provided => false,
         };
-        if !is_news {
+        if !is_new {
             return;
         }
-        resource.want = if is_there { Want::Answered } else { Want::Asked };
+        resource.on_demand_state =
+            if is_there { OnDemandState::Provided } else { OnDemandState::Requested };
         let name = resource.name.clone();
-        self.wants.tell(self.arena.view, &self.arena.type_url, &name, Kind::Wanted);
+        self.on_demand.notify(
+            self.arena.view,
+            &self.arena.type_url,
+            &name,
+            NotificationKind::Wanted,
+        );
     }
 
     /// Notifies the application when the last subscription to a resource ends.
-    pub(crate) fn unwant(&mut self, slot: Slot) {
-        if self.wants.policy == OnDemand::Off {
+    pub(crate) fn note_unwanted(&mut self, slot: Slot) {
+        if self.on_demand.policy == OnDemand::Off {
             return;
         }
         let Some(resource) = self.arena.at_mut(slot) else { return };
-        let is_told = matches!(resource.want, Want::Asked | Want::Answered);
-        if !is_told || !resource.subscribers.is_empty() {
+        let is_notified =
+            matches!(resource.on_demand_state, OnDemandState::Requested | OnDemandState::Provided);
+        if !is_notified || !resource.subscribers.is_empty() {
             return;
         }
-        resource.want = Want::Left;
+        resource.on_demand_state = OnDemandState::Released;
         let name = resource.name.clone();
-        self.wants.tell(self.arena.view, &self.arena.type_url, &name, Kind::Unwanted);
+        self.on_demand.notify(
+            self.arena.view,
+            &self.arena.type_url,
+            &name,
+            NotificationKind::Unwanted,
+        );
     }
 
     /// Whether the application was asked for a resource and has not provided it yet.
-    pub(crate) fn is_asked_for(&self, slot: Slot) -> bool {
-        self.arena.at(slot).is_some_and(|resource| resource.want == Want::Asked)
+    pub(crate) fn is_requested(&self, slot: Slot) -> bool {
+        self.arena
+            .at(slot)
+            .is_some_and(|resource| resource.on_demand_state == OnDemandState::Requested)
     }
 }

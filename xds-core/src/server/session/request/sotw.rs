@@ -5,72 +5,72 @@
 // M58-M61, S0.147
 
 use super::{
-    ack::{Reading, Surroundings},
-    names::Outcome,
+    ack::{RequestContext, RequestKind},
+    names::ReplaceOutcome,
 };
 use crate::{
     server::{
         config::{Missing, ReconnectTrust},
-        event::{Asked, Cause, Visit},
+        event::{RequestEffect, ResponseCause, StreamLifetime},
         session::{
-            First, Past, WarmingState,
-            context::Turn,
-            nack::rejection::Rejection,
-            response::stated_version::Extent,
-            subscription::{Chain, Edge},
+            FirstResponse, PriorState, WarmingState,
+            context::SessionContext,
+            nack::rejection::ErrorDetail,
+            response::stated_version::Coverage,
+            subscription::{ListKind, Subscription},
         },
-        store::{arena::partial_state::State, encode::body::Ttls},
+        store::{arena::partial_state::ResourceSet, encode::body::Ttls},
     },
     time::Time,
     wire::request::Request,
 };
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Handles one request of the session's type. `rejection` is its `error_detail`, if it has
     /// one.
     pub(crate) fn handle_list(
         &mut self,
         request: &Request<'_>,
-        rejection: Option<Rejection>,
-        around: &mut Surroundings<'_>,
-    ) -> Asked {
+        rejection: Option<ErrorDetail>,
+        ctx: &mut RequestContext<'_>,
+    ) -> RequestEffect {
         let is_first = self.session.round == 0;
         let is_rejection = rejection.is_some();
-        let has = self.version_had(request, is_rejection);
+        let has = self.client_version(request, is_rejection);
         if is_first && !has.is_empty() {
-            self.session.past = Past::up_to(0);
+            self.session.prior_state = PriorState::up_to(0);
         }
         if let Some(rejection) = &rejection
-            && self.session.visit == Visit::Fetches
+            && self.session.lifetime == StreamLifetime::SingleResponse
         {
-            self.observe_refusal(request, rejection, around);
+            self.observe_polling_nack(request, rejection, ctx);
         }
-        let reading = self.take_answer(request, rejection, around);
-        if let Reading::Stale | Reading::Bogus = reading {
-            return Asked::Nothing;
+        let kind = self.take_answer(request, rejection, ctx);
+        if let RequestKind::Stale | RequestKind::Bogus = kind {
+            return RequestEffect::None;
         }
         let asked = match self.replace_names(request.names()) {
-            Outcome::Changed => Asked::Something,
-            Outcome::Same if is_first => Asked::Something,
-            Outcome::Same => Asked::Nothing,
+            ReplaceOutcome::Changed => RequestEffect::Subscribed,
+            ReplaceOutcome::Same if is_first => RequestEffect::Subscribed,
+            ReplaceOutcome::Same => RequestEffect::None,
         };
-        if asked == Asked::Something {
-            self.observe_interest(around);
+        if asked == RequestEffect::Subscribed {
+            self.observe_interest(ctx);
         }
-        if asked == Asked::Something || reading.is_answer() {
-            self.forgive();
+        if asked == RequestEffect::Subscribed || kind.is_answer() {
+            self.clear_settled_rejections();
             self.recover_full_state();
         }
-        self.owe_answer(around.now);
+        self.make_first_response_due(ctx.now);
         if is_first && has.is_empty() {
-            self.note_held(State::default());
+            self.note_held_state(ResourceSet::default());
         } else if is_first {
-            self.trust_version_info(has);
-            self.owe_the_end_of_all(has);
+            self.apply_version_info(has);
+            self.make_empty_response_due(has);
         }
         if !is_rejection && self.session.warming == WarmingState::Armed {
             self.session.warming = WarmingState::Off;
-            self.owe_everything(Cause::Warming);
+            self.make_everything_due(ResponseCause::Warming);
         }
         asked
     }
@@ -79,76 +79,81 @@ impl Turn<'_> {
     /// a response states the nonce, which stands for the rejected version, so that it is not sent
     /// again.
     // M189
-    fn version_had<'r>(&self, request: &Request<'r>, is_rejection: bool) -> &'r str {
-        match self.session.visit {
-            Visit::Fetches if is_rejection && !request.nonce.is_empty() => request.nonce,
-            Visit::Fetches | Visit::Stays => request.version,
+    fn client_version<'r>(&self, request: &Request<'r>, is_rejection: bool) -> &'r str {
+        match self.session.lifetime {
+            StreamLifetime::SingleResponse if is_rejection && !request.nonce.is_empty() => {
+                request.nonce
+            }
+            StreamLifetime::SingleResponse | StreamLifetime::LongLived => request.version,
         }
     }
 
     /// Determines whether an empty first response is due, at once or after the hold time,
     /// although no requested resource exists.
     // M39
-    fn owe_answer(&mut self, now: Time) {
-        if self.session.first == First::Answered {
+    fn make_first_response_due(&mut self, now: Time) {
+        if self.session.first_response == FirstResponse::Done {
             return;
         }
         if self.arena.config.missing == Missing::EmptyResponse {
-            self.session.first =
-                if self.asks_for_something() { First::Owed } else { First::Unanswered };
+            self.session.first_response = if self.has_subscription() {
+                FirstResponse::Pending
+            } else {
+                FirstResponse::NotSent
+            };
         }
-        self.hold_first_answer(now);
+        self.hold_first_response(now);
     }
 
     /// Starts holding an empty first response, unless it is already held. It is empty if no
     /// requested resource exists, or if they were all removed before they could be sent.
     // M39
-    pub(crate) fn hold_first_answer(&mut self, now: Time) {
+    pub(crate) fn hold_first_response(&mut self, now: Time) {
         let Missing::HoldFor(time) = self.arena.config.missing else { return };
-        let has_nothing_to_say = self.session.lacks_first_answer()
+        let has_no_content = self.session.awaits_first_response()
             && self.session.wildcard.is_none()
             && self.session.named > 0;
-        if has_nothing_to_say && self.absence_is_told() {
+        if has_no_content && self.absence_means_removal() {
             let until = now.after(time);
-            self.session.rare_mut().first_hold.get_or_insert(until);
+            self.session.extras_mut().first_response_hold.get_or_insert(until);
         }
     }
 
-    fn asks_for_something(&self) -> bool {
+    fn has_subscription(&self) -> bool {
         self.session.named > 0 || self.session.wildcard.is_some()
     }
 
     /// Whether a resource missing from a response counts as removed.
-    fn absence_is_told(&self) -> bool {
+    fn absence_means_removal(&self) -> bool {
         self.sends_full_state() && self.arena.absence_deletes()
     }
 
     /// Releases the held first response, unless the application still has to provide a requested
     /// name.
-    pub(crate) fn end_first_hold(&mut self) {
-        let is_asked_for = |edge: &Edge| self.is_asked_for(edge.resource);
-        if self.session.first == First::Unanswered
-            && self.asks_for_something()
-            && !self.session.own_edges(self.edges).any(is_asked_for)
+    pub(crate) fn end_first_response_hold(&mut self) {
+        let is_requested = |subscription: &Subscription| self.is_requested(subscription.resource);
+        if self.session.first_response == FirstResponse::NotSent
+            && self.has_subscription()
+            && !self.session.own_subscriptions(self.subscriptions).any(is_requested)
         {
-            self.session.first = First::Owed;
+            self.session.first_response = FirstResponse::Pending;
         }
     }
 
     /// Makes an empty first response due for a returning client whose resources were all removed.
     /// A client without earlier resources may wait, but this one would keep removed resources.
     // M39, M76, IL1
-    fn owe_the_end_of_all(&mut self, stated: &str) {
-        let is_full = self.absence_is_told();
+    fn make_empty_response_due(&mut self, stated: &str) {
+        let is_full = self.absence_means_removal();
         let is_named = self.session.wildcard.is_none() && self.session.named > 0;
-        if !is_full || !is_named || self.session.first != First::Unanswered {
+        if !is_full || !is_named || self.session.first_response != FirstResponse::NotSent {
             return;
         }
         let current = self.named_version();
-        let version = self.state(current, Extent::Subscribed);
+        let version = self.stated_version(current, Coverage::Complete);
         let has_that = self.arena.has_versions_that_differ() && self.is_stated_as(version, stated);
         if !has_that {
-            self.session.first = First::Owed;
+            self.session.first_response = FirstResponse::Pending;
         }
     }
 
@@ -157,10 +162,12 @@ impl Turn<'_> {
     /// qualifies: a list of names may contain new ones, and any other response may hold only a
     /// part of its version. A polling client qualifies if versions identify their content.
     // M41, B06, M42
-    fn trust_version_info(&mut self, stated: &str) {
+    fn apply_version_info(&mut self, stated: &str) {
         let has_wildcard = self.session.wildcard.is_some();
-        let trusts = match self.arena.reconnect_trust() {
-            _ if self.session.visit == Visit::Fetches => self.arena.has_proof_in_versions(),
+        let is_trusted = match self.arena.reconnect_trust() {
+            _ if self.session.lifetime == StreamLifetime::SingleResponse => {
+                self.arena.has_proof_in_versions()
+            }
             ReconnectTrust::Never => false,
             ReconnectTrust::WildcardOnly => {
                 has_wildcard && self.session.named == 0 && self.sends_full_state()
@@ -168,14 +175,14 @@ impl Turn<'_> {
             ReconnectTrust::SameNames => has_wildcard || self.session.named > 0,
         };
         // Resources with a TTL are sent again, because their age at the client is unknown.
-        if !trusts || self.form().ttls == Ttls::Told {
+        if !is_trusted || self.encoding().ttls == Ttls::Sent {
             return;
         }
         let current = match self.sends_full_state() && !has_wildcard {
             true => self.named_version(),
             false => self.arena.version,
         };
-        let version = self.state(current, Extent::Subscribed);
+        let version = self.stated_version(current, Coverage::Complete);
         if !self.is_stated_as(version, stated) {
             return;
         }
@@ -184,21 +191,21 @@ impl Turn<'_> {
             wildcard.version = current;
             wildcard.cursor = newest;
             wildcard.reached = newest;
-            wildcard.owed = None;
+            wildcard.full_send = None;
         }
-        let mut slot = self.session.edges.last();
-        while let Some(edge) = self.edges.at_mut(slot) {
-            if self.arena.payload(edge.resource).is_some() {
-                edge.sent = 1;
-                self.edges.clear_due(&mut self.session.due, slot);
+        let mut slot = self.session.subscriptions.last();
+        while let Some(subscription) = self.subscriptions.at_mut(slot) {
+            if self.arena.payload(subscription.resource).is_some() {
+                subscription.sent = 1;
+                self.subscriptions.clear_due(&mut self.session.due, slot);
             }
-            slot = self.edges.previous(Chain::Session, slot);
+            slot = self.subscriptions.previous(ListKind::Session, slot);
         }
-        self.session.first = First::Answered;
+        self.session.first_response = FirstResponse::Done;
         self.session.accepted = Some(version);
         if self.isolates() {
             let state = self.current_state();
-            self.note_held(state);
+            self.note_held_state(state);
         }
     }
 }

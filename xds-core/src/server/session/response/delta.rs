@@ -8,81 +8,92 @@ use super::MinSome as _;
 use crate::{
     server::{
         config::WildcardExit,
-        event::Cause,
+        event::ResponseCause,
         session::{
-            CatchUp, Claim, Session, Wildcard,
-            context::Turn,
+            CatchUp, MustReply, Session, Wildcard,
+            context::SessionContext,
             deferred_removal::Portion,
-            extras::Telling,
-            subscription::{Chain, Edge, Standing},
+            extras::PartialRemovals,
+            subscription::{ListKind, Subscription, SubscriptionKind},
         },
         store::{
-            arena::tombstones::Knows,
-            encode::body::{Body, Parts, Room},
-            revision::Stamp,
+            arena::tombstones::SentRemovals,
+            encode::body::{BodyBuilder, FitResult, ResponseBody},
+            revision::Revision,
         },
     },
     slab::Slot,
     text::ResourceName,
-    wire::request::Spelling,
+    wire::request::NameForm,
 };
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Renders the resources and removals that the client lacks, as many as fit.
     pub(crate) fn render_incremental(
         &mut self,
         nonce: u64,
         limit: usize,
         portion: Portion,
-    ) -> Option<(Body, Cause)> {
+    ) -> Option<(ResponseBody, ResponseCause)> {
         if portion == Portion::Unanswered {
             let mut parts = self.parts(limit);
             let cause = self.take_due(&mut parts, nonce, None, portion);
             return Some((self.finish(parts), cause?));
         }
         if let Some(wildcard) = self.session.wildcard.filter(|it| self.shares_bytes(it)) {
-            let knows = self.knows(&wildcard);
-            let tail = self.arena.tail_body(self.form(), wildcard.cursor, Some(knows), limit);
-            self.advance_telling(tail.to, tail.partly, nonce);
-            let reason = wildcard.reason_for(tail.body.is_empty(), tail.to);
-            return reason.map(|reason| (tail.body, reason));
+            let sent_removals = self.sent_removals(&wildcard);
+            let changes = self.arena.changes_body(
+                self.encoding(),
+                wildcard.cursor,
+                Some(sent_removals),
+                limit,
+            );
+            self.advance_removals(changes.to, changes.partial_to, nonce);
+            let reason = wildcard.reason_for(changes.body.is_empty(), changes.to);
+            return reason.map(|reason| (changes.body, reason));
         }
         let mut parts = self.parts(limit);
         let (mut cause, mut walked) = (None, None);
         if let Some(wildcard) = self.session.wildcard {
-            let partly = self.gather_graves(wildcard, &mut parts);
+            let partial_to = self.gather_removals(wildcard, &mut parts);
             // Until all removals are sent, the previous cursor determines which ones concern the
             // client.
-            let to = match partly {
+            let to = match partial_to {
                 Some(_) => wildcard.cursor,
                 None => self.gather(wildcard, &mut parts),
             };
             cause = wildcard.reason_for(parts.is_empty(), to);
-            walked = Some((wildcard.cursor, to, partly));
+            walked = Some((wildcard.cursor, to, partial_to));
         }
-        if self.say_farewell(&mut parts, walked.map(|(_, to, _)| to)) {
-            let why = if self.tells_losses { Cause::Changed } else { Cause::Resubscribed };
+        if self.gather_unsubscribe_removals(&mut parts, walked.map(|(_, to, _)| to)) {
+            let why = if self.removes_uncovered {
+                ResponseCause::Changed
+            } else {
+                ResponseCause::Resubscribed
+            };
             cause = cause.min_some(Some(why));
         }
         let named =
             self.take_due(&mut parts, nonce, walked.map(|(from, to, _)| (from, to)), portion);
-        if let Some((_, to, partly)) = walked {
-            self.advance_telling(to, partly, nonce);
+        if let Some((_, to, partial_to)) = walked {
+            self.advance_removals(to, partial_to, nonce);
         }
         Some((self.finish(parts), cause.min_some(named)?))
     }
 
-    /// Records that the wildcard was sent up to `to`, and removals completely or up to `partly`.
-    fn advance_telling(&mut self, to: Stamp, partly: Option<Stamp>, nonce: u64) {
-        let Some(Wildcard { told, .. }) = self.session.wildcard else { return };
-        if partly.is_none() {
+    /// Records that the wildcard was sent up to `to`, and removals completely or up to
+    /// `partial_to`.
+    fn advance_removals(&mut self, to: Revision, partial_to: Option<Revision>, nonce: u64) {
+        let Some(Wildcard { removals_to, .. }) = self.session.wildcard else { return };
+        if partial_to.is_none() {
             self.advance(to);
         }
-        let before = self.session.rare.as_deref().and_then(|rare| rare.telling);
-        let is_going_on = partly.is_some() || before.is_some_and(|it| it.partly.is_some());
+        let before = self.session.extras.as_deref().and_then(|extras| extras.partial_removals);
+        let is_going_on = partial_to.is_some() || before.is_some_and(|it| it.partial_to.is_some());
         if is_going_on {
-            let since = before.map_or(told, |before| before.since);
-            self.session.rare_mut().telling = Some(Telling { since, partly, last: nonce });
+            let since = before.map_or(removals_to, |before| before.since);
+            self.session.extras_mut().partial_removals =
+                Some(PartialRemovals { since, partial_to, last: nonce });
         }
     }
 
@@ -93,43 +104,47 @@ impl Turn<'_> {
     fn shares_bytes(&self, wildcard: &Wildcard) -> bool {
         self.session.due.is_empty()
             && !self.isolates()
-            && !self.session.owes_farewell()
-            && self.session.spelling == Spelling::Names
+            && !self.session.has_unsubscribe_removals()
+            && self.session.name_form == NameForm::Names
             && wildcard.catch_up == CatchUp::Everything
-            && (self.arena.newest_grave() <= wildcard.told
+            && (self.arena.newest_tombstone() <= wildcard.removals_to
                 || wildcard.reached == wildcard.cursor && self.session.named == 0)
     }
 
     /// Returns which removals the client was sent: all, if it is to keep removed resources.
     // M133
-    fn knows(&self, wildcard: &Wildcard) -> Knows {
-        match self.arena.tells_removals() {
-            true => self.session.knows(wildcard),
-            false => Knows::all(self.arena.clock()),
+    fn sent_removals(&self, wildcard: &Wildcard) -> SentRemovals {
+        match self.arena.sends_removals() {
+            true => self.session.sent_removals(wildcard),
+            false => SentRemovals::all(self.arena.clock()),
         }
     }
 
     /// Adds the names of removed resources that the wildcard covered, as many as fit. Names that
     /// are due anyway are left out, as are named resources with an error, which is sent by name.
     // IS28
-    fn gather_graves(&self, wildcard: Wildcard, parts: &mut Parts) -> Option<Stamp> {
-        let (edges, own) = (&*self.edges, self.slot);
+    fn gather_removals(&self, wildcard: Wildcard, parts: &mut BodyBuilder) -> Option<Revision> {
+        let (subscriptions, own) = (&*self.subscriptions, self.slot);
         let is_due = |resource: Slot| {
-            let edge = edges.find(own, resource).and_then(|slot| edges.at(slot));
-            let has_error =
-                |edge: &Edge| edge.standing == Standing::Named && self.error_of(resource).is_some();
-            edge.is_some_and(|edge| edge.due.is_some() || has_error(edge))
+            let subscription =
+                subscriptions.find(own, resource).and_then(|slot| subscriptions.at(slot));
+            let has_error = |subscription: &Subscription| {
+                subscription.kind == SubscriptionKind::Named && self.error_of(resource).is_some()
+            };
+            subscription
+                .is_some_and(|subscription| subscription.due.is_some() || has_error(subscription))
         };
         // Resources removed before the wildcard subscription are had by name or not at all.
-        let was_had = |resource: Slot| {
-            let stamp = self.arena.at(resource).map(|resource| resource.stamp);
-            let edge = || edges.find(own, resource).and_then(|slot| edges.at(slot));
-            stamp.is_none_or(|stamp| stamp > self.session.began())
-                || edge().is_some_and(Edge::was_ever_sent)
+        let may_be_held = |resource: Slot| {
+            let revision = self.arena.at(resource).map(|resource| resource.revision);
+            let subscription =
+                || subscriptions.find(own, resource).and_then(|slot| subscriptions.at(slot));
+            revision.is_none_or(|revision| revision > self.session.wildcard_since())
+                || subscription().is_some_and(Subscription::was_ever_sent)
         };
-        let (knows, spelling) = (self.knows(&wildcard), self.session.spelling);
-        let is_news = |slot| !is_due(slot) && was_had(slot);
-        self.arena.gather_graves(knows, wildcard.reached, parts, spelling, is_news)
+        let (sent_removals, name_form) = (self.sent_removals(&wildcard), self.session.name_form);
+        let is_pending = |slot| !is_due(slot) && may_be_held(slot);
+        self.arena.gather_removals(sent_removals, wildcard.reached, parts, name_form, is_pending)
     }
 
     /// Adds removals of resources that the client no longer subscribes to, as many as fit. Names
@@ -137,97 +152,115 @@ impl Turn<'_> {
     /// them. Existing resources beyond `to` are kept for later, because the wildcard has not sent
     /// them yet.
     // M93
-    fn say_farewell(&mut self, parts: &mut Parts, to: Option<Stamp>) -> bool {
+    fn gather_unsubscribe_removals(
+        &mut self,
+        parts: &mut BodyBuilder,
+        to: Option<Revision>,
+    ) -> bool {
         let mut names = BTreeSet::new();
-        self.session.with_rare(|rare| names = mem::take(&mut rare.farewell));
+        self.session.update_extras(|extras| names = mem::take(&mut extras.unsubscribe_removals));
         let wildcard = self.session.wildcard;
-        let mut brought = BTreeSet::new();
+        let mut unsent = BTreeSet::new();
         if let Some(to) = to {
             let is_behind = |name: &&ResourceName| {
                 let found = self.arena.find(name.as_str()).and_then(|slot| self.arena.at(slot));
-                found.is_some_and(|it| it.payload.is_some() && it.stamp > to)
+                found.is_some_and(|it| it.payload.is_some() && it.revision > to)
             };
-            brought = names.iter().filter(is_behind).cloned().collect();
-            names.retain(|name| !brought.contains(name));
+            unsent = names.iter().filter(is_behind).cloned().collect();
+            names.retain(|name| !unsent.contains(name));
         }
-        let mut is_told = |name: &ResourceName| {
+        let mut is_done = |name: &ResourceName| {
             let slot = self.arena.find(name.as_str());
-            let has_edge = slot.and_then(|slot| self.edges.find(self.slot, slot)).is_some();
+            let has_entry =
+                slot.and_then(|slot| self.subscriptions.find(self.slot, slot)).is_some();
             let is_covered = slot.zip(wildcard).is_some_and(|(slot, wildcard)| {
                 self.arena.payload(slot).is_some()
-                    || self.arena.is_known(slot, wildcard.reached, wildcard.told)
+                    || self.arena.is_known(slot, wildcard.reached, wildcard.removals_to)
             });
-            has_edge || is_covered || parts.remove(name, self.session.spelling) == Room::Taken
+            has_entry
+                || is_covered
+                || parts.remove(name, self.session.name_form) == FitResult::Added
         };
         let count = names.len();
         while let Some(name) = names.pop_first() {
-            if !is_told(&name) {
+            if !is_done(&name) {
                 names.insert(name);
                 break;
             }
         }
-        let told = count - names.len();
-        names.append(&mut brought);
+        let removed = count - names.len();
+        names.append(&mut unsent);
         if !names.is_empty() {
-            self.session.rare_mut().farewell = names;
+            self.session.extras_mut().unsubscribe_removals = names;
         }
-        told > 0
+        removed > 0
     }
 
     /// Records which resources the client has from the wildcard it is about to leave and also by
     /// another subscription; it keeps them. Takes time proportional to its other subscriptions,
     /// if anything was sent for the wildcard.
-    pub(crate) fn note_what_it_has(&mut self) {
-        let sent = self.session.wildcard.filter(|wildcard| wildcard.reached != Stamp::START);
-        let Some(Wildcard { reached, told, .. }) = sent else { return };
-        let mut slot = self.session.edges.first();
-        let mut had = Vec::new();
-        while let Some(edge) = self.edges.at(slot).filter(|edge| edge.sent == 0) {
-            if edge.standing.is_subscribed() && self.arena.is_known(edge.resource, reached, told) {
-                had.push(slot);
+    pub(crate) fn note_wildcard_resources(&mut self) {
+        let sent = self.session.wildcard.filter(|wildcard| wildcard.reached != Revision::START);
+        let Some(Wildcard { reached, removals_to, .. }) = sent else { return };
+        let mut slot = self.session.subscriptions.first();
+        let mut known = Vec::new();
+        while let Some(subscription) =
+            self.subscriptions.at(slot).filter(|subscription| subscription.sent == 0)
+        {
+            if subscription.kind.is_subscribed()
+                && self.arena.is_known(subscription.resource, reached, removals_to)
+            {
+                known.push(slot);
             }
-            slot = self.edges.next(Chain::Session, slot);
+            slot = self.subscriptions.next(ListKind::Session, slot);
         }
         // The newest response or an earlier one contained it. Subscriptions are in the order of
         // these.
         let nonce = self.session.newest_nonce().max(1);
-        for slot in had {
-            self.edges.set_sent(&mut self.session.edges, slot, nonce);
+        for slot in known {
+            self.subscriptions.set_sent(&mut self.session.subscriptions, slot, nonce);
         }
     }
 
     /// Prepares removals of all resources that the client has from the wildcard alone. Takes time
     /// proportional to the resources of the type if anything was sent for the wildcard, and
     /// otherwise to the client's other subscriptions.
-    pub(crate) fn prepare_farewell(&mut self) {
-        if self.arena.config.wildcard_exit != WildcardExit::Farewell {
+    pub(crate) fn prepare_unsubscribe_removals(&mut self) {
+        if self.arena.config.wildcard_exit != WildcardExit::SendRemovals {
             return;
         }
         let Some(wildcard) = self.session.wildcard else { return };
         let known = wildcard.reached;
         let name_of = |slot: Slot| Some(self.arena.at(slot)?.name.clone());
-        if known == Stamp::START {
-            let apart = self.session.rare.iter().flat_map(|rare| &rare.apart);
-            let edges = apart.filter_map(|&slot| self.edges.at(slot));
-            let names = edges.filter(|edge| edge.sent != 0).filter_map(|it| name_of(it.resource));
+        if known == Revision::START {
+            let implicit_subscriptions =
+                self.session.extras.iter().flat_map(|extras| &extras.implicit_subscriptions);
+            let subscriptions =
+                implicit_subscriptions.filter_map(|&slot| self.subscriptions.at(slot));
+            let names = subscriptions
+                .filter(|subscription| subscription.sent != 0)
+                .filter_map(|it| name_of(it.resource));
             let names: BTreeSet<_> = names.collect();
             if !names.is_empty() {
-                self.session.rare_mut().farewell.extend(names);
+                self.session.extras_mut().unsubscribe_removals.extend(names);
             }
             return;
         }
         let covered_by_wildcard_alone = |&slot: &Slot| {
-            let edge = self.edges.find(self.slot, slot).and_then(|edge| self.edges.at(edge));
-            match edge {
-                Some(edge) if edge.standing.is_subscribed() => false,
-                Some(edge) if edge.sent != 0 => true,
-                _ => self.arena.is_known(slot, known, wildcard.told),
+            let subscription = self
+                .subscriptions
+                .find(self.slot, slot)
+                .and_then(|subscription| self.subscriptions.at(subscription));
+            match subscription {
+                Some(subscription) if subscription.kind.is_subscribed() => false,
+                Some(subscription) if subscription.sent != 0 => true,
+                _ => self.arena.is_known(slot, known, wildcard.removals_to),
             }
         };
         let slots = self.arena.slots().filter(covered_by_wildcard_alone);
         let names: BTreeSet<_> = slots.filter_map(name_of).collect();
         if !names.is_empty() {
-            self.session.rare_mut().farewell.extend(names);
+            self.session.extras_mut().unsubscribe_removals.extend(names);
         }
     }
 }
@@ -235,15 +268,18 @@ impl Turn<'_> {
 impl Session {
     /// Returns the newest revision when the client subscribed to the wildcard. `START` if it has
     /// accepted a response since or had nothing before.
-    pub(crate) fn began(&self) -> Stamp {
-        self.rare.as_deref().map_or(Stamp::START, |rare| rare.began)
+    pub(crate) fn wildcard_since(&self) -> Revision {
+        self.extras.as_deref().map_or(Revision::START, |extras| extras.wildcard_since)
     }
 
     /// Returns which removals of the wildcard the client was sent.
-    pub(crate) fn knows(&self, wildcard: &Wildcard) -> Knows {
-        let telling = self.rare.as_deref().and_then(|rare| rare.telling);
-        let partly = telling.and_then(|telling| telling.partly);
-        Knows { told: wildcard.told, partly: partly.unwrap_or(wildcard.told) }
+    pub(crate) fn sent_removals(&self, wildcard: &Wildcard) -> SentRemovals {
+        let partial_removals = self.extras.as_deref().and_then(|extras| extras.partial_removals);
+        let partial_to = partial_removals.and_then(|partial_removals| partial_removals.partial_to);
+        SentRemovals {
+            removals_to: wildcard.removals_to,
+            partial_to: partial_to.unwrap_or(wildcard.removals_to),
+        }
     }
 }
 
@@ -251,13 +287,13 @@ impl Wildcard {
     /// Returns the reason for a response that advances the wildcard to `to`. An empty response is
     /// sent only as an answer.
     // M97, M100, M126
-    fn reason_for(&self, is_empty: bool, to: Stamp) -> Option<Cause> {
+    fn reason_for(&self, is_empty: bool, to: Revision) -> Option<ResponseCause> {
         let reason = self.reason(to);
-        match self.claim() {
+        match self.must_reply() {
             _ if !is_empty => Some(reason),
-            Claim::Answer if reason == Cause::First => Some(reason),
-            Claim::Answer => Some(Cause::Resubscribed),
-            Claim::Nothing => None,
+            MustReply::Yes if reason == ResponseCause::First => Some(reason),
+            MustReply::Yes => Some(ResponseCause::Resubscribed),
+            MustReply::No => None,
         }
     }
 }

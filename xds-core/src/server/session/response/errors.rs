@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use crate::{
     server::{
         event::StatusCode,
-        session::{Session, context::Turn, subscription::Standing},
+        session::{Session, context::SessionContext, subscription::SubscriptionKind},
         store::{
-            encode::body::{Parts, Room},
-            on_demand::Want,
+            encode::body::{BodyBuilder, FitResult},
+            on_demand::OnDemandState,
             transaction::ResourceError,
         },
     },
@@ -21,7 +21,7 @@ use crate::{
 
 /// Encoded errors of one response.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Errors {
+pub(crate) struct EncodedErrors {
     pub(crate) bytes: Vec<u8>,
     pub(crate) count: usize,
 }
@@ -51,12 +51,12 @@ fn encode_error(variant: Variant, name: &ResourceName, error: &ResourceError) ->
 
 impl Session {
     /// Whether the client was told that a named resource is too long for it.
-    pub(crate) fn is_told_too_long(&self, resource: Slot) -> bool {
-        self.rare.as_deref().is_some_and(|rare| rare.too_long.contains(&resource))
+    pub(crate) fn is_reported_too_long(&self, resource: Slot) -> bool {
+        self.extras.as_deref().is_some_and(|extras| extras.too_long.contains(&resource))
     }
 }
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Returns the error that this client is sent in place of a resource. A wildcard client is
     /// sent existing resources without their errors. A missing resource is reported as a removal
     /// in the incremental variant, and otherwise by an error if the type is configured so.
@@ -67,8 +67,9 @@ impl Turn<'_> {
         let is_covered = self.session.wildcard.is_some() && exists;
         let is_removal = self.session.variant == Variant::Incremental && !exists;
         // The application may still be creating it.
-        let is_missing = !exists && !is_removal && resource.want != Want::Asked;
-        let is_too_long = exists && !is_covered && self.session.is_told_too_long(slot);
+        let is_missing =
+            !exists && !is_removal && resource.on_demand_state != OnDemandState::Requested;
+        let is_too_long = exists && !is_covered && self.session.is_reported_too_long(slot);
         resource
             .error
             .as_deref()
@@ -82,7 +83,11 @@ impl Turn<'_> {
     /// leave the client waiting, and sending it would end the stream of a client that accepts no
     /// more.
     // IS26
-    pub(crate) fn push_error_into(&mut self, slot: Slot, parts: &mut Parts) -> Option<Room> {
+    pub(crate) fn push_error_into(
+        &mut self,
+        slot: Slot,
+        parts: &mut BodyBuilder,
+    ) -> Option<FitResult> {
         let resource = self.arena.at(slot)?;
         let length = resource.payload.as_ref().map_or(0, |payload| payload.value.len());
         let is_too_long =
@@ -90,17 +95,17 @@ impl Turn<'_> {
         if is_too_long {
             let name = resource.name.clone();
             self.arena.note_too_long();
-            self.session.rare_mut().too_long.insert(slot);
-            let room = self.push_error(slot, |bytes| parts.set_aside(bytes));
-            if room == Some(Room::Taken) {
+            self.session.extras_mut().too_long.insert(slot);
+            let room = self.push_error(slot, |bytes| parts.reserve(bytes));
+            if room == Some(FitResult::Added) {
                 self.too_long.push((name, length));
             }
             return room;
         }
-        self.session.with_rare(|rare| {
-            rare.too_long.remove(&slot);
+        self.session.update_extras(|extras| {
+            extras.too_long.remove(&slot);
         });
-        self.push_error(slot, |bytes| parts.set_aside(bytes))
+        self.push_error(slot, |bytes| parts.reserve(bytes))
     }
 
     /// Adds the error of a resource, if there is one and `make_room` grants the space for its
@@ -108,14 +113,14 @@ impl Turn<'_> {
     pub(crate) fn push_error(
         &mut self,
         slot: Slot,
-        make_room: impl FnOnce(usize) -> Room,
-    ) -> Option<Room> {
+        make_room: impl FnOnce(usize) -> FitResult,
+    ) -> Option<FitResult> {
         let error = self.error_of(slot)?;
-        let names = self.names_asked_for(slot);
+        let names = self.subscribed_names_of(slot);
         let encode = |name| encode_error(self.session.variant, name, error);
         let bytes: Vec<u8> = names.iter().flat_map(encode).collect();
         let room = make_room(bytes.len());
-        if room == Room::Taken {
+        if room == FitResult::Added {
             self.errors.count += names.len();
             self.errors.bytes.extend_from_slice(&bytes);
         }
@@ -126,14 +131,18 @@ impl Turn<'_> {
     /// aliases, so each alias is named; otherwise the client could not relate the error to it. A
     /// client that was sent the resource also knows the resource's own name.
     // S0.191
-    fn names_asked_for(&self, resource: Slot) -> Vec<ResourceName> {
+    fn subscribed_names_of(&self, resource: Slot) -> Vec<ResourceName> {
         let name_of = |slot| self.arena.at(slot).map(|it| it.name.clone());
         let own = name_of(resource);
         let mut names: Vec<ResourceName> =
-            self.aliases_asked_for(resource).filter_map(name_of).collect();
+            self.subscribed_aliases_of(resource).filter_map(name_of).collect();
         let is_known = own.as_ref().is_some_and(|own| {
-            let edge = self.edges.find(self.slot, resource).and_then(|edge| self.edges.at(edge));
-            let is_named = edge.is_some_and(|it| it.standing == Standing::Named || it.sent != 0);
+            let subscription = self
+                .subscriptions
+                .find(self.slot, resource)
+                .and_then(|subscription| self.subscriptions.at(subscription));
+            let is_named =
+                subscription.is_some_and(|it| it.kind == SubscriptionKind::Named || it.sent != 0);
             names.is_empty() || is_named || self.is_in_glob(own.as_str())
         });
         names.extend(own.filter(|_| is_known));

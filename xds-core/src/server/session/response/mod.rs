@@ -15,20 +15,21 @@ pub(crate) mod stated_version;
 use alloc::vec::Vec;
 use core::{mem, num::NonZeroU64};
 
-use self::{errors::Errors, stated_version::Extent};
+use self::{errors::EncodedErrors, stated_version::Coverage};
 use super::{
-    CatchUp, First, Haste, Owed, Purpose, Sends, Stamp, WarmingState, Wildcard, Withdrawn,
-    context::Turn,
+    CatchUp, FirstResponse, FullSend, Purpose, ResponseMode, Revision, UnsubscribedInFlight,
+    Urgency, WarmingState, Wildcard,
+    context::SessionContext,
     deferred_removal::Portion,
-    subscription::{Chain, Due, Ride, Standing},
+    subscription::{Due, DueKind, ListKind, SubscriptionKind},
     window::{Answer, Sent},
 };
 use crate::{
     server::{
         config::Absence,
-        event::Cause,
+        event::ResponseCause,
         store::{
-            encode::body::{Body, Parts, Room},
+            encode::body::{BodyBuilder, FitResult, ResponseBody},
             version::content::TypeVersion,
         },
     },
@@ -40,16 +41,16 @@ use crate::{
 
 /// Response without its envelope.
 #[derive(Clone, Debug)]
-pub(crate) struct Rendered {
-    pub(crate) body: Body,
-    pub(crate) errors: Errors,
+pub(crate) struct RenderedResponse {
+    pub(crate) body: ResponseBody,
+    pub(crate) errors: EncodedErrors,
     /// Resources reported as too long, with their lengths in bytes.
     pub(crate) too_long: Vec<(ResourceName, usize)>,
     pub(crate) version: Version,
-    pub(crate) cause: Cause,
+    pub(crate) cause: ResponseCause,
 }
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Renders the due contents under the nonce `nonce`. Returns `None` if the client turns out
     /// to have everything.
     pub(crate) fn render(
@@ -58,7 +59,7 @@ impl Turn<'_> {
         limit: usize,
         time: Time,
         portion: Portion,
-    ) -> Option<Rendered> {
+    ) -> Option<RenderedResponse> {
         if !self.session.is_due(self.arena) {
             return None;
         }
@@ -78,17 +79,17 @@ impl Turn<'_> {
         limit: usize,
         time: Time,
         portion: Portion,
-    ) -> Option<Rendered> {
-        if !self.session.lacks_something(self.arena) {
+    ) -> Option<RenderedResponse> {
+        if !self.session.has_pending_content(self.arena) {
             return None;
         }
         match portion {
             Portion::Everything => {
-                self.edges.release_withheld(&mut self.session.due);
-                self.release_bereft();
+                self.subscriptions.release_withheld(&mut self.session.due);
+                self.release_without_subscription();
             }
             Portion::Additions | Portion::Unanswered | Portion::Heartbeats => {
-                self.let_graves_linger();
+                self.defer_wildcard_removals();
                 if !self.session.has_additions(self.arena) {
                     // Withheld removals are no reason for a response, whatever heartbeats are
                     // sent.
@@ -99,61 +100,61 @@ impl Turn<'_> {
         if self.session.warming == WarmingState::Armed {
             // A response after clusters for another reason also completes warming.
             self.session.warming = WarmingState::Off;
-            self.owe_everything(Cause::Warming);
+            self.make_everything_due(ResponseCause::Warming);
         }
         // Resources that a wildcard also covers would be sent twice.
-        let is_apart =
-            self.session.sends(self.arena) != Sends::FullState && self.session.wildcard.is_none();
+        let is_apart = self.session.response_mode(self.arena) != ResponseMode::FullState
+            && self.session.wildcard.is_none();
         let portion = match portion {
             Portion::Unanswered if !is_apart => Portion::Additions,
             portion => portion,
         };
         if portion != Portion::Unanswered {
-            self.let_suspects_ride();
-            self.let_meanings_ride();
+            self.piggyback_retry_batch();
+            self.piggyback_alias_targets();
         }
         let before = self.session.wildcard;
-        let from = before.map_or(Stamp::START, |wildcard| wildcard.cursor);
+        let from = before.map_or(Revision::START, |wildcard| wildcard.cursor);
         let reached = self.session.reached();
-        let (body, version, cause) = match self.session.sends(self.arena) {
-            Sends::FullState => self.render_full_state(nonce.get(), limit)?,
-            Sends::Changes => {
+        let (body, version, cause) = match self.session.response_mode(self.arena) {
+            ResponseMode::FullState => self.render_full_state(nonce.get(), limit)?,
+            ResponseMode::Changes => {
                 let (body, cause) = self.render_changes(nonce.get(), limit, portion)?;
                 (body, self.arena.version, cause)
             }
-            Sends::ChangesAndRemovals => {
+            ResponseMode::ChangesAndRemovals => {
                 let (body, cause) = self.render_incremental(nonce.get(), limit, portion)?;
                 (body, self.arena.version, cause)
             }
         };
-        let cause = match self.session.first {
-            First::Unanswered | First::Owed => Cause::First,
-            First::Answered => cause,
+        let cause = match self.session.first_response {
+            FirstResponse::NotSent | FirstResponse::Pending => ResponseCause::First,
+            FirstResponse::Done => cause,
         };
         self.note_state(nonce);
-        self.session.first = First::Answered;
-        self.session.withdrawn = Withdrawn::Nothing;
+        self.session.first_response = FirstResponse::Done;
+        self.session.unsubscribed_in_flight = UnsubscribedInFlight::No;
         if self.session.due.is_empty() {
-            self.session.haste = Haste::CanWait;
+            self.session.urgency = Urgency::CanWait;
         }
         let to = self.session.wildcard.map_or(from, |wildcard| wildcard.cursor);
-        let what = (body, (version, Extent::Subscribed), cause);
+        let what = (body, (version, Coverage::Complete), cause);
         let rendered = self.send(nonce, (from, to), reached, time, what);
         self.note_renewed(nonce, before);
         Some(rendered)
     }
 
     /// Renders one of the resources that the client rejected together.
-    fn recover(&mut self, nonce: NonZeroU64, time: Time) -> Option<Rendered> {
+    fn recover(&mut self, nonce: NonZeroU64, time: Time) -> Option<RenderedResponse> {
         if !self.session.has_probe() {
             return None;
         }
-        let (body, version, stamp) = self.render_probe(nonce)?;
+        let (body, version, revision) = self.render_probe(nonce)?;
         let part = match self.session.wildcard {
-            Some(_) => (stamp.before(), stamp),
-            None => (Stamp::START, Stamp::START),
+            Some(_) => (revision.before(), revision),
+            None => (Revision::START, Revision::START),
         };
-        let what = (body, (version, Extent::Other), Cause::Recovery);
+        let what = (body, (version, Coverage::Partial), ResponseCause::Recovery);
         Some(self.send(nonce, part, self.session.reached(), time, what))
     }
 
@@ -162,36 +163,48 @@ impl Turn<'_> {
     fn send(
         &mut self,
         nonce: NonZeroU64,
-        (from, to): (Stamp, Stamp),
-        reached: Stamp,
+        (from, to): (Revision, Revision),
+        reached: Revision,
         time: Time,
-        (body, (content, extent), cause): (Body, (TypeVersion, Extent), Cause),
-    ) -> Rendered {
+        (body, (content, coverage), cause): (ResponseBody, (TypeVersion, Coverage), ResponseCause),
+    ) -> RenderedResponse {
         let at = self.arena.clock();
-        let (version, content) = (self.state(content, extent), content.stated());
-        let (answer, verdict, purpose) = (Answer::Pending, Answer::Pending, Purpose::Content);
-        let alarm = Slot::NONE;
-        let sent =
-            Sent { nonce, version, content, from, to, at, time, alarm, answer, purpose, verdict };
+        let (version, content) = (self.stated_version(content, coverage), content.stated());
+        let (answer, content_answer, purpose) =
+            (Answer::Pending, Answer::Pending, Purpose::Content);
+        let timer = Slot::NONE;
+        let sent = Sent {
+            nonce,
+            version,
+            content,
+            from,
+            to,
+            at,
+            time,
+            timer,
+            answer,
+            purpose,
+            content_answer,
+        };
         self.session.note_sent(self.arena, reached);
-        if self.tells_deletions || body.removed > self.absences {
-            self.session.note_deleting(nonce);
+        if self.implies_removals || body.removed > self.absences {
+            self.session.note_removal_sent(nonce);
         }
-        self.session.put_on_way(sent, self.arena);
-        self.session.counts.responses.add_one();
+        self.session.record_sent(sent, self.arena);
+        self.session.counters.responses.add_one();
         let (errors, too_long) = (mem::take(&mut self.errors), mem::take(&mut self.too_long));
-        Rendered { body, errors, too_long, version: self.print(version), cause }
+        RenderedResponse { body, errors, too_long, version: self.version_text(version), cause }
     }
 
     /// Adds resources changed after the wildcard's cursor, as many as fit. Returns the new
     /// cursor.
-    pub(crate) fn gather(&mut self, wildcard: Wildcard, parts: &mut Parts) -> Stamp {
-        let (edges, session, own) = (&*self.edges, &*self.session, self.slot);
+    pub(crate) fn gather(&mut self, wildcard: Wildcard, parts: &mut BodyBuilder) -> Revision {
+        let (subscriptions, session, own) = (&*self.subscriptions, &*self.session, self.slot);
         self.arena.gather(wildcard.cursor, parts, |slot, resource| {
             // A client that was sent an error by name may have dropped the resource (M178).
             wildcard.catch_up == CatchUp::Everything
                 || resource.error.is_some()
-                || !session.has(own, slot, edges)
+                || !session.has(own, slot, subscriptions)
         })
     }
 
@@ -200,94 +213,97 @@ impl Turn<'_> {
     /// are included already.
     pub(crate) fn take_due(
         &mut self,
-        parts: &mut Parts,
+        parts: &mut BodyBuilder,
         nonce: u64,
-        walked: Option<(Stamp, Stamp)>,
+        walked: Option<(Revision, Revision)>,
         portion: Portion,
-    ) -> Option<Cause> {
-        let tells_removals = self.session.sends(self.arena) == Sends::ChangesAndRemovals;
+    ) -> Option<ResponseCause> {
+        let sends_removals =
+            self.session.response_mode(self.arena) == ResponseMode::ChangesAndRemovals;
         // The walk may cover further subscriptions after one that does not fit.
         let is_walk_empty = walked.is_none_or(|(from, to)| from == to);
         let mut cause = None;
         let mut slot = self.session.due.first();
-        while let Some(edge) = self.edges.at(slot) {
-            let next = self.edges.next(Chain::Due, slot);
-            if portion == Portion::Unanswered && !edge.is_unanswered() {
+        while let Some(subscription) = self.subscriptions.at(slot) {
+            let next = self.subscriptions.next(ListKind::Due, slot);
+            if portion == Portion::Unanswered && !subscription.is_unanswered() {
                 slot = next;
                 continue;
             }
-            let (at, standing) = (edge.resource, edge.standing);
-            let parting = standing.is_passing();
-            let has_had_it = edge.sent != 0;
+            let (at, kind) = (subscription.resource, subscription.kind);
+            let is_passing = kind.is_passing();
+            let was_sent = subscription.sent != 0;
             // Only a client that names the resource is sent its error, not one that is due a
             // removal (M178).
-            let error = match standing.is_subscribed() {
+            let error = match kind.is_subscribed() {
                 true => self.push_error_into(at, parts),
                 false => None,
             };
-            if error == Some(Room::Full) {
+            if error == Some(FitResult::Full) {
                 if is_walk_empty {
                     break;
                 }
                 slot = next;
                 continue;
             }
-            if error == Some(Room::Taken) {
-                let due = self.edges.clear_due(&mut self.session.due, slot);
+            if error == Some(FitResult::Added) {
+                let due = self.subscriptions.clear_due(&mut self.session.due, slot);
                 cause = cause.min_some(due.map(|due| due.cause));
-                if self.arena.payload(at).is_none() || self.session.is_told_too_long(at) {
+                if self.arena.payload(at).is_none() || self.session.is_reported_too_long(at) {
                     // When the error ends, the client must be sent that.
-                    self.edges.set_sent(&mut self.session.edges, slot, nonce);
+                    self.subscriptions.set_sent(&mut self.session.subscriptions, slot, nonce);
                 }
                 slot = next;
                 continue;
             }
             let Some(resource) = self.arena.at(at) else { break };
-            let stamp = resource.stamp;
-            let covered = walked.is_some_and(|(from, to)| stamp > from && stamp <= to);
-            let beyond = walked.is_some_and(|(_, to)| stamp > to);
+            let revision = resource.revision;
+            let covered = walked.is_some_and(|(from, to)| revision > from && revision <= to);
+            let beyond = walked.is_some_and(|(_, to)| revision > to);
             let exists = resource.payload.is_some();
             match &resource.payload {
                 // The wildcard sends it in the next response.
                 Some(_) if beyond => {}
                 // No room for this one. Resources covered by the walk still have to leave the
                 // list.
-                Some(payload) if !covered && parts.push(&resource.name, payload) == Room::Full => {
+                Some(payload)
+                    if !covered && parts.push(&resource.name, payload) == FitResult::Full =>
+                {
                     if is_walk_empty {
                         break;
                     }
                 }
                 payload => {
                     // A glob is represented by its members, if any, and an alias by its resource.
-                    let is_alias = !has_had_it && self.meaning(at).is_some();
-                    let is_spoken_for =
+                    let is_alias = !was_sent && self.alias_target(at).is_some();
+                    let is_represented =
                         payload.is_none() && (is_alias || self.arena.has_members(at));
-                    if payload.is_none() && tells_removals && !is_spoken_for {
+                    if payload.is_none() && sends_removals && !is_represented {
                         let room = match self.arena.config.absence {
-                            Absence::EmptyResource if !has_had_it => {
+                            Absence::EmptyResource if !was_sent => {
                                 parts.push_absence(&resource.name)
                             }
-                            _ => parts.remove(&resource.name, self.session.spelling),
+                            _ => parts.remove(&resource.name, self.session.name_form),
                         };
-                        if room == Room::Full {
+                        if room == FitResult::Full {
                             if is_walk_empty {
                                 break;
                             }
                             slot = next;
                             continue;
                         }
-                        self.absences += usize::from(!has_had_it);
+                        self.absences += usize::from(!was_sent);
                     }
-                    let due = self.edges.clear_due(&mut self.session.due, slot);
-                    if !is_spoken_for {
+                    let due = self.subscriptions.clear_due(&mut self.session.due, slot);
+                    if !is_represented {
                         cause = cause.min_some(due.map(|due| due.cause));
                     }
-                    if parting || standing == Standing::Covered && !exists {
+                    if is_passing || kind == SubscriptionKind::ViaGlobOrAlias && !exists {
                         self.disconnect(slot);
-                    } else if due.is_some_and(|due| due.ride != Ride::Along) {
+                    } else if due.is_some_and(|due| due.kind != DueKind::Piggyback) {
                         let sent = if exists { nonce } else { 0 };
                         self.note_in_response(slot, nonce);
-                        self.edges.set_sent(&mut self.session.edges, slot, sent);
+                        self.subscriptions.set_sent(&mut self.session.subscriptions, slot, sent);
                     }
                 }
             }
@@ -299,97 +315,104 @@ impl Turn<'_> {
     /// Records in a subscription that the response with this nonce contains the resource or its
     /// removal.
     pub(crate) fn note_in_response(&mut self, slot: Slot, nonce: u64) {
-        let accepted = self.session.accepted_response(self.arena, Stamp::START);
+        let accepted = self.session.accepted_response(self.arena, Revision::START);
         let is_covered = self.session.wildcard.is_some();
-        let Some(edge) = self.edges.at_mut(slot) else { return };
-        match self.arena.payload(edge.resource) {
-            None => edge.note_gone_in(nonce),
-            Some(_) if is_covered => edge.note_in_with_others(),
-            Some(_) => edge.note_in(nonce, accepted.map_or(0, |it| it.nonce.get())),
+        let Some(subscription) = self.subscriptions.at_mut(slot) else { return };
+        match self.arena.payload(subscription.resource) {
+            None => subscription.note_removed_in(nonce),
+            Some(_) if is_covered => subscription.note_sent_under_wildcard(),
+            Some(_) => subscription.note_sent_in(nonce, accepted.map_or(0, |it| it.nonce.get())),
         }
     }
 
     /// Re-sends the rest of the rejected resources once, together with the first later change.
     // M107, IS4
-    pub(crate) fn let_suspects_ride(&mut self) {
-        let Some(suspects) = self.session.suspects() else { return };
-        if !self.has_change_after(suspects.until) {
+    pub(crate) fn piggyback_retry_batch(&mut self) {
+        let Some(retry_batch) = self.session.retry_batch() else { return };
+        if !self.has_change_after(retry_batch.until) {
             return;
         }
-        self.session.with_rare(|rare| rare.suspects = None);
-        self.forget_refused();
-        let may_tell_again = !self.session.lingers() && self.session.due.withheld().is_empty();
-        let mut slot = self.session.edges.last();
-        while let Some(edge) = self.edges.at(slot)
-            && edge.sent >= suspects.first.get()
+        self.session.update_extras(|extras| extras.retry_batch = None);
+        self.forget_rejected();
+        let may_repeat_removals =
+            !self.session.defers_removals() && self.session.due.withheld().is_empty();
+        let mut slot = self.session.subscriptions.last();
+        while let Some(subscription) = self.subscriptions.at(slot)
+            && subscription.sent >= retry_batch.first.get()
         {
-            let previous = self.edges.previous(Chain::Session, slot);
-            let exists = self.arena.payload(edge.resource).is_some();
-            if exists && suspects.have(edge) && edge.standing.is_subscribed() {
-                let due = Due::because(Cause::Changed).along();
-                self.edges.set_due(&mut self.session.due, slot, due);
+            let previous = self.subscriptions.previous(ListKind::Session, slot);
+            let exists = self.arena.payload(subscription.resource).is_some();
+            if exists && retry_batch.contains(subscription) && subscription.kind.is_subscribed() {
+                let due = Due::because(ResponseCause::Changed).piggybacked();
+                self.subscriptions.set_due(&mut self.session.due, slot, due);
             }
             slot = previous;
         }
-        let least = if self.session.named == 0 { self.session.began() } else { Stamp::START };
+        let least =
+            if self.session.named == 0 { self.session.wildcard_since() } else { Revision::START };
         if let Some(wildcard) = &mut self.session.wildcard {
-            if suspects.from < wildcard.cursor {
-                wildcard.rode = wildcard.cursor;
-                wildcard.cursor = suspects.from;
+            if retry_batch.from < wildcard.cursor {
+                wildcard.retried_at = wildcard.cursor;
+                wildcard.cursor = retry_batch.from;
             }
             // A client that rejected the response as a whole did not process its removals (IS11).
             // Deferred removals have their own subscriptions and order.
-            if may_tell_again {
-                wildcard.told = wildcard.told.min(suspects.told.max(least));
-                self.session.with_rare(|rare| rare.telling = None);
+            if may_repeat_removals {
+                wildcard.removals_to =
+                    wildcard.removals_to.min(retry_batch.removals_from.max(least));
+                self.session.update_extras(|extras| extras.partial_removals = None);
             }
         }
     }
 
-    /// Whether anything is due that changed after `stamp`.
-    fn has_change_after(&self, stamp: Stamp) -> bool {
-        let is_newer = |slot| self.arena.at(slot).is_some_and(|resource| resource.stamp > stamp);
+    /// Whether anything is due that changed after `revision`.
+    fn has_change_after(&self, revision: Revision) -> bool {
+        let is_newer =
+            |slot| self.arena.at(slot).is_some_and(|resource| resource.revision > revision);
         let newest = self.arena.newest();
         let has_newer = |wildcard: Wildcard| {
-            newest > stamp.max(wildcard.owed.map_or(wildcard.cursor, |owed| owed.at))
+            newest
+                > revision.max(wildcard.full_send.map_or(wildcard.cursor, |full_send| full_send.at))
         };
-        let has_lost = |wildcard: Wildcard| {
-            self.session.sends(self.arena) == Sends::ChangesAndRemovals
-                && !self.session.lingers()
-                && self.arena.tells_removals()
-                && self.arena.newest_grave() > stamp.max(wildcard.told)
+        let has_newer_removal = |wildcard: Wildcard| {
+            self.session.response_mode(self.arena) == ResponseMode::ChangesAndRemovals
+                && !self.session.defers_removals()
+                && self.arena.sends_removals()
+                && self.arena.newest_tombstone() > revision.max(wildcard.removals_to)
                 // Resources removed before the client was sent them need no removal.
                 && self
                     .arena
-                    .lost(self.session.knows(&wildcard), wildcard.reached)
-                    .any(|(_, resource)| resource.stamp > stamp)
+                    .pending_removals(self.session.sent_removals(&wildcard), wildcard.reached)
+                    .any(|(_, resource)| resource.revision > revision)
         };
-        if self.session.wildcard.is_some_and(|it| has_newer(it) || has_lost(it)) {
+        if self.session.wildcard.is_some_and(|it| has_newer(it) || has_newer_removal(it)) {
             return true;
         }
         let mut slot = self.session.due.first();
-        while let Some(edge) = self.edges.at(slot) {
-            if edge.due.is_some_and(|due| due.cause == Cause::Changed) && is_newer(edge.resource) {
+        while let Some(subscription) = self.subscriptions.at(slot) {
+            if subscription.due.is_some_and(|due| due.cause == ResponseCause::Changed)
+                && is_newer(subscription.resource)
+            {
                 return true;
             }
-            slot = self.edges.next(Chain::Due, slot);
+            slot = self.subscriptions.next(ListKind::Due, slot);
         }
         false
     }
 
     /// Records that the wildcard was sent up to `to`.
-    pub(crate) fn advance(&mut self, to: Stamp) {
+    pub(crate) fn advance(&mut self, to: Revision) {
         let (newest, clock) = (self.arena.newest(), self.arena.clock());
         if let Some(wildcard) = &mut self.session.wildcard {
             wildcard.cursor = to;
             wildcard.reached = wildcard.reached.max(to);
-            if !zoo::is(Bug::DeletionToldTwice) {
-                wildcard.told = clock;
+            if !zoo::is(Bug::DeletionSentTwice) {
+                wildcard.removals_to = clock;
             }
             if to >= newest {
-                wildcard.owed = None;
+                wildcard.full_send = None;
                 wildcard.catch_up = CatchUp::Everything;
-                self.forget_remembered();
+                self.end_retained();
             }
         }
     }
@@ -397,11 +420,11 @@ impl Turn<'_> {
 
 impl Wildcard {
     /// Returns the reason for a response that advances the wildcard to `to`.
-    pub(crate) fn reason(&self, to: Stamp) -> Cause {
-        match self.owed {
-            Some(Owed { cause, at, .. }) if to <= at => cause,
-            Some(Owed { cause, .. }) => cause.min(Cause::Changed),
-            None => Cause::Changed,
+    pub(crate) fn reason(&self, to: Revision) -> ResponseCause {
+        match self.full_send {
+            Some(FullSend { cause, at, .. }) if to <= at => cause,
+            Some(FullSend { cause, .. }) => cause.min(ResponseCause::Changed),
+            None => ResponseCause::Changed,
         }
     }
 }
@@ -411,7 +434,7 @@ pub(crate) trait MinSome {
     fn min_some(self, other: Self) -> Self;
 }
 
-impl MinSome for Option<Cause> {
+impl MinSome for Option<ResponseCause> {
     fn min_some(self, other: Self) -> Self {
         match (self, other) {
             (Some(one), Some(other)) => Some(one.min(other)),

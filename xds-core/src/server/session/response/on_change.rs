@@ -2,93 +2,98 @@
 
 use crate::{
     server::{
-        event::Cause,
+        event::ResponseCause,
         session::{
-            Sends,
-            context::Turn,
-            subscription::{Due, Ride, Standing},
-            wildcard::Claim,
+            ResponseMode,
+            context::SessionContext,
+            subscription::{Due, DueKind, SubscriptionKind},
+            wildcard::MustReply,
         },
-        store::{Touch, revision::Stamp},
+        store::{ChangeKind, revision::Revision},
     },
     slab::Slot,
 };
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Updates a subscription after its resource was created, changed or removed, or its error
     /// changed.
-    pub(crate) fn resource_changed(&mut self, edge_slot: Slot, touch: Touch) {
-        if touch == Touch::Turned {
-            return self.name_turned(edge_slot);
+    pub(crate) fn resource_changed(&mut self, slot: Slot, change_kind: ChangeKind) {
+        if change_kind == ChangeKind::AliasChanged {
+            return self.alias_changed(slot);
         }
-        let Some(edge) = self.edges.at(edge_slot) else { return };
-        let exists = self.arena.payload(edge.resource).is_some();
-        let (was_sent, edge_due) = (edge.sent != 0, edge.due);
+        let Some(subscription) = self.subscriptions.at(slot) else { return };
+        let exists = self.arena.payload(subscription.resource).is_some();
+        let (was_sent, due_before) = (subscription.sent != 0, subscription.due);
         // A client that does not name the resource is only sent its removal (M178).
-        let has_error = edge.standing.is_subscribed() && self.error_of(edge.resource).is_some();
-        if touch == Touch::Error && exists && !has_error {
+        let has_error =
+            subscription.kind.is_subscribed() && self.error_of(subscription.resource).is_some();
+        if change_kind == ChangeKind::Error && exists && !has_error {
             return;
         }
-        let (resource, is_covered) = (edge.resource, edge.standing == Standing::Covered);
-        if !exists && !has_error && edge.standing == Standing::Named {
+        let (resource, is_covered) =
+            (subscription.resource, subscription.kind == SubscriptionKind::ViaGlobOrAlias);
+        if !exists && !has_error && subscription.kind == SubscriptionKind::Named {
             // For a glob or an alias, this is the end of an error.
-            self.cover_members(resource, Cause::Changed);
-            let was_resource = self.arena.at(resource).is_some_and(|it| it.stamp != Stamp::START);
-            if !was_resource && self.meaning(resource).is_some() {
-                self.edges.set_sent(&mut self.session.edges, edge_slot, 0);
+            self.cover_members(resource, ResponseCause::Changed);
+            let was_resource =
+                self.arena.at(resource).is_some_and(|it| it.revision != Revision::START);
+            if !was_resource && self.alias_target(resource).is_some() {
+                self.subscriptions.set_sent(&mut self.session.subscriptions, slot, 0);
             }
         }
-        let sends = self.session.sends(self.arena);
+        let response_mode = self.session.response_mode(self.arena);
         // A client is not sent removals of resources that it neither names nor was sent (IS11).
-        let is_unheard = sends == Sends::ChangesAndRemovals
+        let is_never_sent = response_mode == ResponseMode::ChangesAndRemovals
             && !was_sent
-            && touch == Touch::Content
-            && edge_due.is_none_or(|due| due.claim == Claim::Nothing && due.ride != Ride::Dropped)
+            && change_kind == ChangeKind::Content
+            && due_before.is_none_or(|due| {
+                due.must_reply == MustReply::No && due.kind != DueKind::Unsubscribed
+            })
             && self.session.wildcard.is_none();
-        if !exists && is_covered && (sends == Sends::Changes || is_unheard) {
-            self.disconnect(edge_slot);
+        if !exists && is_covered && (response_mode == ResponseMode::Changes || is_never_sent) {
+            self.disconnect(slot);
             return;
         }
-        let may_linger = was_sent && !has_error && self.session.lets_linger(self.arena);
-        if !exists && may_linger && !self.arena.is_glob(resource) {
-            self.edges.withhold(&mut self.session.due, edge_slot);
+        let may_defer = was_sent && !has_error && self.session.may_defer_removals(self.arena);
+        if !exists && may_defer && !self.arena.is_glob(resource) {
+            self.subscriptions.withhold(&mut self.session.due, slot);
             return;
         }
         let due = &mut self.session.due;
-        match (exists || has_error, sends) {
+        match (exists || has_error, response_mode) {
             (true, _) => {
                 let before = due.newest();
-                self.edges.set_due(due, edge_slot, Due::because(Cause::Changed));
+                self.subscriptions.set_due(due, slot, Due::because(ResponseCause::Changed));
                 // This change is the newest one, so no lookup is needed.
                 if let Some((before, resource)) = before.zip(self.arena.at(resource)) {
-                    due.note_newest(before.max(resource.stamp));
+                    due.note_newest(before.max(resource.revision));
                 }
             }
             // Never sent, or removed silently by configuration (M77): nothing is due.
-            (false, Sends::Changes) => {
-                self.edges.clear_due(due, edge_slot);
+            (false, ResponseMode::Changes) => {
+                self.subscriptions.clear_due(due, slot);
             }
             // The client was sent the error, which has ended as well (M176).
-            (false, _) if touch == Touch::Both => {
-                self.edges.set_due(due, edge_slot, Due::because(Cause::Changed));
+            (false, _) if change_kind == ChangeKind::ContentAndError => {
+                self.subscriptions.set_due(due, slot, Due::because(ResponseCause::Changed));
             }
-            (false, Sends::FullState) if !was_sent || !self.arena.absence_deletes() => {
-                self.edges.clear_due(due, edge_slot);
+            (false, ResponseMode::FullState) if !was_sent || !self.arena.absence_deletes() => {
+                self.subscriptions.clear_due(due, slot);
             }
             // The client requested it by name, so a removal is due even if it was never sent
             // (M115, M131).
-            (false, Sends::ChangesAndRemovals)
-                if !was_sent && edge_due.is_none() && touch != Touch::Answer => {}
+            (false, ResponseMode::ChangesAndRemovals)
+                if !was_sent && due_before.is_none() && change_kind != ChangeKind::Answer => {}
             // The client keeps what it has and is answered what it requested (M133).
-            (false, Sends::ChangesAndRemovals)
-                if !self.arena.tells_removals() && touch != Touch::Answer =>
+            (false, ResponseMode::ChangesAndRemovals)
+                if !self.arena.sends_removals() && change_kind != ChangeKind::Answer =>
             {
-                if was_sent && edge_due.is_some_and(|due| due.claim == Claim::Nothing) {
-                    self.edges.clear_due(due, edge_slot);
+                if was_sent && due_before.is_some_and(|due| due.must_reply == MustReply::No) {
+                    self.subscriptions.clear_due(due, slot);
                 }
             }
-            (false, Sends::FullState | Sends::ChangesAndRemovals) => {
-                self.edges.set_due(due, edge_slot, Due::because(Cause::Changed));
+            (false, ResponseMode::FullState | ResponseMode::ChangesAndRemovals) => {
+                self.subscriptions.set_due(due, slot, Due::because(ResponseCause::Changed));
             }
         }
     }

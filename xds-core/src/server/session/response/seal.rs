@@ -5,8 +5,8 @@ use core::num::NonZeroU64;
 use crate::{
     frame::Frame,
     server::{
-        event::{ServerTransmit, Via, Visit},
-        session::{Rendered, request::ack::nonce_of},
+        event::{ServerTransmit, StreamKind, StreamLifetime},
+        session::{RenderedResponse, request::ack::nonce_of},
     },
     text::{Nonce, TypeUrl},
     wire::encode,
@@ -16,22 +16,22 @@ use crate::{
 /// Writes a rendered response into `frame` and describes it.
 pub(crate) fn seal(
     frame: &mut Frame,
-    via: &Via,
+    via: &StreamKind,
     type_url: TypeUrl,
     nonce: NonZeroU64,
-    rendered: Rendered,
+    rendered: RenderedResponse,
 ) -> ServerTransmit {
     // Both response messages use these field numbers.
     const VERSION_INFO: u32 = 1;
     const TYPE_URL: u32 = 4;
     const NONCE: u32 = 5;
 
-    let Rendered { body, errors, version, cause, .. } = rendered;
-    let nonce = match via.visit() {
-        Visit::Stays if !zoo::is(Bug::VersionAsNonce) => nonce_of(nonce),
+    let RenderedResponse { body, errors, version, cause, .. } = rendered;
+    let nonce = match via.lifetime() {
+        StreamLifetime::LongLived if !zoo::is(Bug::VersionAsNonce) => nonce_of(nonce),
         // The stream of a fetch ends with the response, so a number would be forgotten. With the
         // version as its nonce, the next request states which response it answers.
-        Visit::Stays | Visit::Fetches => Nonce::from(version.as_str()),
+        StreamLifetime::LongLived | StreamLifetime::SingleResponse => Nonce::from(version.as_str()),
     };
     frame.head.clear();
     encode::string(&mut frame.head, VERSION_INFO, version.as_str());

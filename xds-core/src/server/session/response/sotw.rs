@@ -3,16 +3,16 @@
 use super::MinSome as _;
 use crate::{
     server::{
-        event::Cause,
+        event::ResponseCause,
         session::{
-            CatchUp, First,
-            context::Turn,
+            CatchUp, FirstResponse,
+            context::SessionContext,
             deferred_removal::Portion,
-            subscription::{Chain, Standing},
+            subscription::{ListKind, SubscriptionKind},
         },
         store::{
-            arena::{Resource, tombstones::Knows},
-            encode::body::{Body, Parts, Payload, Room},
+            arena::{ResourceEntry, tombstones::SentRemovals},
+            encode::body::{BodyBuilder, FitResult, Payload, ResponseBody},
             version::content::TypeVersion,
         },
     },
@@ -23,7 +23,7 @@ use crate::{
 /// Divisor of the size limit that gives the minimum space for errors next to a full state.
 const LEAST_ROOM: usize = 256;
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Renders all existing subscribed resources and as many errors as fit. Returns `None` if the
     /// client turns out to have exactly that.
     // M74, M76, M79-M81
@@ -31,7 +31,7 @@ impl Turn<'_> {
         &mut self,
         nonce: u64,
         limit: usize,
-    ) -> Option<(Body, TypeVersion, Cause)> {
+    ) -> Option<(ResponseBody, TypeVersion, ResponseCause)> {
         let (body, version, cause) = self.take_full_state(nonce, limit);
         Some((body, version, cause?))
     }
@@ -41,22 +41,22 @@ impl Turn<'_> {
         &mut self,
         nonce: u64,
         limit: usize,
-    ) -> (Body, TypeVersion, Option<Cause>) {
+    ) -> (ResponseBody, TypeVersion, Option<ResponseCause>) {
         let (body, version) = match self.session.wildcard {
             Some(_) => self.body_of_everything(),
             None => self.named_body(),
         };
         let cause = self.take_due_in_full_state(nonce, &body, limit);
         if self.session.wildcard.is_none() {
-            return (body, version, cause.or(Some(Cause::Changed)));
+            return (body, version, cause.or(Some(ResponseCause::Changed)));
         }
-        self.tells_deletions |= self.tells_of_graves();
+        self.implies_removals |= self.has_wildcard_removals();
         let newest = self.arena.newest();
         let Some(wildcard) = &mut self.session.wildcard else { return (body, version, cause) };
-        let why = match wildcard.owed.take() {
-            Some(owed) if newest <= owed.at => Some(owed.cause),
-            Some(owed) => Some(owed.cause.min(Cause::Changed)),
-            None if wildcard.version != version => Some(Cause::Changed),
+        let why = match wildcard.full_send.take() {
+            Some(full_send) if newest <= full_send.at => Some(full_send.cause),
+            Some(full_send) => Some(full_send.cause.min(ResponseCause::Changed)),
+            None if wildcard.version != version => Some(ResponseCause::Changed),
             // Due for a name that the wildcard covers as well.
             None => cause,
         };
@@ -67,29 +67,34 @@ impl Turn<'_> {
 
     /// Clears the due list, because the body contains all resources; errors without room stay
     /// due. Returns the strongest reason for one.
-    fn take_due_in_full_state(&mut self, nonce: u64, body: &Body, limit: usize) -> Option<Cause> {
+    fn take_due_in_full_state(
+        &mut self,
+        nonce: u64,
+        body: &ResponseBody,
+        limit: usize,
+    ) -> Option<ResponseCause> {
         // A state over the limit is sent anyway, with as many errors as any other response. If
         // the state leaves almost no room, it must not be repeated once per error.
         let room = limit.checked_sub(body.bytes.len()).unwrap_or(limit).max(limit / LEAST_ROOM);
-        let mut errors = Parts::new(self.form(), room);
+        let mut errors = BodyBuilder::new(self.encoding(), room);
         let (mut cause, mut slot) = (None, self.session.due.first());
-        while let Some(edge) = self.edges.at(slot) {
-            let (resource, standing) = (edge.resource, edge.standing);
-            let next = self.edges.next(Chain::Due, slot);
+        while let Some(subscription) = self.subscriptions.at(slot) {
+            let (resource, kind) = (subscription.resource, subscription.kind);
+            let next = self.subscriptions.next(ListKind::Due, slot);
             // Only a client that names the resource is sent its error, not one that is due a
             // removal (M178).
-            let error = match standing.is_subscribed() {
-                true => self.push_error(resource, |bytes| errors.set_aside(bytes)),
+            let error = match kind.is_subscribed() {
+                true => self.push_error(resource, |bytes| errors.reserve(bytes)),
                 false => None,
             };
-            if error != Some(Room::Full) {
-                let due = self.edges.clear_due(&mut self.session.due, slot);
+            if error != Some(FitResult::Full) {
+                let due = self.subscriptions.clear_due(&mut self.session.due, slot);
                 cause = cause.min_some(due.map(|due| due.cause));
             }
-            match (error, self.edges.at_mut(slot)) {
+            match (error, self.subscriptions.at_mut(slot)) {
                 (None, _) => self.take_in_full_state(slot, nonce),
                 // The state does not contain the resource, so the client no longer has it.
-                (Some(Room::Taken), Some(edge)) => edge.sent = 0,
+                (Some(FitResult::Added), Some(subscription)) => subscription.sent = 0,
                 _ => {}
             }
             slot = next;
@@ -97,16 +102,16 @@ impl Turn<'_> {
         // Withheld resources that this view never had are not in the state, so their removal is
         // complete (M223).
         let mut slot = self.session.due.withheld().first();
-        while let Some(edge) = self.edges.at(slot) {
-            let next = self.edges.next(Chain::Due, slot);
-            if self.ghost(edge).is_none() {
-                let due = self.edges.clear_due(&mut self.session.due, slot);
+        while let Some(subscription) = self.subscriptions.at(slot) {
+            let next = self.subscriptions.next(ListKind::Due, slot);
+            if self.retained_deletion(subscription).is_none() {
+                let due = self.subscriptions.clear_due(&mut self.session.due, slot);
                 cause = cause.min_some(due.map(|due| due.cause));
                 self.take_in_full_state(slot, nonce);
             }
             slot = next;
         }
-        self.session.due.leave_over();
+        self.session.due.mark_leftover();
         cause
     }
 
@@ -114,29 +119,31 @@ impl Turn<'_> {
     /// it does not exist.
     fn take_in_full_state(&mut self, slot: Slot, nonce: u64) {
         self.note_in_response(slot, nonce);
-        let Some(edge) = self.edges.at_mut(slot) else { return };
-        let exists = self.arena.payload(edge.resource).is_some();
-        self.tells_deletions |= edge.sent != 0 && !exists;
-        edge.sent = if exists { nonce } else { 0 };
-        let has_ended = edge.standing == Standing::Covered && !exists;
-        if edge.standing.is_passing() || has_ended {
+        let Some(subscription) = self.subscriptions.at_mut(slot) else { return };
+        let exists = self.arena.payload(subscription.resource).is_some();
+        self.implies_removals |= subscription.sent != 0 && !exists;
+        subscription.sent = if exists { nonce } else { 0 };
+        let has_ended = subscription.kind == SubscriptionKind::ViaGlobOrAlias && !exists;
+        if subscription.kind.is_passing() || has_ended {
             self.disconnect(slot);
         }
     }
 
     /// Whether the wildcard lost resources that are not repeated.
-    fn tells_of_graves(&self) -> bool {
-        let wildcard = self.session.wildcard.filter(|_| self.session.needs_ghosts(self.arena));
-        let lost =
-            wildcard.map(|wildcard| self.arena.lost(Knows::all(wildcard.told), wildcard.reached));
-        lost.is_some_and(|mut lost| lost.next().is_some())
+    fn has_wildcard_removals(&self) -> bool {
+        let wildcard =
+            self.session.wildcard.filter(|_| self.session.needs_retained_deletions(self.arena));
+        let pending_removals = wildcard.map(|wildcard| {
+            self.arena.pending_removals(SentRemovals::all(wildcard.removals_to), wildcard.reached)
+        });
+        pending_removals.is_some_and(|mut pending_removals| pending_removals.next().is_some())
     }
 
     /// Returns all existing named resources with the version of exactly these. A client with a
     /// part of the state must not be mistaken for one with all of it when it reconnects.
     // B06
-    fn named_body(&self) -> (Body, TypeVersion) {
-        let mut parts = Parts::new(self.form(), usize::MAX);
+    fn named_body(&self) -> (ResponseBody, TypeVersion) {
+        let mut parts = BodyBuilder::new(self.encoding(), usize::MAX);
         let version = self.for_each_named(|name, payload| {
             parts.push(name, payload);
         });
@@ -153,19 +160,19 @@ impl Turn<'_> {
         mut take: impl FnMut(&ResourceName, &Payload),
     ) -> TypeVersion {
         let mut version = TypeVersion::default();
-        let mut slot = self.session.edges.last();
-        while let Some(edge) = self.edges.at(slot) {
+        let mut slot = self.session.subscriptions.last();
+        while let Some(subscription) = self.subscriptions.at(slot) {
             // A resource with an error is not listed next to the error (M172).
-            if let Some(Resource { name, payload: Some(payload), error: None, .. }) =
-                self.arena.at(edge.resource)
+            if let Some(ResourceEntry { name, payload: Some(payload), error: None, .. }) =
+                self.arena.at(subscription.resource)
             {
                 take(name, payload);
                 version.add(name.as_str(), payload.hash);
-            } else if let Some((name, payload)) = self.ghost(edge) {
+            } else if let Some((name, payload)) = self.retained_deletion(subscription) {
                 take(name, payload);
                 version.add(name.as_str(), payload.hash);
             }
-            slot = self.edges.previous(Chain::Session, slot);
+            slot = self.subscriptions.previous(ListKind::Session, slot);
         }
         version
     }
@@ -177,28 +184,29 @@ impl Turn<'_> {
         nonce: u64,
         limit: usize,
         portion: Portion,
-    ) -> Option<(Body, Cause)> {
-        let owed = (self.session.first == First::Owed).then_some(Cause::First);
+    ) -> Option<(ResponseBody, ResponseCause)> {
+        let pending =
+            (self.session.first_response == FirstResponse::Pending).then_some(ResponseCause::First);
         let Some(wildcard) = self.session.wildcard.filter(|_| portion != Portion::Unanswered)
         else {
             let mut parts = self.parts(limit);
-            let cause = self.take_due(&mut parts, nonce, None, portion).or(owed);
+            let cause = self.take_due(&mut parts, nonce, None, portion).or(pending);
             return Some((self.finish(parts), cause?));
         };
         let from = wildcard.cursor;
         // The common case: the wildcard alone, so all such clients share the bytes.
         let is_shared = wildcard.catch_up == CatchUp::Everything && !self.isolates();
         if self.session.due.is_empty() && is_shared {
-            let tail = self.arena.tail_body(self.form(), from, None, limit);
-            self.advance(tail.to);
-            let is_news = tail.body.resources > 0 || owed.is_some();
-            return is_news.then(|| (tail.body, wildcard.reason(tail.to)));
+            let changes = self.arena.changes_body(self.encoding(), from, None, limit);
+            self.advance(changes.to);
+            let has_content = changes.body.resources > 0 || pending.is_some();
+            return has_content.then(|| (changes.body, wildcard.reason(changes.to)));
         }
         let mut parts = self.parts(limit);
         let to = self.gather(wildcard, &mut parts);
         let walked = (!parts.is_empty()).then(|| wildcard.reason(to));
         let named = self.take_due(&mut parts, nonce, Some((from, to)), portion);
         self.advance(to);
-        Some((self.finish(parts), walked.min_some(named).or(owed)?))
+        Some((self.finish(parts), walked.min_some(named).or(pending)?))
     }
 }

@@ -9,7 +9,7 @@ use alloc::format;
 
 use crate::{
     server::{
-        session::{Sends, Session, context::Turn},
+        session::{ResponseMode, Session, context::SessionContext},
         store::{
             arena::Arena,
             version::content::{StatedVersion, TypeVersion},
@@ -20,21 +20,21 @@ use crate::{
 
 /// Part of the client's subscription that a response covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub(crate) enum Coverage {
     /// Exactly the existing resources, unless removals are deferred.
-    Subscribed,
+    Complete,
     /// Something else.
-    Other,
+    Partial,
 }
 
 impl Session {
     /// Returns the text of a version that was stated.
-    pub(crate) fn print(&self, version: StatedVersion, arena: &Arena) -> Version {
-        self.text(version).cloned().unwrap_or_else(|| arena.text_of(version))
+    pub(crate) fn version_text(&self, version: StatedVersion, arena: &Arena) -> Version {
+        self.text(version).cloned().unwrap_or_else(|| arena.version_text(version))
     }
 
     fn text(&self, version: StatedVersion) -> Option<&Version> {
-        let texts = &self.rare.as_deref()?.texts;
+        let texts = &self.extras.as_deref()?.texts;
         texts.iter().find(|(of, _)| *of == version).map(|(_, text)| text)
     }
 
@@ -44,30 +44,34 @@ impl Session {
             return;
         }
         let (accepted, newest) = (self.accepted, self.newest.map(|sent| sent.version));
-        let rare = self.rare_mut();
-        let earlier = &rare.earlier;
-        rare.texts.retain(|(of, _)| {
+        let extras = self.extras_mut();
+        let earlier = &extras.earlier;
+        extras.texts.retain(|(of, _)| {
             let is_stated = Some(*of) == accepted || Some(*of) == newest;
             is_stated || earlier.iter().any(|sent| sent.version == *of)
         });
-        rare.texts.push((version, text));
+        extras.texts.push((version, text));
     }
 }
 
-impl Turn<'_> {
+impl SessionContext<'_> {
     /// Returns the version of a response with this content. The application's version denotes the
     /// whole subscription. A response with anything else gets a marked version, so that a
     /// returning client is not mistaken for one with the whole.
-    pub(crate) fn state(&mut self, content: TypeVersion, extent: Extent) -> StatedVersion {
+    pub(crate) fn stated_version(
+        &mut self,
+        content: TypeVersion,
+        coverage: Coverage,
+    ) -> StatedVersion {
         let Some(own) = self.arena.own_version().cloned() else {
             return self.arena.stated(content);
         };
-        let is_whole = match (self.session.sends(self.arena), self.session.wildcard) {
-            (Sends::Changes | Sends::ChangesAndRemovals, _) => true,
-            (Sends::FullState, _) if !self.arena.marks_parts() => true,
-            (Sends::FullState, Some(_)) => content == self.arena.version,
-            (Sends::FullState, None) => {
-                extent == Extent::Subscribed && self.session.due.withheld().is_empty()
+        let is_whole = match (self.session.response_mode(self.arena), self.session.wildcard) {
+            (ResponseMode::Changes | ResponseMode::ChangesAndRemovals, _) => true,
+            (ResponseMode::FullState, _) if !self.arena.marks_parts() => true,
+            (ResponseMode::FullState, Some(_)) => content == self.arena.version,
+            (ResponseMode::FullState, None) => {
+                coverage == Coverage::Complete && self.session.due.withheld().is_empty()
             }
         };
         let text = match is_whole {
@@ -79,16 +83,16 @@ impl Turn<'_> {
         version
     }
 
-    pub(crate) fn print(&mut self, version: StatedVersion) -> Version {
+    pub(crate) fn version_text(&mut self, version: StatedVersion) -> Version {
         let text = self.session.text(version).cloned();
-        text.unwrap_or_else(|| self.arena.print(version))
+        text.unwrap_or_else(|| self.arena.cached_version_text(version))
     }
 
     /// Whether a client that states `text` refers to this version.
     pub(crate) fn is_stated_as(&self, version: StatedVersion, text: &str) -> bool {
         match self.session.text(version) {
             Some(own) => own.as_str() == text,
-            None => self.arena.is_printed_as(version, text),
+            None => self.arena.has_text(version, text),
         }
     }
 }

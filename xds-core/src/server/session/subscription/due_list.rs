@@ -2,9 +2,9 @@
 
 use crate::{
     server::{
-        event::Cause,
-        session::wildcard::Claim,
-        store::{revision::Stamp, subscriber_list::List},
+        event::ResponseCause,
+        session::wildcard::MustReply,
+        store::{revision::Revision, subscriber_list::SubscriptionList},
     },
     slab::Slot,
 };
@@ -12,10 +12,10 @@ use crate::{
 /// Reason for sending a resource to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
-    pub(crate) cause: Cause,
-    pub(crate) ride: Ride,
+    pub(crate) cause: ResponseCause,
+    pub(crate) kind: DueKind,
     /// Whether the client requested it and gets an answer whatever happens to the resource.
-    pub(crate) claim: Claim,
+    pub(crate) must_reply: MustReply,
     pub(crate) release: Release,
 }
 
@@ -29,27 +29,27 @@ pub(crate) enum Release {
 /// Whether a subscription is due for its own sake. If there are several reasons, the greatest
 /// counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Ride {
+pub(crate) enum DueKind {
     /// Unchanged since the client rejected it; re-sent together with a change of another
     /// resource.
     // M107
-    Along,
+    Piggyback,
     OwnReason,
     /// The client unsubscribed from the name, but a glob or an alias still covers it. It waits
     /// for the resource or its removal.
     // M139
-    Dropped,
+    Unsubscribed,
 }
 
 impl Due {
-    pub(crate) fn because(cause: Cause) -> Self {
-        let claim = Claim::of(cause);
-        Self { cause, ride: Ride::OwnReason, claim, release: Release::Released }
+    pub(crate) fn because(cause: ResponseCause) -> Self {
+        let must_reply = MustReply::of(cause);
+        Self { cause, kind: DueKind::OwnReason, must_reply, release: Release::Released }
     }
 
     /// Returns this reason as one for re-sending together with another change.
-    pub(crate) fn along(self) -> Self {
-        Self { ride: Ride::Along, ..self }
+    pub(crate) fn piggybacked(self) -> Self {
+        Self { kind: DueKind::Piggyback, ..self }
     }
 }
 
@@ -57,30 +57,30 @@ impl Due {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DueList {
     /// Due in the next response.
-    pub(crate) released: List,
+    pub(crate) released: SubscriptionList,
     /// Removed resources whose removal must not be sent yet.
     // M147
-    withheld: List,
+    withheld: SubscriptionList,
     /// Revision at which the newest resource of the next response changed, or one of the special
     /// values `UNKNOWN`, `LEFT_OVER` and `WAITING`, which are greater than all revisions.
-    newest: Stamp,
+    newest: Revision,
 }
 
 impl Default for DueList {
     fn default() -> Self {
-        let (released, withheld) = (List::default(), List::default());
-        Self { released, withheld, newest: Stamp::START }
+        let (released, withheld) = (SubscriptionList::default(), SubscriptionList::default());
+        Self { released, withheld, newest: Revision::START }
     }
 }
 
 impl DueList {
     /// Value of `newest` that has to be looked up.
-    const UNKNOWN: Stamp = Stamp::MAX;
+    const UNKNOWN: Revision = Revision::MAX;
     /// Value of `newest` for the leftover of a size-limited response.
-    const LEFT_OVER: Stamp = Self::UNKNOWN.before();
+    const LEFT_OVER: Revision = Self::UNKNOWN.before();
     /// Value of `newest` for the leftover of a response that was rejected; it waits for another
     /// reason.
-    const WAITING: Stamp = Self::LEFT_OVER.before();
+    const WAITING: Revision = Self::LEFT_OVER.before();
 
     /// Whether nothing is due in the next response.
     pub(crate) fn is_empty(self) -> bool {
@@ -97,42 +97,42 @@ impl DueList {
     }
 
     /// Marks everything that is due as the leftover of a response.
-    pub(crate) fn leave_over(&mut self) {
+    pub(crate) fn mark_leftover(&mut self) {
         if !self.released.is_empty() {
             self.newest = Self::LEFT_OVER;
         }
     }
 
     /// Makes the leftover wait, after the response that it was left over from was rejected.
-    pub(crate) fn let_the_rest_wait(&mut self) {
+    pub(crate) fn hold_leftover(&mut self) {
         if self.newest == Self::LEFT_OVER {
             self.newest = Self::WAITING;
         }
     }
 
     /// Returns the revision at which the newest resource of the next response changed, if known.
-    pub(crate) fn newest(self) -> Option<Stamp> {
+    pub(crate) fn newest(self) -> Option<Revision> {
         Some(self.newest).filter(|&newest| newest < Self::WAITING)
     }
 
     /// Stores the newest revision after it was looked up.
-    pub(crate) fn note_newest(&mut self, newest: Stamp) {
+    pub(crate) fn note_newest(&mut self, newest: Revision) {
         if self.newest == Self::UNKNOWN {
             self.newest = newest;
         }
     }
 
     /// Updates the list after a subscription became due or is no longer due.
-    pub(crate) fn note_altered(&mut self) {
-        self.newest = if self.released.is_empty() { Stamp::START } else { Self::UNKNOWN };
+    pub(crate) fn note_changed(&mut self) {
+        self.newest = if self.released.is_empty() { Revision::START } else { Self::UNKNOWN };
     }
 
     /// Returns the subscriptions whose removal must not be sent yet.
-    pub(crate) fn withheld(self) -> List {
+    pub(crate) fn withheld(self) -> SubscriptionList {
         self.withheld
     }
 
-    pub(crate) fn list(&mut self, release: Release) -> &mut List {
+    pub(crate) fn list(&mut self, release: Release) -> &mut SubscriptionList {
         match release {
             Release::Released => &mut self.released,
             Release::Withheld => &mut self.withheld,

@@ -15,16 +15,16 @@ use crate::{slab::Slot, text::ResourceName};
 
 /// Resources by alias, for one type.
 #[derive(Debug, Default)]
-pub(crate) struct Aliases {
+pub(crate) struct AliasIndex {
     /// Resources with an alias, by their names. The alias refers to the first one, which is the
     /// same on every replica.
     resources: BTreeMap<ResourceName, BTreeMap<ResourceName, Slot>>,
     /// Subscribed names that refer to another resource since the last change, and resources that
     /// have lost a name to which a client may subscribe.
-    turned: Vec<Slot>,
+    changed: Vec<Slot>,
 }
 
-impl Aliases {
+impl AliasIndex {
     fn target(&self, alias: &str) -> Option<Slot> {
         self.resources.get(alias)?.first_key_value().map(|(_, &resource)| resource)
     }
@@ -45,16 +45,16 @@ impl Aliases {
 impl Arena {
     /// Whether any resource has an alias.
     pub(crate) fn has_aliases(&self) -> bool {
-        !self.aliases.resources.is_empty()
+        !self.alias_index.resources.is_empty()
     }
 
     /// Returns the resource with the alias. If there are several, returns the first by name.
     pub(crate) fn by_alias(&self, alias: &str) -> Option<Slot> {
-        self.aliases.target(alias)
+        self.alias_index.target(alias)
     }
 
     /// Returns the resource to which a name refers that has no resource of its own.
-    pub(crate) fn meaning(&self, name: Slot) -> Option<Slot> {
+    pub(crate) fn alias_target(&self, name: Slot) -> Option<Slot> {
         if !self.has_aliases() {
             return None;
         }
@@ -63,14 +63,14 @@ impl Arena {
     }
 
     /// Returns the subscribed aliases that refer to this resource.
-    pub(crate) fn other_names(&self, resource: Slot) -> impl Iterator<Item = Slot> {
+    pub(crate) fn subscribed_aliases(&self, resource: Slot) -> impl Iterator<Item = Slot> {
         let aliases = self.payload(resource).map(|payload| payload.aliases()).unwrap_or_default();
         let held = aliases.iter().filter_map(|alias| self.find(alias.as_str()));
-        held.filter(move |&name| self.meaning(name) == Some(resource))
+        held.filter(move |&name| self.alias_target(name) == Some(resource))
     }
 
     /// Replaces the aliases of a resource. Takes time proportional to their number.
-    pub(crate) fn file_aliases(
+    pub(crate) fn index_aliases(
         &mut self,
         (name, resource): (&ResourceName, Slot),
         before: &[ResourceName],
@@ -82,46 +82,46 @@ impl Arena {
         let (before, now): (BTreeSet<_>, BTreeSet<_>) =
             (before.iter().collect(), now.iter().collect());
         for &alias in before.symmetric_difference(&now) {
-            let meant = self.by_alias(alias.as_str());
+            let target_before = self.by_alias(alias.as_str());
             match now.contains(alias) {
-                true => self.aliases.add(alias, name, resource),
-                false => self.aliases.remove(alias, name),
+                true => self.alias_index.add(alias, name, resource),
+                false => self.alias_index.remove(alias, name),
             }
-            let means = self.by_alias(alias.as_str());
-            if meant == means {
+            let target_now = self.by_alias(alias.as_str());
+            if target_before == target_now {
                 continue;
             }
             let Some(slot) = self.find(alias.as_str()) else { continue };
             if self.payload(slot).is_none() {
-                if means.is_some()
+                if target_now.is_some()
                     && let Some(alias) = self.at_mut(slot)
                 {
                     alias.answer();
                 }
-                self.turn(slot);
-                meant.into_iter().for_each(|resource| self.turn(resource));
+                self.note_changed(slot);
+                target_before.into_iter().for_each(|resource| self.note_changed(resource));
             }
         }
     }
 
     /// Updates the index after a resource with this name was created, which takes precedence over
     /// an alias, or was removed.
-    pub(crate) fn file_name(&mut self, name: &ResourceName) {
-        let Some(means) = self.by_alias(name.as_str()) else { return };
+    pub(crate) fn index_name(&mut self, name: &ResourceName) {
+        let Some(target_now) = self.by_alias(name.as_str()) else { return };
         if let Some(slot) = self.find(name.as_str()) {
-            self.turn(slot);
-            self.turn(means);
+            self.note_changed(slot);
+            self.note_changed(target_now);
         }
     }
 
-    fn turn(&mut self, slot: Slot) {
+    fn note_changed(&mut self, slot: Slot) {
         if self.at(slot).is_some_and(|it| !it.subscribers.is_empty()) {
-            self.aliases.turned.push(slot);
+            self.alias_index.changed.push(slot);
         }
     }
 
     /// Takes the names and resources affected by the last change.
-    pub(crate) fn take_turned(&mut self) -> Vec<Slot> {
-        core::mem::take(&mut self.aliases.turned)
+    pub(crate) fn take_changed_aliases(&mut self) -> Vec<Slot> {
+        core::mem::take(&mut self.alias_index.changed)
     }
 }

@@ -4,7 +4,7 @@ use alloc::{boxed::Box, vec::Vec};
 
 use super::Arena;
 use crate::{
-    references::{ReferenceExtractor, Source, Target},
+    references::{ConfigSource, ReferenceExtractor, ReferenceTarget},
     slab::Slot,
     text::ResourceName,
     types,
@@ -12,31 +12,31 @@ use crate::{
 
 /// Endpoints from this server that a cluster references.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Needs {
+pub(crate) enum EndpointNames {
     /// The cluster has not been examined.
     #[default]
     Unknown,
-    Nothing,
+    None,
     /// The endpoints have the cluster's own name.
-    Namesakes,
+    SameName,
     Names(Box<[ResourceName]>),
 }
 
-impl Needs {
+impl EndpointNames {
     fn of(cluster: &[u8], name: &str, references: &dyn ReferenceExtractor) -> Self {
         let mut names: Vec<ResourceName> = Vec::new();
         // For a malformed cluster, the references found so far are used.
         let _ = references.references(types::CLUSTER, cluster, &mut |reference| {
-            if let Target::Name(name) = reference.target
+            if let ReferenceTarget::Name(name) = reference.target
                 && reference.type_url == types::CLUSTER_LOAD_ASSIGNMENT
-                && reference.source != Source::Api
+                && reference.source != ConfigSource::Api
             {
                 names.push(name.into());
             }
         });
         match names.as_slice() {
-            [] => Self::Nothing,
-            [one] if *one == *name => Self::Namesakes,
+            [] => Self::None,
+            [one] if *one == *name => Self::SameName,
             _ => Self::Names(names.into()),
         }
     }
@@ -54,8 +54,8 @@ impl Needs {
     // M151
     pub(crate) fn names_to_warm<'a>(&'a self, name: &'a ResourceName) -> &'a [ResourceName] {
         match self {
-            Self::Nothing => &[],
-            Self::Unknown | Self::Namesakes => core::slice::from_ref(name),
+            Self::None => &[],
+            Self::Unknown | Self::SameName => core::slice::from_ref(name),
             Self::Names(names) => names,
         }
     }
@@ -63,12 +63,12 @@ impl Needs {
 
 impl Arena {
     /// Determines which endpoints the cluster in a slot references.
-    pub(crate) fn note_needs(&mut self, slot: Slot, references: &dyn ReferenceExtractor) {
+    pub(crate) fn note_endpoint_names(&mut self, slot: Slot, references: &dyn ReferenceExtractor) {
         let Some(resource) = self.at_mut(slot) else { return };
-        let needs = resource
+        let endpoint_names = resource
             .payload
             .as_ref()
-            .map(|payload| Needs::of(&payload.value, resource.name.as_str(), references));
-        resource.needs = needs.unwrap_or_default();
+            .map(|payload| EndpointNames::of(&payload.value, resource.name.as_str(), references));
+        resource.endpoint_names = endpoint_names.unwrap_or_default();
     }
 }

@@ -14,7 +14,7 @@ use crate::{server::config::Globs, slab::Slot, text::ResourceName, xdstp};
 
 /// Globs of one type, and names that may be members of globs.
 #[derive(Debug, Default)]
-pub(crate) struct Paths {
+pub(crate) struct GlobIndex {
     names: BTreeMap<Path, Slot>,
     /// Number of globs by the number of slashes in their directory.
     depths: BTreeMap<usize, usize>,
@@ -83,7 +83,7 @@ impl Globs {
     }
 }
 
-impl Paths {
+impl GlobIndex {
     pub(crate) fn add(&mut self, name: &ResourceName, slot: Slot, globs: Globs) {
         if !globs.admits(name) {
             return;
@@ -149,25 +149,28 @@ impl Paths {
 impl Arena {
     /// Whether the name in this slot is a glob.
     pub(crate) fn is_glob(&self, slot: Slot) -> bool {
-        self.at(slot).is_some_and(|resource| self.paths.is_glob(&resource.name))
+        self.at(slot).is_some_and(|resource| self.glob_index.is_glob(&resource.name))
     }
 
     /// Returns the names below a glob, whether or not they have a resource.
     pub(crate) fn names_below(&self, glob: &str) -> Vec<Slot> {
-        self.paths.below(glob).collect()
+        self.glob_index.below(glob).collect()
     }
 
     /// Whether the slot has a glob with existing members.
     pub(crate) fn has_members(&self, slot: Slot) -> bool {
         self.at(slot).is_some_and(|glob| {
-            self.paths.is_glob(&glob.name)
-                && self.paths.below(glob.name.as_str()).any(|member| self.payload(member).is_some())
+            self.glob_index.is_glob(&glob.name)
+                && self
+                    .glob_index
+                    .below(glob.name.as_str())
+                    .any(|member| self.payload(member).is_some())
         })
     }
 
     /// Returns the subscribed globs that cover a name.
     pub(crate) fn globs_over(&self, name: &str) -> Vec<Slot> {
-        self.paths.above(name).iter().filter_map(|glob| self.find(glob)).collect()
+        self.glob_index.above(name).iter().filter_map(|glob| self.find(glob)).collect()
     }
 }
 
@@ -178,7 +181,7 @@ mod tests {
 
     // M138, M141: the index agrees with the comparison of every pair of names.
     #[test]
-    fn members_are_what_the_glob_covers() {
+    fn index_finds_all_members_of_a_glob() {
         let mut names = Vec::new();
         for authority in ["a", "b", ""] {
             for path in ["", "x/", "x/y/", "xy/", "x//", "x/%2A/"] {
@@ -192,41 +195,41 @@ mod tests {
         }
         names.sort();
         names.dedup();
-        let mut paths = Paths::default();
+        let mut glob_index = GlobIndex::default();
         for (slot, name) in names.iter().enumerate() {
-            paths.add(name.as_name(), Slot::at_index(slot), Globs::Xdstp);
+            glob_index.add(name.as_name(), Slot::at_index(slot), Globs::Xdstp);
         }
         for glob in names.iter().filter(|name| name.is_glob()) {
-            assert!(paths.is_glob(glob.as_name()));
-            let mut below: Vec<_> = paths.below(glob.as_str()).map(Slot::index).collect();
+            assert!(glob_index.is_glob(glob.as_name()));
+            let mut below: Vec<_> = glob_index.below(glob.as_str()).map(Slot::index).collect();
             below.sort_unstable();
             let covered = names.iter().enumerate().filter(|(_, name)| glob.covers(name));
             assert_eq!(below, covered.map(|(slot, _)| slot).collect::<Vec<_>>(), "{glob}");
         }
         for name in names.iter().filter(|name| !name.is_glob()) {
-            let above = paths.above(name.as_str());
-            let above = above.iter().filter(|it| paths.is_glob(&(***it).into())).count();
+            let above = glob_index.above(name.as_str());
+            let above = above.iter().filter(|it| glob_index.is_glob(&(***it).into())).count();
             let covering = names.iter().filter(|glob| glob.covers(name)).count();
             assert_eq!(above, covering, "{name}");
         }
         for (slot, name) in names.iter().enumerate() {
-            paths.remove(name.as_name(), Slot::at_index(slot));
+            glob_index.remove(name.as_name(), Slot::at_index(slot));
         }
-        assert!(paths.names.is_empty() && paths.depths.is_empty());
+        assert!(glob_index.names.is_empty() && glob_index.depths.is_empty());
     }
 
     #[test]
-    fn names_without_structure_are_members_where_the_type_says_so() {
-        let mut paths = Paths::default();
+    fn plain_names_are_members_if_the_type_has_any_name_globs() {
+        let mut glob_index = GlobIndex::default();
         for (slot, name) in
             ["g/*", "g/a", "g/a?b", "g", "ga", "xdstp:bad", "xdstp://a/T/x"].into_iter().enumerate()
         {
-            paths.add(&name.into(), Slot::at_index(slot), Globs::AnyName);
+            glob_index.add(&name.into(), Slot::at_index(slot), Globs::AnyName);
         }
-        let below: Vec<_> = paths.below("g/*").map(Slot::index).collect();
+        let below: Vec<_> = glob_index.below("g/*").map(Slot::index).collect();
         assert_eq!(below, [1, 2]);
-        assert_eq!(paths.above("g/a?b"), ["g/*"]);
-        assert_eq!(paths.names.len(), 6, "what is malformed has no place");
+        assert_eq!(glob_index.above("g/a?b"), ["g/*"]);
+        assert_eq!(glob_index.names.len(), 6, "what is malformed has no place");
         assert!(!Globs::Xdstp.is_glob(&"g/*".into()));
     }
 }

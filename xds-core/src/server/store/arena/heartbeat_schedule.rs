@@ -13,7 +13,7 @@ use alloc::{
 use core::{ops::Bound, time::Duration};
 
 use crate::{
-    server::store::{encode::body::Body, revision::Stamp},
+    server::store::{encode::body::ResponseBody, revision::Revision},
     service::Variant,
     slab::Slot,
     time::Time,
@@ -21,20 +21,20 @@ use crate::{
 
 /// Position in the sequence of an arena's heartbeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Beat(u64);
+pub(crate) struct HeartbeatPosition(u64);
 
 /// Heartbeat schedule of one arena.
 #[derive(Debug, Default)]
-pub(crate) struct Beats {
+pub(crate) struct HeartbeatSchedule {
     /// Number of sessions that are sent TTLs.
     listeners: usize,
-    clock: Beat,
+    clock: HeartbeatPosition,
     due: BTreeSet<(Time, Slot)>,
     /// Resources in the order of their newest heartbeat, if they had one since they changed.
-    struck: BTreeMap<Beat, Slot>,
+    by_last_heartbeat: BTreeMap<HeartbeatPosition, Slot>,
     plans: BTreeMap<Slot, Plan>,
     /// Heartbeats rendered last, which other clients are likely to need as well.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) cached: Option<CachedHeartbeats>,
 }
 
 /// Heartbeat schedule of one resource.
@@ -42,21 +42,21 @@ pub(crate) struct Beats {
 struct Plan {
     next: Time,
     period: Duration,
-    last: Option<Beat>,
+    last: Option<HeartbeatPosition>,
     /// Revision of the resource for which the schedule was made.
-    stamp: Stamp,
+    revision: Revision,
 }
 
 /// Encoded heartbeats after a position, as many as fit one response.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedHeartbeats {
     pub(crate) variant: Variant,
-    pub(crate) from: Beat,
-    pub(crate) to: Beat,
-    pub(crate) body: Body,
+    pub(crate) from: HeartbeatPosition,
+    pub(crate) to: HeartbeatPosition,
+    pub(crate) body: ResponseBody,
 }
 
-impl Beats {
+impl HeartbeatSchedule {
     /// Registers a session that is sent TTLs.
     pub(crate) fn join(&mut self) {
         self.listeners += 1;
@@ -68,21 +68,27 @@ impl Beats {
 
     /// Schedules a resource every `period` from now on, or never. Does nothing if it is scheduled
     /// for the same revision already.
-    pub(crate) fn plan(&mut self, slot: Slot, stamp: Stamp, period: Option<Duration>, now: Time) {
-        if period.is_some() && self.plans.get(&slot).is_some_and(|plan| plan.stamp == stamp) {
+    pub(crate) fn plan(
+        &mut self,
+        slot: Slot,
+        revision: Revision,
+        period: Option<Duration>,
+        now: Time,
+    ) {
+        if period.is_some() && self.plans.get(&slot).is_some_and(|plan| plan.revision == revision) {
             return;
         }
         if let Some(plan) = self.plans.remove(&slot) {
             self.due.remove(&(plan.next, slot));
             if let Some(last) = plan.last {
-                self.struck.remove(&last);
+                self.by_last_heartbeat.remove(&last);
             }
-            self.kept = None;
+            self.cached = None;
         }
         if let Some(period) = period {
             let next = now.after(period);
             self.due.insert((next, slot));
-            self.plans.insert(slot, Plan { next, period, last: None, stamp });
+            self.plans.insert(slot, Plan { next, period, last: None, revision });
         }
     }
 
@@ -100,22 +106,22 @@ impl Beats {
     }
 
     /// Returns the resources whose heartbeats are due, and reschedules them one period later.
-    pub(crate) fn strike(&mut self, now: Time) -> Vec<Slot> {
-        let mut struck = Vec::new();
+    pub(crate) fn take_due_heartbeats(&mut self, now: Time) -> Vec<Slot> {
+        let mut due = Vec::new();
         while let Some(slot) = self.take_due(now) {
             self.put_off(slot, now);
-            self.clock = Beat(self.clock.0 + 1);
+            self.clock = HeartbeatPosition(self.clock.0 + 1);
             let Some(plan) = self.plans.get_mut(&slot) else { continue };
             if let Some(before) = plan.last.replace(self.clock) {
-                self.struck.remove(&before);
+                self.by_last_heartbeat.remove(&before);
             }
-            self.struck.insert(self.clock, slot);
-            struck.push(slot);
+            self.by_last_heartbeat.insert(self.clock, slot);
+            due.push(slot);
         }
-        if !struck.is_empty() {
-            self.kept = None;
+        if !due.is_empty() {
+            self.cached = None;
         }
-        struck
+        due
     }
 
     fn take_due(&mut self, now: Time) -> Option<Slot> {
@@ -131,19 +137,22 @@ impl Beats {
     }
 
     /// Returns the position of the newest heartbeat.
-    pub(crate) fn clock(&self) -> Beat {
+    pub(crate) fn clock(&self) -> HeartbeatPosition {
         self.clock
     }
 
-    /// Returns the resources with their newest heartbeat after `heard`, with its position, oldest
-    /// first.
-    pub(crate) fn after(&self, heard: Beat) -> impl Iterator<Item = (Beat, Slot)> {
-        let range = (Bound::Excluded(heard), Bound::Unbounded);
-        self.struck.range(range).map(|(&beat, &slot)| (beat, slot))
+    /// Returns the resources with their newest heartbeat after `position`, with its position,
+    /// oldest first.
+    pub(crate) fn after(
+        &self,
+        position: HeartbeatPosition,
+    ) -> impl Iterator<Item = (HeartbeatPosition, Slot)> {
+        let range = (Bound::Excluded(position), Bound::Unbounded);
+        self.by_last_heartbeat.range(range).map(|(&position, &slot)| (position, slot))
     }
 
     /// Returns the position of a resource's newest heartbeat, if it had one since it changed.
-    pub(crate) fn last(&self, slot: Slot) -> Option<Beat> {
+    pub(crate) fn last(&self, slot: Slot) -> Option<HeartbeatPosition> {
         self.plans.get(&slot)?.last
     }
 
@@ -168,34 +177,40 @@ mod tests {
 
     // M169: only due resources are visited. M164: a change restarts the schedule.
     #[test]
-    fn only_what_is_due_is_struck() {
+    fn only_due_resources_are_visited() {
         let mut slab = Slab::default();
         let slots: Vec<_> = (0..3).filter_map(|_| slab.push_back(())).map(|it| it.slot()).collect();
         let [one, two, three] = slots[..] else { panic!("three") };
-        let mut beats = Beats::default();
-        let stamp = Stamp::START.next();
+        let mut heartbeats = HeartbeatSchedule::default();
+        let revision = Revision::START.next();
         for (slot, period) in [(one, 5), (two, 9), (three, 5)] {
-            beats.plan(slot, stamp, Some(period * SECOND), at(0));
+            heartbeats.plan(slot, revision, Some(period * SECOND), at(0));
         }
-        assert_eq!(beats.next(), None, "nobody listens");
-        beats.join();
-        assert_eq!(beats.next(), Some(at(5)));
-        beats.plan(three, stamp, Some(5 * SECOND), at(3));
-        beats.plan(one, stamp.next(), Some(5 * SECOND), at(3));
-        assert_eq!(beats.strike(at(4)), vec![]);
-        assert_eq!(beats.strike(at(5)), vec![three], "the same change is no change");
-        let heard = beats.clock();
-        assert_eq!(beats.strike(at(8)), vec![one]);
-        assert_eq!(beats.after(heard).map(|(_, slot)| slot).collect::<Vec<_>>(), vec![one]);
-        assert_eq!(beats.strike(at(10)), vec![two, three], "each a period later");
-        let told = |beats: &Beats| beats.after(Beat::default()).map(|it| it.1).collect::<Vec<_>>();
-        assert_eq!(told(&beats), vec![one, two, three]);
-        beats.plan(one, stamp, None, at(10));
-        beats.plan(two, stamp.next(), Some(SECOND), at(10));
-        assert_eq!(told(&beats), vec![three], "who is sent the change needs no heartbeat");
-        beats.skip(at(60));
-        assert_eq!(beats.next(), Some(at(61)));
-        beats.leave();
-        assert_eq!(beats.next(), None);
+        assert_eq!(heartbeats.next(), None, "nobody listens");
+        heartbeats.join();
+        assert_eq!(heartbeats.next(), Some(at(5)));
+        heartbeats.plan(three, revision, Some(5 * SECOND), at(3));
+        heartbeats.plan(one, revision.next(), Some(5 * SECOND), at(3));
+        assert_eq!(heartbeats.take_due_heartbeats(at(4)), vec![]);
+        assert_eq!(
+            heartbeats.take_due_heartbeats(at(5)),
+            vec![three],
+            "the same change is no change"
+        );
+        let position = heartbeats.clock();
+        assert_eq!(heartbeats.take_due_heartbeats(at(8)), vec![one]);
+        assert_eq!(heartbeats.after(position).map(|(_, slot)| slot).collect::<Vec<_>>(), vec![one]);
+        assert_eq!(heartbeats.take_due_heartbeats(at(10)), vec![two, three], "each a period later");
+        let renewed = |heartbeats: &HeartbeatSchedule| {
+            heartbeats.after(HeartbeatPosition::default()).map(|it| it.1).collect::<Vec<_>>()
+        };
+        assert_eq!(renewed(&heartbeats), vec![one, two, three]);
+        heartbeats.plan(one, revision, None, at(10));
+        heartbeats.plan(two, revision.next(), Some(SECOND), at(10));
+        assert_eq!(renewed(&heartbeats), vec![three], "who is sent the change needs no heartbeat");
+        heartbeats.skip(at(60));
+        assert_eq!(heartbeats.next(), Some(at(61)));
+        heartbeats.leave();
+        assert_eq!(heartbeats.next(), None);
     }
 }

@@ -27,23 +27,23 @@ use alloc::{
 
 use bytes::Bytes;
 
-pub(crate) use self::resource::{Resource, Shown};
+pub(crate) use self::resource::{EffectiveContents, ResourceEntry};
 use self::{
-    aliases::Aliases, changes_since::Stopped, endpoint_names::Needs, glob_index::Paths,
-    heartbeat_schedule::Beats, partial_state::State, retained_deletions::Ghosts,
-    shared_bodies::Tail,
+    aliases::AliasIndex, changes_since::ResumePoint, endpoint_names::EndpointNames,
+    glob_index::GlobIndex, heartbeat_schedule::HeartbeatSchedule, partial_state::ResourceSet,
+    retained_deletions::RetainedDeletions, shared_bodies::EncodedChanges,
 };
 use super::{
-    Touch,
-    encode::body::{Body, Payload, entry_len},
-    on_demand::Want,
-    payload_pool::Pool,
+    ChangeKind,
+    encode::body::{Payload, ResponseBody, entry_len},
+    on_demand::OnDemandState,
+    payload_pool::PayloadPool,
     resource_options::ResourceOptions,
-    revision::{Grave, Life, Stamp},
-    subscriber_list::List,
+    revision::{ResourceHistory, Revision, Tombstone},
+    subscriber_list::SubscriptionList,
     transaction::ResourceError,
     version::{
-        Versions,
+        VersionState,
         content::{ContentHash, TypeVersion},
     },
 };
@@ -79,7 +79,7 @@ pub(crate) struct Arena {
     /// Sessions with a wildcard, in the order in which they subscribed to it.
     pub(crate) wildcards: Slab<Slot>,
     /// Heartbeat schedule of resources with a TTL.
-    pub(crate) beats: Beats,
+    pub(crate) heartbeats: HeartbeatSchedule,
     /// Number of sessions for the type.
     pub(crate) sessions: usize,
     pub(crate) origin: Origin,
@@ -89,13 +89,13 @@ pub(crate) struct Arena {
     /// Number of the newest transaction that changed this arena.
     pub(crate) sequence: u64,
     /// Number of sessions that need tombstones.
-    mourners: usize,
+    tombstone_users: usize,
     /// Removed resources that are still served to some clients.
-    pub(crate) ghosts: Ghosts,
-    resources: Slab<Resource>,
+    pub(crate) retained_deletions: RetainedDeletions,
+    resources: Slab<ResourceEntry>,
     names: NameIndex,
-    pub(crate) paths: Paths,
-    pub(crate) aliases: Aliases,
+    pub(crate) glob_index: GlobIndex,
+    pub(crate) alias_index: AliasIndex,
     existing: usize,
     /// Number of names with a resource or an error.
     held: usize,
@@ -104,18 +104,18 @@ pub(crate) struct Arena {
     entry_bytes: usize,
     /// Number of resources with a TTL.
     timed: usize,
-    stamp: Stamp,
+    revision: Revision,
     /// Tombstones in the order of removal, back to the horizon.
-    graves: VecDeque<Grave>,
-    horizon: Stamp,
+    tombstones: VecDeque<Tombstone>,
+    horizon: Revision,
     /// Encoded full state without TTLs (index 0) and with TTLs (index 1).
-    full: [Option<Body>; 2],
-    state: Option<State>,
+    full: [Option<ResponseBody>; 2],
+    resource_set: Option<ResourceSet>,
     /// Recently used tails, oldest first.
-    tails: VecDeque<Tail>,
+    encoded_changes: VecDeque<EncodedChanges>,
     /// Position at which the last walk ran out of room, so that the next one need not search.
-    stopped: Stopped,
-    pub(crate) versions: Versions,
+    resume_point: ResumePoint,
+    pub(crate) versions: VersionState,
 }
 
 /// Time at which clients are sent changes.
@@ -158,31 +158,31 @@ impl Arena {
             config,
             version: TypeVersion::default(),
             wildcards: Slab::default(),
-            beats: Beats::default(),
+            heartbeats: HeartbeatSchedule::default(),
             sessions: 0,
             origin: Origin::Set,
             pace: Pace::AtOnce,
             above: BTreeSet::new(),
             sequence: 0,
-            mourners: 0,
-            ghosts: Ghosts::default(),
+            tombstone_users: 0,
+            retained_deletions: RetainedDeletions::default(),
             resources: Slab::default(),
             names: NameIndex::new(seed),
-            paths: Paths::default(),
-            aliases: Aliases::default(),
+            glob_index: GlobIndex::default(),
+            alias_index: AliasIndex::default(),
             existing: 0,
             held: 0,
             framed_bytes: 0,
             entry_bytes: 0,
             timed: 0,
-            stamp: Stamp::START,
-            graves: VecDeque::new(),
-            horizon: Stamp::START,
+            revision: Revision::START,
+            tombstones: VecDeque::new(),
+            horizon: Revision::START,
             full: [None, None],
-            state: None,
-            tails: VecDeque::new(),
-            stopped: Stopped { at: Stamp::START, next: Slot::NONE },
-            versions: Versions::new(config.versions, prefix),
+            resource_set: None,
+            encoded_changes: VecDeque::new(),
+            resume_point: ResumePoint { at: Revision::START, next: Slot::NONE },
+            versions: VersionState::new(config.versions, prefix),
         }
     }
 
@@ -192,14 +192,14 @@ impl Arena {
     }
 
     /// Whether incremental clients are sent removals.
-    pub(crate) fn tells_removals(&self) -> bool {
+    pub(crate) fn sends_removals(&self) -> bool {
         self.config.removals == Removals::Send
     }
 
     /// Returns the error for every name that does not exist, if it is to be sent.
     pub(crate) fn missing_error(&self) -> Option<&ResourceError> {
-        let is_told = self.config.missing == Missing::NotFound || self.existing == 0;
-        self.not_found.as_deref().filter(|_| is_told)
+        let is_reported = self.config.missing == Missing::NotFound || self.existing == 0;
+        self.not_found.as_deref().filter(|_| is_reported)
     }
 
     /// Records that a resource is too long for a client.
@@ -221,8 +221,8 @@ impl Arena {
         &mut self,
         name: &ResourceName,
         (value, options): (&Bytes, &ResourceOptions),
-        now: Stamp,
-        pool: &mut Pool,
+        now: Revision,
+        pool: &mut PayloadPool,
     ) -> Option<Slot> {
         let slot = self.slot_of(name.clone())?;
         let resource = self.resources.at_mut(slot)?;
@@ -238,11 +238,11 @@ impl Arena {
         self.timed += usize::from(payload.ttl().is_some());
         let replaced = resource.payload.replace(payload);
         match &replaced {
-            None => resource.life.begin(resource.stamp, now),
-            Some(replaced) => self.ghosts.keep_past(resource, replaced, now),
+            None => resource.history.record_creation(resource.revision, now),
+            Some(replaced) => self.retained_deletions.keep_past_content(resource, replaced, now),
         }
-        resource.before = if replaced.is_some() { resource.stamp } else { now };
-        resource.stamp = now;
+        resource.before = if replaced.is_some() { resource.revision } else { now };
+        resource.revision = now;
         if let Some(replaced) = &replaced {
             pool.release(replaced);
         }
@@ -253,19 +253,19 @@ impl Arena {
         self.entry_bytes += entry;
         self.resources.move_to_back(slot);
         if replaced.is_none() {
-            self.file_name(name);
+            self.index_name(name);
         }
         let before = replaced.as_ref().map(Payload::aliases).unwrap_or_default();
-        self.file_aliases((name, slot), before, &options.aliases);
+        self.index_aliases((name, slot), before, &options.aliases);
         Some(slot)
     }
 
     /// Returns the effect that removing a resource has on its subscribers.
-    pub(crate) fn touch_of_removal(&self, name: &ResourceName) -> Touch {
+    pub(crate) fn removal_change_kind(&self, name: &ResourceName) -> ChangeKind {
         let resource = self.find(name.as_str()).and_then(|slot| self.at(slot));
         match resource.is_some_and(|it| it.payload.is_some() && it.error.is_some()) {
-            true => Touch::Both,
-            false => Touch::Content,
+            true => ChangeKind::ContentAndError,
+            false => ChangeKind::Content,
         }
     }
 
@@ -273,8 +273,8 @@ impl Arena {
     pub(crate) fn remove(
         &mut self,
         name: &ResourceName,
-        now: Stamp,
-        pool: &mut Pool,
+        now: Revision,
+        pool: &mut PayloadPool,
     ) -> Option<Slot> {
         let slot = self.find(name.as_str())?;
         let resource = self.resources.at_mut(slot)?;
@@ -285,20 +285,20 @@ impl Arena {
         }
         let removed = resource.payload.take()?;
         self.held -= 1;
-        self.ghosts.keep_past(resource, &removed, now);
-        let set = core::mem::replace(&mut resource.stamp, now);
+        self.retained_deletions.keep_past_content(resource, &removed, now);
+        let set = core::mem::replace(&mut resource.revision, now);
         pool.release(&removed);
-        self.ghosts.keep(now, slot, &removed, set);
+        self.retained_deletions.keep(now, slot, &removed, set);
         self.forget(name, Some(&removed), now);
         self.resources.move_to_front(slot);
-        self.file_aliases((name, slot), removed.aliases(), &[]);
-        if self.mourners > 0 {
-            self.graves.push_back(Grave { stamp: now, resource: slot });
+        self.index_aliases((name, slot), removed.aliases(), &[]);
+        if self.tombstone_users > 0 {
+            self.tombstones.push_back(Tombstone { revision: now, resource: slot });
         } else {
             self.horizon = now;
             self.release(slot);
         }
-        self.file_name(name);
+        self.index_name(name);
         Some(slot)
     }
 
@@ -318,51 +318,51 @@ impl Arena {
     }
 
     /// Whether the application was asked for a resource and has not answered.
-    pub(crate) fn is_asked_for(&self, name: &ResourceName) -> bool {
+    pub(crate) fn is_requested(&self, name: &ResourceName) -> bool {
         let resource = self.find(name.as_str()).and_then(|slot| self.at(slot));
-        resource.is_some_and(|resource| resource.want == Want::Asked)
+        resource.is_some_and(|resource| resource.on_demand_state == OnDemandState::Requested)
     }
 
     /// Sets the resource and the error shown under a name. Returns `None` if they are unchanged.
     pub(crate) fn show(
         &mut self,
         name: &ResourceName,
-        shown: Shown,
-        now: Stamp,
-        pool: &mut Pool,
-    ) -> Option<(Slot, Touch)> {
-        let Shown { payload, needs, error } = shown;
+        contents: EffectiveContents,
+        now: Revision,
+        pool: &mut PayloadPool,
+    ) -> Option<(Slot, ChangeKind)> {
+        let EffectiveContents { payload, endpoint_names, error } = contents;
         let current = self.find(name.as_str()).and_then(|slot| self.at(slot));
         let is_same = match (current.and_then(|it| it.payload.as_ref()), &payload) {
-            (Some(current), Some(shown)) => current.is(&shown.value, &shown.options()),
+            (Some(current), Some(contents)) => current.is(&contents.value, &contents.options()),
             (None, None) => true,
             _ => false,
         };
-        let touched = match payload {
+        let change = match payload {
             _ if is_same && error.is_some() => None,
-            Some(shown) => {
-                let slot = self.set(name, (&shown.value, &shown.options()), now, pool);
+            Some(contents) => {
+                let slot = self.set(name, (&contents.value, &contents.options()), now, pool);
                 if let Some(resource) = slot.and_then(|slot| self.at_mut(slot)) {
-                    resource.needs = needs;
+                    resource.endpoint_names = endpoint_names;
                 }
-                slot.map(|slot| (slot, Touch::Content))
+                slot.map(|slot| (slot, ChangeKind::Content))
             }
             None => {
-                let touch = self.touch_of_removal(name);
-                self.remove(name, now, pool).map(|slot| (slot, touch))
+                let change_kind = self.removal_change_kind(name);
+                self.remove(name, now, pool).map(|slot| (slot, change_kind))
             }
         };
-        let Some(error) = error else { return touched };
-        let told = self.set_error(name, &error).map(|slot| (slot, Touch::Error));
-        match (touched, told) {
+        let Some(error) = error else { return change };
+        let error_change = self.set_error(name, &error).map(|slot| (slot, ChangeKind::Error));
+        match (change, error_change) {
             // A slot freed by the removal has been replaced by another one.
-            (Some(_), Some((slot, _))) => Some((slot, Touch::Content)),
-            (touched, told) => told.or(touched),
+            (Some(_), Some((slot, _))) => Some((slot, ChangeKind::Content)),
+            (change, error_change) => error_change.or(change),
         }
     }
 
     /// Releases all payloads of the arena.
-    pub(crate) fn empty_into(&self, pool: &mut Pool) {
+    pub(crate) fn empty_into(&self, pool: &mut PayloadPool) {
         let payloads = self.resources.iter().filter_map(|(_, it)| it.payload.as_ref());
         payloads.for_each(|payload| pool.release(payload));
     }
@@ -374,40 +374,40 @@ impl Arena {
             return Some(slot);
         }
         let name = name.into();
-        let resource = Resource {
+        let resource = ResourceEntry {
             name: name.clone(),
             payload: None,
             error: None,
-            stamp: Stamp::START,
-            before: Stamp::START,
-            life: Life::default(),
-            want: Want::Untold,
-            needs: Needs::default(),
-            subscribers: List::default(),
+            revision: Revision::START,
+            before: Revision::START,
+            history: ResourceHistory::default(),
+            on_demand_state: OnDemandState::Idle,
+            endpoint_names: EndpointNames::default(),
+            subscribers: SubscriptionList::default(),
         };
         let slot = self.resources.push_back(resource)?.slot();
         self.resources.move_to_front(slot);
         let resources = &self.resources;
         self.names.insert(name.as_str(), slot, |slot| name_in(resources, slot));
-        self.paths.add(&name, slot, self.config.globs);
+        self.glob_index.add(&name, slot, self.config.globs);
         Some(slot)
     }
 
     /// Frees the slot of a name without resource, error, subscribers and tombstone.
     // M243
     pub(crate) fn release(&mut self, slot: Slot) {
-        let idle = |resource: &Resource| {
-            let has_grave = resource.life.is_remembered() && resource.stamp > self.horizon;
+        let idle = |resource: &ResourceEntry| {
+            let has_tombstone = resource.history.has_existed() && resource.revision > self.horizon;
             resource.payload.is_none()
                 && resource.error.is_none()
                 && resource.subscribers.is_empty()
-                && !has_grave
+                && !has_tombstone
         };
         if self.resources.at(slot).is_some_and(idle)
             && let Some(resource) = self.resources.remove(slot)
         {
             self.names.remove(resource.name.as_str(), slot);
-            self.paths.remove(&resource.name, slot);
+            self.glob_index.remove(&resource.name, slot);
         }
     }
 
@@ -415,12 +415,12 @@ impl Arena {
         self.names.find(name, |slot| name_in(&self.resources, slot))
     }
 
-    pub(crate) fn at(&self, slot: Slot) -> Option<&Resource> {
+    pub(crate) fn at(&self, slot: Slot) -> Option<&ResourceEntry> {
         cost_probe::note();
         self.resources.at(slot)
     }
 
-    pub(crate) fn at_mut(&mut self, slot: Slot) -> Option<&mut Resource> {
+    pub(crate) fn at_mut(&mut self, slot: Slot) -> Option<&mut ResourceEntry> {
         self.resources.at_mut(slot)
     }
 
@@ -449,7 +449,7 @@ impl Arena {
     }
 
     /// Returns the entries with a resource or an error.
-    pub(crate) fn held_resources(&self) -> impl Iterator<Item = &Resource> {
+    pub(crate) fn held_resources(&self) -> impl Iterator<Item = &ResourceEntry> {
         self.resources.iter().map(|(_, it)| it).filter(|it| it.is_held())
     }
 
@@ -479,12 +479,12 @@ impl Arena {
         self.resources.iter().map(|(slot, _)| slot)
     }
 
-    fn forget(&mut self, name: &ResourceName, payload: Option<&Payload>, now: Stamp) {
-        self.stamp = now;
+    fn forget(&mut self, name: &ResourceName, payload: Option<&Payload>, now: Revision) {
+        self.revision = now;
         self.full = [None, None];
-        self.state = None;
-        self.tails.clear();
-        self.ghosts.forget_body();
+        self.resource_set = None;
+        self.encoded_changes.clear();
+        self.retained_deletions.forget_body();
         if let Some(payload) = payload {
             self.version.subtract(name.as_str(), payload.hash);
             self.existing -= 1;
@@ -495,6 +495,6 @@ impl Arena {
     }
 }
 
-fn name_in(resources: &Slab<Resource>, slot: Slot) -> Option<&str> {
+fn name_in(resources: &Slab<ResourceEntry>, slot: Slot) -> Option<&str> {
     resources.at(slot).map(|resource| resource.name.as_str())
 }

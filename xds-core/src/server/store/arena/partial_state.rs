@@ -5,4 +5,4 @@ use alloc::sync::Arc;
 use crate::{server::store::encode::body::Payload, text::ResourceName};
 
 /// Resources of one response. In full state, wildcard clients share it.
-pub(crate) type State = Arc<[(ResourceName, Payload)]>;
+pub(crate) type ResourceSet = Arc<[(ResourceName, Payload)]>;

@@ -5,56 +5,56 @@ use alloc::{
     vec::Vec,
 };
 
-use super::{Arena, Resource, retained_deletions::Ghosts};
+use super::{Arena, ResourceEntry, retained_deletions::RetainedDeletions};
 use crate::{
-    server::store::{encode::body::Payload, revision::Stamp, version::content::ContentHash},
+    server::store::{encode::body::Payload, revision::Revision, version::content::ContentHash},
     text::ResourceName,
 };
 
 /// Earlier contents of resources, by name and the revision at which they were replaced.
 #[derive(Debug, Default)]
-pub(crate) struct Pasts(BTreeMap<(ResourceName, Stamp), Past>);
+pub(crate) struct PastContents(BTreeMap<(ResourceName, Revision), PastContent>);
 
 #[derive(Debug)]
-struct Past {
+struct PastContent {
     /// Revision at which it was set.
-    set: Stamp,
+    set: Revision,
     payload: Payload,
 }
 
 /// Set of resources in a full state.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shot {
+pub(crate) struct AckedSnapshot {
     /// Revision of the state.
-    pub(crate) at: Stamp,
+    pub(crate) at: Revision,
     /// Resources that had been removed by then, identified by the revision of the removal.
-    pub(crate) lingering: BTreeSet<Stamp>,
+    pub(crate) removed: BTreeSet<Revision>,
     /// Hashes of resources from the previous view.
-    pub(crate) had: BTreeMap<ResourceName, ContentHash>,
+    pub(crate) previous_view: BTreeMap<ResourceName, ContentHash>,
 }
 
-impl Shot {
+impl AckedSnapshot {
     /// Set without resources.
     pub(crate) const EMPTY: Self =
-        Self { at: Stamp::START, lingering: BTreeSet::new(), had: BTreeMap::new() };
+        Self { at: Revision::START, removed: BTreeSet::new(), previous_view: BTreeMap::new() };
 }
 
-impl Pasts {
+impl PastContents {
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Drops contents that were replaced up to `had`, except those for which `kept` returns true,
-    /// and the oldest if there are more than `limit`.
+    /// Drops contents that were replaced up to `accepted`, except those for which `kept` returns
+    /// true, and the oldest if there are more than `limit`.
     pub(crate) fn sweep(
         &mut self,
-        had: Stamp,
+        accepted: Revision,
         limit: usize,
-        kept: impl Fn(&ResourceName, Stamp) -> bool,
+        kept: impl Fn(&ResourceName, Revision) -> bool,
     ) {
-        self.0.retain(|(name, end), _| *end > had || kept(name, *end));
+        self.0.retain(|(name, end), _| *end > accepted || kept(name, *end));
         if self.0.len() > limit {
-            let mut ends: Vec<Stamp> = self.0.keys().map(|(_, end)| *end).collect();
+            let mut ends: Vec<Revision> = self.0.keys().map(|(_, end)| *end).collect();
             ends.sort_unstable();
             let oldest = ends.len().checked_sub(limit).and_then(|excess| ends.get(excess).copied());
             self.0.retain(|(_, end), _| oldest.is_none_or(|oldest| *end >= oldest));
@@ -63,24 +63,31 @@ impl Pasts {
 
     /// Returns the content that a full state had for a name, if it was replaced since or removed
     /// before.
-    fn seen_in(&self, shot: &Shot, name: &ResourceName) -> Option<ContentHash> {
-        let after = (name.clone(), shot.at.next());
+    fn content_in(&self, snapshot: &AckedSnapshot, name: &ResourceName) -> Option<ContentHash> {
+        let after = (name.clone(), snapshot.at.next());
         let next = self.0.range(after.clone()..).next().filter(|((of, _), _)| of == name);
-        if let Some((_, past)) = next.filter(|(_, past)| past.set <= shot.at) {
-            return Some(past.payload.hash);
+        if let Some((_, past_content)) =
+            next.filter(|(_, past_content)| past_content.set <= snapshot.at)
+        {
+            return Some(past_content.payload.hash);
         }
         let last = self.0.range(..after).next_back();
-        let last = last.filter(|((of, end), _)| of == name && shot.lingering.contains(end));
-        last.map(|(_, past)| past.payload.hash)
+        let last = last.filter(|((of, end), _)| of == name && snapshot.removed.contains(end));
+        last.map(|(_, past_content)| past_content.payload.hash)
     }
 }
 
-impl Ghosts {
+impl RetainedDeletions {
     /// Keeps the content of a resource that is being replaced or removed.
-    pub(crate) fn keep_past(&mut self, resource: &Resource, payload: &Payload, now: Stamp) {
+    pub(crate) fn keep_past_content(
+        &mut self,
+        resource: &ResourceEntry,
+        payload: &Payload,
+        now: Revision,
+    ) {
         if self.are_needed() {
-            let past = Past { set: resource.stamp, payload: payload.clone() };
-            self.pasts.0.insert((resource.name.clone(), now), past);
+            let past_content = PastContent { set: resource.revision, payload: payload.clone() };
+            self.past_contents.0.insert((resource.name.clone(), now), past_content);
         }
     }
 }
@@ -88,22 +95,35 @@ impl Ghosts {
 impl Arena {
     /// Returns the content at a revision of a resource that changed or was removed since, if
     /// known.
-    pub(crate) fn as_it_was(&self, resource: &Resource, position: Stamp) -> Option<&Payload> {
-        let ghost = self.ghosts.at(resource.stamp).filter(|_| resource.payload.is_none());
-        if ghost.is_some() && !self.ghosts.was_set_after(resource.stamp, position) {
-            return ghost;
+    pub(crate) fn content_at(
+        &self,
+        resource: &ResourceEntry,
+        position: Revision,
+    ) -> Option<&Payload> {
+        let retained_deletion =
+            self.retained_deletions.at(resource.revision).filter(|_| resource.payload.is_none());
+        if retained_deletion.is_some()
+            && !self.retained_deletions.was_set_after(resource.revision, position)
+        {
+            return retained_deletion;
         }
         let after = (resource.name.clone(), position.next());
-        let ((name, _), past) = self.ghosts.pasts.0.range(after..).next()?;
-        (*name == resource.name && past.set <= position).then_some(&past.payload)
+        let ((name, _), past_content) =
+            self.retained_deletions.past_contents.0.range(after..).next()?;
+        (*name == resource.name && past_content.set <= position).then_some(&past_content.payload)
     }
 
     /// Whether a full state had the current content of the resource, as far as is known. Used for
     /// clusters that reference endpoints.
-    pub(crate) fn had_as_it_is(&self, shot: &Shot, resource: &Resource) -> bool {
+    pub(crate) fn had_current_content(
+        &self,
+        snapshot: &AckedSnapshot,
+        resource: &ResourceEntry,
+    ) -> bool {
         let Some(payload) = &resource.payload else { return false };
-        resource.stamp <= shot.at
-            || shot.had.get(&resource.name) == Some(&payload.hash)
-            || self.ghosts.pasts.seen_in(shot, &resource.name) == Some(payload.hash)
+        resource.revision <= snapshot.at
+            || snapshot.previous_view.get(&resource.name) == Some(&payload.hash)
+            || self.retained_deletions.past_contents.content_in(snapshot, &resource.name)
+                == Some(payload.hash)
     }
 }

@@ -2,13 +2,13 @@
 
 use alloc::boxed::Box;
 
-use super::endpoint_names::Needs;
+use super::endpoint_names::EndpointNames;
 use crate::{
     server::store::{
         encode::body::Payload,
-        on_demand::Want,
-        revision::{Life, Stamp},
-        subscriber_list::List,
+        on_demand::OnDemandState,
+        revision::{ResourceHistory, Revision},
+        subscriber_list::SubscriptionList,
         transaction::ResourceError,
     },
     text::ResourceName,
@@ -16,61 +16,61 @@ use crate::{
 
 /// Name with its resource or error.
 #[derive(Debug)]
-pub(crate) struct Resource {
+pub(crate) struct ResourceEntry {
     pub(crate) name: ResourceName,
     pub(crate) payload: Option<Payload>,
     /// Error sent in place of the resource to clients that name it.
     pub(crate) error: Option<Box<ResourceError>>,
     /// Revision at which it was last set or removed.
-    pub(crate) stamp: Stamp,
+    pub(crate) revision: Revision,
     /// Revision at which it was set before that, or the same revision if it was created then.
-    pub(crate) before: Stamp,
-    pub(crate) life: Life,
+    pub(crate) before: Revision,
+    pub(crate) history: ResourceHistory,
     /// Last notification to the application.
-    pub(crate) want: Want,
+    pub(crate) on_demand_state: OnDemandState,
     /// Endpoints that a cluster references, if needed.
-    pub(crate) needs: Needs,
+    pub(crate) endpoint_names: EndpointNames,
     /// Subscriptions to the name.
-    pub(crate) subscribers: List,
+    pub(crate) subscribers: SubscriptionList,
 }
 
 /// Contents of a name in a view.
 #[derive(Debug, Default)]
-pub(crate) struct Shown {
+pub(crate) struct EffectiveContents {
     pub(crate) payload: Option<Payload>,
-    pub(crate) needs: Needs,
+    pub(crate) endpoint_names: EndpointNames,
     pub(crate) error: Option<Box<ResourceError>>,
 }
 
-impl Resource {
+impl ResourceEntry {
     /// Whether there is a resource or an error under the name.
     pub(crate) fn is_held(&self) -> bool {
         self.payload.is_some() || self.error.is_some()
     }
 
     /// Returns the revision at which it was created.
-    pub(crate) fn born(&self) -> Stamp {
-        self.life.born()
+    pub(crate) fn created_at(&self) -> Revision {
+        self.history.created_at()
     }
 
     /// Returns the revision of the last removal before the resource was created again.
-    pub(crate) fn buried(&self) -> Option<Stamp> {
-        self.life.buried()
+    pub(crate) fn removed_at(&self) -> Option<Revision> {
+        self.history.removed_at()
     }
 
     /// Returns the contents to be shown by another view.
-    pub(crate) fn shown(&self) -> Shown {
-        Shown {
+    pub(crate) fn effective_contents(&self) -> EffectiveContents {
+        EffectiveContents {
             payload: self.payload.clone(),
-            needs: self.needs.clone(),
+            endpoint_names: self.endpoint_names.clone(),
             error: self.error.clone(),
         }
     }
 
     /// Records that the application has answered a request for the name.
     pub(crate) fn answer(&mut self) {
-        if self.want == Want::Asked {
-            self.want = Want::Answered;
+        if self.on_demand_state == OnDemandState::Requested {
+            self.on_demand_state = OnDemandState::Provided;
         }
     }
 }

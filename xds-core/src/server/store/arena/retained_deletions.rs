@@ -2,11 +2,11 @@
 
 use alloc::collections::VecDeque;
 
-use super::{Arena, Resource, past_contents::Pasts};
+use super::{Arena, ResourceEntry, past_contents::PastContents};
 use crate::{
     server::store::{
-        encode::body::{Body, Parts, Payload, Ttls},
-        revision::Stamp,
+        encode::body::{BodyBuilder, Payload, ResponseBody, Ttls},
+        revision::Revision,
         version::content::TypeVersion,
     },
     slab::Slot,
@@ -15,32 +15,32 @@ use crate::{
 
 /// Payloads of removed resources, for full-state responses that repeat them.
 #[derive(Debug, Default)]
-pub(crate) struct Ghosts {
+pub(crate) struct RetainedDeletions {
     /// Number of sessions that may need removed resources.
     sessions: usize,
     /// Payloads in the order of removal.
-    payloads: VecDeque<Ghost>,
+    payloads: VecDeque<RetainedDeletion>,
     /// Earlier contents of resources.
-    pub(crate) pasts: Pasts,
+    pub(crate) past_contents: PastContents,
     /// Number of entries above which the unneeded ones are searched for.
     sweep_at: usize,
     /// Newest body with removed resources, shared by clients that need the same ones.
-    body: Option<(TypeVersion, Ttls, Body)>,
+    body: Option<(TypeVersion, Ttls, ResponseBody)>,
 }
 
 #[derive(Debug)]
-struct Ghost {
-    stamp: Stamp,
+struct RetainedDeletion {
+    revision: Revision,
     resource: Slot,
     payload: Payload,
     /// Revision at which the resource was set.
-    set: Stamp,
+    set: Revision,
 }
 
 /// Number of entries that are always kept without a search.
 const FEW: usize = 8;
 
-impl Ghosts {
+impl RetainedDeletions {
     /// Registers a session that may need removed resources.
     pub(crate) fn join(&mut self) {
         self.sessions += 1;
@@ -60,9 +60,20 @@ impl Ghosts {
     }
 
     /// Keeps the payload of a removed resource, if any session may need it.
-    pub(crate) fn keep(&mut self, stamp: Stamp, resource: Slot, payload: &Payload, set: Stamp) {
+    pub(crate) fn keep(
+        &mut self,
+        revision: Revision,
+        resource: Slot,
+        payload: &Payload,
+        set: Revision,
+    ) {
         if self.are_needed() {
-            self.payloads.push_back(Ghost { stamp, resource, payload: payload.clone(), set });
+            self.payloads.push_back(RetainedDeletion {
+                revision,
+                resource,
+                payload: payload.clone(),
+                set,
+            });
         }
     }
 
@@ -72,72 +83,86 @@ impl Ghosts {
     }
 
     /// Returns the payload of the resource that was removed at this revision.
-    pub(crate) fn at(&self, stamp: Stamp) -> Option<&Payload> {
-        self.ghost(stamp).map(|ghost| &ghost.payload)
+    pub(crate) fn at(&self, revision: Revision) -> Option<&Payload> {
+        self.retained_deletion(revision).map(|retained_deletion| &retained_deletion.payload)
     }
 
-    /// Whether the resource removed at revision `stamp` was last set after `position`.
-    pub(crate) fn was_set_after(&self, stamp: Stamp, position: Stamp) -> bool {
-        self.ghost(stamp).is_some_and(|ghost| ghost.set > position)
+    /// Whether the resource removed at `revision` was last set after `position`.
+    pub(crate) fn was_set_after(&self, revision: Revision, position: Revision) -> bool {
+        self.retained_deletion(revision)
+            .is_some_and(|retained_deletion| retained_deletion.set > position)
     }
 
-    fn ghost(&self, stamp: Stamp) -> Option<&Ghost> {
-        let position = self.payloads.binary_search_by_key(&stamp, |ghost| ghost.stamp).ok()?;
+    fn retained_deletion(&self, revision: Revision) -> Option<&RetainedDeletion> {
+        let position = self
+            .payloads
+            .binary_search_by_key(&revision, |retained_deletion| retained_deletion.revision)
+            .ok()?;
         self.payloads.get(position)
     }
 
     /// Number of removed resources or of earlier contents, whichever is greater.
     fn len(&self) -> usize {
-        self.payloads.len().max(self.pasts.len())
+        self.payloads.len().max(self.past_contents.len())
     }
 }
 
 impl Arena {
     /// Whether it is time to search for unneeded entries.
-    pub(crate) fn has_many_ghosts(&self) -> bool {
-        self.ghosts.len() > self.ghosts.sweep_at.max(FEW)
+    pub(crate) fn has_many_retained_deletions(&self) -> bool {
+        self.retained_deletions.len() > self.retained_deletions.sweep_at.max(FEW)
     }
 
     /// Drops removed resources that are not needed because all clients were sent something since
     /// `sent` and no removal is withheld. Drops earlier contents that no client has, because all
-    /// clients have accepted the contents at `had` or were not sent the removal then. At most
+    /// clients have accepted the contents at `accepted` or were not sent the removal then. At most
     /// `limit` of each are kept.
-    pub(crate) fn sweep_ghosts(&mut self, (sent, had): (Stamp, Stamp), limit: usize) {
-        let mut ghosts = core::mem::take(&mut self.ghosts);
-        ghosts.payloads.retain(|ghost| {
-            let awaits = |it: &Resource| it.stamp == ghost.stamp && !it.subscribers.is_empty();
-            ghost.stamp > sent || self.at(ghost.resource).is_some_and(awaits)
+    pub(crate) fn sweep_retained_deletions(
+        &mut self,
+        (sent, accepted): (Revision, Revision),
+        limit: usize,
+    ) {
+        let mut retained_deletions = core::mem::take(&mut self.retained_deletions);
+        retained_deletions.payloads.retain(|retained_deletion| {
+            let awaits = |it: &ResourceEntry| {
+                it.revision == retained_deletion.revision && !it.subscribers.is_empty()
+            };
+            retained_deletion.revision > sent
+                || self.at(retained_deletion.resource).is_some_and(awaits)
         });
-        let excess = ghosts.payloads.len().saturating_sub(limit);
-        ghosts.payloads.drain(..excess);
-        ghosts.pasts.sweep(had, limit, |name, end| {
+        let excess = retained_deletions.payloads.len().saturating_sub(limit);
+        retained_deletions.payloads.drain(..excess);
+        retained_deletions.past_contents.sweep(accepted, limit, |name, end| {
             let resource = self.find(name.as_str()).and_then(|slot| self.at(slot));
-            resource.is_some_and(|it| it.stamp == end || it.stamp > had && it.buried() == Some(end))
+            resource.is_some_and(|it| {
+                it.revision == end || it.revision > accepted && it.removed_at() == Some(end)
+            })
         });
-        ghosts.sweep_at = ghosts.len().saturating_mul(2);
-        self.ghosts = ghosts;
+        retained_deletions.sweep_at = retained_deletions.len().saturating_mul(2);
+        self.retained_deletions = retained_deletions;
     }
 
     /// Returns all resources and these removed ones. `version` is that of all of them together.
     pub(crate) fn full_body_with(
         &mut self,
-        ghosts: &[(ResourceName, Payload)],
+        retained_deletions: &[(ResourceName, Payload)],
         version: TypeVersion,
         ttls: Ttls,
-    ) -> Body {
-        let is_kept = |kept: &&(TypeVersion, Ttls, Body)| (kept.0, kept.1) == (version, ttls);
-        if let Some((.., body)) = self.ghosts.body.as_ref().filter(is_kept) {
+    ) -> ResponseBody {
+        let is_kept =
+            |kept: &&(TypeVersion, Ttls, ResponseBody)| (kept.0, kept.1) == (version, ttls);
+        if let Some((.., body)) = self.retained_deletions.body.as_ref().filter(is_kept) {
             return body.clone();
         }
         let mut parts = {
-            let more = ghosts.iter().map(|(_, payload)| payload.framed.len()).sum();
-            Parts::from_body(&self.full_body(ttls), ttls, more)
+            let more = retained_deletions.iter().map(|(_, payload)| payload.framed.len()).sum();
+            BodyBuilder::from_body(&self.full_body(ttls), ttls, more)
         };
-        for (name, payload) in ghosts {
+        for (name, payload) in retained_deletions {
             parts.push(name, payload);
         }
         let body = parts.into_body();
-        self.ghosts.body = Some((version, ttls, body.clone()));
+        self.retained_deletions.body = Some((version, ttls, body.clone()));
         body
     }
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 
-use super::resource_message::{Entry, HEAD, PACKING, aliases_len};
+use super::resource_message::{HEAD, PACKING, ResourceMessage, aliases_len};
 use crate::{
     cache_control::CacheControl,
     server::store::{resource_options::ResourceOptions, version::content::ContentHash},
@@ -13,7 +13,7 @@ use crate::{
     text::{ResourceName, TypeUrl, Version},
     wire::{
         encode,
-        request::Spelling,
+        request::NameForm,
         walk::{Fields, fields},
     },
 };
@@ -83,7 +83,7 @@ impl Payload {
 
     /// Whether caches may keep the resource.
     pub(crate) fn cache_control(&self) -> CacheControl {
-        self.options.as_deref().map_or(CacheControl::MayKeep, |options| options.cache_control)
+        self.options.as_deref().map_or(CacheControl::Cacheable, |options| options.cache_control)
     }
 
     /// Returns the version of the resource.
@@ -120,7 +120,7 @@ impl Payload {
 
 /// Encoding in which a client is sent resources. Clients with the same encoding share bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Form {
+pub(crate) struct Encoding {
     pub(crate) variant: Variant,
     pub(crate) ttls: Ttls,
 }
@@ -129,19 +129,19 @@ pub(crate) struct Form {
 // M159, M160
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ttls {
-    Told,
-    Untold,
+    Sent,
+    Omitted,
 }
 
 /// Encoded resources of one response and names of removed ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Body {
+pub(crate) struct ResponseBody {
     pub(crate) bytes: Bytes,
     pub(crate) resources: usize,
     pub(crate) removed: usize,
 }
 
-impl Body {
+impl ResponseBody {
     pub(crate) fn is_empty(&self) -> bool {
         self.resources + self.removed == 0
     }
@@ -149,8 +149,8 @@ impl Body {
 
 /// Builder of a response body.
 #[derive(Debug)]
-pub(crate) struct Parts {
-    form: Form,
+pub(crate) struct BodyBuilder {
+    encoding: Encoding,
     /// First resource, while it is the only one, to avoid copying it.
     only: Option<Bytes>,
     bytes: Vec<u8>,
@@ -158,24 +158,24 @@ pub(crate) struct Parts {
     removed: usize,
     limit: usize,
     /// Size of the other contents of the response, in bytes.
-    beside: usize,
+    reserved: usize,
     /// Resources that were added, if the caller needs them.
     kept: Option<Vec<(ResourceName, Payload)>>,
 }
 
 /// Whether an item fitted into a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
-    Taken,
+pub(crate) enum FitResult {
+    Added,
     Full,
 }
 
-impl Parts {
+impl BodyBuilder {
     /// Returns a builder for at most `limit` bytes. One resource, name or error always fits, so a
     /// longer one is sent alone.
-    pub(crate) fn new(form: Form, limit: usize) -> Self {
+    pub(crate) fn new(encoding: Encoding, limit: usize) -> Self {
         let (only, bytes, kept) = (None, Vec::new(), None);
-        Self { form, only, bytes, resources: 0, removed: 0, limit, beside: 0, kept }
+        Self { encoding, only, bytes, resources: 0, removed: 0, limit, reserved: 0, kept }
     }
 
     /// Returns the builder such that it also keeps the added resources.
@@ -185,40 +185,40 @@ impl Parts {
     }
 
     /// Returns a builder without limit and with a capacity of `bytes`.
-    pub(crate) fn with_capacity(form: Form, bytes: usize) -> Self {
-        let mut parts = Self::new(form, usize::MAX);
+    pub(crate) fn with_capacity(encoding: Encoding, bytes: usize) -> Self {
+        let mut parts = Self::new(encoding, usize::MAX);
         parts.bytes.reserve_exact(bytes);
         parts
     }
 
     /// Returns a builder with the contents of a state-of-the-world body and room for `more`
     /// bytes.
-    pub(crate) fn from_body(body: &Body, ttls: Ttls, more: usize) -> Self {
-        let form = Form { variant: Variant::StateOfTheWorld, ttls };
-        let mut parts = Self::with_capacity(form, body.bytes.len().saturating_add(more));
+    pub(crate) fn from_body(body: &ResponseBody, ttls: Ttls, more: usize) -> Self {
+        let encoding = Encoding { variant: Variant::StateOfTheWorld, ttls };
+        let mut parts = Self::with_capacity(encoding, body.bytes.len().saturating_add(more));
         parts.bytes.extend_from_slice(&body.bytes);
         parts.resources = body.resources;
         parts
     }
 
     /// Adds a resource, if it fits.
-    pub(crate) fn push(&mut self, name: &ResourceName, payload: &Payload) -> Room {
+    pub(crate) fn push(&mut self, name: &ResourceName, payload: &Payload) -> FitResult {
         let room = self.push_resource(name, payload);
-        if let Some(kept) = self.kept.as_mut().filter(|_| room == Room::Taken) {
+        if let Some(kept) = self.kept.as_mut().filter(|_| room == FitResult::Added) {
             kept.push((name.clone(), payload.clone()));
         }
         room
     }
 
-    fn push_resource(&mut self, name: &ResourceName, payload: &Payload) -> Room {
-        let ttl = payload.ttl().filter(|_| self.form.ttls == Ttls::Told);
-        if self.form.variant == Variant::Incremental || ttl.is_some() {
-            let aliases = match self.form.variant {
+    fn push_resource(&mut self, name: &ResourceName, payload: &Payload) -> FitResult {
+        let ttl = payload.ttl().filter(|_| self.encoding.ttls == Ttls::Sent);
+        if self.encoding.variant == Variant::Incremental || ttl.is_some() {
+            let aliases = match self.encoding.variant {
                 Variant::Incremental => payload.aliases(),
                 Variant::StateOfTheWorld => &[],
             };
             let (digits, own) = (payload.hash.digits(), payload.own_version());
-            return self.push_entry(Entry {
+            return self.push_entry(ResourceMessage {
                 name: name.as_str(),
                 version: own.map_or(&digits[..], |own| own.as_str().as_bytes()),
                 aliases,
@@ -228,7 +228,7 @@ impl Parts {
             });
         }
         if !self.has_room(payload.framed.len()) {
-            return Room::Full;
+            return FitResult::Full;
         }
         self.resources += 1;
         if self.is_blank() {
@@ -236,89 +236,93 @@ impl Parts {
         } else {
             self.buffer().extend_from_slice(&payload.framed);
         }
-        Room::Taken
+        FitResult::Added
     }
 
     /// Adds a heartbeat, that is, a resource without content. Aliases are omitted, because
     /// without content they would state that they refer to no resource.
     // M161, M162
-    pub(crate) fn push_heartbeat(&mut self, name: &ResourceName, payload: &Payload) -> Room {
+    pub(crate) fn push_heartbeat(&mut self, name: &ResourceName, payload: &Payload) -> FitResult {
         let (digits, own) = (payload.hash.digits(), payload.own_version());
         let version = own.map_or(&digits[..], |own| own.as_str().as_bytes());
-        self.push_entry(Entry { version, ttl: payload.ttl(), ..Entry::named(name) })
+        self.push_entry(ResourceMessage {
+            version,
+            ttl: payload.ttl(),
+            ..ResourceMessage::named(name)
+        })
     }
 
-    fn push_entry(&mut self, entry: Entry<'_>) -> Room {
+    fn push_entry(&mut self, entry: ResourceMessage<'_>) -> FitResult {
         let packing = if entry.ttl.is_some() { PACKING } else { 0 };
         let len = entry.name.len() + HEAD + entry.version.len();
         let len = len + entry.framed.len() + aliases_len(entry.aliases);
         if !self.has_room(len + packing) {
-            return Room::Full;
+            return FitResult::Full;
         }
         self.resources += 1;
-        match self.form.variant {
+        match self.encoding.variant {
             // A bare `Resource` is valid only in incremental responses.
             Variant::StateOfTheWorld => entry.write_packed(self.buffer(), RESOURCES),
             Variant::Incremental => entry.write(self.buffer(), RESOURCES),
         }
-        Room::Taken
+        FitResult::Added
     }
 
     /// Adds the name of a resource that was removed or does not exist, if it fits.
-    pub(crate) fn remove(&mut self, name: &ResourceName, spelling: Spelling) -> Room {
+    pub(crate) fn remove(&mut self, name: &ResourceName, name_form: NameForm) -> FitResult {
         const NAME: u32 = 1;
 
         let name = name.as_str().as_bytes();
-        let (number, len) = match spelling {
-            Spelling::Names => (REMOVED_RESOURCES, name.len()),
-            Spelling::Locators => (REMOVED_RESOURCE_NAMES, encode::block_len(NAME, name.len())),
+        let (number, len) = match name_form {
+            NameForm::Names => (REMOVED_RESOURCES, name.len()),
+            NameForm::Locators => (REMOVED_RESOURCE_NAMES, encode::block_len(NAME, name.len())),
         };
         if !self.has_room(encode::block_len(number, len)) {
-            return Room::Full;
+            return FitResult::Full;
         }
         self.removed += 1;
         let bytes = self.buffer();
-        match spelling {
-            Spelling::Names => encode::block(bytes, number, name),
-            Spelling::Locators => {
+        match name_form {
+            NameForm::Names => encode::block(bytes, number, name),
+            NameForm::Locators => {
                 encode::block_head(bytes, number, len);
                 encode::block(bytes, NAME, name);
             }
         }
-        Room::Taken
+        FitResult::Added
     }
 
     /// Adds a resource with only a name, which states that it does not exist, if it fits.
     // X05
-    pub(crate) fn push_absence(&mut self, name: &ResourceName) -> Room {
+    pub(crate) fn push_absence(&mut self, name: &ResourceName) -> FitResult {
         if !self.has_room(name.as_str().len() + HEAD) {
-            return Room::Full;
+            return FitResult::Full;
         }
         self.removed += 1;
-        Entry::named(name).write(self.buffer(), RESOURCES);
-        Room::Taken
+        ResourceMessage::named(name).write(self.buffer(), RESOURCES);
+        FitResult::Added
     }
 
     /// Reserves space for contents in another part of the response.
-    pub(crate) fn set_aside(&mut self, more: usize) -> Room {
+    pub(crate) fn reserve(&mut self, more: usize) -> FitResult {
         if !self.has_room(more) {
-            return Room::Full;
+            return FitResult::Full;
         }
-        self.beside += more;
-        Room::Taken
+        self.reserved += more;
+        FitResult::Added
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.resources + self.removed == 0
     }
 
-    pub(crate) fn into_body(self) -> Body {
+    pub(crate) fn into_body(self) -> ResponseBody {
         let bytes = self.only.unwrap_or_else(|| self.bytes.into());
-        Body { bytes, resources: self.resources, removed: self.removed }
+        ResponseBody { bytes, resources: self.resources, removed: self.removed }
     }
 
     /// Returns the body and the resources that were added.
-    pub(crate) fn finish(mut self) -> (Body, Vec<(ResourceName, Payload)>) {
+    pub(crate) fn finish(mut self) -> (ResponseBody, Vec<(ResourceName, Payload)>) {
         let kept = self.kept.take().unwrap_or_default();
         (self.into_body(), kept)
     }
@@ -329,7 +333,7 @@ impl Parts {
     }
 
     fn has_room(&self, more: usize) -> bool {
-        let used = self.only.as_ref().map_or(self.bytes.len(), Bytes::len) + self.beside;
+        let used = self.only.as_ref().map_or(self.bytes.len(), Bytes::len) + self.reserved;
         used == 0 || used.saturating_add(more) <= self.limit
     }
 

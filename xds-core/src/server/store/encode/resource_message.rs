@@ -13,7 +13,7 @@ use crate::{
 
 /// `Resource` message to be encoded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct ResourceMessage<'a> {
     pub(crate) name: &'a str,
     pub(crate) version: &'a [u8],
     pub(crate) aliases: &'a [ResourceName],
@@ -39,7 +39,7 @@ const DO_NOT_CACHE: &[u8] = &[1 << 3, 1];
 const ANY_TYPE_URL: u32 = 1;
 const ANY_VALUE: u32 = 2;
 
-impl<'a> Entry<'a> {
+impl<'a> ResourceMessage<'a> {
     /// Returns an entry with only a name.
     pub(crate) fn named(name: &'a ResourceName) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl<'a> Entry<'a> {
             version: &[],
             aliases: &[],
             ttl: None,
-            cache_control: CacheControl::MayKeep,
+            cache_control: CacheControl::Cacheable,
             framed: &[],
         }
     }
@@ -76,8 +76,8 @@ impl<'a> Entry<'a> {
         };
         let name = encode::block_len(NAME, self.name.len());
         let cache_control = match self.cache_control {
-            CacheControl::MayKeep => 0,
-            CacheControl::DoNotKeep => encode::block_len(CACHE_CONTROL, DO_NOT_CACHE.len()),
+            CacheControl::Cacheable => 0,
+            CacheControl::DoNotCache => encode::block_len(CACHE_CONTROL, DO_NOT_CACHE.len()),
         };
         name + version + aliases_len(self.aliases) + ttl + cache_control + self.framed.len()
     }
@@ -93,7 +93,7 @@ impl<'a> Entry<'a> {
         if let Some(ttl) = self.ttl {
             encode::block(out, TTL, &duration(ttl));
         }
-        if let CacheControl::DoNotKeep = self.cache_control {
+        if let CacheControl::DoNotCache = self.cache_control {
             encode::block(out, CACHE_CONTROL, DO_NOT_CACHE);
         }
         out.extend_from_slice(self.framed);

@@ -7,9 +7,9 @@ use crate::{
     server::{
         config::{ServerConfig, VersionMode},
         store::{
-            Store, Touched,
+            ChangeSet, Store,
             encode::body::Payload,
-            transaction::{Change, Content, Transaction, TransactionError},
+            transaction::{ChangeContent, ResourceChange, Transaction, TransactionError},
         },
     },
     slab::Slot,
@@ -24,14 +24,14 @@ impl Store {
         &self,
         view: Option<Slot>,
         transaction: &Transaction,
-        changes: &[&Change],
+        changes: &[&ResourceChange],
         config: &ServerConfig,
     ) -> Result<(), TransactionError> {
         for (type_url, version) in transaction.versions() {
             check_version(type_url, version, config)?;
         }
         for (change, it) in transaction.changes().iter().enumerate() {
-            let Content::Resource(value, options) = &it.content else { continue };
+            let ChangeContent::Resource(value, options) = &it.content else { continue };
             let Some(version) = &options.version else { continue };
             check_version(&it.type_url, version, config)?;
             let is_another = |payload: &Payload| {
@@ -41,7 +41,7 @@ impl Store {
                 return Err(TransactionError::ReusedResourceVersion { change });
             }
         }
-        let is_callers = |it: &&&Change| {
+        let is_callers = |it: &&&ResourceChange| {
             config.type_config(it.type_url.as_str()).versions == VersionMode::Caller
         };
         let altered = changes.iter().filter(is_callers).filter(|it| self.alters(view, it));
@@ -64,12 +64,12 @@ impl Store {
     }
 
     /// Stores the versions of a transaction after its changes were made.
-    pub(crate) fn take_versions(
+    pub(crate) fn apply_versions(
         &mut self,
         view: Slot,
         transaction: &Transaction,
         sequence: u64,
-        touched: &mut Touched,
+        change_set: &mut ChangeSet,
     ) {
         for (type_url, version) in transaction.versions() {
             let Some(slot) = self.find_arena(view, type_url.as_str()) else { continue };
@@ -79,25 +79,25 @@ impl Store {
             }
             arena.versions.own = Some(version.clone());
             if arena.sequence != sequence {
-                touched.restated.push(slot);
-                touched.add_arena(slot, arena, sequence);
+                change_set.version_only.push(slot);
+                change_set.add_arena(slot, arena, sequence);
             }
         }
     }
 
     /// Whether a change alters the resources of its type.
-    fn alters(&self, view: Option<Slot>, change: &Change) -> bool {
+    fn alters(&self, view: Option<Slot>, change: &ResourceChange) -> bool {
         let payload = self.payload_of(view, change);
         match &change.content {
-            Content::Resource(value, options) => {
+            ChangeContent::Resource(value, options) => {
                 payload.is_none_or(|payload| !payload.is(value, options))
             }
-            Content::Nothing => payload.is_some(),
-            Content::Error(_) => false,
+            ChangeContent::Nothing => payload.is_some(),
+            ChangeContent::Error(_) => false,
         }
     }
 
-    fn payload_of(&self, view: Option<Slot>, change: &Change) -> Option<&Payload> {
+    fn payload_of(&self, view: Option<Slot>, change: &ResourceChange) -> Option<&Payload> {
         let arena = self.arenas.at(self.find_arena(view?, change.type_url.as_str())?)?;
         arena.payload(arena.find(change.name.as_str())?)
     }

@@ -40,7 +40,7 @@ impl ContentHash {
             hasher.update(alias.as_str().as_bytes());
         }
         // These values are greater than the length of any alias.
-        if let CacheControl::DoNotKeep = cache_control {
+        if let CacheControl::DoNotCache = cache_control {
             hasher.update(&(u64::MAX - 1).to_le_bytes());
         }
         if let Some(version) = version {
@@ -127,16 +127,16 @@ impl StatedVersion {
     }
 
     /// Whether `text` equals the text returned by [`to_version`](Self::to_version).
-    pub(crate) fn is_printed_as(self, text: &str) -> bool {
-        let mut rest = Expected(text);
+    pub(crate) fn has_text(self, text: &str) -> bool {
+        let mut rest = ExpectedText(text);
         write!(rest, "{:016x}", self.number()).is_ok() && rest.0.is_empty()
     }
 }
 
 /// Writer that compares its input with the front of a text, and fails if they differ.
-struct Expected<'a>(&'a str);
+struct ExpectedText<'a>(&'a str);
 
-impl core::fmt::Write for Expected<'_> {
+impl core::fmt::Write for ExpectedText<'_> {
     fn write_str(&mut self, written: &str) -> core::fmt::Result {
         self.0 = self.0.strip_prefix(written).ok_or(core::fmt::Error)?;
         Ok(())
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_changes_does_not_matter() {
+    fn type_version_is_independent_of_order() {
         let one = version(&[("a", b"1"), ("b", b"2")]);
         assert_eq!(one, version(&[("b", b"2"), ("a", b"1")]));
         assert_ne!(one, version(&[("a", b"2"), ("b", b"1")]));
@@ -179,27 +179,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_leaves_no_trace() {
+    fn subtracting_a_resource_restores_the_version() {
         let mut changed = version(&[("a", b"1"), ("b", b"2")]);
         changed.subtract("b", ContentHash::of(b"2"));
         assert_eq!(changed, version(&[("a", b"1")]));
     }
 
     #[test]
-    fn a_resource_has_a_version_of_its_own() {
+    fn resource_version_has_sixteen_digits() {
         let hash = ContentHash([0x0a, 0xf1, 0x90, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
         assert_eq!(&hash.digits(), b"0af1900304050607");
     }
 
     #[test]
-    fn the_printed_version_is_recognised() {
+    fn has_text_accepts_only_the_exact_text() {
         let one = version(&[("a", b"1")]).stated();
         let printed = one.to_version();
         assert_eq!(printed.as_str().len(), 16);
-        assert!(one.is_printed_as(printed.as_str()));
-        assert!(!one.is_printed_as(""));
-        assert!(!one.is_printed_as(&printed.as_str()[1..]));
-        assert!(!one.is_printed_as(&format!("{printed}0")));
-        assert!(TypeVersion::default().stated().is_printed_as("0000000000000000"));
+        assert!(one.has_text(printed.as_str()));
+        assert!(!one.has_text(""));
+        assert!(!one.has_text(&printed.as_str()[1..]));
+        assert!(!one.has_text(&format!("{printed}0")));
+        assert!(TypeVersion::default().stated().has_text("0000000000000000"));
     }
 }

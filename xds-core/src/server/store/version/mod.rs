@@ -7,7 +7,7 @@ pub(crate) mod content;
 use alloc::format;
 
 use self::content::{StatedVersion, TypeVersion};
-use super::{arena::Arena, revision::Stamp};
+use super::{arena::Arena, revision::Revision};
 use crate::{
     server::config::{ReconnectTrust, VersionMode},
     text::{Version, VersionPrefix},
@@ -15,21 +15,21 @@ use crate::{
 
 /// Settings and state for the versions of one type in a view.
 #[derive(Debug)]
-pub(crate) struct Versions {
+pub(crate) struct VersionState {
     mode: VersionMode,
     prefix: VersionPrefix,
     /// Version set by the application, if any.
     pub(crate) own: Option<Version>,
     /// Text of the current version, built once.
-    printed: Option<(StatedVersion, Version)>,
+    current_text: Option<(StatedVersion, Version)>,
 }
 
 /// Bit that is set in counted versions of a part of the resources, which are digests.
 const PART: u64 = 1 << 63;
 
-impl Versions {
+impl VersionState {
     pub(crate) fn new(mode: VersionMode, prefix: VersionPrefix) -> Self {
-        Self { mode, prefix, own: None, printed: None }
+        Self { mode, prefix, own: None, current_text: None }
     }
 
     /// Whether a version stated by a returning client proves that the client has exactly the
@@ -68,7 +68,7 @@ impl Arena {
     }
 
     /// Returns the text of a version that is not application-defined.
-    pub(crate) fn text_of(&self, version: StatedVersion) -> Version {
+    pub(crate) fn version_text(&self, version: StatedVersion) -> Version {
         let (prefix, number) = (&self.versions.prefix, version.number());
         match self.versions.mode {
             VersionMode::Content | VersionMode::Caller | VersionMode::Label => version.to_version(),
@@ -79,13 +79,13 @@ impl Arena {
 
     /// Returns the text of a version that is not application-defined. The text of the current
     /// version is built only once.
-    pub(crate) fn print(&mut self, version: StatedVersion) -> Version {
-        match &self.versions.printed {
+    pub(crate) fn cached_version_text(&mut self, version: StatedVersion) -> Version {
+        match &self.versions.current_text {
             Some((of, text)) if *of == version => text.clone(),
             _ => {
-                let text = self.text_of(version);
+                let text = self.version_text(version);
                 if version == self.stated(self.version) {
-                    self.versions.printed = Some((version, text.clone()));
+                    self.versions.current_text = Some((version, text.clone()));
                 }
                 text
             }
@@ -93,11 +93,11 @@ impl Arena {
     }
 
     /// Whether `text` is the text of a version that is not application-defined.
-    pub(crate) fn is_printed_as(&self, version: StatedVersion, text: &str) -> bool {
+    pub(crate) fn has_text(&self, version: StatedVersion, text: &str) -> bool {
         match self.versions.mode {
-            VersionMode::Counter => self.text_of(version) == text,
+            VersionMode::Counter => self.version_text(version) == text,
             VersionMode::Content | VersionMode::Caller | VersionMode::Label => {
-                version.is_printed_as(text)
+                version.has_text(text)
             }
         }
     }
@@ -105,7 +105,7 @@ impl Arena {
     /// Returns the version of all resources, as stated in responses.
     pub(crate) fn current_version(&self) -> Version {
         let own = self.own_version().cloned();
-        own.unwrap_or_else(|| self.text_of(self.stated(self.version)))
+        own.unwrap_or_else(|| self.version_text(self.stated(self.version)))
     }
 
     /// Whether a version identifies its content exactly.
@@ -136,7 +136,7 @@ impl Arena {
     }
 }
 
-impl Stamp {
+impl Revision {
     fn number(self) -> u64 {
         self.as_u64() & !PART
     }

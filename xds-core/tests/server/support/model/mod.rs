@@ -16,8 +16,8 @@ use xds_core::{
     Frame, Time,
     proto::{DiscoveryRequest, DiscoveryResponse, Node, Status},
     server::{
-        Cause, NackRecovery, OrderingPolicy, Server, ServerConfig, ServerOutput, SotwResponse,
-        StreamEvent, Transaction, Variant, VersionMode, Via,
+        NackRecovery, OrderingPolicy, ResponseCause, Server, ServerConfig, ServerOutput,
+        SotwResponse, StreamEvent, StreamKind, Transaction, Variant, VersionMode,
     },
 };
 
@@ -27,7 +27,7 @@ use self::{
 };
 use crate::support::{payload, url};
 
-const VIA: Via = Via::Aggregated(Variant::StateOfTheWorld);
+const VIA: StreamKind = StreamKind::Aggregated(Variant::StateOfTheWorld);
 pub(crate) const HABITS: [Habit; 3] = [Habit::Accepts, Habit::Rejects, Habit::Wavers];
 
 pub(crate) struct World {
@@ -264,18 +264,20 @@ impl World {
         match sent.cause {
             // Later parts of a split response have the reason of the first part.
             _ if self.split == Split::Yes && seen.responses > 0 => {}
-            Cause::First => assert_eq!(seen.responses, 0),
-            Cause::Changed => assert!(self.changes[ty] > seen.changes || seen.lingering),
-            Cause::Resubscribed => assert!(seen.lists > seen.lists_then),
-            Cause::Warming => assert!(TYPES[ty] == "eds" && seen.clusters > seen.clusters_then),
+            ResponseCause::First => assert_eq!(seen.responses, 0),
+            ResponseCause::Changed => assert!(self.changes[ty] > seen.changes || seen.lingering),
+            ResponseCause::Resubscribed => assert!(seen.lists > seen.lists_then),
+            ResponseCause::Warming => {
+                assert!(TYPES[ty] == "eds" && seen.clusters > seen.clusters_then)
+            }
             // Without dropped resources and unreported removals that had been sent.
-            Cause::Recovery if self.nack_recovery == NackRecovery::ResendBatch => {
+            ResponseCause::Recovery if self.nack_recovery == NackRecovery::ResendBatch => {
                 let moment = (self.changes[ty], seen.lists, seen.clusters);
                 assert!(seen.rejected.as_ref().is_some_and(|rejected| moment > rejected.after));
                 let is_full = self.repeats || matches!(TYPES[ty], "cds" | "lds");
                 assert!(is_full, "no full state");
             }
-            Cause::Recovery => {
+            ResponseCause::Recovery => {
                 assert_eq!(self.nack_recovery, NackRecovery::Isolate);
                 seen.recoveries += 1;
                 assert!(seen.recoveries <= seen.suspects, "each suspect once (M108)");
@@ -292,7 +294,7 @@ impl World {
         seen.responses += 1;
         seen.changes = self.changes[ty];
         seen.lists_then = seen.lists;
-        if sent.cause != Cause::Recovery {
+        if sent.cause != ResponseCause::Recovery {
             seen.clusters_then = seen.clusters;
         }
         // Unsubscribed resources are not checked here.
@@ -305,7 +307,7 @@ impl World {
             let exists = self.store.contains_key(&(ty, index));
             // The last accepted version may be older.
             let repeats = self.repeats || matches!(TYPES[ty], "cds" | "lds");
-            if sent.cause == Cause::Recovery && repeats {
+            if sent.cause == ResponseCause::Recovery && repeats {
                 seen.lingering |= !exists;
                 continue;
             }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use proptest::{collection::vec, option, prelude::*};
 use xds_core::{
     Malformed,
-    references::{Reference, ReferenceExtractor, Target},
+    references::{Reference, ReferenceExtractor, ReferenceTarget},
     server::{
-        AckGated, Missing, NackRecovery, OnStuck, OrderingPolicy, ServerConfig, ServerLimits,
-        SotwResponse, VersionMode, Warming, Window,
+        MakeBeforeBreakPolicy, Missing, NackRecovery, OrderingPolicy, ServerConfig, ServerLimits,
+        SotwResponse, StageTimeoutAction, VersionMode, Warming, Window,
     },
     types,
 };
@@ -124,25 +124,29 @@ impl ReferenceExtractor for Namesakes {
     ) -> Result<(), Malformed> {
         let text = core::str::from_utf8(resource).unwrap();
         let name = text.strip_suffix("=2").filter(|_| type_url == types::CLUSTER);
-        let names = |it| Reference::new(types::CLUSTER_LOAD_ASSIGNMENT, Target::Name(it));
+        let names = |it| Reference::new(types::CLUSTER_LOAD_ASSIGNMENT, ReferenceTarget::Name(it));
         name.map(names).into_iter().for_each(found);
         Ok(())
     }
 }
 
-fn gated(on_stuck: OnStuck, references: Option<Arc<dyn ReferenceExtractor>>) -> OrderingPolicy {
-    let mut gated = AckGated::default();
-    (gated.on_stuck, gated.references) = (on_stuck, references);
-    OrderingPolicy::AckGated(gated)
+fn gated(
+    on_stage_timeout: StageTimeoutAction,
+    references: Option<Arc<dyn ReferenceExtractor>>,
+) -> OrderingPolicy {
+    let mut gated = MakeBeforeBreakPolicy::default();
+    (gated.on_stage_timeout, gated.references) = (on_stage_timeout, references);
+    OrderingPolicy::MakeBeforeBreak(gated)
 }
 
 /// Make-before-break policies, with and without references.
 pub(crate) fn gates() -> impl Strategy<Value = OrderingPolicy> {
     let references = prop_oneof![Just(None), Just(Some(()))];
-    let on_stuck = prop_oneof![Just(OnStuck::Hold), Just(OnStuck::Continue)];
-    (on_stuck, references).prop_map(|(on_stuck, references)| {
+    let on_stage_timeout =
+        prop_oneof![Just(StageTimeoutAction::Hold), Just(StageTimeoutAction::Continue)];
+    (on_stage_timeout, references).prop_map(|(on_stage_timeout, references)| {
         let references = references.map(|()| Arc::new(Namesakes) as Arc<dyn ReferenceExtractor>);
-        gated(on_stuck, references)
+        gated(on_stage_timeout, references)
     })
 }
 
