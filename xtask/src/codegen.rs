@@ -52,22 +52,22 @@ const WELL_KNOWN: [&str; 2] = ["google/protobuf/timestamp.proto", "google/protob
 
 /// Documentation of the well-known types, because the compiler's versions have no comments.
 const WELL_KNOWN_DOCS: [(&str, &str); 16] = [
-    ("Any", "A message of any type: its type URL and its bytes, not decoded."),
-    ("Duration", "A signed span of time; both parts have the same sign."),
-    ("Timestamp", "A moment, counted from the start of 1970 in UTC; `nanos` always counts up."),
-    ("Struct", "A JSON object."),
-    ("Value", "A JSON value."),
-    ("ListValue", "A JSON array."),
-    ("NullValue", "JSON's `null`."),
-    ("BoolValue", "A `bool` that can be absent."),
-    ("BytesValue", "A byte string that can be absent."),
-    ("StringValue", "A string that can be absent."),
-    ("DoubleValue", "An `f64` that can be absent."),
-    ("FloatValue", "An `f32` that can be absent."),
-    ("Int32Value", "An `i32` that can be absent."),
-    ("Int64Value", "An `i64` that can be absent."),
-    ("UInt32Value", "A `u32` that can be absent."),
-    ("UInt64Value", "A `u64` that can be absent."),
+    ("Any", "Message of any type: a type URL and the encoded message."),
+    ("Duration", "Signed duration. `seconds` and `nanos` must have the same sign."),
+    ("Timestamp", "Time since 1970-01-01T00:00:00Z. `nanos` is never negative."),
+    ("Struct", "JSON object."),
+    ("Value", "JSON value."),
+    ("ListValue", "JSON array."),
+    ("NullValue", "JSON `null`."),
+    ("BoolValue", "Wrapper for an optional `bool`."),
+    ("BytesValue", "Wrapper for an optional byte string."),
+    ("StringValue", "Wrapper for an optional string."),
+    ("DoubleValue", "Wrapper for an optional `f64`."),
+    ("FloatValue", "Wrapper for an optional `f32`."),
+    ("Int32Value", "Wrapper for an optional `i32`."),
+    ("Int64Value", "Wrapper for an optional `i64`."),
+    ("UInt32Value", "Wrapper for an optional `u32`."),
+    ("UInt64Value", "Wrapper for an optional `u64`."),
 ];
 
 /// Packages of which the schema uses only options. Their messages are for compilers.

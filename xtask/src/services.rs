@@ -41,15 +41,15 @@ pub(crate) fn table(pool: &DescriptorPool) -> Result<String, Error> {
 
     let mut text = String::from(
         "use crate::service::ApiVersion;\n\n\
-         /// A discovery service and the paths of its methods, empty where it has none.\n\
+         /// Discovery service with the paths of its methods. The path of a missing method is empty.\n\
          pub(crate) struct Service {\n    \
-         /// The full name.\n    pub(crate) name: &'static str,\n    \
-         /// The version of the API it belongs to.\n    pub(crate) api: ApiVersion,\n    \
-         /// `None` of the aggregated one.\n    pub(crate) type_url: Option<&'static str>,\n    \
-         /// The stream of the state-of-the-world variant.\n    pub(crate) stream: &'static str,\n    \
-         /// That of the incremental variant.\n    pub(crate) delta: &'static str,\n    \
-         /// One request, one response.\n    pub(crate) fetch: &'static str,\n    \
-         /// The same over plain HTTP.\n    pub(crate) rest: &'static str,\n}\n\n",
+         /// Fully qualified name of the service.\n    pub(crate) name: &'static str,\n    \
+         /// API version of the service.\n    pub(crate) api: ApiVersion,\n    \
+         /// Type URL of the resources. `None` for the aggregated service.\n    pub(crate) type_url: Option<&'static str>,\n    \
+         /// Path of the state-of-the-world stream method.\n    pub(crate) stream: &'static str,\n    \
+         /// Path of the incremental stream method.\n    pub(crate) delta: &'static str,\n    \
+         /// Path of the unary fetch method.\n    pub(crate) fetch: &'static str,\n    \
+         /// Path of the fetch method over plain HTTP.\n    pub(crate) rest: &'static str,\n}\n\n",
     );
     let _ = writeln!(text, "pub(crate) const SERVICES: [Service; {}] = [", services.len());
     for Service { name, api, type_url, stream, delta, fetch, rest } in &services {
