@@ -2,21 +2,21 @@
 
 use crate::service::ApiVersion;
 
-/// A discovery service and the paths of its methods, empty where it has none.
+/// Discovery service with the paths of its methods. The path of a missing method is empty.
 pub(crate) struct Service {
-    /// The full name.
+    /// Fully qualified name of the service.
     pub(crate) name: &'static str,
-    /// The version of the API it belongs to.
+    /// API version of the service.
     pub(crate) api: ApiVersion,
-    /// `None` of the aggregated one.
+    /// Type URL of the resources. `None` for the aggregated service.
     pub(crate) type_url: Option<&'static str>,
-    /// The stream of the state-of-the-world variant.
+    /// Path of the state-of-the-world stream method.
     pub(crate) stream: &'static str,
-    /// That of the incremental variant.
+    /// Path of the incremental stream method.
     pub(crate) delta: &'static str,
-    /// One request, one response.
+    /// Path of the unary fetch method.
     pub(crate) fetch: &'static str,
-    /// The same over plain HTTP.
+    /// Path of the fetch method over plain HTTP.
     pub(crate) rest: &'static str,
 }
 
