@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Stopwatch of the time that the current thread works on Linux, and of wall-clock time elsewhere.
 #[derive(Clone, Copy, Debug)]
-pub struct Stopwatch(clock::Reading);
+pub struct Stopwatch(clock::ClockTime);
 
 impl Stopwatch {
     /// Starts the stopwatch.
@@ -27,15 +27,15 @@ mod clock {
 
     use rustix::time::{ClockId, clock_gettime};
 
-    pub(super) type Reading = Duration;
+    pub(super) type ClockTime = Duration;
 
-    pub(super) fn read() -> Reading {
+    pub(super) fn read() -> ClockTime {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
         Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), nanos)
     }
 
-    pub(super) fn since(start: Reading) -> Duration {
+    pub(super) fn since(start: ClockTime) -> Duration {
         read().saturating_sub(start)
     }
 }
@@ -44,13 +44,13 @@ mod clock {
 mod clock {
     use std::time::{Duration, Instant};
 
-    pub(super) type Reading = Instant;
+    pub(super) type ClockTime = Instant;
 
-    pub(super) fn read() -> Reading {
+    pub(super) fn read() -> ClockTime {
         Instant::now()
     }
 
-    pub(super) fn since(start: Reading) -> Duration {
+    pub(super) fn since(start: ClockTime) -> Duration {
         start.elapsed()
     }
 }

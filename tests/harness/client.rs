@@ -8,7 +8,7 @@ use xds_core::{
     proto::{
         DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, Node,
     },
-    server::{Server, ServerOutput, StreamEvent, StreamKind, Transaction},
+    server::{Server, ServerEvent, ServerOutput, StreamEvent, StreamKind, Transaction},
     service::Variant,
     types,
 };
@@ -158,7 +158,7 @@ impl Client {
     fn settle(&mut self) {
         while let Some(output) = self.server.poll_output() {
             match output {
-                ServerOutput::Authorize { stream, node_id } => {
+                ServerOutput::Event(ServerEvent::Authorize { stream, node_id }) => {
                     self.server.assign(stream, &(*node_id).into(), NOW);
                 }
                 ServerOutput::Writable(stream) => self.receive(stream),

@@ -13,8 +13,8 @@ use xds_core::{
         WatchErrorKind,
     },
     server::{
-        Admission, OnDemand, ResourceOptions, Server, ServerConfig, ServerOutput, StatusCode,
-        Transaction, Variant, VersionMode,
+        Admission, OnDemand, ResourceOptions, Server, ServerConfig, ServerEvent, ServerOutput,
+        StatusCode, Transaction, Variant, VersionMode,
     },
     types,
 };
@@ -147,16 +147,16 @@ impl RelayWorld {
         while let Some(wish) = self.downstream.wishes.pop_front() {
             moved = true;
             match wish {
-                ServerOutput::Authorize { stream, node_id } => {
+                ServerOutput::Event(ServerEvent::Authorize { stream, node_id }) => {
                     let view = if node_id.starts_with(APART) { &*node_id } else { "" };
                     self.downstream.server.assign(stream, &view.into(), self.now);
                 }
-                ServerOutput::Wanted { view, type_url, names } => {
+                ServerOutput::Event(ServerEvent::Wanted { view, type_url, names }) => {
                     for name in names {
                         self.subscribe((view.to_string(), type_url.to_string(), name.to_string()));
                     }
                 }
-                ServerOutput::Unwanted { view, type_url, names } => {
+                ServerOutput::Event(ServerEvent::Unwanted { view, type_url, names }) => {
                     for name in names {
                         let key = (view.to_string(), type_url.to_string(), name.to_string());
                         // A resource that must not be kept is unsubscribed with its

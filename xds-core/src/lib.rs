@@ -163,6 +163,7 @@ pub mod service;
 mod slab;
 mod text;
 mod time;
+mod token_bucket;
 pub mod types;
 mod wire;
 pub mod xdstp;

@@ -53,7 +53,7 @@ impl Rng {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::rng::*;
 
     #[test]
     fn the_stream_of_a_seed_is_fixed() {

@@ -144,7 +144,7 @@ fn service_of(type_url: Option<&str>, api: ApiVersion) -> Option<&'static Servic
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::service::*;
     use crate::types;
 
     #[test]

@@ -304,7 +304,7 @@ impl<T> Slab<T> {
 mod tests {
     use alloc::{vec, vec::Vec};
 
-    use super::*;
+    use crate::slab::*;
 
     fn values(slab: &Slab<u32>) -> Vec<u32> {
         slab.iter().map(|(_, &value)| value).collect()

@@ -165,7 +165,7 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::time::*;
 
     #[test]
     fn a_clock_that_goes_back_stands_still() {

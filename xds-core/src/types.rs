@@ -132,7 +132,7 @@ pub(crate) fn update_rank(type_url: &str) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::types::*;
 
     #[test]
     fn short_names_and_type_urls_stand_for_each_other() {

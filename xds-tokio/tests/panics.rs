@@ -146,9 +146,9 @@ async fn a_resource_that_its_type_cannot_stand_is_rejected() {
 
 /// Resolver that panics.
 #[derive(Debug)]
-struct Lost;
+struct PanickingResolver;
 
-impl Resolve for Lost {
+impl Resolve for PanickingResolver {
     fn resolve<'a>(&'a self, host: &'a str, _: u16) -> Resolving<'a> {
         match host {
             "now.example" => panic!("a resolver with a bug"),
@@ -162,7 +162,8 @@ async fn a_resolver_that_panics_has_found_nobody() {
     for host in ["now.example:443", "later.example:443"] {
         let mut config = config(([127, 0, 0, 1], 1).into());
         config.servers = vec![ServerAddress::new(host)];
-        let client = client::connect(config, ClientOptions::default().with_resolver(Lost));
+        let client =
+            client::connect(config, ClientOptions::default().with_resolver(PanickingResolver));
         let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
         assert!(error.contains("panicked"), "{error}");
         client.stats().await.expect("the client lives");

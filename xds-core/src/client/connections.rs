@@ -6,7 +6,7 @@ use super::{
     Client,
     channel::{
         polling::PollState,
-        rate_limit::{NackLimiter, TokenBucket},
+        rate_limit::{NackLimiter, RequestLimiter},
         type_state::TypeState,
     },
     config::{ConnectivityErrors, FlowControl, TransportKind},
@@ -112,7 +112,7 @@ impl Client {
                 if let Some((channel, server)) = self.upstreams.channel_and_server(id) {
                     let rate = server.server.request_rate;
                     channel.ack_timing = self.config.profile.ack_timing;
-                    channel.bucket = rate.map(|rate| TokenBucket::full(rate, now));
+                    channel.bucket = rate.map(RequestLimiter::new);
                     channel.transport_state = match &server.server.transport_kind {
                         TransportKind::Stream => {
                             channel.nack_limiter = NackLimiter::new(self.config.nack_interval);

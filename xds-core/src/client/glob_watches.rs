@@ -6,7 +6,7 @@
 
 use super::{
     Client,
-    cache::glob_members::Glob,
+    cache::glob_index::Glob,
     config::ServerAddress,
     subscription::{TypeInterest, registered_type::RegisteredType},
     watch::{NoticeKind, WatchLink, WatchTarget, Watches},

@@ -101,10 +101,6 @@ pub use self::{
         ClientConfig, ClientLimits, Node,
         backoff::BackoffPolicy,
         file::FilePolicy,
-        management_server::{
-            AuthorityConfig, DoesNotExistTimeout, SendNode, ServerAddress, Streams, TransportId,
-            TransportKind,
-        },
         polling::{NewNames, PollAckContents, PollPolicy},
         profile::{
             AckTiming, ConnectivityErrors, DataErrorPolicy, Duplicates, Fallback, Federation,
@@ -115,6 +111,10 @@ pub use self::{
         resource_type::{
             CachedResource, OpaqueType, Rejection, ResourceType, ValidationContext, Value,
             VerdictSource,
+        },
+        server_address::{
+            AuthorityConfig, DoesNotExistTimeout, SendNode, ServerAddress, Streams, TransportId,
+            TransportKind,
         },
         server_features::{FeatureWarning, ServerFeature, ServerFeatures},
     },

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{
     Client,
     channel::{
-        accepted::{Coverage, RequestTransport, VersionConditions},
+        accepted_version::{RequestTransport, SubscriptionScope, VersionConditions},
         delta,
         polling::PollState,
         request::{RenderEffects, RequestForm, WildcardChange},
@@ -60,8 +60,8 @@ impl Client {
         let Some(accepted) = server.accepted.get_mut(type_index) else { return };
         let type_state = channel.type_state(type_index);
         let of = match type_state.is_some_and(TypeState::began_with_wildcard) {
-            true => Coverage::Everything,
-            false => Coverage::Names,
+            true => SubscriptionScope::Everything,
+            false => SubscriptionScope::Names,
         };
         let is_polled = channel.poll_state().is_some();
         // A polling response contains everything that was requested.

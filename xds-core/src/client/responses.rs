@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::{
     ChannelError, Client, ValidationContext,
     cache::EffectOnOthers,
-    channel::{requested::RequestedResources, settlement::Verdicts},
+    channel::{requested::RequestedResources, verdicts::Verdicts},
     config::profile::RejectionUnit,
     requests::ResponseOutcome,
     response::{ResponseProcessor, aliases::MovedWatches, any_response::AnyResponse},

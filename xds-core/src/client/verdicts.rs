@@ -24,7 +24,7 @@ use super::{
     Client,
     cache::Cache,
     channel::{
-        pending_verdicts::PendingVerdict, requested::RequestedResources, settlement::Verdicts,
+        pending_verdicts::PendingVerdict, requested::RequestedResources, verdicts::Verdicts,
     },
     config::resource_type::{Rejection, ValidationContext, Value, VerdictSource},
     event::{

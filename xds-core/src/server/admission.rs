@@ -26,7 +26,7 @@ pub enum DropView {
 impl Server {
     /// Assigns a view to a client. The view may have no resources yet.
     ///
-    /// This answers [`ServerOutput::Authorize`](super::ServerOutput::Authorize), and later moves
+    /// This answers [`ServerEvent::Authorize`](super::ServerEvent::Authorize), and later moves
     /// the client to another view, which sends it the difference. Without effect if the stream has
     /// ended. If the view does not exist and the number of views is at its limit, the stream is
     /// closed ([`CloseReason::TooManyViews`]).

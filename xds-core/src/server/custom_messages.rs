@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::{
     Server,
-    event::{CloseReason, ResponseCause, ServerOutput, ServerTransmit},
+    event::{CloseReason, ResponseCause, ServerEvent, ServerTransmit},
     stream::{Stream, Writable},
 };
 use crate::{
@@ -85,7 +85,7 @@ impl Server {
         if request.node.is_some() {
             self.identify(id, request)?;
         }
-        self.out.push_counted(ServerOutput::CustomMessage {
+        self.out.event(ServerEvent::CustomMessage {
             stream: id,
             type_url,
             message: message.clone(),

@@ -6,7 +6,7 @@ use core::num::NonZeroU64;
 use super::{
     Server,
     config::{Admission, Readiness},
-    event::{CloseReason, Observation, Refusal, ServerOutput, StreamKind},
+    event::{CloseReason, Observation, Refusal, ServerEvent, ServerOutput, StreamKind},
     queue::timer_queue::Alarm,
     stream::{ClientHalf, Stream, Writable, push_order::Order},
 };
@@ -78,7 +78,7 @@ impl Server {
         let Some(node) = stream.map(|stream| stream.node().cloned().unwrap_or_default()) else {
             return;
         };
-        self.out.authorize(id, node);
+        self.out.event(ServerEvent::Authorize { stream: id, node_id: node });
     }
 
     /// Accepts a new stream.

@@ -108,8 +108,8 @@ pub use self::{
     },
     custom_messages::CustomMessageError,
     event::{
-        BlockedBy, BlockedChange, CloseReason, Observation, Refusal, ResponseCause, ServerOutput,
-        ServerTransmit, StatusCode, StreamEvent, StreamKind,
+        BlockedBy, BlockedChange, CloseReason, Observation, Refusal, ResponseCause, ServerEvent,
+        ServerOutput, ServerTransmit, StatusCode, StreamEvent, StreamKind,
         stats::{ClosedStreams, RefusedStreams, ResponsesByCause, ServerStats, TypeStats},
         status::{
             Completeness, RejectionStatus, ResourceSync, SubscribedNames, SubscriptionStatus,
@@ -135,7 +135,6 @@ use self::{
     queue::{
         outbox::Outbox,
         timer_queue::{Alarm, Alarms},
-        token_bucket::TokenBucket,
     },
     session::subscriptions::Subscriptions,
     stream::{
@@ -151,6 +150,7 @@ use crate::{
     slab::{Slab, Slot},
     text::{Version, ViewName},
     time::{Clock, Deadline, Time, Timer},
+    token_bucket::TokenBucket,
     types,
 };
 
@@ -439,8 +439,8 @@ mod tests {
 
     use prost::Message as _;
 
-    use super::*;
     use crate::proto::{DiscoveryRequest, Node};
+    use crate::server::*;
 
     fn ask(names: &[&str]) -> Bytes {
         let request = DiscoveryRequest {

@@ -15,26 +15,26 @@ use alloc::vec::Vec;
 
 use super::{
     Server, ViewName,
-    event::ServerOutput,
+    event::ServerEvent,
     store::on_demand::{NotificationKind, OnDemandNotification, OnDemandState},
 };
 use crate::{id::StreamId, xdstp};
 
 impl Server {
     /// Returns the unanswered questions to the application: the clients that wait for a view
-    /// ([`ServerOutput::Authorize`]), in the order of their streams, and the wanted resources that
-    /// are neither set nor marked as missing ([`ServerOutput::Wanted`]).
+    /// ([`ServerEvent::Authorize`]), in the order of their streams, and the wanted resources that
+    /// are neither set nor marked as missing ([`ServerEvent::Wanted`]).
     ///
     /// It is for an application that restarts while the server keeps running. Takes time
     /// proportional to the number of streams and resources.
-    pub fn unanswered_outputs(&self) -> impl Iterator<Item = ServerOutput> + '_ {
+    pub fn unanswered_events(&self) -> impl Iterator<Item = ServerEvent> + '_ {
         let requires_decision = self.requires_decision();
         let waiting = self.streams.iter().filter_map(move |(slot, stream)| {
             let is_asked =
                 requires_decision && stream.view.is_none() && !stream.held_requests.is_empty();
             let stream_id = self.streams.key(slot).filter(|_| is_asked).map(StreamId)?;
             let node_id = stream.node().cloned().unwrap_or_default();
-            Some(ServerOutput::Authorize { stream: stream_id, node_id })
+            Some(ServerEvent::Authorize { stream: stream_id, node_id })
         });
         let store = &self.subscriptions.store;
         let wanted = store.arenas().flat_map(move |arena| {
@@ -43,7 +43,7 @@ impl Server {
             let asked = resources.filter(|it| it.on_demand_state == OnDemandState::Requested);
             let names: Vec<_> = asked.map(|it| it.name.clone()).collect();
             let type_url = arena.type_url.clone();
-            (!names.is_empty()).then_some(ServerOutput::Wanted { view, type_url, names })
+            (!names.is_empty()).then_some(ServerEvent::Wanted { view, type_url, names })
         });
         waiting.chain(wanted)
     }
@@ -71,9 +71,9 @@ impl Server {
         {
             let Some(view) = self.subscriptions.store.view(view) else { continue };
             let view = view.name.clone();
-            self.out.push_counted(match kind {
-                NotificationKind::Wanted => ServerOutput::Wanted { view, type_url, names },
-                NotificationKind::Unwanted => ServerOutput::Unwanted { view, type_url, names },
+            self.out.event(match kind {
+                NotificationKind::Wanted => ServerEvent::Wanted { view, type_url, names },
+                NotificationKind::Unwanted => ServerEvent::Unwanted { view, type_url, names },
             });
         }
     }

@@ -5,10 +5,10 @@ use bytes::Bytes;
 use super::{
     Server,
     config::{UnknownType, Warming},
-    event::{CloseReason, Observation, RequestEffect},
+    event::{CloseReason, Observation, RequestEffect, ServerEvent},
     session::{
         nack::rejection::ErrorDetail, peer::Peer, request::ack::RequestContext,
-        seat::SessionHandle, subscriptions::TypeKnowledge,
+        session_handle::SessionHandle, subscriptions::TypeKnowledge,
     },
     stream::{Stream, check_length, check_lengths, rejection_log::RequestAnswer},
 };
@@ -129,7 +129,7 @@ impl Server {
         let node = stream.node().cloned().unwrap_or_default();
         if is_first {
             if self.requires_decision() {
-                self.out.authorize(id, node.clone());
+                self.out.event(ServerEvent::Authorize { stream: id, node_id: node.clone() });
             }
             self.await_decision(id);
         }

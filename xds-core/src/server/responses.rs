@@ -10,7 +10,7 @@ use super::{
     make_before_break::{self, Next},
     session::{
         RenderedResponse, SendOrder, Session, deferred_removal::Portion, response::seal::seal,
-        seat::SessionHandle, subscriptions::Subscriptions,
+        session_handle::SessionHandle, subscriptions::Subscriptions,
     },
     store::revision::Revision,
     stream::{Stream, Writable, push_order::Order},

@@ -103,8 +103,8 @@ mod tests {
 
     use prost::Message as _;
 
-    use super::*;
     use crate::proto;
+    use crate::wire::delta_response::*;
 
     fn name(name: &str) -> proto::ResourceName {
         proto::ResourceName { name: String::from(name), ..Default::default() }

@@ -70,8 +70,8 @@ mod tests {
 
     use prost::Message as _;
 
-    use super::*;
     use crate::proto;
+    use crate::wire::encode::*;
 
     #[test]
     fn lengths_are_foretold() {

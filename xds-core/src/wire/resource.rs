@@ -189,8 +189,8 @@ mod tests {
 
     use prost::{Message as _, Name as _};
 
-    use super::*;
     use crate::proto;
+    use crate::wire::resource::*;
 
     fn wrapper() -> proto::Resource {
         proto::Resource {

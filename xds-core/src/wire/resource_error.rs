@@ -51,8 +51,8 @@ mod tests {
 
     use prost::Message as _;
 
-    use super::*;
     use crate::proto;
+    use crate::wire::resource_error::*;
 
     #[test]
     fn what_prost_encodes_is_read_in_place() {

@@ -88,8 +88,8 @@ mod tests {
 
     use prost::Message as _;
 
-    use super::*;
     use crate::proto;
+    use crate::wire::response::*;
 
     #[test]
     fn what_prost_encodes_is_read_in_place() {

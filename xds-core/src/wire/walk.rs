@@ -211,7 +211,7 @@ pub(crate) fn string_field(message: &[u8], number: u32) -> Result<&str, Malforme
 mod tests {
     use alloc::vec::Vec;
 
-    use super::*;
+    use crate::wire::walk::*;
 
     fn walk(message: &[u8]) -> Result<Vec<Field<'_>>, Malformed> {
         Fields::of(message).collect()

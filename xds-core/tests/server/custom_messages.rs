@@ -5,8 +5,8 @@ use xds_core::{
     Frame, ViewName,
     proto::DiscoveryRequest,
     server::{
-        Admission, CloseReason, CustomMessageError, ResponseCause, ServerConfig, ServerLimits,
-        ServerOutput, StatusCode, StreamEvent, StreamKind, Variant,
+        Admission, CloseReason, CustomMessageError, ResponseCause, ServerConfig, ServerEvent,
+        ServerLimits, ServerOutput, StatusCode, StreamEvent, StreamKind, Variant,
     },
 };
 
@@ -16,11 +16,11 @@ fn config() -> ServerConfig {
     config
 }
 
-fn asides(rig: &mut Rig) -> Vec<(xds_core::StreamId, String, usize)> {
+fn custom_messages(rig: &mut Rig) -> Vec<(xds_core::StreamId, String, usize)> {
     rig.effects()
         .into_iter()
         .filter_map(|effect| match effect {
-            ServerOutput::CustomMessage { stream, type_url, message } => {
+            ServerOutput::Event(ServerEvent::CustomMessage { stream, type_url, message }) => {
                 Some((stream, type_url.to_string(), message.len()))
             }
             _ => None,
@@ -39,7 +39,7 @@ fn custom_messages_reach_application_and_client() {
     let report = DiscoveryRequest { type_url: url("health"), ..DiscoveryRequest::default() };
     let len = prost::Message::encode_to_vec(&report).len();
     rig.message(stream, &report);
-    assert_eq!(asides(&mut rig), [(stream, url("health"), len)]);
+    assert_eq!(custom_messages(&mut rig), [(stream, url("health"), len)]);
     assert_eq!(rig.server.stats().streams, 1, "no node is needed for that");
 
     rig.server.send_custom_message(stream, url("health"), "thanks", rig.now).expect("room");
@@ -57,9 +57,12 @@ fn custom_messages_reach_application_and_client() {
     // The next xDS request counts as the first one and gets the first nonce.
     rig.run("> cds");
     let asked = rig.effects();
-    assert!(matches!(&asked[..], [ServerOutput::Authorize { .. }]), "{asked:?}");
+    assert!(
+        matches!(&asked[..], [ServerOutput::Event(ServerEvent::Authorize { .. })]),
+        "{asked:?}"
+    );
     rig.message(stream, &report);
-    assert_eq!(asides(&mut rig).len(), 1, "it does not wait for a view");
+    assert_eq!(custom_messages(&mut rig).len(), 1, "it does not wait for a view");
     rig.server.apply(transaction_in("one", "cds a=1"), rig.now).expect("a good transaction");
     rig.server.assign(stream, &ViewName::from("one"), rig.now);
     rig.run("< cds first a=1");
@@ -76,7 +79,7 @@ fn only_registered_types_are_custom_messages() {
     let mut rig = Rig::new(config());
     let stream = rig.stream(1);
     rig.message(stream, &request_of("node-1", "health"));
-    assert_eq!(asides(&mut rig).len(), 1);
+    assert_eq!(custom_messages(&mut rig).len(), 1);
     let plain = DiscoveryRequest { type_url: url("cds"), ..DiscoveryRequest::default() };
     rig.message(stream, &plain);
     let status: Vec<_> = rig.server.status().map(|status| status.node_id.to_owned()).collect();

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::support::{Rig, every_type};
 use xds_core::{
     Timer,
-    server::{Admission, ServerConfig, ServerOutput, VersionMode},
+    server::{Admission, ServerConfig, ServerEvent, ServerOutput, VersionMode},
 };
 
 fn rig() -> Rig {
@@ -18,7 +18,7 @@ fn rig() -> Rig {
 fn dropped(rig: &mut Rig) -> Vec<String> {
     let outputs = rig.effects().into_iter();
     let dropped = outputs.filter_map(|output| match output {
-        ServerOutput::ViewDropped(view) => Some(view.to_string()),
+        ServerOutput::Event(ServerEvent::ViewDropped(view)) => Some(view.to_string()),
         _ => None,
     });
     dropped.collect()

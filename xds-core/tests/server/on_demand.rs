@@ -4,7 +4,9 @@ use crate::support::{Rig, request_of, run_all, run_all_with, transaction_in, url
 use prost::Message as _;
 use xds_core::{
     ViewName,
-    server::{Admission, OnDemand, ServerConfig, ServerOutput, StreamEvent, Transaction},
+    server::{
+        Admission, OnDemand, ServerConfig, ServerEvent, ServerOutput, StreamEvent, Transaction,
+    },
 };
 
 fn config() -> ServerConfig {
@@ -167,8 +169,12 @@ fn on_demand_events_follow_view_change() {
     rig.run("> eds a\n2d> eds +a\nasked");
     let wants = |rig: &mut Rig| {
         let told = rig.effects().into_iter().filter_map(|effect| match effect {
-            ServerOutput::Wanted { view, names, .. } => Some(format!("+{view}/{}", names[0])),
-            ServerOutput::Unwanted { view, names, .. } => Some(format!("-{view}/{}", names[0])),
+            ServerOutput::Event(ServerEvent::Wanted { view, names, .. }) => {
+                Some(format!("+{view}/{}", names[0]))
+            }
+            ServerOutput::Event(ServerEvent::Unwanted { view, names, .. }) => {
+                Some(format!("-{view}/{}", names[0]))
+            }
             _ => None,
         });
         told.collect::<Vec<_>>()
@@ -230,8 +236,10 @@ fn on_demand_names_of_request_are_reported_together() {
     let wants = |rig: &mut Rig| {
         rig.drain();
         let told = rig.effects().into_iter().filter_map(|effect| match effect {
-            ServerOutput::Wanted { names, .. } => Some(("wanted", names.len())),
-            ServerOutput::Unwanted { names, .. } => Some(("unwanted", names.len())),
+            ServerOutput::Event(ServerEvent::Wanted { names, .. }) => Some(("wanted", names.len())),
+            ServerOutput::Event(ServerEvent::Unwanted { names, .. }) => {
+                Some(("unwanted", names.len()))
+            }
             _ => None,
         });
         told.collect::<Vec<_>>()
@@ -268,9 +276,13 @@ fn open_questions_are_listed() {
     config.admission = Admission::ByApplication;
     let mut rig = Rig::new(config);
     let open = |rig: &Rig| {
-        let questions = rig.server.unanswered_outputs().map(|question| match question {
-            ServerOutput::Authorize { node_id, .. } => format!("lets in {node_id}"),
-            ServerOutput::Wanted { view, names, .. } => format!("wants {names:?} of {view}"),
+        let questions = rig.server.unanswered_events().map(|question| match question {
+            ServerEvent::Authorize { node_id, .. } => {
+                format!("lets in {node_id}")
+            }
+            ServerEvent::Wanted { view, names, .. } => {
+                format!("wants {names:?} of {view}")
+            }
             other => panic!("{other:?}"),
         });
         questions.collect::<Vec<_>>()

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use crate::support::Rig;
 use xds_core::server::{
-    Admission, CloseReason, Readiness, Refusal, ServerConfig, ServerOutput, StatusCode, StreamKind,
-    Variant,
+    Admission, CloseReason, Readiness, Refusal, ServerConfig, ServerEvent, ServerOutput,
+    StatusCode, StreamKind, Variant,
 };
 
 const VIA: StreamKind = StreamKind::Aggregated(Variant::StateOfTheWorld);
@@ -98,18 +98,20 @@ fn admission_of_held_clients_is_requested_when_ready() {
     let mut rig = holding(Admission::ByApplication);
     let asks = |rig: &mut Rig| {
         let asked = rig.effects().into_iter().filter_map(|it| match it {
-            ServerOutput::Authorize { stream, node_id } => Some((stream, node_id.to_string())),
+            ServerOutput::Event(ServerEvent::Authorize { stream, node_id }) => {
+                Some((stream, node_id.to_string()))
+            }
             _ => None,
         });
         asked.collect::<Vec<_>>()
     };
     rig.run("> cds\n2> cds\nset @v cds a=1\nwait 9s");
     assert_eq!(asks(&mut rig), []);
-    assert_eq!(rig.server.unanswered_outputs().count(), 0);
+    assert_eq!(rig.server.unanswered_events().count(), 0);
     rig.run("ready");
     let (first, second) = (rig.stream(1), rig.stream(2));
     assert_eq!(asks(&mut rig), [(first, "node-1".to_owned()), (second, "node-2".to_owned())]);
-    assert_eq!(rig.server.unanswered_outputs().count(), 2);
+    assert_eq!(rig.server.unanswered_events().count(), 2);
     // The limit for the decision starts with the request.
     rig.run("assign 1 v\n< cds first a=1\nwait 1s");
     let after = Duration::from_secs(10);

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use xds_core::{
     ViewName,
     server::{
-        Admission, CloseReason, DropView, ServerConfig, ServerLimits, ServerOutput, Snapshot,
-        StatusCode, TransactionError, VersionMode,
+        Admission, CloseReason, DropView, ServerConfig, ServerEvent, ServerLimits, ServerOutput,
+        Snapshot, StatusCode, TransactionError, VersionMode,
     },
 };
 
@@ -36,7 +36,9 @@ impl Rig {
     fn asks(&mut self) -> Vec<String> {
         let outputs = self.effects().into_iter();
         let asks = outputs.filter_map(|output| match output {
-            ServerOutput::Authorize { node_id, .. } => Some(node_id.to_string()),
+            ServerOutput::Event(ServerEvent::Authorize { node_id, .. }) => {
+                Some(node_id.to_string())
+            }
             _ => None,
         });
         asks.collect()

@@ -19,7 +19,7 @@ use tonic_health::ServingStatus;
 use xds_core::{
     Frame, StreamId,
     server::{
-        Admission, CloseReason, Observation, Readiness, Refusal, Server, ServerConfig,
+        Admission, CloseReason, Observation, Readiness, Refusal, Server, ServerConfig, ServerEvent,
         ServerOutput, StreamEvent, StreamKind,
     },
     service::Variant,
@@ -28,7 +28,7 @@ use xds_core::{
 use super::{
     authorize::{AuthorizationDecision, AuthorizationRequest, SharedAuthorizer},
     body::{ResponseBody, ResponseSlot},
-    events::{EventQueue, ServerEvent},
+    events::EventQueue,
     health::Health,
     inbox::{ConvergenceTarget, Inbox, IncomingCall, Input, InputReceiver, WeakInbox},
     log::Log,
@@ -254,7 +254,7 @@ impl Driver {
             }
             Input::EventsRead => {}
             Input::EventsSubscribed => {
-                let open_requests = self.server.unanswered_outputs().filter_map(ServerEvent::of);
+                let open_requests = self.server.unanswered_events();
                 self.events.begin(open_requests);
             }
             Input::Drain(plan) => {
@@ -367,18 +367,17 @@ impl Driver {
                     }
                 }
                 ServerOutput::Observed(observation) => self.observe(observation),
-                ServerOutput::Authorize { stream, .. } if self.authorizer.is_some() => {
+                ServerOutput::Event(ServerEvent::Authorize { stream, .. })
+                    if self.authorizer.is_some() =>
+                {
                     self.authorize(stream);
                 }
                 ServerOutput::Converged { view, type_url, sequence } => {
                     self.waits.converged(&ConvergenceTarget { view, type_url, sequence });
                 }
                 ServerOutput::Drained => self.phase = Phase::Ended,
-                output => {
-                    if let Some(event) = ServerEvent::of(output) {
-                        self.events.push(event);
-                    }
-                }
+                ServerOutput::Event(event) => self.events.push(event),
+                _ => {}
             }
         }
     }

@@ -14,85 +14,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use bytes::Bytes;
 use futures_core::Stream;
-use xds_core::{ResourceName, StreamId, TypeUrl, ViewName, server::ServerOutput};
+use xds_core::server::ServerEvent;
 
 use super::inbox::{Input, WeakInbox};
-
-/// Request or one-time notification of a management server to its application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ServerEvent {
-    /// A client waits for admission, and no [authorizer](super::ServerOptions::with_authorizer) is
-    /// set. [Assign](super::ServerHandle::assign) a view to it or
-    /// [refuse](super::ServerHandle::refuse) it.
-    Authorize {
-        /// Stream of the client.
-        stream: StreamId,
-        /// Node id; empty if the client sent none.
-        node_id: Arc<str>,
-    },
-    /// A client subscribes to resources that the store lacks
-    /// ([`OnDemand::Notify`](xds_core::server::OnDemand::Notify)). Set the resources, or mark them as
-    /// missing.
-    ///
-    /// Each resource is reported once until it becomes unwanted. Resources of the same request are
-    /// reported together.
-    // M254
-    Wanted {
-        /// View of the client.
-        view: ViewName,
-        /// Resource type.
-        type_url: TypeUrl,
-        /// Resource names, at least one.
-        names: Vec<ResourceName>,
-    },
-    /// No client subscribes to the resources by name any more.
-    // M256
-    Unwanted {
-        /// View.
-        view: ViewName,
-        /// Resource type.
-        type_url: TypeUrl,
-        /// Resource names, at least one.
-        names: Vec<ResourceName>,
-    },
-    /// A client sent a custom message: a request of a type registered in
-    /// [`ServerConfig::asides`](xds_core::server::ServerConfig::asides).
-    // M21
-    CustomMessage {
-        /// Stream of the client.
-        stream: StreamId,
-        /// Type URL of the request.
-        type_url: TypeUrl,
-        /// Complete encoded request.
-        message: Bytes,
-    },
-    /// A view was dropped with its resources because no client has used it for a while.
-    // M221
-    ViewDropped(ViewName),
-}
-
-impl ServerEvent {
-    /// Converts an output into an event. Returns `None` if the driver handles the output.
-    pub(crate) fn of(output: ServerOutput) -> Option<Self> {
-        Some(match output {
-            ServerOutput::Authorize { stream, node_id } => Self::Authorize { stream, node_id },
-            ServerOutput::Wanted { view, type_url, names } => {
-                Self::Wanted { view, type_url, names }
-            }
-            ServerOutput::Unwanted { view, type_url, names } => {
-                Self::Unwanted { view, type_url, names }
-            }
-            ServerOutput::CustomMessage { stream, type_url, message } => {
-                Self::CustomMessage { stream, type_url, message }
-            }
-            ServerOutput::ViewDropped(view) => Self::ViewDropped(view),
-            _ => return None,
-        })
-    }
-}
 
 /// Queue of events from the driver to the application's readers.
 #[derive(Debug, Default)]

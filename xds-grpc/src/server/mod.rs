@@ -56,11 +56,12 @@ use std::{io, sync::Arc};
 use tokio::{select, sync::broadcast};
 use tonic::service::Routes;
 use tonic_health::{pb::health_server::HealthServer, server::HealthService};
+pub use xds_core::server::ServerEvent;
 use xds_core::server::{DrainPlan, ServerConfig};
 
 pub use self::{
     authorize::{Admitted, AuthorizationDecision, AuthorizationRequest, Authorizer, Denied},
-    events::{ServerEvent, ServerEvents},
+    events::ServerEvents,
     handle::{
         ApplyError, ConvergenceError, SendCustomMessageError, ServerEnded, ServerHandle,
         SetLayersError,

@@ -89,7 +89,9 @@ fn what_nothing_refers_to_is_dropped() {
         rig.advance(Duration::from_secs(60));
         assert!(rig.told().is_empty());
         let subscribed = rig.server.status().map(|it| format!("{:?}", it.subscribed));
-        assert!(subscribed.collect::<Vec<_>>().iter().all(|it| it == "Nothing" || it == "Names(0)"));
+        assert!(
+            subscribed.collect::<Vec<_>>().iter().all(|it| it == "Nothing" || it == "Names(0)")
+        );
     }
     println!("covers: S0.028 S0.123 B44");
 }

@@ -154,7 +154,7 @@ pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
                 oracles.push(Box::new(server_responses::ServerResponses::default()));
             }
             Transport::Polls => oracles.push(Box::new(polling::Polling::default())),
-            Transport::Files => oracles.push(Box::new(reading::Reading::default())),
+            Transport::Files => oracles.push(Box::new(reading::FileReading::default())),
         }
         oracles.push(Box::new(watching::Watching::default()));
         oracles.push(Box::new(counters::CounterAgreement::default()));

@@ -21,7 +21,7 @@ const TOLD: Rule = Rule::new("IS32", "an unreadable file is counted as a failure
 
 /// Checks clients that read files, if one server serves each name.
 #[derive(Debug, Default)]
-pub(super) struct Reading {
+pub(super) struct FileReading {
     /// Resources in use before a file was found unreadable.
     before: EntryStates,
     /// Number of malformed files that its reader had counted when the file was found unreadable.
@@ -71,7 +71,7 @@ fn counted(link: LinkId, world: &World) -> u64 {
     world.client(world.link(link).client).stats().malformed
 }
 
-fn unreadable(link: LinkId, before: &Reading, world: &World, report: &mut Report) {
+fn unreadable(link: LinkId, before: &FileReading, world: &World, report: &mut Report) {
     let known = of_file(link, world);
     let bytes_of = |name: &Text| known.get(name).and_then(|(_, bytes)| bytes.as_ref());
     let lost = before.before.iter().find(|(name, (_, bytes))| bytes_of(name) != bytes.as_ref());
@@ -80,7 +80,7 @@ fn unreadable(link: LinkId, before: &Reading, world: &World, report: &mut Report
     report.ensure(is_counted, TOLD, || "it is not".into());
 }
 
-impl Oracle for Reading {
+impl Oracle for FileReading {
     fn rules(&self) -> &'static [Rule] {
         &[WHOLE, LAST_GOOD, TOLD]
     }
@@ -134,7 +134,7 @@ mod tests {
                 errors: Vec::new(),
             };
             let event = Event::Read { link, response: Some(&response) };
-            Reading::default().on_event(&event, world, report);
+            FileReading::default().on_event(&event, world, report);
         })
     }
 
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn what_is_lost_with_a_file_that_cannot_be_read_is_detected() {
         let found = broken_rule(files(), |world, link, report| {
-            let mut oracle = Reading { before: of_file(link, world), counted: 0 };
+            let mut oracle = FileReading { before: of_file(link, world), counted: 0 };
             let lost = (ResourceState::Acked, Some(Toy::bytes("r9", "good")));
             oracle.before.insert("r9".into(), lost);
             oracle.on_event(&Event::Unreadable { link }, world, report);
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_read_and_is_not_counted_is_detected() {
         let found = broken_rule(files(), |world, link, report| {
-            let mut oracle = Reading { before: of_file(link, world), counted: 0 };
+            let mut oracle = FileReading { before: of_file(link, world), counted: 0 };
             oracle.on_event(&Event::Unreadable { link }, world, report);
         });
         assert_eq!(found, Some(TOLD));

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use xds_core::{
     Frame,
-    server::{Observation, Server, ServerOutput, StreamEvent, StreamKind},
+    server::{Observation, Server, ServerEvent, ServerOutput, StreamEvent, StreamKind},
 };
 
 use super::{
@@ -75,7 +75,7 @@ impl World {
                     Some(link) => self.send_responses(link),
                     None => self.serve_rogue_client(at, stream),
                 },
-                ServerOutput::Authorize { stream, node_id } => {
+                ServerOutput::Event(ServerEvent::Authorize { stream, node_id }) => {
                     let client = names::client_at(&node_id).and_then(|it| self.clients.get(it));
                     let view = names::view(client.map_or(0, |client| client.view));
                     let now = self.now;

@@ -7,10 +7,10 @@
 
 pub(crate) mod cursor;
 pub(crate) mod entry;
-pub(crate) mod glob_members;
+pub(crate) mod glob_index;
 pub(crate) mod response_marks;
+pub(crate) mod response_versions;
 pub(crate) mod retained_frames;
-pub(crate) mod versions;
 pub(crate) mod wrapper_fields;
 
 use alloc::{
@@ -22,8 +22,8 @@ use bytes::Bytes;
 
 pub(crate) use self::response_marks::{EffectOnOthers, Occurrence};
 use self::{
-    cursor::Cursor, entry::CacheEntry, glob_members::GlobIndex, retained_frames::RetainedFrames,
-    versions::ResponseVersions,
+    cursor::Cursor, entry::CacheEntry, glob_index::GlobIndex, response_versions::ResponseVersions,
+    retained_frames::RetainedFrames,
 };
 use super::{config::resource_type::Value, event::status::ResourceState};
 use crate::{

@@ -1,6 +1,6 @@
 //! Channels: the state of one stream, from opening to closing.
 
-pub(crate) mod accepted;
+pub(crate) mod accepted_version;
 pub(crate) mod ack;
 pub(crate) mod crossed_unsubscribes;
 pub(crate) mod delta;
@@ -11,9 +11,9 @@ pub(crate) mod rate_limit;
 pub(crate) mod request;
 pub(crate) mod requested;
 pub(crate) mod sent_names;
-pub(crate) mod settlement;
 pub(crate) mod sotw;
 pub(crate) mod type_state;
+pub(crate) mod verdicts;
 
 use alloc::{collections::VecDeque, vec::Vec};
 
@@ -22,7 +22,7 @@ use self::{
     end::ChannelEnd,
     pending_verdicts::PendingVerdicts,
     polling::PollState,
-    rate_limit::{NackLimiter, TokenBucket},
+    rate_limit::{NackLimiter, RequestLimiter},
     type_state::TypeState,
 };
 use super::{
@@ -72,7 +72,7 @@ pub(crate) struct Channel {
     /// Time at which responses are ACKed.
     pub(crate) ack_timing: AckTiming,
     /// Rate limit; `None` if there is none.
-    pub(crate) bucket: Option<TokenBucket>,
+    pub(crate) bucket: Option<RequestLimiter>,
     pub(crate) nack_limiter: NackLimiter,
     pub(crate) transport_state: TransportState,
     /// Notices that hold back reading; `None` if reading does not wait for watchers.

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::settlement::Verdicts;
+use super::verdicts::Verdicts;
 use crate::{client::event::Update, id::UpdateId};
 
 /// Pending verdicts of one channel.

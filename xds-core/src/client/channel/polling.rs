@@ -71,7 +71,7 @@ impl PollState {
 mod tests {
     use core::time::Duration;
 
-    use super::*;
+    use crate::client::channel::polling::*;
 
     #[test]
     fn the_pause_is_the_delay_and_up_to_as_much_again() {

@@ -10,43 +10,29 @@
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
-use crate::{client::config::request_rate::RequestRate, time::Time};
+use crate::{client::config::request_rate::RequestRate, time::Time, token_bucket::TokenBucket};
 
-/// Token bucket of one channel.
+/// Rate limit for all requests of one channel.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TokenBucket {
+pub(crate) struct RequestLimiter {
     rate: RequestRate,
-    /// Number of tokens at `counted`.
-    tokens: u32,
-    counted: Time,
+    bucket: TokenBucket,
 }
 
-impl TokenBucket {
-    pub(crate) fn full(rate: RequestRate, now: Time) -> Self {
-        Self { rate, tokens: rate.burst, counted: now }
+impl RequestLimiter {
+    /// Creates a limiter whose bucket is full.
+    pub(crate) fn new(rate: RequestRate) -> Self {
+        Self { rate, bucket: TokenBucket::default() }
     }
 
     /// Returns the time at which a request may be sent, possibly in the past.
     pub(crate) fn next(&self) -> Time {
-        match self.tokens {
-            0 => self.counted.after(self.rate.interval),
-            _ => self.counted,
-        }
+        self.bucket.next(self.rate)
     }
 
     /// Takes a token for a request sent now.
     pub(crate) fn take(&mut self, now: Time) {
-        let interval = self.rate.interval.as_nanos().max(1);
-        let returned = now.since(self.counted).as_nanos() / interval;
-        let room = self.rate.burst - self.tokens;
-        match u32::try_from(returned).ok().filter(|&returned| returned < room) {
-            Some(returned) => {
-                self.tokens += returned;
-                self.counted = self.counted.after(self.rate.interval.saturating_mul(returned));
-            }
-            None => (self.tokens, self.counted) = (self.rate.burst, now),
-        }
-        self.tokens = self.tokens.saturating_sub(1);
+        self.bucket.take(self.rate, now);
     }
 }
 
@@ -87,25 +73,10 @@ impl NackLimiter {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::client::channel::rate_limit::*;
 
     fn at(millis: u64) -> Time {
         Time::from_nanos(millis * 1_000_000)
-    }
-
-    #[test]
-    fn tokens_come_back_one_by_one_until_the_bucket_is_full() {
-        let mut bucket = TokenBucket::full(RequestRate::new(2, 10.0).unwrap(), at(0));
-        assert_eq!(bucket.next(), at(0));
-        bucket.take(at(0));
-        bucket.take(at(10));
-        assert_eq!(bucket.next(), at(100), "counted from when the bucket was full");
-        bucket.take(at(110));
-        assert_eq!(bucket.next(), at(200));
-        bucket.take(at(5_000));
-        assert_eq!(bucket.next(), at(5_000), "one is left");
-        bucket.take(at(5_000));
-        assert_eq!(bucket.next(), at(5_100));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::sent_names::SentNames;
 use crate::{
     client::{
-        cache::{entry::CacheEntry, glob_members::GlobIndex},
+        cache::{entry::CacheEntry, glob_index::GlobIndex},
         subscription::{TypeInterest, authority::DEFAULT},
     },
     zoo::{self, Bug},

@@ -5,11 +5,11 @@
 
 pub(crate) mod backoff;
 pub(crate) mod file;
-pub(crate) mod management_server;
 pub(crate) mod polling;
 pub(crate) mod profile;
 pub(crate) mod request_rate;
 pub(crate) mod resource_type;
+pub(crate) mod server_address;
 pub(crate) mod server_features;
 
 use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
@@ -19,12 +19,12 @@ use prost::Message as _;
 
 use self::resource_type::ResourceType;
 pub(crate) use self::{
-    management_server::{
-        AuthorityConfig, DoesNotExistTimeout, SendNode, ServerAddress, Streams, TransportKind,
-    },
     profile::{
         ConnectivityErrors, DataErrorPolicy, Fallback, Federation, FlowControl, Profile,
         WildcardForm,
+    },
+    server_address::{
+        AuthorityConfig, DoesNotExistTimeout, SendNode, ServerAddress, Streams, TransportKind,
     },
 };
 use crate::{

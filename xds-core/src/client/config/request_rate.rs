@@ -4,6 +4,8 @@ use core::time::Duration;
 
 use thiserror::Error;
 
+use crate::token_bucket::RateLimit;
+
 /// Rate limit for the requests of each stream to a server: a token bucket from which every request
 /// takes one token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +51,19 @@ impl RequestRate {
     }
 }
 
+impl RateLimit for RequestRate {
+    fn interval(self) -> Duration {
+        self.interval
+    }
+
+    fn burst(self) -> u32 {
+        self.burst
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::client::config::request_rate::*;
 
     #[test]
     fn a_rate_lets_something_through() {

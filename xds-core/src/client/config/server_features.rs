@@ -136,7 +136,7 @@ impl fmt::Debug for ServerFeatures {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::client::config::server_features::*;
 
     #[test]
     fn every_feature_is_read_by_its_name() {

@@ -201,7 +201,7 @@ impl OwnedResourceStatus {
 mod tests {
     use core::time::Duration;
 
-    use super::*;
+    use crate::client::report::csds::*;
 
     #[test]
     fn a_wall_clock_counts_on_from_where_it_was_read() {

@@ -406,7 +406,7 @@ fn authority_label(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::client::report::metrics::*;
 
     #[test]
     fn authorities_are_those_of_new_style_names() {

@@ -31,7 +31,7 @@ use self::{
 };
 use super::{
     cache::{Cache, entry::CacheEntry, retained_frames},
-    channel::{requested::RequestedResources, settlement::Verdicts},
+    channel::{requested::RequestedResources, verdicts::Verdicts},
     config::{
         ClientLimits, DataErrorPolicy,
         resource_type::{Rejection, ResourceType, ValidationContext},

@@ -142,7 +142,7 @@ impl UnrequestedNames {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::client::response::nack_message::*;
 
     #[test]
     fn the_message_names_every_fault_until_the_limit() {

@@ -148,7 +148,7 @@ impl DoesNotExistTimers {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::client::subscription::does_not_exist_timers::*;
 
     fn seconds(n: u64) -> Time {
         Time::from_nanos(n * 1_000_000_000)

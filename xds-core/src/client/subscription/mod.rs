@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use self::{authority::DEFAULT, does_not_exist_timers::TimerSubject};
 use super::{
-    cache::{entry::CacheEntry, glob_members::GlobIndex},
+    cache::{entry::CacheEntry, glob_index::GlobIndex},
     event::error::WatchError,
 };
 use crate::{

@@ -88,7 +88,7 @@ impl DelaySeries {
 mod tests {
     use alloc::vec::Vec;
 
-    use super::*;
+    use crate::client::upstream::backoff::*;
 
     #[test]
     fn delays_grow_to_the_maximum_and_start_over_after_a_reset() {

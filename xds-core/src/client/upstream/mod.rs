@@ -29,7 +29,7 @@ use alloc::{sync::Arc, vec::Vec};
 use self::{backoff::Backoff, counters::ServerCounters};
 pub(crate) use super::channel::{Channel, MAX_QUEUED_ACKS, TransportState, ack::Ack};
 use super::{
-    channel::{accepted::AcceptedVersion, type_state::TypeState},
+    channel::{accepted_version::AcceptedVersion, type_state::TypeState},
     config::{ClientConfig, ServerAddress, Streams},
     event::error::{ChannelError, ErrorOrigin},
     subscription::{
@@ -68,7 +68,7 @@ pub(crate) struct Upstream {
     pub(crate) first_stream_slot: usize,
     pub(crate) scopes: Scopes,
     /// Does-not-exist timers that run from the first subscription
-    /// ([`TimerStart::Subscription`](crate::client::TimerStart::Subscription)).
+    /// ([`TimerStart::Subscription`](super::TimerStart::Subscription)).
     pub(crate) fetch_timers: DoesNotExistTimers,
     pub(crate) counters: ServerCounters,
 }

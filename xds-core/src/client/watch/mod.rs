@@ -385,7 +385,7 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::client::watch::*;
 
     // IC34: reading waits only for watchers with an unhandled notice.
     #[test]

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use crate::token_bucket::RateLimit;
+
 /// Whether a server answers clients from the start, or only after
 /// [`Server::set_ready`](crate::server::Server::set_ready).
 ///
@@ -33,6 +35,16 @@ pub struct Rate {
     pub per_second: u32,
     /// Size of the bucket: number of events that may occur at once; at least 1.
     pub burst: u32,
+}
+
+impl RateLimit for Rate {
+    fn interval(self) -> Duration {
+        Duration::from_secs(1) / self.per_second.max(1)
+    }
+
+    fn burst(self) -> u32 {
+        self.burst
+    }
 }
 
 /// Maximum age of a stream, after which clients reconnect and spread over the available servers.

@@ -58,7 +58,7 @@ pub struct ServerConfig {
     /// Whether the application is notified of requested resources that do not exist.
     pub on_demand: OnDemand,
     /// Types whose messages the application handles itself. Each request of such a type is passed
-    /// on as [`ServerOutput::CustomMessage`](super::ServerOutput::CustomMessage), even before the client has sent
+    /// on as [`ServerEvent::CustomMessage`](super::ServerEvent::CustomMessage), even before the client has sent
     /// its node, and subscribes to nothing. Answer with
     /// [`Server::send_custom_message`](super::Server::send_custom_message).
     // M21
@@ -67,7 +67,7 @@ pub struct ServerConfig {
     pub debounce: Option<Debounce>,
     /// Time that a view without clients is kept; `None`, the default, keeps it forever. The time
     /// starts when the view is created and whenever its last client leaves, and the removal is
-    /// [reported](super::ServerOutput::ViewDropped). Layers of a kept view are kept too.
+    /// [reported](super::ServerEvent::ViewDropped). Layers of a kept view are kept too.
     // M221
     pub idle_view_timeout: Option<Duration>,
     /// Whether the server answers requests from the start.

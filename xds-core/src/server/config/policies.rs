@@ -54,7 +54,7 @@ pub enum Admission {
     #[default]
     All,
     /// The application decides after the client has sent its node
-    /// ([`ServerOutput::Authorize`](crate::server::ServerOutput::Authorize)). Requests are held
+    /// ([`ServerEvent::Authorize`](crate::server::ServerEvent::Authorize)). Requests are held
     /// until it [assigns](crate::server::Server::assign) a view.
     ByApplication,
 }
@@ -102,9 +102,9 @@ pub enum OnDemand {
     /// so at once.
     #[default]
     Off,
-    /// [`ServerOutput::Wanted`](crate::server::ServerOutput::Wanted) is sent when a missing
+    /// [`ServerEvent::Wanted`](crate::server::ServerEvent::Wanted) is sent when a missing
     /// resource is first requested, and
-    /// [`ServerOutput::Unwanted`](crate::server::ServerOutput::Unwanted) when no client requests it
+    /// [`ServerEvent::Unwanted`](crate::server::ServerEvent::Unwanted) when no client requests it
     /// any more. The application answers by setting the resource or marking it as missing
     /// ([`Transaction::mark_missing`](crate::server::Transaction::mark_missing)); until then
     /// clients wait. It should do so within the [does-not-exist timer](super::DOES_NOT_EXIST_TIMER)

@@ -17,7 +17,7 @@ pub const DOES_NOT_EXIST_TIMER: Duration = Duration::from_secs(15);
 mod tests {
     use alloc::vec::Vec;
 
-    use super::*;
+    use crate::server::config::waits::*;
     use crate::server::{
         AbsenceDelay, Admission, MakeBeforeBreakPolicy, Missing, OnDemand, OrderingPolicy, Rate,
         ServerConfig, ServerLimits, TypeConfig,

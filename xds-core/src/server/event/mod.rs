@@ -1,16 +1,20 @@
 //! Inputs and outputs of a server: stream events, outputs, observations and status.
 
 pub(crate) mod close_reason;
+mod server_event;
 pub(crate) mod stats;
 pub(crate) mod status;
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::sync::Arc;
 use core::{fmt, time::Duration};
 
 use bytes::Bytes;
 
-pub use self::close_reason::{CloseReason, Refusal, StatusCode};
 use self::status::SubscribedNames;
+pub use self::{
+    close_reason::{CloseReason, Refusal, StatusCode},
+    server_event::ServerEvent,
+};
 use crate::{
     id::StreamId,
     service::{Method, Variant},
@@ -98,7 +102,7 @@ pub enum StreamEvent {
     ///
     /// Because it can no longer answer, the stream [ends](ServerOutput::Finished) when everything
     /// that can be sent now has been sent. If the client still waits for a
-    /// [view](ServerOutput::Authorize), the stream ends after that decision.
+    /// [view](ServerEvent::Authorize), the stream ends after that decision.
     // M13
     HalfClosed(StreamId),
     /// The stream ended, on either side and for any reason.
@@ -114,66 +118,14 @@ pub enum ServerOutput {
     /// The stream has something to send. Call [`poll_transmit`](super::Server::poll_transmit)
     /// whenever the transport has room, until it returns `None`. Not repeated until then.
     Writable(StreamId),
-    /// The client has sent its node and waits for a view
-    /// ([`Admission::ByApplication`](super::Admission::ByApplication)): call [`assign`](super::Server::assign) or
-    /// [`refuse`](super::Server::refuse). The whole node was in the preceding
-    /// [`Observation::Identified`].
-    Authorize {
-        /// Stream to decide about.
-        stream: StreamId,
-        /// Id of the client's node; empty if it has none.
-        node_id: Arc<str>,
-    },
-    /// The view was dropped with its resources because it had no client for
-    /// [`ServerConfig::idle_view_timeout`](super::ServerConfig::idle_view_timeout).
-    // M221
-    ViewDropped(ViewName),
+    /// A question or notification for the application.
+    Event(ServerEvent),
     /// End the stream with this status. No further output refers to it.
     Close(StreamId, CloseReason),
     /// End the stream without an error after its last response is written, because everything
     /// requested was sent ([`StreamKind::Fetch`], [`StreamEvent::HalfClosed`]). No further output refers
     /// to it.
     Finished(StreamId),
-    /// A client requested resources that do not exist ([`OnDemand::Notify`](super::OnDemand::Notify)):
-    /// set them, or mark them as missing. The names of one request are reported together, each once
-    /// until it is unwanted.
-    // M254
-    Wanted {
-        /// View of the client.
-        view: ViewName,
-        /// Type of the resources.
-        type_url: TypeUrl,
-        /// Requested names; at least one.
-        names: Vec<ResourceName>,
-    },
-    /// No client requests these wanted resources any more, whether or not they exist now.
-    ///
-    /// The application may keep or remove them. If a client requests one of them later, it is
-    /// reported as [wanted](Self::Wanted) again even if it still exists, so an application can
-    /// remove unwanted resources after a delay. Exception: a resource that did not exist at this
-    /// time and is set later counts as set independently of requests, and requests for it are not
-    /// reported. Before removing such a resource, check [`is_requested_by_name`](super::Server::is_requested_by_name),
-    /// periodically if necessary.
-    // M256, M250
-    Unwanted {
-        /// View of the clients.
-        view: ViewName,
-        /// Type of the resources.
-        type_url: TypeUrl,
-        /// Names; at least one.
-        names: Vec<ResourceName>,
-    },
-    /// A client sent a request of a custom-message type
-    /// ([`ServerConfig::custom_message_types`](super::ServerConfig)).
-    // M21
-    CustomMessage {
-        /// Stream of the client.
-        stream: StreamId,
-        /// Type of the request.
-        type_url: TypeUrl,
-        /// Encoded request.
-        message: Bytes,
-    },
     /// All connected clients have ACKed a change, as requested by
     /// [`notify_when_converged`](super::Server::notify_when_converged).
     Converged {
@@ -253,7 +205,7 @@ impl fmt::Display for ResponseCause {
             Self::Changed => "changed",
             Self::Resubscribed => "resubscribed",
             Self::Warming => "warming",
-            Self::CustomMessage => "aside",
+            Self::CustomMessage => "custom-message",
             Self::Heartbeat => "heartbeat",
             Self::Recovery => "recovery",
         })

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     server::{
         config::Warming,
-        session::{Session, seat::SessionHandle, subscriptions::Subscriptions},
+        session::{Session, session_handle::SessionHandle, subscriptions::Subscriptions},
         store::{
             arena::{Arena, ResourceEntry, past_contents::AckedSnapshot},
             revision::Revision,

@@ -30,8 +30,9 @@ use super::{
     config::{MakeBeforeBreakPolicy, StageTimeoutAction},
     event::{BlockedBy, BlockedChange},
     session::{
-        Session, deferred_removal::Portion, pending::ResponsePosition, seat::SessionHandle,
-        subscription::SubscriptionTable, subscriptions::Subscriptions,
+        Session, deferred_removal::Portion, pending::ResponsePosition,
+        session_handle::SessionHandle, subscription::SubscriptionTable,
+        subscriptions::Subscriptions,
     },
     store::{arena::Arena, revision::Revision},
 };

@@ -84,7 +84,7 @@ impl RequestStates {
 mod tests {
     use alloc::vec::Vec;
 
-    use super::*;
+    use crate::server::make_before_break::requests::*;
 
     #[test]
     fn the_time_of_a_request_goes_on_until_it_is_answered() {

@@ -8,7 +8,9 @@ use crate::{
     server::{
         config::MakeBeforeBreakPolicy,
         event::BlockedBy,
-        session::{pending::ResponsePosition, seat::SessionHandle, subscriptions::Subscriptions},
+        session::{
+            pending::ResponsePosition, session_handle::SessionHandle, subscriptions::Subscriptions,
+        },
         store::revision::Revision,
     },
     service::Variant,

@@ -1,5 +1,4 @@
-//! Queued outputs, timers and token buckets.
+//! Queued outputs and timers.
 
 pub(crate) mod outbox;
 pub(crate) mod timer_queue;
-pub(crate) mod token_bucket;

@@ -1,11 +1,10 @@
 //! Queue of outputs for the driver.
 
-use alloc::{collections::VecDeque, sync::Arc};
+use alloc::collections::VecDeque;
 
 use crate::{
     id::StreamId,
-    server::event::{CloseReason, Observation, ServerOutput},
-    text::ViewName,
+    server::event::{CloseReason, Observation, ServerEvent, ServerOutput},
 };
 
 /// Queued outputs in order. A stream has at most one queued `Writable` and one `Close`. The number
@@ -21,25 +20,16 @@ impl Outbox {
         self.queue.push_back(ServerOutput::Writable(stream));
     }
 
-    pub(crate) fn authorize(&mut self, stream: StreamId, node_id: Arc<str>) {
-        self.queue.push_back(ServerOutput::Authorize { stream, node_id });
-    }
-
-    /// Queues an output for the application that a client caused. It counts as an observation, so a
-    /// full queue pauses reading.
-    pub(crate) fn push_counted(&mut self, output: ServerOutput) {
-        self.observations += 1;
-        self.queue.push_back(output);
+    /// Queues an event for the application.
+    pub(crate) fn event(&mut self, event: ServerEvent) {
+        self.observations += usize::from(is_counted(&event));
+        self.queue.push_back(ServerOutput::Event(event));
     }
 
     /// Queues an output that occurs once in the life of a server or of a stream, or once per call
     /// of the application.
     pub(crate) fn push(&mut self, output: ServerOutput) {
         self.queue.push_back(output);
-    }
-
-    pub(crate) fn view_dropped(&mut self, view: ViewName) {
-        self.queue.push_back(ServerOutput::ViewDropped(view));
     }
 
     pub(crate) fn close(&mut self, stream: StreamId, reason: CloseReason) {
@@ -53,15 +43,12 @@ impl Outbox {
 
     pub(crate) fn pop(&mut self) -> Option<ServerOutput> {
         let output = self.queue.pop_front();
-        if let Some(
-            ServerOutput::Observed(_)
-            | ServerOutput::Wanted { .. }
-            | ServerOutput::Unwanted { .. }
-            | ServerOutput::CustomMessage { .. },
-        ) = output
-        {
-            self.observations -= 1;
-        }
+        let is_observation = match &output {
+            Some(ServerOutput::Observed(_)) => true,
+            Some(ServerOutput::Event(event)) => is_counted(event),
+            _ => false,
+        };
+        self.observations -= usize::from(is_observation);
         output
     }
 
@@ -72,5 +59,16 @@ impl Outbox {
     /// Number of observations that have not been polled.
     pub(crate) fn observations(&self) -> usize {
         self.observations
+    }
+}
+
+/// Whether an event counts as an observation: clients can cause any number of these, and a full
+/// queue pauses reading.
+const fn is_counted(event: &ServerEvent) -> bool {
+    match event {
+        ServerEvent::Wanted { .. }
+        | ServerEvent::Unwanted { .. }
+        | ServerEvent::CustomMessage { .. } => true,
+        ServerEvent::Authorize { .. } | ServerEvent::ViewDropped(_) => false,
     }
 }

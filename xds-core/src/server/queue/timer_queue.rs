@@ -186,7 +186,7 @@ impl Alarm {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::server::queue::timer_queue::*;
     use crate::slab::Slab;
 
     #[test]

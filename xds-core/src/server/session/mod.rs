@@ -31,7 +31,7 @@ pub(crate) mod peer;
 pub(crate) mod pending;
 pub(crate) mod request;
 pub(crate) mod response;
-pub(crate) mod seat;
+pub(crate) mod session_handle;
 pub(crate) mod subscription;
 pub(crate) mod subscriptions;
 pub(crate) mod view_change;
@@ -59,7 +59,7 @@ use super::{
         status::{SubscribedNames, SyncState},
     },
     store::{
-        arena::Arena, encode::body::Ttls, revision::Revision, subscriber_list::SubscriptionList,
+        arena::Arena, encode::body::Ttls, revision::Revision, subscription_list::SubscriptionList,
         version::content::StatedVersion,
     },
 };
@@ -414,8 +414,7 @@ impl Role {
 mod tests {
     use core::mem::size_of;
 
-    use super::seat::SessionHandle;
-    use super::{Session, subscription::Subscription};
+    use super::{Session, session_handle::SessionHandle, subscription::Subscription};
     use crate::server::stream::Stream;
 
     /// Limits the memory of an idle client to 1 KiB for its stream, which holds one handle per

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use super::{
-    Role, Session, context::SessionContext, peer::Peer, seat::SessionHandle,
+    Role, Session, context::SessionContext, peer::Peer, session_handle::SessionHandle,
     subscription::SubscriptionTable,
 };
 use crate::{

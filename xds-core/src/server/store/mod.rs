@@ -13,7 +13,7 @@ pub(crate) mod payload_pool;
 pub(crate) mod resource_options;
 pub(crate) mod revision;
 pub(crate) mod snapshot;
-pub(crate) mod subscriber_list;
+pub(crate) mod subscription_list;
 pub(crate) mod transaction;
 pub(crate) mod validate;
 pub(crate) mod version;

@@ -101,7 +101,7 @@ impl PayloadPool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::server::store::payload_pool::*;
 
     // M222, M243: equal resources share one payload, which is freed with its last user.
     #[test]

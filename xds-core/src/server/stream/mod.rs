@@ -18,14 +18,15 @@ use self::{custom_messages::CustomMessages, push_order::Order};
 use super::{
     config::{NodeChanged, PerClientLimits, Rate, RequireNode, ServerConfig, ServerLimits},
     event::{CloseReason, Observation, StreamKind},
-    queue::{outbox::Outbox, token_bucket::TokenBucket},
-    session::{client_features::ClientFeatures, seat::SessionHandle},
+    queue::outbox::Outbox,
+    session::{client_features::ClientFeatures, session_handle::SessionHandle},
 };
 use crate::{
     id::StreamId,
     slab::Slot,
     text::TypeUrl,
     time::Time,
+    token_bucket::TokenBucket,
     wire::{request::Request, walk},
 };
 

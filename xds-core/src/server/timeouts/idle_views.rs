@@ -3,7 +3,8 @@
 
 use crate::{
     server::{
-        Server, admission::DropView, queue::timer_queue::Alarm, store::idle_views::IdleTimer,
+        Server, admission::DropView, event::ServerEvent, queue::timer_queue::Alarm,
+        store::idle_views::IdleTimer,
     },
     slab::Key,
 };
@@ -25,6 +26,6 @@ impl Server {
     pub(crate) fn drop_idle_view(&mut self, view: Key) {
         let Some(name) = self.subscriptions.store.end_idle(view) else { return };
         self.drop_view(&name, DropView::Freeze, self.clock.now());
-        self.out.view_dropped(name);
+        self.out.event(ServerEvent::ViewDropped(name));
     }
 }

@@ -7,8 +7,8 @@ use xds_core::{
     Frame, StreamId, Time,
     proto::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node, Status},
     server::{
-        CloseReason, OrderingPolicy, ResponseCause, Server, ServerConfig, ServerOutput,
-        StageTimeoutAction, StreamEvent, StreamKind, Transaction, Variant,
+        CloseReason, OrderingPolicy, ResponseCause, Server, ServerConfig, ServerEvent,
+        ServerOutput, StageTimeoutAction, StreamEvent, StreamKind, Transaction, Variant,
     },
 };
 
@@ -382,7 +382,7 @@ impl World {
     pub(super) fn drain(&mut self) {
         let mut left_behind = Vec::new();
         while let Some(output) = self.server.poll_output() {
-            if let ServerOutput::Authorize { stream, node_id } = &output {
+            if let ServerOutput::Event(ServerEvent::Authorize { stream, node_id }) = &output {
                 let client = &self.clients[node_id.parse::<usize>().unwrap()];
                 // Otherwise the stream has ended since.
                 if client.stream == *stream {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use xds_core::{
     ResourceName, TypeUrl, ViewName,
-    server::{ClientResource, CloseReason, LagReason, ServerOutput},
+    server::{ClientResource, CloseReason, LagReason, ServerEvent, ServerOutput},
 };
 
 use super::{Rig, url};
@@ -13,12 +13,20 @@ impl Rig {
     /// Takes the next on-demand event.
     pub(super) fn asked(&mut self) -> Option<(&'static str, TypeUrl, ResourceName)> {
         let is_want = |output: &ServerOutput| {
-            matches!(output, ServerOutput::Wanted { .. } | ServerOutput::Unwanted { .. })
+            matches!(
+                output,
+                ServerOutput::Event(ServerEvent::Wanted { .. })
+                    | ServerOutput::Event(ServerEvent::Unwanted { .. })
+            )
         };
         let position = self.outputs.iter().position(is_want)?;
         let (what, type_url, names) = match &mut self.outputs[position] {
-            ServerOutput::Wanted { type_url, names, .. } => ("wanted", type_url.clone(), names),
-            ServerOutput::Unwanted { type_url, names, .. } => ("unwanted", type_url.clone(), names),
+            ServerOutput::Event(ServerEvent::Wanted { type_url, names, .. }) => {
+                ("wanted", type_url.clone(), names)
+            }
+            ServerOutput::Event(ServerEvent::Unwanted { type_url, names, .. }) => {
+                ("unwanted", type_url.clone(), names)
+            }
             _ => return None,
         };
         let name = names.remove(0);

@@ -19,7 +19,7 @@ use crate::{
         config::NackRecovery,
         session::{Session, context::SessionContext, window::Sent},
         store::{
-            arena::partial_state::ResourceSet,
+            arena::resource_set::ResourceSet,
             encode::body::{BodyBuilder, Payload, ResponseBody},
             revision::Revision,
             version::content::{ContentHash, TypeVersion},

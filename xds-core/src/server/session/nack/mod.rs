@@ -377,7 +377,7 @@ impl SessionContext<'_> {
         let current = self.version_of_everything();
         match self.session.accepted_version() {
             Some(accepted) => {
-                accepted == self.stated_version(current, stated_version::Coverage::Complete)
+                accepted == self.stated_version(current, stated_version::ResponseScope::Complete)
             }
             None => current == TypeVersion::default(),
         }

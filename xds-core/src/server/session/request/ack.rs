@@ -18,7 +18,7 @@ use crate::{
     server::{
         config::{NackDetection, ServerConfig},
         event::{Observation, RequestEffect, ResponseCause, stats::ServerStats},
-        queue::{outbox::Outbox, timer_queue::Alarms, token_bucket::TokenBucket},
+        queue::{outbox::Outbox, timer_queue::Alarms},
         session::{
             Purpose, Revision,
             context::SessionContext,
@@ -30,6 +30,7 @@ use crate::{
     service::Variant,
     text::{Nonce, Version},
     time::Time,
+    token_bucket::TokenBucket,
     wire::request::Request,
     zoo::{self, Bug},
 };
@@ -333,7 +334,7 @@ pub(crate) fn truncate_message(message: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::server::session::request::ack::*;
 
     #[test]
     fn only_canonical_nonces_are_parsed() {

@@ -16,10 +16,10 @@ use crate::{
             FirstResponse, PriorState, WarmingState,
             context::SessionContext,
             nack::rejection::ErrorDetail,
-            response::stated_version::Coverage,
+            response::stated_version::ResponseScope,
             subscription::{ListKind, Subscription},
         },
-        store::{arena::partial_state::ResourceSet, encode::body::Ttls},
+        store::{arena::resource_set::ResourceSet, encode::body::Ttls},
     },
     time::Time,
     wire::request::Request,
@@ -150,7 +150,7 @@ impl SessionContext<'_> {
             return;
         }
         let current = self.named_version();
-        let version = self.stated_version(current, Coverage::Complete);
+        let version = self.stated_version(current, ResponseScope::Complete);
         let has_that = self.arena.has_versions_that_differ() && self.is_stated_as(version, stated);
         if !has_that {
             self.session.first_response = FirstResponse::Pending;
@@ -182,7 +182,7 @@ impl SessionContext<'_> {
             true => self.named_version(),
             false => self.arena.version,
         };
-        let version = self.stated_version(current, Coverage::Complete);
+        let version = self.stated_version(current, ResponseScope::Complete);
         if !self.is_stated_as(version, stated) {
             return;
         }

@@ -18,7 +18,7 @@
 use alloc::{boxed::Box, collections::BTreeSet, vec::Vec};
 use core::{mem, num::NonZeroU64, time::Duration};
 
-use super::{errors::EncodedErrors, stated_version::Coverage};
+use super::{errors::EncodedErrors, stated_version::ResponseScope};
 use crate::{
     server::{
         event::ResponseCause,
@@ -183,12 +183,12 @@ impl SessionContext<'_> {
         let (body, version, content) = match self.session.response_mode(self.arena) {
             ResponseMode::FullState => {
                 let (body, content) = self.renew_full_state(nonce, limit)?;
-                (body, self.stated_version(content, Coverage::Complete), content)
+                (body, self.stated_version(content, ResponseScope::Complete), content)
             }
             ResponseMode::Changes | ResponseMode::ChangesAndRemovals => {
                 let version = match self.session.accepted {
                     Some(accepted) => accepted,
-                    None => self.stated_version(current, Coverage::Complete),
+                    None => self.stated_version(current, ResponseScope::Complete),
                 };
                 (self.gather_heartbeats(limit, time)?, version, current)
             }

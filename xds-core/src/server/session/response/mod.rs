@@ -15,7 +15,7 @@ pub(crate) mod stated_version;
 use alloc::vec::Vec;
 use core::{mem, num::NonZeroU64};
 
-use self::{errors::EncodedErrors, stated_version::Coverage};
+use self::{errors::EncodedErrors, stated_version::ResponseScope};
 use super::{
     CatchUp, FirstResponse, FullSend, Purpose, ResponseMode, Revision, UnsubscribedInFlight,
     Urgency, WarmingState, Wildcard,
@@ -138,7 +138,7 @@ impl SessionContext<'_> {
             self.session.urgency = Urgency::CanWait;
         }
         let to = self.session.wildcard.map_or(from, |wildcard| wildcard.cursor);
-        let what = (body, (version, Coverage::Complete), cause);
+        let what = (body, (version, ResponseScope::Complete), cause);
         let rendered = self.send(nonce, (from, to), reached, time, what);
         self.note_renewed(nonce, before);
         Some(rendered)
@@ -154,7 +154,7 @@ impl SessionContext<'_> {
             Some(_) => (revision.before(), revision),
             None => (Revision::START, Revision::START),
         };
-        let what = (body, (version, Coverage::Partial), ResponseCause::Recovery);
+        let what = (body, (version, ResponseScope::Partial), ResponseCause::Recovery);
         Some(self.send(nonce, part, self.session.reached(), time, what))
     }
 
@@ -166,7 +166,11 @@ impl SessionContext<'_> {
         (from, to): (Revision, Revision),
         reached: Revision,
         time: Time,
-        (body, (content, coverage), cause): (ResponseBody, (TypeVersion, Coverage), ResponseCause),
+        (body, (content, coverage), cause): (
+            ResponseBody,
+            (TypeVersion, ResponseScope),
+            ResponseCause,
+        ),
     ) -> RenderedResponse {
         let at = self.arena.clock();
         let (version, content) = (self.stated_version(content, coverage), content.stated());

@@ -20,7 +20,7 @@ use crate::{
 
 /// Part of the client's subscription that a response covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Coverage {
+pub(crate) enum ResponseScope {
     /// Exactly the existing resources, unless removals are deferred.
     Complete,
     /// Something else.
@@ -61,7 +61,7 @@ impl SessionContext<'_> {
     pub(crate) fn stated_version(
         &mut self,
         content: TypeVersion,
-        coverage: Coverage,
+        coverage: ResponseScope,
     ) -> StatedVersion {
         let Some(own) = self.arena.own_version().cloned() else {
             return self.arena.stated(content);
@@ -71,7 +71,7 @@ impl SessionContext<'_> {
             (ResponseMode::FullState, _) if !self.arena.marks_parts() => true,
             (ResponseMode::FullState, Some(_)) => content == self.arena.version,
             (ResponseMode::FullState, None) => {
-                coverage == Coverage::Complete && self.session.due.withheld().is_empty()
+                coverage == ResponseScope::Complete && self.session.due.withheld().is_empty()
             }
         };
         let text = match is_whole {

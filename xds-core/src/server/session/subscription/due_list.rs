@@ -4,7 +4,7 @@ use crate::{
     server::{
         event::ResponseCause,
         session::wildcard::MustReply,
-        store::{revision::Revision, subscriber_list::SubscriptionList},
+        store::{revision::Revision, subscription_list::SubscriptionList},
     },
     slab::Slot,
 };

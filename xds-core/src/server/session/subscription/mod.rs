@@ -17,7 +17,7 @@ pub(crate) use self::due_list::{Due, DueKind, DueList};
 use super::wildcard::MustReply;
 use crate::{
     cost_probe,
-    server::{event::ResponseCause, store::subscriber_list::SubscriptionList},
+    server::{event::ResponseCause, store::subscription_list::SubscriptionList},
     slab::{Key, Slab, Slot},
 };
 
@@ -413,7 +413,7 @@ impl SubscriptionTable {
 mod tests {
     use alloc::{vec, vec::Vec};
 
-    use super::*;
+    use crate::server::session::subscription::*;
 
     fn slots(n: usize) -> Vec<Slot> {
         let mut slab = Slab::default();

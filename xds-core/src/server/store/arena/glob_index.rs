@@ -176,7 +176,7 @@ impl Arena {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::server::store::arena::glob_index::*;
     use crate::xdstp::XdstpName;
 
     // M138, M141: the index agrees with the comparison of every pair of names.

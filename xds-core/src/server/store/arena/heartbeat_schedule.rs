@@ -166,7 +166,7 @@ impl HeartbeatSchedule {
 mod tests {
     use alloc::{vec, vec::Vec};
 
-    use super::*;
+    use crate::server::store::arena::heartbeat_schedule::*;
     use crate::slab::Slab;
 
     const SECOND: Duration = Duration::from_secs(1);

@@ -4,19 +4,19 @@
 //! |---|---|
 //! | `arena/changes_since.rs` | resources changed after a revision |
 //! | `arena/tombstones.rs` | resources removed after a revision |
-//! | `arena/shared_bodies.rs` | response bodies, built once for all clients |
+//! | `arena/encoded_changes.rs` | response bodies, built once for all clients |
 //! | `arena/resource.rs` | one name with its resource or error |
 
 pub(crate) mod aliases;
 pub(crate) mod changes_since;
+pub(crate) mod encoded_changes;
 pub(crate) mod endpoint_names;
 pub(crate) mod glob_index;
 pub(crate) mod heartbeat_schedule;
-pub(crate) mod partial_state;
 pub(crate) mod past_contents;
 mod resource;
+pub(crate) mod resource_set;
 pub(crate) mod retained_deletions;
-pub(crate) mod shared_bodies;
 pub(crate) mod tombstones;
 
 use alloc::{
@@ -29,9 +29,9 @@ use bytes::Bytes;
 
 pub(crate) use self::resource::{EffectiveContents, ResourceEntry};
 use self::{
-    aliases::AliasIndex, changes_since::ResumePoint, endpoint_names::EndpointNames,
-    glob_index::GlobIndex, heartbeat_schedule::HeartbeatSchedule, partial_state::ResourceSet,
-    retained_deletions::RetainedDeletions, shared_bodies::EncodedChanges,
+    aliases::AliasIndex, changes_since::ResumePoint, encoded_changes::EncodedChanges,
+    endpoint_names::EndpointNames, glob_index::GlobIndex, heartbeat_schedule::HeartbeatSchedule,
+    resource_set::ResourceSet, retained_deletions::RetainedDeletions,
 };
 use super::{
     ChangeKind,
@@ -40,7 +40,7 @@ use super::{
     payload_pool::PayloadPool,
     resource_options::ResourceOptions,
     revision::{ResourceHistory, Revision, Tombstone},
-    subscriber_list::SubscriptionList,
+    subscription_list::SubscriptionList,
     transaction::ResourceError,
     version::{
         VersionState,

@@ -8,7 +8,7 @@ use crate::{
         encode::body::Payload,
         on_demand::OnDemandState,
         revision::{ResourceHistory, Revision},
-        subscriber_list::SubscriptionList,
+        subscription_list::SubscriptionList,
         transaction::ResourceError,
     },
     text::ResourceName,

@@ -160,7 +160,7 @@ fn first_half(hash: blake3::Hash) -> [u8; 16] {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::server::store::version::content::*;
 
     fn version(resources: &[(&str, &[u8])]) -> TypeVersion {
         let mut version = TypeVersion::default();

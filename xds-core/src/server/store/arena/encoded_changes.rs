@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 
 use super::{
-    Arena, ResourceEntry, changes_since::ResumePoint, partial_state::ResourceSet,
+    Arena, ResourceEntry, changes_since::ResumePoint, resource_set::ResourceSet,
     tombstones::SentRemovals,
 };
 use crate::{

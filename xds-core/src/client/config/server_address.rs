@@ -50,17 +50,17 @@ pub struct ServerAddress {
 /// Formats like a derived implementation, with the credentials in the URI masked.
 impl fmt::Debug for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ManagementServer")
+        f.debug_struct("ServerAddress")
             .field("uri", &self.name())
             .field("data_errors", &self.data_errors)
             .field("variant", &self.variant)
             .field("transport_api", &self.transport_api)
             .field("resource_api", &self.resource_api)
             .field("streams", &self.streams)
-            .field("exchange", &self.transport_kind)
+            .field("transport_kind", &self.transport_kind)
             .field("features", &self.features)
             .field("request_rate", &self.request_rate)
-            .field("node_in", &self.send_node)
+            .field("send_node", &self.send_node)
             .field("transport", &self.transport)
             .finish()
     }

@@ -1,8 +1,22 @@
-//! Token bucket for a rate limit, stored as one time.
+//! Token bucket for rate limits, stored as one time.
 
 use core::time::Duration;
 
-use crate::{server::config::Rate, time::Time};
+use crate::time::Time;
+
+/// Rate limit of a token bucket.
+pub(crate) trait RateLimit: Copy {
+    /// Time in which one token is added.
+    fn interval(self) -> Duration;
+
+    /// Number of tokens in a full bucket.
+    fn burst(self) -> u32;
+
+    /// Time in which an empty bucket fills.
+    fn fill_time(self) -> Duration {
+        self.interval().saturating_mul(self.burst().max(1))
+    }
+}
 
 /// Time at which the bucket will be full if no more tokens are taken.
 #[derive(Clone, Copy, Debug, Default)]
@@ -10,46 +24,36 @@ pub(crate) struct TokenBucket(Time);
 
 impl TokenBucket {
     /// Takes a token, even if there is none.
-    pub(crate) fn take(&mut self, rate: Rate, now: Time) {
+    pub(crate) fn take(&mut self, rate: impl RateLimit, now: Time) {
         self.take_some(1, rate, now);
     }
 
     /// Takes a number of tokens, even if there are fewer.
-    pub(crate) fn take_some(&mut self, count: u32, rate: Rate, now: Time) {
+    pub(crate) fn take_some(&mut self, count: u32, rate: impl RateLimit, now: Time) {
         self.0 = self.0.max(now).after(rate.interval().saturating_mul(count));
     }
 
     /// Returns a number of tokens.
-    pub(crate) fn put_back(&mut self, count: u32, rate: Rate) {
+    pub(crate) fn put_back(&mut self, count: u32, rate: impl RateLimit) {
         let interval = rate.interval().saturating_mul(count).as_nanos();
         let before = u128::from(self.0.as_nanos()).saturating_sub(interval);
         self.0 = Time::from_nanos(u64::try_from(before).unwrap_or(u64::MAX));
     }
 
     /// Whether there is a token.
-    pub(crate) fn has_one(self, rate: Rate, now: Time) -> bool {
-        self.0.since(now) + rate.interval() <= rate.capacity()
+    pub(crate) fn has_one(self, rate: impl RateLimit, now: Time) -> bool {
+        self.0.since(now).saturating_add(rate.interval()) <= rate.fill_time()
     }
 
-    /// Time at which there will be a token.
-    pub(crate) fn next(self, rate: Rate) -> Time {
-        let spare = rate.capacity().saturating_sub(rate.interval());
+    /// Time at which there will be a token, possibly in the past.
+    pub(crate) fn next(self, rate: impl RateLimit) -> Time {
+        let spare = rate.fill_time().saturating_sub(rate.interval());
         Time::from_nanos(0).after(self.0.since(Time::from_nanos(0).after(spare)))
     }
 
     /// Whether more than twice the capacity was taken.
-    pub(crate) fn is_overdrawn(self, rate: Rate, now: Time) -> bool {
-        self.0.since(now) > rate.capacity() * 2
-    }
-}
-
-impl Rate {
-    fn interval(self) -> Duration {
-        Duration::from_secs(1) / self.per_second.max(1)
-    }
-
-    fn capacity(self) -> Duration {
-        self.interval() * self.burst.max(1)
+    pub(crate) fn is_overdrawn(self, rate: impl RateLimit, now: Time) -> bool {
+        self.0.since(now) > rate.fill_time().saturating_mul(2)
     }
 }
 
@@ -57,7 +61,23 @@ impl Rate {
 mod tests {
     use super::*;
 
-    const RATE: Rate = Rate { per_second: 10, burst: 3 };
+    #[derive(Clone, Copy)]
+    struct Rate {
+        interval: Duration,
+        burst: u32,
+    }
+
+    impl RateLimit for Rate {
+        fn interval(self) -> Duration {
+            self.interval
+        }
+
+        fn burst(self) -> u32 {
+            self.burst
+        }
+    }
+
+    const RATE: Rate = Rate { interval: Duration::from_millis(100), burst: 3 };
 
     fn at(millis: u64) -> Time {
         Time::from_nanos(millis * 1_000_000)
@@ -81,6 +101,30 @@ mod tests {
     }
 
     #[test]
+    fn tokens_are_added_one_by_one_until_the_bucket_is_full() {
+        let rate = Rate { burst: 2, ..RATE };
+        let mut bucket = TokenBucket::default();
+        bucket.take(rate, at(0));
+        bucket.take(rate, at(10));
+        assert_eq!(bucket.next(rate), at(100), "counted from when the bucket was full");
+        bucket.take(rate, at(110));
+        assert_eq!(bucket.next(rate), at(200));
+        bucket.take(rate, at(5_000));
+        assert!(bucket.has_one(rate, at(5_000)), "one is left");
+        bucket.take(rate, at(5_000));
+        assert_eq!(bucket.next(rate), at(5_100));
+    }
+
+    #[test]
+    fn the_slowest_rate_does_not_overflow() {
+        let rate = Rate { interval: Duration::MAX, burst: u32::MAX };
+        let mut bucket = TokenBucket::default();
+        bucket.take(rate, at(0));
+        assert!(bucket.has_one(rate, at(0)));
+        assert!(!bucket.is_overdrawn(rate, at(0)));
+    }
+
+    #[test]
     fn debts_are_noticed() {
         let mut bucket = TokenBucket::default();
         (0..6).for_each(|_| bucket.take(RATE, at(0)));
@@ -99,19 +143,20 @@ mod tests {
         assert!(one.has_one(RATE, at(0)));
         one.put_back(2, RATE);
         assert_eq!(one.next(RATE), TokenBucket::default().next(RATE));
-        one.take_some(u32::MAX, Rate { per_second: 1, burst: u32::MAX }, at(0));
+        let slow = Rate { interval: Duration::from_secs(1), burst: u32::MAX };
+        one.take_some(u32::MAX, slow, at(0));
     }
 
     #[test]
     fn rates_of_nothing_and_the_end_of_time_do_no_harm() {
-        let none = Rate { per_second: 0, burst: 0 };
+        let none = Rate { interval: Duration::from_secs(1), burst: 0 };
         let mut bucket = TokenBucket(Time::from_nanos(u64::MAX));
         bucket.take(none, Time::ZERO);
         assert!(!bucket.has_one(none, Time::ZERO) && bucket.is_overdrawn(none, Time::ZERO));
         let mut empty = TokenBucket::default();
         empty.put_back(1, none);
         assert!(empty.has_one(none, Time::ZERO));
-        let most = Rate { per_second: u32::MAX, burst: u32::MAX };
+        let most = Rate { interval: Duration::ZERO, burst: u32::MAX };
         empty.take(most, Time::ZERO);
         assert!(empty.has_one(most, Time::ZERO));
     }

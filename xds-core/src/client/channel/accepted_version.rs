@@ -40,7 +40,7 @@ pub(crate) enum VersionValidity {
     #[default]
     None,
     /// All of it is held.
-    Clean(Coverage),
+    Clean(SubscriptionScope),
     /// A later response was rejected: some of its resources may be in use, or the use of others may
     /// have ended. The server may have returned to the accepted version.
     Partial,
@@ -51,7 +51,7 @@ pub(crate) enum VersionValidity {
 
 /// Scope of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Coverage {
+pub(crate) enum SubscriptionScope {
     /// All resources of the type, possibly with additional names. A version was accepted for this
     /// scope if its stream began with the wildcard.
     Everything,
@@ -63,7 +63,7 @@ pub(crate) enum Coverage {
 pub(crate) struct VersionConditions {
     pub(crate) transport: RequestTransport,
     pub(crate) step: SubscriptionStep,
-    pub(crate) of: Coverage,
+    pub(crate) of: SubscriptionScope,
     pub(crate) held: NewlySubscribed,
 }
 
@@ -99,7 +99,7 @@ impl AcceptedVersion {
 
     /// Accepts a response. A stale version stays stale, because the response need not contain the
     /// resources that another server or a TTL changed before.
-    pub(crate) fn accept(&mut self, version: Version, of: Coverage) {
+    pub(crate) fn accept(&mut self, version: Version, of: SubscriptionScope) {
         self.version = version;
         if self.state != VersionValidity::Stale {
             self.state = VersionValidity::Clean(of);
@@ -107,7 +107,7 @@ impl AcceptedVersion {
     }
 
     /// Accepts the response to a request for everything, regardless of what happened before.
-    pub(crate) fn accept_all(&mut self, version: Version, of: Coverage) {
+    pub(crate) fn accept_all(&mut self, version: Version, of: SubscriptionScope) {
         *self = Self { version, state: VersionValidity::Clean(of) };
     }
 
@@ -137,7 +137,7 @@ impl AcceptedVersion {
     /// Notes that no wildcard is subscribed any more, so not all resources are held.
     pub(crate) fn note_wildcard_ended(&mut self) {
         if let VersionValidity::Clean(of) = &mut self.state {
-            *of = Coverage::Names;
+            *of = SubscriptionScope::Names;
         }
     }
 
@@ -164,10 +164,12 @@ impl AcceptedVersion {
         let covers = match (self.state, step) {
             (Stale, _) => false,
             (None | Clean(_) | Partial, SubscriptionStep::Continues) => true,
-            (None | Clean(Coverage::Everything), SubscriptionStep::Begins) => true,
-            (Clean(Coverage::Names), SubscriptionStep::Begins) => of == Coverage::Names,
+            (None | Clean(SubscriptionScope::Everything), SubscriptionStep::Begins) => true,
+            (Clean(SubscriptionScope::Names), SubscriptionStep::Begins) => {
+                of == SubscriptionScope::Names
+            }
             (Partial, SubscriptionStep::Begins) => {
-                of == Coverage::Names && transport == RequestTransport::Stream
+                of == SubscriptionScope::Names && transport == RequestTransport::Stream
             }
         };
         is_held && covers
@@ -191,7 +193,11 @@ impl VersionConditions {
             || is_wildcard_subscribed && had_wildcard
             || wanted().any(|(slot, _)| type_state.sent().has(slot));
         let step = if continues { SubscriptionStep::Continues } else { SubscriptionStep::Begins };
-        let of = if is_wildcard_subscribed { Coverage::Everything } else { Coverage::Names };
+        let of = if is_wildcard_subscribed {
+            SubscriptionScope::Everything
+        } else {
+            SubscriptionScope::Names
+        };
         let mut conditions = Self { transport, step, of, held: NewlySubscribed::Held };
         if transport == RequestTransport::Stream && step == SubscriptionStep::Continues {
             return conditions; // The version is stated in any case.

@@ -403,7 +403,7 @@ impl Cache {
 mod tests {
     use alloc::{format, string::String, vec::Vec};
 
-    use super::*;
+    use crate::client::cache::glob_index::*;
     use crate::xdstp::XdstpName;
 
     /// Names with up to three path segments, some of them similar.

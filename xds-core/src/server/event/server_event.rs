@@ -1,0 +1,74 @@
+//! Questions and notifications of a server to its application.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use bytes::Bytes;
+
+use crate::{
+    id::StreamId,
+    text::{ResourceName, TypeUrl, ViewName},
+};
+
+/// Question or one-time notification of a server to its application.
+///
+/// The questions that are still unanswered can be listed with
+/// [`unanswered_events`](crate::server::Server::unanswered_events).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub enum ServerEvent {
+    /// The client has sent its node and waits for a view
+    /// ([`Admission::ByApplication`](crate::server::Admission::ByApplication)): call [`assign`](crate::server::Server::assign) or
+    /// [`refuse`](crate::server::Server::refuse). The whole node was in the preceding
+    /// [`Observation::Identified`].
+    Authorize {
+        /// Stream to decide about.
+        stream: StreamId,
+        /// Id of the client's node; empty if it has none.
+        node_id: Arc<str>,
+    },
+    /// A client requested resources that do not exist ([`OnDemand::Notify`](crate::server::OnDemand::Notify)):
+    /// set them, or mark them as missing. The names of one request are reported together, each once
+    /// until it is unwanted.
+    // M254
+    Wanted {
+        /// View of the client.
+        view: ViewName,
+        /// Type of the resources.
+        type_url: TypeUrl,
+        /// Requested names; at least one.
+        names: Vec<ResourceName>,
+    },
+    /// No client requests these wanted resources any more, whether or not they exist now.
+    ///
+    /// The application may keep or remove them. If a client requests one of them later, it is
+    /// reported as [wanted](Self::Wanted) again even if it still exists, so an application can
+    /// remove unwanted resources after a delay. Exception: a resource that did not exist at this
+    /// time and is set later counts as set independently of requests, and requests for it are not
+    /// reported. Before removing such a resource, check [`is_requested_by_name`](crate::server::Server::is_requested_by_name),
+    /// periodically if necessary.
+    // M256, M250
+    Unwanted {
+        /// View of the clients.
+        view: ViewName,
+        /// Type of the resources.
+        type_url: TypeUrl,
+        /// Names; at least one.
+        names: Vec<ResourceName>,
+    },
+    /// A client sent a request of a custom-message type
+    /// ([`ServerConfig::custom_message_types`](crate::server::ServerConfig)).
+    // M21
+    CustomMessage {
+        /// Stream of the client.
+        stream: StreamId,
+        /// Type of the request.
+        type_url: TypeUrl,
+        /// Encoded request.
+        message: Bytes,
+    },
+    /// The view was dropped with its resources because it had no client for
+    /// [`ServerConfig::idle_view_timeout`](crate::server::ServerConfig::idle_view_timeout).
+    // M221
+    ViewDropped(ViewName),
+}
