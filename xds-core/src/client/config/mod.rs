@@ -207,6 +207,13 @@ pub struct Node {
     message: proto::Node,
 }
 
+/// Takes the node from a message. Its user agent and client features are replaced.
+impl From<proto::Node> for Node {
+    fn from(message: proto::Node) -> Self {
+        Self { message }
+    }
+}
+
 impl Node {
     /// Creates a node with the given id.
     #[must_use]
@@ -239,6 +246,12 @@ impl Node {
     #[must_use]
     pub fn id(&self) -> &str {
         &self.message.id
+    }
+
+    /// Returns the message as it was set.
+    #[must_use]
+    pub const fn message(&self) -> &proto::Node {
+        &self.message
     }
 
     /// Returns the message as sent to servers.

@@ -1,0 +1,182 @@
+//! Builder of a client.
+
+use core::marker::PhantomData;
+use std::sync::Arc;
+
+use thiserror::Error;
+use xds_bootstrap::{Bootstrap, BootstrapError};
+use xds_core::{
+    TypeUrl,
+    client::{ClientConfig, Node, Profile, ResourceType, ServerAddress},
+    proto, types,
+};
+use xds_grpc::{
+    ClientOptions, Credentials,
+    client::{InvalidAddress, check_address},
+    runtime::Runtime,
+};
+
+use super::{Client, decoder::LateDecoded};
+use crate::message::ResourceMessage;
+
+/// Types that every client can watch. Others are added with [`ClientBuilder::resource_type`].
+const KNOWN_TYPES: [&str; 9] = [
+    types::LISTENER,
+    types::ROUTE_CONFIGURATION,
+    types::SCOPED_ROUTE_CONFIGURATION,
+    types::VIRTUAL_HOST,
+    types::CLUSTER,
+    types::CLUSTER_LOAD_ASSIGNMENT,
+    types::SECRET,
+    types::RUNTIME,
+    types::EXTENSION_CONFIG,
+];
+
+/// Name of the transport with the credentials of [`ClientBuilder::credentials`].
+const TRANSPORT: &str = "credentials";
+
+/// Settings of a [`Client`] that is not started yet.
+#[derive(Debug)]
+#[must_use = "a client does nothing before it is started"]
+pub struct ClientBuilder<R> {
+    config: ClientConfig,
+    options: ClientOptions,
+    node: proto::Node,
+    /// Address of the server, unless it comes from a bootstrap.
+    address: Option<Arc<str>>,
+    /// Types besides the known ones.
+    own_types: Vec<&'static str>,
+    runtime: PhantomData<fn() -> R>,
+}
+
+/// Reason why a client was not started.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The address of the server is invalid.
+    #[error("invalid server address {address:?}: {source}")]
+    Address {
+        /// The address.
+        address: Arc<str>,
+        /// The fault.
+        source: InvalidAddress,
+    },
+}
+
+impl<R: Runtime + Default> ClientBuilder<R> {
+    pub(super) fn to_server(address: &str) -> Self {
+        let config = ClientConfig::new(Node::default(), ServerAddress::new(address));
+        Self::new(config, ClientOptions::default(), Some(address.into()))
+    }
+
+    pub(super) fn of_bootstrap(bootstrap: &Bootstrap) -> Self {
+        let options = ClientOptions::default().with_bootstrap(bootstrap);
+        Self::new(bootstrap.client_config(), options, None)
+    }
+
+    pub(super) fn of_environment() -> Result<Self, BootstrapError> {
+        Bootstrap::from_env().map(|bootstrap| Self::of_bootstrap(&bootstrap))
+    }
+
+    fn new(config: ClientConfig, options: ClientOptions, address: Option<Arc<str>>) -> Self {
+        let node = config.node.message().clone();
+        Self { config, options, node, address, own_types: Vec::new(), runtime: PhantomData }
+    }
+
+    /// Sets the id of the node, by which the management server identifies the client. Some servers,
+    /// such as istiod, require one in a form of their own.
+    pub fn node_id(mut self, id: impl Into<String>) -> Self {
+        self.node.id = id.into();
+        self
+    }
+
+    /// Sets the cluster of the node: the name of the service that the client belongs to.
+    pub fn node_cluster(mut self, cluster: impl Into<String>) -> Self {
+        self.node.cluster = cluster.into();
+        self
+    }
+
+    /// Sets the locality of the node. An empty string leaves a part unset.
+    pub fn locality(
+        mut self,
+        region: impl Into<String>,
+        zone: impl Into<String>,
+        sub_zone: impl Into<String>,
+    ) -> Self {
+        self.node.locality = Some(proto::Locality {
+            region: region.into(),
+            zone: zone.into(),
+            sub_zone: sub_zone.into(),
+        });
+        self
+    }
+
+    /// Sets the metadata of the node.
+    pub fn metadata(mut self, metadata: proto::Struct) -> Self {
+        self.node.metadata = Some(metadata);
+        self
+    }
+
+    /// Sets TLS and call credentials for the server. An address that begins with `https://` needs
+    /// none: the system's root certificates are trusted.
+    pub fn credentials(mut self, credentials: Credentials) -> Self {
+        self.config.servers[0].transport = TRANSPORT.into();
+        self.options = self.options.with_credentials(TRANSPORT.into(), credentials);
+        self
+    }
+
+    /// Sets whether the client behaves like gRPC, the default, or like Envoy.
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.config = self.config.with_profile(profile);
+        self
+    }
+
+    /// Registers a resource type that the Envoy API does not define.
+    pub fn resource_type<T: ResourceMessage>(mut self) -> Self {
+        self.own_types.push(T::TYPE_URL);
+        self
+    }
+
+    /// Changes settings for which the builder has no method.
+    pub fn configure(mut self, change: impl FnOnce(ClientConfig) -> ClientConfig) -> Self {
+        self.config = change(self.config);
+        self
+    }
+
+    /// Changes settings of the transport for which the builder has no method.
+    pub fn transport(mut self, change: impl FnOnce(ClientOptions) -> ClientOptions) -> Self {
+        self.options = change(self.options);
+        self
+    }
+
+    /// Starts the client. It connects when the first resource is watched, and ends when the last
+    /// [`Client`] and the last watch are dropped.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the address of the server is invalid.
+    ///
+    /// # Panics
+    ///
+    /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
+    pub fn start(mut self) -> Result<Client<R>, StartError> {
+        if let Some(address) = self.address {
+            check_address(&address).map_err(|source| StartError::Address { address, source })?;
+        }
+        self.config.node = self.node.into();
+        let registered: Vec<_> = self.config.types.iter().map(|it| it.type_url().clone()).collect();
+        let known = KNOWN_TYPES.into_iter().chain(self.own_types).map(TypeUrl::from);
+        let mut decoders: Vec<Arc<LateDecoded>> = Vec::new();
+        for type_url in known {
+            let is_there = registered.contains(&type_url)
+                || decoders.iter().any(|decoder| *decoder.type_url() == type_url);
+            if !is_there {
+                let decoder = Arc::new(LateDecoded::new(type_url));
+                self.config = self.config.with_type(Arc::clone(&decoder));
+                decoders.push(decoder);
+            }
+        }
+        let handle = xds_grpc::client::connect::<R>(self.config, self.options);
+        Ok(Client::new(handle, decoders))
+    }
+}

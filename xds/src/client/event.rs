@@ -1,0 +1,119 @@
+//! Events of a watch.
+
+use core::ops::Deref;
+use std::sync::Arc;
+
+use xds_core::{
+    ResourceName, Version,
+    client::{self, InvalidWatch, Rejection, WatchError},
+};
+
+/// Event of a [`Watch`](super::Watch).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<T> {
+    /// A resource has a new valid value. Use it instead of the previous one.
+    Applied(Resource<T>),
+    /// A resource does not exist, or its value must not be used any more.
+    ///
+    /// By default a client behaves like gRPC ([gRFC A88]): once a resource was received, it stays in
+    /// use when the server deletes it or sends an invalid version, which is an
+    /// [`Event::Warning`]. With [`Profile::envoy`](client::Profile::envoy), as in Envoy, a deletion
+    /// is an `Event::Removed`, and an invalid version is a warning.
+    ///
+    /// [gRFC A88]: https://github.com/grpc/proposal/blob/master/A88-xds-data-error-handling.md
+    Removed {
+        /// Name of the resource.
+        name: ResourceName,
+        /// Reason why there is no value.
+        reason: RemovalReason,
+    },
+    /// The watch has received everything that exists now. Occurs once, after the first complete
+    /// answer, even if nothing exists.
+    ///
+    /// A state-of-the-world server cannot say that a resource does not exist, except a listener or a
+    /// cluster; the client then waits for the does-not-exist timeout, 15 s by default.
+    Synced,
+    /// An error that does not affect the values in use, such as a lost connection or an invalid new
+    /// version.
+    Warning {
+        /// Name of the resource; `None` if the error concerns the whole collection.
+        name: Option<ResourceName>,
+        /// The error.
+        error: WatchError,
+    },
+    /// The last warning is over.
+    Recovered {
+        /// Name in the warning.
+        name: Option<ResourceName>,
+    },
+    /// The watch is not possible, and has ended.
+    Invalid(InvalidWatch),
+}
+
+/// Reason of an [`Event::Removed`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemovalReason {
+    /// The resource does not exist, is invalid, or cannot be received.
+    #[error(transparent)]
+    Error(#[from] WatchError),
+    /// The resource was deleted while the watch was too far behind to be told the reason.
+    #[error("the resource does not exist any more")]
+    Gone,
+    /// The resource does not decode to the message of this watch. Another watch has chosen another
+    /// message for the type, so the client did not reject the resource.
+    #[error("the resource does not decode to the message of the watch: {0}")]
+    NotDecoded(Rejection),
+}
+
+/// Valid resource. It dereferences to the decoded message.
+#[derive(Debug)]
+pub struct Resource<T> {
+    value: Arc<T>,
+    raw: client::Resource,
+}
+
+impl<T> Resource<T> {
+    pub(super) const fn new(value: Arc<T>, raw: client::Resource) -> Self {
+        Self { value, raw }
+    }
+
+    /// Returns the name of the resource.
+    #[must_use]
+    pub const fn name(&self) -> &ResourceName {
+        &self.raw.name
+    }
+
+    /// Returns the version that the server stated.
+    #[must_use]
+    pub const fn version(&self) -> &Version {
+        &self.raw.version
+    }
+
+    /// Returns the decoded message, which is shared by all watches of the resource.
+    #[must_use]
+    pub const fn value(&self) -> &Arc<T> {
+        &self.value
+    }
+
+    /// Returns the resource as received, with its bytes and metadata.
+    #[must_use]
+    pub const fn raw(&self) -> &client::Resource {
+        &self.raw
+    }
+}
+
+impl<T> Clone for Resource<T> {
+    fn clone(&self) -> Self {
+        Self { value: Arc::clone(&self.value), raw: self.raw.clone() }
+    }
+}
+
+impl<T> Deref for Resource<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}

@@ -1,0 +1,120 @@
+//! Readiness of a client: what its watches watch, and whether the first answers have arrived.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use xds_core::{
+    ResourceName,
+    client::{Change, ErrorCategory, Notice},
+};
+use xds_handle::{ClientHandle, Watch, WatchAll};
+
+use super::watch::WatchEnded;
+
+/// What a watch watches.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Target {
+    Name(&'static str, ResourceName),
+    Glob(&'static str, ResourceName),
+    All(&'static str),
+}
+
+/// Targets of the open watches of a client, with the number of watches of each.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Targets(Arc<Mutex<BTreeMap<Target, usize>>>);
+
+/// Registration of an open watch, which ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Registration {
+    targets: Targets,
+    target: Target,
+}
+
+impl Targets {
+    pub(super) fn add_name(&self, type_url: &'static str, name: ResourceName) -> Registration {
+        self.add(Target::Name(type_url, name))
+    }
+
+    pub(super) fn add_glob(&self, type_url: &'static str, glob: ResourceName) -> Registration {
+        self.add(Target::Glob(type_url, glob))
+    }
+
+    pub(super) fn add_all(&self, type_url: &'static str) -> Registration {
+        self.add(Target::All(type_url))
+    }
+
+    fn add(&self, target: Target) -> Registration {
+        *self.lock().entry(target.clone()).or_default() += 1;
+        Registration { targets: self.clone(), target }
+    }
+
+    /// Waits for the first answer to each target. A second watch of a target adds nothing to the
+    /// requests and is told the current state at once, so it shows whether there was an answer.
+    pub(super) async fn synced(&self, handle: &ClientHandle) -> Result<(), WatchEnded> {
+        let targets: Vec<_> = self.lock().keys().cloned().collect();
+        for target in targets {
+            match target {
+                Target::Name(type_url, name) => {
+                    first_answer(handle.watch_untyped(type_url, name)).await?;
+                }
+                Target::Glob(type_url, glob) => {
+                    first_collection(handle.watch_glob_untyped(type_url, glob)).await?;
+                }
+                Target::All(type_url) => {
+                    first_collection(handle.watch_all_untyped(type_url)).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Target, usize>> {
+        // No code that may panic runs under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let mut targets = self.targets.lock();
+        if let Some(count) = targets.get_mut(&self.target) {
+            *count -= 1;
+            if *count == 0 {
+                targets.remove(&self.target);
+            }
+        }
+    }
+}
+
+/// Whether a notice is an answer of a server, as opposed to an error of the connection.
+pub(super) fn is_answer(notice: &Notice) -> bool {
+    match notice {
+        Notice::Changed(Ok(_)) => true,
+        Notice::Changed(Err(error)) => error.kind().category() == ErrorCategory::Data,
+        _ => false,
+    }
+}
+
+async fn first_answer(mut watch: Watch) -> Result<(), WatchEnded> {
+    loop {
+        match watch.next().await {
+            // An invalid watch was reported where it was started.
+            Some(Err(_)) => return Ok(()),
+            Some(Ok(notice)) if is_answer(&notice) => return Ok(()),
+            Some(Ok(_)) => {}
+            None => return Err(WatchEnded),
+        }
+    }
+}
+
+async fn first_collection(mut watch: WatchAll) -> Result<(), WatchEnded> {
+    loop {
+        match watch.next().await {
+            Some(Err(_) | Ok(Change::Collection(Ok(())))) => return Ok(()),
+            Some(Ok(_)) => {}
+            None => return Err(WatchEnded),
+        }
+    }
+}

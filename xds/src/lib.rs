@@ -1,0 +1,132 @@
+//! xDS: the protocol by which Envoy, gRPC and service meshes receive their configuration.
+//!
+//! This crate is the front door of a family of crates: a client, a management server, a gRPC channel
+//! that is configured by xDS, and a simulator that tests all of them in virtual time.
+//!
+//! | I want to ... | use | feature |
+//! |---|---|---|
+//! | watch resources of a management server | [`Client`](client::Client) | `client` |
+//! | serve resources to Envoy or gRPC | [`ManagementServer`](server::ManagementServer) | `server` |
+//! | call a gRPC service through `xds:///name` | [`channel`](channel()) | `channel` |
+//! | poll a server over REST, or serve REST | [`PollPolicy`](client::PollPolicy), `GatewayOptions` in [`rest`] | `rest` |
+//! | watch files | [`FilePolicy`](client::FilePolicy) | `files` |
+//! | parse and print resources as YAML, JSON or text | [`format`](mod@format) | `formats` |
+//! | reject resources that break a constraint of the API | [`validation`] | `validation` |
+//! | test a client or server in virtual time | [`sim`] | `sim` |
+//! | embed the protocol in a runtime or proxy of my own | [`protocol`] | |
+//! | read the bootstrap of a gRPC process or of Envoy | [`bootstrap`] | |
+//!
+//! # Watching
+//!
+//! ```no_run
+//! # #[cfg(all(feature = "tokio", feature = "client", feature = "envoy-types"))]
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use xds::{Client, client::Event, resources::Cluster};
+//!
+//! let client = Client::connect("127.0.0.1:18000").node_id("me").start()?;
+//! let mut clusters = client.watch_all::<Cluster>();
+//! while let Some(event) = clusters.next().await {
+//!     match event {
+//!         Event::Applied(cluster) => println!("{} {}", cluster.name(), cluster.version()),
+//!         Event::Removed { name, reason } => println!("{name} is gone: {reason}"),
+//!         Event::Warning { error, .. } => eprintln!("{error}"),
+//!         _ => {}
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Serving
+//!
+//! ```no_run
+//! # #[cfg(all(feature = "tokio", feature = "server", feature = "envoy-types"))]
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use xds::{ManagementServer, resources::Cluster, server::Snapshot};
+//!
+//! let server = ManagementServer::builder().bind("127.0.0.1:18000").await?;
+//! let cluster = Cluster { name: "web".into(), ..Cluster::default() };
+//! server.set_snapshot("", Snapshot::new().with(&cluster)?).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Concepts
+//!
+//! - A **resource** is a message with a type and a name. [`ResourceMessage`] gives a message both:
+//!   with the feature `envoy-types` the messages in [`resources`] have it, and
+//!   [`resource_message!`] adds it to your own.
+//! - A **view** is a set of resources that a group of clients sees. A server without views of its
+//!   own has one, named `""`.
+//! - A client **accepts** (ACK) or **rejects** (NACK) each response. It keeps the last valid value of
+//!   each resource.
+//! - A **snapshot** replaces all resources of a view; **changes** replace some. Either is applied as
+//!   a whole.
+//!
+//! # Runtimes
+//!
+//! The features `tokio` (default), `smol` and `async-std` add a module each, with the types
+//! `Client` and `ManagementServer`. The types in the root of the crate are those of tokio.
+//!
+//! # Pitfalls
+//!
+//! - A client ends when the last handle and the last watch of it are dropped.
+//! - `watch_all` is a wildcard subscription. Most servers support it only for listeners and clusters;
+//!   watch other resources by name.
+//! - By default a client keeps a resource that the server deletes, as gRPC does, and reports a
+//!   warning. Choose [`Profile::envoy`](client::Profile::envoy) for Envoy's behaviour.
+//! - The node that a client states is not authenticated. Decide by its certificate
+//!   ([`NodeInfo::peer`](server::NodeInfo::peer)) what it may see.
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "async-std")]
+pub mod async_std;
+#[cfg(feature = "channel")]
+pub mod channel;
+#[cfg(feature = "client")]
+pub mod client;
+mod message;
+#[cfg(feature = "server")]
+pub mod server;
+#[cfg(feature = "smol")]
+pub mod smol;
+#[cfg(feature = "tokio")]
+pub mod tokio;
+
+/// Bootstraps of gRPC processes and of Envoy.
+pub use xds_bootstrap as bootstrap;
+/// The protocol as state machines without I/O, to be embedded in any runtime.
+pub use xds_core as protocol;
+/// Parsing and printing of resources.
+#[cfg(feature = "formats")]
+pub use xds_format as format;
+/// TLS and call credentials.
+pub use xds_grpc::credentials;
+/// Serving over REST-JSON.
+#[cfg(feature = "rest")]
+pub use xds_rest as rest;
+/// Simulation in virtual time.
+#[cfg(feature = "sim")]
+pub use xds_sim as sim;
+
+pub use xds_core::{Nonce, ResourceName, TypeUrl, Version, ViewName, types};
+
+#[cfg(feature = "channel")]
+pub use self::channel::channel;
+pub use self::message::ResourceMessage;
+#[cfg(feature = "envoy-types")]
+pub use self::message::resources;
+#[cfg(all(feature = "tokio", feature = "client"))]
+pub use self::tokio::Client;
+#[cfg(all(feature = "tokio", feature = "server"))]
+pub use self::tokio::ManagementServer;
+
+/// The messages of the Envoy API, for the fields of the [`resources`].
+#[cfg(feature = "envoy-types")]
+pub use envoy_types;
+
+/// Resource types that check the constraints of the API.
+#[cfg(feature = "validation")]
+pub mod validation {
+    pub use xds_handle::{Deprecations, Validated, ValidatedTypes};
+}

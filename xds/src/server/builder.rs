@@ -1,0 +1,171 @@
+//! Builder of a management server.
+
+use core::{fmt, marker::PhantomData};
+use std::{io, path::PathBuf};
+
+use thiserror::Error;
+use xds_bootstrap::IdentityFiles;
+use xds_core::{
+    ViewName,
+    server::{Admission, ServerConfig},
+};
+use xds_grpc::{
+    ServerOptions,
+    credentials::{ClientCertificates, ServerCredentials},
+    runtime::Listen,
+    server::{
+        AddressFault, Admitted, AuthorizationDecision, AuthorizationRequest, Authorizer,
+        ListenAddress,
+    },
+};
+
+use super::{ManagementServer, node::NodeInfo};
+
+/// Settings of a [`ManagementServer`] that does not listen yet.
+#[must_use = "a server does nothing before it is bound"]
+pub struct ServerBuilder<R> {
+    config: ServerConfig,
+    options: ServerOptions,
+    credentials: Option<ServerCredentials>,
+    references: References,
+    runtime: PhantomData<fn() -> R>,
+}
+
+/// Whether a change may leave references to resources that do not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum References {
+    Unchecked,
+    Complete,
+}
+
+/// Reason why a server does not listen.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The address is invalid.
+    #[error("invalid address {address:?}: {fault}")]
+    Address {
+        /// The address.
+        address: String,
+        /// The fault.
+        fault: AddressFault,
+    },
+    /// The address cannot be bound.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// Error of the operating system.
+        source: io::Error,
+    },
+}
+
+impl<R: Listen> ServerBuilder<R> {
+    pub(super) fn new() -> Self {
+        Self {
+            config: ServerConfig::default(),
+            options: ServerOptions::default(),
+            credentials: None,
+            references: References::Unchecked,
+            runtime: PhantomData,
+        }
+    }
+
+    /// Serves over TLS, with a certificate chain and its private key in PEM files. The files are
+    /// read again when they change; an invalid change is logged and has no effect.
+    pub fn tls(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        let identity = IdentityFiles { certificate: certificate.into(), private_key: key.into() };
+        self.credentials = Some(ServerCredentials::tls(identity));
+        self
+    }
+
+    /// Requires a client certificate that was issued by one of the root certificates in a PEM file.
+    /// Has an effect only after [`tls`](Self::tls).
+    pub fn client_authority(mut self, roots: impl Into<PathBuf>) -> Self {
+        let with_clients =
+            |it: ServerCredentials| it.with_client_authority(roots, ClientCertificates::Required);
+        self.credentials = self.credentials.map(with_clients);
+        self
+    }
+
+    /// Chooses the view that each client sees. Without this, all clients see the view named `""`.
+    ///
+    /// A view that has no resources yet is empty, and its clients wait. To refuse clients or limit
+    /// them, use [`authorizer`](Self::authorizer).
+    pub fn view_of<V: Into<ViewName>>(
+        self,
+        view_of: impl Fn(&NodeInfo) -> V + Send + Sync + 'static,
+    ) -> Self {
+        self.authorizer(move |request: AuthorizationRequest| {
+            let view = view_of(&NodeInfo::of(&request)).into();
+            core::future::ready(AuthorizationDecision::Ok(Admitted::to(view)))
+        })
+    }
+
+    /// Decides which clients are served, and which view each sees.
+    pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
+        self.config.admission = Admission::ByApplication;
+        self.options = self.options.with_authorizer(authorizer);
+        self
+    }
+
+    /// Refuses changes that leave a reference to a resource that does not exist in the view, for
+    /// example a route to a missing cluster.
+    pub const fn deny_dangling_references(mut self) -> Self {
+        self.references = References::Complete;
+        self
+    }
+
+    /// Changes settings for which the builder has no method.
+    pub fn configure(mut self, change: impl FnOnce(ServerConfig) -> ServerConfig) -> Self {
+        self.config = change(self.config);
+        self
+    }
+
+    /// Changes settings of the transport for which the builder has no method.
+    pub fn transport(mut self, change: impl FnOnce(ServerOptions) -> ServerOptions) -> Self {
+        self.options = change(self.options);
+        self
+    }
+
+    /// Binds an address, such as `127.0.0.1:18000`, `localhost:0` or `unix:/run/xds.sock`, and
+    /// starts to serve on it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the address is invalid or cannot be bound.
+    ///
+    /// # Panics
+    ///
+    /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
+    pub async fn bind(self, address: impl AsRef<str>) -> Result<ManagementServer<R>, BindError> {
+        let address = address.as_ref();
+        let parsed: ListenAddress = address
+            .parse()
+            .map_err(|fault| BindError::Address { address: address.into(), fault })?;
+        let (listener, bound) = xds_grpc::ManagementServer::<R>::bind(&parsed)
+            .await
+            .map_err(|source| BindError::Listen { address: address.into(), source })?;
+        let mut options = self.options;
+        if let Some(credentials) = self.credentials {
+            options = options.with_credentials(credentials);
+        }
+        let grace_period = options.shutdown_grace;
+        let server = xds_grpc::ManagementServer::<R>::start(self.config, options);
+        let serving = server.serve(listener);
+        R::default().spawn(Box::pin(async move {
+            // Serving has no errors: accepting is retried.
+            let _ = serving.await;
+        }));
+        Ok(ManagementServer { server, address: bound, references: self.references, grace_period })
+    }
+}
+
+impl<R> fmt::Debug for ServerBuilder<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerBuilder")
+            .field("config", &self.config)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

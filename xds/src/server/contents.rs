@@ -1,0 +1,264 @@
+//! Contents of a server: complete sets of resources, and changes.
+
+use bytes::Bytes;
+use thiserror::Error;
+use xds_core::{
+    ResourceName, TypeUrl, ViewName,
+    client::{OpaqueType, ResourceType as _},
+    server,
+    server::ResourceOptions,
+    types,
+};
+
+use crate::message::ResourceMessage;
+
+/// All resources of a view, for [`ManagementServer::set_snapshot`](super::ManagementServer::set_snapshot).
+///
+/// ```
+/// # #[cfg(feature = "envoy-types")] {
+/// use xds::{resources::Cluster, server::Snapshot};
+///
+/// let cluster = Cluster { name: "web".into(), ..Cluster::default() };
+/// let snapshot = Snapshot::new().with(&cluster)?;
+/// # drop(snapshot); }
+/// # Ok::<_, xds::server::InvalidResource>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot(server::Snapshot);
+
+/// Change of some resources of a view, for [`ManagementServer::apply`](super::ManagementServer::apply).
+///
+/// It is applied as a whole or not at all.
+#[derive(Clone, Debug)]
+pub struct Changes(server::Transaction);
+
+/// Reason why a resource cannot be set.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InvalidResource {
+    /// The message has no name.
+    #[error("a resource of type {type_url} has no name")]
+    NoName {
+        /// Resource type.
+        type_url: TypeUrl,
+    },
+    /// The name in the message is not the one under which the resource is set.
+    #[error("the resource set as {name:?} contains the name {contained:?} (type {type_url})")]
+    NameMismatch {
+        /// Resource type.
+        type_url: TypeUrl,
+        /// Name under which the resource is set.
+        name: ResourceName,
+        /// Name in the message.
+        contained: String,
+    },
+    /// The bytes are not a message.
+    #[error("the resource {name:?} of type {type_url} is not a message: {reason}")]
+    Malformed {
+        /// Resource type.
+        type_url: TypeUrl,
+        /// Name under which the resource is set.
+        name: ResourceName,
+        /// Fault of the bytes.
+        reason: String,
+    },
+}
+
+impl Snapshot {
+    /// Creates an empty snapshot.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a resource.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the message has no name.
+    pub fn with<T: ResourceMessage>(self, resource: &T) -> Result<Self, InvalidResource> {
+        self.with_options(resource, ResourceOptions::default())
+    }
+
+    /// Adds a resource with a TTL, aliases or other options.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the message has no name.
+    pub fn with_options<T: ResourceMessage>(
+        mut self,
+        resource: &T,
+        options: ResourceOptions,
+    ) -> Result<Self, InvalidResource> {
+        let (type_url, name) = key(resource)?;
+        self.0.insert_with(type_url, name, resource.encode_to_vec(), options);
+        Ok(self)
+    }
+
+    /// Adds an encoded resource of any type.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the bytes are not a message, or if the type is one of the Envoy API and
+    /// the message contains another name. Of other types the names are not checked.
+    pub fn with_encoded(
+        mut self,
+        type_url: impl Into<TypeUrl>,
+        name: impl Into<ResourceName>,
+        resource: impl Into<Bytes>,
+    ) -> Result<Self, InvalidResource> {
+        let (type_url, name, resource) = (type_url.into(), name.into(), resource.into());
+        check_encoded(&type_url, &name, &resource)?;
+        self.0.insert(type_url, name, resource);
+        Ok(self)
+    }
+}
+
+impl From<Snapshot> for server::Snapshot {
+    fn from(snapshot: Snapshot) -> Self {
+        snapshot.0
+    }
+}
+
+/// The untyped snapshot, whose names are not checked.
+impl From<server::Snapshot> for Snapshot {
+    fn from(snapshot: server::Snapshot) -> Self {
+        Self(snapshot)
+    }
+}
+
+impl Changes {
+    /// Creates an empty change of a view.
+    #[must_use]
+    pub fn of(view: impl Into<ViewName>) -> Self {
+        Self(server::Transaction::in_view(view))
+    }
+
+    /// Adds or replaces a resource.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the message has no name.
+    pub fn with<T: ResourceMessage>(mut self, resource: &T) -> Result<Self, InvalidResource> {
+        let (type_url, name) = key(resource)?;
+        self.0.set(type_url, name, resource.encode_to_vec());
+        Ok(self)
+    }
+
+    /// Adds or replaces an encoded resource of any type.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Snapshot::with_encoded`].
+    pub fn with_encoded(
+        mut self,
+        type_url: impl Into<TypeUrl>,
+        name: impl Into<ResourceName>,
+        resource: impl Into<Bytes>,
+    ) -> Result<Self, InvalidResource> {
+        let (type_url, name, resource) = (type_url.into(), name.into(), resource.into());
+        check_encoded(&type_url, &name, &resource)?;
+        self.0.set(type_url, name, resource);
+        Ok(self)
+    }
+
+    /// Removes a resource. Removing one that does not exist changes nothing.
+    #[must_use]
+    pub fn without<T: ResourceMessage>(self, name: impl Into<ResourceName>) -> Self {
+        self.without_untyped(T::TYPE_URL, name)
+    }
+
+    /// Removes a resource of any type.
+    #[must_use]
+    pub fn without_untyped(
+        mut self,
+        type_url: impl Into<TypeUrl>,
+        name: impl Into<ResourceName>,
+    ) -> Self {
+        self.0.remove(type_url, name);
+        self
+    }
+}
+
+impl From<Changes> for server::Transaction {
+    fn from(changes: Changes) -> Self {
+        changes.0
+    }
+}
+
+/// The untyped transaction, whose names are not checked.
+impl From<server::Transaction> for Changes {
+    fn from(transaction: server::Transaction) -> Self {
+        Self(transaction)
+    }
+}
+
+fn key<T: ResourceMessage>(resource: &T) -> Result<(&'static str, &str), InvalidResource> {
+    match resource.resource_name() {
+        "" => Err(InvalidResource::NoName { type_url: T::TYPE_URL.into() }),
+        name => Ok((T::TYPE_URL, name)),
+    }
+}
+
+fn check_encoded(
+    type_url: &TypeUrl,
+    name: &ResourceName,
+    resource: &Bytes,
+) -> Result<(), InvalidResource> {
+    // A virtual host is served under the name of its route configuration and a domain.
+    let is_named =
+        types::short_name(type_url.as_str()).is_some() && type_url.as_str() != types::VIRTUAL_HOST;
+    // The name is the string in field 1 of each of them.
+    let contained = OpaqueType::new(type_url.clone()).name(resource).map(String::from);
+    match contained {
+        Err(rejection) => Err(InvalidResource::Malformed {
+            type_url: type_url.clone(),
+            name: name.clone(),
+            reason: rejection.to_string(),
+        }),
+        Ok(contained) if is_named && contained != name.as_str() => {
+            let (type_url, name) = (type_url.clone(), name.clone());
+            Err(InvalidResource::NameMismatch { type_url, name, contained })
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Cluster {
+        #[prost(string, tag = "1")]
+        name: String,
+    }
+
+    crate::resource_message!(Cluster, types::CLUSTER, name);
+
+    #[test]
+    fn message_without_name_is_rejected() {
+        let error = Snapshot::new().with(&Cluster::default()).unwrap_err();
+        assert_eq!(error, InvalidResource::NoName { type_url: types::CLUSTER.into() });
+        assert_eq!(Changes::of("").with(&Cluster::default()).unwrap_err(), error);
+    }
+
+    #[test]
+    fn encoded_resource_with_another_name_is_rejected() {
+        let web = &b"\x0a\x03web"[..];
+        for name in ["db", ""] {
+            let error = Snapshot::new().with_encoded(types::CLUSTER, name, web).unwrap_err();
+            assert!(matches!(error, InvalidResource::NameMismatch { .. }), "{error}");
+        }
+        let error = Changes::of("").with_encoded(types::CLUSTER, "web", &b"\x0a\x05"[..]);
+        assert!(matches!(error, Err(InvalidResource::Malformed { .. })), "{error:?}");
+        Snapshot::new().with_encoded(types::CLUSTER, "web", web).unwrap();
+    }
+
+    #[test]
+    fn names_of_virtual_hosts_and_foreign_types_are_not_checked() {
+        let any = &b"\x0a\x03web"[..];
+        let snapshot = Snapshot::new().with_encoded(types::VIRTUAL_HOST, "routes/web.example", any);
+        snapshot.unwrap().with_encoded("example.com/own.Type", "other", any).unwrap();
+    }
+}

@@ -1,0 +1,168 @@
+//! Management servers.
+//!
+//! ```no_run
+//! # #[cfg(all(feature = "tokio", feature = "envoy-types"))]
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use xds::{ManagementServer, resources::Cluster, server::Snapshot};
+//!
+//! let server = ManagementServer::builder()
+//!     .tls("cert.pem", "key.pem")
+//!     .view_of(|node| node.zone().to_owned())
+//!     .bind("127.0.0.1:18443")
+//!     .await?;
+//! let cluster = Cluster { name: "web".into(), ..Cluster::default() };
+//! server.set_snapshot("zone-a", Snapshot::new().with(&cluster)?).await?;
+//! server.run_until(async { drop(tokio::signal::ctrl_c().await) }).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod builder;
+mod contents;
+mod node;
+
+use core::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::Poll,
+    time::Duration,
+};
+
+use thiserror::Error;
+use xds_core::{
+    ViewName,
+    references::{Consistency, Finding},
+};
+use xds_grpc::runtime::Listen;
+
+use self::builder::References;
+pub use self::{
+    builder::{BindError, ServerBuilder},
+    contents::{Changes, InvalidResource, Snapshot},
+    node::NodeInfo,
+};
+
+/// The untyped interface and all settings: see [`xds_core::server`].
+pub use xds_core::server::{
+    Applied, DrainPlan, Observation, ResourceOptions, Server, ServerConfig, ServerEvent,
+    ServerLimits, Transaction, ViewContents,
+};
+pub use xds_grpc::server::{
+    AddressFault, Admitted, ApplyError, AuthorizationDecision, AuthorizationRequest, Authorizer,
+    BoundAddress, Denied, ServerEnded, ServerEvents, ServerHandle, ServerOptions,
+};
+
+/// Management server that listens on an address.
+///
+/// It ends when it is dropped and no client is connected, or after
+/// [`run_until`](Self::run_until).
+#[derive(Clone, Debug)]
+pub struct ManagementServer<R> {
+    server: xds_grpc::ManagementServer<R>,
+    address: BoundAddress,
+    references: References,
+    grace_period: Duration,
+}
+
+/// Reason why a change has not been applied. The contents of the server are as before.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// The change is invalid, or the server has ended.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    /// The change leaves references to resources that do not exist.
+    #[error("dangling references: {}", list(.0))]
+    DanglingReferences(Vec<Finding>),
+}
+
+impl<R: Listen> ManagementServer<R> {
+    /// Prepares a server.
+    pub fn builder() -> ServerBuilder<R> {
+        ServerBuilder::new()
+    }
+
+    /// Returns the address on which the server listens, with the port that was chosen for port 0.
+    #[must_use]
+    pub const fn address(&self) -> &BoundAddress {
+        &self.address
+    }
+
+    /// Replaces the resources of a view. Clients are sent what has changed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a resource occurs twice, has an invalid name or exceeds a limit, if
+    /// dangling references are [denied](ServerBuilder::deny_dangling_references) and the snapshot
+    /// has one, or if the server has ended.
+    pub async fn set_snapshot(
+        &self,
+        view: impl Into<ViewName>,
+        snapshot: impl Into<Snapshot>,
+    ) -> Result<Applied, ChangeError> {
+        let (view, snapshot) = (view.into(), xds_core::server::Snapshot::from(snapshot.into()));
+        if self.references == References::Complete {
+            let preview = self.handle().preview_snapshot(view.clone(), snapshot.clone()).await?;
+            check_references(&preview)?;
+        }
+        Ok(self.handle().set_snapshot(view, snapshot).await?)
+    }
+
+    /// Changes some resources of a view.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`set_snapshot`](Self::set_snapshot).
+    pub async fn apply(&self, changes: impl Into<Changes>) -> Result<Applied, ChangeError> {
+        let transaction = Transaction::from(changes.into());
+        if self.references == References::Complete {
+            check_references(&self.handle().preview(transaction.clone()).await?)?;
+        }
+        Ok(self.handle().apply(transaction).await?)
+    }
+
+    /// Returns the handle of the server, with its untyped interface, events, status and statistics.
+    #[must_use]
+    pub fn handle(&self) -> ServerHandle {
+        self.server.handle()
+    }
+
+    /// Returns the server as a set of gRPC services, to be part of another gRPC server.
+    #[must_use]
+    pub const fn services(&self) -> &xds_grpc::ManagementServer<R> {
+        &self.server
+    }
+
+    /// Serves until `signal` completes. Then streams end as soon as the responses on their way are
+    /// answered, within the grace period of the [options](ServerOptions::shutdown_grace).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server has ended before `signal` completed.
+    pub async fn run_until(&self, signal: impl Future) -> Result<(), ServerEnded> {
+        let handle = self.handle();
+        let (mut signal, mut ended) = (pin!(signal), pin!(handle.ended()));
+        let has_ended = poll_fn(|cx| match signal.as_mut().poll(cx) {
+            Poll::Ready(_) => Poll::Ready(false),
+            Poll::Pending => ended.as_mut().poll(cx).map(|()| true),
+        });
+        if has_ended.await {
+            return Err(ServerEnded);
+        }
+        let plan = DrainPlan { period: Duration::ZERO, grace_period: self.grace_period };
+        handle.drain(plan).await;
+        Ok(())
+    }
+}
+
+fn check_references(preview: &[ViewContents]) -> Result<(), ChangeError> {
+    let consistency = Consistency::default();
+    let mut findings: Vec<_> = preview.iter().flat_map(|view| view.check(&consistency)).collect();
+    findings.retain(|finding| matches!(finding, Finding::Missing { .. }));
+    if findings.is_empty() { Ok(()) } else { Err(ChangeError::DanglingReferences(findings)) }
+}
+
+fn list(findings: &[Finding]) -> String {
+    let texts: Vec<_> = findings.iter().map(Finding::to_string).collect();
+    texts.join("; ")
+}

@@ -1,0 +1,12 @@
+//! Clients and management servers on smol.
+
+use xds_asyncstd::AsyncIo;
+pub use xds_asyncstd::smol::Smol;
+
+/// Client of management servers, on smol.
+#[cfg(feature = "client")]
+pub type Client = crate::client::Client<AsyncIo<Smol>>;
+
+/// Management server on smol.
+#[cfg(feature = "server")]
+pub type ManagementServer = crate::server::ManagementServer<AsyncIo<Smol>>;
