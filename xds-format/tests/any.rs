@@ -47,7 +47,7 @@ fn assert_round_trips(bytes: &[u8], formats: &[Format]) {
 const ALL: [Format; 3] = [Format::Json, Format::Yaml, Format::Text];
 
 #[test]
-fn empty_object_is_an_any_that_is_present_and_empty() {
+fn empty_object_encodes_a_present_empty_any() {
     // TypedExtensionConfig { name: "x", typed_config {} }
     let expected = b"\x0a\x01x\x12\x00";
     for (format, file) in [
@@ -87,7 +87,7 @@ fn empty_any_inside_of_an_any_round_trips() {
 
 /// A resource must have a type.
 #[test]
-fn empty_object_is_no_resource() {
+fn empty_object_is_rejected_as_a_resource() {
     for file in [r#"{}"#, r#"[{}]"#, r#"{"resources": [{}]}"#] {
         parse(Schema::envoy(), "f", Format::Json, file.as_bytes()).unwrap_err();
     }
@@ -97,7 +97,7 @@ fn empty_object_is_no_resource() {
 }
 
 #[test]
-fn any_without_a_known_type_has_no_form_in_json() {
+fn any_of_an_unknown_type_cannot_be_printed_as_json() {
     for (typed_config, type_url, why) in [
         (
             "type_url: 't/acme.Custom' value: '\\377'",
@@ -135,7 +135,7 @@ fn any_without_a_known_type_has_no_form_in_json() {
 }
 
 #[test]
-fn every_any_without_a_known_type_is_listed_with_its_path() {
+fn unprintable_anys_are_listed_with_their_path() {
     let nested = "[type.googleapis.com/envoy.config.core.v3.Metadata] { \
                   typed_filter_metadata { key: 'a' value { type_url: 't/acme.A' } } \
                   typed_filter_metadata { key: 'b' value { [t/envoy.config.core.v3.TypedExtensionConfig] { \
@@ -166,7 +166,7 @@ fn any_with_an_unusual_type_url_round_trips() {
 
 /// If the type is known, invalid bytes are an error in parsing and in printing.
 #[test]
-fn any_of_a_known_type_with_other_bytes_is_an_error() {
+fn any_of_a_known_type_with_malformed_bytes_is_an_error() {
     let text = |header: &str| {
         format!("{header}name: 'x' typed_config {{ type_url: '{URL}' value: '\\377' }}")
     };

@@ -55,7 +55,7 @@ fn read(schema: &Schema, bytes: &[u8]) -> Json {
 }
 
 #[test]
-fn an_old_client_reads_what_a_new_server_sends() {
+fn old_client_decodes_what_a_new_server_sends() {
     let (old, new) = (old(), new());
     assert_eq!(compare(&old, &new), []);
     let sent = bytes(&new, &newest());
@@ -75,7 +75,7 @@ fn an_old_client_reads_what_a_new_server_sends() {
 }
 
 #[test]
-fn what_an_old_client_does_not_know_survives_on_its_way() {
+fn fields_unknown_to_an_old_relay_are_preserved() {
     let (old, new) = (old(), new());
     let thing = bytes(&new, &newest());
     // A binary response, as in a file or a relay: Any { type_url, value } in field 2.
@@ -99,7 +99,7 @@ fn what_an_old_client_does_not_know_survives_on_its_way() {
 
 /// Text contains names, so unknown names are an error that contains the name.
 #[test]
-fn what_an_old_reader_of_text_does_not_know_is_named() {
+fn old_reader_of_text_reports_the_unknown_name() {
     let old = old();
     let error = |json: Json, unknown_fields| {
         let json = json.to_string();
@@ -132,7 +132,7 @@ fn what_an_old_reader_of_text_does_not_know_is_named() {
 }
 
 #[test]
-fn a_new_client_reads_what_an_old_server_sends() {
+fn new_client_decodes_what_an_old_server_sends() {
     let (old, new) = (old(), new());
     let thing = json!({"name": "t", "colour": "RED", "round": true, "colours": ["RED"]});
     let sent = bytes(&old, &thing);
@@ -186,7 +186,7 @@ fn in_texts(from: &Schema, to: &Schema, said: &Json) -> bool {
 
 /// The reported axes agree with the actual effect on messages.
 #[test]
-fn what_the_checker_says_is_what_happens() {
+fn reported_axes_match_the_actual_effect() {
     let same = |json: Json| (json.clone(), Some(json));
     let changes = [
         Change {
@@ -285,7 +285,7 @@ fn what_the_checker_says_is_what_happens() {
 
 /// On the wire, a package name appears only in an `Any`.
 #[test]
-fn a_message_that_moved_is_unknown_in_an_any_alone() {
+fn moved_message_is_unknown_only_inside_any() {
     let thing = "message Thing { string name = 1; } message User { Thing thing = 1; }";
     let of = |package: &str| schema_of(&[("thing.proto", &format!("package {package};\n{thing}"))]);
     let (old, new) = (of("acme.v1"), of("acme.v2"));
@@ -306,7 +306,7 @@ fn a_message_that_moved_is_unknown_in_an_any_alone() {
 /// A message is also known by its previous name: resources of version 2 of the API are parsed and
 /// printed with the descriptors of version 3.
 #[test]
-fn a_resource_of_version_2_is_read_and_printed_by_its_own_name() {
+fn v2_resource_is_parsed_and_printed_under_its_v2_name() {
     let schema = Schema::envoy();
     let older = "type.googleapis.com/envoy.api.v2.Cluster";
     let current = "type.googleapis.com/envoy.config.cluster.v3.Cluster";

@@ -24,7 +24,7 @@ fn trouble_in(folder: &Folder, name: &str, content: impl AsRef<[u8]>) -> String 
 }
 
 #[test]
-fn all_formats_say_the_same() {
+fn all_formats_decode_to_the_same_response() {
     let folder = Folder::new("formats");
     let url = types::CLUSTER;
     let yaml = clusters_in(&folder, "cds.yaml", clusters(&["a"]));
@@ -42,7 +42,7 @@ fn all_formats_say_the_same() {
 }
 
 #[test]
-fn one_list_may_have_the_resources_of_all_types() {
+fn one_list_may_hold_resources_of_all_types() {
     let folder = Folder::new("list");
     let list = format!(
         "- {{'@type': {}, name: a}}\n- {{'@type': {}, cluster_name: b}}\n",
@@ -57,7 +57,7 @@ fn one_list_may_have_the_resources_of_all_types() {
 }
 
 #[test]
-fn a_response_is_about_one_type() {
+fn response_with_another_type_url_is_rejected() {
     let folder = Folder::new("type");
     let stated = format!("type_url: {}\nresources: []\n", types::LISTENER);
     let why = trouble_in(&folder, "cds.yaml", stated);
@@ -69,7 +69,7 @@ fn a_response_is_about_one_type() {
 }
 
 #[test]
-fn a_version_that_is_not_stated_tells_contents_apart() {
+fn version_without_version_info_is_derived_from_the_content() {
     let folder = Folder::new("version");
     let without = |name: &str| clusters(&[name]).replace("version_info: v\n", "");
     let [a, b] =
@@ -79,7 +79,7 @@ fn a_version_that_is_not_stated_tells_contents_apart() {
 }
 
 #[test]
-fn what_is_never_sent_again_does_not_expire() {
+fn ttl_in_a_file_is_ignored() {
     let folder = Folder::new("ttl");
     let wrapped = |ttl: &str| {
         format!(
@@ -93,7 +93,7 @@ fn what_is_never_sent_again_does_not_expire() {
 }
 
 #[test]
-fn errors_name_the_file_the_line_and_the_field() {
+fn errors_name_the_file_line_and_field() {
     let folder = Folder::new("errors");
     let unknown = clusters(&["a, lb_polcy: MAGLEV"]);
     let why = trouble_in(&folder, "cds.yaml", unknown);
@@ -110,7 +110,7 @@ fn errors_name_the_file_the_line_and_the_field() {
 /// If a collection were ignored, the file would appear to have no clusters, and all would be
 /// deleted.
 #[test]
-fn a_collection_is_refused() {
+fn collection_is_rejected() {
     let folder = Folder::new("collection");
     let wrapper = "envoy.service.discovery.v3.Resource";
     let collection = "type.googleapis.com/envoy.config.cluster.v3.ClusterCollection";
@@ -129,7 +129,7 @@ fn a_collection_is_refused() {
 }
 
 #[test]
-fn what_is_no_file_is_not_read() {
+fn directory_in_place_of_a_file_is_rejected() {
     let folder = Folder::new("no-file");
     std::fs::create_dir(folder.path("cds.yaml")).unwrap();
     let why = Reader::of_clusters(&folder.path("cds.yaml")).wait_for_trouble();
