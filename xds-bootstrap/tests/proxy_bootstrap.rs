@@ -83,7 +83,7 @@ fn told_of(client: &mut Client, type_url: &str, name: &str) -> Option<Bytes> {
 }
 
 #[test]
-fn the_oldest_example_loads_and_its_cluster_reaches_who_watches_it() {
+fn v2_example_bootstrap_loads_and_its_cluster_reaches_a_watcher() {
     let (mut client, bootstrap) = client_of(OLDEST);
     assert_eq!(
         bootstrap.warnings.len(),
@@ -128,7 +128,7 @@ fn the_oldest_example_loads_and_its_cluster_reaches_who_watches_it() {
 }
 
 #[test]
-fn the_same_listener_is_had_from_the_file_and_from_a_server() {
+fn static_listener_equals_the_one_from_a_server() {
     let text = OLDEST.replace(
         "static_resources:\n",
         "static_resources:\n  listeners:\n  - name: edge\n    address:\n      socket_address: \
