@@ -61,7 +61,7 @@ fn about(pattern: MatchPattern) -> ClientStatusRequest {
 }
 
 #[tokio::test]
-async fn a_server_tells_what_its_clients_have_been_sent_and_accepted() {
+async fn csds_reports_sent_and_acked_versions_of_clients() {
     let everybody = ServerCsdsService::with_unrestricted_access;
     let (handle, address) = start(ServerOptions::default(), everybody).await;
     handle.apply(set(&[(CLUSTER, "a", "1"), (SECRET, "s", "hush")])).await.unwrap();
@@ -174,7 +174,7 @@ async fn told_about(
 }
 
 #[tokio::test]
-async fn who_reads_what_clients_have_is_the_applications_to_say() {
+async fn csds_authorizer_restricts_the_visible_clients() {
     let options = ServerOptions::default().with_authorizer(by_team);
     let (handle, address) = start(options, |it| it.with_authorizer(by_token)).await;
     let mut clients = Vec::new();
@@ -207,7 +207,7 @@ async fn who_reads_what_clients_have_is_the_applications_to_say() {
 
 /// The decision about a call applies to all its requests.
 #[tokio::test]
-async fn a_reader_is_asked_about_once_for_each_call() {
+async fn csds_authorizer_is_asked_once_per_call() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
     let once = move |_: CsdsCaller| {
@@ -235,7 +235,7 @@ async fn a_reader_is_asked_about_once_for_each_call() {
 
 /// Without an authorizer all calls are rejected.
 #[tokio::test]
-async fn nobody_reads_what_clients_have_by_default() {
+async fn csds_is_denied_without_an_authorizer() {
     let (handle, address) = start(ServerOptions::default(), |it| it).await;
     let refused = fetch(address, &ClientStatusRequest::default()).await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied);

@@ -273,7 +273,7 @@ async fn rounds_beside(running: &Running, witnesses: &mut Witnesses, what: &str)
 }
 
 #[tokio::test]
-async fn a_change_overtakes_the_flood_of_an_offender() {
+async fn change_is_sent_despite_a_flood_from_one_client() {
     for offence in OFFENCES {
         let running = start_without_rates().await;
         let mut witnesses = Witnesses::of(&running).await;
@@ -289,7 +289,7 @@ async fn a_change_overtakes_the_flood_of_an_offender() {
 }
 
 #[tokio::test]
-async fn a_change_overtakes_all_offenders_at_once() {
+async fn change_is_sent_despite_floods_from_all_clients() {
     let running = start_without_rates().await;
     let mut witnesses = Witnesses::of(&running).await;
     let mut offenders = Vec::new();

@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn what_is_too_much_for_one_client_is_refused_or_slowed_down() {
+async fn client_over_its_limits_is_rejected_or_slowed_down() {
     let mut limits = ServerLimits::default();
     limits.streams_per_node = 2;
     limits.requests = Some(Rate { per_second: 1_000, burst: 50 });
@@ -74,7 +74,7 @@ fn request(alter: impl FnOnce(&mut DiscoveryRequest)) -> DiscoveryRequest {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_one_too_many_is_told_so() {
+async fn stream_over_a_limit_is_rejected_with_the_limit() {
     let running = with_limits(|it| it.streams = 2).await;
     let kept = [RawClient::open(running.address).await, RawClient::open(running.address).await];
     kept.iter().for_each(|client| client.subscribe(CLUSTER, &["c"]));
@@ -95,7 +95,7 @@ async fn a_stream_that_is_one_too_many_is_told_so() {
 }
 
 #[tokio::test]
-async fn what_the_configuration_forbids_ends_the_stream_with_its_reason() {
+async fn forbidden_node_change_or_unknown_type_closes_the_stream() {
     let running = with(|it| it.node_changed = NodeChanged::Close).await;
     let other = request(|it| it.node.as_mut().unwrap().id = "another".into());
     let status = end_of(&running, &[request(|_| {}), other]).await;
