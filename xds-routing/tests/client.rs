@@ -100,7 +100,7 @@ impl Wire {
 
 /// Resolves a listener to its routes and to a service config.
 #[test]
-fn a_resolver_goes_from_listener_to_routes_to_a_service_config() {
+fn listener_resolves_to_routes_and_a_service_config() {
     let mut wire = Wire::new();
     let _ = wire.watch(types::LISTENER, "shop");
     assert_eq!(wire.sent(), [("lds", vec!["shop".into()])]);
@@ -190,7 +190,7 @@ fn clusters_and_endpoints_are_watched_in_parallel() {
 /// watcher's error name the invalid field.
 // B34
 #[test]
-fn a_nack_names_the_field_and_the_rest_is_used() {
+fn nack_names_the_field_and_valid_resources_are_used() {
     let now = Time::ZERO;
     let mut client = Client::new(config(), 1, now);
     let url = TypeUrl::from(types::ROUTE_CONFIGURATION);

@@ -44,7 +44,7 @@ fn goes(config: &RouteConfiguration, path: &str, headers: &Pairs<'_>) -> Option<
 }
 
 #[test]
-fn the_first_route_that_matches_counts() {
+fn first_matching_route_is_used() {
     let config = valid(vec![
         route(prefix("/MyService"), cluster("1")),
         route(path("/MyService/MyMethod"), cluster("2")),
@@ -73,7 +73,7 @@ fn the_first_route_that_matches_counts() {
 }
 
 #[test]
-fn a_route_is_for_calls_that_fit_all_of_it() {
+fn route_requires_all_of_its_matchers() {
     let matches = with_header(prefix("/s/"), "a", Header::ExactMatch("1".into()));
     let matches = with_header(matches, "b", Header::PresentMatch(true));
     let config = valid(vec![route(matches, cluster("both")), route(prefix(""), cluster("rest"))]);
@@ -93,7 +93,7 @@ fn fits(how: Header, invert: bool, headers: &Pairs<'_>) -> bool {
 }
 
 #[test]
-fn headers_are_matched_in_every_way() {
+fn every_header_matcher_works_and_can_be_inverted() {
     let with = |value| [("h", value)];
     let cases: [(Header, &str, &str); 6] = [
         (Header::ExactMatch("v1".into()), "v1", "v"),
@@ -124,7 +124,7 @@ fn headers_are_matched_in_every_way() {
 }
 
 #[test]
-fn texts_are_matched_with_or_without_case() {
+fn string_matchers_respect_ignore_case() {
     let test = |pattern: MatchPattern, ignore_case, value: &str| {
         let matcher = StringMatcher { match_pattern: Some(pattern), ignore_case };
         fits(Header::StringMatch(matcher), false, &[("h", value)])
@@ -142,7 +142,7 @@ fn texts_are_matched_with_or_without_case() {
 }
 
 #[test]
-fn only_the_headers_of_the_application_are_seen() {
+fn only_application_headers_are_matched() {
     let sees = |name: &str, headers: &Pairs<'_>, value: &str| {
         let matches = with_header(prefix(""), name, Header::ExactMatch(value.into()));
         goes(&valid(vec![route(matches, cluster("c"))]), "/s/m", headers).is_some()
@@ -158,7 +158,7 @@ fn only_the_headers_of_the_application_are_seen() {
 
 /// A random number below one million is compared with the numerator.
 #[test]
-fn a_fraction_is_a_share_of_the_calls() {
+fn runtime_fraction_matches_its_share_of_calls() {
     let share = |numerator| {
         let matches = with_fraction(prefix(""), numerator, DenominatorType::Million);
         let config = valid(vec![route(matches, cluster("c"))]);
@@ -179,7 +179,7 @@ fn a_fraction_is_a_share_of_the_calls() {
 }
 
 #[test]
-fn the_host_is_the_most_specific_one() {
+fn most_specific_virtual_host_is_used() {
     let named = |domains: &[&str]| host(domains, vec![route(prefix(""), cluster("c"))]);
     let config = validated(&routes(
         "r",
@@ -263,7 +263,7 @@ proptest! {
     /// With the same seed, the index finds the same route as testing all routes in order, and draws
     /// as many random numbers.
     #[test]
-    fn the_index_agrees_with_asking_one_route_after_the_other(
+    fn route_index_agrees_with_a_linear_search(
         table in tables(),
         calls in prop::collection::vec((texts(), prop::option::of("[abc]")), 1..20),
         seed: u64,
@@ -283,7 +283,7 @@ proptest! {
 
     /// The first matching route is used, by a reference implementation of gRFC A28.
     #[test]
-    fn routes_are_found_as_the_text_says(
+    fn routes_match_as_in_the_reference_implementation(
         table in reference::tables(),
         calls in reference::calls(),
         seed: u64,
@@ -302,7 +302,7 @@ proptest! {
     }
 
     #[test]
-    fn the_host_agrees_with_asking_each(
+    fn virtual_host_lookup_agrees_with_a_linear_search(
         hosts in prop::collection::vec(
             prop::collection::vec("\\*?[ab.]{1,3}|[ab.]{1,3}\\*|\\*", 1..4), 0..8),
         names in prop::collection::vec("[abAB.]{0,5}", 1..20),
@@ -320,7 +320,7 @@ proptest! {
 }
 
 #[test]
-fn headers_can_be_an_application_s_own() {
+fn custom_headers_implementation_can_be_matched() {
     struct Own;
     impl Headers for Own {
         fn value(&self, name: &str) -> Option<std::borrow::Cow<'_, str>> {

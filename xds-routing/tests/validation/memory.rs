@@ -46,7 +46,7 @@ fn leaves_the_frame<T>(resource: &impl Message, validator: impl FnOnce(&Bytes) -
 }
 
 #[test]
-fn a_value_does_not_keep_the_response_that_it_came_in() {
+fn validated_resource_does_not_keep_the_response_frame() {
     let rules = rules();
     let mut manager = manager(rds("r"));
     let mut first = filter("own", OWN);
