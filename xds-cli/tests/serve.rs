@@ -66,7 +66,7 @@ fn news(event: &Json) -> Option<String> {
 }
 
 #[test]
-fn one_edit_is_one_reload_however_it_is_made() {
+fn each_edit_causes_one_reload() {
     let world =
         World::new(&[("cds.yaml", &clusters("one two")), ("eds.yaml", &endpoints("one", &[1]))]);
     let World { directory, serve, .. } = &world;
@@ -106,7 +106,7 @@ fn one_edit_is_one_reload_however_it_is_made() {
 }
 
 #[test]
-fn a_broken_file_keeps_its_last_good_state_and_says_so() {
+fn broken_file_keeps_its_last_valid_state_and_is_reported() {
     let world = World::new(&[("cds.yaml", &clusters("one")), ("more.yaml", &clusters("two"))]);
     let World { directory, serve, watch } = &world;
     world.expect_news(&["+one", "+two"]);
@@ -140,7 +140,7 @@ fn a_broken_file_keeps_its_last_good_state_and_says_so() {
 }
 
 #[test]
-fn a_file_that_is_too_large_is_not_read() {
+fn file_over_the_size_limit_is_not_read() {
     let world = World::new(&[("cds.yaml", &clusters("one")), ("more.yaml", &clusters("two"))]);
     let World { directory, serve, watch } = &world;
     world.expect_news(&["+one", "+two"]);
@@ -161,7 +161,7 @@ fn a_file_that_is_too_large_is_not_read() {
 }
 
 #[test]
-fn what_is_wrong_with_files_from_the_start_is_said_after_where_it_listens() {
+fn initial_file_errors_are_reported_after_the_serving_event() {
     let directory = TempDir::new();
     directory.save("bad.yaml", "{");
     directory.save("good.yaml", &clusters("one"));
@@ -172,7 +172,7 @@ fn what_is_wrong_with_files_from_the_start_is_said_after_where_it_listens() {
 }
 
 #[test]
-fn a_resource_in_two_files_is_an_error_that_names_both() {
+fn duplicate_resource_error_names_both_files() {
     let world = World::new(&[("a.yaml", &clusters("one")), ("b.yaml", &clusters("two"))]);
     let World { directory, serve, .. } = &world;
     world.expect_news(&["+one", "+two"]);
@@ -192,7 +192,7 @@ fn a_resource_in_two_files_is_an_error_that_names_both() {
 
 #[cfg(unix)]
 #[test]
-fn the_swap_of_a_config_map_is_one_reload() {
+fn config_map_swap_causes_one_reload() {
     use std::os::unix::fs::symlink;
 
     // Layout of the kubelet: files are links through `..data`, and only this link is swapped.
@@ -232,7 +232,7 @@ fn the_swap_of_a_config_map_is_one_reload() {
 
 #[cfg(unix)]
 #[test]
-fn links_are_followed_wherever_they_lead() {
+fn symlinks_are_followed() {
     use std::os::unix::fs::symlink;
 
     // The directory is a link that is swapped, as in deployments with links, and a file in it is a
@@ -264,7 +264,7 @@ fn links_are_followed_wherever_they_lead() {
 }
 
 #[test]
-fn a_directory_that_goes_leaves_its_last_good_state_and_is_found_again() {
+fn removed_directory_keeps_its_last_state_until_it_is_back() {
     let base = TempDir::new();
     let path = base.join("config");
     fs::create_dir(&path).unwrap();
@@ -286,7 +286,7 @@ fn a_directory_that_goes_leaves_its_last_good_state_and_is_found_again() {
 }
 
 #[test]
-fn a_rejected_resource_is_in_the_row_with_its_reason_and_is_not_sent_again() {
+fn rejected_resource_is_shown_with_its_reason_and_not_resent() {
     let world = World::new(&[("cds.yaml", &clusters("good bad"))]);
     let World { directory, serve, watch } = &world;
     world.expect_news(&["+good", "+bad"]);
@@ -316,7 +316,7 @@ fn a_rejected_resource_is_in_the_row_with_its_reason_and_is_not_sent_again() {
 }
 
 #[test]
-fn the_rows_of_a_client_go_with_it() {
+fn rows_of_a_disconnected_client_are_removed() {
     let mut world = World::new(&[("cds.yaml", &clusters("one"))]);
     world.serve.wait_row("cds", |row| row["state"] == "ACKED");
     world.watch.kill();
@@ -327,7 +327,7 @@ fn the_rows_of_a_client_go_with_it() {
 }
 
 #[test]
-fn the_table_is_for_people() {
+fn table_output_is_human_readable() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("bad=0s"));
     directory.save("broken.yaml", "{");
@@ -368,7 +368,7 @@ fn the_table_is_for_people() {
 }
 
 #[test]
-fn it_stops_by_itself_and_when_told_to() {
+fn serve_ends_after_its_duration_or_on_a_signal() {
     let directory = TempDir::new();
     let path = directory.path().to_str().unwrap();
     let mut short =
@@ -388,7 +388,7 @@ fn it_stops_by_itself_and_when_told_to() {
 }
 
 #[test]
-fn the_example_configuration_is_served_without_an_error() {
+fn example_configuration_is_served_without_errors() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/config");
     let (serve, address) = Xds::serve(&directory);
     let watch = Xds::watch(&address, &["lds", "rds:web", "cds", "eds:api", "eds:pages"]);
@@ -401,7 +401,7 @@ fn the_example_configuration_is_served_without_an_error() {
 }
 
 #[test]
-fn every_way_to_ask_is_served_and_has_its_rows() {
+fn every_variant_and_stream_kind_is_served_and_has_rows() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one two"));
     directory.save("eds.yaml", &endpoints("one", &[1]));
@@ -447,7 +447,7 @@ fn every_way_to_ask_is_served_and_has_its_rows() {
 
 /// A polling client gets the same resources over REST-JSON.
 #[test]
-fn rest_is_served_beside_grpc() {
+fn rest_is_served_in_parallel_to_grpc() {
     let directory = TempDir::new();
     directory.save("clusters.yaml", &clusters("a"));
     let flags = ["--listen", "127.0.0.1:0", "--rest", "127.0.0.1:0", "--rest-hold", "2s"];
@@ -462,7 +462,7 @@ fn rest_is_served_beside_grpc() {
 }
 
 #[test]
-fn every_order_brings_a_client_all_there_is_and_all_that_changes() {
+fn every_ordering_delivers_all_resources_and_changes() {
     for ordering in ["off", "order", "ack-gated"] {
         let directory = TempDir::new();
         directory.save("cds.yaml", &clusters("one two"));
@@ -480,7 +480,7 @@ fn every_order_brings_a_client_all_there_is_and_all_that_changes() {
 /// with the server.
 #[cfg(unix)]
 #[test]
-fn socket_files_serve_streams_and_polls_and_go_with_the_server() {
+fn unix_sockets_serve_grpc_and_rest_and_are_removed_at_exit() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let (directory, sockets) = (TempDir::new(), TempDir::new());
@@ -519,7 +519,7 @@ fn socket_files_serve_streams_and_polls_and_go_with_the_server() {
 
 /// A port without a host listens on all interfaces, as in Go programs.
 #[test]
-fn a_port_alone_is_served_on_all_interfaces() {
+fn port_without_host_listens_on_all_interfaces() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));
     let (_serve, address) = Xds::serve_on(directory.path(), ":0");
