@@ -40,12 +40,12 @@ fn step(world: &mut World, which: u32) {
 }
 
 #[test]
-fn no_course_of_a_few_events_breaks_a_rule() {
+fn no_sequence_of_a_few_sotw_events_breaks_a_rule() {
     make_all(Variant::StateOfTheWorld);
 }
 
 #[test]
-fn nor_does_one_with_changes_only() {
+fn no_sequence_of_a_few_delta_events_breaks_a_rule() {
     make_all(Variant::Incremental);
 }
 
