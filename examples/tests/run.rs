@@ -67,7 +67,7 @@ fn control_plane() -> (Running, String, String) {
 }
 
 #[test]
-fn changes_reach_watchers() {
+fn watchers_receive_changes() {
     let (_server, grpc, _) = control_plane();
     let watch = Running::start(env!("CARGO_BIN_EXE_watch"), &[&grpc, "cds", "web"]);
     let first = watch.says("web version ");
@@ -75,7 +75,7 @@ fn changes_reach_watchers() {
 }
 
 #[test]
-fn changes_reach_those_who_ask_again() {
+fn polling_client_receives_changes() {
     let (_server, _, rest) = control_plane();
     let polls = Running::start(env!("CARGO_BIN_EXE_rest_poll"), &[&rest]);
     let first = polls.says("web version ");
@@ -83,7 +83,7 @@ fn changes_reach_those_who_ask_again() {
 }
 
 #[test]
-fn a_relay_passes_changes_on() {
+fn relay_passes_changes_on() {
     let (_server, grpc, _) = control_plane();
     let relay = Running::start(env!("CARGO_BIN_EXE_relay"), &[&grpc, "127.0.0.1:0"]);
     let address = relay.says("serving gRPC on ");
@@ -93,8 +93,8 @@ fn a_relay_passes_changes_on() {
 }
 
 #[test]
-fn a_file_is_followed() {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("a_file_is_followed");
+fn file_watch_receives_changes() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("file_watch_receives_changes");
     fs::create_dir_all(&directory).unwrap();
     let (file, next) = (directory.join("clusters.yaml"), directory.join("next.yaml"));
     let content = |version: u32| {
@@ -116,7 +116,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn a_listener_is_followed() {
+fn grpc_server_follows_listener_changes() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("grpc/shop.yaml");
     let shop = fs::read_to_string(file).unwrap();
     let (sink, started) = channel();
@@ -155,7 +155,7 @@ fn a_listener_is_followed() {
 }
 
 #[test]
-fn no_runtime_is_needed() {
+fn custom_runtime_example_runs_without_tokio() {
     let output = Command::new(env!("CARGO_BIN_EXE_custom_runtime")).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -163,7 +163,7 @@ fn no_runtime_is_needed() {
 }
 
 #[test]
-fn a_call_goes_where_resources_say() {
+fn channel_routes_a_call_by_xds_resources() {
     let output = Command::new(env!("CARGO_BIN_EXE_channel")).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "shop.Cart is SERVING\n");
@@ -171,7 +171,7 @@ fn a_call_goes_where_resources_say() {
 
 /// Examples are short enough to be read at once.
 #[test]
-fn examples_are_short() {
+fn examples_are_shorter_than_100_lines() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut count = 0;
     for entry in fs::read_dir(directory).unwrap() {
