@@ -288,7 +288,7 @@ fn client_excluded_from_aggregation_has_its_own_upstream_stream() {
 }
 
 /// Moves a client from the relay to the upstream server.
-fn go_straight_up(world: &mut RelayWorld, member: Member, variant: Variant) -> Member {
+fn move_to_upstream(world: &mut RelayWorld, member: Member, variant: Variant) -> Member {
     world.downstream.set_network(Network::Down, world.now);
     let nobody = relay::client("nobody", variant, ToyType::new);
     let client = std::mem::replace(world.downstream.client(member), nobody);
@@ -307,7 +307,7 @@ fn delta_versions_equal_those_of_the_upstream_server() {
         watch(&mut world, one, name);
     }
     assert_eq!(notices(&mut world).len(), 2);
-    let moved = go_straight_up(&mut world, one, Variant::Incremental);
+    let moved = move_to_upstream(&mut world, one, Variant::Incremental);
     let before = world.upstream.responses.len();
     world.advance(Duration::from_secs(10));
     assert_eq!(world.upstream.streams_of(moved).len(), 1);
@@ -337,7 +337,7 @@ fn sotw_versions_equal_those_of_the_upstream_server() {
     let (_, resources, version) = newest(&world.downstream);
     assert_eq!(resources, 2);
     assert_eq!(newest(&world.upstream).2, version, "of both resources, which is all it names");
-    let moved = go_straight_up(&mut world, one, Variant::StateOfTheWorld);
+    let moved = move_to_upstream(&mut world, one, Variant::StateOfTheWorld);
     world.advance(Duration::from_secs(10));
     assert_eq!(newest(&world.upstream), (moved, 2, version), "it has everything");
     println!("covers: M253");
@@ -358,7 +358,7 @@ fn versions_set_by_the_application_are_passed_on() {
         let notices: Vec<_> = world.downstream.notices.drain(..).collect();
         let [(_, _, Notice::Changed(Ok(resource)))] = &notices[..] else { panic!("{notices:?}") };
         assert_eq!(resource.version.as_str(), expected);
-        let moved = go_straight_up(&mut world, one, variant);
+        let moved = move_to_upstream(&mut world, one, variant);
         let before = world.upstream.responses.len();
         world.advance(Duration::from_secs(10));
         let sent = &world.upstream.responses[before..];

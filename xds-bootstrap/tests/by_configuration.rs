@@ -78,7 +78,7 @@ impl Driven {
     }
 
     /// Returns the notifications of the watch of `foo`.
-    fn told(&mut self) -> Vec<Notice> {
+    fn take_notices(&mut self) -> Vec<Notice> {
         let mut told = Vec::new();
         while let Some(output) = self.client.poll_output() {
             if let Output::Notify(watch, notice) = output
@@ -94,7 +94,7 @@ impl Driven {
     /// Returns the error of `foo` reported at that time; `None` if there is no such notification.
     fn reason_at(&mut self, after: Duration) -> Option<WatchErrorKind> {
         self.client.handle_timeout(T0.after(after));
-        self.told().into_iter().find_map(|notice| match notice {
+        self.take_notices().into_iter().find_map(|notice| match notice {
             Notice::Changed(Err(error)) => Some(error.kind().clone()),
             _ => None,
         })
@@ -137,7 +137,7 @@ fn disabled_guard_ignores_fail_on_data_errors() {
         let mut driven = Driven::new(grpc(features, guards));
         driven.respond("1", &["foo"], &[], Duration::ZERO);
         driven.respond("2", &[], &[], Duration::ZERO);
-        driven.told()
+        driven.take_notices()
     };
     let both = || json!(["fail_on_data_errors", "ignore_resource_deletion"]);
     let is_dropped = |told: &[Notice]| matches!(told.last(), Some(Notice::Changed(Err(_))));
@@ -151,12 +151,12 @@ fn disabled_guard_ignores_resource_errors() {
     let fifteen = Duration::from_secs(15);
     let mut guarded = Driven::new(grpc(json!([]), guarded_off()));
     guarded.respond("1", &[], &[("foo", 7)], Duration::from_secs(1));
-    assert_eq!(guarded.told(), [], "an empty response says nothing, and the timer goes on");
+    assert_eq!(guarded.take_notices(), [], "an empty response says nothing, and the timer goes on");
     assert_eq!(guarded.reason_at(fifteen), Some(WatchErrorKind::DoesNotExist(fifteen)));
 
     let mut free = Driven::new(grpc(json!([]), Guards::default()));
     free.respond("1", &[], &[("foo", 7)], Duration::from_secs(1));
-    assert!(matches!(&free.told()[..], [Notice::Changed(Err(error))]
+    assert!(matches!(&free.take_notices()[..], [Notice::Changed(Err(error))]
         if matches!(error.kind(), WatchErrorKind::Reported { code: 7, .. })));
     println!("covers: DE-16");
 }

@@ -28,7 +28,7 @@ impl World {
     /// Waits until the client has reported these changes of clusters: `+name` and
     /// `-name`, in order.
     #[track_caller]
-    fn expect_news(&self, expected: &[&str]) {
+    fn expect_changes(&self, expected: &[&str]) {
         let news = self.watch.wait(&format!("{expected:?}"), |events| {
             let mut news: Vec<String> = events.iter().filter_map(news).collect();
             // The order within one response does not matter.
@@ -72,15 +72,15 @@ fn each_edit_causes_one_reload() {
     let World { directory, serve, .. } = &world;
     let serving = serve.wait_event("serving", |event| event["event"] == "serving");
     assert_eq!(serving["resources"], 3);
-    world.expect_news(&["+one", "+two", "+one"]);
+    world.expect_changes(&["+one", "+two", "+one"]);
 
     // Saved in place: the file is empty for a moment, which is not taken as its new state.
     directory.save("cds.yaml", &clusters("one=2s two"));
-    world.expect_news(&["+one", "+two", "+one", "+one"]);
+    world.expect_changes(&["+one", "+two", "+one", "+one"]);
     world.expect_reloads(&[(3, 1, 0)]);
     // A new file renamed over the old one.
     directory.replace("cds.yaml", &clusters("one=2s three"));
-    world.expect_news(&["+one", "+two", "+one", "+one", "+three", "-two"]);
+    world.expect_changes(&["+one", "+two", "+one", "+one", "+three", "-two"]);
     world.expect_reloads(&[(3, 1, 0), (3, 1, 1)]);
     // A new file, in another format, with several types.
     let four = json!({ "resources": [
@@ -93,7 +93,7 @@ fn each_edit_causes_one_reload() {
     // of the cluster.
     directory.remove("four.json");
     world.expect_reloads(&[(3, 1, 0), (3, 1, 1), (5, 2, 0), (3, 0, 2)]);
-    world.expect_news(&[
+    world.expect_changes(&[
         "+one", "+two", "+one", "+one", "+three", "-two", "+four", "+four", "-four",
     ]);
     // Changes without an effect cause no reload: hidden files, other suffixes, other spellings.
@@ -109,7 +109,7 @@ fn each_edit_causes_one_reload() {
 fn broken_file_keeps_its_last_valid_state_and_is_reported() {
     let world = World::new(&[("cds.yaml", &clusters("one")), ("more.yaml", &clusters("two"))]);
     let World { directory, serve, watch } = &world;
-    world.expect_news(&["+one", "+two"]);
+    world.expect_changes(&["+one", "+two"]);
     let row = serve.wait_row("cds", |row| row["state"] == "ACKED");
 
     let broken = clusters("one").replace("connect_timeout", "connect_timeouts");
@@ -128,9 +128,9 @@ fn broken_file_keeps_its_last_valid_state_and_is_reported() {
 
     // The other files are still followed, and the repaired file is used.
     directory.replace("more.yaml", &clusters("two=7s"));
-    world.expect_news(&["+one", "+two", "+two"]);
+    world.expect_changes(&["+one", "+two", "+two"]);
     directory.replace("cds.yaml", &clusters("one=7s"));
-    world.expect_news(&["+one", "+two", "+two", "+one"]);
+    world.expect_changes(&["+one", "+two", "+two", "+one"]);
     world.expect_reloads(&[(2, 1, 0), (2, 1, 0)]);
     assert_eq!(serve.events_of("file_error").len(), 3);
     let now = serve.wait_row("cds", |row| row["acks"] == 3);
@@ -143,7 +143,7 @@ fn broken_file_keeps_its_last_valid_state_and_is_reported() {
 fn file_over_the_size_limit_is_not_read() {
     let world = World::new(&[("cds.yaml", &clusters("one")), ("more.yaml", &clusters("two"))]);
     let World { directory, serve, watch } = &world;
-    world.expect_news(&["+one", "+two"]);
+    world.expect_changes(&["+one", "+two"]);
 
     // A sparse file that exceeds the size limit.
     let new = directory.join(".cds.yaml.new");
@@ -155,7 +155,7 @@ fn file_over_the_size_limit_is_not_read() {
     assert!(error.contains("268435457 bytes") && error.contains("268435456 bytes"), "{error}");
 
     directory.replace("more.yaml", &clusters("two=7s"));
-    world.expect_news(&["+one", "+two", "+two"]);
+    world.expect_changes(&["+one", "+two", "+two"]);
     world.expect_reloads(&[(2, 1, 0)]);
     assert!(watch.events_of("removed").is_empty());
 }
@@ -175,7 +175,7 @@ fn initial_file_errors_are_reported_after_the_serving_event() {
 fn duplicate_resource_error_names_both_files() {
     let world = World::new(&[("a.yaml", &clusters("one")), ("b.yaml", &clusters("two"))]);
     let World { directory, serve, .. } = &world;
-    world.expect_news(&["+one", "+two"]);
+    world.expect_changes(&["+one", "+two"]);
     directory.replace("a.yaml", &clusters("one=5s two=5s"));
     let errors = serve.wait_count("file_error", 1);
     let error = errors[0]["error"].as_str().unwrap();
@@ -186,7 +186,7 @@ fn duplicate_resource_error_names_both_files() {
     );
     // Once the other file no longer defines the resource, the whole file is used.
     directory.replace("b.yaml", &clusters("three"));
-    world.expect_news(&["+one", "+two", "+one", "+two", "+three"]);
+    world.expect_changes(&["+one", "+two", "+one", "+two", "+three"]);
     world.expect_reloads(&[(3, 3, 0)]);
 }
 
@@ -215,14 +215,14 @@ fn config_map_swap_causes_one_reload() {
     let (serve, address) = Xds::serve(directory.path());
     let watch = Xds::watch(&address, &["cds"]);
     let world = World { directory, serve, watch };
-    world.expect_news(&["+one"]);
+    world.expect_changes(&["+one"]);
 
     mount(&world.directory, 2, "one=2s");
-    world.expect_news(&["+one", "+one"]);
+    world.expect_changes(&["+one", "+one"]);
     world.expect_reloads(&[(2, 1, 0)]);
     // The watches follow the swap.
     mount(&world.directory, 3, "one=3s");
-    world.expect_news(&["+one", "+one", "+one"]);
+    world.expect_changes(&["+one", "+one", "+one"]);
     world.expect_reloads(&[(2, 1, 0), (2, 1, 0)]);
     // A key removed from the config map: its link is deleted after the swap.
     fs::remove_file(world.directory.join("eds.yaml")).unwrap();
@@ -251,15 +251,15 @@ fn symlinks_are_followed() {
     let watch = Xds::watch(&address, &["cds", "eds"]);
     let world = World { directory: base, serve, watch };
     let base = &world.directory;
-    world.expect_news(&["+one", "+one"]);
+    world.expect_changes(&["+one", "+one"]);
 
     symlink("second", base.join("next")).unwrap();
     fs::rename(base.join("next"), base.join("current")).unwrap();
-    world.expect_news(&["+one", "+one", "+one"]);
+    world.expect_changes(&["+one", "+one", "+one"]);
     fs::write(base.join("shared/eds.yaml"), endpoints("one", &[1, 2])).unwrap();
-    world.expect_news(&["+one", "+one", "+one", "+one"]);
+    world.expect_changes(&["+one", "+one", "+one", "+one"]);
     fs::write(base.join("second/cds.yaml"), clusters("one=3s")).unwrap();
-    world.expect_news(&["+one", "+one", "+one", "+one", "+one"]);
+    world.expect_changes(&["+one", "+one", "+one", "+one", "+one"]);
     world.expect_reloads(&[(2, 1, 0), (2, 1, 0), (2, 1, 0)]);
 }
 
@@ -272,24 +272,24 @@ fn removed_directory_keeps_its_last_state_until_it_is_back() {
     let (serve, address) = Xds::serve(&path);
     let watch = Xds::watch(&address, &["cds"]);
     let world = World { directory: base, serve, watch };
-    world.expect_news(&["+one"]);
+    world.expect_changes(&["+one"]);
 
     fs::rename(&path, world.directory.join("elsewhere")).unwrap();
     let errors = world.serve.wait_count("file_error", 1);
     assert!(errors[0]["file"].as_str().unwrap().ends_with("config"), "{errors:?}");
     fs::create_dir(&path).unwrap();
     fs::write(path.join("cds.yaml"), clusters("one=2s")).unwrap();
-    world.expect_news(&["+one", "+one"]);
+    world.expect_changes(&["+one", "+one"]);
     // Further changes are followed.
     fs::write(path.join("cds.yaml"), clusters("one=3s")).unwrap();
-    world.expect_news(&["+one", "+one", "+one"]);
+    world.expect_changes(&["+one", "+one", "+one"]);
 }
 
 #[test]
 fn rejected_resource_is_shown_with_its_reason_and_not_resent() {
     let world = World::new(&[("cds.yaml", &clusters("good bad"))]);
     let World { directory, serve, watch } = &world;
-    world.expect_news(&["+good", "+bad"]);
+    world.expect_changes(&["+good", "+bad"]);
     let first = serve.wait_row("cds", |row| row["state"] == "ACKED");
     assert_eq!(first["subscribed"], "*");
     assert_eq!((first["node"].as_str(), first["error"].as_str()), (Some("test"), None));
@@ -301,7 +301,7 @@ fn rejected_resource_is_shown_with_its_reason_and_not_resent() {
     assert_eq!(row["acked"], first["sent"]);
     assert_ne!(row["sent"], first["sent"]);
     // The valid part of the response is in use, and the old version of the rejected resource.
-    world.expect_news(&["+good", "+bad", "+good", "!bad"]);
+    world.expect_changes(&["+good", "+bad", "+good", "!bad"]);
     serve.wait_stderr("rejected a response (NACK)");
     watch.wait_stderr("rejected a response (NACK)");
 

@@ -18,7 +18,7 @@ fn extension(typed_config: &str) -> Vec<u8> {
         .unwrap_or_else(|why| panic!("{why}"))
 }
 
-fn for_programs() -> PrintOptions {
+fn machine_readable() -> PrintOptions {
     let options = PrintOptions::default().with_redaction(Redaction::Shown);
     options.with_unknown_types(UnknownTypes::Refused)
 }
@@ -30,7 +30,7 @@ fn printed(bytes: &[u8]) -> Json {
 /// Asserts that output in the given formats parses to the same bytes.
 #[track_caller]
 fn assert_round_trips(bytes: &[u8], formats: &[Format]) {
-    let (schema, options) = (Schema::envoy(), for_programs());
+    let (schema, options) = (Schema::envoy(), machine_readable());
     for &format in formats {
         let printed = match format {
             Format::Json => to_json_string(schema, URL, bytes, &options),
@@ -82,7 +82,10 @@ fn empty_any_inside_of_an_any_round_trips() {
     let text = response.to_string();
     let name = "envoy.service.discovery.v3.DiscoveryResponse";
     let bytes = encode_message(Schema::envoy(), "f", name, Format::Json, text.as_bytes()).unwrap();
-    assert_eq!(message_to_json(Schema::envoy(), name, &bytes, &for_programs()).unwrap(), response);
+    assert_eq!(
+        message_to_json(Schema::envoy(), name, &bytes, &machine_readable()).unwrap(),
+        response
+    );
 }
 
 /// A resource must have a type.
@@ -114,9 +117,9 @@ fn any_of_an_unknown_type_cannot_be_printed_as_json() {
         let listed = unprintable(Schema::envoy(), URL, &bytes).unwrap();
         assert_eq!(listed.iter().map(ToString::to_string).collect::<Vec<_>>(), [&*expected]);
         for refused in [
-            to_json(Schema::envoy(), URL, &bytes, &for_programs()).map(drop),
-            to_yaml(Schema::envoy(), URL, &bytes, &for_programs()).map(drop),
-            message_to_json(Schema::envoy(), EXTENSION, &bytes, &for_programs()).map(drop),
+            to_json(Schema::envoy(), URL, &bytes, &machine_readable()).map(drop),
+            to_yaml(Schema::envoy(), URL, &bytes, &machine_readable()).map(drop),
+            message_to_json(Schema::envoy(), EXTENSION, &bytes, &machine_readable()).map(drop),
         ] {
             let refused = refused.unwrap_err();
             assert!(matches!(refused.kind(), ErrorKind::UnprintableAny { .. }), "{refused:?}");
@@ -190,7 +193,7 @@ fn any_of_a_known_type_with_malformed_bytes_is_an_error() {
     bytes.extend_from_slice(b"\x12\x01\xff");
     corrupt(decode_check(Schema::envoy(), URL, &bytes).unwrap_err());
     corrupt(unprintable(Schema::envoy(), URL, &bytes).unwrap_err());
-    for options in [PrintOptions::default(), for_programs()] {
+    for options in [PrintOptions::default(), machine_readable()] {
         corrupt(to_json(Schema::envoy(), URL, &bytes, &options).unwrap_err());
         corrupt(to_text(Schema::envoy(), URL, &bytes, &options).unwrap_err());
     }

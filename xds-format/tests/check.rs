@@ -197,12 +197,12 @@ fn decodes(name: &str, bytes: &[u8]) -> bool {
     match Schema::envoy().message(name) {
         None => true,
         Some(message) => {
-            DynamicMessage::decode(message, bytes).is_ok_and(|message| insides_decode(&message))
+            DynamicMessage::decode(message, bytes).is_ok_and(|message| nested_anys_decode(&message))
         }
     }
 }
 
-fn insides_decode(message: &DynamicMessage) -> bool {
+fn nested_anys_decode(message: &DynamicMessage) -> bool {
     if message.descriptor().full_name() == "google.protobuf.Any" {
         let (url, value) =
             (message.get_field_by_number(1).unwrap(), message.get_field_by_number(2).unwrap());
@@ -210,9 +210,11 @@ fn insides_decode(message: &DynamicMessage) -> bool {
         return decodes(name, value.as_bytes().unwrap());
     }
     message.fields().all(|(_, value)| match value {
-        Value::Message(inner) => insides_decode(inner),
-        Value::List(elements) => elements.iter().filter_map(Value::as_message).all(insides_decode),
-        Value::Map(map) => map.values().filter_map(Value::as_message).all(insides_decode),
+        Value::Message(inner) => nested_anys_decode(inner),
+        Value::List(elements) => {
+            elements.iter().filter_map(Value::as_message).all(nested_anys_decode)
+        }
+        Value::Map(map) => map.values().filter_map(Value::as_message).all(nested_anys_decode),
         _ => true,
     })
 }

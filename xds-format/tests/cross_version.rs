@@ -161,7 +161,7 @@ struct Change {
 
 /// Reads bytes of one version with the other, and returns whether the meaning is preserved.
 #[track_caller]
-fn on_the_wire(from: &Schema, to: &Schema, (said, meant): &(Json, Option<Json>)) -> bool {
+fn binary_keeps_meaning(from: &Schema, to: &Schema, (said, meant): &(Json, Option<Json>)) -> bool {
     let sent = bytes(from, said);
     let heard = message_to_json(to, THING, &sent, &PrintOptions::default());
     match meant {
@@ -176,7 +176,7 @@ fn on_the_wire(from: &Schema, to: &Schema, (said, meant): &(Json, Option<Json>))
     }
 }
 
-fn in_texts(from: &Schema, to: &Schema, said: &Json) -> bool {
+fn text_can_be_read(from: &Schema, to: &Schema, said: &Json) -> bool {
     let json = said.to_string();
     let text = to_text(from, URL, &bytes(from, said), &PrintOptions::default()).unwrap();
     [(Format::Json, &json), (Format::Yaml, &json), (Format::Text, &text)]
@@ -270,9 +270,10 @@ fn reported_axes_match_the_actual_effect() {
     for change in changes {
         let (old, new) = (schema(change.old), schema(change.new));
         let name = format!("{} -> {}", change.old, change.new);
-        let there = on_the_wire(&old, &new, &change.there);
-        let back = on_the_wire(&new, &old, &change.back);
-        let texts = in_texts(&old, &new, &change.there.0) && in_texts(&new, &old, &change.back.0);
+        let there = binary_keeps_meaning(&old, &new, &change.there);
+        let back = binary_keeps_meaning(&new, &old, &change.back);
+        let texts = text_can_be_read(&old, &new, &change.there.0)
+            && text_can_be_read(&new, &old, &change.back.0);
         assert_eq!(texts, change.text, "{name}");
 
         let found = compare(&old, &new);

@@ -15,7 +15,7 @@ fn clusters_in(folder: &Folder, name: &str, content: impl AsRef<[u8]>) -> Discov
     response(&content).unwrap_or_else(|| panic!("{name}: {content:?}"))
 }
 
-fn trouble_in(folder: &Folder, name: &str, content: impl AsRef<[u8]>) -> String {
+fn read_error(folder: &Folder, name: &str, content: impl AsRef<[u8]>) -> String {
     folder.write(name, content);
     let why = Reader::of_clusters(&folder.path(name)).wait_for_trouble();
     let path = folder.path(name);
@@ -36,7 +36,7 @@ fn all_formats_decode_to_the_same_response() {
     assert_eq!(clusters_in(&folder, "cds.json", json), yaml);
     assert_eq!(clusters_in(&folder, "cds.pb_text", text), yaml);
     assert_eq!(clusters_in(&folder, "cds.pb", yaml.encode_to_vec()), yaml);
-    let why = trouble_in(&folder, "cds.conf", clusters(&["a"]));
+    let why = read_error(&folder, "cds.conf", clusters(&["a"]));
     assert!(why.contains("suffix"), "{why}");
     println!("covers: S0.012 S0.013 S0.014 S0.015 S0.016 FS-12");
 }
@@ -60,7 +60,7 @@ fn one_list_may_hold_resources_of_all_types() {
 fn response_with_another_type_url_is_rejected() {
     let folder = Folder::new("type");
     let stated = format!("type_url: {}\nresources: []\n", types::LISTENER);
-    let why = trouble_in(&folder, "cds.yaml", stated);
+    let why = read_error(&folder, "cds.yaml", stated);
     assert!(why.contains("Listener") && why.contains("Cluster"), "{why}");
     // A resource of another type in a response is not ignored: the client rejects it.
     let mixed = format!("resources:\n- {{'@type': {}, name: a}}\n", types::LISTENER);
@@ -96,14 +96,14 @@ fn ttl_in_a_file_is_ignored() {
 fn errors_name_the_file_line_and_field() {
     let folder = Folder::new("errors");
     let unknown = clusters(&["a, lb_polcy: MAGLEV"]);
-    let why = trouble_in(&folder, "cds.yaml", unknown);
+    let why = read_error(&folder, "cds.yaml", unknown);
     assert!(
         why.starts_with(":3:") && why.contains("resources[0]") && why.contains("lb_polcy"),
         "{why}"
     );
-    let why = trouble_in(&folder, "broken.yaml", "resources: [");
+    let why = read_error(&folder, "broken.yaml", "resources: [");
     assert!(why.starts_with(":1:"), "{why}");
-    assert!(trouble_in(&folder, "empty.yaml", "").contains("empty"));
+    assert!(read_error(&folder, "empty.yaml", "").contains("empty"));
     println!("covers: S0.017 FS-06 FS-07");
 }
 
@@ -119,11 +119,11 @@ fn collection_is_rejected() {
          entries: {{inline_entry: {{name: a, resource: {{'@type': {}, name: a}}}}}}\n",
         types::CLUSTER
     );
-    let why = trouble_in(&folder, "cds.yaml", file);
+    let why = read_error(&folder, "cds.yaml", file);
     assert_eq!(why, format!(": all is a {collection}, and collections are not supported"));
     // The form that Envoy uses: the collection without `@type`.
     let bare = format!("name: all\nresource: {{'@type': {collection}}}\n");
-    let why = trouble_in(&folder, "bare.yaml", bare);
+    let why = read_error(&folder, "bare.yaml", bare);
     assert!(why.contains("expected an object with `@type`"), "{why}");
     println!("covers: FS-14");
 }

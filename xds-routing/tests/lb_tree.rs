@@ -74,7 +74,7 @@ impl Clusters {
         }
     }
 
-    fn all_are(&mut self, state: ConnectivityState) {
+    fn set_all_leaves(&mut self, state: ConnectivityState) {
         for (&leaf, name) in &self.leaves {
             self.tree.leaf_changed(leaf, state, name.clone());
         }
@@ -110,7 +110,7 @@ fn changed_weights_keep_all_leaves() {
     assert_eq!(clusters.tree.state(), Connecting);
     let call = Call::new("/s/m", [].as_slice());
     assert_eq!(clusters.pick(&call, &mut Random::new(0)), Err("queue".into()));
-    clusters.all_are(Ready);
+    clusters.set_all_leaves(Ready);
     assert_eq!(clusters.tree.state(), Ready);
     let mut random = Random::new(1);
     for new in [1, 25, 99] {
@@ -131,7 +131,7 @@ fn removed_children_are_reused_if_they_return_in_time() {
     let mut clusters = Clusters::default();
     let both = || vec![route(prefix("/a"), cluster("a")), route(prefix("/b"), cluster("b"))];
     clusters.update(both(), at(0));
-    clusters.all_are(Ready);
+    clusters.set_all_leaves(Ready);
     clusters.log();
     let only = || vec![route(prefix("/a"), cluster("a")), route(prefix("/x"), cluster("a"))];
     clusters.update(only(), at(1));
@@ -316,7 +316,7 @@ proptest! {
             let routes = Arc::new(valid(version.clone()));
             let router = Router::new(Arc::clone(&routes), "name", &listener).expect("a host");
             clusters.update(version, Time::ZERO);
-            clusters.all_are(Ready);
+            clusters.set_all_leaves(Ready);
             let named: BTreeSet<String> = router.clusters().iter().map(ToString::to_string).collect();
             let made: BTreeSet<String> = clusters.leaves.values().cloned().collect();
             prop_assert!(named.is_subset(&made));
@@ -347,7 +347,7 @@ fn call_wakes_idle_leaves() {
         route(prefix("/t"), cluster("c")),
     ];
     clusters.update(idle, Time::ZERO);
-    clusters.all_are(Idle);
+    clusters.set_all_leaves(Idle);
     let call = Call::new("/s/m", [].as_slice());
     let mut random = Random::new(0);
     let TreePick::Wake(woken) = clusters.tree.pick(&call, &mut random) else {
@@ -368,7 +368,7 @@ fn route_without_a_cluster_fails_only_its_calls() {
     let mut clusters = Clusters::default();
     let gone = Route { r#match: Some(prefix("/gone/")), ..Route::default() };
     clusters.update(vec![gone, route(prefix(""), cluster("a"))], Time::ZERO);
-    clusters.all_are(Ready);
+    clusters.set_all_leaves(Ready);
     let mut random = Random::new(0);
     let call = Call::new("/gone/m", [].as_slice());
     assert_eq!(clusters.pick(&call, &mut random), Err("NoChildren".into()));

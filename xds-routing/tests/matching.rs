@@ -22,7 +22,7 @@ use xds_routing::{
 
 type Pairs<'a> = [(&'a str, &'a str)];
 
-fn taken(
+fn find_cluster(
     host: &VirtualHost,
     path: &str,
     headers: &Pairs<'_>,
@@ -39,8 +39,8 @@ fn taken(
 }
 
 /// Returns the cluster that the first virtual host chooses for a call.
-fn goes(config: &RouteConfiguration, path: &str, headers: &Pairs<'_>) -> Option<String> {
-    taken(&config.virtual_hosts()[0], path, headers, &mut Random::new(1))
+fn matched_cluster(config: &RouteConfiguration, path: &str, headers: &Pairs<'_>) -> Option<String> {
+    find_cluster(&config.virtual_hosts()[0], path, headers, &mut Random::new(1))
 }
 
 #[test]
@@ -51,20 +51,24 @@ fn first_matching_route_is_used() {
         route(safe_regex("/Other/.*"), cluster("3")),
         route(path("/Other/M"), cluster("4")),
     ]);
-    assert_eq!(goes(&config, "/MyService/MyMethod", &[]).as_deref(), Some("1"));
-    assert_eq!(goes(&config, "/Other/M", &[]).as_deref(), Some("3"));
-    assert_eq!(goes(&config, "/Else", &[]), None);
+    assert_eq!(matched_cluster(&config, "/MyService/MyMethod", &[]).as_deref(), Some("1"));
+    assert_eq!(matched_cluster(&config, "/Other/M", &[]).as_deref(), Some("3"));
+    assert_eq!(matched_cluster(&config, "/Else", &[]), None);
 
     // The second of two equal matches gets no calls.
     let twice = valid(vec![route(prefix("/s"), cluster("a")), route(prefix("/s"), cluster("b"))]);
     assert_eq!(twice.virtual_hosts()[0].routes().len(), 2, "both are valid");
     for path in ["/s", "/s/m", "/service/x"] {
-        assert_eq!(goes(&twice, path, &[]).as_deref(), Some("a"));
+        assert_eq!(matched_cluster(&twice, path, &[]).as_deref(), Some("a"));
     }
     let again = vec![route(path("/s/m"), cluster("a")), route(path("/s/m"), cluster("b"))];
     let others = (0..40).map(|index| route(path(&format!("/other/{index}")), cluster("c")));
     let many = valid(again.into_iter().chain(others).collect());
-    assert_eq!(goes(&many, "/s/m", &[]).as_deref(), Some("a"), "in a table that is looked up too");
+    assert_eq!(
+        matched_cluster(&many, "/s/m", &[]).as_deref(),
+        Some("a"),
+        "in a table that is looked up too"
+    );
 
     let none = config.virtual_hosts()[0].find(&Call::new("/Else", &[]), &mut Random::new(1));
     let text = none.unwrap_err().to_string();
@@ -78,10 +82,10 @@ fn route_requires_all_of_its_matchers() {
     let matches = with_header(matches, "b", Header::PresentMatch(true));
     let config = valid(vec![route(matches, cluster("both")), route(prefix(""), cluster("rest"))]);
     let both = [("a", "1"), ("b", "")];
-    assert_eq!(goes(&config, "/s/m", &both).as_deref(), Some("both"));
-    assert_eq!(goes(&config, "/t/m", &both).as_deref(), Some("rest"));
-    assert_eq!(goes(&config, "/s/m", &both[..1]).as_deref(), Some("rest"));
-    assert_eq!(goes(&config, "/s/m", &[("a", "2"), ("b", "")]).as_deref(), Some("rest"));
+    assert_eq!(matched_cluster(&config, "/s/m", &both).as_deref(), Some("both"));
+    assert_eq!(matched_cluster(&config, "/t/m", &both).as_deref(), Some("rest"));
+    assert_eq!(matched_cluster(&config, "/s/m", &both[..1]).as_deref(), Some("rest"));
+    assert_eq!(matched_cluster(&config, "/s/m", &[("a", "2"), ("b", "")]).as_deref(), Some("rest"));
     println!("covers: S2.038 S2.046");
 }
 
@@ -89,7 +93,7 @@ fn route_requires_all_of_its_matchers() {
 fn fits(how: Header, invert: bool, headers: &Pairs<'_>) -> bool {
     let mut matches = with_header(prefix(""), "h", how);
     matches.headers[0].invert_match = invert;
-    goes(&valid(vec![route(matches, cluster("c"))]), "/s/m", headers).is_some()
+    matched_cluster(&valid(vec![route(matches, cluster("c"))]), "/s/m", headers).is_some()
 }
 
 #[test]
@@ -145,7 +149,7 @@ fn string_matchers_respect_ignore_case() {
 fn only_application_headers_are_matched() {
     let sees = |name: &str, headers: &Pairs<'_>, value: &str| {
         let matches = with_header(prefix(""), name, Header::ExactMatch(value.into()));
-        goes(&valid(vec![route(matches, cluster("c"))]), "/s/m", headers).is_some()
+        matched_cluster(&valid(vec![route(matches, cluster("c"))]), "/s/m", headers).is_some()
     };
     assert!(sees("content-type", &[], "application/grpc"));
     assert!(sees("content-type", &[("content-type", "application/grpc+x")], "application/grpc+x"));
@@ -165,7 +169,7 @@ fn runtime_fraction_matches_its_share_of_calls() {
         let mut random = Random::new(9);
         let host = &config.virtual_hosts()[0];
         let draws = 20_000;
-        (0..draws).filter(|_| taken(host, "/s/m", &[], &mut random).is_some()).count()
+        (0..draws).filter(|_| find_cluster(host, "/s/m", &[], &mut random).is_some()).count()
     };
     assert_eq!(share(0), 0);
     assert_eq!(share(1_000_000), 20_000);
@@ -174,7 +178,7 @@ fn runtime_fraction_matches_its_share_of_calls() {
     assert!((4_750..5_250).contains(&quarter), "{quarter}");
     assert_eq!(Fraction::from_millionths(2_000_000), Fraction::ALL);
     let unset = valid(vec![route(prefix(""), cluster("c"))]);
-    assert!(goes(&unset, "/s/m", &[]).is_some());
+    assert!(matched_cluster(&unset, "/s/m", &[]).is_some());
     println!("covers: S2.029 S2.030 S2.031 S2.032 X24");
 }
 
@@ -295,7 +299,7 @@ proptest! {
             let headers: Vec<_> =
                 headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             let expected = reference::first(&table, path, &headers).map(|it| it.to_string());
-            let found = taken(host, path, &headers, &mut random);
+            let found = find_cluster(host, path, &headers, &mut random);
             prop_assert_eq!(found, expected, "{} {:?}", path, headers);
         }
         println!("covers: S2.002 S2.019 S2.042 S2.046 S2.047 S2.054 S2.078 S2.085 S2.090 X33 X35 X37");

@@ -206,7 +206,7 @@ fn percent(numerator: u32) -> Option<FractionalPercent> {
     Some(FractionalPercent { numerator, denominator: 0 })
 }
 
-fn held_up(length: FaultDelaySecifier, share: u32) -> HttpFault {
+fn delayed(length: FaultDelaySecifier, share: u32) -> HttpFault {
     let delay = FaultDelay { fault_delay_secifier: Some(length), percentage: percent(share) };
     HttpFault { delay: Some(delay), ..HttpFault::default() }
 }
@@ -249,17 +249,17 @@ fn faults_are_injected_as_configured() {
     };
     let second = Some(Duration::from_secs(1));
     assert_eq!(one(&[], None), (None, None));
-    assert_eq!(one(&[held_up(fixed(1), 100)], None), (second, None));
-    assert_eq!(one(&[held_up(fixed(0), 100)], None), (None, None));
-    assert_eq!(one(&[held_up(fixed(1), 0)], None), (None, None));
+    assert_eq!(one(&[delayed(fixed(1), 100)], None), (second, None));
+    assert_eq!(one(&[delayed(fixed(0), 100)], None), (None, None));
+    assert_eq!(one(&[delayed(fixed(1), 0)], None), (None, None));
     let both =
-        HttpFault { delay: held_up(fixed(1), 100).delay, ..failing(ErrorType::GrpcStatus(8), 100) };
+        HttpFault { delay: delayed(fixed(1), 100).delay, ..failing(ErrorType::GrpcStatus(8), 100) };
     assert_eq!(one(&[both], None), (second, Some(8)));
     // The override replaces the whole configuration.
     assert_eq!(one(&[both], Some(&failing(ErrorType::HttpStatus(503), 200))), (None, Some(14)));
     assert_eq!(one(&[both], Some(&HttpFault::default())), (None, None));
     // Faults are combined in order, until the call is aborted.
-    let longer = held_up(fixed(2), 100);
+    let longer = delayed(fixed(2), 100);
     assert_eq!(one(&[longer, both, longer], None), (Some(Duration::from_secs(3)), Some(8)));
 
     // The fraction decides at random.
@@ -276,7 +276,7 @@ fn faults_are_injected_as_configured() {
 fn fault_headers_may_only_reduce_the_fraction() {
     let mut random = Random::new(5);
     let by_headers = HttpFault {
-        delay: held_up(FaultDelaySecifier::HeaderDelay(Default::default()), 100).delay,
+        delay: delayed(FaultDelaySecifier::HeaderDelay(Default::default()), 100).delay,
         ..failing(ErrorType::HeaderAbort(Default::default()), 100)
     };
     let router = faulty(&[by_headers], None);
@@ -299,7 +299,7 @@ fn fault_headers_may_only_reduce_the_fraction() {
     assert_eq!(asked(&more), (half, Some(9)));
 
     let never = HttpFault {
-        delay: held_up(FaultDelaySecifier::HeaderDelay(Default::default()), 0).delay,
+        delay: delayed(FaultDelaySecifier::HeaderDelay(Default::default()), 0).delay,
         ..failing(ErrorType::HeaderAbort(Default::default()), 0)
     };
     assert!(fault_of(&faulty(&[never], None), &more, &mut random).is_none());

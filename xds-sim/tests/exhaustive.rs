@@ -41,15 +41,15 @@ fn step(world: &mut World, which: u32) {
 
 #[test]
 fn no_sequence_of_a_few_sotw_events_breaks_a_rule() {
-    make_all(Variant::StateOfTheWorld);
+    run_all(Variant::StateOfTheWorld);
 }
 
 #[test]
 fn no_sequence_of_a_few_delta_events_breaks_a_rule() {
-    make_all(Variant::Incremental);
+    run_all(Variant::Incremental);
 }
 
-fn make_all(variant: Variant) {
+fn run_all(variant: Variant) {
     let mut options = Options::default();
     (options.variant, options.types, options.names) = (variant, 1, 1);
     options.actions =

@@ -24,7 +24,7 @@ fn failure_of(config: &Config) -> Failure {
 }
 
 /// Returns the message with which [`check`] panics.
-fn told(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) -> String {
+fn panic_message(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| check(config, scenario)));
     let panic = panic.expect_err("something is wrong");
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -134,7 +134,7 @@ fn options_out_of_range_are_rejected() {
     }
     let text = "types=9 actions={empty}".parse::<Options>().expect_err("nine").to_string();
     assert!(text.contains("from 1 to 4"), "{text}");
-    let text = told(&Config::default().with_options(|it| it.servers = 0), storm);
+    let text = panic_message(&Config::default().with_options(|it| it.servers = 0), storm);
     assert!(text.contains("servers=0") && text.contains("from 1 to 3"), "{text}");
 }
 
@@ -178,10 +178,10 @@ fn panic_while_creating_a_world_is_reported_with_its_seed() {
 
 #[test]
 fn config_scenario_and_check_scenario_cannot_be_combined_silently() {
-    let text = told(&Config::new(mine).with_runs(2), storm);
+    let text = panic_message(&Config::new(mine).with_runs(2), storm);
     assert!(text.contains("scenario"), "{text}");
-    assert!(told(&Config::default().with_runs(1), mine).contains("VIOLATION MINE"));
-    assert!(told(&Config::new(mine).with_runs(1), mine).contains("VIOLATION MINE"));
+    assert!(panic_message(&Config::default().with_runs(1), mine).contains("VIOLATION MINE"));
+    assert!(panic_message(&Config::new(mine).with_runs(1), mine).contains("VIOLATION MINE"));
 }
 
 #[test]
@@ -309,10 +309,10 @@ fn situation_that_is_never_reached_is_a_failure() {
     let config = Config::default().with_runs(100).with_situation("seven");
     let report = check(&config, scenario);
     assert!((1..50).contains(&report.situations.hits_of("seven")), "{report:?}");
-    let text = told(&config.clone().with_situation("eleven"), scenario);
+    let text = panic_message(&config.clone().with_situation("eleven"), scenario);
     assert!(text.contains("[\"eleven\"]"), "{text}");
     let expired = Situation::Expired.as_str();
-    assert!(told(&config.with_situation(expired), scenario).contains(expired));
+    assert!(panic_message(&config.with_situation(expired), scenario).contains(expired));
     sometimes("outside of a run it counts nothing");
 }
 

@@ -25,7 +25,7 @@ fn to(name: &str) -> Vec<Route> {
 }
 
 /// Returns whether the client subscribes to a cluster.
-async fn is_followed(world: &World, name: &str) -> bool {
+async fn is_cluster_subscribed(world: &World, name: &str) -> bool {
     let status = world.client.status().await.expect("a client");
     status.iter().any(|it| it.type_url.as_str() == types::CLUSTER && it.name == name)
 }
@@ -73,10 +73,10 @@ async fn cancelled_call_releases_its_cluster_and_active_count() {
     while quick.calls() == 0 {
         let _ = check(&mut client.clone(), &[]).await;
     }
-    assert!(is_followed(&world, "given-up").await);
+    assert!(is_cluster_subscribed(&world, "given-up").await);
     second.abort();
     soon(async {
-        while is_followed(&world, "given-up").await {
+        while is_cluster_subscribed(&world, "given-up").await {
             sleep(Duration::from_millis(1)).await;
         }
     })
@@ -162,7 +162,7 @@ async fn call_ends_when_its_response_is_read() {
     check(&mut HealthClient::new(channel.clone()), &[]).await.expect("there is room");
     world.apply(Change::new().routes(to("other")).at("other", &[backend.address]).0).await;
     soon(async {
-        while is_followed(&world, "read").await {
+        while is_cluster_subscribed(&world, "read").await {
             sleep(Duration::from_millis(1)).await;
         }
     })

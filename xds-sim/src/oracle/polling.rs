@@ -321,7 +321,7 @@ mod tests {
                     ..PolledVersion::default()
                 };
                 oracle.accepted.insert((0, server, 0), had);
-                let response = &says("good", "2");
+                let response = &poll_response("good", "2");
                 oracle.on_event(&Event::Reading { link, response }, world, report);
                 let had = oracle.accepted.get_mut(&(0, server, 0)).expect("it was put there");
                 had.unconfirmed.clear();
@@ -355,7 +355,7 @@ mod tests {
         Request { names, node: node.map(Text::from), ..request("", None) }
     }
 
-    fn says(text: &str, version: &str) -> Response {
+    fn poll_response(text: &str, version: &str) -> Response {
         let bytes = Some(Toy::bytes("r0", text));
         let item = ResponseItem { name: "r0".into(), version: Text::default(), bytes, ttl: None };
         Response {
@@ -386,7 +386,7 @@ mod tests {
         let answered = |text: &'static str, again: Option<&'static str>| {
             broken(move |oracle, link, world, report| {
                 for version in [Some("1"), again].into_iter().flatten() {
-                    let event = Event::Responded { link, response: &says(text, version) };
+                    let event = Event::Responded { link, response: &poll_response(text, version) };
                     oracle.on_event(&event, world, report);
                 }
             })
@@ -410,7 +410,7 @@ mod tests {
     #[test]
     fn poll_response_without_a_change_is_detected() {
         let found = broken(|oracle, link, world, report| {
-            let response = &says("good", "1");
+            let response = &poll_response("good", "1");
             let (rest, content) = (Event::Rest, Event::Responded { link, response });
             for event in [Event::Phase(Phase::Converge), rest, content] {
                 oracle.on_event(&event, world, report);

@@ -99,7 +99,7 @@ fn missing() -> xds_core::client::WatchError {
 }
 
 /// Returns the error of a client whose does-not-exist timeout is shorter than gRPC's.
-fn missing_too_soon() -> xds_core::client::WatchError {
+fn early_does_not_exist_error() -> xds_core::client::WatchError {
     let mut config = ClientConfig::new(Node::new("client-0"), ServerAddress::new("server-0"))
         .with_type(crate::ToyType::new(CLUSTER));
     config.profile.timer_start = TimerStart::Subscription;
@@ -115,7 +115,7 @@ fn missing_too_soon() -> xds_core::client::WatchError {
 }
 
 /// Returns the rule broken if a watch of `r0` receives this error.
-fn told(
+fn rule_broken_by_error(
     options: Options,
     error: &xds_core::client::WatchError,
     before: impl Fn(&mut Connections, LinkId) + Send + Sync + 'static,
@@ -134,21 +134,24 @@ fn told(
 fn does_not_exist_without_a_reason_is_detected() {
     let error = missing();
     assert!(matches!(error.kind(), WatchErrorKind::DoesNotExist(_)), "{error}");
-    assert_eq!(told(Options::default(), &error, |_, _| {}), Some(PATIENCE));
+    assert_eq!(rule_broken_by_error(Options::default(), &error, |_, _| {}), Some(PATIENCE));
     let features = [Feature::TransientTimer].into_iter().collect();
     let warned = Options { features, ..Options::default() };
-    assert_eq!(told(warned, &error, |_, _| {}), Some(SILENCE));
+    assert_eq!(rule_broken_by_error(warned, &error, |_, _| {}), Some(SILENCE));
     let key = || (0, Text::from("r0"));
     let answered = move |oracle: &mut Connections, link: LinkId| {
         let answered = BTreeSet::from([key()]);
         oracle.streams.insert(link, StreamRecord { answered, ..StreamRecord::default() });
     };
-    assert_eq!(told(Options::default(), &error, answered), Some(ANSWERED_ERROR));
-    assert_eq!(told(Options::default(), &missing_too_soon(), |_, _| {}), Some(HOW_LONG));
+    assert_eq!(rule_broken_by_error(Options::default(), &error, answered), Some(ANSWERED_ERROR));
+    assert_eq!(
+        rule_broken_by_error(Options::default(), &early_does_not_exist_error(), |_, _| {}),
+        Some(HOW_LONG)
+    );
     let waited = |oracle: &mut Connections, _| {
         oracle.waited.insert((0, 0, "r0".into()));
     };
-    assert_eq!(told(Options::default(), &error, waited), Some(NOT_CACHED));
+    assert_eq!(rule_broken_by_error(Options::default(), &error, waited), Some(NOT_CACHED));
     println!("covers: IC24 IC25 IC31");
 }
 
@@ -180,9 +183,9 @@ fn error_about_a_working_server_is_detected() {
         world.advance(Duration::from_secs(5));
     });
     let error = unavailable.first().expect("nobody is there");
-    assert_eq!(told(Options::default(), error, |_, _| {}), Some(FAILED));
+    assert_eq!(rule_broken_by_error(Options::default(), error, |_, _| {}), Some(FAILED));
     let two = Options { servers: 2, ..Options::default() };
-    assert_eq!(told(two, error, |_, _| {}), Some(REASON));
+    assert_eq!(rule_broken_by_error(two, error, |_, _| {}), Some(REASON));
     println!("covers: IC27 IC29");
 }
 

@@ -28,7 +28,7 @@ fn change(nonce: &str, subscribe: &[&str], unsubscribe: &[&str]) -> Request {
 
 /// Returns the first request of a client that returns with a wildcard and resources of these
 /// versions.
-fn return_with(has: &[(&str, &str)]) -> Request {
+fn reconnect_with(has: &[(&str, &str)]) -> Request {
     let versions = has.iter().map(|&(name, version)| (name.into(), version.into())).collect();
     let (subscribe, unsubscribe) = (texts(&["*"]), Vec::new());
     request("", Names::Change { subscribe, unsubscribe, versions })
@@ -176,7 +176,7 @@ fn missing_response_to_a_new_name_is_detected() {
 
 #[test]
 fn reconnect_response_that_is_not_the_exact_difference_is_detected() {
-    let stated = [Asked(return_with(&[("r0", VERSION), ("r1", "old"), ("r9", "old")]))];
+    let stated = [Asked(reconnect_with(&[("r0", VERSION), ("r1", "old"), ("r9", "old")]))];
     let exact = [Sent("1", &["r1"]), Asked(change("1", &[], &[])), Removed("2", &["r9"])];
     let told = |content: &[Step]| {
         broken_changes(&[&stated[..], content, &[Asked(change("2", &[], &[]))]].concat())
