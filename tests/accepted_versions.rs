@@ -65,7 +65,7 @@ enum Step {
 }
 
 #[test]
-fn a_request_states_a_version_only_if_it_says_no_more_than_what_is_held() {
+fn requests_state_a_version_only_for_held_resources() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("accepted-versions.txt");
     let table = table();
     if env::var_os("UPDATE").is_some() {

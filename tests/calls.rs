@@ -89,7 +89,7 @@ impl Bench {
 }
 
 #[test]
-fn the_node_states_the_application_and_the_library() {
+fn node_carries_the_application_and_the_library() {
     let node = Node::new("n")
         .with_cluster("c")
         .with_locality(proto::Locality { region: "r".into(), ..proto::Locality::default() });
@@ -114,7 +114,7 @@ fn the_node_states_the_application_and_the_library() {
 }
 
 #[test]
-fn a_watch_that_ends_twice_ends_once() {
+fn second_unwatch_has_no_effect() {
     let mut bench = Bench::new();
     let a = bench.watch(types::LISTENER, "a");
     bench.watch(types::LISTENER, "b");
@@ -138,7 +138,7 @@ fn a_watch_that_ends_twice_ends_once() {
 }
 
 #[test]
-fn a_watch_ended_by_another_ones_notice_is_not_told() {
+fn watch_ended_during_another_notice_is_not_notified() {
     let mut bench = Bench::new();
     let pair = [bench.watch(types::LISTENER, "a"), bench.watch(types::LISTENER, "a")];
     let other = bench.watch(types::LISTENER, "b");
@@ -162,7 +162,7 @@ fn a_watch_ended_by_another_ones_notice_is_not_told() {
 }
 
 #[test]
-fn a_watcher_may_begin_any_number_of_watches_while_it_is_told_something() {
+fn watcher_may_begin_many_watches_while_being_notified() {
     let mut bench = Bench::new();
     let listener = bench.watch(types::LISTENER, "a");
     bench.settle();
@@ -188,7 +188,7 @@ fn a_watcher_may_begin_any_number_of_watches_while_it_is_told_something() {
 }
 
 #[test]
-fn an_error_is_told_as_a_value_that_says_where_it_comes_from() {
+fn watch_error_names_resource_reason_node_and_server() {
     let mut bench = Bench::new();
     let watch = bench.watch(types::LISTENER, "a");
     bench.settle();

@@ -41,7 +41,7 @@ impl Running {
     }
 
     /// Waits for a line that begins with `start`, and returns the rest of it.
-    fn says(&self, start: &str) -> String {
+    fn wait_for_line(&self, start: &str) -> String {
         loop {
             let line = self.lines.recv_timeout(PATIENCE);
             let line = line.unwrap_or_else(|_| panic!("no line that starts with {start:?}"));
@@ -62,39 +62,39 @@ impl Drop for Running {
 /// Starts a control plane on free ports, and returns its addresses for gRPC and REST.
 fn control_plane() -> (Running, String, String) {
     let it = Running::start(env!("CARGO_BIN_EXE_control_plane"), &["127.0.0.1:0", "127.0.0.1:0"]);
-    let (grpc, rest) = (it.says("serving gRPC on "), it.says("serving REST on "));
+    let (grpc, rest) = (it.wait_for_line("serving gRPC on "), it.wait_for_line("serving REST on "));
     (it, grpc, rest)
 }
 
 #[test]
-fn changes_reach_watchers() {
+fn watchers_receive_changes() {
     let (_server, grpc, _) = control_plane();
     let watch = Running::start(env!("CARGO_BIN_EXE_watch"), &[&grpc, "cds", "web"]);
-    let first = watch.says("web version ");
-    assert_ne!(first, watch.says("web version "), "it changes");
+    let first = watch.wait_for_line("web version ");
+    assert_ne!(first, watch.wait_for_line("web version "), "it changes");
 }
 
 #[test]
-fn changes_reach_those_who_ask_again() {
+fn polling_client_receives_changes() {
     let (_server, _, rest) = control_plane();
     let polls = Running::start(env!("CARGO_BIN_EXE_rest_poll"), &[&rest]);
-    let first = polls.says("web version ");
-    assert_ne!(first, polls.says("web version "), "it changes");
+    let first = polls.wait_for_line("web version ");
+    assert_ne!(first, polls.wait_for_line("web version "), "it changes");
 }
 
 #[test]
-fn a_relay_passes_changes_on() {
+fn relay_passes_changes_on() {
     let (_server, grpc, _) = control_plane();
     let relay = Running::start(env!("CARGO_BIN_EXE_relay"), &[&grpc, "127.0.0.1:0"]);
-    let address = relay.says("serving gRPC on ");
+    let address = relay.wait_for_line("serving gRPC on ");
     let watch = Running::start(env!("CARGO_BIN_EXE_watch"), &[&address, "cds", "web"]);
-    let first = watch.says("web version ");
-    assert_ne!(first, watch.says("web version "), "it changes");
+    let first = watch.wait_for_line("web version ");
+    assert_ne!(first, watch.wait_for_line("web version "), "it changes");
 }
 
 #[test]
-fn a_file_is_followed() {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("a_file_is_followed");
+fn file_watch_receives_changes() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("file_watch_receives_changes");
     fs::create_dir_all(&directory).unwrap();
     let (file, next) = (directory.join("clusters.yaml"), directory.join("next.yaml"));
     let content = |version: u32| {
@@ -105,10 +105,10 @@ fn a_file_is_followed() {
     fs::write(&file, content(1)).unwrap();
     let path = file.to_str().unwrap();
     let watch = Running::start(env!("CARGO_BIN_EXE_file_watch"), &[path]);
-    assert!(watch.says("web version ").starts_with("1: "));
+    assert!(watch.wait_for_line("web version ").starts_with("1: "));
     fs::write(&next, content(2)).unwrap();
     fs::rename(&next, &file).unwrap();
-    assert!(watch.says("web version ").starts_with("2: "));
+    assert!(watch.wait_for_line("web version ").starts_with("2: "));
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -116,7 +116,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn a_listener_is_followed() {
+fn grpc_server_follows_listener_changes() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("grpc/shop.yaml");
     let shop = fs::read_to_string(file).unwrap();
     let (sink, started) = channel();
@@ -141,21 +141,24 @@ fn a_listener_is_followed() {
     serve(&shop);
     let arguments = [address.as_str(), "shop.example.com"];
     let resolve = Running::start(env!("CARGO_BIN_EXE_resolve"), &arguments);
-    assert_eq!(resolve.says("calls go to "), r#"{"carts", "everything"}"#);
+    assert_eq!(resolve.wait_for_line("calls go to "), r#"{"carts", "everything"}"#);
     let endpoints = "127.0.0.1:50051, 127.0.0.1:50052 (xDS node ID: resolve)";
-    assert_eq!(resolve.says("  carts: "), endpoints);
+    assert_eq!(resolve.wait_for_line("  carts: "), endpoints);
     assert_eq!(
-        resolve.says("  elsewhere: "),
+        resolve.wait_for_line("  elsewhere: "),
         "wherever shop.example.net:443 is (xDS node ID: resolve)"
     );
-    assert_eq!(resolve.says("  everything: "), r#"one after the other: ["carts", "elsewhere"]"#);
+    assert_eq!(
+        resolve.wait_for_line("  everything: "),
+        r#"one after the other: ["carts", "elsewhere"]"#
+    );
     serve(&shop.replace("50052", "50053"));
-    assert_eq!(resolve.says("  carts: "), endpoints.replace("50052", "50053"));
+    assert_eq!(resolve.wait_for_line("  carts: "), endpoints.replace("50052", "50053"));
     println!("covers: B44");
 }
 
 #[test]
-fn no_runtime_is_needed() {
+fn custom_runtime_example_runs_without_tokio() {
     let output = Command::new(env!("CARGO_BIN_EXE_custom_runtime")).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -163,7 +166,7 @@ fn no_runtime_is_needed() {
 }
 
 #[test]
-fn a_call_goes_where_resources_say() {
+fn channel_routes_a_call_by_xds_resources() {
     let output = Command::new(env!("CARGO_BIN_EXE_channel")).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "shop.Cart is SERVING\n");
@@ -171,7 +174,7 @@ fn a_call_goes_where_resources_say() {
 
 /// Examples are short enough to be read at once.
 #[test]
-fn examples_are_short() {
+fn examples_are_shorter_than_100_lines() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut count = 0;
     for entry in fs::read_dir(directory).unwrap() {

@@ -402,23 +402,25 @@ fn take(step: Step, type_url: &'static str, client: &mut Client) -> Result<(), S
         Remove(name) => client.change(request_as(name, "").remove()),
         HasFirst(names) => {
             names.iter().try_for_each(|name| has(client, type_url, name, FIRST))?;
-            has_just(client, type_url, names)?;
+            has_exactly(client, type_url, names)?;
         }
         OtherHasFirst(names) => {
             names.iter().try_for_each(|name| has(client, other(type_url), name, FIRST))?;
-            has_just(client, other(type_url), names)?;
+            has_exactly(client, other(type_url), names)?;
         }
         HasLatest(names) => {
             let (latest, rest) = names.split_last().ok_or("no names")?;
             has(client, type_url, latest, SECOND)?;
             // In full state the other resources are sent again, in a response with the new version.
             let stated = if client.is_sent_full_state(type_url) { SECOND } else { FIRST };
-            rest.iter().try_for_each(|name| has_as_of(client, type_url, name, FIRST, stated))?;
-            has_just(client, type_url, names)?;
+            rest.iter().try_for_each(|name| {
+                has_version_from_response(client, type_url, name, FIRST, stated)
+            })?;
+            has_exactly(client, type_url, names)?;
         }
         HasOnlyLatest(name) => {
             has(client, type_url, name, SECOND)?;
-            has_just(client, type_url, &[name])?;
+            has_exactly(client, type_url, &[name])?;
         }
         Together(names) => {
             let nonces = names.iter().map(|name| &client.resources[&key(type_url, name)].nonce);
@@ -440,18 +442,18 @@ fn take(step: Step, type_url: &'static str, client: &mut Client) -> Result<(), S
                 return Err(format!("told of {:?}", client.removed));
             }
         }
-        HasNothing => has_just(client, type_url, &[])?,
+        HasNothing => has_exactly(client, type_url, &[])?,
     }
     Ok(())
 }
 
 /// Checks that the client has this version of the resource, from a response with the same version.
 fn has(client: &Client, type_url: &str, name: &str, version: &str) -> Result<(), String> {
-    has_as_of(client, type_url, name, version, version)
+    has_version_from_response(client, type_url, name, version, version)
 }
 
 /// Checks that the client has one version of the resource, from a response with version `stated`.
-fn has_as_of(
+fn has_version_from_response(
     client: &Client,
     type_url: &str,
     name: &str,
@@ -473,7 +475,7 @@ fn has_as_of(
 }
 
 /// Checks that the client has exactly these resources of the type.
-fn has_just(client: &Client, type_url: &str, names: &[&str]) -> Result<(), String> {
+fn has_exactly(client: &Client, type_url: &str, names: &[&str]) -> Result<(), String> {
     let of_type = |(ty, _): &&(String, String)| ty == type_url;
     let extra = client.resources.keys().filter(of_type).find(|(_, n)| !names.contains(&n.as_str()));
     extra.map_or(Ok(()), |(_, name)| Err(format!("{name} is not expected")))

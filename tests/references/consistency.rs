@@ -42,7 +42,7 @@ const SCOPE: &str = "- { $SCOPE, name: scope, route_configuration_name: r }\n";
 const INLINE: &str = "- { $LISTENER, name: l, api_listener: { api_listener: { $HCM, scoped_routes: { name: any, rds_config_source: $ADS, scoped_route_configurations_list: { scoped_route_configurations: [{ name: scope, route_configuration_name: r }] } } } } }\n";
 
 #[test]
-fn what_leads_somewhere_is_consistent() {
+fn resolved_references_have_no_findings() {
     for set in [
         vec![],
         vec![CLUSTER, ENDPOINTS],
@@ -62,7 +62,7 @@ fn what_leads_somewhere_is_consistent() {
 }
 
 #[test]
-fn a_cluster_without_its_endpoints_is_an_error() {
+fn cluster_without_its_endpoints_is_an_error() {
     expect(&[
         (CLUSTER, &["error: cds `c` refers to eds `s`, which is missing"]),
         (
@@ -82,7 +82,7 @@ fn a_cluster_without_its_endpoints_is_an_error() {
 }
 
 #[test]
-fn what_nothing_refers_to_is_a_warning() {
+fn unreferenced_resource_is_a_warning() {
     expect(&[
         (ENDPOINTS, &["warning: nothing refers to eds `s`"]),
         (
@@ -103,7 +103,7 @@ fn what_nothing_refers_to_is_a_warning() {
 }
 
 #[test]
-fn a_listener_without_its_routes_is_an_error() {
+fn listener_without_its_routes_is_an_error() {
     expect(&[
         (LISTENER, &["error: lds `l` refers to rds `r`, which is missing"]),
         (
@@ -131,7 +131,7 @@ fn scoped_routes_are_followed() {
 }
 
 #[test]
-fn what_another_server_may_have_is_a_warning() {
+fn missing_resource_that_another_server_may_have_is_a_warning() {
     expect(&[
         (
             "- { $CLUSTER, name: c, type: EDS, eds_cluster_config: { eds_config: $API } }\n",
@@ -145,7 +145,7 @@ fn what_another_server_may_have_is_a_warning() {
 }
 
 #[test]
-fn what_clients_have_from_elsewhere_is_not_missing() {
+fn external_resources_are_not_missing() {
     let yaml = [ROUTES, "- { $SCOPE, name: s, route_configuration_name: r }\n", SCOPED].concat();
     let missing = ["error: rds `r` refers to cds `c`, which is missing"];
     assert_eq!(check_with(&Consistency::default(), &yaml), missing);
@@ -160,7 +160,7 @@ fn what_clients_have_from_elsewhere_is_not_missing() {
 }
 
 #[test]
-fn a_resource_that_does_not_decode_is_an_error() {
+fn resource_that_does_not_decode_is_an_error() {
     let findings = Consistency::default().check([(types::CLUSTER, "c", b"\x0a\x7f")]);
     let [finding @ Finding::Malformed { .. }] = &findings[..] else { panic!("{findings:?}") };
     assert_eq!(finding.severity(), Severity::Error);
@@ -194,7 +194,7 @@ impl ReferenceExtractor for Lists {
 }
 
 #[test]
-fn own_types_come_with_an_extractor_of_their_own() {
+fn custom_types_use_a_custom_extractor() {
     let set = [(LIST, "a", "b b c"), (LIST, "b", "a"), (LIST, "d", "d b")];
     let shown = |consistency: Consistency<'_>| -> Vec<_> {
         consistency.check(set).iter().map(ToString::to_string).collect()

@@ -31,7 +31,7 @@ fn expect(cases: &[(&str, &[&str])]) {
 }
 
 #[test]
-fn a_cluster_refers_to_its_endpoints() {
+fn cluster_refers_to_its_endpoints() {
     expect(&[
         ("{ $CLUSTER, name: c, type: EDS, eds_cluster_config: { eds_config: $ADS } }", &["eds c"]),
         (
@@ -63,7 +63,7 @@ fn a_cluster_refers_to_its_endpoints() {
 }
 
 #[test]
-fn a_cluster_refers_to_clusters() {
+fn cluster_refers_to_clusters() {
     expect(&[
         (
             "{ $CLUSTER, name: c, cluster_type: { name: a, typed_config: { '@type': $T/clusters.aggregate.v3.ClusterConfig, clusters: [d, e, d] } } }",
@@ -164,7 +164,7 @@ fn listeners(manager: &str) -> [String; 5] {
 }
 
 #[test]
-fn a_listener_refers_to_its_routes() {
+fn listener_refers_to_its_routes() {
     for (manager, expected) in [
         ("rds: { route_config_name: r, config_source: $ADS }", &["rds r"][..]),
         ("rds: { route_config_name: r, config_source: $SELF }", &["rds r (self)"]),
@@ -210,7 +210,7 @@ fn a_listener_refers_to_its_routes() {
 }
 
 #[test]
-fn filters_refer_to_what_they_need() {
+fn filters_refer_to_secrets_and_clusters() {
     let secret = |name: &str| format!("{{ name: {name}, sds_config: $ADS }}");
     let http = |filter: &str| {
         format!(
@@ -271,7 +271,7 @@ fn filters_refer_to_what_they_need() {
 }
 
 #[test]
-fn an_any_of_a_known_type_is_followed_wherever_one_may_stand() {
+fn any_of_a_known_type_is_followed_in_every_extension_field() {
     expect(&[
         (
             "{ $CLUSTER, name: c, filters: [{ name: f, typed_config: { $TCP, cluster: d } }] }",
@@ -358,7 +358,7 @@ fn routes_in_matchers_refer_to_clusters() {
 }
 
 #[test]
-fn what_is_not_known_is_passed_over() {
+fn unknown_types_and_extensions_have_no_references() {
     expect(&[
         ("{ $ENDPOINTS, cluster_name: c }", &[]),
         (
@@ -375,7 +375,7 @@ fn what_is_not_known_is_passed_over() {
 }
 
 #[test]
-fn what_stands_several_times_is_found_once_and_in_order() {
+fn repeated_references_are_reported_once_and_sorted() {
     let yaml = "{ $ROUTES, name: r, virtual_hosts: [{ name: v, domains: [a], routes: [{ match: { prefix: / }, route: { cluster: b } }, { match: { prefix: / }, route: { cluster: a } }, { match: { prefix: / }, route: { cluster: b } }] }] }";
     let resource = &resources(yaml)[0];
     let found = references(&resource.type_url, &resource.bytes).unwrap();

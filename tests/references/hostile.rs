@@ -40,7 +40,7 @@ fn nested(levels: usize) -> Vec<u8> {
 }
 
 #[test]
-fn depth_has_a_limit() {
+fn nesting_depth_is_limited() {
     assert_eq!(references(types::EXTENSION_CONFIG, &nested(99)), Ok(vec![]));
     let too_deep = Err(Malformed::Depth { limit: 100 });
     assert_eq!(references(types::EXTENSION_CONFIG, &nested(100)), too_deep);
@@ -48,7 +48,7 @@ fn depth_has_a_limit() {
 }
 
 #[test]
-fn what_is_cut_off_is_an_error_or_has_fewer_references() {
+fn truncated_listener_is_an_error_or_has_fewer_references() {
     let listener = &resources(
         "{ $LISTENER, name: l, filter_chains: [{ filters: [{ name: f, typed_config: { $HCM, rds: { route_config_name: r, config_source: $ADS } } }] }] }",
     )[0];
@@ -63,7 +63,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn bytes_of_any_kind_are_no_trouble(
+    fn arbitrary_bytes_do_not_panic(
         type_at in 0..TYPES.len(),
         bytes in prop::collection::vec(any::<u8>(), 0..200),
     ) {
@@ -72,7 +72,7 @@ proptest! {
 
     // Fields with the numbers of fields that contain references, and lengths that are mostly valid.
     #[test]
-    fn bytes_that_are_nearly_messages_are_no_trouble(
+    fn almost_valid_messages_do_not_panic(
         type_at in 0..TYPES.len(),
         fields in prop::collection::vec((1u8..16, prop::collection::vec(any::<u8>(), 0..6), any::<bool>()), 0..40),
     ) {
@@ -87,7 +87,7 @@ proptest! {
 
     // Clusters and endpoints, compared with the definition of consistency.
     #[test]
-    fn findings_are_exactly_what_does_not_match(
+    fn findings_equal_the_definition_of_consistency(
         clusters in prop::collection::btree_map(0u8..12, 0u8..12, 0..12),
         endpoints in prop::collection::btree_set(0u8..12, 0..12),
     ) {
@@ -120,7 +120,7 @@ proptest! {
 
     // A valid resource with one changed byte.
     #[test]
-    fn a_changed_byte_is_no_trouble(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+    fn resource_with_one_changed_byte_does_not_panic(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let listener = &resources(
             "{ $LISTENER, name: l, filter_chains: [{ transport_socket: { name: t, typed_config: { '@type': $SOCKET/tls.v3.DownstreamTlsContext, common_tls_context: { tls_certificate_sds_secret_configs: [{ name: k, sds_config: $ADS }] } } }, filters: [{ name: f, typed_config: { $HCM, route_config: { name: r, virtual_hosts: [{ name: v, domains: [a], routes: [{ match: { prefix: / }, route: { cluster: c } }] }] } } }] }] }",
         )[0];

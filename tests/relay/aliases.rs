@@ -45,7 +45,7 @@ impl Pair {
 /// The client learns the resource's name and subscribes to it from then on. It is sent nothing
 /// twice, and is notified of the removal.
 #[test]
-fn a_client_learns_the_name_of_what_it_asks_for() {
+fn watcher_of_an_alias_subscribes_to_the_resource_name() {
     let server = Server::new(ServerConfig::default(), 1, Time::ZERO);
     let mut pair = Pair(Segment::new(server));
     assert_eq!(pair.set("a", "1", "x"), [""; 0]);

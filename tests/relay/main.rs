@@ -58,7 +58,7 @@ fn subscribed_upstream(world: &RelayWorld) -> Vec<String> {
 }
 
 #[test]
-fn many_who_want_the_same_are_one_subscription() {
+fn watchers_of_one_name_share_one_upstream_subscription() {
     for variant in VARIANTS {
         let mut world = RelayWorld::new(variant);
         set(&mut world, "a", "1");
@@ -77,7 +77,7 @@ fn many_who_want_the_same_are_one_subscription() {
 }
 
 #[test]
-fn what_is_there_is_served_at_once() {
+fn cached_resource_is_served_while_upstream_is_down() {
     for variant in VARIANTS {
         let mut world = RelayWorld::new(variant);
         set(&mut world, "a", "1");
@@ -93,7 +93,7 @@ fn what_is_there_is_served_at_once() {
 }
 
 #[test]
-fn a_lost_upstream_takes_nothing_from_anybody() {
+fn lost_upstream_is_invisible_downstream() {
     for variant in VARIANTS {
         let mut world = RelayWorld::new(variant);
         set(&mut world, "a", "1");
@@ -123,7 +123,7 @@ fn a_lost_upstream_takes_nothing_from_anybody() {
 }
 
 #[test]
-fn a_rejection_below_stays_below() {
+fn downstream_nack_is_not_passed_upstream() {
     for variant in VARIANTS {
         let mut world = RelayWorld::new(variant);
         set(&mut world, "a", "1");
@@ -149,7 +149,7 @@ fn a_rejection_below_stays_below() {
 }
 
 #[test]
-fn what_nobody_wants_is_given_up_after_a_while() {
+fn unused_subscription_ends_after_the_grace_period() {
     for variant in VARIANTS {
         let mut world = RelayWorld::new(variant);
         set(&mut world, "a", "1");
@@ -179,7 +179,7 @@ fn what_nobody_wants_is_given_up_after_a_while() {
 /// The cache control mark is passed on with the resource. A resource with the mark is not kept for
 /// later clients.
 #[test]
-fn what_is_not_to_be_kept_is_passed_on_and_forgotten() {
+fn do_not_cache_resource_is_passed_on_and_not_kept() {
     let mut world = RelayWorld::new(Variant::Incremental);
     let marked = |content: &'static str, control| {
         move |it: &mut Transaction| {
@@ -209,7 +209,7 @@ fn what_is_not_to_be_kept_is_passed_on_and_forgotten() {
 }
 
 #[test]
-fn a_removal_or_an_error_above_is_one_below() {
+fn upstream_removal_or_error_is_passed_downstream() {
     let mut world = RelayWorld::new(Variant::Incremental);
     set(&mut world, "a", "1");
     let one = world.client("one");
@@ -240,7 +240,7 @@ fn a_removal_or_an_error_above_is_one_below() {
 
 /// In state of the world, only full-state types report removals.
 #[test]
-fn a_removal_or_an_error_above_is_one_below_in_lists_too() {
+fn upstream_removal_or_error_is_passed_downstream_in_sotw() {
     let mut world = RelayWorld::new(Variant::StateOfTheWorld);
     let cluster = |world: &mut RelayWorld, content: &'static str| {
         world.set(|it| {
@@ -270,7 +270,7 @@ fn a_removal_or_an_error_above_is_one_below_in_lists_too() {
 }
 
 #[test]
-fn what_is_not_to_be_aggregated_has_a_stream_of_its_own() {
+fn client_excluded_from_aggregation_has_its_own_upstream_stream() {
     for variant in VARIANTS {
         let mut world = RelayWorld::new(variant);
         set(&mut world, "a", "1");
@@ -288,7 +288,7 @@ fn what_is_not_to_be_aggregated_has_a_stream_of_its_own() {
 }
 
 /// Moves a client from the relay to the upstream server.
-fn go_straight_up(world: &mut RelayWorld, member: Member, variant: Variant) -> Member {
+fn move_to_upstream(world: &mut RelayWorld, member: Member, variant: Variant) -> Member {
     world.downstream.set_network(Network::Down, world.now);
     let nobody = relay::client("nobody", variant, ToyType::new);
     let client = std::mem::replace(world.downstream.client(member), nobody);
@@ -298,7 +298,7 @@ fn go_straight_up(world: &mut RelayWorld, member: Member, variant: Variant) -> M
 /// Versions are derived from contents, so those of the relay equal those of the upstream server. A
 /// client that moves between them is not sent resources that it has.
 #[test]
-fn versions_are_those_of_the_server_above() {
+fn delta_versions_equal_those_of_the_upstream_server() {
     let mut world = RelayWorld::new(Variant::Incremental);
     set(&mut world, "a", "1");
     set(&mut world, "b", "1");
@@ -307,7 +307,7 @@ fn versions_are_those_of_the_server_above() {
         watch(&mut world, one, name);
     }
     assert_eq!(notices(&mut world).len(), 2);
-    let moved = go_straight_up(&mut world, one, Variant::Incremental);
+    let moved = move_to_upstream(&mut world, one, Variant::Incremental);
     let before = world.upstream.responses.len();
     world.advance(Duration::from_secs(10));
     assert_eq!(world.upstream.streams_of(moved).len(), 1);
@@ -318,7 +318,7 @@ fn versions_are_those_of_the_server_above() {
 /// In state of the world a reconnecting client is sent named resources again, under
 /// the same version.
 #[test]
-fn versions_of_lists_are_those_of_the_server_above() {
+fn sotw_versions_equal_those_of_the_upstream_server() {
     let mut world = RelayWorld::new(Variant::StateOfTheWorld);
     for name in ["a", "b", "unwanted"] {
         world.set(|it| {
@@ -337,7 +337,7 @@ fn versions_of_lists_are_those_of_the_server_above() {
     let (_, resources, version) = newest(&world.downstream);
     assert_eq!(resources, 2);
     assert_eq!(newest(&world.upstream).2, version, "of both resources, which is all it names");
-    let moved = go_straight_up(&mut world, one, Variant::StateOfTheWorld);
+    let moved = move_to_upstream(&mut world, one, Variant::StateOfTheWorld);
     world.advance(Duration::from_secs(10));
     assert_eq!(newest(&world.upstream), (moved, 2, version), "it has everything");
     println!("covers: M253");
@@ -345,7 +345,7 @@ fn versions_of_lists_are_those_of_the_server_above() {
 
 /// The relay passes on versions set by the application.
 #[test]
-fn versions_that_the_application_gives_are_passed_on() {
+fn versions_set_by_the_application_are_passed_on() {
     for (variant, expected) in VARIANTS.into_iter().zip(["all-7", "one-7"]) {
         let mut world = RelayWorld::with_versions(variant, Versions::Above);
         world.set(|it| {
@@ -358,7 +358,7 @@ fn versions_that_the_application_gives_are_passed_on() {
         let notices: Vec<_> = world.downstream.notices.drain(..).collect();
         let [(_, _, Notice::Changed(Ok(resource)))] = &notices[..] else { panic!("{notices:?}") };
         assert_eq!(resource.version.as_str(), expected);
-        let moved = go_straight_up(&mut world, one, variant);
+        let moved = move_to_upstream(&mut world, one, variant);
         let before = world.upstream.responses.len();
         world.advance(Duration::from_secs(10));
         let sent = &world.upstream.responses[before..];

@@ -158,7 +158,7 @@ fn seen(client: &Client) -> Seen {
 const NOT_FOUND: i32 = 5;
 
 #[test]
-fn who_is_behind_a_relay_comes_to_see_the_same() {
+fn client_behind_a_relay_sees_the_same_as_a_direct_client() {
     for variant in VARIANTS {
         let (mut values, mut missing, mut errors) = (0, 0, 0);
         for seed in 0..WALKS {

@@ -44,7 +44,7 @@ fn threads() -> BTreeSet<String> {
 }
 
 #[test]
-fn no_thread_is_tokios() {
+fn asyncstd_and_smol_start_no_tokio_thread() {
     async_std::task::block_on(served::<AsyncIo<AsyncStd>>());
     smol::block_on(served::<AsyncIo<Smol>>());
     let threads = threads();

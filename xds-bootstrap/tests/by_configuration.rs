@@ -78,7 +78,7 @@ impl Driven {
     }
 
     /// Returns the notifications of the watch of `foo`.
-    fn told(&mut self) -> Vec<Notice> {
+    fn take_notices(&mut self) -> Vec<Notice> {
         let mut told = Vec::new();
         while let Some(output) = self.client.poll_output() {
             if let Output::Notify(watch, notice) = output
@@ -94,7 +94,7 @@ impl Driven {
     /// Returns the error of `foo` reported at that time; `None` if there is no such notification.
     fn reason_at(&mut self, after: Duration) -> Option<WatchErrorKind> {
         self.client.handle_timeout(T0.after(after));
-        self.told().into_iter().find_map(|notice| match notice {
+        self.take_notices().into_iter().find_map(|notice| match notice {
             Notice::Changed(Err(error)) => Some(error.kind().clone()),
             _ => None,
         })
@@ -117,7 +117,7 @@ fn guarded_off() -> Guards {
 }
 
 #[test]
-fn without_its_guard_the_longer_timer_is_not_used() {
+fn disabled_guard_ignores_resource_timer_is_transient_error() {
     let features = json!(["resource_timer_is_transient_error"]);
     let (fifteen, thirty) = (Duration::from_secs(15), Duration::from_secs(30));
 
@@ -131,13 +131,13 @@ fn without_its_guard_the_longer_timer_is_not_used() {
 }
 
 #[test]
-fn without_its_guard_fail_on_data_errors_says_nothing() {
+fn disabled_guard_ignores_fail_on_data_errors() {
     // With the guard off, `ignore_resource_deletion` decides, as before A88.
     let told_of_deletion = |features, guards| {
         let mut driven = Driven::new(grpc(features, guards));
         driven.respond("1", &["foo"], &[], Duration::ZERO);
         driven.respond("2", &[], &[], Duration::ZERO);
-        driven.told()
+        driven.take_notices()
     };
     let both = || json!(["fail_on_data_errors", "ignore_resource_deletion"]);
     let is_dropped = |told: &[Notice]| matches!(told.last(), Some(Notice::Changed(Err(_))));
@@ -147,22 +147,22 @@ fn without_its_guard_fail_on_data_errors_says_nothing() {
 }
 
 #[test]
-fn without_its_guard_reported_errors_are_passed_over() {
+fn disabled_guard_ignores_resource_errors() {
     let fifteen = Duration::from_secs(15);
     let mut guarded = Driven::new(grpc(json!([]), guarded_off()));
     guarded.respond("1", &[], &[("foo", 7)], Duration::from_secs(1));
-    assert_eq!(guarded.told(), [], "an empty response says nothing, and the timer goes on");
+    assert_eq!(guarded.take_notices(), [], "an empty response says nothing, and the timer goes on");
     assert_eq!(guarded.reason_at(fifteen), Some(WatchErrorKind::DoesNotExist(fifteen)));
 
     let mut free = Driven::new(grpc(json!([]), Guards::default()));
     free.respond("1", &[], &[("foo", 7)], Duration::from_secs(1));
-    assert!(matches!(&free.told()[..], [Notice::Changed(Err(error))]
+    assert!(matches!(&free.take_notices()[..], [Notice::Changed(Err(error))]
         if matches!(error.kind(), WatchErrorKind::Reported { code: 7, .. })));
     println!("covers: DE-16");
 }
 
 #[test]
-fn grpc_uses_the_aggregated_stream_of_the_bootstraps_server_for_everything() {
+fn grpc_bootstrap_uses_one_aggregated_stream_for_all_types() {
     let config = grpc(json!([]), Guards::default());
     assert_eq!(config.servers.len(), 1);
     assert_eq!((&*config.servers[0].uri, config.servers[0].streams), ("a", Streams::Aggregated));
@@ -181,7 +181,7 @@ fn grpc_uses_the_aggregated_stream_of_the_bootstraps_server_for_everything() {
 }
 
 #[test]
-fn a_source_with_a_grpc_api_has_a_stream_for_each_type() {
+fn grpc_api_type_uses_one_stream_per_type() {
     let source = json!({ "api_config_source": {
         "api_type": "GRPC", "grpc_services": [{ "envoy_grpc": { "cluster_name": "xds" } }] } });
     let bootstrap = json!({
@@ -197,7 +197,7 @@ fn a_source_with_a_grpc_api_has_a_stream_for_each_type() {
 }
 
 #[test]
-fn limits_on_requests_are_the_servers() {
+fn rate_limit_settings_limit_the_requests_to_the_server() {
     let config = |limits: Value| {
         let source = json!({ "api_config_source": {
             "api_type": "GRPC", "grpc_services": [{ "envoy_grpc": { "cluster_name": "xds" } }],

@@ -69,7 +69,7 @@ fn client_of(text: &str) -> (Client, EnvoyBootstrap) {
 }
 
 /// Watches a name and returns the resource that is available without a request.
-fn told_of(client: &mut Client, type_url: &str, name: &str) -> Option<Bytes> {
+fn watched_static_resource(client: &mut Client, type_url: &str, name: &str) -> Option<Bytes> {
     let watch = client.watch(&TypeUrl::from(type_url), Interest::Name(name), Time::ZERO);
     let watch = watch.expect("a good watch");
     let mut told = None;
@@ -83,7 +83,7 @@ fn told_of(client: &mut Client, type_url: &str, name: &str) -> Option<Bytes> {
 }
 
 #[test]
-fn the_oldest_example_loads_and_its_cluster_reaches_who_watches_it() {
+fn v2_example_bootstrap_loads_and_its_cluster_reaches_a_watcher() {
     let (mut client, bootstrap) = client_of(OLDEST);
     assert_eq!(
         bootstrap.warnings.len(),
@@ -96,7 +96,8 @@ fn the_oldest_example_loads_and_its_cluster_reaches_who_watches_it() {
     let idle = ads.tcp_keepalive.and_then(|keepalive| keepalive.time);
     assert_eq!(idle.map(|idle| idle.as_secs()), Some(10));
 
-    let bytes = told_of(&mut client, types::CLUSTER, "ads_cluster").expect("it is had");
+    let bytes =
+        watched_static_resource(&mut client, types::CLUSTER, "ads_cluster").expect("it is had");
     let name = TypeUrl::from(types::CLUSTER);
     let json = message_to_json(
         Schema::envoy(),
@@ -128,7 +129,7 @@ fn the_oldest_example_loads_and_its_cluster_reaches_who_watches_it() {
 }
 
 #[test]
-fn the_same_listener_is_had_from_the_file_and_from_a_server() {
+fn static_listener_equals_the_one_from_a_server() {
     let text = OLDEST.replace(
         "static_resources:\n",
         "static_resources:\n  listeners:\n  - name: edge\n    address:\n      socket_address: \
@@ -137,7 +138,8 @@ fn the_same_listener_is_had_from_the_file_and_from_a_server() {
     );
     let (mut client, bootstrap) = client_of(&text);
     let listener = &bootstrap.static_resources[0];
-    let from_file = told_of(&mut client, types::LISTENER, "edge").expect("it is had");
+    let from_file =
+        watched_static_resource(&mut client, types::LISTENER, "edge").expect("it is had");
     let mut served = serde_json::json!([{ "@type": types::LISTENER }]);
     for (key, value) in listener.message.value().as_object().expect("a message") {
         served[0][key] = value.clone();
@@ -150,6 +152,6 @@ fn the_same_listener_is_had_from_the_file_and_from_a_server() {
     );
     let served = served.expect("a server takes it as well");
     assert_eq!(served.resources[0].bytes, from_file);
-    assert!(told_of(&mut client, types::SECRET, "token").is_some());
+    assert!(watched_static_resource(&mut client, types::SECRET, "token").is_some());
     println!("covers: S4.016 S4.019");
 }

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_always_has_more_is_cut_off() {
+    async fn response_body_ends_at_the_deadline() {
         let limit = Duration::from_secs(3);
         let mut body = DeadlineBody::new(Endless, Some(Instant::now() + limit));
         for _ in 0..3 {

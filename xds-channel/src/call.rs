@@ -369,7 +369,7 @@ mod tests {
 
     // B26: a route to an unknown cluster is a bug and the only failure with INTERNAL.
     #[tokio::test]
-    async fn a_cluster_that_nobody_knows_of_is_internal() {
+    async fn route_to_an_unknown_cluster_fails_with_internal() {
         let listener = api_listener("shop", &manager(rds("routes")));
         let listener = Listener::from_schema(&listener, &Rules::default()).expect("a listener");
         let connections = listener.api().expect("one of clients");
@@ -395,7 +395,7 @@ mod tests {
 
     /// The endpoint receives the remaining time as its timeout.
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_waited_has_less_time() {
+    async fn outgoing_timeout_is_the_remaining_time() {
         let (parts, body) = request().into_parts();
         let outgoing = Outgoing {
             parts,

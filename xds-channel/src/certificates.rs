@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_good_stays_and_what_is_wrong_is_said_once() {
+    fn last_valid_value_is_kept_and_each_error_reported_once() {
         let mut last = LastValid::default();
         assert_eq!(last.take(Err("not there".into())), Some("not there"));
         assert_eq!(last.take(Err("not there".into())), None);

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_holds_up_nobody_for_long() {
+    async fn slow_attempt_delays_the_next_one_by_the_attempt_delay() {
         let began = Instant::now();
         assert_eq!(first_success(["silent", "silent", "good"], go).await.as_deref(), Ok("good"));
         assert_eq!(began.elapsed(), ATTEMPT_DELAY * 2);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_has_the_first_go() {
+    async fn first_candidate_is_tried_first() {
         let tried = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&tried);
         let attempt = move |candidate| {

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeouts_are_read_and_written() {
+    fn grpc_timeouts_are_parsed_and_formatted() {
         let mut headers = HeaderMap::new();
         for (limit, text) in [
             (Duration::from_millis(1_500), "1500000u"),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_see_what_the_application_said() {
+    fn header_matching_sees_application_metadata_only() {
         let mut headers = HeaderMap::new();
         for (name, value) in [("h", "a"), ("h", "b"), ("te", "trailers"), (TIMEOUT, "1S")] {
             headers.append(name, HeaderValue::from_static(value));

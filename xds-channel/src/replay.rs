@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_is_sent_again_from_its_beginning() {
+    async fn buffered_request_is_replayed_from_its_beginning() {
         let replay = Replay::new(Body::new(Pieces(4, 10)));
         let mut first = replay.attempt().expect("a body");
         assert_eq!(read(&mut first, 2).await, [3, 2]);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_request_is_sent_once() {
+    async fn request_over_the_buffer_limit_is_not_replayed() {
         let replay = Replay::new(Body::new(Pieces(4, MAX_KEPT_BYTES / 2)));
         let mut first = replay.attempt().expect("a body");
         assert_eq!(read(&mut first, 2).await, [3, 2]);

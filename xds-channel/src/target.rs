@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_a_name_perhaps_of_an_authority() {
+    fn target_is_a_name_with_an_optional_authority() {
         let read = |target| Target::read(target).map(|it| (it.authority, it.name));
         assert_eq!(read("xds:///shop"), Ok((None, "shop")));
         assert_eq!(read("xds:shop"), Ok((None, "shop")));

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_certificates_may_be_for_all_words() {
+    fn certificate_names_may_have_a_wildcard_label() {
         let exactly = |text: &str| StringMatcher::Exact(text.into(), LetterCase::Sensitive);
         for (name, own, fits) in [
             ("a.example", "a.example", true),

@@ -172,7 +172,7 @@ mod tests {
 
     /// A request is reported when it is new, and again if it was absent in between.
     #[test]
-    fn what_is_asked_for_and_not_done_is_said_when_it_comes() {
+    fn unsupported_feature_is_reported_when_it_appears() {
         let mut features = UnsupportedFeatures::default();
         let mut told = |routes: &Arc<RouteConfiguration>, clusters: &[cds::Cluster]| {
             let clusters: Vec<_> = clusters

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_found_where_they_stand() {
+    fn references_of_listeners_and_routes_are_found() {
         let listener = json!({
             "address": { "socket_address": { "address": "::1", "port_value": 80 } },
             "filter_chains": [{ "filters": [{ "typed_config": { "rds": { "route_config_name": "r" } } }] }],
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_go_by_the_service_name_or_that_of_the_cluster() {
+    fn eds_name_is_the_service_name_or_the_cluster_name() {
         let named =
             json!({ "name": "c", "type": "EDS", "eds_cluster_config": { "service_name": "s" } });
         assert_eq!(endpoints_name(&named).as_deref(), Some("s"));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_shapes_are_left_out() {
+    fn unexpected_shapes_have_no_references() {
         for odd in [json!(null), json!([]), json!({ "endpoints": 3, "virtual_hosts": [1, {}] })] {
             assert!(endpoints(&odd).is_empty() && routes(&odd).is_empty());
             assert_eq!(listener_address(&odd), None);

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_compared_to_the_bottom() {
+    fn nested_fields_are_compared() {
         let old = json!({ "a": 1, "b": { "c": "x", "d": true }, "gone": [1] });
         let new = json!({ "a": 1, "b": { "c": "y", "d": true }, "come": {} });
         assert_eq!(shown(&old, &new), ["b.c: \"x\" → \"y\"", "+ come: {}", "- gone: [1]"]);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_inserted_or_removed_is_one_difference() {
+    fn inserted_or_removed_list_element_is_one_difference() {
         assert_eq!(shown(&json!({ "l": [1, 2, 3] }), &json!({ "l": [1, 9, 2, 3] })), ["+ l[1]: 9"]);
         assert_eq!(shown(&json!({ "l": [1, 2, 3] }), &json!({ "l": [2, 3] })), ["- l[0]: 1"]);
         assert_eq!(shown(&json!({ "l": [] }), &json!({ "l": [1, 2] })), ["+ l[0]: 1", "+ l[1]: 2"]);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_that_changed_is_compared_to_the_bottom() {
+    fn changed_list_element_is_compared_by_field() {
         let list =
             |weight: u32| json!([{ "port": 1 }, { "port": 2, "weight": weight }, { "port": 3 }]);
         assert_eq!(

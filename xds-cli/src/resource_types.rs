@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn payloads_in_logs_hide_secrets_and_never_fail() {
+    fn logged_payloads_hide_secrets_and_never_fail() {
         let print = |type_url, resource: &[u8]| {
             let mut out = String::new();
             JsonPayloads.print(type_url, resource, &mut out).unwrap();

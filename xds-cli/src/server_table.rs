@@ -203,7 +203,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_rows_that_are_not_as_they_were_have_changed() {
+    fn only_changed_rows_are_reported() {
         let of = |stream: &str, type_name: &str| Row {
             stream: stream.into(),
             type_name: type_name.into(),
@@ -220,7 +220,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_table_has_one_line_per_row() {
+    fn status_table_has_one_line_per_row() {
         let waiting = Row {
             type_name: "eds".into(),
             subscribed: Subscribed::Names(12),

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_day_has_three_decimals() {
+    fn time_of_day_has_three_decimals() {
         assert_eq!(time_of_day().len(), "12:00:01.003".len());
     }
 }

@@ -34,7 +34,7 @@ fn shown(directory: &TempDir, ended: &Ended) -> String {
 }
 
 #[test]
-fn findings_name_the_file_the_resource_and_what_is_missing() {
+fn check_findings_name_file_resource_and_missing_reference() {
     let directory = TempDir::new();
     directory.save("a-cds.yaml", &eds_cluster("cart"));
     directory.save("b-eds.yaml", &endpoints("kart", &[1]));
@@ -62,7 +62,7 @@ fn findings_name_the_file_the_resource_and_what_is_missing() {
 }
 
 #[test]
-fn a_consistent_directory_is_no_failure() {
+fn check_of_a_consistent_directory_succeeds() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &eds_cluster("cart"));
     directory.save("eds.yaml", &endpoints("cart", &[1]));
@@ -74,7 +74,7 @@ fn a_consistent_directory_is_no_failure() {
 }
 
 #[test]
-fn what_clients_have_from_elsewhere_is_not_missing() {
+fn check_does_not_report_external_resources() {
     let directory = TempDir::new();
     directory.save("rds.yaml", ROUTES);
     for (options, code) in [
@@ -92,7 +92,7 @@ fn what_clients_have_from_elsewhere_is_not_missing() {
 }
 
 #[test]
-fn findings_are_objects_as_well() {
+fn check_prints_findings_as_json_objects() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &eds_cluster("cart"));
     directory.save("broken.yaml", "{");
@@ -115,7 +115,7 @@ fn findings_are_objects_as_well() {
 }
 
 #[test]
-fn serve_warns_of_each_reference_that_newly_leads_nowhere() {
+fn serve_warns_once_of_each_new_dangling_reference() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &eds_cluster("cart"));
     directory.save("rds.yaml", ROUTES);
@@ -143,7 +143,7 @@ fn serve_warns_of_each_reference_that_newly_leads_nowhere() {
 }
 
 #[test]
-fn a_strict_server_does_not_serve_what_dangles() {
+fn strict_serve_rejects_changes_with_dangling_references() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &eds_cluster("cart"));
     directory.save("eds.yaml", &endpoints("cart", &[1]));
@@ -181,7 +181,7 @@ fn a_strict_server_does_not_serve_what_dangles() {
 }
 
 #[test]
-fn constraints_are_checked_where_somebody_asks_for_it() {
+fn check_validates_constraints_only_on_request() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("good=1s slow=0s"));
     directory.save(
@@ -208,7 +208,7 @@ fn constraints_are_checked_where_somebody_asks_for_it() {
 }
 
 #[test]
-fn serve_takes_what_breaks_a_constraint_for_a_broken_file_if_told_to() {
+fn serve_with_validate_rejects_files_that_violate_constraints() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("shop=1s"));
     let path = directory.path().to_str().unwrap();
@@ -229,7 +229,7 @@ fn serve_takes_what_breaks_a_constraint_for_a_broken_file_if_told_to() {
 }
 
 #[test]
-fn what_is_deprecated_is_a_warning() {
+fn check_warns_of_deprecated_fields() {
     let directory = TempDir::new();
     let cluster = "'@type': type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: c\n\
                    http2_protocol_options: {}\n";
@@ -272,7 +272,7 @@ fn thing(imports: &[&str]) -> Vec<u8> {
 const THING: &str = "\"@type\": type.googleapis.com/acme.v1.Thing\nname: t\nnote: hi\n";
 
 #[test]
-fn types_of_a_descriptor_set_are_read_and_printed_by_every_command() {
+fn every_command_reads_and_prints_types_of_a_descriptor_set() {
     let (directory, sets) = (TempDir::new(), TempDir::new());
     directory.save("thing.yaml", THING);
     let unknown = check(&directory, &[]);
@@ -298,7 +298,7 @@ fn types_of_a_descriptor_set_are_read_and_printed_by_every_command() {
 }
 
 #[test]
-fn what_is_wrong_with_a_descriptor_set_names_the_file_and_what_to_do() {
+fn descriptor_set_errors_name_the_file_and_the_remedy() {
     let (directory, sets) = (TempDir::new(), TempDir::new());
     let said = |name: &str, content: &[u8]| {
         let path = sets.join(name);

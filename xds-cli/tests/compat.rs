@@ -55,7 +55,7 @@ fn compat(old: &[u8], new: &[u8], options: &[&str]) -> Ended {
 }
 
 #[test]
-fn a_break_names_element_rule_and_axes() {
+fn compat_break_names_element_rule_and_axes() {
     let (old, new) =
         (thing("acme.v1", "cluster_name=1 size=2"), thing("acme.v1", "cluster_names=1 size=3"));
     let ended = compat(&old, &new, &[]);
@@ -72,7 +72,7 @@ fn a_break_names_element_rule_and_axes() {
 }
 
 #[test]
-fn what_is_ignored_is_no_failure() {
+fn ignored_axes_do_not_fail_compat() {
     let (old, new) = (thing("acme.v1", "cluster_name=1"), thing("acme.v1", "cluster_names=1"));
     let ended = compat(&old, &new, &["--ignore", "code"]);
     assert_eq!(ended.code, Some(1));
@@ -88,7 +88,7 @@ fn what_is_ignored_is_no_failure() {
 }
 
 #[test]
-fn what_is_exempt_is_told_and_no_failure() {
+fn exempt_breaks_are_printed_and_do_not_fail_compat() {
     let ended = compat(&thing("acme.v1alpha", "a=1"), &thing("acme.v1alpha", "a=2"), &[]);
     assert_eq!(
         ended.stdout,
@@ -99,7 +99,7 @@ fn what_is_exempt_is_told_and_no_failure() {
 }
 
 #[test]
-fn findings_are_objects_as_well() {
+fn compat_prints_breaks_as_json_objects() {
     let ended = compat(&thing("acme.v1", "a=1"), &thing("acme.v1", "a=2"), &["-o", "ndjson"]);
     let object: Json = serde_json::from_str(&ended.stdout).unwrap();
     for (field, value) in [
@@ -117,14 +117,14 @@ fn findings_are_objects_as_well() {
 }
 
 #[test]
-fn a_large_schema_is_compatible_with_itself() {
+fn envoy_schema_is_compatible_with_itself() {
     let set = Schema::envoy().pool().encode_to_vec();
     let ended = compat(&set, &set, &[]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "0 breaks"), "{}", ended.stderr);
 }
 
 #[test]
-fn files_that_are_no_descriptor_sets_are_named() {
+fn invalid_descriptor_set_is_named() {
     let ended = compat(&thing("acme.v1", "a=1"), b"\x0a\x05", &[]);
     assert_eq!(ended.code, Some(1));
     let words =

@@ -28,7 +28,7 @@ fn ask(address: &str) -> Result<ClientStatusResponse, Status> {
 
 // M234: CSDS reports the resources of each client, on its own address only.
 #[test]
-fn operators_are_told_what_clients_have_and_nobody_else_is() {
+fn csds_is_served_on_its_own_address_only() {
     let directory = TempDir::new();
     directory.save("clusters.yaml", &clusters("a b"));
     let flags = ["--listen", "127.0.0.1:0", "--csds", "127.0.0.1:0"];
@@ -57,7 +57,7 @@ fn operators_are_told_what_clients_have_and_nobody_else_is() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_named() {
+fn address_in_use_is_named() {
     let directory = TempDir::new();
     let (_serve, taken) = Xds::serve(directory.path());
     let directory = directory.path().to_str().unwrap();

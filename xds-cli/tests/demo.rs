@@ -3,7 +3,7 @@
 mod support;
 
 #[test]
-fn the_demo_tells_its_story_and_exits_with_zero() {
+fn demo_shows_every_step_and_exits_with_zero() {
     let demo = support::run(&["demo"]);
     assert_eq!(demo.code, Some(0), "{}", demo.stderr);
     assert_eq!(demo.stderr, "");
@@ -32,7 +32,7 @@ fn the_demo_tells_its_story_and_exits_with_zero() {
 }
 
 #[test]
-fn colours_can_be_asked_for() {
+fn demo_prints_colours_on_request() {
     let demo = support::run(&["demo", "--color", "always"]);
     assert_eq!(demo.code, Some(0), "{}", demo.stderr);
     assert!(demo.stdout.contains("\x1b[32mACKED\x1b[0m"), "{}", demo.stdout);

@@ -8,7 +8,7 @@ use support::{TempDir, Xds, clusters};
 
 /// A client can subscribe to the exported files and gets the resources of the streams.
 #[test]
-fn what_is_served_is_exported() {
+fn serve_exports_what_it_serves() {
     let (directory, to) = (TempDir::new(), TempDir::new());
     directory.save("all.yaml", &clusters("one two"));
     let export = to.join("out");
@@ -59,7 +59,7 @@ mod modes {
     }
 
     #[test]
-    fn secrets_are_for_their_owner_whatever_the_umask() {
+    fn exported_secrets_are_owner_only_whatever_the_umask() {
         for umask in ["000", "277"] {
             let (directory, to) = (TempDir::new(), TempDir::new());
             directory.save("cds.yaml", &clusters("one"));
@@ -85,7 +85,7 @@ mod modes {
     }
 
     #[test]
-    fn it_is_said_where_secrets_go_and_who_can_look_there() {
+    fn serve_prints_where_secrets_are_exported_and_warns_of_open_directories() {
         let (directory, to) = (TempDir::new(), TempDir::new());
         directory.save("sds.yaml", SECRET);
         let path = directory.path().to_str().unwrap();

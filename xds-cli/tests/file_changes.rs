@@ -31,7 +31,7 @@ fn expect_nothing_removed(directory: &TempDir, serve: &Xds, watch: &Xds) {
 }
 
 #[test]
-fn a_directory_in_the_place_of_a_file_is_an_error_and_deletes_nothing() {
+fn directory_replacing_a_file_is_an_error_and_removes_nothing() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));
     directory.save("more.yaml", &clusters("more"));
@@ -48,7 +48,7 @@ fn a_directory_in_the_place_of_a_file_is_an_error_and_deletes_nothing() {
 
 /// Mounting a missing file into a container creates a directory.
 #[test]
-fn a_directory_with_the_name_of_a_file_is_waited_for() {
+fn directory_with_a_resource_file_name_delays_readiness() {
     let directory = TempDir::new();
     fs::create_dir(directory.join("cds.yaml")).unwrap();
     let (serve, watch) = serve(&directory, &[]);
@@ -62,7 +62,7 @@ fn a_directory_with_the_name_of_a_file_is_waited_for() {
 /// The first half is a valid file.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_file_that_is_written_in_two_steps_is_read_when_it_is_closed() {
+fn file_written_in_two_steps_is_read_after_close() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one two"));
     let (serve, watch) = serve(&directory, &[]);
@@ -88,7 +88,7 @@ fn a_file_that_is_written_in_two_steps_is_read_when_it_is_closed() {
 }
 
 #[test]
-fn a_file_that_is_cut_off_or_cannot_be_read_deletes_nothing() {
+fn truncated_or_unreadable_file_removes_nothing() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one two"));
     directory.save("more.yaml", &clusters("more"));
@@ -122,7 +122,7 @@ fn a_file_that_is_cut_off_or_cannot_be_read_deletes_nothing() {
 }
 
 #[test]
-fn files_that_are_deleted_are_believed_unless_too_much_goes_at_once() {
+fn deleted_files_remove_resources_up_to_max_removal() {
     let directory = TempDir::new();
     let files = ["a", "b", "c", "d"];
     let fill = || {
@@ -169,7 +169,7 @@ fn files_that_are_deleted_are_believed_unless_too_much_goes_at_once() {
 /// Reading a pipe would never end.
 #[cfg(unix)]
 #[test]
-fn a_pipe_in_the_place_of_a_file_is_an_error() {
+fn pipe_replacing_a_file_is_an_error() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));
     directory.save("more.yaml", &clusters("more"));

@@ -25,13 +25,13 @@ fn assert_accepted(args: &[&str]) {
 
 /// `{}` as an `Any` enables a filter for a route.
 #[test]
-fn empty_object_is_a_present_any() {
+fn empty_object_as_any_is_accepted() {
     assert_accepted(&["check", finding("any-empty-object").to_str().unwrap()]);
 }
 
 /// A header name without the strict constraint may be empty, as in weighted clusters and mirrors.
 #[test]
-fn unset_header_names_keep_the_constraints() {
+fn header_names_without_strict_constraint_may_be_empty() {
     let directory = finding("header-name-loose-empty");
     let directory = directory.to_str().unwrap();
     assert_accepted(&["check", "--validate", "--elsewhere", "cds", directory]);
@@ -43,7 +43,7 @@ fn unset_header_names_keep_the_constraints() {
 }
 
 #[test]
-fn export_is_readable_and_names_what_json_has_no_form_for() {
+fn export_is_readable_and_reports_unprintable_resources() {
     let served = finding("unreadable-export");
     let to = TempDir::new();
     let out = to.join("out");
@@ -78,7 +78,7 @@ fn export_is_readable_and_names_what_json_has_no_form_for() {
 /// A client that subscribes to clusters, listeners and routes but not to endpoints must get
 /// listeners and routes before its does-not-exist timer expires.
 #[test]
-fn ack_gated_ordering_does_not_wait_for_a_type_without_subscription() {
+fn ack_gated_ordering_does_not_wait_for_an_unsubscribed_type() {
     let flags = ["--listen", "127.0.0.1:0", "--ordering", "ack-gated"];
     for variant in [&[][..], &["--delta"]] {
         let (_serve, address) = Xds::serve_with(&finding("gate-15s-false-absence"), &flags);
@@ -98,7 +98,7 @@ fn ack_gated_ordering_does_not_wait_for_a_type_without_subscription() {
 }
 
 #[test]
-fn cncf_xds_matcher_types() {
+fn cncf_xds_matcher_types_are_accepted() {
     let directory = finding("cncf-xds-matcher-types");
     let ended = run(&["check", directory.to_str().unwrap(), "--validate"]);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
@@ -106,7 +106,7 @@ fn cncf_xds_matcher_types() {
 }
 
 #[test]
-fn envoy_leniency() {
+fn envoy_yaml_leniency_is_accepted() {
     let (finding, directory) = (finding("envoy-leniency"), TempDir::new());
     for file in ["cds.yaml", "lds.yaml"] {
         fs::copy(finding.join(file), directory.join(file)).unwrap();

@@ -39,7 +39,7 @@ fn watch(file: &str, flags: &[&str]) -> Xds {
 }
 
 #[test]
-fn static_clusters_and_those_of_the_server_are_there() {
+fn static_and_served_clusters_are_both_watched() {
     println!("covers: S4.016 S4.017 S4.018 S4.019 S0.176");
     let (files, served) = (TempDir::new(), TempDir::new());
     served.save("cds.yaml", &clusters("one"));
@@ -65,7 +65,7 @@ fn static_clusters_and_those_of_the_server_are_there() {
 }
 
 #[test]
-fn what_is_wrong_with_it_names_the_file_and_the_field() {
+fn bootstrap_errors_name_the_file_and_field() {
     let files = TempDir::new();
     let file = files.join("bootstrap.json").to_str().unwrap().to_owned();
     let good = bootstrap("127.0.0.1:1");
@@ -97,7 +97,7 @@ fn what_is_wrong_with_it_names_the_file_and_the_field() {
 
 /// Errors name the line of the file, in YAML and JSON, also in static resources.
 #[test]
-fn errors_have_lines_of_the_file() {
+fn bootstrap_errors_state_the_line_in_the_file() {
     let files = TempDir::new();
     let good = bootstrap("127.0.0.1:1");
     let json = format!("{good:#}");
@@ -174,7 +174,7 @@ static_resources:
 /// The aggregated stream has listeners, clusters and the endpoints of one cluster. A file has the
 /// endpoints of another cluster, and routes are polled.
 #[test]
-fn what_they_refer_to_comes_from_where_they_say() {
+fn referenced_resources_come_from_their_configured_source() {
     println!("covers: S0.052 S0.053 S0.054");
     let (files, served) = (TempDir::new(), TempDir::new());
     let path = |name: &str| files.join(name).to_str().unwrap().to_owned();
@@ -271,7 +271,7 @@ fn what_they_refer_to_comes_from_where_they_say() {
 
 /// The scopes of a listener come over the listener's stream, and the routes they name from a file.
 #[test]
-fn scopes_lead_to_routes_wherever_the_listener_says() {
+fn scoped_routes_come_from_the_source_set_by_the_listener() {
     println!("covers: S0.052 S0.056");
     let (files, served) = (TempDir::new(), TempDir::new());
     let path = |name: &str| files.join(name).to_str().unwrap().to_owned();

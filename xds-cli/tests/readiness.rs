@@ -92,7 +92,7 @@ fn clients_wait_until_every_file_has_been_valid_once() {
 }
 
 #[test]
-fn a_file_that_clashes_with_another_one_from_the_start_is_waited_for() {
+fn file_with_an_initial_conflict_delays_readiness() {
     let directory = TempDir::new();
     directory.save("a.yaml", &clusters("one"));
     directory.save("b.yaml", &clusters("one=2s two"));
@@ -137,7 +137,7 @@ fn polls_fail_until_the_server_is_ready() {
 
 /// The address is in use, so a command that listens first fails with another exit code.
 #[test]
-fn strict_and_validate_do_not_listen_on_files_that_are_not_valid() {
+fn strict_and_validate_check_all_files_before_listening() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().to_string();
     let dangling = clusters("one").replace("connect_timeout: 1s", "type: EDS");
@@ -167,7 +167,7 @@ fn strict_and_validate_do_not_listen_on_files_that_are_not_valid() {
 }
 
 #[test]
-fn what_is_not_ready_is_not_exported() {
+fn export_waits_until_the_server_is_ready() {
     let (directory, to) = (TempDir::new(), TempDir::new());
     directory.save("bad.yaml", "{");
     directory.save("good.yaml", &clusters("one"));

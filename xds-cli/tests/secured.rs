@@ -53,7 +53,7 @@ impl Stage {
 }
 
 #[test]
-fn flags_say_whom_to_believe_and_what_to_show() {
+fn tls_flags_configure_trust_and_client_identity() {
     let stage = Stage::new();
     let (ca, cert, key) =
         (stage.path("ca.pem"), stage.path("client.pem"), stage.path("client.key"));
@@ -79,7 +79,7 @@ fn flags_say_whom_to_believe_and_what_to_show() {
 
 /// REST-JSON uses the certificates of the streams.
 #[test]
-fn rest_is_secured_as_streams_are() {
+fn rest_uses_the_tls_settings_of_streams() {
     let stage = Stage::serving(&["--rest", "127.0.0.1:0"]);
     let serving = stage.serve.wait_event("serving", |event| event["event"] == "serving");
     let address = serving["rest"].as_str().unwrap().to_owned();
@@ -114,7 +114,7 @@ fn tls(stage: &Stage) -> Json {
 }
 
 #[test]
-fn a_bootstrap_says_where_and_who_and_how() {
+fn bootstrap_configures_server_node_and_credentials() {
     println!("covers: B42");
     let stage = Stage::new();
     let file = stage.path("bootstrap.json");
@@ -131,7 +131,7 @@ fn a_bootstrap_says_where_and_who_and_how() {
 }
 
 #[test]
-fn mistakes_name_the_file_and_the_field() {
+fn bootstrap_credential_errors_name_the_file_and_field() {
     let stage = Stage::new();
     let bad = stage.path("bad.json");
     let (nowhere, text) = (stage.path("nowhere"), stage.path("text"));
@@ -229,7 +229,7 @@ fn mistakes_name_the_file_and_the_field() {
 
 /// An error about a wrong file names its kind and the remedy.
 #[test]
-fn files_that_are_not_what_they_should_be_are_told_by_what_they_are() {
+fn wrong_credential_file_error_states_its_kind() {
     let stage = Stage::new();
     let (ca, cert, key) =
         (stage.path("ca.pem"), stage.path("server.pem"), stage.path("server.key"));
@@ -343,7 +343,7 @@ fn files_that_are_not_what_they_should_be_are_told_by_what_they_are() {
 }
 
 #[test]
-fn what_is_wrong_with_the_servers_files_is_said_before_it_serves() {
+fn server_credential_errors_are_reported_before_serving() {
     let stage = Stage::new();
     let (cert, key, text) =
         (stage.path("server.pem"), stage.path("server.key"), stage.path("text"));

@@ -28,7 +28,7 @@ impl World {
     /// Waits until the client has reported these changes of clusters: `+name` and
     /// `-name`, in order.
     #[track_caller]
-    fn expect_news(&self, expected: &[&str]) {
+    fn expect_changes(&self, expected: &[&str]) {
         let news = self.watch.wait(&format!("{expected:?}"), |events| {
             let mut news: Vec<String> = events.iter().filter_map(news).collect();
             // The order within one response does not matter.
@@ -66,21 +66,21 @@ fn news(event: &Json) -> Option<String> {
 }
 
 #[test]
-fn one_edit_is_one_reload_however_it_is_made() {
+fn each_edit_causes_one_reload() {
     let world =
         World::new(&[("cds.yaml", &clusters("one two")), ("eds.yaml", &endpoints("one", &[1]))]);
     let World { directory, serve, .. } = &world;
     let serving = serve.wait_event("serving", |event| event["event"] == "serving");
     assert_eq!(serving["resources"], 3);
-    world.expect_news(&["+one", "+two", "+one"]);
+    world.expect_changes(&["+one", "+two", "+one"]);
 
     // Saved in place: the file is empty for a moment, which is not taken as its new state.
     directory.save("cds.yaml", &clusters("one=2s two"));
-    world.expect_news(&["+one", "+two", "+one", "+one"]);
+    world.expect_changes(&["+one", "+two", "+one", "+one"]);
     world.expect_reloads(&[(3, 1, 0)]);
     // A new file renamed over the old one.
     directory.replace("cds.yaml", &clusters("one=2s three"));
-    world.expect_news(&["+one", "+two", "+one", "+one", "+three", "-two"]);
+    world.expect_changes(&["+one", "+two", "+one", "+one", "+three", "-two"]);
     world.expect_reloads(&[(3, 1, 0), (3, 1, 1)]);
     // A new file, in another format, with several types.
     let four = json!({ "resources": [
@@ -93,7 +93,7 @@ fn one_edit_is_one_reload_however_it_is_made() {
     // of the cluster.
     directory.remove("four.json");
     world.expect_reloads(&[(3, 1, 0), (3, 1, 1), (5, 2, 0), (3, 0, 2)]);
-    world.expect_news(&[
+    world.expect_changes(&[
         "+one", "+two", "+one", "+one", "+three", "-two", "+four", "+four", "-four",
     ]);
     // Changes without an effect cause no reload: hidden files, other suffixes, other spellings.
@@ -106,10 +106,10 @@ fn one_edit_is_one_reload_however_it_is_made() {
 }
 
 #[test]
-fn a_broken_file_keeps_its_last_good_state_and_says_so() {
+fn broken_file_keeps_its_last_valid_state_and_is_reported() {
     let world = World::new(&[("cds.yaml", &clusters("one")), ("more.yaml", &clusters("two"))]);
     let World { directory, serve, watch } = &world;
-    world.expect_news(&["+one", "+two"]);
+    world.expect_changes(&["+one", "+two"]);
     let row = serve.wait_row("cds", |row| row["state"] == "ACKED");
 
     let broken = clusters("one").replace("connect_timeout", "connect_timeouts");
@@ -128,9 +128,9 @@ fn a_broken_file_keeps_its_last_good_state_and_says_so() {
 
     // The other files are still followed, and the repaired file is used.
     directory.replace("more.yaml", &clusters("two=7s"));
-    world.expect_news(&["+one", "+two", "+two"]);
+    world.expect_changes(&["+one", "+two", "+two"]);
     directory.replace("cds.yaml", &clusters("one=7s"));
-    world.expect_news(&["+one", "+two", "+two", "+one"]);
+    world.expect_changes(&["+one", "+two", "+two", "+one"]);
     world.expect_reloads(&[(2, 1, 0), (2, 1, 0)]);
     assert_eq!(serve.events_of("file_error").len(), 3);
     let now = serve.wait_row("cds", |row| row["acks"] == 3);
@@ -140,10 +140,10 @@ fn a_broken_file_keeps_its_last_good_state_and_says_so() {
 }
 
 #[test]
-fn a_file_that_is_too_large_is_not_read() {
+fn file_over_the_size_limit_is_not_read() {
     let world = World::new(&[("cds.yaml", &clusters("one")), ("more.yaml", &clusters("two"))]);
     let World { directory, serve, watch } = &world;
-    world.expect_news(&["+one", "+two"]);
+    world.expect_changes(&["+one", "+two"]);
 
     // A sparse file that exceeds the size limit.
     let new = directory.join(".cds.yaml.new");
@@ -155,13 +155,13 @@ fn a_file_that_is_too_large_is_not_read() {
     assert!(error.contains("268435457 bytes") && error.contains("268435456 bytes"), "{error}");
 
     directory.replace("more.yaml", &clusters("two=7s"));
-    world.expect_news(&["+one", "+two", "+two"]);
+    world.expect_changes(&["+one", "+two", "+two"]);
     world.expect_reloads(&[(2, 1, 0)]);
     assert!(watch.events_of("removed").is_empty());
 }
 
 #[test]
-fn what_is_wrong_with_files_from_the_start_is_said_after_where_it_listens() {
+fn initial_file_errors_are_reported_after_the_serving_event() {
     let directory = TempDir::new();
     directory.save("bad.yaml", "{");
     directory.save("good.yaml", &clusters("one"));
@@ -172,10 +172,10 @@ fn what_is_wrong_with_files_from_the_start_is_said_after_where_it_listens() {
 }
 
 #[test]
-fn a_resource_in_two_files_is_an_error_that_names_both() {
+fn duplicate_resource_error_names_both_files() {
     let world = World::new(&[("a.yaml", &clusters("one")), ("b.yaml", &clusters("two"))]);
     let World { directory, serve, .. } = &world;
-    world.expect_news(&["+one", "+two"]);
+    world.expect_changes(&["+one", "+two"]);
     directory.replace("a.yaml", &clusters("one=5s two=5s"));
     let errors = serve.wait_count("file_error", 1);
     let error = errors[0]["error"].as_str().unwrap();
@@ -186,13 +186,13 @@ fn a_resource_in_two_files_is_an_error_that_names_both() {
     );
     // Once the other file no longer defines the resource, the whole file is used.
     directory.replace("b.yaml", &clusters("three"));
-    world.expect_news(&["+one", "+two", "+one", "+two", "+three"]);
+    world.expect_changes(&["+one", "+two", "+one", "+two", "+three"]);
     world.expect_reloads(&[(3, 3, 0)]);
 }
 
 #[cfg(unix)]
 #[test]
-fn the_swap_of_a_config_map_is_one_reload() {
+fn config_map_swap_causes_one_reload() {
     use std::os::unix::fs::symlink;
 
     // Layout of the kubelet: files are links through `..data`, and only this link is swapped.
@@ -215,14 +215,14 @@ fn the_swap_of_a_config_map_is_one_reload() {
     let (serve, address) = Xds::serve(directory.path());
     let watch = Xds::watch(&address, &["cds"]);
     let world = World { directory, serve, watch };
-    world.expect_news(&["+one"]);
+    world.expect_changes(&["+one"]);
 
     mount(&world.directory, 2, "one=2s");
-    world.expect_news(&["+one", "+one"]);
+    world.expect_changes(&["+one", "+one"]);
     world.expect_reloads(&[(2, 1, 0)]);
     // The watches follow the swap.
     mount(&world.directory, 3, "one=3s");
-    world.expect_news(&["+one", "+one", "+one"]);
+    world.expect_changes(&["+one", "+one", "+one"]);
     world.expect_reloads(&[(2, 1, 0), (2, 1, 0)]);
     // A key removed from the config map: its link is deleted after the swap.
     fs::remove_file(world.directory.join("eds.yaml")).unwrap();
@@ -232,7 +232,7 @@ fn the_swap_of_a_config_map_is_one_reload() {
 
 #[cfg(unix)]
 #[test]
-fn links_are_followed_wherever_they_lead() {
+fn symlinks_are_followed() {
     use std::os::unix::fs::symlink;
 
     // The directory is a link that is swapped, as in deployments with links, and a file in it is a
@@ -251,20 +251,20 @@ fn links_are_followed_wherever_they_lead() {
     let watch = Xds::watch(&address, &["cds", "eds"]);
     let world = World { directory: base, serve, watch };
     let base = &world.directory;
-    world.expect_news(&["+one", "+one"]);
+    world.expect_changes(&["+one", "+one"]);
 
     symlink("second", base.join("next")).unwrap();
     fs::rename(base.join("next"), base.join("current")).unwrap();
-    world.expect_news(&["+one", "+one", "+one"]);
+    world.expect_changes(&["+one", "+one", "+one"]);
     fs::write(base.join("shared/eds.yaml"), endpoints("one", &[1, 2])).unwrap();
-    world.expect_news(&["+one", "+one", "+one", "+one"]);
+    world.expect_changes(&["+one", "+one", "+one", "+one"]);
     fs::write(base.join("second/cds.yaml"), clusters("one=3s")).unwrap();
-    world.expect_news(&["+one", "+one", "+one", "+one", "+one"]);
+    world.expect_changes(&["+one", "+one", "+one", "+one", "+one"]);
     world.expect_reloads(&[(2, 1, 0), (2, 1, 0), (2, 1, 0)]);
 }
 
 #[test]
-fn a_directory_that_goes_leaves_its_last_good_state_and_is_found_again() {
+fn removed_directory_keeps_its_last_state_until_it_is_back() {
     let base = TempDir::new();
     let path = base.join("config");
     fs::create_dir(&path).unwrap();
@@ -272,24 +272,24 @@ fn a_directory_that_goes_leaves_its_last_good_state_and_is_found_again() {
     let (serve, address) = Xds::serve(&path);
     let watch = Xds::watch(&address, &["cds"]);
     let world = World { directory: base, serve, watch };
-    world.expect_news(&["+one"]);
+    world.expect_changes(&["+one"]);
 
     fs::rename(&path, world.directory.join("elsewhere")).unwrap();
     let errors = world.serve.wait_count("file_error", 1);
     assert!(errors[0]["file"].as_str().unwrap().ends_with("config"), "{errors:?}");
     fs::create_dir(&path).unwrap();
     fs::write(path.join("cds.yaml"), clusters("one=2s")).unwrap();
-    world.expect_news(&["+one", "+one"]);
+    world.expect_changes(&["+one", "+one"]);
     // Further changes are followed.
     fs::write(path.join("cds.yaml"), clusters("one=3s")).unwrap();
-    world.expect_news(&["+one", "+one", "+one"]);
+    world.expect_changes(&["+one", "+one", "+one"]);
 }
 
 #[test]
-fn a_rejected_resource_is_in_the_row_with_its_reason_and_is_not_sent_again() {
+fn rejected_resource_is_shown_with_its_reason_and_not_resent() {
     let world = World::new(&[("cds.yaml", &clusters("good bad"))]);
     let World { directory, serve, watch } = &world;
-    world.expect_news(&["+good", "+bad"]);
+    world.expect_changes(&["+good", "+bad"]);
     let first = serve.wait_row("cds", |row| row["state"] == "ACKED");
     assert_eq!(first["subscribed"], "*");
     assert_eq!((first["node"].as_str(), first["error"].as_str()), (Some("test"), None));
@@ -301,7 +301,7 @@ fn a_rejected_resource_is_in_the_row_with_its_reason_and_is_not_sent_again() {
     assert_eq!(row["acked"], first["sent"]);
     assert_ne!(row["sent"], first["sent"]);
     // The valid part of the response is in use, and the old version of the rejected resource.
-    world.expect_news(&["+good", "+bad", "+good", "!bad"]);
+    world.expect_changes(&["+good", "+bad", "+good", "!bad"]);
     serve.wait_stderr("rejected a response (NACK)");
     watch.wait_stderr("rejected a response (NACK)");
 
@@ -316,7 +316,7 @@ fn a_rejected_resource_is_in_the_row_with_its_reason_and_is_not_sent_again() {
 }
 
 #[test]
-fn the_rows_of_a_client_go_with_it() {
+fn rows_of_a_disconnected_client_are_removed() {
     let mut world = World::new(&[("cds.yaml", &clusters("one"))]);
     world.serve.wait_row("cds", |row| row["state"] == "ACKED");
     world.watch.kill();
@@ -327,7 +327,7 @@ fn the_rows_of_a_client_go_with_it() {
 }
 
 #[test]
-fn the_table_is_for_people() {
+fn table_output_is_human_readable() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("bad=0s"));
     directory.save("broken.yaml", "{");
@@ -368,7 +368,7 @@ fn the_table_is_for_people() {
 }
 
 #[test]
-fn it_stops_by_itself_and_when_told_to() {
+fn serve_ends_after_its_duration_or_on_a_signal() {
     let directory = TempDir::new();
     let path = directory.path().to_str().unwrap();
     let mut short =
@@ -388,7 +388,7 @@ fn it_stops_by_itself_and_when_told_to() {
 }
 
 #[test]
-fn the_example_configuration_is_served_without_an_error() {
+fn example_configuration_is_served_without_errors() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/config");
     let (serve, address) = Xds::serve(&directory);
     let watch = Xds::watch(&address, &["lds", "rds:web", "cds", "eds:api", "eds:pages"]);
@@ -401,7 +401,7 @@ fn the_example_configuration_is_served_without_an_error() {
 }
 
 #[test]
-fn every_way_to_ask_is_served_and_has_its_rows() {
+fn every_variant_and_stream_kind_is_served_and_has_rows() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one two"));
     directory.save("eds.yaml", &endpoints("one", &[1]));
@@ -447,7 +447,7 @@ fn every_way_to_ask_is_served_and_has_its_rows() {
 
 /// A polling client gets the same resources over REST-JSON.
 #[test]
-fn rest_is_served_beside_grpc() {
+fn rest_is_served_in_parallel_to_grpc() {
     let directory = TempDir::new();
     directory.save("clusters.yaml", &clusters("a"));
     let flags = ["--listen", "127.0.0.1:0", "--rest", "127.0.0.1:0", "--rest-hold", "2s"];
@@ -462,7 +462,7 @@ fn rest_is_served_beside_grpc() {
 }
 
 #[test]
-fn every_order_brings_a_client_all_there_is_and_all_that_changes() {
+fn every_ordering_delivers_all_resources_and_changes() {
     for ordering in ["off", "order", "ack-gated"] {
         let directory = TempDir::new();
         directory.save("cds.yaml", &clusters("one two"));
@@ -480,7 +480,7 @@ fn every_order_brings_a_client_all_there_is_and_all_that_changes() {
 /// with the server.
 #[cfg(unix)]
 #[test]
-fn socket_files_serve_streams_and_polls_and_go_with_the_server() {
+fn unix_sockets_serve_grpc_and_rest_and_are_removed_at_exit() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let (directory, sockets) = (TempDir::new(), TempDir::new());
@@ -519,7 +519,7 @@ fn socket_files_serve_streams_and_polls_and_go_with_the_server() {
 
 /// A port without a host listens on all interfaces, as in Go programs.
 #[test]
-fn a_port_alone_is_served_on_all_interfaces() {
+fn port_without_host_listens_on_all_interfaces() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));
     let (_serve, address) = Xds::serve_on(directory.path(), ":0");

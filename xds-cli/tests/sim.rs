@@ -12,7 +12,7 @@ fn sim(args: &[&str]) -> Ended {
 }
 
 #[test]
-fn runs_that_break_no_rule_are_summed_up() {
+fn runs_without_violation_are_summarized() {
     let ended = sim(&["run", "--seeds", "40", "--jobs", "2"]);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     let mut lines = ended.stdout.lines();
@@ -35,7 +35,7 @@ fn runs_that_break_no_rule_are_summed_up() {
 }
 
 #[test]
-fn runs_can_be_made_without_judging_them() {
+fn runs_can_be_made_without_oracles() {
     let ended = sim(&["run", "--seeds", "5", "--seed", "7", "--jobs", "1", "--unjudged"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.starts_with("5 seeds from 7: oracles off\n"), "{}", ended.stdout);
@@ -43,7 +43,7 @@ fn runs_can_be_made_without_judging_them() {
 }
 
 #[test]
-fn runs_are_made_for_a_time() {
+fn runs_can_be_limited_by_time() {
     let ended = sim(&["run", "--minutes", "0.02", "--jobs", "1", "--without-oracles"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains(" from 0: oracles off\n"), "{}", ended.stdout);
@@ -54,7 +54,7 @@ fn runs_are_made_for_a_time() {
 }
 
 #[test]
-fn a_run_is_shown_in_each_form() {
+fn run_is_shown_in_each_output_format() {
     let directory = TempDir::new();
     let text = sim(&["replay", "--seed", "3", "--last", "5"]);
     assert_eq!(text.code, Some(0), "{}", text.stderr);
@@ -78,7 +78,7 @@ fn a_run_is_shown_in_each_form() {
 
 /// A seed gives the same run in every process; the output is equal byte for byte.
 #[test]
-fn two_processes_make_the_same_run() {
+fn same_seed_gives_the_same_run_in_every_process() {
     let show = || sim(&["replay", "--seed", "11", "--ndjson"]).stdout;
     let first = show();
     assert!(first.lines().count() > 20, "{first}");
@@ -86,7 +86,7 @@ fn two_processes_make_the_same_run() {
 }
 
 #[test]
-fn a_tape_is_a_run_and_a_run_without_fault_is_not_made_smaller() {
+fn tape_can_be_replayed_and_a_passing_run_is_not_shrunk() {
     let replayed = sim(&["replay", "--tape", "AQIDBA"]);
     assert_eq!(replayed.code, Some(0), "{}", replayed.stderr);
     let ended = sim(&["shrink", "--tape", "AQIDBA"]);
@@ -95,7 +95,7 @@ fn a_tape_is_a_run_and_a_run_without_fault_is_not_made_smaller() {
 }
 
 #[test]
-fn a_tape_of_another_run_is_told() {
+fn tape_of_another_run_is_an_error() {
     let other = "the tape belongs to another run: answer 1 is out of range for the choice \"lies\"; \
                  this run breaks no rule";
     let replayed = sim(&["replay", "--tape", "iCc"]);
@@ -116,7 +116,7 @@ fn a_tape_of_another_run_is_told() {
 }
 
 #[test]
-fn what_may_go_wrong_does_so_in_operations() {
+fn faults_imply_operations_by_default() {
     let options = |args: &[&str]| {
         let ended = sim(&[&["replay", "--last", "1"], args].concat());
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -142,7 +142,7 @@ fn what_may_go_wrong_does_so_in_operations() {
 }
 
 #[test]
-fn what_does_not_go_together_is_told() {
+fn options_that_cannot_be_combined_are_reported() {
     let line = "transport=Files lies={flip,remove} actions={delete,set-error} variant=sotw";
     let ended = sim(&["replay", "--seed", "1", "--last", "1", "--options", line]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -154,7 +154,7 @@ fn what_does_not_go_together_is_told() {
 }
 
 #[test]
-fn the_words_of_options_are_listed() {
+fn option_keys_and_values_are_listed() {
     let ended = sim(&["options"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     for word in ["clients=1 ", "faults={} ", "  reset ", "  flip ", "one of Streams, Polls, Files"]
@@ -165,7 +165,7 @@ fn the_words_of_options_are_listed() {
 }
 
 #[test]
-fn numbers_are_written_as_in_the_environment() {
+fn numbers_may_be_hexadecimal_or_have_underscores() {
     let ended = sim(&["run", "--seeds", "0x2", "--seed", "0x5eed", "--without-oracles"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.starts_with("2 seeds from 24301: oracles off\n"), "{}", ended.stdout);
@@ -176,7 +176,7 @@ fn numbers_are_written_as_in_the_environment() {
 /// A driver with a very coarse clock breaks rules. The report contains everything that is needed to
 /// repeat the run.
 #[test]
-fn a_run_that_breaks_a_rule_is_made_smaller_and_told() {
+fn failing_run_is_shrunk_and_reported() {
     let options = "clock_grain=1000s";
     let shrink = ["shrink", "--seed", "0", "--options", options, "--tries", "300"];
     let ended = sim(&shrink);
@@ -205,7 +205,7 @@ fn a_run_that_breaks_a_rule_is_made_smaller_and_told() {
 }
 
 #[test]
-fn all_that_breaks_a_rule_is_told_if_it_is_asked_for() {
+fn keep_going_reports_all_violations() {
     let directory = TempDir::new();
     let folder = directory.join("found");
     let ended =
@@ -238,7 +238,7 @@ fn all_that_breaks_a_rule_is_told_if_it_is_asked_for() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn an_interrupt_ends_the_runs_and_tells_what_they_came_to() {
+fn interrupt_ends_the_runs_and_prints_the_summary() {
     let mut runs = support::Xds::spawn(&["sim", "run", "--minutes", "5", "--jobs", "2"]);
     runs.wait_for_handler();
     assert_eq!(runs.signal("INT").code(), Some(130), "{}", runs.stderr());
@@ -252,7 +252,7 @@ fn an_interrupt_ends_the_runs_and_tells_what_they_came_to() {
 /// Writing a report that nobody reads never ends.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_second_interrupt_ends_all_at_once() {
+fn second_interrupt_ends_at_once() {
     let directory = TempDir::new();
     let pipe = directory.join("il7_seed_0.html");
     assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
@@ -278,7 +278,7 @@ fn a_second_interrupt_ends_all_at_once() {
 }
 
 #[test]
-fn what_is_no_run_is_wrong_usage() {
+fn invalid_run_arguments_are_a_usage_error() {
     for (args, part) in [
         (&["replay"][..], "--seed <SEED>"),
         (&["replay", "--tape", "!"], "this is not a tape"),
@@ -298,7 +298,7 @@ fn what_is_no_run_is_wrong_usage() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_told_with_one() {
+fn unwritable_output_file_exits_with_one() {
     let ended = sim(&["replay", "--seed", "1", "--html", "no/such/directory/run.html"]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("cannot write no/such/directory/run.html"), "{}", ended.stderr);

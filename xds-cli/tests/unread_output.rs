@@ -85,7 +85,7 @@ fn listen_of(line: &str) -> String {
 }
 
 #[test]
-fn a_server_goes_on_and_ends_though_nobody_reads_its_output() {
+fn serve_continues_and_ends_if_its_output_is_not_read() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));
     let path = directory.path().to_str().unwrap();
@@ -106,7 +106,7 @@ fn a_server_goes_on_and_ends_though_nobody_reads_its_output() {
 }
 
 #[test]
-fn what_was_not_printed_is_counted_when_somebody_reads_again() {
+fn dropped_output_lines_are_counted_when_reading_resumes() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));
     let path = directory.path().to_str().unwrap();
@@ -140,7 +140,7 @@ fn what_was_not_printed_is_counted_when_somebody_reads_again() {
 }
 
 #[test]
-fn a_server_goes_on_though_nobody_reads_its_errors_and_logs() {
+fn serve_continues_if_its_errors_and_logs_are_not_read() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));
     let path = directory.path().to_str().unwrap();
@@ -164,7 +164,7 @@ fn a_server_goes_on_though_nobody_reads_its_errors_and_logs() {
 }
 
 #[test]
-fn a_client_goes_on_and_ends_though_nobody_reads_its_output() {
+fn watch_continues_and_ends_if_its_output_is_not_read() {
     let directory = TempDir::new();
     directory.save("rds.yaml", &dangling("r", 1, PIPE));
     let (serve, address) = Xds::serve(directory.path());
@@ -195,7 +195,7 @@ fn wait_no_clients(serve: &Xds) {
 }
 
 #[test]
-fn the_end_of_a_command_waits_for_a_reader_that_pauses() {
+fn command_end_waits_for_a_paused_reader() {
     let directory = TempDir::new();
     directory.save("rds.yaml", &dangling("r", 1, PIPE));
     let (serve, address) = Xds::serve(directory.path());
@@ -214,7 +214,7 @@ fn the_end_of_a_command_waits_for_a_reader_that_pauses() {
 }
 
 #[test]
-fn a_signal_ends_the_wait_for_a_reader_that_does_not_read() {
+fn signal_ends_the_wait_for_a_blocked_reader() {
     let directory = TempDir::new();
     directory.save("rds.yaml", &dangling("r", 1, PIPE));
     let (serve, address) = Xds::serve(directory.path());
@@ -233,7 +233,7 @@ fn a_signal_ends_the_wait_for_a_reader_that_does_not_read() {
 }
 
 #[test]
-fn a_slow_reader_delays_the_end_after_a_signal_by_seconds_only() {
+fn slow_reader_delays_the_end_after_a_signal_by_seconds_only() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));
     let path = directory.path().to_str().unwrap();
@@ -254,7 +254,7 @@ fn a_slow_reader_delays_the_end_after_a_signal_by_seconds_only() {
 }
 
 #[test]
-fn watch_ends_well_when_its_reader_goes_and_serve_goes_on() {
+fn closed_output_ends_watch_but_not_serve() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));
     let path = directory.path().to_str().unwrap();

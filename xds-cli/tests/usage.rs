@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use support::{TempDir, run};
 
 #[test]
-fn wrong_usage_is_told_with_two() {
+fn usage_errors_exit_with_two() {
     for (args, part) in [
         (&[][..], "Usage: xds"),
         (&["serve"], "DIR"),
@@ -32,7 +32,7 @@ fn wrong_usage_is_told_with_two() {
 
 /// The TLS heading of the help contains only TLS options.
 #[test]
-fn only_flags_about_tls_stand_under_its_heading() {
+fn tls_help_heading_has_only_tls_options() {
     for (command, expected) in [
         ("serve", &["--tls-cert", "--tls-key", "--client-ca"][..]),
         ("watch", &["--tls", "--ca", "--cert", "--key", "--server-name", "--token-file"]),
@@ -46,7 +46,7 @@ fn only_flags_about_tls_stand_under_its_heading() {
 }
 
 #[test]
-fn help_and_version_are_no_failure() {
+fn help_and_version_exit_with_zero() {
     let help = run(&["--help"]);
     assert_eq!(help.code, Some(0));
     assert!(help.stdout.contains("Exit codes: 0 "), "{}", help.stdout);
@@ -55,7 +55,7 @@ fn help_and_version_are_no_failure() {
 }
 
 #[test]
-fn an_address_that_is_none_is_told_with_three() {
+fn invalid_or_taken_address_exits_with_three() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().to_string();
     let directory = TempDir::new();
@@ -96,7 +96,7 @@ fn an_address_that_is_none_is_told_with_three() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_told_with_one() {
+fn missing_directory_exits_with_one() {
     let ended = run(&["serve", "no/such/directory", "--listen", "127.0.0.1:0"]);
     assert_eq!(ended.code, Some(1));
     assert!(

@@ -7,7 +7,7 @@ use support::{TempDir, Xds, clusters, endpoints};
 use xds_format::{Format, Schema};
 
 #[test]
-fn events_in_ndjson_have_the_fields_that_programs_rely_on() {
+fn ndjson_events_have_their_documented_fields() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));
     directory.save("eds.yaml", &endpoints("one", &[8080]));
@@ -36,7 +36,7 @@ fn events_in_ndjson_have_the_fields_that_programs_rely_on() {
 }
 
 #[test]
-fn a_subscription_asks_for_one_name_or_for_all() {
+fn subscription_is_for_one_name_or_a_wildcard() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one two"));
     let (serve, address) = Xds::serve(directory.path());
@@ -49,7 +49,7 @@ fn a_subscription_asks_for_one_name_or_for_all() {
 }
 
 #[test]
-fn names_of_authorities_are_asked_of_the_server_and_globs_of_an_incremental_one() {
+fn xdstp_names_are_served_and_globs_need_the_incremental_variant() {
     let directory = TempDir::new();
     let name = "xdstp://eu/envoy.config.cluster.v3.Cluster/web/one";
     directory.save("cds.yaml", &clusters(name));
@@ -65,7 +65,7 @@ fn names_of_authorities_are_asked_of_the_server_and_globs_of_an_incremental_one(
 }
 
 #[test]
-fn a_server_that_goes_is_told_of_and_come_back_to() {
+fn lost_server_is_reported_and_reconnected() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));
     let (mut serve, address) = Xds::serve(directory.path());
@@ -89,7 +89,7 @@ fn a_server_that_goes_is_told_of_and_come_back_to() {
 }
 
 #[test]
-fn without_any_server_it_says_why_and_goes_on_trying() {
+fn unreachable_server_is_reported_and_retried() {
     // A port that was free a moment ago.
     let free =
         std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
@@ -127,7 +127,7 @@ fn secrets_are_not_printed() {
 }
 
 #[test]
-fn yaml_can_be_read_back() {
+fn yaml_output_can_be_parsed() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one two"));
     let (_serve, address) = Xds::serve(directory.path());
@@ -176,7 +176,7 @@ fn text_shows_which_fields_changed() {
 /// Proxies reject a resource that violates a constraint of the API; gRPC clients do not check them.
 // X39
 #[test]
-fn constraints_are_the_business_of_proxies() {
+fn proxy_clients_validate_constraints_and_grpc_clients_do_not() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("good=1s bad=0s"));
     let (_serve, address) = Xds::serve(directory.path());
@@ -196,7 +196,7 @@ fn constraints_are_the_business_of_proxies() {
 }
 
 #[test]
-fn a_file_is_followed_without_a_server() {
+fn file_is_watched_without_a_server() {
     let directory = TempDir::new();
     let path = directory.path().join("cds.yaml");
     let path = path.to_str().unwrap();
@@ -219,13 +219,13 @@ fn a_file_is_followed_without_a_server() {
 }
 
 #[test]
-fn it_stops_by_itself() {
+fn watch_ends_after_its_duration() {
     let ended = support::run(&["watch", "--server", "127.0.0.1:1", "--for", "100ms", "cds"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
 
 #[test]
-fn a_fallback_that_does_not_resolve_is_no_reason_not_to_start() {
+fn unresolvable_server_does_not_prevent_the_start() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));
     let (_serve, address) = Xds::serve(directory.path());

@@ -177,7 +177,7 @@ mod tests {
     /// that of the response.
     // IS25
     #[test]
-    fn to_ask_for_everything_again_costs_what_the_message_says() {
+    fn repeated_wildcard_request_costs_at_most_its_message() {
         // The client reads nothing.
         costs_the_same(|count| {
             let mut pair = Pair::new(Variant::Incremental);
@@ -210,7 +210,7 @@ mod tests {
     /// All members are already due; after they were sent, they are sent again.
     // IS25
     #[test]
-    fn to_ask_for_a_glob_again_costs_what_the_message_says() {
+    fn repeated_glob_request_costs_at_most_its_message() {
         let below = |name: &str| {
             format!("xdstp://authority/envoy.config.endpoint.v3.ClusterLoadAssignment/{name}")
         };
@@ -239,7 +239,7 @@ mod tests {
     /// response. Unsubscribing from a name in the same request costs no more.
     // IS25
     #[test]
-    fn to_come_and_go_costs_what_the_message_says() {
+    fn resubscribe_in_one_request_costs_at_most_its_message() {
         for reads in [false, true] {
             costs_the_same(|count| {
                 let mut pair = Pair::new(Variant::Incremental);
@@ -269,7 +269,7 @@ mod tests {
     /// iterated meanwhile.
     // IS25
     #[test]
-    fn to_list_everything_again_costs_what_the_message_says() {
+    fn repeated_sotw_wildcard_request_costs_at_most_its_message() {
         costs_the_same(|count| {
             let mut pair = Pair::new(Variant::StateOfTheWorld);
             pair.set(count);
@@ -286,7 +286,7 @@ mod tests {
     /// rejection.
     // IS25
     #[test]
-    fn to_reject_costs_what_was_sent() {
+    fn nack_costs_at_most_the_rejected_response() {
         costs_the_same(|count| {
             let ordering = OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
             let config = ServerConfig { ordering, ..ServerConfig::default() };
@@ -312,7 +312,7 @@ mod tests {
     /// exist, not whenever routes wait.
     // IS25
     #[test]
-    fn to_wait_for_endpoints_costs_what_the_message_says() {
+    fn pending_eds_requests_cost_at_most_the_message() {
         costs_the_same(|count| {
             let ordering = OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
             let config = ServerConfig { ordering, ..ServerConfig::default() };
@@ -361,7 +361,7 @@ mod tests {
     /// A heartbeat accesses only the renewed resources.
     // M169
     #[test]
-    fn a_tick_costs_what_is_due() {
+    fn heartbeat_costs_only_the_due_resources() {
         costs_the_same(|count| {
             let mut pair = Pair::new(Variant::Incremental);
             pair.set(count);

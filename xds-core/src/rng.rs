@@ -56,7 +56,7 @@ mod tests {
     use crate::rng::*;
 
     #[test]
-    fn the_stream_of_a_seed_is_fixed() {
+    fn same_seed_yields_the_same_sequence() {
         let mut rng = Rng::new(42);
         let drawn = [rng.next_u32(), rng.next_u32(), rng.next_u32()];
         let mut again = Rng::new(42);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_stays_within_its_share() {
+    fn jitter_stays_within_its_percentage() {
         let mut rng = Rng::new(7);
         let base = Duration::from_secs(10);
         for _ in 0..10_000 {

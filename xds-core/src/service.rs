@@ -148,7 +148,7 @@ mod tests {
     use crate::types;
 
     #[test]
-    fn methods_exist_where_the_api_has_them() {
+    fn grpc_paths_exist_only_for_methods_of_the_api() {
         for (short, state_of_the_world) in [("cds", true), ("vhds", false), ("rtds", true)] {
             let url = types::by_short_name(short);
             for api in [ApiVersion::V2, ApiVersion::V3] {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_has_one_path_over_http_or_none() {
+    fn each_type_has_at_most_one_rest_path() {
         for (url, path) in [
             (types::CLUSTER, "/v3/discovery:clusters"),
             (types::SCOPED_ROUTE_CONFIGURATION, "/v3/discovery:scoped-routes"),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_method_carries_is_what_it_was_found_by() {
+    fn method_lookup_inverts_the_grpc_path() {
         for service in &SERVICES {
             for variant in [Variant::StateOfTheWorld, Variant::Incremental] {
                 let Some(path) = grpc_path(service.type_url, variant, service.api) else {

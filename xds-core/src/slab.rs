@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_removed_values_stay_dead() {
+    fn key_of_a_removed_value_stays_invalid() {
         let mut slab = Slab::default();
         let first = slab.push_back(1u32).unwrap();
         assert_eq!(slab.remove(first.slot()), Some(1));
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_of_later_chunks_are_as_good_as_any() {
+    fn slots_of_later_chunks_are_found_and_reused() {
         let mut slab = Slab::default();
         let count = u32::try_from(3 * CHUNK + 1).unwrap_or_default();
         let keys: Vec<_> = (0..count).filter_map(|n| slab.push_back(n)).collect();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_keeps_the_order_its_owner_gave_it() {
+    fn list_keeps_the_order_set_by_its_moves() {
         let mut slab = Slab::default();
         let keys: Vec<_> = (0..5u32).filter_map(|n| slab.push_back(n)).collect();
         slab.move_to_back(keys[1].slot());

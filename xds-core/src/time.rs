@@ -168,14 +168,14 @@ mod tests {
     use crate::time::*;
 
     #[test]
-    fn a_clock_that_goes_back_stands_still() {
+    fn clock_does_not_go_backwards() {
         let mut clock = Clock::starting_at(Time::from_nanos(5));
         assert_eq!(clock.advance(Time::from_nanos(9)), Time::from_nanos(9));
         assert_eq!(clock.advance(Time::from_nanos(3)), Time::from_nanos(9));
     }
 
     #[test]
-    fn the_end_of_time_is_not_passed() {
+    fn time_arithmetic_saturates_at_its_bounds() {
         let late = Time::from_nanos(u64::MAX - 1);
         assert_eq!(late.after(Duration::from_secs(9)), Time::from_nanos(u64::MAX));
         assert_eq!(Time::ZERO.since(late), Duration::ZERO);

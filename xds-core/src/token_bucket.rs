@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_empties_at_once_and_fills_in_time() {
+    fn bucket_drains_its_burst_and_refills_over_time() {
         let mut bucket = TokenBucket::default();
         for _ in 0..3 {
             assert!(bucket.has_one(RATE, at(1_000)));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_added_one_by_one_until_the_bucket_is_full() {
+    fn bucket_refills_one_token_per_interval_up_to_its_burst() {
         let rate = Rate { burst: 2, ..RATE };
         let mut bucket = TokenBucket::default();
         bucket.take(rate, at(0));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_rate_does_not_overflow() {
+    fn slowest_rate_does_not_overflow() {
         let rate = Rate { interval: Duration::MAX, burst: u32::MAX };
         let mut bucket = TokenBucket::default();
         bucket.take(rate, at(0));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn debts_are_noticed() {
+    fn bucket_is_overdrawn_beyond_twice_its_burst() {
         let mut bucket = TokenBucket::default();
         (0..6).for_each(|_| bucket.take(RATE, at(0)));
         assert!(!bucket.is_overdrawn(RATE, at(0)));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn several_tokens_are_as_many_at_a_time() {
+    fn taking_several_tokens_equals_taking_them_one_by_one() {
         let (mut one, mut other) = (TokenBucket::default(), TokenBucket::default());
         one.take_some(2, RATE, at(0));
         (0..2).for_each(|_| other.take(RATE, at(0)));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_of_nothing_and_the_end_of_time_do_no_harm() {
+    fn zero_rate_and_maximum_time_do_not_overflow() {
         let none = Rate { interval: Duration::from_secs(1), burst: 0 };
         let mut bucket = TokenBucket(Time::from_nanos(u64::MAX));
         bucket.take(none, Time::ZERO);

@@ -135,7 +135,7 @@ mod tests {
     use crate::types::*;
 
     #[test]
-    fn short_names_and_type_urls_stand_for_each_other() {
+    fn short_names_and_type_urls_map_to_each_other() {
         for KnownType { short, url, .. } in &KNOWN {
             assert_eq!(by_short_name(short), Some(*url));
             assert_eq!(short_name(url), Some(*short));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_of_version_2_is_the_same_type_under_another_name() {
+    fn v2_type_url_maps_to_its_v3_type_url() {
         for KnownType { short, url, v2_url } in &KNOWN {
             assert_eq!(v2_type_url(url).unwrap_or_default(), *v2_url);
             assert_eq!(v3_type_url(url), *url);

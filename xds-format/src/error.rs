@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_read_like_code() {
+    fn paths_use_field_and_index_notation() {
         let resources = Path::Field(&Path::Root, "resources");
         let third = Path::Index(&resources, 3);
         let metadata = Path::Field(&third, "filter_metadata");
@@ -450,13 +450,13 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut() {
+    fn long_names_are_abbreviated() {
         let name = "ä".repeat(1 << 20);
         assert_eq!(abbreviate(&name), format!("{}... (2097152 bytes)", "ä".repeat(120)));
     }
 
     #[test]
-    fn an_error_is_small_to_return() {
+    fn format_error_is_pointer_sized() {
         assert_eq!(size_of::<FormatError>(), size_of::<usize>());
     }
 }

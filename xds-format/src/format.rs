@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suffixes_tell_the_format() {
+    fn format_is_derived_from_the_file_suffix() {
         for (name, format) in [
             ("a/lds.json", Format::Json),
             ("lds.yaml", Format::Yaml),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn other_suffixes_are_refused_and_the_known_ones_named() {
+    fn unknown_file_suffix_error_lists_the_known_ones() {
         let error = |name| Format::from_path(name).unwrap_err().to_string();
         assert_eq!(
             error("etc/lds.toml"),

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_found_and_a_stranger_is_not() {
+    fn misspelled_name_is_suggested_and_unrelated_name_is_not() {
         let fields = ["route_config", "http_filters", "stat_prefix"];
         assert_eq!(nearest("http_fliters", fields), Some("http_filters"));
         assert_eq!(nearest("stats_prefix", fields), Some("stat_prefix"));
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn distances() {
+    fn edit_distance_counts_transpositions_as_one() {
         assert_eq!(distance(b"", b"abc"), 3);
         assert_eq!(distance(b"ab", b"ba"), 1);
         assert_eq!(distance(b"kitten", b"sitting"), 3);

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn durations() {
+    fn durations_parse_and_print_as_proto_json() {
         assert_eq!(parse_duration("5s"), seconds(5, 0));
         assert_eq!(parse_duration("1.5s"), seconds(1, 500_000_000));
         assert_eq!(parse_duration("-0.000000001s"), seconds(0, -1));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn timestamps() {
+    fn timestamps_parse_and_print_as_rfc3339() {
         assert_eq!(parse_timestamp("1970-01-01T00:00:00Z"), seconds(0, 0));
         assert_eq!(
             parse_timestamp("2024-02-29T12:30:00.25+01:00"),
@@ -248,7 +248,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_survived(text in "\\PC{0,40}") {
+        fn arbitrary_text_does_not_panic(text in "\\PC{0,40}") {
             let _ = (parse_duration(&text), parse_timestamp(&text));
         }
     }

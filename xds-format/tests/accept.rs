@@ -37,7 +37,7 @@ fn same(spellings: &[&str]) {
 }
 
 #[test]
-fn one_resource() {
+fn file_may_hold_one_resource() {
     let document = read(Format::Yaml, format!("'@type': {CLUSTER}\nname: a\n"));
     assert_eq!(names(&document), ["a"]);
     assert_eq!(document.resources[0].type_url, CLUSTER);
@@ -47,7 +47,7 @@ fn one_resource() {
 }
 
 #[test]
-fn a_list_of_resources() {
+fn file_may_hold_a_list_of_resources() {
     let document = read(
         Format::Json,
         format!(
@@ -58,7 +58,7 @@ fn a_list_of_resources() {
 }
 
 #[test]
-fn a_discovery_response() {
+fn file_may_hold_a_discovery_response() {
     for (version, type_url) in [("version_info", "type_url"), ("versionInfo", "typeUrl")] {
         let json = format!(
             r#"{{"{version}": "7", "{type_url}": "{CLUSTER}", "nonce": "n", "canary": true, "controlPlane": {{"identifier": "x"}},
@@ -79,7 +79,7 @@ fn a_discovery_response() {
 }
 
 #[test]
-fn several_yaml_documents() {
+fn yaml_documents_of_one_file_are_joined() {
     let yaml = format!(
         "---\n'@type': {CLUSTER}\nname: a\n---\n- '@type': {CLUSTER}\n  name: b\n---\nresources:\n- '@type': {CLUSTER}\n  name: c\nversion_info: '1'\n---\n"
     );
@@ -89,7 +89,7 @@ fn several_yaml_documents() {
 }
 
 #[test]
-fn responses_of_several_types_share_a_file() {
+fn file_may_hold_responses_of_several_types() {
     let yaml = "type_url: t/envoy.config.cluster.v3.Cluster\nresources: []\n---\ntype_url: t/envoy.config.route.v3.RouteConfiguration\nresources: []\n";
     assert_eq!(read(Format::Yaml, yaml).type_url, None);
     let same = "type_url: t/a.B\nresources: []\n".to_owned()
@@ -99,7 +99,7 @@ fn responses_of_several_types_share_a_file() {
 }
 
 #[test]
-fn a_wrapper_gives_name_version_and_ttl() {
+fn wrapper_sets_name_version_aliases_and_ttl() {
     let yaml = format!(
         "resources:\n- '@type': type.googleapis.com/envoy.service.discovery.v3.Resource\n  name: outer\n  version: v1\n  \
          aliases: [x, z]\n  ttl: 1.5s\n  resource: {{'@type': {CLUSTER}, name: inner}}\n"
@@ -114,7 +114,7 @@ fn a_wrapper_gives_name_version_and_ttl() {
 }
 
 #[test]
-fn a_wrapper_without_a_name_leaves_it_to_the_resource() {
+fn wrapper_without_name_uses_the_name_of_the_resource() {
     let wrapped = |inner: &str| {
         read(
             Format::Json,
@@ -136,7 +136,7 @@ fn a_wrapper_without_a_name_leaves_it_to_the_resource() {
 }
 
 #[test]
-fn proto_text_with_and_without_header() {
+fn text_format_is_parsed_with_and_without_header() {
     let response = format!(
         "version_info: \"3\"\nresources {{ [{CLUSTER}] {{ name: \"a\" type: EDS }} }}\nresources: [{{ [{CLUSTER}] {{ name: 'b' }} }}]\n"
     );
@@ -155,7 +155,7 @@ fn proto_text_with_and_without_header() {
 }
 
 #[test]
-fn binary_keeps_the_bytes_of_resources() {
+fn binary_round_trip_keeps_the_bytes_of_resources() {
     let document = read(
         Format::Json,
         format!(
@@ -182,7 +182,7 @@ fn binary_keeps_the_bytes_of_resources() {
 
 /// Checks the field numbers of documents against the schema.
 #[test]
-fn a_discovery_response_decodes_as_one() {
+fn encoded_discovery_response_matches_the_schema() {
     let document = read(
         Format::Json,
         format!(
@@ -213,7 +213,7 @@ fn a_discovery_response_decodes_as_one() {
 }
 
 #[test]
-fn both_spellings_of_a_field_name() {
+fn field_names_may_be_snake_or_camel_case() {
     same(&[r#""connect_timeout": "5s""#, r#""connectTimeout": "5s""#]);
     same(&[
         r#""common_lb_config": {"healthy_panic_threshold": {"value": 50}}"#,
@@ -223,7 +223,7 @@ fn both_spellings_of_a_field_name() {
 }
 
 #[test]
-fn durations() {
+fn duration_may_be_text_or_an_object() {
     same(&[
         r#""connect_timeout": "5s""#,
         r#""connect_timeout": "5.0s""#,
@@ -245,7 +245,7 @@ fn durations() {
 }
 
 #[test]
-fn numbers_enums_and_wrappers() {
+fn numbers_enums_and_wrappers_have_several_spellings() {
     same(&[r#""type": "EDS""#, r#""type": 3"#]);
     same(&[
         r#""per_connection_buffer_limit_bytes": 1024"#,
@@ -264,7 +264,7 @@ fn numbers_enums_and_wrappers() {
 }
 
 #[test]
-fn null_means_not_set() {
+fn null_leaves_a_field_unset() {
     assert_eq!(
         cluster(
             r#""connect_timeout": null, "health_checks": null, "metadata": null, "alt_stat_name": null"#
@@ -275,7 +275,7 @@ fn null_means_not_set() {
 }
 
 #[test]
-fn bytes_in_either_base64() {
+fn bytes_may_be_standard_or_url_safe_base64() {
     let secret = |base64: &str| {
         let json = format!(
             r#"{{"@type": "t/envoy.extensions.transport_sockets.tls.v3.Secret", "name": "s", "generic_secret": {{"secret": {{"inline_bytes": "{base64}"}}}}}}"#
@@ -287,7 +287,7 @@ fn bytes_in_either_base64() {
 }
 
 #[test]
-fn the_type_may_come_last_and_have_any_prefix() {
+fn any_type_may_come_last_and_have_any_prefix() {
     let inner = |json: &str| {
         cluster(&format!(r#""transport_socket": {{"name": "raw", "typed_config": {json}}}"#))
     };
@@ -299,7 +299,7 @@ fn the_type_may_come_last_and_have_any_prefix() {
 }
 
 #[test]
-fn well_known_types_inside_any() {
+fn well_known_types_are_parsed_inside_any() {
     let inner = |json: &str| {
         cluster(&format!(r#""transport_socket": {{"name": "x", "typed_config": {json}}}"#))
     };
@@ -317,7 +317,7 @@ fn well_known_types_inside_any() {
 /// Envoy configurations use `TypedStruct` for types without descriptors. Generated descriptor sets
 /// lack it.
 #[test]
-fn typed_struct_is_known() {
+fn typed_struct_is_in_the_schema() {
     for name in ["xds.type.v3.TypedStruct", "udpa.type.v1.TypedStruct"] {
         let yaml = format!(
             "'@type': {CLUSTER}\nname: c\ntransport_socket:\n  name: x\n  typed_config:\n    '@type': t/{name}\n    type_url: t/foo.Bar\n    value: {{a: 1, b: [on]}}\n"
@@ -327,7 +327,7 @@ fn typed_struct_is_known() {
 }
 
 #[test]
-fn yaml_and_text_and_json_give_the_same_bytes() {
+fn yaml_text_and_json_encode_to_the_same_bytes() {
     let json = format!(
         r#"{{"@type": "{CLUSTER}", "name": "c", "type": "STRICT_DNS", "connect_timeout": "0.25s",
             "metadata": {{"filter_metadata": {{"b": {{"x": 1, "a": "y"}}, "a": {{"l": [true, null]}}}}}},
@@ -357,7 +357,7 @@ fn yaml_and_text_and_json_give_the_same_bytes() {
 /// The order of a `HashMap` differs between maps and processes. The expected bytes detect a
 /// dependence on the process, the permutations one on the map.
 #[test]
-fn map_order_never_shows() {
+fn map_order_does_not_affect_the_bytes() {
     let keys: Vec<String> = (0..12).map(|i| format!("k{i}")).collect();
     let file = |keys: &[String]| {
         let json =
@@ -404,7 +404,7 @@ fn map_order_never_shows() {
 }
 
 #[test]
-fn names_are_found_through_the_descriptor() {
+fn resource_name_is_found_through_the_descriptor() {
     let name = |message: &str, bytes: &[u8]| {
         resource_name(Schema::envoy(), &format!("t/{message}"), bytes)
     };
@@ -428,7 +428,7 @@ fn names_are_found_through_the_descriptor() {
 }
 
 #[test]
-fn single_messages() {
+fn single_message_is_encoded_from_every_format() {
     let schema = Schema::envoy();
     let encode = |format, text: &[u8]| {
         encode_message(schema, "", "envoy.service.discovery.v3.DiscoveryRequest", format, text)
@@ -452,7 +452,7 @@ fn single_messages() {
 }
 
 #[test]
-fn a_byte_order_mark_is_skipped() {
+fn byte_order_mark_is_skipped() {
     let file = format!("\u{feff}{{\"@type\": \"{CLUSTER}\", \"name\": \"a\"}}");
     assert_eq!(names(&read(Format::Json, &file)), ["a"]);
     assert_eq!(names(&read(Format::Yaml, &file)), ["a"]);
@@ -460,7 +460,7 @@ fn a_byte_order_mark_is_skipped() {
 
 /// The limits stop bombs, not large files.
 #[test]
-fn a_large_file_fits() {
+fn file_of_20000_resources_is_within_the_limits() {
     let mut yaml = "resources:\n".to_owned();
     for i in 0..20_000 {
         yaml.push_str(&format!("- {{'@type': {CLUSTER}, name: c{i}, connect_timeout: 1s, type: EDS, lb_policy: RANDOM}}\n"));
@@ -470,7 +470,7 @@ fn a_large_file_fits() {
 
 // M183: the peer may use a newer schema.
 #[test]
-fn fields_that_nobody_knows_are_passed_over_where_that_is_asked_for() {
+fn unknown_fields_are_skipped_if_configured() {
     let name = "envoy.service.discovery.v3.DiscoveryRequest";
     let text =
         br#"{"version_info": "7", "of_tomorrow": {"x": [1]}, "node": {"id": "n", "mood": 1}}"#;

@@ -18,7 +18,7 @@ fn extension(typed_config: &str) -> Vec<u8> {
         .unwrap_or_else(|why| panic!("{why}"))
 }
 
-fn for_programs() -> PrintOptions {
+fn machine_readable() -> PrintOptions {
     let options = PrintOptions::default().with_redaction(Redaction::Shown);
     options.with_unknown_types(UnknownTypes::Refused)
 }
@@ -30,7 +30,7 @@ fn printed(bytes: &[u8]) -> Json {
 /// Asserts that output in the given formats parses to the same bytes.
 #[track_caller]
 fn assert_round_trips(bytes: &[u8], formats: &[Format]) {
-    let (schema, options) = (Schema::envoy(), for_programs());
+    let (schema, options) = (Schema::envoy(), machine_readable());
     for &format in formats {
         let printed = match format {
             Format::Json => to_json_string(schema, URL, bytes, &options),
@@ -47,7 +47,7 @@ fn assert_round_trips(bytes: &[u8], formats: &[Format]) {
 const ALL: [Format; 3] = [Format::Json, Format::Yaml, Format::Text];
 
 #[test]
-fn empty_object_is_an_any_that_is_present_and_empty() {
+fn empty_object_encodes_a_present_empty_any() {
     // TypedExtensionConfig { name: "x", typed_config {} }
     let expected = b"\x0a\x01x\x12\x00";
     for (format, file) in [
@@ -82,12 +82,15 @@ fn empty_any_inside_of_an_any_round_trips() {
     let text = response.to_string();
     let name = "envoy.service.discovery.v3.DiscoveryResponse";
     let bytes = encode_message(Schema::envoy(), "f", name, Format::Json, text.as_bytes()).unwrap();
-    assert_eq!(message_to_json(Schema::envoy(), name, &bytes, &for_programs()).unwrap(), response);
+    assert_eq!(
+        message_to_json(Schema::envoy(), name, &bytes, &machine_readable()).unwrap(),
+        response
+    );
 }
 
 /// A resource must have a type.
 #[test]
-fn empty_object_is_no_resource() {
+fn empty_object_is_rejected_as_a_resource() {
     for file in [r#"{}"#, r#"[{}]"#, r#"{"resources": [{}]}"#] {
         parse(Schema::envoy(), "f", Format::Json, file.as_bytes()).unwrap_err();
     }
@@ -97,7 +100,7 @@ fn empty_object_is_no_resource() {
 }
 
 #[test]
-fn any_without_a_known_type_has_no_form_in_json() {
+fn any_of_an_unknown_type_cannot_be_printed_as_json() {
     for (typed_config, type_url, why) in [
         (
             "type_url: 't/acme.Custom' value: '\\377'",
@@ -114,9 +117,9 @@ fn any_without_a_known_type_has_no_form_in_json() {
         let listed = unprintable(Schema::envoy(), URL, &bytes).unwrap();
         assert_eq!(listed.iter().map(ToString::to_string).collect::<Vec<_>>(), [&*expected]);
         for refused in [
-            to_json(Schema::envoy(), URL, &bytes, &for_programs()).map(drop),
-            to_yaml(Schema::envoy(), URL, &bytes, &for_programs()).map(drop),
-            message_to_json(Schema::envoy(), EXTENSION, &bytes, &for_programs()).map(drop),
+            to_json(Schema::envoy(), URL, &bytes, &machine_readable()).map(drop),
+            to_yaml(Schema::envoy(), URL, &bytes, &machine_readable()).map(drop),
+            message_to_json(Schema::envoy(), EXTENSION, &bytes, &machine_readable()).map(drop),
         ] {
             let refused = refused.unwrap_err();
             assert!(matches!(refused.kind(), ErrorKind::UnprintableAny { .. }), "{refused:?}");
@@ -135,7 +138,7 @@ fn any_without_a_known_type_has_no_form_in_json() {
 }
 
 #[test]
-fn every_any_without_a_known_type_is_listed_with_its_path() {
+fn unprintable_anys_are_listed_with_their_path() {
     let nested = "[type.googleapis.com/envoy.config.core.v3.Metadata] { \
                   typed_filter_metadata { key: 'a' value { type_url: 't/acme.A' } } \
                   typed_filter_metadata { key: 'b' value { [t/envoy.config.core.v3.TypedExtensionConfig] { \
@@ -166,7 +169,7 @@ fn any_with_an_unusual_type_url_round_trips() {
 
 /// If the type is known, invalid bytes are an error in parsing and in printing.
 #[test]
-fn any_of_a_known_type_with_other_bytes_is_an_error() {
+fn any_of_a_known_type_with_malformed_bytes_is_an_error() {
     let text = |header: &str| {
         format!("{header}name: 'x' typed_config {{ type_url: '{URL}' value: '\\377' }}")
     };
@@ -190,7 +193,7 @@ fn any_of_a_known_type_with_other_bytes_is_an_error() {
     bytes.extend_from_slice(b"\x12\x01\xff");
     corrupt(decode_check(Schema::envoy(), URL, &bytes).unwrap_err());
     corrupt(unprintable(Schema::envoy(), URL, &bytes).unwrap_err());
-    for options in [PrintOptions::default(), for_programs()] {
+    for options in [PrintOptions::default(), machine_readable()] {
         corrupt(to_json(Schema::envoy(), URL, &bytes, &options).unwrap_err());
         corrupt(to_text(Schema::envoy(), URL, &bytes, &options).unwrap_err());
     }

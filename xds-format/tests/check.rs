@@ -19,7 +19,7 @@ fn check(message: &str, bytes: &[u8]) -> Result<(), String> {
 }
 
 #[test]
-fn a_broken_any_deep_inside_is_named() {
+fn malformed_nested_any_is_reported_with_its_path() {
     let yaml = r#"
 "@type": type.googleapis.com/envoy.config.listener.v3.Listener
 name: l
@@ -66,7 +66,7 @@ filter_chains:
 }
 
 #[test]
-fn unknown_types_pass_inside_but_not_outside() {
+fn unknown_type_passes_inside_any_but_not_as_a_resource() {
     // TypedExtensionConfig { name, typed_config: Any { type_url: "x/a.B", value: garbage } }
     let bytes = b"\x0a\x01x\x12\x0b\x0a\x05x/a.B\x12\x02\xff\xff";
     assert_eq!(check("envoy.config.core.v3.TypedExtensionConfig", bytes), Ok(()));
@@ -79,7 +79,7 @@ fn unknown_types_pass_inside_but_not_outside() {
 }
 
 #[test]
-fn every_kind_of_break_is_told() {
+fn each_kind_of_malformed_encoding_is_reported() {
     let because = |bytes: &[u8]| {
         check(CLUSTER, bytes)
             .unwrap_err()
@@ -107,7 +107,7 @@ fn every_kind_of_break_is_told() {
 }
 
 #[test]
-fn nesting_is_bounded() {
+fn message_nesting_depth_is_limited() {
     let value = |depth: usize| {
         // google.protobuf.Value { list_value { values { ... } } }
         let mut bytes = vec![];
@@ -137,7 +137,7 @@ fn nesting_is_bounded() {
 }
 
 #[test]
-fn any_cannot_be_nested_without_end() {
+fn any_nesting_depth_is_limited() {
     let url = b"x/google.protobuf.Any";
     let mut bytes = vec![];
     for _ in 0..5_000 {
@@ -161,7 +161,7 @@ fn any_cannot_be_nested_without_end() {
 
 proptest! {
     #[test]
-    fn whole_messages_pass(seed: u64) {
+    fn valid_messages_pass_the_decode_check(seed: u64) {
         let mut rng = Rng(seed);
         let message = random_type(&mut rng, Schema::envoy());
         let bytes = random_message(&mut rng, &message, 5).encode_to_vec();
@@ -169,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn what_passes_decodes_however_damaged(
+    fn messages_that_pass_the_decode_check_decode(
         seed: u64,
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
@@ -197,12 +197,12 @@ fn decodes(name: &str, bytes: &[u8]) -> bool {
     match Schema::envoy().message(name) {
         None => true,
         Some(message) => {
-            DynamicMessage::decode(message, bytes).is_ok_and(|message| insides_decode(&message))
+            DynamicMessage::decode(message, bytes).is_ok_and(|message| nested_anys_decode(&message))
         }
     }
 }
 
-fn insides_decode(message: &DynamicMessage) -> bool {
+fn nested_anys_decode(message: &DynamicMessage) -> bool {
     if message.descriptor().full_name() == "google.protobuf.Any" {
         let (url, value) =
             (message.get_field_by_number(1).unwrap(), message.get_field_by_number(2).unwrap());
@@ -210,9 +210,11 @@ fn insides_decode(message: &DynamicMessage) -> bool {
         return decodes(name, value.as_bytes().unwrap());
     }
     message.fields().all(|(_, value)| match value {
-        Value::Message(inner) => insides_decode(inner),
-        Value::List(elements) => elements.iter().filter_map(Value::as_message).all(insides_decode),
-        Value::Map(map) => map.values().filter_map(Value::as_message).all(insides_decode),
+        Value::Message(inner) => nested_anys_decode(inner),
+        Value::List(elements) => {
+            elements.iter().filter_map(Value::as_message).all(nested_anys_decode)
+        }
+        Value::Map(map) => map.values().filter_map(Value::as_message).all(nested_anys_decode),
         _ => true,
     })
 }

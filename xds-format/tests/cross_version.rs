@@ -55,7 +55,7 @@ fn read(schema: &Schema, bytes: &[u8]) -> Json {
 }
 
 #[test]
-fn an_old_client_reads_what_a_new_server_sends() {
+fn old_client_decodes_what_a_new_server_sends() {
     let (old, new) = (old(), new());
     assert_eq!(compare(&old, &new), []);
     let sent = bytes(&new, &newest());
@@ -75,7 +75,7 @@ fn an_old_client_reads_what_a_new_server_sends() {
 }
 
 #[test]
-fn what_an_old_client_does_not_know_survives_on_its_way() {
+fn fields_unknown_to_an_old_relay_are_preserved() {
     let (old, new) = (old(), new());
     let thing = bytes(&new, &newest());
     // A binary response, as in a file or a relay: Any { type_url, value } in field 2.
@@ -99,7 +99,7 @@ fn what_an_old_client_does_not_know_survives_on_its_way() {
 
 /// Text contains names, so unknown names are an error that contains the name.
 #[test]
-fn what_an_old_reader_of_text_does_not_know_is_named() {
+fn old_reader_of_text_reports_the_unknown_name() {
     let old = old();
     let error = |json: Json, unknown_fields| {
         let json = json.to_string();
@@ -132,7 +132,7 @@ fn what_an_old_reader_of_text_does_not_know_is_named() {
 }
 
 #[test]
-fn a_new_client_reads_what_an_old_server_sends() {
+fn new_client_decodes_what_an_old_server_sends() {
     let (old, new) = (old(), new());
     let thing = json!({"name": "t", "colour": "RED", "round": true, "colours": ["RED"]});
     let sent = bytes(&old, &thing);
@@ -161,7 +161,7 @@ struct Change {
 
 /// Reads bytes of one version with the other, and returns whether the meaning is preserved.
 #[track_caller]
-fn on_the_wire(from: &Schema, to: &Schema, (said, meant): &(Json, Option<Json>)) -> bool {
+fn binary_keeps_meaning(from: &Schema, to: &Schema, (said, meant): &(Json, Option<Json>)) -> bool {
     let sent = bytes(from, said);
     let heard = message_to_json(to, THING, &sent, &PrintOptions::default());
     match meant {
@@ -176,7 +176,7 @@ fn on_the_wire(from: &Schema, to: &Schema, (said, meant): &(Json, Option<Json>))
     }
 }
 
-fn in_texts(from: &Schema, to: &Schema, said: &Json) -> bool {
+fn text_can_be_read(from: &Schema, to: &Schema, said: &Json) -> bool {
     let json = said.to_string();
     let text = to_text(from, URL, &bytes(from, said), &PrintOptions::default()).unwrap();
     [(Format::Json, &json), (Format::Yaml, &json), (Format::Text, &text)]
@@ -186,7 +186,7 @@ fn in_texts(from: &Schema, to: &Schema, said: &Json) -> bool {
 
 /// The reported axes agree with the actual effect on messages.
 #[test]
-fn what_the_checker_says_is_what_happens() {
+fn reported_axes_match_the_actual_effect() {
     let same = |json: Json| (json.clone(), Some(json));
     let changes = [
         Change {
@@ -270,9 +270,10 @@ fn what_the_checker_says_is_what_happens() {
     for change in changes {
         let (old, new) = (schema(change.old), schema(change.new));
         let name = format!("{} -> {}", change.old, change.new);
-        let there = on_the_wire(&old, &new, &change.there);
-        let back = on_the_wire(&new, &old, &change.back);
-        let texts = in_texts(&old, &new, &change.there.0) && in_texts(&new, &old, &change.back.0);
+        let there = binary_keeps_meaning(&old, &new, &change.there);
+        let back = binary_keeps_meaning(&new, &old, &change.back);
+        let texts = text_can_be_read(&old, &new, &change.there.0)
+            && text_can_be_read(&new, &old, &change.back.0);
         assert_eq!(texts, change.text, "{name}");
 
         let found = compare(&old, &new);
@@ -285,7 +286,7 @@ fn what_the_checker_says_is_what_happens() {
 
 /// On the wire, a package name appears only in an `Any`.
 #[test]
-fn a_message_that_moved_is_unknown_in_an_any_alone() {
+fn moved_message_is_unknown_only_inside_any() {
     let thing = "message Thing { string name = 1; } message User { Thing thing = 1; }";
     let of = |package: &str| schema_of(&[("thing.proto", &format!("package {package};\n{thing}"))]);
     let (old, new) = (of("acme.v1"), of("acme.v2"));
@@ -306,7 +307,7 @@ fn a_message_that_moved_is_unknown_in_an_any_alone() {
 /// A message is also known by its previous name: resources of version 2 of the API are parsed and
 /// printed with the descriptors of version 3.
 #[test]
-fn a_resource_of_version_2_is_read_and_printed_by_its_own_name() {
+fn v2_resource_is_parsed_and_printed_under_its_v2_name() {
     let schema = Schema::envoy();
     let older = "type.googleapis.com/envoy.api.v2.Cluster";
     let current = "type.googleapis.com/envoy.config.cluster.v3.Cluster";

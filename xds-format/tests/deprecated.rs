@@ -19,7 +19,7 @@ const MESSAGES: &str = "message Thing { string name = 1; string old = 2 [depreca
     enum Colour { NONE = 0; RED = 1; PINK = 2 [deprecated = true]; }";
 
 #[test]
-fn fields_and_values_are_found_wherever_they_stand() {
+fn deprecated_fields_and_values_are_found_at_any_depth() {
     let schema = schema(MESSAGES);
     let uses = |json: &serde_json::Value| -> Vec<String> {
         let text = json.to_string();
@@ -51,7 +51,7 @@ fn fields_and_values_are_found_wherever_they_stand() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_and_what_is_unknown_uses_nothing() {
+fn malformed_message_is_an_error_and_unknown_type_has_no_uses() {
     let schema = schema(MESSAGES);
     assert!(deprecated_uses(&schema, URL, &[0x0a, 0x7f]).is_err());
     assert_eq!(deprecated_uses(&schema, "type.googleapis.com/acme.v1.Other", &[0x0a]).unwrap(), []);

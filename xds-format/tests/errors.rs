@@ -26,7 +26,7 @@ fn cluster(members: &str) -> String {
 }
 
 #[test]
-fn the_parts_of_an_error_can_be_had_alone() {
+fn error_parts_are_accessible_separately() {
     let input =
         b"resources:\n- '@type': t/envoy.config.cluster.v3.Cluster\n  name: c\n  typ: EDS\n";
     let error = parse(Schema::envoy(), "cds.yaml", Format::Yaml, input).unwrap_err();
@@ -46,7 +46,7 @@ fn the_parts_of_an_error_can_be_had_alone() {
 }
 
 #[test]
-fn the_path_leads_all_the_way_down() {
+fn error_path_reaches_the_innermost_field() {
     let file = r#"
 resources:
 - "@type": type.googleapis.com/envoy.config.cluster.v3.Cluster
@@ -69,7 +69,7 @@ resources:
 }
 
 #[test]
-fn the_path_leads_through_any_and_maps() {
+fn error_path_passes_through_any_and_maps() {
     let file = r#"{"@type": "type.googleapis.com/envoy.config.listener.v3.Listener", "name": "l",
   "filterChains": [{"filters": [{"name": "hcm", "typedConfig": {
     "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
@@ -86,7 +86,7 @@ fn the_path_leads_through_any_and_maps() {
 }
 
 #[test]
-fn unknown_names_are_refused_and_near_ones_suggested() {
+fn unknown_name_error_suggests_a_similar_name() {
     assert_eq!(
         json(&cluster(r#""connectTimeuot": "1s""#)),
         "f:1:61: unknown field `connectTimeuot` in `envoy.config.cluster.v3.Cluster`, did you mean `connectTimeout`?"
@@ -122,7 +122,7 @@ fn unknown_names_are_refused_and_near_ones_suggested() {
 }
 
 #[test]
-fn type_urls_must_be_there_and_be_urls() {
+fn missing_or_invalid_type_url_is_an_error() {
     assert_eq!(json(r#"[{"name": "c"}]"#), "f:1:2: [0]: missing `@type`");
     assert_eq!(
         json(&cluster(r#""transport_socket": {"typed_config": {"a": 1}}"#)),
@@ -138,7 +138,7 @@ fn type_urls_must_be_there_and_be_urls() {
 }
 
 #[test]
-fn values_must_fit_their_fields() {
+fn value_of_the_wrong_type_is_an_error() {
     let found = |members: &str| json(&cluster(members)).split_once(": ").unwrap().1.to_owned();
     let expectations = [
         (
@@ -212,7 +212,7 @@ fn values_must_fit_their_fields() {
 }
 
 #[test]
-fn yaml_scalars_that_lost_their_quotes_are_pointed_out() {
+fn unquoted_yaml_scalar_error_asks_for_quotes() {
     let name =
         |name: &str| yaml(&format!("'@type': t/envoy.config.cluster.v3.Cluster\nname: {name}\n"));
     assert_eq!(name("no"), "f:2:7: name: expected a string (in quotes), found the boolean false");
@@ -220,7 +220,7 @@ fn yaml_scalars_that_lost_their_quotes_are_pointed_out() {
 }
 
 #[test]
-fn nothing_is_set_twice() {
+fn setting_a_field_or_oneof_twice_is_an_error() {
     assert_eq!(
         json(&cluster(r#""connect_timeout": "1s", "connectTimeout": "2s""#)),
         "f:1:86: the field `connect_timeout` is set twice"
@@ -243,7 +243,7 @@ fn nothing_is_set_twice() {
 }
 
 #[test]
-fn a_type_and_name_stands_once_in_a_file() {
+fn duplicate_type_and_name_in_a_file_is_an_error() {
     let file = "- {'@type': t/envoy.config.cluster.v3.Cluster, name: a}\n---\n- {'@type': t/envoy.config.cluster.v3.Cluster, name: a}\n";
     assert_eq!(
         yaml(file),
@@ -257,7 +257,7 @@ fn a_type_and_name_stands_once_in_a_file() {
 }
 
 #[test]
-fn a_resource_has_a_name() {
+fn resource_without_a_name_is_an_error() {
     assert_eq!(
         json(r#"{"resources": [{"@type": "t/envoy.config.endpoint.v3.ClusterLoadAssignment"}]}"#),
         "f:1:16: resources[0]: the resource has no name: the field `cluster_name` of \
@@ -275,7 +275,7 @@ fn a_resource_has_a_name() {
 }
 
 #[test]
-fn a_response_is_of_one_type_and_a_file_of_one_version() {
+fn mixed_types_in_a_response_or_versions_in_a_file_are_an_error() {
     assert_eq!(
         yaml(
             "type_url: t/envoy.config.route.v3.RouteConfiguration\nresources:\n- {'@type': t/envoy.config.cluster.v3.Cluster, name: a}\n"
@@ -290,7 +290,7 @@ fn a_response_is_of_one_type_and_a_file_of_one_version() {
 }
 
 #[test]
-fn a_file_is_one_of_the_known_shapes() {
+fn unknown_file_shape_is_an_error() {
     let shapes =
         "expected an object with `@type`, a list of such objects, or an object with `resources`";
     assert_eq!(json("{}"), format!("f:1:1: {shapes}, found an object without them"));
@@ -308,7 +308,7 @@ fn a_file_is_one_of_the_known_shapes() {
 
 /// Editors truncate a file before writing it, which must not remove all resources.
 #[test]
-fn an_empty_file_is_no_empty_list() {
+fn empty_file_is_an_error() {
     assert_eq!(json(""), "f:1:1: invalid JSON: expected a value, found the end of the text");
     assert_eq!(json("null"), "f: the file is empty");
     assert_eq!(yaml(""), "f: the file is empty");
@@ -328,7 +328,7 @@ fn an_empty_file_is_no_empty_list() {
 }
 
 #[test]
-fn headers_of_text_files_name_known_messages() {
+fn header_with_an_unknown_message_is_an_error() {
     assert_eq!(
         text("# proto-message: foo.Bar\nname: \"x\"\n"),
         "f:1:3: the header `# proto-message: foo.Bar` names no message of the schema"
@@ -336,7 +336,7 @@ fn headers_of_text_files_name_known_messages() {
 }
 
 #[test]
-fn text_scalars_are_strict() {
+fn text_format_scalars_are_parsed_strictly() {
     let cluster = |field: &str| {
         text(&format!("# proto-message: envoy.config.cluster.v3.Cluster\nname: \"a\"\n{field}\n"))
     };
@@ -367,7 +367,7 @@ fn text_scalars_are_strict() {
 }
 
 #[test]
-fn bad_utf8_has_a_place() {
+fn invalid_utf8_error_states_the_position() {
     for format in [Format::Json, Format::Yaml, Format::Text] {
         let error = parse(Schema::envoy(), "f", format, b"a\nb\xff").unwrap_err();
         assert_eq!(error.to_string(), "f:2:2: the text is not valid UTF-8");
@@ -375,7 +375,7 @@ fn bad_utf8_has_a_place() {
 }
 
 #[test]
-fn binary_errors_have_a_path() {
+fn binary_errors_state_the_path() {
     let binary = |bytes: &[u8]| {
         parse(Schema::envoy(), "cds.pb", Format::Binary, bytes).unwrap_err().to_string()
     };
@@ -409,7 +409,7 @@ fn binary_errors_have_a_path() {
 }
 
 #[test]
-fn megabyte_names_do_not_become_megabyte_messages() {
+fn long_names_are_abbreviated_in_errors() {
     let long = "x".repeat(1 << 20);
     for message in [
         json(&cluster(&format!(r#""{long}": 1"#))),
@@ -428,7 +428,7 @@ fn megabyte_names_do_not_become_megabyte_messages() {
 }
 
 #[test]
-fn single_messages_have_the_same_errors() {
+fn single_messages_report_the_same_errors() {
     let request = "envoy.service.discovery.v3.DiscoveryRequest";
     let encode = |name: &str, format, input: &[u8]| {
         encode_message(Schema::envoy(), "", name, format, input).unwrap_err().to_string()
@@ -457,7 +457,7 @@ fn single_messages_have_the_same_errors() {
 }
 
 #[test]
-fn yaml_of_no_message_is_read_as_json_or_refused_with_its_place() {
+fn untyped_yaml_converts_to_json_or_reports_the_position() {
     let read = |text: &str| {
         YamlFile::parse("f.yaml", text.as_bytes(), Leniency::Strict).map(|it| it.to_json())
     };

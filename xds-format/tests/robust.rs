@@ -48,24 +48,24 @@ fn try_everything(input: &[u8]) {
 
 proptest! {
     #[test]
-    fn random_bytes(input in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_bytes_do_not_panic(input in prop::collection::vec(any::<u8>(), 0..200)) {
         try_everything(&input);
     }
 
     #[test]
-    fn random_text(input in "\\PC{0,200}") {
+    fn random_text_does_not_panic(input in "\\PC{0,200}") {
         try_everything(input.as_bytes());
     }
 
     /// Random sequences of characters from the grammars.
     #[test]
-    fn random_punctuation(input in r#"([\[\]{}<>:,;"'&*!|>%@`#?~.\-+\\ \n\t]|@type|name|resources|[0-9a]|- |: |<<){0,80}"#) {
+    fn random_punctuation_does_not_panic(input in r#"([\[\]{}<>:,;"'&*!|>%@`#?~.\-+\\ \n\t]|@type|name|resources|[0-9a]|- |: |<<){0,80}"#) {
         try_everything(input.as_bytes());
     }
 
     /// Printed resources with a few characters changed.
     #[test]
-    fn damaged_files(seed: u64, damage in prop::collection::vec((any::<prop::sample::Index>(), "\\PC"), 1..5)) {
+    fn damaged_files_do_not_panic(seed: u64, damage in prop::collection::vec((any::<prop::sample::Index>(), "\\PC"), 1..5)) {
         let mut rng = Rng(seed);
         let message = random_type(&mut rng, Schema::envoy());
         let type_url = format!("t/{}", message.full_name());
@@ -89,7 +89,7 @@ proptest! {
 
     /// Damaged descriptor sets, which users may load from files.
     #[test]
-    fn damaged_descriptor_sets(
+    fn damaged_descriptor_sets_do_not_panic(
         file in any::<prop::sample::Index>(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         cut in any::<prop::sample::Index>(),
@@ -138,7 +138,7 @@ fn append_file(file: &FileDescriptor, set: &mut Vec<u8>, done: &mut Vec<String>)
 /// Uses a small stack and the shapes that nest: lists, objects, structs, `Any` in `Any`, and
 /// recursive messages.
 #[test]
-fn deep_nesting_is_an_error_not_an_overflow() {
+fn deep_nesting_is_an_error_and_not_a_stack_overflow() {
     let deep = |open: &str, close: &str, levels: usize| {
         format!("{}{}", open.repeat(levels), close.repeat(levels))
     };
@@ -173,7 +173,7 @@ fn deep_nesting_is_an_error_not_an_overflow() {
 }
 
 #[test]
-fn messages_nest_up_to_the_limit_of_decoders_and_no_further() {
+fn messages_nest_up_to_the_decoding_limit() {
     let schema = Schema::envoy();
     let nested =
         |levels: usize| format!("{{\"a\": {}1{}}}", "[".repeat(levels), "]".repeat(levels));
@@ -199,7 +199,7 @@ fn messages_nest_up_to_the_limit_of_decoders_and_no_further() {
 
 /// Uses a small stack and `Any`s nested to the maximum depth.
 #[test]
-fn constraints_are_looked_for_as_deep_as_resources_go() {
+fn validation_reaches_the_maximum_nesting_depth() {
     let any = "google.protobuf.Any";
     let mut nested = Vec::new();
     for _ in 0..290 {
@@ -223,7 +223,7 @@ fn constraints_are_looked_for_as_deep_as_resources_go() {
 }
 
 #[test]
-fn bombs_are_errors() {
+fn exponential_yaml_aliases_are_an_error() {
     let mut yaml = "a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned();
     for (outer, inner) in ('b'..='z').zip('a'..) {
         yaml.push_str(&format!("{outer}: &{outer} [*{inner},*{inner},*{inner},*{inner},*{inner},*{inner},*{inner},*{inner},*{inner}]\n"));
@@ -233,7 +233,7 @@ fn bombs_are_errors() {
 }
 
 #[test]
-fn long_strings_and_names_are_no_problem() {
+fn megabyte_strings_and_names_do_not_panic() {
     let long = "x".repeat(1 << 20);
     for text in [
         format!("\"{long}\""),

@@ -53,7 +53,7 @@ fn canonical(message: &MessageDescriptor, value: &DynamicMessage) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn every_format_reads_back_what_it_prints(seed: u64) {
+    fn every_format_parses_what_it_prints(seed: u64) {
         let (message, value) = random(seed);
         let bytes = canonical(&message, &value);
         let schema = Schema::envoy();
@@ -80,7 +80,7 @@ proptest! {
 
     /// The canonical bytes decode to the original message.
     #[test]
-    fn canonical_bytes_mean_the_same(seed: u64) {
+    fn canonical_bytes_decode_to_the_original_message(seed: u64) {
         let (message, value) = random(seed);
         let canonical = DynamicMessage::decode(message.clone(), canonical(&message, &value).as_slice()).unwrap();
         let reference = |value: &DynamicMessage| serde_json::to_value(value).unwrap();
@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn agrees_with_prost_reflect_on_json(seed: u64) {
+    fn json_agrees_with_prost_reflect(seed: u64) {
         let (message, value) = random(seed);
         let bytes = canonical(&message, &value);
 
@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn agrees_with_prost_reflect_on_text(seed: u64) {
+    fn text_format_agrees_with_prost_reflect(seed: u64) {
         let (message, value) = random(seed);
         let bytes = canonical(&message, &value);
 
@@ -120,7 +120,7 @@ proptest! {
 
 /// Tests the common resource types many times, in addition to the random types above.
 #[test]
-fn every_resource_type_maps_to_json_and_back() {
+fn every_resource_type_round_trips_through_json() {
     for name in RESOURCE_TYPES {
         let message = Schema::envoy().message(name).unwrap();
         for seed in 0..40 {
@@ -134,7 +134,7 @@ fn every_resource_type_maps_to_json_and_back() {
 
 /// The random messages are not mostly empty.
 #[test]
-fn random_messages_say_something() {
+fn random_messages_are_not_mostly_empty() {
     let sizes: Vec<_> = (0..2_000).map(|seed| random(seed).1.encoded_len()).collect();
     let large = sizes.iter().filter(|&&size| size > 300).count();
     assert!(large > 200, "{large} of 2000 messages have more than 300 bytes");

@@ -44,7 +44,7 @@ fn set(files: impl IntoIterator<Item = FileDescriptorProto>) -> Vec<u8> {
 }
 
 #[test]
-fn envoy_is_there_whole_and_once() {
+fn embedded_schema_has_the_complete_envoy_api() {
     let schema = Schema::envoy();
     assert!(core::ptr::eq(schema, Schema::envoy()));
     for name in [
@@ -66,7 +66,7 @@ fn envoy_is_there_whole_and_once() {
 }
 
 #[test]
-fn schemas_can_be_shared_between_threads() {
+fn schema_is_send_sync_and_clone() {
     fn shareable<T: Send + Sync + Clone>() {}
     shareable::<Schema>();
 }
@@ -90,7 +90,7 @@ fn descriptor_sets_add_types() {
 }
 
 #[test]
-fn sets_may_repeat_their_imports() {
+fn descriptor_set_may_repeat_known_files() {
     let known = "envoy/config/core/v3/address.proto";
     let import =
         FileDescriptorProto { name: Some(known.to_owned()), ..FileDescriptorProto::default() };
@@ -100,7 +100,7 @@ fn sets_may_repeat_their_imports() {
 }
 
 #[test]
-fn broken_sets_are_errors() {
+fn invalid_descriptor_set_is_an_error() {
     let error = |set: &[u8]| Schema::envoy().with_descriptor_set(set).unwrap_err().to_string();
     const HOW: &str =
         "`protoc --include_imports --descriptor_set_out=FILE NAME.proto` or `buf build -o FILE`";
@@ -145,7 +145,7 @@ fn broken_sets_are_errors() {
 
 /// The schema keeps its version of a file, and the ignored definitions are listed.
 #[test]
-fn definitions_of_known_files_that_are_passed_over_are_listed() {
+fn ignored_definitions_of_known_files_are_listed() {
     let schema = Schema::envoy().with_descriptor_set(&set([gadgets(None)])).unwrap();
     let mut newer = gadgets(None);
     newer.message_type[0].field.push(string_field("colour", 3));
@@ -160,7 +160,7 @@ fn definitions_of_known_files_that_are_passed_over_are_listed() {
 
 /// The Envoy API names most of them only inside an `Any`, so its descriptor sets lack them.
 #[test]
-fn an_any_of_every_message_of_cncf_xds_is_read_and_printed() {
+fn any_of_every_cncf_xds_message_is_parsed_and_printed() {
     let schema = Schema::envoy();
     let messages: Vec<_> = schema
         .pool()
@@ -201,7 +201,7 @@ fn an_any_of_every_message_of_cncf_xds_is_read_and_printed() {
 /// For a type that requires an additional schema, no unrelated type with the same short name is
 /// suggested.
 #[test]
-fn unknown_types_suggest_what_is_near_and_nothing_else() {
+fn unknown_type_error_suggests_only_related_types() {
     let said = |name: &str| {
         let type_url = format!("type.googleapis.com/{name}");
         let error = decode_check(Schema::envoy(), &type_url, b"").unwrap_err().to_string();
@@ -236,7 +236,7 @@ fn unknown_types_suggest_what_is_near_and_nothing_else() {
 }
 
 #[test]
-fn a_small_schema_works_without_envoy() {
+fn schema_without_envoy_works() {
     let schema = Schema::from_descriptor_set(&set([gadgets(None)])).unwrap();
     let document =
         parse(&schema, "f", Format::Json, br#"[{"@type": "t/acme.Gadget", "gadgetName": "g"}]"#)
@@ -252,7 +252,7 @@ fn a_small_schema_works_without_envoy() {
 /// The option is an extension of the field options. It is kept in the embedded set and works in
 /// additional sets.
 #[test]
-fn sensitive_fields_of_added_sets_are_hidden_too() {
+fn sensitive_fields_of_added_descriptor_sets_are_redacted() {
     let mut file = set([gadgets(None)]);
     // `note` gets the options { 76569463: true }, as field 8 of its encoded descriptor.
     let note = string_field("note", 2).encode_to_vec();

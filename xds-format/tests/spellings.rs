@@ -85,7 +85,7 @@ fn read(place: &str, text: &str, leniency: Leniency) -> Result<Vec<u8>, FormatEr
 }
 
 #[test]
-fn every_spelling_is_read_as_the_table_says() {
+fn spellings_are_accepted_as_the_table_states() {
     let rows = rows();
     assert!(rows.len() > 200, "{}", rows.len());
     let mut wrong = Vec::new();
@@ -121,7 +121,7 @@ fn every_spelling_is_read_as_the_table_says() {
 
 /// Every difference from Envoy has a reason in the table.
 #[test]
-fn every_difference_from_envoy_has_a_reason() {
+fn every_difference_from_envoy_has_a_reason_in_the_table() {
     for row in rows() {
         let agrees = row.envoy == if row.lenient { "yes" } else { "no" };
         assert!(agrees || !row.why.is_empty(), "{:?}", row.input);
@@ -133,7 +133,7 @@ fn every_difference_from_envoy_has_a_reason() {
 proptest! {
     /// Text that strict reading accepts has the same meaning in lenient reading.
     #[test]
-    fn leniency_changes_no_meaning(seed: u64) {
+    fn leniency_does_not_change_the_meaning(seed: u64) {
         let mut rng = Rng(seed);
         let (schema, options) = (Schema::envoy(), PrintOptions::default());
         let message = random_type(&mut rng, schema);

@@ -388,7 +388,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_type_has_a_file_elsewhere_or_a_hidden_one() {
+    fn export_file_names_escape_type_urls() {
         assert_eq!(escaped("type.googleapis.com/a.B"), "a.B");
         assert_eq!(escaped("other.example/a.B"), "other.example%2Fa.B");
         assert_eq!(escaped("../../etc/passwd"), "%2E.%2F..%2Fetc%2Fpasswd");

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_swap_while_files_are_read_is_never_seen_in_half() {
+    fn files_swapped_during_a_read_are_read_again() {
         // Two files link to a revision, which changes between the reads of the first and the
         // second.
         let mut is_swapped_meanwhile = true;
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_settles_is_read_all_the_same() {
+    fn files_that_never_settle_are_read_after_the_maximum_of_retries() {
         let (mut moves, mut reads) = (0, 0);
         let places = || {
             moves += 1;

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_link_on_the_way_is_found() {
+    fn resolve_collects_every_symlink_on_the_path() {
         let base = std::env::temp_dir().join(format!("xds-links-{}", std::process::id()));
         fs::create_dir_all(base.join("..rev-1")).unwrap();
         let base = base.canonicalize().unwrap();

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_whose_reading_panics_cannot_be_read() {
+    fn panic_while_reading_a_file_reports_it_unreadable() {
         let content = or_unreadable("a.json", || panic!("a bug"));
         let Some(Content::Unreadable(why)) = content else { panic!("{content:?}") };
         assert!(why.starts_with("a.json: "), "{why}");

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn its_thread_ends_with_the_watch() {
+    fn watch_thread_ends_when_the_watch_is_dropped() {
         let (sender, looks) = mpsc::channel();
         let place = Place::Directory(std::env::temp_dir());
         let watch = Watch::start(place, &FilePolicy::default(), move |cause| {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn who_panics_while_looking_looks_again() {
+    fn watch_survives_a_panic_of_its_callback() {
         let (sender, looks) = mpsc::channel();
         let place = Place::Directory(std::env::temp_dir());
         let watch = Watch::start(place, &policy(1, 1), move |cause| {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_looks_for_who_has_gone() {
+    fn stopped_watch_does_not_call_back() {
         let (sender, signals) = mpsc::channel();
         sender.send(Signal::Changed).unwrap();
         let place = Place::Directory(std::env::temp_dir());
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_again_is_waited_for() {
+    fn changes_within_the_debounce_are_merged() {
         let (sender, signals) = mpsc::channel();
         for _ in 0..5 {
             sender.send(Signal::Changed).unwrap();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_ends_though_something_always_happens() {
+    fn debounce_ends_at_its_maximum_under_constant_changes() {
         let (sender, signals) = mpsc::channel();
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_in_the_middle_of_a_change_is_answered_after_it() {
+    fn trigger_during_a_debounce_is_reported_as_requested() {
         let (sender, signals) = mpsc::channel();
         for signal in [Signal::Changed, Signal::Trigger, Signal::Changed] {
             sender.send(signal).unwrap();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stops_does_not_wait() {
+    fn stop_signal_ends_the_wait_at_once() {
         let (sender, signals) = mpsc::channel();
         sender.send(Signal::Stop).unwrap();
         assert_eq!(
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_begun_to_write_is_waited_for_however_quiet_it_is() {
+    fn open_writer_delays_the_read_until_it_closes() {
         let (_sender, signals) = mpsc::channel();
         // The file counts as closed at the tenth check.
         let asked = Cell::new(0);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_never_closed_is_read_all_the_same() {
+    fn read_happens_after_writer_timeout_if_the_file_is_not_closed() {
         let (_sender, signals) = mpsc::channel();
         let mut policy = policy(1, 1);
         policy.writer_timeout = Duration::from_millis(20);

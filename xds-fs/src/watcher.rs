@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_we_do_ourselves_and_what_lies_elsewhere_does_not_count() {
+    fn own_reads_and_unrelated_paths_do_not_count_as_changes() {
         let structure = BTreeSet::from(["/etc/xds".into(), "/etc/xds/..data".into()]);
         let directory = Some("/etc/xds".into());
         let mut interest = Interest { directory, structure, ..Interest::default() };
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_to_is_open_until_it_is_closed_or_gone() {
+    fn written_file_counts_as_open_until_closed_or_removed() {
         let directory = Some("/etc/xds".into());
         let mut interest = Interest { directory, ..Interest::default() };
         let modified = EventKind::Modify(ModifyKind::Data(DataChange::Any));

@@ -21,7 +21,7 @@ use xds_core::types;
 use xds_fs::{Cause, Place, Watch};
 
 #[test]
-fn what_is_there_is_read_when_it_is_asked_for() {
+fn existing_file_is_read_on_request() {
     let folder = Folder::new("asked");
     folder.write("cds.yaml", clusters(&["a"]));
     let mut reader = Reader::of_clusters(&folder.path("cds.yaml"));
@@ -32,7 +32,7 @@ fn what_is_there_is_read_when_it_is_asked_for() {
 }
 
 #[test]
-fn what_happens_before_it_is_asked_for_is_not_told() {
+fn changes_before_the_first_read_are_not_reported() {
     let folder = Folder::new("before");
     folder.write("cds.yaml", clusters(&["a"]));
     let mut reader = Reader::unasked(&folder.path("cds.yaml"), types::CLUSTER, noticing());
@@ -46,7 +46,7 @@ fn what_happens_before_it_is_asked_for_is_not_told() {
 }
 
 #[test]
-fn another_file_may_take_its_place() {
+fn renaming_another_file_over_it_is_noticed() {
     let folder = Folder::new("rename");
     folder.write("cds.yaml", clusters(&["a"]));
     let mut reader = Reader::of_clusters(&folder.path("cds.yaml"));
@@ -59,7 +59,7 @@ fn another_file_may_take_its_place() {
 }
 
 #[test]
-fn it_may_be_saved_in_place_and_deleted_and_created_again() {
+fn save_in_place_and_delete_and_recreate_are_noticed() {
     let folder = Folder::new("in-place");
     let path = folder.path("cds.yaml");
     folder.write("cds.yaml", clusters(&["a"]));
@@ -76,7 +76,7 @@ fn it_may_be_saved_in_place_and_deleted_and_created_again() {
 }
 
 #[test]
-fn a_config_map_is_swapped_as_a_whole() {
+fn config_map_swap_is_read_as_a_whole() {
     let folder = Folder::new("config-map");
     let revise = |number: u32, name: &str| {
         let revision = format!("..revision-{number}");
@@ -106,7 +106,7 @@ fn a_config_map_is_swapped_as_a_whole() {
 }
 
 #[test]
-fn only_the_watched_directory_counts_where_there_is_one() {
+fn with_a_watched_directory_only_its_changes_trigger_a_read() {
     let folder = Folder::new("watched");
     fs::create_dir(folder.path("signals")).unwrap();
     folder.write("cds.yaml", clusters(&["a"]));
@@ -121,7 +121,7 @@ fn only_the_watched_directory_counts_where_there_is_one() {
 }
 
 #[test]
-fn neither_it_nor_its_folders_need_be_there_at_first() {
+fn file_and_its_directories_may_be_missing_at_first() {
     let folder = Folder::new("missing");
     let path = folder.path("one/two/cds.yaml");
     let mut reader = Reader::of_clusters(&path);
@@ -140,7 +140,7 @@ fn neither_it_nor_its_folders_need_be_there_at_first() {
 }
 
 #[test]
-fn a_folder_may_take_the_place_of_its_folder() {
+fn replacing_the_parent_directory_is_noticed() {
     let folder = Folder::new("folders");
     for (name, cluster) in [("now", "a"), ("next", "b")] {
         fs::create_dir(folder.path(name)).unwrap();
@@ -156,7 +156,7 @@ fn a_folder_may_take_the_place_of_its_folder() {
 }
 
 #[test]
-fn what_is_written_in_two_halves_is_read_whole() {
+fn file_written_in_two_steps_is_read_when_complete() {
     let folder = Folder::new("halves");
     folder.write("cds.yaml", clusters(&["a", "b"]));
     let mut reader = Reader::of_clusters(&folder.path("cds.yaml"));
@@ -178,7 +178,7 @@ fn what_is_written_in_two_halves_is_read_whole() {
 }
 
 #[test]
-fn a_folder_further_up_may_be_replaced_without_losing_sight_for_ever() {
+fn replacing_an_ancestor_directory_is_noticed_by_polling() {
     let folder = Folder::new("further-up");
     for name in ["now", "next"] {
         fs::create_dir_all(folder.path(name).join("one/two")).unwrap();
@@ -208,7 +208,7 @@ fn a_folder_further_up_may_be_replaced_without_losing_sight_for_ever() {
 }
 
 #[test]
-fn of_many_changes_the_last_counts() {
+fn last_of_many_changes_is_read() {
     let folder = Folder::new("many");
     folder.write("cds.yaml", clusters(&["a"]));
     let mut reader = Reader::of_clusters(&folder.path("cds.yaml"));
@@ -222,7 +222,7 @@ fn of_many_changes_the_last_counts() {
 }
 
 #[test]
-fn what_is_not_noticed_is_looked_at_now_and_then_and_told_if_it_has_changed() {
+fn polling_finds_unnoticed_changes_and_reports_them_once() {
     let folder = Folder::new("anyway");
     fs::create_dir(folder.path("elsewhere")).unwrap();
     folder.write("cds.yaml", clusters(&["a"]));
@@ -235,7 +235,7 @@ fn what_is_not_noticed_is_looked_at_now_and_then_and_told_if_it_has_changed() {
 }
 
 #[test]
-fn the_same_content_again_is_told_again() {
+fn replacement_with_equal_content_is_reported_again() {
     let folder = Folder::new("same");
     folder.write("cds.yaml", clusters(&["a"]));
     let mut reader = Reader::of_clusters(&folder.path("cds.yaml"));

@@ -48,7 +48,7 @@ fn of_version(version: &str, names: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn the_last_good_state_stays_until_there_is_a_good_one() {
+async fn broken_file_keeps_the_last_valid_state() {
     let folder = Folder::new("client");
     let path = folder.path("cds.yaml").to_str().unwrap().to_owned();
     for profile in [Profile::grpc(), Profile::envoy()] {
@@ -83,7 +83,7 @@ async fn the_last_good_state_stays_until_there_is_a_good_one() {
 }
 
 #[tokio::test]
-async fn what_became_of_each_content_is_counted() {
+async fn accepted_and_rejected_contents_are_counted() {
     let folder = Folder::new("counted");
     let path = folder.path("cds.yaml").to_str().unwrap().to_owned();
     let client = client(&path, Profile::grpc());
@@ -104,7 +104,7 @@ async fn what_became_of_each_content_is_counted() {
 
 /// An Envoy bootstrap may have one type in a file and another in a mounted ConfigMap.
 #[tokio::test]
-async fn a_bootstrap_names_a_file_for_each_type() {
+async fn envoy_bootstrap_sets_a_file_for_each_type() {
     let folder = Folder::new("bootstrap");
     let listener = format!("resources: [{{'@type': {}, name: l}}]", types::LISTENER);
     folder.write("lds.yaml", listener);
@@ -137,7 +137,7 @@ async fn a_bootstrap_names_a_file_for_each_type() {
 /// In a client made from an Envoy bootstrap, a resource that violates the constraints is rejected,
 /// and the previous one is kept.
 #[tokio::test]
-async fn a_client_of_a_proxys_bootstrap_keeps_the_constraints_of_the_api() {
+async fn client_of_an_envoy_bootstrap_validates_constraints() {
     let folder = Folder::new("validated");
     let path = folder.path("cds.yaml").to_str().unwrap().to_owned();
     let timeout = |version: &str, timeout: &str| {

@@ -15,7 +15,7 @@ fn clusters_in(folder: &Folder, name: &str, content: impl AsRef<[u8]>) -> Discov
     response(&content).unwrap_or_else(|| panic!("{name}: {content:?}"))
 }
 
-fn trouble_in(folder: &Folder, name: &str, content: impl AsRef<[u8]>) -> String {
+fn read_error(folder: &Folder, name: &str, content: impl AsRef<[u8]>) -> String {
     folder.write(name, content);
     let why = Reader::of_clusters(&folder.path(name)).wait_for_trouble();
     let path = folder.path(name);
@@ -24,7 +24,7 @@ fn trouble_in(folder: &Folder, name: &str, content: impl AsRef<[u8]>) -> String 
 }
 
 #[test]
-fn all_formats_say_the_same() {
+fn all_formats_decode_to_the_same_response() {
     let folder = Folder::new("formats");
     let url = types::CLUSTER;
     let yaml = clusters_in(&folder, "cds.yaml", clusters(&["a"]));
@@ -36,13 +36,13 @@ fn all_formats_say_the_same() {
     assert_eq!(clusters_in(&folder, "cds.json", json), yaml);
     assert_eq!(clusters_in(&folder, "cds.pb_text", text), yaml);
     assert_eq!(clusters_in(&folder, "cds.pb", yaml.encode_to_vec()), yaml);
-    let why = trouble_in(&folder, "cds.conf", clusters(&["a"]));
+    let why = read_error(&folder, "cds.conf", clusters(&["a"]));
     assert!(why.contains("suffix"), "{why}");
     println!("covers: S0.012 S0.013 S0.014 S0.015 S0.016 FS-12");
 }
 
 #[test]
-fn one_list_may_have_the_resources_of_all_types() {
+fn one_list_may_hold_resources_of_all_types() {
     let folder = Folder::new("list");
     let list = format!(
         "- {{'@type': {}, name: a}}\n- {{'@type': {}, cluster_name: b}}\n",
@@ -57,10 +57,10 @@ fn one_list_may_have_the_resources_of_all_types() {
 }
 
 #[test]
-fn a_response_is_about_one_type() {
+fn response_with_another_type_url_is_rejected() {
     let folder = Folder::new("type");
     let stated = format!("type_url: {}\nresources: []\n", types::LISTENER);
-    let why = trouble_in(&folder, "cds.yaml", stated);
+    let why = read_error(&folder, "cds.yaml", stated);
     assert!(why.contains("Listener") && why.contains("Cluster"), "{why}");
     // A resource of another type in a response is not ignored: the client rejects it.
     let mixed = format!("resources:\n- {{'@type': {}, name: a}}\n", types::LISTENER);
@@ -69,7 +69,7 @@ fn a_response_is_about_one_type() {
 }
 
 #[test]
-fn a_version_that_is_not_stated_tells_contents_apart() {
+fn version_without_version_info_is_derived_from_the_content() {
     let folder = Folder::new("version");
     let without = |name: &str| clusters(&[name]).replace("version_info: v\n", "");
     let [a, b] =
@@ -79,7 +79,7 @@ fn a_version_that_is_not_stated_tells_contents_apart() {
 }
 
 #[test]
-fn what_is_never_sent_again_does_not_expire() {
+fn ttl_in_a_file_is_ignored() {
     let folder = Folder::new("ttl");
     let wrapped = |ttl: &str| {
         format!(
@@ -93,24 +93,24 @@ fn what_is_never_sent_again_does_not_expire() {
 }
 
 #[test]
-fn errors_name_the_file_the_line_and_the_field() {
+fn errors_name_the_file_line_and_field() {
     let folder = Folder::new("errors");
     let unknown = clusters(&["a, lb_polcy: MAGLEV"]);
-    let why = trouble_in(&folder, "cds.yaml", unknown);
+    let why = read_error(&folder, "cds.yaml", unknown);
     assert!(
         why.starts_with(":3:") && why.contains("resources[0]") && why.contains("lb_polcy"),
         "{why}"
     );
-    let why = trouble_in(&folder, "broken.yaml", "resources: [");
+    let why = read_error(&folder, "broken.yaml", "resources: [");
     assert!(why.starts_with(":1:"), "{why}");
-    assert!(trouble_in(&folder, "empty.yaml", "").contains("empty"));
+    assert!(read_error(&folder, "empty.yaml", "").contains("empty"));
     println!("covers: S0.017 FS-06 FS-07");
 }
 
 /// If a collection were ignored, the file would appear to have no clusters, and all would be
 /// deleted.
 #[test]
-fn a_collection_is_refused() {
+fn collection_is_rejected() {
     let folder = Folder::new("collection");
     let wrapper = "envoy.service.discovery.v3.Resource";
     let collection = "type.googleapis.com/envoy.config.cluster.v3.ClusterCollection";
@@ -119,17 +119,17 @@ fn a_collection_is_refused() {
          entries: {{inline_entry: {{name: a, resource: {{'@type': {}, name: a}}}}}}\n",
         types::CLUSTER
     );
-    let why = trouble_in(&folder, "cds.yaml", file);
+    let why = read_error(&folder, "cds.yaml", file);
     assert_eq!(why, format!(": all is a {collection}, and collections are not supported"));
     // The form that Envoy uses: the collection without `@type`.
     let bare = format!("name: all\nresource: {{'@type': {collection}}}\n");
-    let why = trouble_in(&folder, "bare.yaml", bare);
+    let why = read_error(&folder, "bare.yaml", bare);
     assert!(why.contains("expected an object with `@type`"), "{why}");
     println!("covers: FS-14");
 }
 
 #[test]
-fn what_is_no_file_is_not_read() {
+fn directory_in_place_of_a_file_is_rejected() {
     let folder = Folder::new("no-file");
     std::fs::create_dir(folder.path("cds.yaml")).unwrap();
     let why = Reader::of_clusters(&folder.path("cds.yaml")).wait_for_trouble();

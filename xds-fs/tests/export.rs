@@ -61,7 +61,7 @@ impl World {
 }
 
 #[test]
-fn each_type_has_a_file_that_a_client_can_read() {
+fn each_type_is_exported_to_a_file_that_a_client_can_read() {
     for (format, suffix) in [(ExportFormat::Json, "json"), (ExportFormat::Binary, "pb")] {
         let folder = Folder::new(&format!("export-{suffix}"));
         let mut world = World::new(&folder, format);
@@ -95,7 +95,7 @@ fn each_type_has_a_file_that_a_client_can_read() {
 
 /// A hard link to the old file shows that it was replaced and not overwritten.
 #[test]
-fn a_file_is_replaced_and_only_when_it_changes() {
+fn changed_file_is_replaced_and_unchanged_file_is_kept() {
     let folder = Folder::new("export-replace");
     let mut world = World::new(&folder, ExportFormat::Json);
     world.apply(|it| {
@@ -128,7 +128,7 @@ fn a_file_is_replaced_and_only_when_it_changes() {
 /// A process that dies before the rename leaves the old file, and a partial new one that is not
 /// read.
 #[test]
-fn a_crash_in_mid_write_leaves_the_old_state_and_the_version_survives_it() {
+fn crash_during_a_write_keeps_the_old_file_and_its_version() {
     let folder = Folder::new("export-crash");
     let mut world = World::new(&folder, ExportFormat::Binary);
     let state = |it: &mut Transaction| {
@@ -164,7 +164,7 @@ fn a_crash_in_mid_write_leaves_the_old_state_and_the_version_survives_it() {
 }
 
 #[test]
-fn what_lies_beside_the_files_is_left_alone() {
+fn unrelated_files_in_the_directory_are_left_alone() {
     let folder = Folder::new("export-beside");
     fs::create_dir(folder.path("out")).unwrap();
     folder.write("out/mine.json", format!(r#"{{"type_url": "{CLUSTER}", "resources": []}}"#));
@@ -275,7 +275,7 @@ fn first_file_of_a_type_is_written_without_its_unprintable_resources() {
 
 #[cfg(unix)]
 #[test]
-fn file_that_is_kept_is_taken_from_others_if_it_holds_a_secret() {
+fn kept_file_with_a_secret_loses_permissions_of_others() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let folder = Folder::new("export-kept-mode");
@@ -306,7 +306,7 @@ fn file_that_is_kept_is_taken_from_others_if_it_holds_a_secret() {
 }
 
 #[test]
-fn binary_export_has_types_that_the_schema_lacks() {
+fn binary_export_includes_types_that_the_schema_lacks() {
     let folder = Folder::new("export-unknown-binary");
     let mut world = World::new(&folder, ExportFormat::Binary);
     world.apply(|it| {
@@ -320,7 +320,7 @@ fn binary_export_has_types_that_the_schema_lacks() {
 
 /// Types that the schema lacks, and names that are not in the bytes.
 #[test]
-fn resources_that_nobody_can_look_into_keep_their_names() {
+fn opaque_resources_keep_their_names() {
     let folder = Folder::new("export-opaque");
     let mut export =
         Export::new(folder.path("out"), ExportFormat::Binary, Schema::envoy()).unwrap();
@@ -335,7 +335,7 @@ fn resources_that_nobody_can_look_into_keep_their_names() {
 }
 
 #[test]
-fn secrets_are_written_as_they_are() {
+fn secrets_are_exported_in_plain_text() {
     let folder = Folder::new("export-secret");
     let mut world = World::new(&folder, ExportFormat::Json);
     let json = r#"{"name": "s", "generic_secret": {"secret": {"inline_string": "hush"}}}"#;
@@ -349,7 +349,7 @@ fn secrets_are_written_as_they_are() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_keeps_no_other_from_being_written() {
+fn unwritable_file_does_not_prevent_other_files() {
     let folder = Folder::new("export-in-the-way");
     let mut world = World::new(&folder, ExportFormat::Json);
     fs::create_dir(folder.path("out/cds.json")).unwrap();
@@ -366,7 +366,7 @@ fn a_file_that_cannot_be_written_keeps_no_other_from_being_written() {
 /// The mode of a file depends on its content, not on the file that it replaces.
 #[cfg(unix)]
 #[test]
-fn files_with_secrets_are_for_their_owner() {
+fn files_with_secrets_are_readable_by_their_owner_only() {
     use std::{os::unix::fs::PermissionsExt as _, path::Path};
 
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;

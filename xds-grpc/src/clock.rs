@@ -54,13 +54,13 @@ mod tests {
     use crate::runtime::tests::Still;
 
     #[test]
-    fn the_end_of_time_is_an_instant() {
+    fn maximum_time_converts_to_an_instant() {
         let clock = Clock::start(Shared::new(Still));
         assert!(clock.instant(Time::from_nanos(u64::MAX)) > clock.instant(Time::ZERO));
     }
 
     #[test]
-    fn entropy_differs() {
+    fn entropy_differs_between_calls() {
         assert_ne!(entropy(), entropy());
     }
 }

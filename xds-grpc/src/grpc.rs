@@ -104,21 +104,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_peer_said_is_kept() {
+    fn status_of_the_peer_is_kept() {
         let status = Status::new(Code::PermissionDenied, "not you");
         assert_eq!(status_parts(&status), (7, "not you".into()));
         assert_eq!(status_parts(&Status::unknown("odd")), (2, "odd".into()));
     }
 
     #[test]
-    fn a_broken_connection_is_unavailable_with_its_causes() {
+    fn broken_connection_is_unavailable_and_has_its_causes() {
         let mut status = Status::unknown("broken");
         status.set_source(Arc::new(io::Error::other("reset")));
         assert_eq!(status_parts(&status), (14, "broken: reset".into()));
     }
 
     #[test]
-    fn a_stream_that_was_reset_has_the_code_of_the_reason() {
+    fn reset_stream_status_depends_on_the_http2_reason() {
         for (reason, code) in [
             (h2::Reason::NO_ERROR, 13),
             (h2::Reason::PROTOCOL_ERROR, 13),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_the_peer_is_not_taken_for_ours() {
+    fn size_limit_of_the_peer_is_distinguished_from_ours() {
         assert_eq!(over_size_limit(&Status::out_of_range("resource 7"), 8), None);
         let ours = Status::out_of_range(
             "Error, decoded message length too large: found 9 bytes, the limit is: 8 bytes",

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_beyond_the_limit_are_counted_by_the_next_one() {
+    fn suppressed_lines_are_counted_by_the_next_line() {
         let mut limit = LogLimit::new(1, Duration::from_secs(1));
         assert_eq!(limit.admit("cds", at(5_000)), Logged { left_out: 0 });
         for millis in [5_000, 5_500, 5_999] {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_at_the_end_of_a_flood_are_counted_although_no_line_follows() {
+    fn suppressed_lines_are_counted_at_the_end_of_a_flood() {
         let mut limit = LogLimit::new(1, Duration::from_secs(1));
         assert_eq!(limit.due(), None);
         for (kind, millis) in [("cds", 5_000), ("eds", 5_500), ("cds", 5_600), ("cds", 5_700)] {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn several_lines_share_an_interval() {
+    fn limit_allows_several_lines_per_interval() {
         let mut limit = LogLimit::new(2, Duration::from_secs(10));
         let admitted = [0, 1, 2, 9_999, 10_000].map(|millis| limit.admit((), at(millis)));
         let logged = Logged { left_out: 0 };

@@ -294,7 +294,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_alarm_that_is_not_set_does_not_ring_and_rings_once() {
+    fn alarm_fires_once_and_only_if_set() {
         let mut alarm = Alarm::new(Shared::new(Still));
         assert!(alarm.ring().now_or_never().is_none());
         alarm.set(Some(Instant::now()));
@@ -306,7 +306,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_loop_that_never_waits_lets_others_have_their_turn() {
+    fn busy_loop_yields_after_its_budget() {
         let mut budget = Budget::default();
         let turns = (0..1_000).filter(|_| budget.spend().now_or_never().is_none()).count();
         assert_eq!(turns, 1_000 / usize::from(Budget::ITERATIONS));

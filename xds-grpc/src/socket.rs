@@ -108,7 +108,7 @@ mod tests {
     use crate::keepalive::TcpProbes;
 
     #[test]
-    fn listener_for_both_families_takes_connections_over_ipv4() {
+    fn dual_stack_listener_accepts_ipv4_connections() {
         let Ok(listener) = listen("[::]:0".parse().expect("an address"), Families::Both) else {
             return println!("not run: there is no IPv6");
         };
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_probes_connections_that_are_silent() {
+    fn tcp_keepalive_is_set_on_sockets() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let address = listener.local_addr().expect("it is bound");
         let socket = TcpStream::connect(address).expect("somebody listens");

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_that_users_can_mend_say_how() {
+    fn tls_errors_with_a_remedy_state_it() {
         let of = |error: CertificateError| Error::InvalidCertificate(error);
         let ca = OtherError(Arc::new(webpki::Error::CaUsedAsEndEntity));
         let names = CertificateError::NotValidForNameContext {

@@ -15,7 +15,7 @@ use xds_core::{
 use xds_handle::{AddStaticResourceError, ApplyOutcome, ClientEnded};
 
 #[test]
-fn a_watch_gets_the_value_then_what_is_wrong_beside_it() {
+fn watch_receives_the_value_and_then_ambient_errors() {
     let mut rig = Rig::opened();
     let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
     let bell = Bell::default();
@@ -39,7 +39,7 @@ fn a_watch_gets_the_value_then_what_is_wrong_beside_it() {
 }
 
 #[test]
-fn only_the_newest_value_waits_and_it_replaces_an_older_ambient_error() {
+fn only_the_newest_value_is_queued_and_replaces_ambient_errors() {
     let mut rig = Rig::opened_with(FlowControl::Off);
     let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
@@ -61,7 +61,7 @@ fn only_the_newest_value_waits_and_it_replaces_an_older_ambient_error() {
 }
 
 #[test]
-fn a_watch_that_cannot_be_made_says_so_first_and_last() {
+fn invalid_watch_yields_one_error_and_ends() {
     let mut rig = Rig::opened();
     let mut unknown = rig.handle.watch_untyped("t/unknown", "a");
     let mut unnamed = rig.handle.watch_untyped(CLUSTER, "");
@@ -83,7 +83,7 @@ fn a_watch_that_cannot_be_made_says_so_first_and_last() {
 }
 
 #[test]
-fn reading_waits_until_the_next_item_is_asked_for() {
+fn reading_waits_until_the_next_item_is_polled() {
     let mut rig = Rig::opened();
     let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
@@ -99,7 +99,7 @@ fn reading_waits_until_the_next_item_is_asked_for() {
 }
 
 #[test]
-fn a_watch_is_polled_on_any_thread_and_waited_for_there() {
+fn watch_can_be_polled_on_any_thread() {
     let mut rig = Rig::opened();
     let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
@@ -122,7 +122,7 @@ fn a_watch_is_polled_on_any_thread_and_waited_for_there() {
 }
 
 #[test]
-fn reading_goes_on_once_the_item_is_said_to_be_handled_or_the_watch_is_dropped() {
+fn reading_resumes_when_the_item_is_handled_or_the_watch_dropped() {
     let mut rig = Rig::opened();
     let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
     let other = rig.handle.watch_untyped(CLUSTER, "a");
@@ -140,7 +140,7 @@ fn reading_goes_on_once_the_item_is_said_to_be_handled_or_the_watch_is_dropped()
 }
 
 #[test]
-fn a_notice_that_crosses_the_word_handled_is_not_taken_for_handled() {
+fn notice_that_crosses_a_handled_call_stays_unhandled() {
     let mut rig = Rig::opened();
     let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
@@ -161,7 +161,7 @@ fn a_notice_that_crosses_the_word_handled_is_not_taken_for_handled() {
 }
 
 #[test]
-fn a_collection_is_pulled_in_batches_and_read_on_when_all_is_taken() {
+fn collection_is_delivered_in_batches_before_reading_resumes() {
     let mut rig = Rig::opened();
     let mut all = rig.handle.watch_all_untyped(CLUSTER);
     rig.drive();
@@ -202,7 +202,7 @@ fn a_collection_is_pulled_in_batches_and_read_on_when_all_is_taken() {
 }
 
 #[test]
-fn a_watch_dropped_before_the_driver_looked_leaves_no_trace() {
+fn watch_dropped_before_the_driver_ran_leaves_no_state() {
     let mut rig = Rig::opened();
     drop(rig.handle.watch_untyped(CLUSTER, "a"));
     rig.drive();
@@ -211,7 +211,7 @@ fn a_watch_dropped_before_the_driver_looked_leaves_no_trace() {
 }
 
 #[test]
-fn a_hundred_thousand_watches_become_one_request() {
+fn hundred_thousand_watches_become_one_request() {
     let mut rig = Rig::opened();
     let watches: Vec<_> = (0..100_000)
         .map(|n| rig.handle.watch_untyped(ENDPOINTS, format!("e{n}").as_str()))
@@ -229,7 +229,7 @@ fn a_hundred_thousand_watches_become_one_request() {
 }
 
 #[test]
-fn shutting_down_ends_every_stream_and_whoever_waits() {
+fn shutdown_ends_every_stream_and_pending_call() {
     let mut rig = Rig::opened();
     let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
     let mut all = rig.handle.watch_all_untyped(ENDPOINTS);
@@ -260,7 +260,7 @@ fn shutting_down_ends_every_stream_and_whoever_waits() {
 }
 
 #[test]
-fn a_dead_driver_wakes_its_watchers() {
+fn dropped_driver_wakes_and_ends_its_watches() {
     let mut rig = Rig::opened();
     let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
     let mut unseen = rig.handle.watch_untyped(CLUSTER, "a");
@@ -274,7 +274,7 @@ fn a_dead_driver_wakes_its_watchers() {
 }
 
 #[test]
-fn the_client_ends_with_the_last_handle_and_the_last_watch() {
+fn client_ends_with_its_last_handle_and_watch() {
     let mut rig = Rig::opened();
     let watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drop_handle();
@@ -285,7 +285,7 @@ fn the_client_ends_with_the_last_handle_and_the_last_watch() {
 }
 
 #[test]
-fn status_and_stats_are_what_watchers_hold() {
+fn status_and_stats_report_what_watchers_hold() {
     let mut rig = Rig::opened();
     let _watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
@@ -304,7 +304,7 @@ fn status_and_stats_are_what_watchers_hold() {
 }
 
 #[test]
-fn a_node_that_changes_is_told() {
+fn changed_node_is_sent_to_the_server() {
     let mut rig = Rig::opened();
     let _watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
@@ -323,7 +323,7 @@ fn encoded(name: &str, content: &str) -> Bytes {
 
 // S4.016, S4.018, S4.019: a later watch receives a static resource, and no request names it.
 #[test]
-fn a_static_resource_reaches_watchers_that_come_later() {
+fn static_resource_reaches_later_watchers() {
     println!("covers: S4.016 S4.018 S4.019");
     let mut rig = Rig::opened();
     // The caller does not wait for the first resource's name.

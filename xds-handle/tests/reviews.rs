@@ -44,7 +44,7 @@ fn names(review: &Review) -> Vec<&str> {
 }
 
 #[test]
-fn an_update_is_used_once_it_is_settled() {
+fn update_is_used_after_its_review_is_settled() {
     let mut rig = rig();
     let (mut a, mut b) =
         (rig.handle.watch_untyped(CLUSTER, "a"), rig.handle.watch_untyped(CLUSTER, "b"));
@@ -75,7 +75,7 @@ fn an_update_is_used_once_it_is_settled() {
 }
 
 #[test]
-fn what_comes_before_there_is_a_reviewer_waits_for_one() {
+fn update_waits_for_a_reviewer() {
     let mut rig = rig();
     let mut a = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
@@ -91,7 +91,7 @@ fn what_comes_before_there_is_a_reviewer_waits_for_one() {
 }
 
 #[test]
-fn an_update_that_is_dropped_is_given_out_again() {
+fn dropped_review_is_offered_again() {
     let mut rig = rig();
     let _a = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
@@ -112,7 +112,7 @@ fn an_update_that_is_dropped_is_given_out_again() {
 }
 
 #[test]
-fn an_update_of_a_stream_that_has_ended_is_settled_in_vain() {
+fn settling_a_review_of_an_ended_stream_has_no_effect() {
     let mut rig = rig();
     let mut a = rig.handle.watch_untyped(CLUSTER, "a");
     let mut reviews = rig.handle.reviews(CLUSTER);
@@ -147,7 +147,7 @@ fn an_update_of_a_stream_that_has_ended_is_settled_in_vain() {
 }
 
 #[test]
-fn a_dropped_update_that_nothing_waits_for_is_not_given_out_again() {
+fn dropped_review_of_an_ended_stream_is_not_offered_again() {
     let mut rig = rig();
     let _a = rig.handle.watch_untyped(CLUSTER, "a");
     let mut reviews = rig.handle.reviews(CLUSTER);
@@ -161,7 +161,7 @@ fn a_dropped_update_that_nothing_waits_for_is_not_given_out_again() {
 }
 
 #[test]
-fn reviews_end_with_the_client_and_do_not_keep_it() {
+fn reviews_end_with_the_client_and_do_not_keep_it_alive() {
     let mut rig = rig();
     let mut reviews = rig.handle.reviews(CLUSTER);
     let a = rig.handle.watch_untyped(CLUSTER, "a");

@@ -23,7 +23,7 @@ fn is_recent(time: SystemTime) -> bool {
 }
 
 #[test]
-fn status_has_the_resource_in_use_and_the_update_that_failed() {
+fn status_has_the_current_resource_and_the_failed_update() {
     println!("covers: S3.058 IC32");
     let mut rig = Rig::opened();
     let _watch = rig.handle.watch_untyped(CLUSTER, "a");
@@ -43,7 +43,7 @@ fn status_has_the_resource_in_use_and_the_update_that_failed() {
 }
 
 #[test]
-fn client_status_has_dates_of_the_wall_clock() {
+fn csds_timestamps_are_wall_clock_times() {
     println!("covers: CM-01 B31");
     let mut rig = Rig::opened();
     let _watches =
@@ -63,7 +63,7 @@ fn client_status_has_dates_of_the_wall_clock() {
 }
 
 #[test]
-fn metrics_are_exported_where_the_application_is() {
+fn metrics_are_exported_with_their_instrument_names() {
     println!("covers: B45");
     struct Names(Vec<&'static str>);
     impl MetricsExporter for Names {
@@ -87,7 +87,7 @@ fn metrics_are_exported_where_the_application_is() {
 }
 
 #[test]
-fn looking_on_keeps_no_client_alive() {
+fn weak_handle_does_not_keep_the_client_alive() {
     let mut rig = Rig::opened();
     let weak = rig.handle.downgrade();
     let watch = rig.handle.watch_untyped(CLUSTER, "a");
@@ -101,7 +101,7 @@ fn looking_on_keeps_no_client_alive() {
 }
 
 #[test]
-fn a_client_that_has_ended_tells_nothing() {
+fn ended_client_fails_csds_and_metrics_calls() {
     let rig = Rig::opened();
     let handle = rig.handle.clone();
     drop(rig);

@@ -88,7 +88,7 @@ fn rig() -> Rig {
 }
 
 #[test]
-fn a_watch_yields_what_was_decoded_once_for_all() {
+fn typed_watches_share_one_decoded_value() {
     let mut rig = rig();
     let mut watch = rig.handle.watch::<Cluster>("a");
     let mut again = rig.handle.watch::<Cluster>("a");
@@ -115,7 +115,7 @@ fn a_watch_yields_what_was_decoded_once_for_all() {
 }
 
 #[test]
-fn a_watch_of_everything_yields_what_was_decoded() {
+fn typed_wildcard_watch_yields_decoded_resources() {
     let mut rig = rig();
     let mut all = rig.handle.watch_all::<Cluster>();
     rig.drive();
@@ -142,7 +142,7 @@ fn a_watch_of_everything_yields_what_was_decoded() {
 }
 
 #[test]
-fn a_watch_of_a_glob_yields_its_members_decoded() {
+fn typed_glob_watch_yields_its_decoded_members() {
     // FE-22, FE-23: members of a glob are reported like all resources of a type.
     let server = ServerAddress::new("server").with_variant(Variant::Incremental);
     let config = ClientConfig::new(Node::new("n"), server)
@@ -185,7 +185,7 @@ fn a_watch_of_a_glob_yields_its_members_decoded() {
 }
 
 #[test]
-fn a_decoder_that_panics_rejects_its_resource_and_no_other() {
+fn panicking_decoder_rejects_only_its_resource() {
     let config = ClientConfig::new(Node::new("n"), ServerAddress::new("server"))
         .with_type(Typed::<Cluster>::new())
         .with_type(Typed::<Fragile>::new());
@@ -209,7 +209,7 @@ fn a_decoder_that_panics_rejects_its_resource_and_no_other() {
 }
 
 #[test]
-fn what_does_not_decode_is_rejected() {
+fn undecodable_resource_is_rejected() {
     let mut rig = rig();
     let mut odd = rig.handle.watch::<Length>("abc");
     let mut even = rig.handle.watch::<Length>("ab");
@@ -233,7 +233,7 @@ fn what_does_not_decode_is_rejected() {
 }
 
 #[test]
-fn a_watch_for_what_the_client_does_not_decode_to_says_so_and_ends() {
+fn typed_watch_with_another_decoded_type_fails_and_ends() {
     let mut rig = rig();
     let mut watch = rig.handle.watch::<Other>("a");
     let mut all = rig.handle.watch_all::<Other>();

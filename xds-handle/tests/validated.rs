@@ -44,7 +44,7 @@ fn judge(resource_type: &impl ResourceType, resource: &Bytes) -> Result<(), Stri
 }
 
 #[test]
-fn constraints_are_judged_first_and_only_where_they_are_asked_for() {
+fn validation_runs_before_the_inner_type_and_only_if_configured() {
     let plain = || OpaqueType::new(types::CLUSTER);
     let validated = Validated::new(plain(), Validator::envoy());
     let (good, bad) = (cluster("1s"), cluster("0s"));
@@ -60,7 +60,7 @@ fn constraints_are_judged_first_and_only_where_they_are_asked_for() {
 }
 
 #[test]
-fn a_type_stays_what_it_is() {
+fn validated_type_keeps_the_properties_of_the_inner_type() {
     for url in [types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT] {
         let plain = OpaqueType::new(url);
         let validated = Validated::new(plain.clone(), Validator::envoy());
@@ -108,7 +108,7 @@ impl ResourceType for Peculiar {
 
 /// Every wrapper forwards all methods of the inner type, including `validate_update`.
 #[test]
-fn wrappers_say_what_the_type_within_does() {
+fn type_wrappers_forward_all_methods() {
     let peculiar = || Peculiar(types::CLUSTER.into());
     let config = || ClientConfig::new(Node::new("n"), ServerAddress::new("127.0.0.1:1"));
     let validated = config().with_type(peculiar()).with_validated_types(Validator::envoy());
@@ -144,7 +144,7 @@ fn wrappers_say_what_the_type_within_does() {
 
 // S4.011: deprecated fields are counted in valid resources only.
 #[test]
-fn deprecated_fields_are_counted() {
+fn deprecated_fields_of_valid_resources_are_counted() {
     let deprecations = Deprecations::default();
     let counting = Validated::new(OpaqueType::new(types::CLUSTER), Validator::envoy())
         .with_deprecations(Schema::envoy(), deprecations.clone());

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_of_statuses_are_read() {
+    fn grpc_status_messages_are_percent_decoded() {
         for (text, read) in
             [("plain", "plain"), ("a%20b%C3%A4", "a bä"), ("100%", "100%"), ("%zz", "%zz")]
         {

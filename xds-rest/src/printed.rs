@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_printed_once_and_the_oldest_is_forgotten() {
+    fn equal_messages_are_printed_once_and_the_oldest_is_evicted() {
         // Two messages of one byte, with two bytes of JSON each.
         let printed = Printed::new(6);
         let [a, b, c] = [b"a", b"b", b"c"].map(|text| Bytes::from_static(text));
@@ -109,7 +109,7 @@ mod tests {
 
     // IS24: The limit applies to messages and to the number of entries, however short the JSON is.
     #[test]
-    fn messages_count_and_so_does_their_number() {
+    fn cache_is_limited_by_message_size_and_entry_count() {
         let printed = Printed::new(100);
         for at in 0..10 {
             let message = Bytes::from(vec![at; 60]);

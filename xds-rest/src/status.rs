@@ -58,7 +58,7 @@ mod tests {
 
     /// gRPC's table of statuses for HTTP responses without a gRPC status.
     #[test]
-    fn what_is_no_response_is_a_status_of_grpc() {
+    fn http_status_maps_to_grpc_status() {
         for (http, grpc) in [
             (301, UNKNOWN),
             (400, INTERNAL),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn every_status_of_grpc_has_one_of_http() {
+    fn grpc_status_maps_to_http_status() {
         let expected =
             [200, 500, 500, 400, 504, 404, 500, 403, 429, 500, 500, 500, 404, 500, 503, 500, 401];
         for (code, expected) in (0..).zip(expected) {

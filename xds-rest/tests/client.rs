@@ -38,7 +38,7 @@ async fn value(watch: &mut Watch) -> Resource {
 }
 
 #[tokio::test]
-async fn what_is_set_reaches_a_watcher_without_a_stream() {
+async fn polling_watcher_receives_resources_and_changes() {
     let (server, gateway) = serving();
     set(&server, "a", "1s").await;
     let address = listening(gateway).await;
@@ -58,7 +58,7 @@ async fn what_is_set_reaches_a_watcher_without_a_stream() {
 
 /// A client that requests version 2 gets responses in version 2, and its watchers get version 3.
 #[tokio::test]
-async fn a_client_polls_in_version_2() {
+async fn client_polls_version_2_and_watchers_get_version_3() {
     let (server, gateway) = serving();
     set(&server, "a", "9s").await;
     let older = types::v2_type_url(types::CLUSTER).expect("it was there");
@@ -82,7 +82,7 @@ async fn a_client_polls_in_version_2() {
 
 /// The first poll has all watched names, and neither a version nor a nonce.
 #[tokio::test]
-async fn the_first_poll_says_who_wants_what() {
+async fn first_poll_has_all_names_and_no_version_or_nonce() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("it is bound");
     let client = client(&format!("http://{address}"), |server| server);
@@ -108,7 +108,7 @@ async fn the_first_poll_says_who_wants_what() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_of() {
+async fn unreachable_server_is_reported_to_the_watcher() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("it is bound");
     drop(listener);
@@ -121,7 +121,7 @@ async fn a_server_that_is_not_there_is_told_of() {
 
 /// A type without a REST path is a configuration error, and the error text states that.
 #[tokio::test]
-async fn what_has_no_path_cannot_be_polled() {
+async fn type_without_a_rest_path_cannot_be_polled() {
     let (_server, gateway) = serving();
     let uri = format!("http://{}", listening(gateway).await);
     for (type_url, variant) in

@@ -55,7 +55,7 @@ async fn ask(gateway: &Gateway<DiscoveryService>, path: &str, body: Value) -> (S
 }
 
 #[tokio::test]
-async fn a_poll_is_answered_with_json() {
+async fn poll_is_answered_with_proto_json() {
     let (server, gateway) = serving();
     set(&server, "a", "1s").await;
     for body in [json!({"node": {"id": "n"}}), json!({"node": {"id": "n"}, "ofTomorrow": 1})] {
@@ -71,7 +71,7 @@ async fn a_poll_is_answered_with_json() {
 /// The version 2 path serves the resources of the version 2 type. They are printed with the schema
 /// of version 3, which has the previous names of messages.
 #[tokio::test]
-async fn version_2_has_paths_of_its_own() {
+async fn v2_path_serves_resources_of_the_v2_type() {
     const OLDER: &str = "/v2/discovery:clusters";
     let (server, gateway) = serving();
     let older = types::v2_type_url(types::CLUSTER).expect("it was there");
@@ -90,7 +90,7 @@ async fn version_2_has_paths_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_poll_is_held_until_there_is_something_new() {
+async fn poll_is_held_until_there_is_a_newer_version() {
     let (server, gateway) = serving();
     set(&server, "a", "1s").await;
     let (_, first) = ask(&gateway, CLUSTERS, json!({"node": {"id": "n"}})).await;
@@ -109,7 +109,7 @@ async fn a_poll_is_held_until_there_is_something_new() {
 }
 
 #[tokio::test]
-async fn a_hold_that_ends_before_the_server_is_ready_is_no_304() {
+async fn hold_that_ends_before_readiness_is_unavailable_and_not_304() {
     let mut config = ServerConfig::default();
     config.readiness = Readiness::HoldRequests;
     let (server, gateway) = serving_with(config, ServerOptions::default());
@@ -171,7 +171,7 @@ async fn unprintable_resource_is_an_error_for_a_client_that_may_hold_it() {
 }
 
 #[tokio::test]
-async fn client_that_holds_nothing_gets_the_response_without_the_unprintable_resource() {
+async fn client_without_a_version_gets_the_response_without_unprintable_ones() {
     let (server, gateway) = serving();
     set(&server, "a", "1s").await;
     let mut change = Transaction::new();
@@ -230,7 +230,7 @@ fn names(response: &Value) -> Vec<&str> {
 
 /// The application decides when a node has resources, and how long a request waits for them.
 #[tokio::test(start_paused = true)]
-async fn a_view_that_is_not_there_yet_is_waited_for() {
+async fn poll_waits_until_the_authorizer_knows_the_view() {
     let (appear, appears) = watch::channel(false);
     let when_it_is_there = move |client: AuthorizationRequest| {
         let mut appears = appears.clone();
@@ -260,7 +260,7 @@ async fn a_view_that_is_not_there_yet_is_waited_for() {
 }
 
 #[tokio::test]
-async fn what_is_no_poll_is_refused_with_a_reason() {
+async fn invalid_poll_is_rejected_with_a_reason() {
     let (_server, gateway) = serving();
     let node = json!({"node": {"id": "n"}}).to_string();
     let with = |change: fn(&mut Request<Full<Bytes>>)| {
@@ -298,7 +298,7 @@ async fn what_is_no_poll_is_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_answers_who_waits() {
+async fn shutdown_answers_held_polls_with_unavailable() {
     let (server, gateway) = serving();
     let missing = json!({"node": {"id": "n"}, "resource_names": ["a"]});
     let (answer, ()) = tokio::join!(ask(&gateway, CLUSTERS, missing), async {
@@ -311,7 +311,7 @@ async fn a_server_that_ends_answers_who_waits() {
 
 /// Equal responses to different clients are printed once, because printing is expensive.
 #[tokio::test]
-async fn what_two_polls_are_answered_is_printed_once() {
+async fn equal_responses_to_two_polls_are_printed_once() {
     let (server, gateway) = serving();
     set(&server, "a", "1s").await;
     let poll = async |node: &str| {
@@ -330,7 +330,7 @@ async fn what_two_polls_are_answered_is_printed_once() {
 
 /// An incomplete request occupies resources only until the timeout.
 #[tokio::test]
-async fn a_body_that_never_ends_is_refused() {
+async fn incomplete_request_body_is_rejected_after_the_timeout() {
     let (server, _) = serving();
     let options = GatewayOptions::default().with_body_timeout(Duration::from_millis(50));
     let gateway = Gateway::new(server.service(), Schema::envoy(), TokioTimer::new(), options);

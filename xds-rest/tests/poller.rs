@@ -58,7 +58,7 @@ fn request(version: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_poller_reads_what_a_gateway_says() {
+async fn poller_receives_the_response_of_a_gateway() {
     let (server, gateway) = serving();
     set(&server, "a", "1s").await;
     let mut poller = polling(listening(gateway).await, Duration::from_secs(10));
@@ -98,7 +98,7 @@ async fn answering(answer: &'static [u8]) -> std::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_told_apart() {
+async fn invalid_or_late_poll_responses_are_distinguished() {
     let mut garbled = polling(answering(b"{oops").await, Duration::from_secs(10));
     garbled.start(&request(""));
     let PollResult::Unusable(why) = answer(&mut garbled).await else { panic!("that is no JSON") };
@@ -137,7 +137,7 @@ const NOTHING: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 
 /// Checks the request on the wire. Additional headers are computed for each request.
 #[tokio::test]
-async fn a_poll_is_a_post_of_json_with_what_authorizes_it_now() {
+async fn poll_is_a_json_post_with_fresh_authorization_headers() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let mut options = options(listener.local_addr().expect("it is bound"));
     options.headers.insert("x-team", HeaderValue::from_static("edge"));
@@ -189,7 +189,7 @@ async fn a_poll_is_a_post_of_json_with_what_authorizes_it_now() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_authorized_is_not_asked() {
+async fn failed_authorization_prevents_the_poll() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let mut options = options(listener.local_addr().expect("it is bound"));
     let why = ChannelError::Status { code: 16, message: "no token".into() };
@@ -202,7 +202,7 @@ async fn what_cannot_be_authorized_is_not_asked() {
 
 /// Any other status is an error, neither a response nor "unchanged".
 #[tokio::test]
-async fn every_other_status_is_a_failure_of_its_own() {
+async fn every_other_http_status_is_a_failure() {
     for (status, code) in [
         ("301 Moved Permanently", 2),
         ("302 Found", 2),
@@ -264,7 +264,7 @@ async fn saying(answer: String) -> std::net::SocketAddr {
 
 /// The server closes each connection after its response, so each request needs a new connection.
 #[tokio::test]
-async fn a_connection_that_the_server_closes_is_replaced() {
+async fn connection_closed_by_the_server_is_replaced() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("it is bound");
     let closing = tokio::spawn(async move {

@@ -28,7 +28,7 @@ async fn value(watch: &mut Watch) -> Resource {
 }
 
 #[tokio::test]
-async fn every_type_comes_from_its_source_and_over_its_transport() {
+async fn each_type_comes_from_its_source_over_its_transport() {
     // Clusters over REST.
     let (polled, gateway) = serving();
     set(&polled, "a", "1s").await;

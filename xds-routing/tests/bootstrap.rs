@@ -23,7 +23,7 @@ fn rules(routing: Option<&str>) -> Rules {
 
 /// With routing turned off, a split is invalid, and only the last route is used.
 #[test]
-fn the_guard_of_routing_decides_what_becomes_of_a_split() {
+fn disabled_routing_guard_uses_only_the_last_route() {
     let split = table(vec![route(prefix(""), weighted(&[("a", 1), ("b", 1)]))]);
     let earlier = table(vec![
         route(path("/s/m"), weighted(&[("a", 1), ("b", 1)])),
@@ -47,6 +47,6 @@ fn the_guard_of_routing_decides_what_becomes_of_a_split() {
 }
 
 #[test]
-fn tls_may_name_the_providers_of_the_bootstrap() {
+fn certificate_providers_come_from_the_bootstrap() {
     assert_eq!(rules(None).certificate_providers, Some(vec!["p".into()]));
 }

@@ -82,7 +82,7 @@ impl Wire {
         requests
     }
 
-    fn hears(&mut self, url: &str, resources: &[Vec<u8>]) {
+    fn receive_response(&mut self, url: &str, resources: &[Vec<u8>]) {
         self.nonce += 1;
         let packed = |value: &Vec<u8>| Any { type_url: url.into(), value: value.clone().into() };
         let response = DiscoveryResponse {
@@ -100,11 +100,14 @@ impl Wire {
 
 /// Resolves a listener to its routes and to a service config.
 #[test]
-fn a_resolver_goes_from_listener_to_routes_to_a_service_config() {
+fn listener_resolves_to_routes_and_a_service_config() {
     let mut wire = Wire::new();
     let _ = wire.watch(types::LISTENER, "shop");
     assert_eq!(wire.sent(), [("lds", vec!["shop".into()])]);
-    wire.hears(types::LISTENER, &[api_listener("shop", &manager(rds("routes"))).encode_to_vec()]);
+    wire.receive_response(
+        types::LISTENER,
+        &[api_listener("shop", &manager(rds("routes"))).encode_to_vec()],
+    );
     let [(_, listener)] = wire.news().try_into().expect("one");
     let listener = listener.value.and_then(|it| it.downcast::<Listener>()).expect("a listener");
     let Routes::Named(name) = &listener.api().expect("of a client").routes else {
@@ -116,7 +119,7 @@ fn a_resolver_goes_from_listener_to_routes_to_a_service_config() {
         "routes",
         vec![host(&["shop"], vec![route(path("/s/m"), cluster("c"))]), host(&["*"], vec![])],
     );
-    wire.hears(types::ROUTE_CONFIGURATION, &[table.encode_to_vec()]);
+    wire.receive_response(types::ROUTE_CONFIGURATION, &[table.encode_to_vec()]);
     let [(_, found)] = wire.news().try_into().expect("one");
     let found = found.value.and_then(|it| it.downcast::<RouteConfiguration>()).expect("routes");
     let host = found.virtual_host("shop").expect("a host");
@@ -155,9 +158,9 @@ fn clusters_and_endpoints_are_watched_in_parallel() {
     let a = wire.watch(types::CLUSTER, "a");
     let of_a = wire.watch(types::CLUSTER_LOAD_ASSIGNMENT, "a");
     assert_eq!(wire.sent(), [("cds", names(&["a"])), ("eds", names(&["a"]))]);
-    wire.hears(types::CLUSTER, &[cluster("a")]);
+    wire.receive_response(types::CLUSTER, &[cluster("a")]);
     assert_eq!(told(wire.news()), [a]);
-    wire.hears(types::CLUSTER_LOAD_ASSIGNMENT, &[endpoints("a")]);
+    wire.receive_response(types::CLUSTER_LOAD_ASSIGNMENT, &[endpoints("a")]);
     assert_eq!(told(wire.news()), [of_a]);
     assert_eq!(wire.sent(), [("cds", names(&["a"])), ("eds", names(&["a"]))], "the ACKs");
 
@@ -168,20 +171,20 @@ fn clusters_and_endpoints_are_watched_in_parallel() {
     // Another name is added to the subscription. The old resource, sent again, is not reported.
     let b = wire.watch(types::CLUSTER, "b");
     assert_eq!(wire.sent(), [("cds", names(&["a", "b"]))]);
-    wire.hears(types::CLUSTER, &[cluster("a"), cluster("b")]);
+    wire.receive_response(types::CLUSTER, &[cluster("a"), cluster("b")]);
     assert_eq!(told(wire.news()), [b]);
     let _ack = wire.sent();
 
     // An unwatched resource is not cached: a later watch waits for the next response.
     wire.client.unwatch(b, NOW);
     assert_eq!(wire.sent(), [("cds", names(&["a"]))]);
-    wire.hears(types::CLUSTER, &[cluster("a"), cluster("b")]);
+    wire.receive_response(types::CLUSTER, &[cluster("a"), cluster("b")]);
     assert_eq!(told(wire.news()), []);
     let _ack = wire.sent();
     let late = wire.watch(types::CLUSTER, "b");
     assert_eq!(told(wire.news()), []);
     assert_eq!(wire.sent(), [("cds", names(&["a", "b"]))]);
-    wire.hears(types::CLUSTER, &[cluster("a"), cluster("b")]);
+    wire.receive_response(types::CLUSTER, &[cluster("a"), cluster("b")]);
     assert_eq!(told(wire.news()), [late]);
     println!("covers: S2.125 S2.126 S2.127 S2.128 S2.129 S2.130 S2.135 S2.136 S2.137");
 }
@@ -190,7 +193,7 @@ fn clusters_and_endpoints_are_watched_in_parallel() {
 /// watcher's error name the invalid field.
 // B34
 #[test]
-fn a_nack_names_the_field_and_the_rest_is_used() {
+fn nack_names_the_field_and_valid_resources_are_used() {
     let now = Time::ZERO;
     let mut client = Client::new(config(), 1, now);
     let url = TypeUrl::from(types::ROUTE_CONFIGURATION);

@@ -38,7 +38,7 @@ fn with_routes(mut routes: Value) -> Value {
 }
 
 #[test]
-fn what_is_valid_becomes_a_tree() {
+fn valid_lb_config_is_parsed_to_a_policy_tree() {
     let routes = json!([
         {"path": "/s/m", "action": "one"},
         {"prefix": "/s", "action": "split", "matchFraction": 5,
@@ -81,7 +81,7 @@ fn what_is_valid_becomes_a_tree() {
 }
 
 #[test]
-fn a_route_has_one_matcher_for_the_path_and_any_number_for_headers() {
+fn route_has_one_path_matcher_and_any_number_of_header_matchers() {
     let route = |route| fault(with_route(route));
     let at = "[0].xds_routing_experimental.route[0]";
     assert_eq!(route(json!({"prefix": ""})), "");
@@ -144,7 +144,7 @@ fn a_route_has_one_matcher_for_the_path_and_any_number_for_headers() {
 
 /// One error rejects the whole configuration, and every error is listed.
 #[test]
-fn routes_and_actions_have_to_fit() {
+fn missing_or_unused_action_is_rejected_and_all_errors_listed() {
     let same = json!([{"prefix": "/s"}, {"prefix": "/s"}]);
     assert_eq!(fault(with_routes(same)), "");
     let at = "[0].xds_routing_experimental";
@@ -169,7 +169,7 @@ fn routes_and_actions_have_to_fit() {
 }
 
 #[test]
-fn the_first_policy_that_is_known_is_taken_and_no_other_looked_at() {
+fn first_known_policy_is_used_and_later_ones_ignored() {
     let of = |list: Value| match policies(list) {
         Ok(PolicyConfig::Leaf(LeafPolicyConfig::Named { policy, .. })) => policy,
         Ok(other) => panic!("{other:?}"),
@@ -199,7 +199,7 @@ fn the_first_policy_that_is_known_is_taken_and_no_other_looked_at() {
 }
 
 #[test]
-fn targets_have_weights_and_policies() {
+fn weighted_targets_require_a_weight_and_a_policy() {
     let target = |target: Value| {
         fault(json!([{"weighted_target_experimental": {"targets": {"t": target}}}]))
     };
@@ -226,7 +226,7 @@ fn targets_have_weights_and_policies() {
 }
 
 #[test]
-fn texts_that_are_no_configuration_are_told_from_bad_ones() {
+fn invalid_json_and_invalid_config_have_different_errors() {
     let registry = PolicyRegistry::default();
     let json = registry.service_config("{\n  \"loadBalancingConfig\": ]}").unwrap_err();
     assert!(

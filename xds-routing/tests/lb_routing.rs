@@ -49,7 +49,7 @@ fn is_any(change: &ChildChange<String>) -> (char, &str) {
 }
 
 #[test]
-fn the_first_route_that_matches_counts_whatever_state_its_child_is_in() {
+fn first_matching_route_is_used_whatever_the_state_of_its_child() {
     let mut policy = Policy::default();
     let routes = vec![(prefix("/MyService"), "1"), (path("/MyService/MyMethod"), "2")];
     let changes = policy.update(config(routes), Time::ZERO);
@@ -91,7 +91,7 @@ impl Channel {
 }
 
 #[test]
-fn every_change_makes_all_waiting_calls_pick_again() {
+fn every_change_repicks_all_waiting_calls() {
     let mut policy = Policy::default();
     let mut channel = Channel { waiting: vec!["/a", "/b"], ..Channel::default() };
     let _ = policy.update(config(vec![(prefix("/a"), "a"), (prefix("/b"), "b")]), Time::ZERO);
@@ -116,7 +116,7 @@ fn every_change_makes_all_waiting_calls_pick_again() {
 }
 
 #[test]
-fn the_state_is_that_of_all_children() {
+fn routing_state_aggregates_the_states_of_all_children() {
     let state = |states: &[ConnectivityState]| {
         let names = ["a", "b", "c"];
         let routes = names.iter().take(states.len()).map(|name| (prefix(name), *name)).collect();
@@ -142,7 +142,7 @@ fn the_state_is_that_of_all_children() {
 }
 
 #[test]
-fn children_stay_with_the_names_of_actions() {
+fn children_are_kept_by_action_name() {
     let at = |minutes: u64| Time::ZERO.after(Duration::from_secs(60 * minutes));
     let mut policy = Policy::default();
     let update = |policy: &mut Policy, routes, minute| {
@@ -180,7 +180,7 @@ fn children_stay_with_the_names_of_actions() {
 }
 
 #[test]
-fn routes_and_actions_have_to_fit() {
+fn routes_and_actions_must_match() {
     let matches = || {
         valid(vec![route(prefix("/a"), cluster("c"))]).virtual_hosts()[0].routes()[0]
             .matches

@@ -74,7 +74,7 @@ impl Clusters {
         }
     }
 
-    fn all_are(&mut self, state: ConnectivityState) {
+    fn set_all_leaves(&mut self, state: ConnectivityState) {
         for (&leaf, name) in &self.leaves {
             self.tree.leaf_changed(leaf, state, name.clone());
         }
@@ -95,7 +95,7 @@ impl Clusters {
 }
 
 #[test]
-fn a_canary_closes_and_makes_nothing() {
+fn changed_weights_keep_all_leaves() {
     let mut clusters = Clusters::default();
     let split = |new: u32| {
         vec![
@@ -110,7 +110,7 @@ fn a_canary_closes_and_makes_nothing() {
     assert_eq!(clusters.tree.state(), Connecting);
     let call = Call::new("/s/m", [].as_slice());
     assert_eq!(clusters.pick(&call, &mut Random::new(0)), Err("queue".into()));
-    clusters.all_are(Ready);
+    clusters.set_all_leaves(Ready);
     assert_eq!(clusters.tree.state(), Ready);
     let mut random = Random::new(1);
     for new in [1, 25, 99] {
@@ -126,12 +126,12 @@ fn a_canary_closes_and_makes_nothing() {
 }
 
 #[test]
-fn what_was_removed_may_come_back_at_every_level() {
+fn removed_children_are_reused_if_they_return_in_time() {
     let at = |minutes: u64| Time::ZERO.after(Duration::from_secs(60 * minutes));
     let mut clusters = Clusters::default();
     let both = || vec![route(prefix("/a"), cluster("a")), route(prefix("/b"), cluster("b"))];
     clusters.update(both(), at(0));
-    clusters.all_are(Ready);
+    clusters.set_all_leaves(Ready);
     clusters.log();
     let only = || vec![route(prefix("/a"), cluster("a")), route(prefix("/x"), cluster("a"))];
     clusters.update(only(), at(1));
@@ -155,7 +155,7 @@ fn what_was_removed_may_come_back_at_every_level() {
 }
 
 #[test]
-fn policies_without_an_answer_say_so() {
+fn policy_without_configuration_queues_and_without_targets_fails() {
     let mut tree = PolicyTree::<&str>::default();
     let call = Call::new("/s/m", &[]);
     let mut random = Random::new(0);
@@ -190,7 +190,7 @@ fn created<P>(tree: &mut PolicyTree<P>) -> Vec<LeafId> {
 
 /// A leaf whose policy changes is replaced, and its state is unknown at first.
 #[test]
-fn a_leaf_of_another_policy_is_made_anew() {
+fn leaf_whose_policy_changes_is_replaced() {
     let mut tree = PolicyTree::<&str>::default();
     let call = Call::new("/s/m", &[]);
     tree.update(split("round_robin"), Time::ZERO);
@@ -232,7 +232,7 @@ fn a_leaf_of_another_policy_is_made_anew() {
 /// Reconnection does not delay calls: while all children have failed, the picker of the failure is
 /// used, not the one of the reconnection.
 #[test]
-fn a_failing_child_that_tries_again_fails_calls() {
+fn reconnecting_child_keeps_failing_calls() {
     let mut tree = PolicyTree::<&str>::default();
     let call = Call::new("/s/m", &[]);
     let mut random = Random::new(1);
@@ -305,7 +305,7 @@ proptest! {
     /// A policy tree from the generated service config and the router choose the same cluster for
     /// each call, also after updates.
     #[test]
-    fn policies_and_router_agree(
+    fn policy_tree_and_router_choose_the_same_cluster(
         versions in prop::collection::vec(table(), 1..4),
         calls in prop::collection::vec(("/[/abAB]{0,4}", prop::option::of("[abc]{1,2}")), 1..20),
         seed: u64,
@@ -316,7 +316,7 @@ proptest! {
             let routes = Arc::new(valid(version.clone()));
             let router = Router::new(Arc::clone(&routes), "name", &listener).expect("a host");
             clusters.update(version, Time::ZERO);
-            clusters.all_are(Ready);
+            clusters.set_all_leaves(Ready);
             let named: BTreeSet<String> = router.clusters().iter().map(ToString::to_string).collect();
             let made: BTreeSet<String> = clusters.leaves.values().cloned().collect();
             prop_assert!(named.is_subset(&made));
@@ -340,14 +340,14 @@ proptest! {
 
 /// A call wakes idle leaves (`ExitIdle` in gRPC).
 #[test]
-fn a_call_wakes_who_is_idle() {
+fn call_wakes_idle_leaves() {
     let mut clusters = Clusters::default();
     let idle = vec![
         route(prefix("/s"), weighted(&[("a", 1), ("b", 1)])),
         route(prefix("/t"), cluster("c")),
     ];
     clusters.update(idle, Time::ZERO);
-    clusters.all_are(Idle);
+    clusters.set_all_leaves(Idle);
     let call = Call::new("/s/m", [].as_slice());
     let mut random = Random::new(0);
     let TreePick::Wake(woken) = clusters.tree.pick(&call, &mut random) else {
@@ -364,11 +364,11 @@ fn a_call_wakes_who_is_idle() {
 
 /// A route without a cluster fails its calls only.
 #[test]
-fn a_route_to_no_cluster_has_no_children() {
+fn route_without_a_cluster_fails_only_its_calls() {
     let mut clusters = Clusters::default();
     let gone = Route { r#match: Some(prefix("/gone/")), ..Route::default() };
     clusters.update(vec![gone, route(prefix(""), cluster("a"))], Time::ZERO);
-    clusters.all_are(Ready);
+    clusters.set_all_leaves(Ready);
     let mut random = Random::new(0);
     let call = Call::new("/gone/m", [].as_slice());
     assert_eq!(clusters.pick(&call, &mut random), Err("NoChildren".into()));

@@ -22,7 +22,7 @@ use xds_routing::{
 
 type Pairs<'a> = [(&'a str, &'a str)];
 
-fn taken(
+fn find_cluster(
     host: &VirtualHost,
     path: &str,
     headers: &Pairs<'_>,
@@ -39,32 +39,36 @@ fn taken(
 }
 
 /// Returns the cluster that the first virtual host chooses for a call.
-fn goes(config: &RouteConfiguration, path: &str, headers: &Pairs<'_>) -> Option<String> {
-    taken(&config.virtual_hosts()[0], path, headers, &mut Random::new(1))
+fn matched_cluster(config: &RouteConfiguration, path: &str, headers: &Pairs<'_>) -> Option<String> {
+    find_cluster(&config.virtual_hosts()[0], path, headers, &mut Random::new(1))
 }
 
 #[test]
-fn the_first_route_that_matches_counts() {
+fn first_matching_route_is_used() {
     let config = valid(vec![
         route(prefix("/MyService"), cluster("1")),
         route(path("/MyService/MyMethod"), cluster("2")),
         route(safe_regex("/Other/.*"), cluster("3")),
         route(path("/Other/M"), cluster("4")),
     ]);
-    assert_eq!(goes(&config, "/MyService/MyMethod", &[]).as_deref(), Some("1"));
-    assert_eq!(goes(&config, "/Other/M", &[]).as_deref(), Some("3"));
-    assert_eq!(goes(&config, "/Else", &[]), None);
+    assert_eq!(matched_cluster(&config, "/MyService/MyMethod", &[]).as_deref(), Some("1"));
+    assert_eq!(matched_cluster(&config, "/Other/M", &[]).as_deref(), Some("3"));
+    assert_eq!(matched_cluster(&config, "/Else", &[]), None);
 
     // The second of two equal matches gets no calls.
     let twice = valid(vec![route(prefix("/s"), cluster("a")), route(prefix("/s"), cluster("b"))]);
     assert_eq!(twice.virtual_hosts()[0].routes().len(), 2, "both are valid");
     for path in ["/s", "/s/m", "/service/x"] {
-        assert_eq!(goes(&twice, path, &[]).as_deref(), Some("a"));
+        assert_eq!(matched_cluster(&twice, path, &[]).as_deref(), Some("a"));
     }
     let again = vec![route(path("/s/m"), cluster("a")), route(path("/s/m"), cluster("b"))];
     let others = (0..40).map(|index| route(path(&format!("/other/{index}")), cluster("c")));
     let many = valid(again.into_iter().chain(others).collect());
-    assert_eq!(goes(&many, "/s/m", &[]).as_deref(), Some("a"), "in a table that is looked up too");
+    assert_eq!(
+        matched_cluster(&many, "/s/m", &[]).as_deref(),
+        Some("a"),
+        "in a table that is looked up too"
+    );
 
     let none = config.virtual_hosts()[0].find(&Call::new("/Else", &[]), &mut Random::new(1));
     let text = none.unwrap_err().to_string();
@@ -73,15 +77,15 @@ fn the_first_route_that_matches_counts() {
 }
 
 #[test]
-fn a_route_is_for_calls_that_fit_all_of_it() {
+fn route_requires_all_of_its_matchers() {
     let matches = with_header(prefix("/s/"), "a", Header::ExactMatch("1".into()));
     let matches = with_header(matches, "b", Header::PresentMatch(true));
     let config = valid(vec![route(matches, cluster("both")), route(prefix(""), cluster("rest"))]);
     let both = [("a", "1"), ("b", "")];
-    assert_eq!(goes(&config, "/s/m", &both).as_deref(), Some("both"));
-    assert_eq!(goes(&config, "/t/m", &both).as_deref(), Some("rest"));
-    assert_eq!(goes(&config, "/s/m", &both[..1]).as_deref(), Some("rest"));
-    assert_eq!(goes(&config, "/s/m", &[("a", "2"), ("b", "")]).as_deref(), Some("rest"));
+    assert_eq!(matched_cluster(&config, "/s/m", &both).as_deref(), Some("both"));
+    assert_eq!(matched_cluster(&config, "/t/m", &both).as_deref(), Some("rest"));
+    assert_eq!(matched_cluster(&config, "/s/m", &both[..1]).as_deref(), Some("rest"));
+    assert_eq!(matched_cluster(&config, "/s/m", &[("a", "2"), ("b", "")]).as_deref(), Some("rest"));
     println!("covers: S2.038 S2.046");
 }
 
@@ -89,11 +93,11 @@ fn a_route_is_for_calls_that_fit_all_of_it() {
 fn fits(how: Header, invert: bool, headers: &Pairs<'_>) -> bool {
     let mut matches = with_header(prefix(""), "h", how);
     matches.headers[0].invert_match = invert;
-    goes(&valid(vec![route(matches, cluster("c"))]), "/s/m", headers).is_some()
+    matched_cluster(&valid(vec![route(matches, cluster("c"))]), "/s/m", headers).is_some()
 }
 
 #[test]
-fn headers_are_matched_in_every_way() {
+fn every_header_matcher_works_and_can_be_inverted() {
     let with = |value| [("h", value)];
     let cases: [(Header, &str, &str); 6] = [
         (Header::ExactMatch("v1".into()), "v1", "v"),
@@ -124,7 +128,7 @@ fn headers_are_matched_in_every_way() {
 }
 
 #[test]
-fn texts_are_matched_with_or_without_case() {
+fn string_matchers_respect_ignore_case() {
     let test = |pattern: MatchPattern, ignore_case, value: &str| {
         let matcher = StringMatcher { match_pattern: Some(pattern), ignore_case };
         fits(Header::StringMatch(matcher), false, &[("h", value)])
@@ -142,10 +146,10 @@ fn texts_are_matched_with_or_without_case() {
 }
 
 #[test]
-fn only_the_headers_of_the_application_are_seen() {
+fn only_application_headers_are_matched() {
     let sees = |name: &str, headers: &Pairs<'_>, value: &str| {
         let matches = with_header(prefix(""), name, Header::ExactMatch(value.into()));
-        goes(&valid(vec![route(matches, cluster("c"))]), "/s/m", headers).is_some()
+        matched_cluster(&valid(vec![route(matches, cluster("c"))]), "/s/m", headers).is_some()
     };
     assert!(sees("content-type", &[], "application/grpc"));
     assert!(sees("content-type", &[("content-type", "application/grpc+x")], "application/grpc+x"));
@@ -158,14 +162,14 @@ fn only_the_headers_of_the_application_are_seen() {
 
 /// A random number below one million is compared with the numerator.
 #[test]
-fn a_fraction_is_a_share_of_the_calls() {
+fn runtime_fraction_matches_its_share_of_calls() {
     let share = |numerator| {
         let matches = with_fraction(prefix(""), numerator, DenominatorType::Million);
         let config = valid(vec![route(matches, cluster("c"))]);
         let mut random = Random::new(9);
         let host = &config.virtual_hosts()[0];
         let draws = 20_000;
-        (0..draws).filter(|_| taken(host, "/s/m", &[], &mut random).is_some()).count()
+        (0..draws).filter(|_| find_cluster(host, "/s/m", &[], &mut random).is_some()).count()
     };
     assert_eq!(share(0), 0);
     assert_eq!(share(1_000_000), 20_000);
@@ -174,12 +178,12 @@ fn a_fraction_is_a_share_of_the_calls() {
     assert!((4_750..5_250).contains(&quarter), "{quarter}");
     assert_eq!(Fraction::from_millionths(2_000_000), Fraction::ALL);
     let unset = valid(vec![route(prefix(""), cluster("c"))]);
-    assert!(goes(&unset, "/s/m", &[]).is_some());
+    assert!(matched_cluster(&unset, "/s/m", &[]).is_some());
     println!("covers: S2.029 S2.030 S2.031 S2.032 X24");
 }
 
 #[test]
-fn the_host_is_the_most_specific_one() {
+fn most_specific_virtual_host_is_used() {
     let named = |domains: &[&str]| host(domains, vec![route(prefix(""), cluster("c"))]);
     let config = validated(&routes(
         "r",
@@ -263,7 +267,7 @@ proptest! {
     /// With the same seed, the index finds the same route as testing all routes in order, and draws
     /// as many random numbers.
     #[test]
-    fn the_index_agrees_with_asking_one_route_after_the_other(
+    fn route_index_agrees_with_a_linear_search(
         table in tables(),
         calls in prop::collection::vec((texts(), prop::option::of("[abc]")), 1..20),
         seed: u64,
@@ -283,7 +287,7 @@ proptest! {
 
     /// The first matching route is used, by a reference implementation of gRFC A28.
     #[test]
-    fn routes_are_found_as_the_text_says(
+    fn routes_match_as_in_the_reference_implementation(
         table in reference::tables(),
         calls in reference::calls(),
         seed: u64,
@@ -295,14 +299,14 @@ proptest! {
             let headers: Vec<_> =
                 headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             let expected = reference::first(&table, path, &headers).map(|it| it.to_string());
-            let found = taken(host, path, &headers, &mut random);
+            let found = find_cluster(host, path, &headers, &mut random);
             prop_assert_eq!(found, expected, "{} {:?}", path, headers);
         }
         println!("covers: S2.002 S2.019 S2.042 S2.046 S2.047 S2.054 S2.078 S2.085 S2.090 X33 X35 X37");
     }
 
     #[test]
-    fn the_host_agrees_with_asking_each(
+    fn virtual_host_lookup_agrees_with_a_linear_search(
         hosts in prop::collection::vec(
             prop::collection::vec("\\*?[ab.]{1,3}|[ab.]{1,3}\\*|\\*", 1..4), 0..8),
         names in prop::collection::vec("[abAB.]{0,5}", 1..20),
@@ -320,7 +324,7 @@ proptest! {
 }
 
 #[test]
-fn headers_can_be_an_application_s_own() {
+fn custom_headers_implementation_can_be_matched() {
     struct Own;
     impl Headers for Own {
         fn value(&self, name: &str) -> Option<std::borrow::Cow<'_, str>> {

@@ -55,7 +55,7 @@ fn names(list: &[&str]) -> std::collections::BTreeSet<ResourceName> {
 }
 
 #[test]
-fn a_channel_asks_for_a_name_and_a_call_for_a_route() {
+fn router_selects_the_virtual_host_by_name_and_a_route_per_call() {
     let config = Arc::new(
         validated(&routes(
             "routes",
@@ -108,7 +108,7 @@ fn a_channel_asks_for_a_name_and_a_call_for_a_route() {
 /// Timeouts of gRFC A31: of the application, the route's header limit, its stream limit, and the
 /// listener.
 #[test]
-fn how_long_a_call_may_take() {
+fn call_timeout_combines_all_configured_limits() {
     let timeout =
         |app: Option<u64>, header: Option<i64>, stream: Option<i64>, listener: Option<i64>| {
             let limits = MaxStreamDuration {
@@ -137,7 +137,7 @@ fn how_long_a_call_may_take() {
 }
 
 #[test]
-fn a_cluster_goes_when_neither_routes_nor_calls_refer_to_it() {
+fn cluster_is_removed_when_neither_routes_nor_calls_reference_it() {
     let added = |name: &str| ClusterChange::Added(name.into());
     let removed = |name: &str| ClusterChange::Removed(name.into());
     let (old, new) = (ResourceName::from("old"), ResourceName::from("new"));
@@ -174,7 +174,7 @@ fn a_cluster_goes_when_neither_routes_nor_calls_refer_to_it() {
 
 /// The override nearest to the call is used, and overrides are not merged (gRFC A39).
 #[test]
-fn settings_of_filters_come_from_the_nearest_place() {
+fn filter_override_closest_to_the_call_is_used() {
     let config = |place: usize| {
         let most = number(u32::try_from(place).expect("few"));
         packed(&HttpFault { max_active_faults: most, ..HttpFault::default() })
@@ -206,7 +206,7 @@ fn percent(numerator: u32) -> Option<FractionalPercent> {
     Some(FractionalPercent { numerator, denominator: 0 })
 }
 
-fn held_up(length: FaultDelaySecifier, share: u32) -> HttpFault {
+fn delayed(length: FaultDelaySecifier, share: u32) -> HttpFault {
     let delay = FaultDelay { fault_delay_secifier: Some(length), percentage: percent(share) };
     HttpFault { delay: Some(delay), ..HttpFault::default() }
 }
@@ -240,7 +240,7 @@ fn fault_of(router: &Router, headers: &[(&str, &str)], random: &mut Random) -> F
 
 /// Faults are injected as configured in the listener or overridden in the route (gRFC A33).
 #[test]
-fn calls_get_in_trouble_on_purpose() {
+fn faults_are_injected_as_configured() {
     let fixed = |seconds_| FaultDelaySecifier::FixedDelay(seconds(seconds_));
     let mut random = Random::new(5);
     let mut one = |filters: &[HttpFault], of_route: Option<&HttpFault>| {
@@ -249,17 +249,17 @@ fn calls_get_in_trouble_on_purpose() {
     };
     let second = Some(Duration::from_secs(1));
     assert_eq!(one(&[], None), (None, None));
-    assert_eq!(one(&[held_up(fixed(1), 100)], None), (second, None));
-    assert_eq!(one(&[held_up(fixed(0), 100)], None), (None, None));
-    assert_eq!(one(&[held_up(fixed(1), 0)], None), (None, None));
+    assert_eq!(one(&[delayed(fixed(1), 100)], None), (second, None));
+    assert_eq!(one(&[delayed(fixed(0), 100)], None), (None, None));
+    assert_eq!(one(&[delayed(fixed(1), 0)], None), (None, None));
     let both =
-        HttpFault { delay: held_up(fixed(1), 100).delay, ..failing(ErrorType::GrpcStatus(8), 100) };
+        HttpFault { delay: delayed(fixed(1), 100).delay, ..failing(ErrorType::GrpcStatus(8), 100) };
     assert_eq!(one(&[both], None), (second, Some(8)));
     // The override replaces the whole configuration.
     assert_eq!(one(&[both], Some(&failing(ErrorType::HttpStatus(503), 200))), (None, Some(14)));
     assert_eq!(one(&[both], Some(&HttpFault::default())), (None, None));
     // Faults are combined in order, until the call is aborted.
-    let longer = held_up(fixed(2), 100);
+    let longer = delayed(fixed(2), 100);
     assert_eq!(one(&[longer, both, longer], None), (Some(Duration::from_secs(3)), Some(8)));
 
     // The fraction decides at random.
@@ -273,10 +273,10 @@ fn calls_get_in_trouble_on_purpose() {
 /// If the headers of calls control faults, they can reduce the fraction but not increase it (gRFC
 /// A33).
 #[test]
-fn headers_ask_for_trouble_where_they_may() {
+fn fault_headers_may_only_reduce_the_fraction() {
     let mut random = Random::new(5);
     let by_headers = HttpFault {
-        delay: held_up(FaultDelaySecifier::HeaderDelay(Default::default()), 100).delay,
+        delay: delayed(FaultDelaySecifier::HeaderDelay(Default::default()), 100).delay,
         ..failing(ErrorType::HeaderAbort(Default::default()), 100)
     };
     let router = faulty(&[by_headers], None);
@@ -299,7 +299,7 @@ fn headers_ask_for_trouble_where_they_may() {
     assert_eq!(asked(&more), (half, Some(9)));
 
     let never = HttpFault {
-        delay: held_up(FaultDelaySecifier::HeaderDelay(Default::default()), 0).delay,
+        delay: delayed(FaultDelaySecifier::HeaderDelay(Default::default()), 0).delay,
         ..failing(ErrorType::HeaderAbort(Default::default()), 0)
     };
     assert!(fault_of(&faulty(&[never], None), &more, &mut random).is_none());
@@ -309,7 +309,7 @@ fn headers_ask_for_trouble_where_they_may() {
 }
 
 #[test]
-fn not_more_calls_are_in_trouble_than_may_be() {
+fn active_faults_are_limited() {
     let limited =
         HttpFault { max_active_faults: number(2), ..failing(ErrorType::GrpcStatus(8), 100) };
     let fault = fault_of(&faulty(&[limited], None), &[], &mut Random::new(1));

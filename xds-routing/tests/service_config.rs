@@ -41,7 +41,7 @@ fn other() -> Route {
 }
 
 #[test]
-fn the_example_of_a28_with_its_slips_corrected() {
+fn corrected_example_of_grfc_a28_is_generated() {
     let split = [("cluster_1", 75), ("cluster_2", 25)];
     let config = next(
         &mut ServiceConfigs::new(),
@@ -94,7 +94,7 @@ fn the_example_of_a28_with_its_slips_corrected() {
 }
 
 #[test]
-fn matchers_are_protobuf_s_json() {
+fn matchers_are_printed_as_proto_json() {
     let mut matches = with_fraction(prefix("/s"), 25, DenominatorType::Hundred);
     for how in [
         Header::ExactMatch("v".into()),
@@ -142,7 +142,7 @@ fn matchers_are_protobuf_s_json() {
 }
 
 #[test]
-fn one_route_needs_no_routing_only_if_it_is_for_all_calls() {
+fn single_catch_all_route_needs_no_routing_policy() {
     let policy =
         |route| next(&mut ServiceConfigs::new(), vec![route])["loadBalancingConfig"][0].clone();
     let cds = json!({"cds_experimental": {"cluster": "c"}});
@@ -164,7 +164,7 @@ fn one_route_needs_no_routing_only_if_it_is_for_all_calls() {
 
 /// A change of only the weights keeps the name of the action. Other clusters are another action.
 #[test]
-fn a_canary_keeps_its_name() {
+fn changed_weights_keep_the_action_name() {
     let mut configs = ServiceConfigs::new();
     let mut step = |new: u32| {
         let split = weighted(&[("old", 100 - new), ("new", new)]);
@@ -199,7 +199,7 @@ fn a_canary_keeps_its_name() {
 /// The config contains the validated routes in order, each with its matchers and the name of its
 /// action, and the map of actions, each once.
 #[test]
-fn routes_and_actions_are_lists_of_their_own() {
+fn service_config_has_routes_in_order_and_each_action_once() {
     let mut skipped_routes = route(prefix("/q"), cluster("never"));
     let parameter = QueryParameterMatcher { name: "q".into() };
     skipped_routes.r#match.as_mut().unwrap().query_parameters = vec![parameter];
@@ -223,7 +223,7 @@ fn routes_and_actions_are_lists_of_their_own() {
 }
 
 #[test]
-fn names_are_unique_even_where_joining_is_ambiguous() {
+fn action_names_are_unique_even_if_joined_names_collide() {
     let config = next(
         &mut ServiceConfigs::new(),
         vec![
@@ -238,7 +238,7 @@ fn names_are_unique_even_where_joining_is_ambiguous() {
 }
 
 #[test]
-fn what_the_policies_have_no_words_for_is_said_so() {
+fn route_that_a_service_config_cannot_express_is_an_error() {
     let mut matches = with_header(prefix(""), "x-user", Header::ExactMatch("".into()));
     matches.headers[0].treat_missing_header_as_empty = true;
     let config = valid(vec![route(matches, cluster("a"))]);
@@ -248,7 +248,7 @@ fn what_the_policies_have_no_words_for_is_said_so() {
 
 /// A route whose action is not for clients fails its calls only (gRFC A36).
 #[test]
-fn a_route_to_no_cluster_fails_its_own_calls() {
+fn route_without_a_cluster_has_an_action_that_fails_calls() {
     let redirect = Route { r#match: Some(prefix("/gone/")), ..Route::default() };
     let config = routing(vec![redirect, route(prefix(""), cluster("a"))]);
     let names: Vec<_> = config["action"].as_object().expect("actions").keys().collect();
@@ -372,7 +372,7 @@ proptest! {
     /// name of a removed split of the same clusters, if there is one. The order of routes does not
     /// matter.
     #[test]
-    fn names_are_stable_under_updates(
+    fn action_names_are_stable_across_updates(
         begin in prop::collection::vec(does(), 2..8),
         edits in prop::collection::vec(prop::collection::vec(edit(), 1..4), 1..8),
         rotate in 0..8_usize,
@@ -419,7 +419,7 @@ proptest! {
     /// The order of routes does not affect actions and their names over any number of updates, and
     /// the action of every route exists.
     #[test]
-    fn names_do_not_depend_on_the_order_of_routes(versions in prop::collection::vec(splits(), 1..5)) {
+    fn action_names_do_not_depend_on_the_route_order(versions in prop::collection::vec(splits(), 1..5)) {
         let (mut forwards, mut backwards) = (ServiceConfigs::new(), ServiceConfigs::new());
         for version in versions {
             let mut reversed = of(&version);

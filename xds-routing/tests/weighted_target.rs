@@ -45,7 +45,7 @@ fn is_about(count: u32, share: f64) -> bool {
 }
 
 #[test]
-fn calls_go_to_children_that_are_ready_by_weight() {
+fn calls_are_split_by_weight_among_ready_children() {
     let policy = with(&[
         ("a", 3, Ready),
         ("b", 1, Ready),
@@ -63,7 +63,7 @@ fn calls_go_to_children_that_are_ready_by_weight() {
 }
 
 #[test]
-fn the_state_is_that_of_all_children() {
+fn weighted_target_state_aggregates_the_states_of_all_children() {
     let state = |states: &[ConnectivityState]| {
         let names = ["a", "b", "c"];
         let list: Vec<_> =
@@ -91,7 +91,7 @@ fn the_state_is_that_of_all_children() {
 }
 
 #[test]
-fn children_are_kept_by_name_and_for_a_while_after_they_are_removed() {
+fn removed_children_are_retained_by_name_for_some_minutes() {
     let at = |minutes: u64| Time::ZERO.after(Duration::from_secs(60 * minutes));
     let mut policy = Policy::default();
     let create = |name: &str, config| ChildChange::Create(name.into(), config);

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_taken_effect_is_counted() {
+    fn effects_are_counted_and_added() {
         let (mut one, mut other) = (Effects::default(), Effects::default());
         assert_eq!(one.missing().count(), Effect::all().count());
         one.note(Fault::Reset.into());

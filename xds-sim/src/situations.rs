@@ -462,7 +462,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_situation_has_a_place_of_its_own() {
+    fn situation_index_equals_its_position() {
         let mut situations = Situations::default();
         for (position, situation) in Situation::ALL.into_iter().enumerate() {
             assert_eq!(situation as usize, position, "{situation}");

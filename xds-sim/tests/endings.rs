@@ -61,7 +61,7 @@ impl ControlPlane for Forgetful {
 
 /// No new change at the end of the run hides an update that an Envoy client never received.
 #[test]
-fn an_update_that_never_reaches_a_proxy_is_found() {
+fn update_that_never_reaches_an_envoy_client_is_found() {
     let scenario = |world: &mut World| {
         world.watch(0, 0, Some("r0"));
         world.set(0, "r0", "arrives");
@@ -118,7 +118,7 @@ fn every_watch_ends_with_its_client() {
 
 /// A late verdict rejects a valid new resource; the client sends a NACK and uses the previous one.
 #[test]
-fn a_verdict_that_comes_late_rejects() {
+fn late_verdict_rejects_the_update() {
     for profile in [ProfileName::Grpc, ProfileName::Envoy] {
         let config = Config::new(|world: &mut World| {
             world.watch(0, 0, Some("r0"));
@@ -146,7 +146,7 @@ fn a_verdict_that_comes_late_rejects() {
 
 /// Storms with many late rejections break no rule.
 #[test]
-fn storms_of_late_verdicts_break_no_rule() {
+fn storms_with_late_verdicts_break_no_rule() {
     for verdicts in [Verdicts::Soon, Verdicts::Late] {
         let config = Config::default().with_runs(400).with_options(move |options| {
             options.verdicts = verdicts;
@@ -159,7 +159,7 @@ fn storms_of_late_verdicts_break_no_rule() {
 
 /// Messages of a user-defined control plane wait for a blocked transport.
 #[test]
-fn a_blocked_transport_holds_up_a_control_plane_of_ones_own() {
+fn blocked_transport_delays_a_custom_control_plane() {
     let config = Config::new(|world: &mut World| {
         let has = |world: &World| {
             let entry = world.client(0).status().next();

@@ -40,16 +40,16 @@ fn step(world: &mut World, which: u32) {
 }
 
 #[test]
-fn no_course_of_a_few_events_breaks_a_rule() {
-    make_all(Variant::StateOfTheWorld);
+fn no_sequence_of_a_few_sotw_events_breaks_a_rule() {
+    run_all(Variant::StateOfTheWorld);
 }
 
 #[test]
-fn nor_does_one_with_changes_only() {
-    make_all(Variant::Incremental);
+fn no_sequence_of_a_few_delta_events_breaks_a_rule() {
+    run_all(Variant::Incremental);
 }
 
-fn make_all(variant: Variant) {
+fn run_all(variant: Variant) {
     let mut options = Options::default();
     (options.variant, options.types, options.names) = (variant, 1, 1);
     options.actions =

@@ -15,7 +15,7 @@ mod control_plane;
 mod watcher;
 
 #[test]
-fn the_examples_run() {
+fn examples_run() {
     control_plane::main();
     watcher::main();
 }
@@ -23,7 +23,7 @@ fn the_examples_run() {
 const SEEDS: u64 = 60;
 
 #[test]
-fn the_same_seed_is_the_same_run() {
+fn same_seed_gives_the_same_run() {
     let config = Config::default();
     for seed in 0..SEEDS {
         let (one, other) = (run_seed(seed, &config), run_seed(seed, &config));
@@ -41,7 +41,7 @@ fn the_same_seed_is_the_same_run() {
 const CHILD: &str = "XDS_SIM_TEST_CHILD";
 
 #[test]
-fn every_process_says_the_same() {
+fn every_process_gives_the_same_hashes() {
     let config = Config::default();
     let hashes: Vec<String> =
         (0..SEEDS).map(|seed| run_seed(seed, &config).hash.to_string()).collect();
@@ -52,7 +52,7 @@ fn every_process_says_the_same() {
     }
     let this = env::current_exe().expect("a test has a file");
     let output = Command::new(this)
-        .args(["--exact", "every_process_says_the_same", "--nocapture"])
+        .args(["--exact", "every_process_gives_the_same_hashes", "--nocapture"])
         .env(CHILD, "1")
         .output()
         .expect("it starts");
@@ -80,7 +80,7 @@ fn count_sevens(world: &mut World) {
 }
 
 #[test]
-fn a_failure_becomes_small() {
+fn failure_is_shrunk() {
     let config = Config::new(count_sevens);
     let failed = (0..100).find_map(|seed| run_seed(seed, &config).violation);
     let failure = failed.expect("sevens are not that rare");
@@ -92,7 +92,7 @@ fn a_failure_becomes_small() {
 }
 
 #[test]
-fn a_panic_is_a_failure_like_any_other() {
+fn panic_counts_as_a_failure() {
     let config = Config::new(|world: &mut World| {
         world.advance(Duration::from_secs(1));
         panic!("on purpose");
@@ -108,7 +108,7 @@ fn a_panic_is_a_failure_like_any_other() {
 
 /// A run without faults ends like any other.
 #[test]
-fn a_scenario_of_ones_own_can_be_settled() {
+fn custom_scenario_can_be_settled() {
     let config = Config::new(|world: &mut World| {
         world.set(0, "r0", "hello");
         let watch = world.watch(0, 0, Some("r0")).expect("a good name");

@@ -518,7 +518,7 @@ const MENDED: [(&str, &str, &str); 101] = [
 ];
 
 #[test]
-fn what_was_mended_stays_so() {
+fn fixed_bugs_do_not_recur() {
     let mut read = String::new();
     for (what, options, tape) in MENDED {
         let tape: Tape = tape.parse().expect("a tape that was printed");

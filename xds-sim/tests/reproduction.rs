@@ -37,7 +37,7 @@ fn broken_by_generated(source: &str) -> Option<&'static str> {
 }
 
 #[test]
-fn a_generated_test_fails_for_as_long_as_there_is_the_bug() {
+fn generated_test_fails_while_the_bug_exists() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/generated.rs");
     let there = || std::fs::read_to_string(file).expect("a file of the checkout");
     let config = Config::default();

@@ -32,7 +32,7 @@ fn advance(world: &mut World, seconds: u64) {
 /// resource must not state a version.
 // RJ-01
 #[test]
-fn what_was_let_go_is_asked_for_without_a_version() {
+fn released_resource_is_requested_without_a_version() {
     run(Transport::Polls, |world| {
         world.set(0, "r0", "good");
         let watch = world.watch(0, 0, Some("r0")).expect("a good name");
@@ -45,7 +45,7 @@ fn what_was_let_go_is_asked_for_without_a_version() {
 /// A request for a wildcard must not state the version of other requests, which may be that of all
 /// resources.
 #[test]
-fn everything_is_asked_for_without_a_version() {
+fn new_wildcard_is_requested_without_a_version() {
     run(Transport::Polls, |world| {
         world.set(0, "r0", "good");
         world.watch(0, 0, Some("r1"));
@@ -71,7 +71,7 @@ fn everything_is_asked_for_without_a_version() {
 /// A client that dropped a resource because of a rejected update must not state its version, even
 /// if the update was reverted.
 #[test]
-fn what_a_rejection_has_dropped_is_asked_for_without_a_version() {
+fn resource_dropped_by_a_nack_is_requested_without_a_version() {
     run(Transport::Polls, |world| {
         world.watch(0, 0, Some("r0"));
         world.set(0, "r0", "good");
@@ -87,7 +87,7 @@ fn what_a_rejection_has_dropped_is_asked_for_without_a_version() {
 }
 
 #[test]
-fn answers_that_are_none_and_caches_delay_and_change_nothing() {
+fn invalid_and_cached_poll_responses_only_delay_updates() {
     let outcome = run(Transport::Polls, |world| {
         world.set(0, "r0", "old");
         world.watch(0, 0, Some("r0"));
@@ -107,7 +107,7 @@ fn answers_that_are_none_and_caches_delay_and_change_nothing() {
 }
 
 #[test]
-fn files_that_are_spoilt_leave_the_last_good_state() {
+fn unreadable_files_keep_the_last_valid_state() {
     let outcome = run(Transport::Files, |world| {
         world.set(0, "r0", "old");
         let watch = world.watch(0, 0, Some("r0")).expect("a good name");

@@ -24,7 +24,7 @@ fn failure_of(config: &Config) -> Failure {
 }
 
 /// Returns the message with which [`check`] panics.
-fn told(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) -> String {
+fn panic_message(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| check(config, scenario)));
     let panic = panic.expect_err("something is wrong");
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -52,7 +52,7 @@ fn run_again(source: &str, config: &Config) -> Option<Failure> {
 }
 
 #[test]
-fn what_is_printed_of_a_users_run_is_not_said_to_be_a_storm() {
+fn custom_scenario_failure_is_not_printed_as_a_storm() {
     let config = Config::new(mine);
     let failure = failure_of(&config);
     let source = failure.to_test();
@@ -68,7 +68,7 @@ fn what_is_printed_of_a_users_run_is_not_said_to_be_a_storm() {
 }
 
 #[test]
-fn the_command_line_is_told_the_options_where_they_were_not_drawn() {
+fn repeat_command_includes_options_that_were_not_drawn() {
     let config = Config::default().with_options(|it| it.clock_grain = Duration::from_secs(1_000));
     let failure = failure_of(&config);
     let text = failure.to_text(None);
@@ -100,7 +100,7 @@ impl ControlPlane for Babbler {
 }
 
 #[test]
-fn a_control_plane_that_always_has_something_to_say_is_told() {
+fn endless_output_of_a_custom_control_plane_is_detected() {
     let replies: [fn(u64) -> Reply; 2] = [
         |stream| Reply::Send(stream + 1_000, Bytes::new()),
         |stream| Reply::End(stream, 14, "again".into()),
@@ -116,7 +116,7 @@ fn a_control_plane_that_always_has_something_to_say_is_told() {
 }
 
 #[test]
-fn numbers_of_which_there_is_no_run_are_refused() {
+fn options_out_of_range_are_rejected() {
     for (word, field) in [
         ("servers=0", "servers"),
         ("servers=4", "servers"),
@@ -134,12 +134,12 @@ fn numbers_of_which_there_is_no_run_are_refused() {
     }
     let text = "types=9 actions={empty}".parse::<Options>().expect_err("nine").to_string();
     assert!(text.contains("from 1 to 4"), "{text}");
-    let text = told(&Config::default().with_options(|it| it.servers = 0), storm);
+    let text = panic_message(&Config::default().with_options(|it| it.servers = 0), storm);
     assert!(text.contains("servers=0") && text.contains("from 1 to 3"), "{text}");
 }
 
 #[test]
-fn an_assertion_of_the_scenario_is_the_scenarios() {
+fn assertion_failure_is_attributed_to_the_scenario() {
     let config = Config::new(|world: &mut World| {
         world.advance(Duration::from_secs(1));
         assert!(world.client_count() > 9, "too few clients");
@@ -160,7 +160,7 @@ impl Application for Fragile {
 }
 
 #[test]
-fn a_panic_of_an_application_is_the_applications() {
+fn panic_of_an_application_is_attributed_to_it() {
     let config = Config::default().with_application(|_| Box::new(Fragile));
     let violation = failure_of(&config).violation;
     assert_eq!(violation.invariant, "application", "{violation:?}");
@@ -168,7 +168,7 @@ fn a_panic_of_an_application_is_the_applications() {
 }
 
 #[test]
-fn a_panic_while_a_world_is_made_is_told_with_its_seed() {
+fn panic_while_creating_a_world_is_reported_with_its_seed() {
     let config =
         Config::default().with_application(|_| -> Box<dyn Application> { panic!("no way") });
     let failure = failure_of(&config);
@@ -177,15 +177,15 @@ fn a_panic_while_a_world_is_made_is_told_with_its_seed() {
 }
 
 #[test]
-fn of_two_scenarios_none_is_dropped() {
-    let text = told(&Config::new(mine).with_runs(2), storm);
+fn config_scenario_and_check_scenario_cannot_be_combined_silently() {
+    let text = panic_message(&Config::new(mine).with_runs(2), storm);
     assert!(text.contains("scenario"), "{text}");
-    assert!(told(&Config::default().with_runs(1), mine).contains("VIOLATION MINE"));
-    assert!(told(&Config::new(mine).with_runs(1), mine).contains("VIOLATION MINE"));
+    assert!(panic_message(&Config::default().with_runs(1), mine).contains("VIOLATION MINE"));
+    assert!(panic_message(&Config::new(mine).with_runs(1), mine).contains("VIOLATION MINE"));
 }
 
 #[test]
-fn a_scenario_that_waits_for_what_never_comes_ends_with_the_run() {
+fn scenario_that_waits_forever_ends_with_the_run() {
     let violation = failure_of(&Config::new(|world: &mut World| {
         world.fail("MINE", "It must not begin.", "it began");
         while world.client(0).status().count() == 0 {
@@ -203,7 +203,7 @@ fn a_scenario_that_waits_for_what_never_comes_ends_with_the_run() {
 
 /// Uses a child process, because the environment is global.
 #[test]
-fn what_the_environment_says_is_done_or_refused() {
+fn environment_variables_are_applied_or_rejected() {
     const CHILD: &str = "XDS_SIM_TEST_CHILD";
     if env::var(CHILD).is_ok() {
         let config = Config::default().with_environment();
@@ -212,7 +212,7 @@ fn what_the_environment_says_is_done_or_refused() {
     }
     let say = |seed: &str| {
         let mut command = Command::new(env::current_exe().expect("a test has a file"));
-        command.args(["--exact", "what_the_environment_says_is_done_or_refused", "--nocapture"]);
+        command.args(["--exact", "environment_variables_are_applied_or_rejected", "--nocapture"]);
         let output = command.env(CHILD, "1").env("XDS_SIM_SEED", seed).output().expect("it starts");
         String::from_utf8_lossy(&output.stdout).into_owned()
             + &String::from_utf8_lossy(&output.stderr)
@@ -223,7 +223,7 @@ fn what_the_environment_says_is_done_or_refused() {
 
 /// Tapes whose first answer is out of range, or which are longer than the run, and the message.
 #[test]
-fn a_tape_of_another_run_is_no_success() {
+fn tape_of_another_run_is_not_a_success() {
     const CHILD: &str = "XDS_SIM_TEST_CHILD";
     if env::var(CHILD).is_ok() {
         println!("{} run", check(&Config::default(), storm).runs);
@@ -232,7 +232,7 @@ fn a_tape_of_another_run_is_no_success() {
     }
     let say = |tape: &Tape| {
         let mut command = Command::new(env::current_exe().expect("a test has a file"));
-        command.args(["--exact", "a_tape_of_another_run_is_no_success", "--nocapture"]);
+        command.args(["--exact", "tape_of_another_run_is_not_a_success", "--nocapture"]);
         command.env(CHILD, "1").env("XDS_SIM_TAPE", tape.to_string());
         let output = command.output().expect("it starts");
         let text = [output.stdout, output.stderr].concat();
@@ -250,7 +250,7 @@ fn a_tape_of_another_run_is_no_success() {
 
 /// A run that breaks a rule stops, so the rest of its tape is no evidence of drift.
 #[test]
-fn a_run_that_is_stopped_has_not_drifted() {
+fn stopped_run_does_not_count_as_drift() {
     let config = Config::new(|world: &mut World| {
         for number in 0..10 {
             if world.choices().below("number", 10) == 7 && number == 5 {
@@ -287,7 +287,7 @@ impl Oracle for FewResponses {
 }
 
 #[test]
-fn an_oracle_of_ones_own_judges_and_its_run_can_be_had_again() {
+fn custom_oracle_can_fail_a_run_that_can_be_repeated() {
     let config = Config::default().with_oracle(|_| Box::<FewResponses>::default());
     let failure = failure_of(&config);
     assert_eq!(failure.violation.invariant, "few-responses");
@@ -297,7 +297,7 @@ fn an_oracle_of_ones_own_judges_and_its_run_can_be_had_again() {
 }
 
 #[test]
-fn a_situation_that_no_run_comes_to_is_a_failure() {
+fn situation_that_is_never_reached_is_a_failure() {
     let scenario = |world: &mut World| {
         if world.choices().below("number", 10) == 7 {
             sometimes("seven");
@@ -309,10 +309,10 @@ fn a_situation_that_no_run_comes_to_is_a_failure() {
     let config = Config::default().with_runs(100).with_situation("seven");
     let report = check(&config, scenario);
     assert!((1..50).contains(&report.situations.hits_of("seven")), "{report:?}");
-    let text = told(&config.clone().with_situation("eleven"), scenario);
+    let text = panic_message(&config.clone().with_situation("eleven"), scenario);
     assert!(text.contains("[\"eleven\"]"), "{text}");
     let expired = Situation::Expired.as_str();
-    assert!(told(&config.with_situation(expired), scenario).contains(expired));
+    assert!(panic_message(&config.with_situation(expired), scenario).contains(expired));
     sometimes("outside of a run it counts nothing");
 }
 
@@ -346,7 +346,7 @@ impl Application for Hoarder {
 }
 
 #[test]
-fn a_watcher_that_is_wrong_is_found_out() {
+fn faulty_custom_watcher_is_detected() {
     let config = Config::default().with_options(Options::plain);
     let config = config.with_application(|_| Box::<Hoarder>::default());
     let violation = failure_of(&config).violation;

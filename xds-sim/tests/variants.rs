@@ -208,7 +208,7 @@ fn ensure_equal(seed: u64, one: &[AtRest], other: &[AtRest]) {
 }
 
 #[test]
-fn both_variants_come_to_the_same() {
+fn sotw_and_delta_converge_to_the_same_state() {
     let (mut deleted, mut rejected) = (0, 0);
     for seed in 0..SEEDS {
         let whole = rests(seed, Variant::StateOfTheWorld, |_| {});
@@ -224,7 +224,7 @@ fn both_variants_come_to_the_same() {
 }
 
 #[test]
-fn late_drains_come_to_the_same() {
+fn late_drains_converge_to_the_same_state() {
     for seed in 0..SEEDS {
         for variant in [Variant::StateOfTheWorld, Variant::Incremental] {
             let at_once = rests(seed, variant, |_| {});

@@ -325,7 +325,7 @@ const HEAD: &str = include_str!("zoo.md");
 const PAGE: &str = include_str!("../../docs/BUG_ZOO.md");
 
 #[test]
-fn every_bug_is_found() {
+fn every_seeded_bug_is_found() {
     let is_written = env::var_os("XDS_SIM_ZOO").is_some();
     let only: Option<usize> = env::var("XDS_SIM_BUG").ok().and_then(|number| number.parse().ok());
     assert!(
@@ -368,7 +368,7 @@ fn every_bug_is_found() {
 /// Compares the page with this table. The number of runs changes with the code, so only the limit
 /// is checked.
 #[test]
-fn the_page_has_these_bugs() {
+fn bug_zoo_page_matches_the_table() {
     let (page, head) = (PAGE.replace("\r\n", "\n"), HEAD.replace("\r\n", "\n"));
     let rows = page.strip_prefix(&head).expect("the head of the page is that of zoo.md");
     let rows: Vec<Vec<&str>> = rows.lines().map(|row| row.split(" | ").collect()).collect();

@@ -63,7 +63,7 @@ fn over_tls(address: SocketAddr, files: TlsFiles) -> ClientHandle {
 }
 
 #[tokio::test]
-async fn a_server_speaks_tls_and_follows_its_files() {
+async fn server_serves_tls_and_reloads_its_certificate_files() {
     let (ca, next_ca, directory) = (Ca::new("first"), Ca::new("next"), Directory::new());
     let files = identity(&directory, &ca.issue(&["127.0.0.1"]));
     let credentials = ServerCredentials::tls(files.clone());
@@ -90,7 +90,7 @@ async fn a_server_speaks_tls_and_follows_its_files() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_files_is_said_without_what_is_in_them() {
+async fn credential_errors_do_not_contain_file_contents() {
     let (ca, directory) = (Ca::new("ours"), Directory::new());
     let (own, other) = (ca.issue(&["127.0.0.1"]), ca.issue(&["127.0.0.1"]));
     let files = identity(&directory, &own);
@@ -129,7 +129,7 @@ fn by_certificate(
 }
 
 #[tokio::test]
-async fn the_application_decides_by_node_and_certificate() {
+async fn authorizer_decides_by_node_and_client_certificate() {
     let (ca, clients) = (Ca::new("servers"), Ca::new("clients"));
     let directory = Directory::new();
     let authority = directory.write("clients.pem", &clients.pem);
@@ -168,7 +168,7 @@ async fn the_application_decides_by_node_and_certificate() {
 }
 
 #[tokio::test]
-async fn a_server_that_requires_certificates_takes_those_of_its_authority_only() {
+async fn required_client_certificate_must_be_issued_by_the_client_authority() {
     let (ca, clients) = (Ca::new("servers"), Ca::new("clients"));
     let directory = Directory::new();
     let authority = directory.write("clients.pem", &clients.pem);
@@ -187,7 +187,7 @@ async fn a_server_that_requires_certificates_takes_those_of_its_authority_only()
 }
 
 #[tokio::test]
-async fn requests_wait_for_the_decision_and_a_client_that_goes_takes_its_question_along() {
+async fn requests_wait_for_authorization_which_ends_with_the_stream() {
     /// Reports when it is dropped.
     struct Dropped(mpsc::UnboundedSender<&'static str>);
     impl Drop for Dropped {
@@ -221,7 +221,7 @@ async fn requests_wait_for_the_decision_and_a_client_that_goes_takes_its_questio
 
 // M13: a half-closed client with a pending request waits for its response, whatever the decision.
 #[tokio::test]
-async fn who_says_no_more_is_waited_for_until_the_decision() {
+async fn half_closed_client_is_kept_until_the_authorization_decision() {
     let mut server = ServerConfig::default();
     server.admission = Admission::ByApplication;
     let running = start_with(server, ServerOptions::default()).await;
@@ -251,7 +251,7 @@ async fn who_says_no_more_is_waited_for_until_the_decision() {
 }
 
 #[tokio::test]
-async fn an_authorizer_that_panics_lets_nobody_in() {
+async fn panicking_authorizer_rejects_the_client() {
     let answer = |_: AuthorizationRequest| async { panic!("as the test wants it") };
     let options = ServerOptions::default().with_authorizer(answer);
     let running = start_with(ServerConfig::default(), options).await;
@@ -286,7 +286,7 @@ fn names_per_stream(names_per_stream: usize) -> PerClientLimits {
 
 /// A limit set with the admission applies to the client's first request.
 #[tokio::test]
-async fn the_authorizer_says_how_much_a_client_may_take_up() {
+async fn limits_set_by_the_authorizer_apply_to_the_first_request() {
     let mut admitted = vec![Admitted::to(""), Admitted::to("").with_limits(names_per_stream(1))];
     let answers = std::sync::Mutex::new(move || admitted.pop());
     let options = ServerOptions::default().with_authorizer(move |_: AuthorizationRequest| {
@@ -307,7 +307,7 @@ async fn the_authorizer_says_how_much_a_client_may_take_up() {
 
 /// A limit set while the stream is open applies from the next request on, to this stream only.
 #[tokio::test]
-async fn a_client_is_limited_while_its_stream_is_open() {
+async fn limits_set_on_an_open_stream_apply_from_the_next_request() {
     let running = start_with(ServerConfig::default(), ServerOptions::default()).await;
     running.handle.apply(set(&[(CLUSTER, "a", "one"), (CLUSTER, "b", "two")])).await.unwrap();
     let mut observations = running.handle.observations();
@@ -336,7 +336,7 @@ async fn a_client_is_limited_while_its_stream_is_open() {
 }
 
 #[tokio::test]
-async fn a_client_is_moved_and_sent_away_while_its_stream_is_open() {
+async fn open_stream_can_be_moved_to_another_view_or_closed() {
     let mut server = ServerConfig::default();
     server.admission = Admission::ByApplication;
     let running = start_with(server, ServerOptions::default()).await;
@@ -379,7 +379,7 @@ async fn a_client_is_moved_and_sent_away_while_its_stream_is_open() {
 /// Clients over a socket file have no address; the peer contains the socket.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_client_over_a_socket_file_is_known_by_the_socket() {
+async fn peer_of_a_unix_socket_client_is_the_socket_path() {
     let directory = Directory::new();
     let path = directory.path("xds.sock");
     let (told, mut peers) = mpsc::unbounded_channel();

@@ -32,7 +32,7 @@ trait Otherwise {
 impl<T> Otherwise for T {}
 
 #[test]
-fn no_error_of_the_control_plane_becomes_a_status_of_the_data_plane() {
+fn control_plane_errors_do_not_convert_to_data_plane_status() {
     let known = Made::<Status, std::io::Error>::IS_CONVERTED;
     assert!(known, "others are converted, so this test can tell");
     let errors = [
@@ -46,7 +46,7 @@ fn no_error_of_the_control_plane_becomes_a_status_of_the_data_plane() {
 }
 
 #[tokio::test]
-async fn a_watched_resource_arrives_and_changes_and_every_response_is_acked() {
+async fn watcher_receives_changes_and_every_response_is_acked() {
     let mut server = FakeServer::start().await;
     let client = client::connect(config(server.address), options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
@@ -68,7 +68,7 @@ async fn a_watched_resource_arrives_and_changes_and_every_response_is_acked() {
 }
 
 #[tokio::test]
-async fn a_bad_resource_is_nacked_with_its_reason_and_the_good_one_is_used() {
+async fn invalid_resource_is_nacked_and_the_valid_one_is_delivered() {
     let mut server = FakeServer::start().await;
     let client = client::connect(config(server.address), options());
     let (mut good, mut bad) =
@@ -87,7 +87,7 @@ async fn a_bad_resource_is_nacked_with_its_reason_and_the_good_one_is_used() {
 }
 
 #[tokio::test]
-async fn the_first_request_does_not_wait_for_response_headers() {
+async fn first_request_does_not_wait_for_response_headers() {
     // SB-19: a server that waits for a request before its headers, and a client that waits for
     // headers, would deadlock.
     let mut server = FakeServer::start_with(Headers::AfterFirstRequest).await;
@@ -101,7 +101,7 @@ async fn the_first_request_does_not_wait_for_response_headers() {
 }
 
 #[tokio::test]
-async fn a_hundred_thousand_watches_are_one_request_also_in_mid_stream() {
+async fn hundred_thousand_watches_are_sent_in_one_request() {
     let mut server = FakeServer::start().await;
     let client = client::connect(config(server.address), options());
     let names = |from: usize| (from..from + 100_000).map(|n| format!("e{n}"));
@@ -119,7 +119,7 @@ async fn a_hundred_thousand_watches_are_one_request_also_in_mid_stream() {
 }
 
 #[tokio::test]
-async fn the_next_response_is_read_once_the_last_one_is_handled() {
+async fn next_response_is_read_after_the_previous_one_is_handled() {
     let mut server = FakeServer::start().await;
     let mut config = config(server.address);
     config.profile.flow_control = FlowControl::On;
@@ -143,7 +143,7 @@ async fn the_next_response_is_read_once_the_last_one_is_handled() {
 /// One watch has an item in hand and another was never polled; a third one receives its value
 /// nevertheless.
 #[tokio::test]
-async fn an_unpolled_watch_delays_only_itself() {
+async fn unpolled_watch_does_not_delay_other_watches() {
     let mut server = FakeServer::start().await;
     let client = client::connect(config(server.address), options());
     let mut clusters = client.watch_all_untyped(CLUSTER);
@@ -164,7 +164,7 @@ async fn an_unpolled_watch_delays_only_itself() {
 }
 
 #[tokio::test]
-async fn a_wildcard_watch_brings_everything_and_then_what_changes() {
+async fn wildcard_watch_receives_all_resources_and_then_changes() {
     let mut server = FakeServer::start().await;
     let client = client::connect(config(server.address), options());
     let mut all = client.watch_all_untyped(CLUSTER);
@@ -193,7 +193,7 @@ async fn a_wildcard_watch_brings_everything_and_then_what_changes() {
 }
 
 #[tokio::test]
-async fn a_response_over_the_limit_is_reported_with_the_limit_and_the_next_stream_works() {
+async fn response_over_the_limit_is_an_error_and_the_next_stream_works() {
     let mut server = FakeServer::start().await;
     let mut config = config(server.address);
     config.limits.response_bytes = 1_000;
@@ -216,7 +216,7 @@ async fn a_response_over_the_limit_is_reported_with_the_limit_and_the_next_strea
 }
 
 #[tokio::test]
-async fn a_response_of_more_than_four_mebibytes_is_taken() {
+async fn response_larger_than_four_mebibytes_is_accepted() {
     let mut server = FakeServer::start().await;
     let client = client::connect(config(server.address), options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
@@ -227,7 +227,7 @@ async fn a_response_of_more_than_four_mebibytes_is_taken() {
 }
 
 #[tokio::test]
-async fn a_request_over_the_limit_ends_the_stream_with_the_limit_in_words() {
+async fn request_over_the_limit_ends_the_stream_with_an_error() {
     let mut server = FakeServer::start().await;
     let client = client::connect(config(server.address), options().with_max_request_bytes(1_000));
     let mut watch = client.watch_untyped(CLUSTER, "a".repeat(2_000).as_str());
@@ -247,7 +247,7 @@ async fn a_request_over_the_limit_ends_the_stream_with_the_limit_in_words() {
 }
 
 #[tokio::test]
-async fn a_status_of_the_server_reaches_the_watcher_as_it_was_said() {
+async fn status_of_the_server_reaches_the_watcher_unchanged() {
     let mut server = FakeServer::start().await;
     let client = client::connect(config(server.address), options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
@@ -265,7 +265,7 @@ async fn a_status_of_the_server_reaches_the_watcher_as_it_was_said() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_after_it_served_is_reopened_without_an_error() {
+async fn stream_that_ends_after_a_response_is_reopened_without_an_error() {
     let mut server = FakeServer::start().await;
     let client = client::connect(config(server.address), options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
@@ -287,7 +287,7 @@ async fn a_stream_that_ends_after_it_served_is_reopened_without_an_error() {
 }
 
 #[tokio::test]
-async fn a_stream_outlives_the_task_that_asked_for_it() {
+async fn stream_outlives_the_task_that_started_it() {
     let mut server = FakeServer::start().await;
     let (give, take) = oneshot::channel();
     let address = server.address;
@@ -310,7 +310,7 @@ async fn a_stream_outlives_the_task_that_asked_for_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unreachable_until_it_comes() {
+async fn unreachable_server_is_retried_until_it_is_available() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -333,7 +333,7 @@ async fn a_server_that_is_not_there_is_unreachable_until_it_comes() {
 }
 
 #[tokio::test]
-async fn an_address_that_cannot_be_dialled_is_unreachable() {
+async fn invalid_server_address_is_unreachable() {
     let mut config = config(([127, 0, 0, 1], 1).into());
     config.servers = vec![xds_core::client::ServerAddress::new("xds://127.0.0.1:1")];
     let client = client::connect(config, options());
@@ -343,7 +343,7 @@ async fn an_address_that_cannot_be_dialled_is_unreachable() {
 }
 
 #[tokio::test]
-async fn a_frozen_server_is_found_out_by_keepalive() {
+async fn keepalive_detects_a_server_that_stops_responding() {
     // The server accepts connections and never sends anything.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -360,7 +360,7 @@ async fn a_frozen_server_is_found_out_by_keepalive() {
 }
 
 #[tokio::test]
-async fn shutting_down_closes_the_stream_and_ends_the_watches() {
+async fn shutdown_closes_the_stream_and_ends_the_watches() {
     let mut server = FakeServer::start().await;
     let (client, driver) = client::driver(config(server.address), options());
     let driver = tokio::spawn(driver);
@@ -377,7 +377,7 @@ async fn shutting_down_closes_the_stream_and_ends_the_watches() {
 }
 
 #[tokio::test]
-async fn the_driver_ends_with_the_last_handle_and_watch() {
+async fn driver_ends_with_the_last_handle_and_watch() {
     let mut server = FakeServer::start().await;
     let (client, driver) = client::driver(config(server.address), options());
     let driver = tokio::spawn(driver);
@@ -392,7 +392,7 @@ async fn the_driver_ends_with_the_last_handle_and_watch() {
 }
 
 #[tokio::test]
-async fn a_client_whose_driver_is_dropped_tells_its_watchers() {
+async fn dropping_the_driver_ends_the_watches() {
     let server = FakeServer::start().await;
     let (client, driver) = client::driver(config(server.address), options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
@@ -402,7 +402,7 @@ async fn a_client_whose_driver_is_dropped_tells_its_watchers() {
 }
 
 #[tokio::test]
-async fn what_is_unwatched_before_the_connection_is_up_does_not_disturb_what_follows() {
+async fn unwatch_before_the_connection_does_not_affect_later_watches() {
     let mut server = FakeServer::start().await;
     let client = client::connect(config(server.address), options());
     drop(client.watch_untyped(CLUSTER, "a"));
@@ -417,7 +417,7 @@ async fn what_is_unwatched_before_the_connection_is_up_does_not_disturb_what_fol
 /// Eight ACKs wait because the server does not read, so the client stops reading too. It must
 /// notice the end of the server nevertheless.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_dies_without_reading_our_answers_is_noticed() {
+async fn end_of_a_server_that_does_not_read_is_noticed() {
     let (tell_address, address) = std::sync::mpsc::channel();
     let doomed = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

@@ -48,7 +48,7 @@ fn follow(mut watch: WatchAll) -> mpsc::UnboundedReceiver<Change> {
 }
 
 #[tokio::test]
-async fn what_is_set_is_told_changes_is_rejected_and_deleted_in_every_combination() {
+async fn set_change_reject_and_delete_work_for_every_variant_and_stream_kind() {
     for (variant, kind) in ALL {
         let context = format!("{variant:?} {kind:?}");
         let Running { handle, address, .. } = start().await;

@@ -62,7 +62,7 @@ fn named(uri: &str) -> ClientConfig {
 }
 
 #[tokio::test]
-async fn the_addresses_of_a_name_are_tried_in_order_within_one_attempt() {
+async fn resolved_addresses_are_tried_in_order_within_one_attempt() {
     println!("covers: S1.034");
     let mut server = FakeServer::start().await;
     let unused = FakeServer::start().await;
@@ -89,7 +89,7 @@ async fn the_addresses_of_a_name_are_tried_in_order_within_one_attempt() {
 }
 
 #[tokio::test]
-async fn an_attempt_fails_when_every_address_has() {
+async fn attempt_fails_when_all_addresses_have_failed() {
     println!("covers: S1.034 S1.017");
     let refusing = [Deaf::new(), Deaf::new()];
     let [first, second] = [refusing[0].address(), refusing[1].address()];
@@ -115,7 +115,7 @@ async fn an_attempt_fails_when_every_address_has() {
 }
 
 #[tokio::test]
-async fn an_address_that_swallows_everything_does_not_use_up_the_attempt() {
+async fn unresponsive_address_does_not_use_up_the_connect_timeout() {
     println!("covers: S1.034");
     // The queue of connections is full, so a further connection is neither accepted nor refused.
     let socket = TcpSocket::new_v4().unwrap();
@@ -140,7 +140,7 @@ async fn an_address_that_swallows_everything_does_not_use_up_the_attempt() {
 }
 
 #[tokio::test]
-async fn services_behind_a_server_take_turns_when_one_fails() {
+async fn grpc_services_of_a_server_rotate_on_failure() {
     println!("covers: B18");
     let (mut one, mut two) = (FakeServer::start().await, FakeServer::start().await);
     let text = r#"{
@@ -211,7 +211,7 @@ async fn services_behind_a_server_take_turns_when_one_fails() {
 }
 
 #[tokio::test]
-async fn a_service_is_taken_no_longer_responses_from_than_its_bootstrap_allows() {
+async fn response_size_limit_of_each_grpc_service_is_applied() {
     let (mut small, mut large) = (FakeServer::start().await, FakeServer::start().await);
     let text = r#"{
         "node": { "id": "n", "cluster": "c" },
@@ -254,7 +254,7 @@ async fn a_service_is_taken_no_longer_responses_from_than_its_bootstrap_allows()
 }
 
 #[tokio::test]
-async fn streams_that_fail_together_take_one_turn() {
+async fn streams_that_fail_together_rotate_the_service_once() {
     println!("covers: B18");
     let (mut one, mut two) = (FakeServer::start().await, FakeServer::start().await);
     let (mut config, options) = both([&one, &two]);
@@ -289,7 +289,7 @@ fn both(services: [&FakeServer; 2]) -> (ClientConfig, ClientOptions) {
 }
 
 #[tokio::test]
-async fn a_service_that_answers_with_garbage_has_had_its_turn() {
+async fn undecodable_response_rotates_the_service() {
     println!("covers: B18");
     let (mut one, mut two) = (FakeServer::start().await, FakeServer::start().await);
     let (config, options) = both([&one, &two]);
@@ -302,7 +302,7 @@ async fn a_service_that_answers_with_garbage_has_had_its_turn() {
 }
 
 #[tokio::test]
-async fn a_stream_that_no_service_has_takes_no_turn() {
+async fn stream_without_a_discovery_service_does_not_rotate_the_service() {
     println!("covers: B18 NA-05");
     let (mut one, two) = (FakeServer::start().await, FakeServer::start().await);
     let (mut config, options) = both([&one, &two]);

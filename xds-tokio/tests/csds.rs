@@ -63,7 +63,7 @@ fn options() -> ClientOptions {
 }
 
 #[tokio::test]
-async fn a_stream_answers_every_question_with_what_watchers_hold_by_then() {
+async fn csds_stream_reports_the_current_state_for_each_request() {
     println!("covers: CM-01 CM-02 CM-06 B31");
     let mut server = FakeServer::start().await;
     let client = client::connect(config(server.address), options());
@@ -114,7 +114,7 @@ async fn a_stream_answers_every_question_with_what_watchers_hold_by_then() {
 }
 
 #[tokio::test]
-async fn one_call_gets_one_answer_of_all_clients_in_order() {
+async fn csds_fetch_reports_all_clients_in_order() {
     println!("covers: CM-05 CM-08 CM-09 B31");
     let service = CsdsService::new();
     let admin = Admin::start(&service).await;
@@ -146,7 +146,7 @@ async fn one_call_gets_one_answer_of_all_clients_in_order() {
 }
 
 #[tokio::test]
-async fn being_told_of_does_not_keep_a_client_alive() {
+async fn csds_registration_does_not_keep_a_client_alive() {
     let server = FakeServer::start().await;
     let (client, driver) = client::driver(config(server.address), options());
     let driver = tokio::spawn(driver);
@@ -157,7 +157,7 @@ async fn being_told_of_does_not_keep_a_client_alive() {
 }
 
 #[tokio::test]
-async fn contents_are_left_out_as_asked_and_those_of_secrets_unless_asked() {
+async fn csds_omits_contents_on_request_and_secrets_by_default() {
     println!("covers: CM-06 B31");
     let mut server = FakeServer::start().await;
     let client = client::connect(config(server.address), options());
@@ -182,7 +182,7 @@ async fn contents_are_left_out_as_asked_and_those_of_secrets_unless_asked() {
 }
 
 #[tokio::test]
-async fn what_is_asked_wrongly_is_refused() {
+async fn invalid_csds_request_is_rejected() {
     println!("covers: CM-07 CM-08 B31");
     let admin = Admin::start(&CsdsService::new()).await;
     let matched = ClientStatusRequest {
@@ -205,7 +205,7 @@ async fn what_is_asked_wrongly_is_refused() {
 
 /// The clock is paused and advances only when all tasks are idle.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_nobody_drives_fails_the_call_in_the_end() {
+async fn csds_fetch_fails_if_the_driver_of_a_client_is_not_polled() {
     let (client, _driver) = client::driver(config(([127, 0, 0, 1], 1).into()), options());
     let mut service = CsdsService::new();
     service.register("xds:///stuck", &client);

@@ -152,7 +152,7 @@ enum Ending {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_is_noticed_while_a_watch_is_not_polled() {
+async fn stream_end_is_noticed_while_a_watch_is_not_polled() {
     use Ending::{GoAway, Killed, Reset, ResetBehindResponses, Trailers, TrailersBehindResponses};
 
     for ending in [Killed, Trailers, TrailersBehindResponses, Reset, ResetBehindResponses, GoAway] {
@@ -200,7 +200,7 @@ async fn an_end_is_noticed_while_a_watch_is_not_polled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_response_ahead_of_the_end_is_used_by_a_client_that_reads() {
+async fn response_before_the_stream_end_is_delivered() {
     let world = World::of_this_thread();
     let options = ClientOptions::default().with_seed(7);
     let client = client::connect::<VirtualTokio>(gated(FlowControl::Off), options);
@@ -216,7 +216,7 @@ async fn a_response_ahead_of_the_end_is_used_by_a_client_that_reads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_half_open_connection_is_found_out_while_nobody_reads() {
+async fn half_open_connection_is_detected_by_keepalive_while_not_reading() {
     let world = World::of_this_thread();
     let options = ClientOptions::default().with_seed(7);
     let client = client::connect::<VirtualTokio>(gated(FlowControl::On), options);
@@ -236,7 +236,7 @@ async fn a_half_open_connection_is_found_out_while_nobody_reads() {
 
 /// The HTTP/2 SETTINGS arrive late and byte by byte.
 #[tokio::test(start_paused = true)]
-async fn settings_may_take_their_time() {
+async fn late_http2_settings_are_awaited() {
     let world = World::of_this_thread();
     let options = ClientOptions::default().with_seed(7);
     let client = client::connect::<VirtualTokio>(gated(FlowControl::Off), options);
@@ -264,7 +264,7 @@ async fn settings_may_take_their_time() {
 
 // S1.034: a server that accepts connections and sends nothing counts as unreachable.
 #[tokio::test(start_paused = true)]
-async fn a_silent_server_is_fallen_back_from_and_says_nothing_of_resources() {
+async fn silent_server_fails_over_without_resource_errors() {
     let world = World::of_this_thread();
     let mut config = gated(FlowControl::Off);
     config.servers.push(ServerAddress::new("127.0.0.1:2"));
@@ -306,7 +306,7 @@ async fn a_silent_server_is_fallen_back_from_and_says_nothing_of_resources() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_speak_http2_is_told_apart() {
+async fn server_without_http2_gets_a_specific_error() {
     for (answer, words) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "is it an HTTP/1 port, or a TLS port?"),
         (b"\x15\x03\x03\x00\x02\x02\x46", "connect with TLS credentials"),
@@ -328,7 +328,7 @@ async fn a_server_that_does_not_speak_http2_is_told_apart() {
 /// The check detects a lost wake-up.
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "a test: a wake-up was lost")]
-async fn a_lost_wake_up_is_found() {
+async fn lost_wake_up_is_detected() {
     let world = World::of_this_thread();
     let runtime = Kicked::<Tokio>::default();
     let flag = Arc::new(AtomicBool::new(false));

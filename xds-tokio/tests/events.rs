@@ -52,7 +52,7 @@ async fn delta(running: &Running, name: &str) -> RawClient {
 
 // M254-M256.
 #[tokio::test]
-async fn resources_are_made_when_they_are_asked_for() {
+async fn resources_are_requested_from_the_application_on_demand() {
     let running = start_with(on_demand(), ServerOptions::default()).await;
     let mut events = running.handle.events();
     let mut client = delta(&running, "a").await;
@@ -79,7 +79,7 @@ async fn resources_are_made_when_they_are_asked_for() {
 
 /// While the application is behind, clients wait, and the application can still act.
 #[tokio::test]
-async fn no_more_is_asked_than_the_application_takes() {
+async fn on_demand_requests_are_limited_by_the_event_capacity() {
     let options = ServerOptions::default().with_event_capacity(1);
     let running = start_with(on_demand(), options).await;
     let mut events = running.handle.events();
@@ -138,7 +138,7 @@ async fn each_event_goes_to_one_reader_and_the_end_to_all() {
 
 /// An event wakes a waiting reader even if another reader has stopped polling.
 #[tokio::test]
-async fn who_has_stopped_waiting_takes_no_event_from_who_waits() {
+async fn reader_that_stopped_polling_does_not_take_a_wake_up() {
     let running = start_with(on_demand(), ServerOptions::default()).await;
     let (mut busy, mut waiting) = (running.handle.events(), running.handle.events());
     tokio::select! {
@@ -155,7 +155,7 @@ async fn who_has_stopped_waiting_takes_no_event_from_who_waits() {
 }
 
 #[tokio::test]
-async fn without_an_authorizer_the_application_lets_clients_in() {
+async fn without_an_authorizer_the_application_admits_clients_by_events() {
     let mut config = ServerConfig::default();
     config.admission = Admission::ByApplication;
     let Running { handle, address, .. } = start_with(config, ServerOptions::default()).await;
@@ -183,7 +183,7 @@ async fn without_an_authorizer_the_application_lets_clients_in() {
 
 // M9, M254: a restarted application receives the open requests, even those delivered before.
 #[tokio::test]
-async fn who_reads_events_anew_is_told_what_is_open() {
+async fn new_event_reader_receives_the_open_requests() {
     let mut config = on_demand();
     config.admission = Admission::ByApplication;
     let Running { handle, address, .. } = start_with(config, ServerOptions::default()).await;
@@ -233,7 +233,7 @@ async fn who_reads_events_anew_is_told_what_is_open() {
 
 // M21.
 #[tokio::test]
-async fn types_of_the_application_pass_by() {
+async fn custom_message_types_are_passed_to_the_application() {
     let mut config = ServerConfig::default();
     config.custom_message_types.insert(HEALTH.into());
     let Running { handle, address, .. } = start_with(config, ServerOptions::default()).await;
@@ -265,7 +265,7 @@ async fn waits(handle: &ServerHandle, sequence: u64) -> bool {
 
 // IS29: which clients have accepted a change, and when all have.
 #[tokio::test]
-async fn the_application_learns_when_a_change_is_accepted() {
+async fn converged_returns_when_all_clients_have_acked_the_change() {
     let mut limits = ServerLimits::default();
     limits.convergence_waits = 1;
     let config = ServerConfig::default().with_limits(limits);
@@ -312,7 +312,7 @@ async fn the_application_learns_when_a_change_is_accepted() {
 
 // IS24: calls cancelled repeatedly do not use up the limit.
 #[tokio::test]
-async fn who_gives_up_waiting_makes_room() {
+async fn cancelled_converged_call_frees_its_slot() {
     let mut limits = ServerLimits::default();
     limits.convergence_waits = 1;
     let config = ServerConfig::default().with_limits(limits);
@@ -340,7 +340,7 @@ async fn who_gives_up_waiting_makes_room() {
 }
 
 #[tokio::test]
-async fn whoever_waits_is_told_that_the_server_has_ended() {
+async fn converged_fails_when_the_server_shuts_down() {
     let Running { handle, address, .. } = start().await;
     let client = RawClient::open(address).await;
     client.subscribe(CLUSTER, &[]);
@@ -363,7 +363,7 @@ async fn whoever_waits_is_told_that_the_server_has_ended() {
 
 // M206, M216: a snapshot is previewed before it is served.
 #[tokio::test]
-async fn a_snapshot_is_previewed() {
+async fn snapshot_preview_does_not_change_what_is_served() {
     let running = start().await;
     running.handle.apply(set(&[(CLUSTER, "gone", "1"), (CLUSTER, "kept", "1")])).await.unwrap();
     let snapshot = || {

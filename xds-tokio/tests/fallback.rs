@@ -7,7 +7,7 @@ use xds_core::client::ServerAddress;
 use xds_tokio::{ClientOptions, client};
 
 #[tokio::test]
-async fn a_server_whose_address_is_no_address_is_one_that_fails() {
+async fn invalid_server_address_fails_over_to_the_next_server() {
     for bad in ["", "::::", "http://not a host", "unix:"] {
         let mut server = FakeServer::start().await;
         let mut config = config(server.address);

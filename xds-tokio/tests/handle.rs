@@ -42,7 +42,7 @@ fn of(server: &FakeServer, resource_type: impl ResourceType + 'static) -> Client
 }
 
 #[tokio::test]
-async fn a_typed_watch_yields_messages() {
+async fn typed_watch_yields_decoded_messages() {
     let mut server = FakeServer::start().await;
     let config = of(&server, Typed::<Cluster>::new());
     let client = client::connect(config, ClientOptions::default());
@@ -58,7 +58,7 @@ async fn a_typed_watch_yields_messages() {
 }
 
 #[tokio::test]
-async fn a_verdict_from_outside_answers_the_server() {
+async fn review_verdict_acks_or_nacks_the_response() {
     let mut server = FakeServer::start().await;
     let client = client::connect(of(&server, Judged(CLUSTER.into())), ClientOptions::default());
     let mut reviews = client.reviews(CLUSTER);

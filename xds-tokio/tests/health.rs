@@ -33,7 +33,7 @@ async fn status(client: &mut RawClient) -> ServingStatus {
 }
 
 #[tokio::test]
-async fn a_server_is_well_until_it_goes_and_says_when_it_does() {
+async fn health_is_serving_until_shutdown() {
     let running = start().await;
     for service in ["", ADS, "envoy.service.secret.v3.SecretDiscoveryService"] {
         let mut answer = ask(&running, CHECK, service).await;
@@ -58,7 +58,7 @@ async fn a_server_is_well_until_it_goes_and_says_when_it_does() {
 /// The health service in another gRPC server also reports the end of the server, even if its driver
 /// is dropped.
 #[tokio::test]
-async fn a_server_whose_driver_is_dropped_is_not_well() {
+async fn health_is_not_serving_after_the_driver_is_dropped() {
     let (server, driver) =
         ManagementServer::driver(ServerConfig::default(), ServerOptions::default());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -93,7 +93,7 @@ async fn refusal(running: &Running) -> (Code, String) {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_ready_takes_no_clients() {
+async fn server_rejects_clients_until_it_is_ready() {
     let mut config = ServerConfig::default();
     config.readiness = Readiness::NotReady;
     let running = start_with(config, ServerOptions::default()).await;
@@ -111,7 +111,7 @@ async fn a_server_that_is_not_ready_takes_no_clients() {
 }
 
 #[tokio::test]
-async fn a_server_that_drains_waits_for_the_answers_to_what_is_on_its_way() {
+async fn draining_server_waits_for_pending_acks() {
     let running = start().await;
     running.handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
     let mut idle = RawClient::open(running.address).await;

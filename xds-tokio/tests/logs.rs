@@ -44,7 +44,7 @@ async fn set(handle: &ServerHandle, type_url: &str, name: &str, content: &str) {
 }
 
 #[tokio::test]
-async fn a_rejection_is_a_warning_on_both_sides_with_who_what_and_why() {
+async fn nack_is_logged_as_a_warning_by_client_and_server() {
     // S1.006, S1.015, S0.017
     let (log, _guard) = Log::start();
     let (handle, address) = serve(ServerOptions::default()).await;
@@ -71,7 +71,7 @@ async fn a_rejection_is_a_warning_on_both_sides_with_who_what_and_why() {
 }
 
 #[tokio::test]
-async fn messages_are_logged_in_the_shorthand_of_the_protocol() {
+async fn messages_are_logged_in_the_shorthand_of_the_xds_docs() {
     // S0.091
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
@@ -93,7 +93,7 @@ async fn messages_are_logged_in_the_shorthand_of_the_protocol() {
 }
 
 #[tokio::test]
-async fn a_response_is_logged_with_the_control_plane_that_sent_it() {
+async fn response_is_logged_with_its_control_plane_identifier() {
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
     let client = client::connect(config(server.address), ClientOptions::default());
@@ -126,7 +126,7 @@ impl PayloadPrinter for Printer {
 }
 
 #[tokio::test]
-async fn content_is_never_logged_unless_the_application_prints_it() {
+async fn resource_contents_are_logged_only_with_a_payload_printer() {
     let (log, _guard) = Log::start();
     let (handle, address) = serve(ServerOptions::default()).await;
     set(&handle, SECRET, "key", "hush-hush").await;
@@ -175,7 +175,7 @@ async fn fetch_incrementally(options: ClientOptions) {
 }
 
 #[tokio::test]
-async fn the_incremental_variant_is_logged_with_its_own_messages() {
+async fn delta_messages_are_logged_with_their_own_fields() {
     // S0.091
     let (log, _guard) = Log::start();
     fetch_incrementally(ClientOptions::default()).await;
@@ -197,7 +197,7 @@ async fn the_incremental_variant_is_logged_with_its_own_messages() {
 }
 
 #[tokio::test]
-async fn the_server_logs_both_variants_and_what_is_in_neither() {
+async fn server_logs_both_variants_without_contents() {
     let (log, _guard) = Log::start();
     let (handle, address) = serve(ServerOptions::default()).await;
     set(&handle, SECRET, "key", "hush-hush").await;
@@ -226,7 +226,7 @@ async fn the_server_logs_both_variants_and_what_is_in_neither() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_warned_of_once_until_it_answers() {
+async fn unreachable_server_is_logged_as_a_warning_once() {
     let (log, _guard) = Log::start();
     let away = Deaf::new();
     let client = client::connect(config(away.address()), ClientOptions::default());
@@ -251,7 +251,7 @@ async fn a_server_that_is_away_is_warned_of_once_until_it_answers() {
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_of_an_older_api_is_warned_of_once_for_each_type() {
+async fn v2_type_url_from_a_server_is_logged_once_per_type() {
     println!("covers: S4.011");
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
@@ -274,7 +274,7 @@ async fn a_server_that_speaks_of_an_older_api_is_warned_of_once_for_each_type() 
 }
 
 #[tokio::test]
-async fn servers_of_one_client_are_warned_of_each() {
+async fn each_unreachable_server_is_logged_separately() {
     // S1.006
     let (log, _guard) = Log::start();
     let (first, second) = (Deaf::new(), Deaf::new());
@@ -306,7 +306,7 @@ async fn servers_of_one_client_are_warned_of_each() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_without_a_response_is_a_warning() {
+async fn stream_end_without_a_response_is_logged_as_a_warning() {
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
     let client = client::connect(config(server.address), ClientOptions::default());
@@ -320,7 +320,7 @@ async fn a_stream_that_ends_without_a_response_is_a_warning() {
 }
 
 #[tokio::test]
-async fn the_planned_end_of_a_stream_is_not_a_warning() {
+async fn stream_end_after_a_response_is_not_a_warning() {
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
     let client = client::connect(config(server.address), ClientOptions::default());
@@ -339,7 +339,7 @@ async fn the_planned_end_of_a_stream_is_not_a_warning() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_holds_up_reading_is_pointed_out() {
+async fn watcher_that_blocks_reading_is_logged() {
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
     let mut config = config(server.address);
@@ -360,7 +360,7 @@ async fn a_watcher_that_holds_up_reading_is_pointed_out() {
 }
 
 #[tokio::test]
-async fn a_token_that_outlives_its_file_is_warned_of() {
+async fn stale_token_file_is_logged_as_a_warning() {
     // gRFC A97
     let (log, _guard) = Log::start();
     let directory = Directory::new();
@@ -384,7 +384,7 @@ async fn a_token_that_outlives_its_file_is_warned_of() {
 
 // IS24: clients control the number of invalid streams, but not the length of the log.
 #[tokio::test]
-async fn streams_of_garbage_do_not_fill_the_log() {
+async fn warnings_for_malformed_streams_are_rate_limited() {
     let (log, _guard) = Log::start();
     let Running { address, .. } = start().await;
     let channel = connect(address).await;
@@ -401,7 +401,7 @@ async fn streams_of_garbage_do_not_fill_the_log() {
 
 /// The server's log shows which side must change its TLS configuration.
 #[tokio::test]
-async fn a_client_that_speaks_something_else_is_told_apart() {
+async fn tls_mismatch_is_logged_on_both_sides() {
     let ca = Ca::new("ours");
     let directory = Directory::new();
     let files = TlsFiles::default().with_ca_certificate(directory.write("ca.pem", &ca.pem));

@@ -42,7 +42,7 @@ async fn remove(handle: &ServerHandle, type_url: &str, name: &str) {
 }
 
 #[tokio::test]
-async fn what_is_set_is_watched_changes_and_is_deleted() {
+async fn watcher_sees_set_change_and_removal() {
     let (handle, address, _serving) = serve(anywhere()).await;
     set(&handle, CLUSTER, "a", "one").await;
     let client = client::connect(config(address), ClientOptions::default());
@@ -62,7 +62,7 @@ async fn what_is_set_is_watched_changes_and_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_bad_resource_is_nacked_once_and_nothing_is_sent_again() {
+async fn invalid_resource_is_nacked_once_and_not_sent_again() {
     let (handle, address, _serving) = serve(anywhere()).await;
     set(&handle, CLUSTER, "a", "bad").await;
     let mut observations = handle.observations();
@@ -95,7 +95,7 @@ async fn a_bad_resource_is_nacked_once_and_nothing_is_sent_again() {
 }
 
 #[tokio::test]
-async fn a_client_survives_a_restart_of_the_server() {
+async fn client_recovers_after_a_server_restart() {
     let (handle, address, serving) = serve(anywhere()).await;
     set(&handle, CLUSTER, "a", "one").await;
     let client = client::connect(config(address), ClientOptions::default());
@@ -121,7 +121,7 @@ async fn a_client_survives_a_restart_of_the_server() {
 }
 
 #[tokio::test]
-async fn a_large_collection_arrives_whole_and_in_order() {
+async fn large_collection_arrives_complete_and_in_order() {
     let (handle, address, _serving) = serve(anywhere()).await;
     let mut transaction = Transaction::new();
     for n in 0..20_000 {
@@ -145,7 +145,7 @@ async fn a_large_collection_arrives_whole_and_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_clients_all_end_at_the_newest_state() {
+async fn many_clients_converge_to_the_newest_state() {
     const CLIENTS: usize = 100;
     const ROUNDS: usize = 30;
 
@@ -195,7 +195,7 @@ async fn many_clients_all_end_at_the_newest_state() {
 }
 
 #[tokio::test]
-async fn a_quiet_connection_stays_alive_through_its_keepalive() {
+async fn idle_connection_is_kept_alive() {
     let server = ManagementServer::start(
         ServerConfig::default(),
         ServerOptions::default()

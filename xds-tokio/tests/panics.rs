@@ -36,7 +36,7 @@ const FETCH: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/Fetch
 
 /// The application's predicate panics for some node ids, which clients choose.
 #[tokio::test]
-async fn of_a_client_whose_id_the_predicate_cannot_stand_nobody_is_told() {
+async fn panicking_csds_predicate_hides_the_client() {
     let server = Server::start(ServerConfig::default(), ServerOptions::default());
     let handle = server.handle();
     let second_word_is_a = |_: CsdsCaller| async {
@@ -81,7 +81,7 @@ impl ReferenceExtractor for NoReferences {
 }
 
 #[tokio::test]
-async fn a_server_whose_references_cannot_be_found_serves_on() {
+async fn panicking_reference_extractor_does_not_stop_the_server() {
     let mut gated = MakeBeforeBreakPolicy::default();
     gated.references = Some(Arc::new(NoReferences));
     let mut config = ServerConfig::default();
@@ -119,7 +119,7 @@ impl ResourceType for Fragile {
 
 // AN-12: a panic of the type rejects the resource, and the NACK contains the reason.
 #[tokio::test]
-async fn a_resource_that_its_type_cannot_stand_is_rejected() {
+async fn resource_whose_type_panics_is_nacked() {
     let mut server = FakeServer::start().await;
     let to = ServerAddress::new(server.address.to_string());
     let config = ClientConfig::new(Node::new("n"), to).with_type(Fragile(OpaqueType::new(CLUSTER)));
@@ -158,7 +158,7 @@ impl Resolve for PanickingResolver {
 }
 
 #[tokio::test]
-async fn a_resolver_that_panics_has_found_nobody() {
+async fn panicking_resolver_makes_the_server_unreachable() {
     for host in ["now.example:443", "later.example:443"] {
         let mut config = config(([127, 0, 0, 1], 1).into());
         config.servers = vec![ServerAddress::new(host)];
@@ -180,7 +180,7 @@ impl PayloadPrinter for Torn {
 }
 
 #[tokio::test]
-async fn a_printer_that_panics_spoils_a_line_of_the_log() {
+async fn panicking_payload_printer_affects_only_its_log_line() {
     let (log, _guard) = Log::start();
     let running =
         start_with(ServerConfig::default(), ServerOptions::default().with_payload_printer(Torn));

@@ -32,7 +32,7 @@ use xds_tokio::{
 // IS24: connections above the limit are closed at once and reported. A closed connection makes
 // space for another.
 #[tokio::test]
-async fn no_more_connections_are_held_than_may_be() {
+async fn connections_over_the_limit_are_closed_and_reported() {
     let options = ServerOptions::default().with_max_connections(1);
     let running = start_with(ServerConfig::default(), options).await;
     let mut observations = running.handle.observations();
@@ -70,7 +70,7 @@ async fn is_taken(address: SocketAddr) -> bool {
 }
 
 #[tokio::test]
-async fn resources_reach_a_client_and_changes_follow_its_ack() {
+async fn client_receives_resources_and_changes_after_its_ack() {
     let Running { handle, address, .. } = start().await;
     let applied = handle.apply(set(&[(CLUSTER, "a", "1"), (CLUSTER, "b", "1")])).await.unwrap();
     assert_eq!((applied.changed, applied.removed), (2, 0));
@@ -107,7 +107,7 @@ async fn resources_reach_a_client_and_changes_follow_its_ack() {
 }
 
 #[tokio::test]
-async fn a_wrong_transaction_is_refused_whole() {
+async fn invalid_transaction_is_rejected_as_a_whole() {
     let Running { handle, .. } = start().await;
     let wrong = set(&[(CLUSTER, "a", "1"), (CLUSTER, "", "1")]);
     assert_eq!(
@@ -118,7 +118,7 @@ async fn a_wrong_transaction_is_refused_whole() {
 }
 
 #[tokio::test]
-async fn the_service_can_be_added_to_a_server_of_ones_own() {
+async fn service_can_be_added_to_a_tonic_server() {
     let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
     server.handle().apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -135,7 +135,7 @@ async fn the_service_can_be_added_to_a_server_of_ones_own() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_the_protocol_is_closed_with_a_reason_and_others_go_on() {
+async fn protocol_violation_closes_only_its_stream() {
     let options = ServerOptions::default().with_max_request_bytes(10_000);
     let Running { handle, address, .. } = start_with(ServerConfig::default(), options).await;
     handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
@@ -168,7 +168,7 @@ async fn a_stream_that_breaks_the_protocol_is_closed_with_a_reason_and_others_go
 
 /// Sent responses are observed if the configuration enables it.
 #[tokio::test]
-async fn what_is_sent_can_be_observed() {
+async fn sent_responses_are_observed_if_enabled() {
     let mut config = ServerConfig::default();
     config.observe_responses = ObserveResponses::On;
     let Running { handle, address, .. } = start_with(config, ServerOptions::default()).await;
@@ -192,7 +192,7 @@ async fn what_is_sent_can_be_observed() {
 }
 
 #[tokio::test]
-async fn more_streams_than_the_limit_are_refused() {
+async fn streams_over_the_limit_are_rejected() {
     let mut limits = ServerLimits::default();
     limits.streams = 1;
     let config = ServerConfig::default().with_limits(limits);
@@ -204,7 +204,7 @@ async fn more_streams_than_the_limit_are_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_half_closes_still_gets_what_it_asked_for() {
+async fn half_closed_client_still_receives_requested_resources() {
     let Running { handle, address, .. } = start().await;
     handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
     let mut client = RawClient::open(address).await;
@@ -222,7 +222,7 @@ async fn a_client_that_half_closes_still_gets_what_it_asked_for() {
 
 /// A client that sends one request and half-closes at once.
 #[tokio::test]
-async fn a_client_that_half_closes_at_once_is_answered() {
+async fn client_that_half_closes_at_once_receives_its_response() {
     let Running { handle, address, .. } = start().await;
     handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
     for _ in 0..20 {
@@ -250,7 +250,7 @@ async fn a_client_that_half_closes_at_once_is_answered() {
 
 /// gRPC: a compressed message is rejected with `UNIMPLEMENTED` and the list of accepted encodings.
 #[tokio::test]
-async fn compressed_messages_are_not_taken() {
+async fn compressed_messages_are_rejected() {
     let Running { address, .. } = start().await;
     for (encoding, code) in [("gzip", Some(Code::Unimplemented)), ("identity", None)] {
         let call = RawClient::call_encoded(address, AGGREGATED, encoding).await;
@@ -264,7 +264,7 @@ async fn compressed_messages_are_not_taken() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_client_that_went_away() {
+async fn disconnected_client_leaves_no_state() {
     let Running { handle, address, .. } = start().await;
     let mut observations = handle.observations();
     let client = RawClient::open(address).await;
@@ -287,7 +287,7 @@ async fn nothing_is_left_of_a_client_that_went_away() {
 }
 
 #[tokio::test]
-async fn a_slow_client_holds_back_nobody_and_gets_the_newest_state() {
+async fn slow_client_does_not_delay_others_and_gets_the_newest_state() {
     let Running { handle, address, .. } = start().await;
     let size = 1 << 20;
     let big = |round: usize| set(&[(ENDPOINTS, "e", &round.to_string().repeat(size))]);
@@ -308,7 +308,7 @@ async fn a_slow_client_holds_back_nobody_and_gets_the_newest_state() {
 }
 
 #[tokio::test]
-async fn shutting_down_says_unavailable_and_closes_the_listener() {
+async fn shutdown_closes_streams_with_unavailable_and_the_listener() {
     let Running { server, handle, address, serving } = start().await;
     let mut client = RawClient::open(address).await;
     client.subscribe(CLUSTER, &[]);
@@ -332,7 +332,7 @@ async fn shutting_down_says_unavailable_and_closes_the_listener() {
 }
 
 #[tokio::test]
-async fn a_connection_that_does_not_close_is_cut_after_the_grace() {
+async fn connection_that_stays_open_is_closed_after_the_shutdown_grace() {
     let options = ServerOptions::default().with_shutdown_grace(Duration::from_millis(50));
     let Running { handle, address, serving, .. } =
         start_with(ServerConfig::default(), options).await;
@@ -358,7 +358,7 @@ async fn a_connection_that_does_not_close_is_cut_after_the_grace() {
 }
 
 #[tokio::test]
-async fn a_client_that_answers_no_ping_is_disconnected() {
+async fn client_that_does_not_answer_pings_is_disconnected() {
     let keepalive = Keepalive::new(Duration::from_millis(50), Duration::from_millis(50));
     let options = ServerOptions::default().with_keepalive(keepalive);
     let Running { address, .. } = start_with(ServerConfig::default(), options).await;
@@ -372,7 +372,7 @@ async fn a_client_that_answers_no_ping_is_disconnected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_on_which_nobody_speaks_is_closed() {
+async fn connection_without_http2_preface_is_closed() {
     let Running { address, .. } =
         start_with(ServerConfig::default(), ServerOptions::default()).await;
     for first in [&b""[..], b"PRI * HTTP/2.0\r\n\r\nSM"] {
@@ -385,7 +385,7 @@ async fn a_connection_on_which_nobody_speaks_is_closed() {
 }
 
 #[tokio::test]
-async fn a_signal_shuts_the_server_down() {
+async fn shutdown_signal_ends_the_server() {
     let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (signal, signalled) = oneshot::channel::<()>();
@@ -402,7 +402,7 @@ async fn a_signal_shuts_the_server_down() {
 }
 
 #[tokio::test]
-async fn the_driver_ends_when_nobody_can_reach_it() {
+async fn driver_ends_when_the_last_handle_is_dropped() {
     let (server, driver) =
         ManagementServer::driver(ServerConfig::default(), ServerOptions::default());
     let driver = tokio::spawn(driver);
@@ -420,7 +420,7 @@ async fn the_driver_ends_when_nobody_can_reach_it() {
 }
 
 #[tokio::test]
-async fn a_server_whose_driver_is_dropped_is_unavailable() {
+async fn server_with_a_dropped_driver_is_unavailable() {
     let (server, driver) =
         ManagementServer::driver(ServerConfig::default(), ServerOptions::default());
     let driver = tokio::spawn(driver);
@@ -439,7 +439,7 @@ async fn a_server_whose_driver_is_dropped_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_of_observations_is_told_what_it_lost() {
+async fn slow_observation_reader_receives_the_lost_count() {
     let options = ServerOptions::default().with_observation_capacity(4);
     let Running { handle, address, .. } = start_with(ServerConfig::default(), options).await;
     let mut observations = handle.observations();
@@ -463,7 +463,7 @@ async fn a_slow_reader_of_observations_is_told_what_it_lost() {
 // M220: transactions of several threads are applied atomically, one after the other. A client that
 // reads meanwhile ends with the final state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_write_and_read_at_once() {
+async fn concurrent_transactions_are_atomic_and_readers_converge() {
     const WRITERS: usize = 4;
     const CHANGES: usize = 50;
 

@@ -61,7 +61,7 @@ fn about(pattern: MatchPattern) -> ClientStatusRequest {
 }
 
 #[tokio::test]
-async fn a_server_tells_what_its_clients_have_been_sent_and_accepted() {
+async fn csds_reports_sent_and_acked_versions_of_clients() {
     let everybody = ServerCsdsService::with_unrestricted_access;
     let (handle, address) = start(ServerOptions::default(), everybody).await;
     handle.apply(set(&[(CLUSTER, "a", "1"), (SECRET, "s", "hush")])).await.unwrap();
@@ -155,11 +155,11 @@ async fn by_token(reader: CsdsCaller) -> CsdsDecision {
 }
 
 /// Returns the ids of the nodes that a reader receives.
-async fn told(address: SocketAddr, token: &'static str) -> Result<Vec<String>, Status> {
-    told_about(address, token, &ClientStatusRequest::default()).await
+async fn visible_nodes(address: SocketAddr, token: &'static str) -> Result<Vec<String>, Status> {
+    visible_nodes_for(address, token, &ClientStatusRequest::default()).await
 }
 
-async fn told_about(
+async fn visible_nodes_for(
     address: SocketAddr,
     token: &'static str,
     question: &ClientStatusRequest,
@@ -174,7 +174,7 @@ async fn told_about(
 }
 
 #[tokio::test]
-async fn who_reads_what_clients_have_is_the_applications_to_say() {
+async fn csds_authorizer_restricts_the_visible_clients() {
     let options = ServerOptions::default().with_authorizer(by_team);
     let (handle, address) = start(options, |it| it.with_authorizer(by_token)).await;
     let mut clients = Vec::new();
@@ -187,27 +187,27 @@ async fn who_reads_what_clients_have_is_the_applications_to_say() {
         client.response().await;
         clients.push(client);
     }
-    assert_eq!(told(address, "operator").await.unwrap(), ["blue-1", "red-1", "red-2"]);
-    assert_eq!(told(address, "red").await.unwrap(), ["red-1", "red-2"]);
-    assert_eq!(told(address, "first").await.unwrap(), ["blue-1", "red-1"]);
+    assert_eq!(visible_nodes(address, "operator").await.unwrap(), ["blue-1", "red-1", "red-2"]);
+    assert_eq!(visible_nodes(address, "red").await.unwrap(), ["red-1", "red-2"]);
+    assert_eq!(visible_nodes(address, "first").await.unwrap(), ["blue-1", "red-1"]);
     // A reader cannot find out whether an inaccessible node exists.
     let blue = about(MatchPattern::Exact("blue-1".into()));
-    assert_eq!(told_about(address, "red", &blue).await.unwrap(), [""; 0]);
+    assert_eq!(visible_nodes_for(address, "red", &blue).await.unwrap(), [""; 0]);
     let none = about(MatchPattern::Exact("blue-7".into()));
-    assert_eq!(told_about(address, "red", &none).await.unwrap(), [""; 0]);
-    let refused = told(address, "stranger").await.unwrap_err();
+    assert_eq!(visible_nodes_for(address, "red", &none).await.unwrap(), [""; 0]);
+    let refused = visible_nodes(address, "stranger").await.unwrap_err();
     assert_eq!((refused.code(), refused.message()), (Code::PermissionDenied, "nothing for you"));
     let refused = fetch(address, &ClientStatusRequest::default()).await.unwrap_err();
     assert_eq!((refused.code(), refused.message()), (Code::Unauthenticated, "who are you?"));
-    assert_eq!(told(address, "broken").await.unwrap_err().code(), Code::Internal);
-    assert_eq!(told(address, "red").await.unwrap().len(), 2, "it goes on");
+    assert_eq!(visible_nodes(address, "broken").await.unwrap_err().code(), Code::Internal);
+    assert_eq!(visible_nodes(address, "red").await.unwrap().len(), 2, "it goes on");
     soon(handle.shut_down()).await;
     println!("covers: M235");
 }
 
 /// The decision about a call applies to all its requests.
 #[tokio::test]
-async fn a_reader_is_asked_about_once_for_each_call() {
+async fn csds_authorizer_is_asked_once_per_call() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
     let once = move |_: CsdsCaller| {
@@ -235,11 +235,14 @@ async fn a_reader_is_asked_about_once_for_each_call() {
 
 /// Without an authorizer all calls are rejected.
 #[tokio::test]
-async fn nobody_reads_what_clients_have_by_default() {
+async fn csds_is_denied_without_an_authorizer() {
     let (handle, address) = start(ServerOptions::default(), |it| it).await;
     let refused = fetch(address, &ClientStatusRequest::default()).await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied);
-    assert_eq!(told(address, "operator").await.unwrap_err().code(), Code::PermissionDenied);
+    assert_eq!(
+        visible_nodes(address, "operator").await.unwrap_err().code(),
+        Code::PermissionDenied
+    );
     soon(handle.shut_down()).await;
     println!("covers: M235");
 }

@@ -52,7 +52,7 @@ async fn unimplemented(running: &Running, path: &'static str) -> String {
 }
 
 #[tokio::test]
-async fn each_type_has_a_service_whose_streams_carry_nothing_else() {
+async fn per_type_service_carries_only_its_type() {
     let running = start().await;
     for (type_url, ..) in SERVICES {
         running.handle.apply(set(&[(type_url, "a", type_url)])).await.unwrap();
@@ -91,7 +91,7 @@ async fn each_type_has_a_service_whose_streams_carry_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_aggregated_service_carries_all_types_in_both_variants() {
+async fn aggregated_service_carries_all_types_in_both_variants() {
     let running = start().await;
     running.handle.apply(set(&[(CLUSTER, "c", "1"), (ENDPOINTS, "e", "1")])).await.unwrap();
     let mut client = RawClient::open(running.address).await;
@@ -135,7 +135,7 @@ async fn the_aggregated_service_carries_all_types_in_both_variants() {
 
 /// A v2 client is served the resources stored with v2 type URLs.
 #[tokio::test]
-async fn clients_of_version_2_call_its_services() {
+async fn v2_service_serves_resources_with_v2_type_urls() {
     let running = start().await;
     let (older, current) = ("type.googleapis.com/envoy.api.v2.Cluster", types::CLUSTER);
     running.handle.apply(set(&[(older, "a", "2"), (current, "b", "3")])).await.unwrap();
@@ -148,7 +148,7 @@ async fn clients_of_version_2_call_its_services() {
 }
 
 #[tokio::test]
-async fn what_no_service_defines_is_unimplemented() {
+async fn undefined_methods_are_unimplemented() {
     let running = start().await;
     for odd in [
         "/envoy.service.discovery.v3.AggregatedDiscoveryService/FetchAggregatedResources",
@@ -176,7 +176,7 @@ fn request(names: &[&str], version: &str) -> Vec<u8> {
 
 // M196: one request and one response, for every type that has the method.
 #[tokio::test]
-async fn a_fetch_is_answered_once_and_ends_well() {
+async fn fetch_returns_one_response_with_status_ok() {
     let running = start().await;
     for (type_url, service, methods) in SERVICES {
         if type_url == types::VIRTUAL_HOST {
@@ -195,7 +195,7 @@ async fn a_fetch_is_answered_once_and_ends_well() {
 
 /// A fetch without a request, or with an invalid one, is rejected immediately.
 #[tokio::test]
-async fn a_fetch_that_is_none_is_refused() {
+async fn invalid_fetch_is_rejected() {
     let running = start().await;
     let fetch = "/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters";
     let mut silent = RawClient::call(running.address, fetch).await.unwrap();
@@ -210,7 +210,7 @@ async fn a_fetch_that_is_none_is_refused() {
 
 // M196: a fetch waits for a missing resource or a newer version.
 #[tokio::test]
-async fn a_fetch_waits_for_what_is_new() {
+async fn fetch_waits_for_a_missing_resource_or_newer_version() {
     let running = start().await;
     let fetch = "/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters";
     let waiting = |names: &'static [&'static str], version: String| {
@@ -242,7 +242,7 @@ async fn a_fetch_waits_for_what_is_new() {
 }
 
 #[tokio::test]
-async fn a_node_that_asks_in_two_places_is_answered_in_both() {
+async fn same_node_on_two_streams_is_served_on_both() {
     let running = start().await;
     running.handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
     let mut aggregated = RawClient::open(running.address).await;
@@ -283,7 +283,7 @@ impl Service<http::Request<Body>> for Porter {
 /// The services are one tower service behind middleware in the application's server, and the
 /// application spawns the driver.
 #[tokio::test]
-async fn the_services_fit_a_server_of_the_applications_own() {
+async fn service_works_behind_middleware_in_a_tonic_server() {
     let (server, driver) =
         ManagementServer::driver(ServerConfig::default(), ServerOptions::default());
     tokio::spawn(driver);

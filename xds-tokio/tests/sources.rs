@@ -16,7 +16,7 @@ use xds_tokio::{
 
 /// The application's function for services can list the clients and request another one.
 #[tokio::test]
-async fn who_knows_the_places_may_come_back_meanwhile() {
+async fn service_callback_may_list_and_request_clients() {
     let nobody = Deaf::new();
     let address = nobody.address();
     let api = |cluster: &str| {

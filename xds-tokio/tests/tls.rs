@@ -54,7 +54,7 @@ async fn answer(stream: &mut FakeStream) {
 }
 
 #[tokio::test]
-async fn a_server_is_believed_if_a_given_root_vouches_for_its_name() {
+async fn server_is_trusted_if_a_configured_root_issued_its_certificate() {
     println!("covers: B42");
     let (ca, other) = (Ca::new("ours"), Ca::new("theirs"));
     let mut server = TlsServer::start(&ca.issue(&["127.0.0.1"]), Clients::Anybody).await;
@@ -80,7 +80,7 @@ async fn a_server_is_believed_if_a_given_root_vouches_for_its_name() {
 }
 
 #[tokio::test]
-async fn a_certificate_must_be_for_the_host_unless_another_name_is_expected() {
+async fn certificate_must_match_the_host_or_the_configured_server_name() {
     let ca = Ca::new("ours");
     let mut server = TlsServer::start(&ca.issue(&["xds.example"]), Clients::Anybody).await;
     let address = server.fake.address;
@@ -99,7 +99,7 @@ async fn a_certificate_must_be_for_the_host_unless_another_name_is_expected() {
 }
 
 #[tokio::test]
-async fn a_server_may_ask_who_the_client_is() {
+async fn client_presents_its_certificate_on_request() {
     println!("covers: B42");
     let (ca, clients) = (Ca::new("servers"), Ca::new("clients"));
     let own = ca.issue(&["127.0.0.1"]);
@@ -128,7 +128,7 @@ async fn a_server_may_ask_who_the_client_is() {
 }
 
 #[tokio::test]
-async fn a_new_connection_has_what_is_in_the_files_by_then() {
+async fn new_connection_uses_the_current_file_contents() {
     println!("covers: B42");
     let (ca, clients) = (Ca::new("servers"), Ca::new("clients"));
     let own = ca.issue(&["127.0.0.1"]);
@@ -166,7 +166,7 @@ async fn a_new_connection_has_what_is_in_the_files_by_then() {
 }
 
 #[tokio::test]
-async fn files_are_read_between_connections_at_their_interval() {
+async fn credential_files_are_read_at_their_refresh_interval() {
     println!("covers: B42");
     let (ca, clients) = (Ca::new("servers"), Ca::new("clients"));
     let own = ca.issue(&["127.0.0.1"]);
@@ -199,7 +199,7 @@ async fn files_are_read_between_connections_at_their_interval() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_file_is_said_of_that_file() {
+async fn invalid_credential_file_is_named_in_the_error() {
     let ca = Ca::new("ours");
     let identity = ca.issue(&["client"]);
     let directory = Directory::new();
@@ -238,7 +238,7 @@ async fn what_is_wrong_with_a_file_is_said_of_that_file() {
 
 /// The error gives advice about a faulty server certificate, and about a peer without TLS.
 #[tokio::test]
-async fn what_is_wrong_with_tls_comes_with_advice() {
+async fn tls_errors_contain_advice() {
     let (ca, other) = (Ca::new("ours"), Ca::new("theirs"));
     let directory = Directory::new();
     let tls = Credentials::tls(trusting(&directory, &ca));
@@ -284,7 +284,7 @@ async fn what_is_wrong_with_tls_comes_with_advice() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_agree_on_http2_is_not_spoken_to() {
+async fn server_without_http2_alpn_is_rejected() {
     let ca = Ca::new("ours");
     let own = ca.issue(&["127.0.0.1"]);
     let anywhere = ([127, 0, 0, 1], 0).into();
@@ -296,7 +296,7 @@ async fn a_server_that_does_not_agree_on_http2_is_not_spoken_to() {
 
 /// The clock is paused and advances only when all tasks are idle.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_takes_the_connection_and_says_nothing_uses_up_the_attempt_only() {
+async fn silent_tls_server_is_given_up_after_the_connect_timeout() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = silent.local_addr().unwrap();
     let directory = Directory::new();
@@ -310,7 +310,7 @@ async fn a_server_that_takes_the_connection_and_says_nothing_uses_up_the_attempt
 }
 
 #[tokio::test]
-async fn an_address_and_its_credentials_must_agree_and_nothing_falls_back_to_insecure() {
+async fn mismatched_address_and_credentials_fail_without_fallback() {
     let ca = Ca::new("ours");
     let server = TlsServer::start(&ca.issue(&["127.0.0.1"]), Clients::Anybody).await;
     let address = server.fake.address;
@@ -339,7 +339,7 @@ async fn an_address_and_its_credentials_must_agree_and_nothing_falls_back_to_ins
 }
 
 #[tokio::test]
-async fn a_bootstrap_is_all_that_a_client_needs_to_know() {
+async fn bootstrap_configures_a_complete_client() {
     println!("covers: B42 BS-08 FE-16");
     let (ca, clients) = (Ca::new("servers"), Ca::new("clients"));
     let own = ca.issue(&["127.0.0.1"]);

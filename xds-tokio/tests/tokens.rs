@@ -52,7 +52,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn every_call_carries_the_token_that_is_in_the_file() {
+async fn every_call_carries_the_current_token_of_the_file() {
     println!("covers: B42");
     let mut stage = Stage::new().await;
     let (first, second) = (token(3_600, "first"), token(3_600, "second"));
@@ -76,7 +76,7 @@ async fn every_call_carries_the_token_that_is_in_the_file() {
 }
 
 #[tokio::test]
-async fn without_a_valid_token_no_call_is_made_and_the_reason_names_the_file_only() {
+async fn call_fails_without_a_valid_token_and_does_not_show_it() {
     println!("covers: B42");
     let stage = Stage::new().await;
     let path = stage.directory.path("token").to_string_lossy().into_owned();
@@ -108,7 +108,7 @@ async fn without_a_valid_token_no_call_is_made_and_the_reason_names_the_file_onl
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_pipe_is_no_file_of_a_token() {
+async fn pipe_is_rejected_as_a_token_file() {
     println!("covers: B42");
     let directory = Directory::new();
     let path = directory.path("token");
@@ -124,7 +124,7 @@ async fn a_pipe_is_no_file_of_a_token() {
 }
 
 #[tokio::test]
-async fn a_token_is_sent_over_tls_only() {
+async fn token_is_sent_only_over_tls() {
     println!("covers: B42");
     let directory = Directory::new();
     let path = directory.write("token", &token(3_600, "secret"));
@@ -145,7 +145,7 @@ async fn a_token_is_sent_over_tls_only() {
 }
 
 #[tokio::test]
-async fn an_authorization_among_the_metadata_of_a_service_is_sent_over_tls_only() {
+async fn authorization_metadata_is_sent_only_over_tls() {
     println!("covers: B18 B42");
     let server = FakeServer::start().await;
     let id = TransportId::default();

@@ -323,14 +323,14 @@ mod tests {
 
     /// Checks that the checked-in code matches `proto/`.
     #[test]
-    fn checked_in_code_is_what_the_schema_generates() {
+    fn checked_in_code_matches_the_schema() {
         if let Err(error) = check(&root()) {
             panic!("{error}");
         }
     }
 
     #[test]
-    fn generation_is_repeatable_and_names_no_machine() {
+    fn generation_is_deterministic_and_names_no_local_path() {
         for part in PARTS {
             let first = generate(&root(), part).expect("the schema compiles");
             let second = generate(&root(), part).expect("the schema compiles");
@@ -347,7 +347,7 @@ mod tests {
     /// Generated code of version 3 also serves version 2 because the messages have the same fields
     /// at any depth.
     #[test]
-    fn messages_of_version_2_have_the_bytes_of_version_3() {
+    fn v2_messages_have_the_same_fields_as_v3() {
         let schema = root().join(SCHEMA);
         let mut compiler = protox::Compiler::new([&schema]).expect("the schema is there");
         compiler.include_imports(true);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_core_knows_no_resources() {
+    fn core_code_has_no_resource_types() {
         let tree = generate(&root(), GeneratedCrate::Core).expect("the schema compiles");
         assert!(tree.0.contains_key("envoy/service/discovery/v3.rs"));
         assert!(!tree.0.contains_key("envoy/config/route/v3.rs"));
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_nest_as_modules() {
+    fn packages_become_nested_modules() {
         let packages = ["a.b.v1", "a.c.v1", "a.c.v2", "d.e"];
         let packages = packages
             .iter()

@@ -56,7 +56,7 @@ mod tests {
 
     /// Validation rules are extensions, which decoding into generated types would lose.
     #[test]
-    fn the_set_is_complete_and_keeps_constraints() {
+    fn descriptor_set_is_complete_and_keeps_constraints() {
         let set = generate(&crate::repository::root()).expect("the schema compiles");
         let pool = DescriptorPool::decode(&*set).expect("a complete set");
         let rules = pool.get_extension_by_name("validate.rules").expect("it is imported");

@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_patch_says_what_it_breaks() {
+    fn patch_header_is_parsed() {
         let text = "A nonce\nis kept.\n\nIds: IC6\nShown by: client/07.txt\n\n--- a/x\n+Ids: no\n";
         let mutant = Mutant::parse(Path::new("tests/mutants/01-nonce.patch"), text).unwrap();
         assert_eq!((mutant.number, &*mutant.ids, &*mutant.shipped_by), (1, "IC6", ""));
@@ -278,28 +278,28 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_read_off_the_last_list() {
+    fn failed_tests_are_read_from_the_last_list() {
         let stdout = "failures:\n\n---- a ----\n    not me\n\n\nfailures:\n    a\n    b::c\n\ntest result: FAILED.";
         assert_eq!(failed_tests(stdout), ["a", "b::c"]);
         assert_eq!(failed_tests("test result: ok."), Vec::<String>::new());
     }
 
     #[test]
-    fn dependencies_go_by_their_whole_name() {
+    fn unused_dependencies_are_matched_by_whole_name() {
         let manifest =
             "serde.workspace = true\nserde-x = 1\ntokio = { workspace = true }\nbytes = 1\n";
         assert_eq!(without_unused(manifest), "serde-x = 1\nbytes = 1\n");
     }
 
     #[test]
-    fn every_checked_in_patch_has_a_number_of_its_own_and_says_what_it_breaks() {
+    fn every_patch_has_a_unique_number_ids_and_a_test() {
         let mutants = read_all(&crate::repository::root().join(FOLDER)).unwrap();
         assert!(mutants.windows(2).all(|pair| pair[0].number < pair[1].number));
         assert!(mutants.iter().all(|mutant| !mutant.ids.is_empty() && !mutant.shown_by.is_empty()));
     }
 
     #[test]
-    fn every_checked_in_patch_applies_to_the_code_as_it_is() {
+    fn every_patch_applies_to_the_current_code() {
         for mutant in read_all(&crate::repository::root().join(FOLDER)).unwrap() {
             let mut git = Command::new("git");
             git.args(["apply", "--check"]).arg(&mutant.path).current_dir(crate::repository::root());

@@ -38,7 +38,7 @@ fn names_a_library(line: &str) -> bool {
 }
 
 #[test]
-fn the_core_names_no_type_of_prost_or_tonic_in_public() {
+fn core_exposes_no_prost_or_tonic_type() {
     let source = crate::repository::root().join("xds-core/src");
     let mut files = Vec::new();
     sources(&source, &mut files);
@@ -65,7 +65,7 @@ fn the_core_names_no_type_of_prost_or_tonic_in_public() {
 }
 
 #[test]
-fn what_can_leak_is_told_from_what_cannot() {
+fn exposing_lines_are_distinguished_from_harmless_ones() {
     for leak in [
         "pub fn decode(&self) -> Result<Metadata, prost::DecodeError> {",
         "use prost::DecodeError;",

@@ -117,7 +117,7 @@ fn string_in(
 #[cfg(test)]
 mod tests {
     #[test]
-    fn every_service_serves_a_type_and_is_found_under_both_kinds_of_paths() {
+    fn every_service_has_a_type_and_is_found_by_both_path_kinds() {
         let text = crate::codegen::generated("services.rs");
         for line in [
             "stream: \"/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters\"",

@@ -143,13 +143,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_code_counts() {
+    fn only_code_lines_are_counted() {
         let text = "//! What.\n\nuse a;\n\n/// Doc.\nfn f() {\n    // Why.\n    g();\n}\n\n#[cfg(test)]\nmod tests {\n}\n";
         assert_eq!(code_lines(text), 4);
     }
 
     #[test]
-    fn a_file_belongs_to_the_part_that_names_it_most_closely() {
+    fn file_belongs_to_its_most_specific_part() {
         let part = |path| PARTS[part_of(path).unwrap()].name;
         assert_eq!(part("xds-grpc/src/client/driver.rs"), "gRPC client: driver loop and transport");
         assert_eq!(part("xds-grpc/src/client/rotation.rs"), PARTS[11].name);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_files_and_no_name_is_stale() {
+    fn every_part_has_files_that_exist() {
         let root = crate::repository::root();
         for file in PARTS.iter().flat_map(|part| part.files) {
             assert!(root.join(file).exists(), "{file}");

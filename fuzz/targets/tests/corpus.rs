@@ -15,7 +15,7 @@ fn corpus(target: &str) -> PathBuf {
 }
 
 #[test]
-fn the_seeds_are_what_they_are_made_from() {
+fn seed_files_equal_the_generated_seeds() {
     for (target, name, bytes) in seeds::all() {
         let file = corpus(target).join(name);
         if env::var_os("UPDATE").is_some() {
@@ -29,7 +29,7 @@ fn the_seeds_are_what_they_are_made_from() {
 
 /// Seeds named after a transport must use it, even if earlier choices change.
 #[test]
-fn the_runs_over_polls_and_files_are() {
+fn transport_seeds_use_their_transport() {
     for (name, transport) in [("seed-polls", Transport::Polls), ("seed-files", Transport::Files)] {
         let bytes = fs::read(corpus("world").join(name)).expect("a file of the checkout");
         let outcome = replay(&Tape::from_bytes(&bytes), &Config::default());
@@ -38,7 +38,7 @@ fn the_runs_over_polls_and_files_are() {
 }
 
 #[test]
-fn every_file_of_every_corpus_passes() {
+fn every_corpus_file_passes() {
     for (target, act) in TARGETS {
         let folder = corpus(target);
         let entries =

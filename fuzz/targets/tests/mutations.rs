@@ -103,7 +103,7 @@ fn try_out((name, act): Target) -> u64 {
 }
 
 #[test]
-fn no_mutation_of_a_corpus_breaks_a_rule() {
+fn no_mutation_of_a_corpus_input_breaks_a_rule() {
     let only = env::var("XDS_FUZZ_TARGET").ok();
     for target in TARGETS {
         if only.as_deref().is_none_or(|only| only == target.0) {

@@ -89,7 +89,7 @@ async fn names(
 }
 
 #[tokio::test]
-async fn what_the_suite_sets_its_client_is_served() {
+async fn client_receives_what_the_test_suite_configures() {
     let sockets = [
         TcpListener::bind("127.0.0.1:0").await.unwrap(),
         TcpListener::bind("127.0.0.1:0").await.unwrap(),

@@ -34,7 +34,7 @@ fn first_request(config: ClientConfig) -> DiscoveryRequest {
 }
 
 #[test]
-fn the_node_is_the_bootstraps_and_the_user_agent_the_librarys() {
+fn client_node_comes_from_the_bootstrap_and_user_agent_from_the_library() {
     println!("covers: SB-04");
     let with_node = load(&with_top(
         "node",
@@ -62,7 +62,7 @@ fn the_node_is_the_bootstraps_and_the_user_agent_the_librarys() {
 }
 
 #[test]
-fn one_uri_with_other_credentials_is_another_server() {
+fn same_uri_with_other_credentials_is_another_server() {
     println!("covers: FE-16 BS-25");
     let token = json!([{ "type": "jwt_token_file", "config": { "jwt_token_file": "/t" } }]);
     let tls = |config: serde_json::Value| json!({ "server_uri": "a", "channel_creds": [{ "type": "tls", "config": config }] });

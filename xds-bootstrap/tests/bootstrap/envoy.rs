@@ -37,7 +37,7 @@ pub(crate) fn rest() -> Value {
 }
 
 #[test]
-fn every_transport_has_a_name_and_a_number() {
+fn api_type_is_parsed_by_name_and_by_number() {
     println!("covers: B18");
     for (name, number, expected) in [
         ("GRPC", 2, ApiType::Grpc),
@@ -57,7 +57,7 @@ fn every_transport_has_a_name_and_a_number() {
 }
 
 #[test]
-fn transports_that_are_gone_or_never_were_are_refused() {
+fn deprecated_and_unknown_api_types_are_rejected() {
     println!("covers: B18");
     for deprecated in [json!("DEPRECATED_AND_UNAVAILABLE_DO_NOT_USE"), json!(0)] {
         let mut value = grpc("GRPC");
@@ -89,7 +89,7 @@ fn transports_that_are_gone_or_never_were_are_refused() {
 }
 
 #[test]
-fn both_spellings_will_do_and_null_is_not_set() {
+fn camel_case_and_snake_case_are_accepted_and_null_means_unset() {
     println!("covers: B18");
     let one = source(json!({
         "api_config_source": {
@@ -126,7 +126,7 @@ fn both_spellings_will_do_and_null_is_not_set() {
 }
 
 #[test]
-fn defaults_are_those_of_the_schema() {
+fn unset_fields_have_the_defaults_of_the_schema() {
     println!("covers: B18");
     let aggregated = source(json!({ "ads": {} })).expect("the smallest source");
     assert_eq!(aggregated.specifier, Specifier::Ads);
@@ -148,7 +148,7 @@ fn defaults_are_those_of_the_schema() {
 }
 
 #[test]
-fn rest_and_grpc_do_not_mix() {
+fn mixed_rest_and_grpc_settings_are_rejected() {
     println!("covers: B18 S0.180 RJ-13");
     let cases = [
         ("refresh_delay", json!(null), "refresh_delay: required, but missing"),
@@ -180,7 +180,7 @@ fn rest_and_grpc_do_not_mix() {
 }
 
 #[test]
-fn several_services_and_clusters_are_tried_in_turn() {
+fn grpc_services_and_rest_clusters_rotate_per_attempt() {
     println!("covers: B18");
     let mut value = grpc("GRPC");
     value["grpc_services"] = services(&["one", "two", "three"]);
@@ -201,7 +201,7 @@ fn several_services_and_clusters_are_tried_in_turn() {
 }
 
 #[test]
-fn a_service_is_of_the_proxy_or_has_a_client_of_its_own() {
+fn grpc_service_has_exactly_one_target() {
     println!("covers: B18");
     let with = |service: Value| api(json!({ "api_type": "GRPC", "grpc_services": [service] }));
     let google = json!({ "google_grpc": { "target_uri": "dns:///x", "stat_prefix": "xds",
@@ -259,7 +259,7 @@ fn a_service_is_of_the_proxy_or_has_a_client_of_its_own() {
 }
 
 #[test]
-fn a_source_is_exactly_one_thing() {
+fn config_source_has_exactly_one_specifier() {
     println!("covers: S0.052 S0.054 B18");
     let path = source(json!({ "path_config_source": {
         "path": "/lds.json", "watched_directory": { "path": "/etc" } } }));
@@ -298,7 +298,7 @@ fn a_source_is_exactly_one_thing() {
 }
 
 #[test]
-fn limits_must_let_something_through() {
+fn rate_limit_settings_must_be_positive() {
     println!("covers: B18");
     for (limits, why) in [
         (json!({ "fill_rate": 0 }), ".fill_rate: must be a number more than 0"),
@@ -315,7 +315,7 @@ fn limits_must_let_something_through() {
 }
 
 #[test]
-fn virtual_hosts_come_incrementally_or_not_at_all() {
+fn vhds_requires_an_incremental_api_type() {
     println!("covers: S0.042 S0.180");
     let hosts = types::VIRTUAL_HOST.into();
     let check = |value: Value, ads: Option<&ApiConfigSource>| {
@@ -343,7 +343,7 @@ fn virtual_hosts_come_incrementally_or_not_at_all() {
 }
 
 #[test]
-fn grpc_takes_only_the_stream_that_is_there() {
+fn grpc_client_accepts_only_ads_or_self_as_config_source() {
     // S0.060, S0.062, A47: for programs that validate a Listener or a Cluster.
     for (value, path) in [
         (json!({ "ads": {} }), None),

@@ -7,7 +7,7 @@ use xds_core::proto::{NullValue, value::Kind};
 use crate::{load, refusal, server, with_top};
 
 #[test]
-fn what_is_not_a_json_object_is_refused_with_its_place() {
+fn invalid_json_or_non_object_error_states_the_position() {
     println!("covers: BS-02 BS-03");
     let refusal = |text| Bootstrap::from_json(text).map_err(|why| why.to_string()).err();
     assert_eq!(
@@ -20,7 +20,7 @@ fn what_is_not_a_json_object_is_refused_with_its_place() {
 }
 
 #[test]
-fn unknown_fields_are_passed_over_at_every_level() {
+fn unknown_fields_are_ignored_at_every_level() {
     println!("covers: BS-10 BS-13");
     let bootstrap = load(&json!({
         "xds_servers": [{
@@ -37,7 +37,7 @@ fn unknown_fields_are_passed_over_at_every_level() {
 }
 
 #[test]
-fn a_node_may_be_absent_or_empty() {
+fn node_may_be_absent_or_empty() {
     println!("covers: BS-15");
     for value in [
         json!({ "xds_servers": [server("a")] }),
@@ -52,7 +52,7 @@ fn a_node_may_be_absent_or_empty() {
 }
 
 #[test]
-fn node_metadata_is_any_json() {
+fn node_metadata_may_be_any_json() {
     println!("covers: BS-16");
     let bootstrap = load(&with_top(
         "node",
@@ -78,7 +78,7 @@ fn node_metadata_is_any_json() {
 }
 
 #[test]
-fn node_fields_of_a_wrong_type_are_refused() {
+fn node_fields_of_a_wrong_type_are_rejected() {
     println!("covers: BS-17");
     for (node, why) in [
         (json!({ "id": 5 }), "node.id: expected a string, found a number"),
@@ -96,7 +96,7 @@ fn node_fields_of_a_wrong_type_are_refused() {
 }
 
 #[test]
-fn templates_of_authorities_stay_within_them() {
+fn authority_template_must_start_with_its_authority() {
     println!("covers: BS-18 BS-19");
     let authority = |name: &str, template: &str| {
         let entry = json!({ "client_listener_resource_name_template": template });
@@ -122,7 +122,7 @@ fn templates_of_authorities_stay_within_them() {
 }
 
 #[test]
-fn templates_have_defaults() {
+fn name_templates_have_defaults() {
     println!("covers: BS-19 FE-20");
     let bootstrap = load(&with_top("authorities", json!({ "#.com": {}, "": {} })));
     let name = |authority, target: &str| bootstrap.client_listener_name(authority, target);
@@ -147,7 +147,7 @@ fn templates_have_defaults() {
 }
 
 #[test]
-fn templates_of_a_wrong_type_are_refused() {
+fn name_templates_of_a_wrong_type_are_rejected() {
     println!("covers: BS-20");
     for key in
         ["client_default_listener_resource_name_template", "server_listener_resource_name_template"]
@@ -165,7 +165,7 @@ fn templates_of_a_wrong_type_are_refused() {
 }
 
 #[test]
-fn servers_of_an_authority_are_checked_and_may_be_left_out() {
+fn authority_servers_are_validated_and_default_to_the_top_level() {
     println!("covers: BS-21");
     let entry = json!({ "xds_servers": [server("b"), { "server_uri": "c" }] });
     assert_eq!(
@@ -190,7 +190,7 @@ fn servers_of_an_authority_are_checked_and_may_be_left_out() {
 }
 
 #[test]
-fn certificate_providers_are_kept_as_they_are() {
+fn certificate_providers_are_kept_unparsed() {
     println!("covers: BS-22 B24");
     let providers = json!({ "default": { "plugin_name": "new", "config": { "a": [1] } } });
     let bootstrap = load(&with_top("certificate_providers", providers));
@@ -216,7 +216,7 @@ fn certificate_providers_are_kept_as_they_are() {
 }
 
 #[test]
-fn a_file_watcher_watches_files() {
+fn file_watcher_provider_is_read_as_tls_files() {
     let with = |plugin: &str, config: serde_json::Value| {
         let provider = json!({ "own": { "plugin_name": plugin, "config": config } });
         let bootstrap = load(&with_top("certificate_providers", provider));
@@ -240,7 +240,7 @@ fn a_file_watcher_watches_files() {
 }
 
 #[test]
-fn allowed_services_have_credentials() {
+fn allowed_grpc_services_require_channel_credentials() {
     println!("covers: BS-24");
     let services = json!({ "dns:///x": {
         "channel_creds": [{ "type": "insecure" }],

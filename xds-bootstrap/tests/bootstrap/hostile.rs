@@ -103,7 +103,7 @@ fn shows_no_secret(printed: &[String]) -> bool {
 }
 
 #[test]
-fn whole_configurations_load_and_show_no_secret() {
+fn complete_bootstraps_load_and_their_debug_output_has_no_secret() {
     let grpc = grpc().to_string();
     assert!(Bootstrap::from_json(&grpc).is_ok(), "{:?}", Bootstrap::from_json(&grpc).err());
     let proxy = envoy().to_string();
@@ -156,7 +156,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_configuration_with_a_wrong_value_does_not_panic(
+    fn wrong_values_do_not_panic_or_show_a_secret(
         is_proxy in any::<bool>(), edits in prop::collection::vec((0usize..140, replacement()), 1..3),
     ) {
         let mut value = if is_proxy { envoy() } else { grpc() };
@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn a_text_that_is_cut_or_garbled_does_not_panic(
+    fn truncated_or_garbled_bootstrap_does_not_panic_or_show_a_secret(
         is_proxy in any::<bool>(), cut in 0usize..4000, byte in any::<u8>(), garbles in any::<bool>(),
     ) {
         let mut bytes = if is_proxy { envoy() } else { grpc() }.to_string().into_bytes();
@@ -182,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in "\\PC{0,64}") {
+    fn arbitrary_text_does_not_panic(text in "\\PC{0,64}") {
         print(&text);
     }
 }

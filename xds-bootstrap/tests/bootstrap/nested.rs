@@ -61,7 +61,7 @@ fn manager(route: &str) -> Value {
 }
 
 #[test]
-fn listeners_refer_to_routes_and_secrets_wherever_they_stand() {
+fn listener_references_to_routes_and_secrets_are_found_at_any_depth() {
     let context = json!({ "common_tls_context": {
         "tls_certificate_sds_secret_configs": [
             { "name": "key", "sds_config": { "ads": {} } },
@@ -98,7 +98,7 @@ fn listeners_refer_to_routes_and_secrets_wherever_they_stand() {
 }
 
 #[test]
-fn clusters_refer_to_endpoints_by_their_own_name_or_another() {
+fn cluster_refers_to_eds_by_service_name_or_its_own_name() {
     let cluster = |eds: Value| json!({ "name": "c", "eds_cluster_config": eds });
     let of = |eds| read(types::CLUSTER, &cluster(eds)).pop().map(|(_, name)| name);
     assert_eq!(of(json!({ "eds_config": { "ads": {} } })).as_deref(), Some("c"));
@@ -114,7 +114,7 @@ fn clusters_refer_to_endpoints_by_their_own_name_or_another() {
 /// Tests both inline scopes and scopes from a source. The listener determines the source of their
 /// routes.
 #[test]
-fn scopes_lead_to_routes_by_the_source_that_the_listener_states() {
+fn routes_of_scopes_come_from_the_source_set_by_the_listener() {
     let scoped = |specifier: Value| {
         let mut scoped = json!({ "name": "s", "rds_config_source": file("/routes.yaml") });
         scoped.as_object_mut().unwrap().extend(specifier.as_object().unwrap().clone());
@@ -166,7 +166,7 @@ fn scopes_lead_to_routes_by_the_source_that_the_listener_states() {
 /// of a scope have the origin of the listener, and names with an authority have that of the
 /// authority.
 #[test]
-fn self_is_the_source_of_whoever_says_it() {
+fn self_source_is_the_source_of_the_referring_resource() {
     let bootstrap = bootstrap();
     let own = json!({ "self": {}, "initial_fetch_timeout": "7s" });
     let cluster = json!({ "name": "c", "eds_cluster_config": { "eds_config": own } });
@@ -201,7 +201,7 @@ fn self_is_the_source_of_whoever_says_it() {
 }
 
 #[test]
-fn a_nested_source_is_a_client_of_its_own_unless_it_is_the_stream_that_is_there() {
+fn nested_source_needs_its_own_client_unless_it_is_ads_or_self() {
     println!("covers: S0.053 S0.054");
     let bootstrap = json!({
         "node": { "id": "n", "cluster": "c" },

@@ -41,7 +41,7 @@ fn envoy(value: &Value) -> Result<EnvoyBootstrap, BootstrapError> {
 }
 
 #[test]
-fn a_proxys_bootstrap_says_where_listeners_and_clusters_come_from() {
+fn envoy_bootstrap_sets_the_sources_of_listeners_and_clusters() {
     println!("covers: B18 S0.058 S0.059");
     let bootstrap = envoy(&proxy()).expect("it is right");
     let config = bootstrap.client_config().expect("the core can do that");
@@ -73,7 +73,7 @@ fn a_proxys_bootstrap_says_where_listeners_and_clusters_come_from() {
 }
 
 #[test]
-fn a_proxys_bootstrap_that_cannot_work_is_refused() {
+fn invalid_envoy_bootstrap_is_rejected_with_its_path() {
     println!("covers: BS-15 S0.059 S0.204");
     let dynamic = |key: &str, value: Value| {
         let mut proxy = proxy();
@@ -116,7 +116,7 @@ fn a_proxys_bootstrap_that_cannot_work_is_refused() {
 }
 
 #[test]
-fn types_may_come_from_files() {
+fn lds_and_cds_may_come_from_files() {
     println!("covers: S0.010 B18");
     let files = json!({ "dynamic_resources": {
         "lds_config": { "path": "/lds.json" },
@@ -140,7 +140,7 @@ fn types_may_come_from_files() {
 }
 
 #[test]
-fn authorities_have_sources_of_their_own() {
+fn authorities_have_their_own_sources() {
     println!("covers: B20");
     let mut value = proxy();
     let own = json!({ "api_config_source": grpc("AGGREGATED_DELTA_GRPC"),
@@ -162,7 +162,7 @@ fn authorities_have_sources_of_their_own() {
 }
 
 #[test]
-fn other_authorities_have_the_default_source() {
+fn unlisted_authorities_use_the_default_source() {
     println!("covers: B18 B20");
     let mut value = proxy();
     let mut api = grpc("AGGREGATED_DELTA_GRPC");
@@ -203,7 +203,7 @@ fn other_authorities_have_the_default_source() {
 }
 
 #[test]
-fn listeners_and_clusters_come_each_from_their_source() {
+fn listeners_and_clusters_use_their_own_source() {
     println!("covers: B18 S0.052 S0.053");
     let config = |lds: Value, cds: Value| {
         let mut proxy = proxy();
@@ -239,7 +239,7 @@ fn listeners_and_clusters_come_each_from_their_source() {
 }
 
 #[test]
-fn every_grpc_transport_becomes_a_variant_and_a_way_to_share_streams() {
+fn api_type_sets_variant_and_stream_sharing() {
     let protocol_version = |value: Value, ads: &str| {
         let mut proxy = proxy();
         proxy["dynamic_resources"] = json!({ "lds_config": value, "ads_config": grpc(ads) });
@@ -263,7 +263,7 @@ fn every_grpc_transport_becomes_a_variant_and_a_way_to_share_streams() {
 }
 
 #[test]
-fn what_a_proxy_watches_may_be_a_collection() {
+fn resources_locator_makes_the_watch_a_glob() {
     let mut value = proxy();
     let bootstrap = envoy(&value).expect("it is right");
     assert_eq!(bootstrap.listeners(), Interest::Wildcard);
@@ -276,7 +276,7 @@ fn what_a_proxy_watches_may_be_a_collection() {
 }
 
 #[test]
-fn version_3_is_spoken_unless_version_2_is_asked_for() {
+fn version_3_is_used_unless_version_2_is_configured() {
     let config = |resources: &str, transport: &str| {
         let mut api = grpc("GRPC");
         api["transport_api_version"] = transport.into();
@@ -307,7 +307,7 @@ fn version_3_is_spoken_unless_version_2_is_asked_for() {
 }
 
 #[test]
-fn what_the_core_cannot_do_is_said() {
+fn bootstrap_without_a_source_is_unsupported() {
     let none = envoy(&json!({})).expect("nothing is wrong with nothing");
     assert_eq!(none.client_config().err(), Some(UnsupportedConfig::NoSource));
     let kind = source(json!({})).expect_err("nothing is said");
@@ -315,7 +315,7 @@ fn what_the_core_cannot_do_is_said() {
 }
 
 #[test]
-fn services_that_take_turns_are_told_under_the_name_of_their_servers_transport() {
+fn server_with_several_services_gets_one_transport_name() {
     println!("covers: B18");
     let mut value = proxy();
     value["dynamic_resources"]["ads_config"]["grpc_services"] = services(&["one", "two"]);

@@ -11,7 +11,7 @@ use xds_core::client::{DataErrorPolicy, Fallback, Federation, ReportedErrors, Se
 use crate::{first_server, load, refusal, server, warnings, with};
 
 #[test]
-fn there_must_be_a_server_with_a_uri() {
+fn at_least_one_server_with_a_uri_is_required() {
     println!("covers: BS-04 BS-05");
     assert_eq!(refusal(&json!({})), "xds_servers: required, but missing");
     assert_eq!(refusal(&json!({ "xds_servers": [] })), "xds_servers: must not be empty");
@@ -36,7 +36,7 @@ fn there_must_be_a_server_with_a_uri() {
 }
 
 #[test]
-fn there_must_be_supported_credentials() {
+fn supported_channel_credentials_are_required() {
     println!("covers: BS-06 BS-07");
     assert_eq!(
         refusal(&json!({ "xds_servers": [{ "server_uri": "a" }] })),
@@ -61,7 +61,7 @@ fn there_must_be_supported_credentials() {
 }
 
 #[test]
-fn the_first_supported_credentials_are_used() {
+fn first_supported_channel_credentials_are_used() {
     println!("covers: BS-08 B42");
     let list = json!([{ "type": "x", "config": 5 }, { "type": "insecure" }, { "type": "tls" }]);
     let bootstrap = load(&with(json!({ "channel_creds": list })));
@@ -82,7 +82,7 @@ fn the_first_supported_credentials_are_used() {
 }
 
 #[test]
-fn tls_takes_files_and_how_often_to_read_them() {
+fn tls_credentials_have_files_and_a_refresh_interval() {
     println!("covers: B42");
     let config = json!({
         "ca_certificate_file": "/ca", "certificate_file": "/cert", "private_key_file": "/key",
@@ -101,7 +101,7 @@ fn tls_takes_files_and_how_often_to_read_them() {
 }
 
 #[test]
-fn a_bad_configuration_of_supported_credentials_is_an_error_even_if_others_follow() {
+fn invalid_config_of_supported_credentials_is_an_error() {
     println!("covers: BS-09");
     for (config, why) in [
         (json!(5), ": expected an object, found a number"),
@@ -133,7 +133,7 @@ fn a_bad_configuration_of_supported_credentials_is_an_error_even_if_others_follo
 }
 
 #[test]
-fn known_features_are_taken_and_unknown_ones_of_any_type_passed_over() {
+fn known_server_features_are_parsed_and_others_ignored() {
     println!("covers: BS-11 BS-12 B25 D30 X14 S3.041");
     let list = json!([
         5, null, { "a": 1 }, ["trusted_xds_server"], "new", "fail_on_data_errors",
@@ -165,7 +165,7 @@ fn known_features_are_taken_and_unknown_ones_of_any_type_passed_over() {
 }
 
 #[test]
-fn guards_keep_features_out_of_use() {
+fn disabled_guards_disable_their_features() {
     // The configuration part of DL-15 and FE-14.
     println!("covers: BS-12 BS-14 BS-23 BS-24 S2.064 S2.065 S3.024 S3.099 S3.100");
     let mut value = with(json!({
@@ -230,7 +230,7 @@ fn guards_keep_features_out_of_use() {
 }
 
 #[test]
-fn guards_are_variables_that_say_yes_or_no() {
+fn guard_variables_are_disabled_by_false_0_and_no() {
     println!("covers: S2.064 S2.066 S3.099");
     let of = |value: &str| Guards::from_variables(|_| Some(value.into()));
     for value in ["true", "TRUE", "1", "", "maybe"] {
@@ -245,7 +245,7 @@ fn guards_are_variables_that_say_yes_or_no() {
 }
 
 #[test]
-fn several_servers_keep_their_order() {
+fn servers_keep_their_order() {
     println!("covers: BS-14");
     let bootstrap = load(&json!({ "xds_servers": [server("b"), server("a"), server("c")] }));
     let config = bootstrap.client_config();
@@ -256,7 +256,7 @@ fn several_servers_keep_their_order() {
 }
 
 #[test]
-fn all_supported_call_credentials_are_used() {
+fn all_supported_call_credentials_are_kept() {
     println!("covers: BS-23 B42");
     let jwt =
         |file: &str| json!({ "type": "jwt_token_file", "config": { "jwt_token_file": file } });
@@ -293,7 +293,7 @@ fn all_supported_call_credentials_are_used() {
 }
 
 #[test]
-fn servers_are_equal_when_what_is_known_of_them_is() {
+fn servers_are_equal_if_their_known_fields_are() {
     println!("covers: BS-25");
     let guards = Guards::default();
     let read = |entry: Value| XdsServer::from_value(&entry, &guards).expect("it is a server");
@@ -317,7 +317,7 @@ fn servers_are_equal_when_what_is_known_of_them_is() {
 }
 
 #[test]
-fn reading_what_was_read_changes_nothing() {
+fn serialized_server_parses_to_an_equal_server() {
     println!("covers: BS-26");
     let guards = Guards::default();
     let tls = json!({ "ca_certificate_file": "/ca", "certificate_file": "/cert",

@@ -31,7 +31,7 @@ impl Drop for TempFile {
 }
 
 #[test]
-fn a_file_goes_before_a_text_and_nothing_is_an_error() {
+fn bootstrap_file_takes_precedence_over_inline_text() {
     println!("covers: BS-01 B23");
     let file = TempFile::new("order", TEXT.replace("inline", "file").as_bytes());
     let load = |path: Option<String>, text: Option<&str>| {
@@ -53,7 +53,7 @@ fn a_file_goes_before_a_text_and_nothing_is_an_error() {
 }
 
 #[test]
-fn guards_come_with_the_environment() {
+fn guards_are_read_from_the_environment() {
     println!("covers: S2.064 S3.099");
     let loaded = Bootstrap::from_variables(|name| match name {
         BOOTSTRAP_TEXT => Some(TEXT.into()),
@@ -64,7 +64,7 @@ fn guards_come_with_the_environment() {
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_named() {
+fn unreadable_bootstrap_file_is_named_in_the_error() {
     println!("covers: BS-02");
     let refusal = |path: &str| {
         let source = BootstrapSource::File(path.into());
@@ -95,7 +95,7 @@ fn a_file_that_cannot_be_used_is_named() {
 }
 
 #[test]
-fn a_process_reads_its_bootstrap_once() {
+fn process_bootstrap_is_read_once() {
     println!("covers: BS-27");
     // The environment of the test has no bootstrap, or one that the first call reads.
     let address = || match Bootstrap::of_process() {

@@ -26,7 +26,7 @@ fn cluster(name: &str, addresses: &[Value]) -> Value {
 }
 
 #[test]
-fn the_resources_of_each_list_come_with_their_type_and_place() {
+fn static_resources_have_their_type_and_path() {
     let listener = json!({ "name": "l" });
     let bootstrap = read(&json!({
         "clusters": [cluster("a", &[]), cluster("b", &[])],
@@ -61,7 +61,7 @@ fn the_resources_of_each_list_come_with_their_type_and_place() {
 }
 
 #[test]
-fn what_version_2_said_of_a_cluster_is_said_in_the_words_of_version_3() {
+fn v2_cluster_fields_are_converted_to_v3() {
     let older = json!({ "clusters": [{
         "name": "ads",
         "connect_timeout": { "seconds": 5 },
@@ -103,7 +103,7 @@ fn what_version_2_said_of_a_cluster_is_said_in_the_words_of_version_3() {
 }
 
 #[test]
-fn a_static_cluster_says_where_a_server_is_and_how_its_connection_is_watched_over() {
+fn static_cluster_yields_server_addresses_and_tcp_keepalive() {
     let mut own = cluster(
         "xds",
         &[socket("127.0.0.1", 1), socket("::1", 2), json!({ "pipe": { "path": "/run/xds" } })],

@@ -31,7 +31,7 @@ fn bootstrap(world: &World) -> Bootstrap {
 
 /// Node, listener template, authorities and certificate providers come from the bootstrap.
 #[tokio::test]
-async fn a_bootstrap_is_all_that_a_channel_takes() {
+async fn channel_can_be_made_from_a_bootstrap_alone() {
     let world = World::new().await;
     let [near, east] = [Backend::new().await, Backend::new().await];
     let named = "xdstp://east/envoy.config.listener.v3.Listener/shop";

@@ -159,7 +159,7 @@ async fn refuse(
 
 /// A request that a server has not processed is sent to another one.
 #[tokio::test]
-async fn a_call_that_was_refused_unseen_goes_elsewhere_once() {
+async fn call_refused_before_processing_is_retried_elsewhere_once() {
     for how in [Refusal::Stream, Refusal::Connection] {
         let world = World::new().await;
         let backend = Backend::new().await;
@@ -188,7 +188,7 @@ async fn a_call_that_was_refused_unseen_goes_elsewhere_once() {
 /// A request that an endpoint may have processed is not sent again. The message does not claim a
 /// missing endpoint.
 #[tokio::test]
-async fn a_call_that_is_lost_with_its_connection_is_unavailable_and_says_so() {
+async fn call_lost_with_its_connection_is_unavailable_and_not_retried() {
     let world = World::new().await;
     let (at, received) = refusing(Refusal::None).await;
     world.apply(Change::new().routes(to("c")).at("c", &[at]).0).await;
@@ -203,7 +203,7 @@ async fn a_call_that_is_lost_with_its_connection_is_unavailable_and_says_so() {
 /// A cluster with an unsupported policy has no connections, even if routes refer to it. It has
 /// connections again when the policy is supported.
 #[tokio::test]
-async fn a_cluster_that_fails_has_no_connections() {
+async fn failed_cluster_has_no_connections() {
     let world = World::new().await;
     let backend = Backend::new().await;
     let door = Door::to(&backend).await;
@@ -221,7 +221,7 @@ async fn a_cluster_that_fails_has_no_connections() {
 
 /// A slow call keeps its own connection and no other.
 #[tokio::test]
-async fn a_slow_call_keeps_its_own_connection_only() {
+async fn slow_call_keeps_only_its_own_connection() {
     let world = World::new().await;
     let slow = Backend::slow(Duration::from_secs(60)).await;
     let quick = Backend::new().await;
@@ -244,7 +244,7 @@ async fn a_slow_call_keeps_its_own_connection_only() {
 
 /// The endpoint receives the remaining time as its timeout.
 #[tokio::test]
-async fn a_call_that_waited_has_less_time() {
+async fn timeout_sent_after_waiting_is_the_remaining_time() {
     let world = World::new().await;
     let backend = Backend::new().await;
     world.apply(Change::new().routes(to("c")).cluster("c").0).await;
@@ -269,7 +269,7 @@ async fn a_call_that_waited_has_less_time() {
 
 /// Half of the calls are dropped. Drop is not decided again after an endpoint refused the call.
 #[tokio::test]
-async fn a_call_is_dropped_or_not_once() {
+async fn drop_decision_is_made_once_per_call() {
     let world = World::new().await;
     let backend = Backend::new().await;
     let (at, refused) = refusing(Refusal::Stream).await;

@@ -25,14 +25,14 @@ fn to(name: &str) -> Vec<Route> {
 }
 
 /// Returns whether the client subscribes to a cluster.
-async fn is_followed(world: &World, name: &str) -> bool {
+async fn is_cluster_subscribed(world: &World, name: &str) -> bool {
     let status = world.client.status().await.expect("a client");
     status.iter().any(|it| it.type_url.as_str() == types::CLUSTER && it.name == name)
 }
 
 /// A cancelled call no longer counts as active and no longer keeps its cluster.
 #[tokio::test]
-async fn a_call_that_is_given_up_lets_go_of_all_it_had() {
+async fn cancelled_call_releases_its_cluster_and_active_count() {
     let world = World::new().await;
     let slow = Backend::slow(Duration::from_secs(60)).await;
     let quick = Backend::new().await;
@@ -73,10 +73,10 @@ async fn a_call_that_is_given_up_lets_go_of_all_it_had() {
     while quick.calls() == 0 {
         let _ = check(&mut client.clone(), &[]).await;
     }
-    assert!(is_followed(&world, "given-up").await);
+    assert!(is_cluster_subscribed(&world, "given-up").await);
     second.abort();
     soon(async {
-        while is_followed(&world, "given-up").await {
+        while is_cluster_subscribed(&world, "given-up").await {
             sleep(Duration::from_millis(1)).await;
         }
     })
@@ -87,7 +87,7 @@ async fn a_call_that_is_given_up_lets_go_of_all_it_had() {
 
 /// A channel ends with its last call. Then nothing is subscribed or connected any more.
 #[tokio::test]
-async fn a_channel_lives_as_long_as_its_calls() {
+async fn channel_ends_with_its_last_call() {
     let world = World::new().await;
     let backend = Backend::slow(Duration::from_millis(300)).await;
     let door = Door::to(&backend).await;
@@ -111,7 +111,7 @@ async fn a_channel_lives_as_long_as_its_calls() {
 
 /// After the last stream nothing is subscribed or connected.
 #[tokio::test]
-async fn nothing_is_left_of_a_channel() {
+async fn ended_channel_leaves_no_subscription_or_connection() {
     let world = World::new().await;
     let backend = Backend::new().await;
     let door = Door::to(&backend).await;
@@ -133,7 +133,7 @@ async fn nothing_is_left_of_a_channel() {
 /// A response that was read to its end no longer counts as an active call and no longer keeps its
 /// cluster.
 #[tokio::test]
-async fn a_call_ends_with_its_answer() {
+async fn call_ends_when_its_response_is_read() {
     let world = World::new().await;
     let backend = Backend::new().await;
     let one = Thresholds { max_requests: number(1), ..Thresholds::default() };
@@ -162,7 +162,7 @@ async fn a_call_ends_with_its_answer() {
     check(&mut HealthClient::new(channel.clone()), &[]).await.expect("there is room");
     world.apply(Change::new().routes(to("other")).at("other", &[backend.address]).0).await;
     soon(async {
-        while is_followed(&world, "read").await {
+        while is_cluster_subscribed(&world, "read").await {
             sleep(Duration::from_millis(1)).await;
         }
     })

@@ -48,7 +48,7 @@ async fn failure(world: &World) -> String {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_unavailable_and_named() {
+async fn missing_resource_fails_calls_as_unavailable_and_is_named() {
     let world = World::new().await;
     let missing = failure(&world).await;
     assert!(missing.contains("shop"), "{missing}");
@@ -90,7 +90,7 @@ async fn what_is_missing_is_unavailable_and_named() {
 }
 
 #[tokio::test]
-async fn a_lost_endpoint_says_what_is_known_of_its_configuration() {
+async fn lost_endpoint_error_includes_the_xds_state() {
     let world = World::new().await;
     let at = nobody().await;
     world.apply(Change::new().routes(to("c")).at("c", &[at]).0).await;
@@ -118,7 +118,7 @@ async fn a_lost_endpoint_says_what_is_known_of_its_configuration() {
 
 /// An unsupported policy fails calls; no other policy is used instead.
 #[tokio::test]
-async fn what_is_not_supported_says_so() {
+async fn unsupported_lb_policy_fails_calls() {
     let world = World::new().await;
     let backend = Backend::new().await;
     let ring = Cluster { lb_policy: LbPolicy::RingHash as i32, ..eds("c") };
@@ -148,7 +148,7 @@ async fn what_is_not_supported_says_so() {
 
 /// gRFC A32: the limit of active calls applies to a cluster and its endpoints, across channels.
 #[tokio::test]
-async fn channels_count_their_calls_together() {
+async fn circuit_breaker_counts_calls_across_channels() {
     let world = World::new().await;
     let backend = Backend::new().await;
     let threshold = |priority: i32, most| Thresholds { priority, max_requests: number(most) };
@@ -183,7 +183,7 @@ async fn channels_count_their_calls_together() {
 
 /// A wait-for-ready call waits; other calls fail as soon as no endpoint is known to be available.
 #[tokio::test]
-async fn who_is_ready_to_wait_waits() {
+async fn wait_for_ready_call_waits_and_others_fail() {
     let world = World::new().await;
     let backend = Backend::new().await;
     let mut client = world.health();
@@ -215,7 +215,7 @@ async fn who_is_ready_to_wait_waits() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_goes_loses_no_call_that_it_has_not_seen() {
+async fn stopped_endpoint_loses_no_unprocessed_call() {
     let world = World::new().await;
     let [mut first, second] = [Backend::new().await, Backend::new().await];
     world.apply(Change::new().routes(to("c")).at("c", &[first.address, second.address]).0).await;
@@ -232,7 +232,7 @@ async fn an_endpoint_that_goes_loses_no_call_that_it_has_not_seen() {
 
 /// A caller that retries immediately does not starve other tasks, even on a single thread.
 #[tokio::test]
-async fn calls_that_fail_at_once_let_others_go_on() {
+async fn immediate_retries_do_not_starve_other_tasks() {
     let world = World::new().await;
     let mut client = world.health();
     failure(&world).await;

@@ -27,7 +27,7 @@ fn filtered(mut change: Change, filters: Vec<HttpFilter>) -> Change {
 }
 
 #[tokio::test]
-async fn calls_are_held_up_and_fail_as_their_headers_ask() {
+async fn fault_filter_delays_and_aborts_calls_by_their_headers() {
     let world = World::new().await;
     let backend = Backend::new().await;
     let all = Some(FractionalPercent { numerator: 100, denominator: 0 });
@@ -62,7 +62,7 @@ async fn calls_are_held_up_and_fail_as_their_headers_ask() {
 
 /// gRFC A39: a listener with an unsupported HTTP filter is rejected.
 #[tokio::test]
-async fn a_listener_with_a_filter_that_is_not_there_is_rejected() {
+async fn listener_with_an_unsupported_http_filter_is_rejected() {
     let world = World::new().await;
     let backend = Backend::new().await;
     let session =

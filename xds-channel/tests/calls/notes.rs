@@ -49,7 +49,7 @@ async fn fails_with(client: &mut HealthClient<XdsChannel>, why: &str) -> String 
 }
 
 #[tokio::test]
-async fn routes_that_lead_nowhere() {
+async fn missing_or_unusable_route_is_noted() {
     let world = World::new().await;
     let mut client = world.health();
     let message = fails_with(&mut client, "lds shop: does not exist").await;
@@ -68,7 +68,7 @@ async fn routes_that_lead_nowhere() {
 }
 
 #[tokio::test]
-async fn clusters_without_endpoints() {
+async fn cluster_without_endpoints_is_noted() {
     let world = World::new().await;
     let mut client = world.health();
     // The endpoints are missing, then empty, then unreachable.
@@ -90,7 +90,7 @@ async fn clusters_without_endpoints() {
 
 // B26: a deleted cluster makes calls UNAVAILABLE, not NOT_FOUND.
 #[tokio::test]
-async fn clusters_that_go() {
+async fn deleted_cluster_makes_calls_unavailable() {
     let mut profile = Profile::grpc();
     profile.data_errors = DataErrorPolicy::DropCached;
     let world = World::with_profile(profile).await;
@@ -115,7 +115,7 @@ async fn clusters_that_go() {
 /// Ambient errors of the listener, the routes, and the call's cluster and endpoints appear in the
 /// note.
 #[tokio::test]
-async fn ambient_errors_of_its_own_resources() {
+async fn ambient_errors_of_used_resources_are_noted() {
     let world = World::new().await;
     let lost = nobody().await;
     let mut client = world.health();
@@ -161,7 +161,7 @@ async fn ambient_errors_of_its_own_resources() {
 
 /// The deadline passes while a call waits for a cluster, and while an endpoint processes it.
 #[tokio::test]
-async fn calls_whose_time_is_up() {
+async fn deadline_exceeded_states_what_the_call_waited_for() {
     let world = World::new().await;
     let channel = world.health();
     let late = |patience: Option<WaitForReady>| {
@@ -199,7 +199,7 @@ async fn calls_whose_time_is_up() {
 
 /// The connection ends within a response; then the xDS client ends.
 #[tokio::test]
-async fn ends_that_nobody_expects() {
+async fn lost_connection_or_ended_client_is_noted() {
     let world = World::new().await;
     let backend = Backend::new().await;
     let door = Door::to(&backend).await;

@@ -37,7 +37,7 @@ async fn begin(world: &World, places: Vec<LocalityLbEndpoints>) {
 }
 
 #[tokio::test]
-async fn the_next_priority_serves_while_the_one_before_is_lost() {
+async fn next_priority_serves_while_the_previous_one_is_lost() {
     let world = World::new().await;
     let [mut first, second] = [Backend::new().await, Backend::new().await];
     let places =
@@ -73,7 +73,7 @@ async fn the_next_priority_serves_while_the_one_before_is_lost() {
 }
 
 #[tokio::test]
-async fn places_have_their_share_by_weight() {
+async fn localities_are_weighted() {
     let world = World::new().await;
     let [one, two, three] = [Backend::new().await, Backend::new().await, Backend::new().await];
     begin(&world, vec![]).await;
@@ -130,7 +130,7 @@ async fn stranger(how: Stranger) -> SocketAddr {
 
 /// An endpoint is ready after its SETTINGS have arrived. An attempt that ends before has failed.
 #[tokio::test]
-async fn who_takes_a_connection_and_does_not_speak_http2_is_not_there() {
+async fn endpoint_without_http2_settings_counts_as_failed() {
     for how in [Stranger::Closes, Stranger::IsSilent, Stranger::AnswersOtherwise] {
         let world = World::new().await;
         let second = Backend::new().await;

@@ -35,7 +35,7 @@ fn exactly(value: &str) -> Header {
 }
 
 #[tokio::test]
-async fn calls_are_routed_and_split_and_endpoints_have_turns() {
+async fn calls_are_routed_split_by_weight_and_spread_round_robin() {
     let world = World::new().await;
     let [a, b, c, d] =
         [Backend::new().await, Backend::new().await, Backend::new().await, Backend::new().await];
@@ -68,7 +68,7 @@ async fn calls_are_routed_and_split_and_endpoints_have_turns() {
 }
 
 #[tokio::test]
-async fn limits_of_time_are_the_route_s() {
+async fn route_limits_the_call_duration() {
     let world = World::new().await;
     let slow = Backend::slow(Duration::from_secs(5)).await;
     let duration = |nanos| DurationSchema { seconds: 0, nanos };
@@ -95,7 +95,7 @@ async fn limits_of_time_are_the_route_s() {
 
 /// A stream continues on its connection when its cluster is removed.
 #[tokio::test]
-async fn a_stream_outlives_its_cluster() {
+async fn stream_outlives_the_removal_of_its_cluster() {
     let world = World::new().await;
     let [old, new] = [Backend::new().await, Backend::new().await];
     let to = |name: &str| vec![route(prefix(""), cluster(name))];
@@ -117,7 +117,7 @@ async fn a_stream_outlives_its_cluster() {
 /// A call waits for the endpoints of its cluster even if routes refer to another one meanwhile.
 /// Afterwards the cluster is unsubscribed.
 #[tokio::test]
-async fn a_cluster_is_followed_as_long_as_a_call_needs_it() {
+async fn cluster_stays_subscribed_while_a_call_needs_it() {
     let world = World::new().await;
     let [old, new] = [Backend::new().await, Backend::new().await];
     let to = |name: &str| vec![route(prefix(""), cluster(name))];
@@ -159,7 +159,7 @@ async fn a_cluster_is_followed_as_long_as_a_call_needs_it() {
 
 /// Aggregate cluster of an unreachable member and a logical DNS member.
 #[tokio::test]
-async fn an_aggregate_falls_back_to_its_next_cluster() {
+async fn aggregate_cluster_falls_back_to_its_next_member() {
     let world = World::new().await;
     let backend = Backend::new().await;
     let all = Cluster {
@@ -206,7 +206,7 @@ async fn an_aggregate_falls_back_to_its_next_cluster() {
 
 /// A name with a slash is the unchanged listener name and virtual host domain.
 #[tokio::test]
-async fn a_name_may_be_a_path() {
+async fn listener_name_may_contain_slashes() {
     let world = World::new().await;
     let backend = Backend::new().await;
     let listener = api_listener("a/b", &manager(rds("routes")));
@@ -223,7 +223,7 @@ async fn a_name_may_be_a_path() {
 }
 
 #[test]
-fn targets_have_a_form() {
+fn invalid_target_is_rejected() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let world = World::new().await;

@@ -205,7 +205,7 @@ fn to(name: &str) -> Vec<Route> {
 
 /// Mutual TLS is used; when the cluster's TLS settings change, new connections are made.
 #[tokio::test]
-async fn a_cluster_secures_its_connections() {
+async fn cluster_tls_settings_apply_to_its_connections() {
     let (world, files, backend) = (World::new().await, Files::new(), Backend::new().await);
     let address = files.terminate(&["backend.example"], backend.address).await;
     let options = ChannelOptions::new("node-1")
@@ -263,7 +263,7 @@ async fn a_cluster_secures_its_connections() {
 
 /// Calls fail if a cluster's TLS settings cannot be met: nothing falls back to weaker settings.
 #[tokio::test]
-async fn what_a_cluster_asks_for_has_to_be_there() {
+async fn unmet_tls_settings_fail_calls_without_fallback() {
     let (world, files, backend) = (World::new().await, Files::new(), Backend::new().await);
     let address = files.terminate(&["*.example"], backend.address).await;
     let change = Change::new().routes(to("c")).cluster_as(secured("roots", &[]));
@@ -308,7 +308,7 @@ async fn what_a_cluster_asks_for_has_to_be_there() {
 /// The last valid certificates are used for connections while the files are invalid. Files that
 /// become valid again replace them.
 #[tokio::test]
-async fn certificates_outlive_their_files() {
+async fn last_valid_certificates_are_used_while_files_are_invalid() {
     let (world, files, backend) = (World::new().await, Files::new(), Backend::new().await);
     let address = files.terminate(&["one.example", "two.example"], backend.address).await;
     let often = Duration::from_millis(20);
@@ -362,7 +362,7 @@ async fn certificates_outlive_their_files() {
 
 /// Calls use the old connections after a change of the TLS settings, until the new ones are ready.
 #[tokio::test]
-async fn calls_go_on_while_a_cluster_changes_its_tls() {
+async fn old_connections_serve_until_new_tls_connections_are_ready() {
     let (world, files, backend) = (World::new().await, Files::new(), Backend::new().await);
     let address = files.terminate(&["backend.example"], backend.address).await;
     let options = ChannelOptions::new("node-1")
@@ -403,7 +403,7 @@ async fn calls_go_on_while_a_cluster_changes_its_tls() {
 /// gRFC A75: each member of an aggregate cluster has its own TLS settings. A member with invalid
 /// ones counts as failed.
 #[tokio::test]
-async fn members_of_an_aggregate_are_secured_each_by_itself() {
+async fn aggregate_members_use_their_own_tls_settings() {
     let (world, files) = (World::new().await, Files::new());
     let [behind, plain] = [Backend::new().await, Backend::new().await];
     let address = files.terminate(&["backend.example"], behind.address).await;

@@ -80,7 +80,7 @@ fn to(name: &str) -> Vec<Route> {
 
 /// Each change replaces the cluster and removes the previous one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clusters_are_swapped_under_load() {
+async fn no_call_fails_while_clusters_are_swapped() {
     let world = World::new().await;
     let mut backends = vec![Backend::new().await];
     world.apply(Change::new().routes(to("c-0")).at("c-0", &[backends[0].address]).0).await;
@@ -109,7 +109,7 @@ async fn clusters_are_swapped_under_load() {
 
 /// Each change moves the cluster to another backend.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn endpoints_are_swapped_under_load() {
+async fn no_call_fails_while_endpoints_are_swapped() {
     let world = World::new().await;
     let mut backends = vec![Backend::new().await];
     world.apply(Change::new().routes(to("c")).at("c", &[backends[0].address]).0).await;

@@ -369,12 +369,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_is_sound() {
+    fn clap_definition_is_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn types_have_short_names_and_urls_and_perhaps_a_name_behind() {
+    fn subscription_argument_is_a_type_with_an_optional_name() {
         let all = |url: &str| Subscription { type_url: url.into(), name: None };
         let one = |url: &str, name: &str| Subscription { name: Some(name.into()), ..all(url) };
         for (text, expected) in [
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_be_a_glob_and_state_an_authority() {
+    fn subscription_name_may_be_a_glob_or_state_an_authority() {
         let of = |text: &str| text.parse::<Subscription>().unwrap();
         let glob = of("lds:xdstp://eu/envoy.config.listener.v3.Listener/edge/*?x=1");
         assert_eq!((glob.glob(), glob.authority().as_deref()), (glob.name.as_ref(), Some("eu")));
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_need_a_unit() {
+    fn duration_arguments_require_a_unit() {
         for (text, millis) in [("500ms", 500), ("20s", 20_000), ("1.5s", 1_500), ("2m", 120_000)] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn permissions_are_octal() {
+    fn socket_mode_argument_is_octal() {
         assert_eq!(parse_mode("660"), Ok(0o660));
         for text in ["", "8", "rw", "1777", "-1"] {
             assert_eq!(parse_mode(text), Err(InvalidMode), "{text}");

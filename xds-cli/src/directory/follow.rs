@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn trouble_with_the_directory_that_comes_back_is_reported_again() {
+    async fn directory_error_that_recurs_is_reported_again() {
         let directory = std::env::temp_dir().join(format!("xds-trouble-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         fs::write(
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_dangles_is_told_before_it_is_served() {
+    async fn dangling_reference_is_reported_before_it_is_served() {
         let directory = std::env::temp_dir().join(format!("xds-follow-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         fs::write(directory.join("a.yaml"), cluster("a", "STATIC")).unwrap();

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_removal_may_be_as_large_as_the_share_and_no_larger() {
+    fn removal_is_limited_to_the_configured_share() {
         let keys: Vec<_> = ["a", "b", "c", "d"]
             .map(|name| Key { type_url: types::CLUSTER.into(), name: name.into() })
             .into();

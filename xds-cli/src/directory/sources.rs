@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_merged_and_only_differences_are_told() {
+    fn files_are_merged_and_only_changes_are_reported() {
         let mut directory = Directory::default();
         directory.expect(vec![file("a", "one two"), file("b", "three")], "one three two", "");
         directory.expect(vec![file("a", "one two"), file("b", "three")], "", "");
@@ -340,14 +340,14 @@ mod tests {
     }
 
     #[test]
-    fn another_spelling_of_the_same_is_no_difference() {
+    fn equal_value_in_another_spelling_is_no_change() {
         let mut directory = Directory::default();
         directory.expect(vec![file("a", "one=1s")], "one", "");
         directory.expect(vec![file("a", "one=1.000s")], "", "");
     }
 
     #[test]
-    fn a_broken_file_keeps_its_last_good_state_and_says_so_once() {
+    fn broken_file_keeps_its_last_valid_state_and_is_reported_once() {
         let mut directory = Directory::default();
         directory.expect(vec![file("a", "one"), file("b", "two")], "one two", "");
         directory.expect_error(vec![broken("a"), file("b", "two")], "a:");
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_file_is_a_broken_one() {
+    fn unreadable_file_counts_as_broken() {
         let unreadable = || File { content: Err("no permission".into()), ..file("a", "") };
         let mut directory = Directory::default();
         directory.expect(vec![file("a", "one")], "one", "");
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_counts_as_valid_from_when_it_was_valid_once() {
+    fn file_counts_as_valid_after_it_was_valid_once() {
         let mut directory = Directory::default();
         let never = |directory: &Directory| {
             let never = directory.0.never_valid();
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_in_two_files_is_refused_to_the_later_one() {
+    fn duplicate_resource_is_rejected_in_the_file_changed_later() {
         let mut directory = Directory::default();
         directory.expect(vec![file("a", "one"), file("b", "two")], "one two", "");
         // The file that was edited later is rejected, whatever its name.
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_new_files_the_one_with_the_later_name_is_refused() {
+    fn duplicate_in_two_new_files_is_rejected_in_the_later_name() {
         let mut directory = Directory::default();
         let (errors, changed, _) = directory.step(vec![file("b", "one two"), file("a", "one")]);
         assert_eq!(changed, "one");
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_may_move_to_another_file() {
+    fn resource_may_move_to_another_file() {
         let mut directory = Directory::default();
         directory.expect(vec![file("a", "one two"), file("b", "three")], "one three two", "");
         // Two resources swapped in one update.
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_file_does_not_stand_in_the_way_of_a_third_one() {
+    fn rejected_file_does_not_block_other_files() {
         let mut directory = Directory::default();
         directory.expect(
             vec![file("a", "one"), file("b", "two"), file("c", "three")],
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_that_no_server_takes_are_the_fault_of_their_file() {
+    fn resource_that_no_server_accepts_is_an_error_of_its_file() {
         let mut directory = Directory::default();
         directory.expect_error(vec![file("a", "one '*'")], "a: a resource cannot be named `*`");
         directory.expect_error(vec![file("a", &"n".repeat(3_000))], "exceeds the limit of 2048");

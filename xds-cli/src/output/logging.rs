@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_lines_that_are_too_long_are_cut_and_between_characters() {
+    fn long_lines_are_cut_at_a_character_boundary() {
         let cut = |line: &str, widest| {
             String::from_utf8(cut(line.as_bytes(), widest, Style::PLAIN).into_owned()).unwrap()
         };

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_dropped_and_counted_in_its_place() {
+    fn lines_over_the_queue_limit_are_dropped_and_counted() {
         let (queue, reader) = queue(6);
         assert_eq!(offer(&queue, "one\n"), Offered::Queued);
         for _ in 0..3 {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn room_is_waited_for_until_somebody_reads() {
+    async fn room_waits_until_the_output_is_read() {
         let (queue, reader) = queue(6);
         queue.push("one\n".to_owned()).expect("open");
         queue.push("two\n".to_owned()).expect("open");
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_goes_is_told_at_once_and_to_whoever_prints() {
+    async fn closed_reader_is_reported_as_broken_pipe() {
         let (queue, reader) = queue(6);
         queue.push("one\n".to_owned()).expect("open");
         queue.push("two\n".to_owned()).expect("open");
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn flush_returns_although_nobody_reads() {
+    fn flush_times_out_if_the_output_is_not_read() {
         let (queue, reader) = queue(6);
         offer(&queue, "one\n");
         offer(&queue, "more\n");

@@ -455,7 +455,7 @@ mod tests {
     // IS23
     /// A client that disconnects or ends its wildcard leaves no entry in any list.
     #[test]
-    fn places_among_the_wildcards_are_given_up() {
+    fn disconnect_or_end_of_wildcard_removes_its_list_entry() {
         let now = Time::ZERO;
         let mut server = Server::new(ServerConfig::default(), 1, now);
         let mut kept = Transaction::new();

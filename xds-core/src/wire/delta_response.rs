@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_prost_encodes_is_read_in_place() {
+    fn delta_response_encoded_by_prost_is_parsed_in_place() {
         let resource = |name: &str, version: &str| proto::Resource {
             name: String::from(name),
             version: String::from(version),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_resource_leaves_the_others_alone_and_a_broken_removal_none() {
+    fn malformed_resource_is_isolated_and_malformed_removal_fails_the_parse() {
         let frame = [0x12, 2, 0x1a, 9, 0x12, 3, 0x1a, 1, b'x'];
         let response = DeltaResponse::parse(&frame).unwrap();
         let resources: Vec<_> = response.resources().map(|r| r.map(|w| w.name)).collect();

@@ -74,7 +74,7 @@ mod tests {
     use crate::wire::encode::*;
 
     #[test]
-    fn lengths_are_foretold() {
+    fn computed_lengths_equal_encoded_lengths() {
         for value in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX] {
             let mut out = Vec::new();
             varint(&mut out, value);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_entry_is_read_by_prost() {
+    fn encoded_map_entry_is_decoded_by_prost() {
         let mut out = Vec::new();
         for (key, value) in [("a", "1"), ("", ""), ("long", &*"v".repeat(300))] {
             pair(&mut out, 5, key, value);

@@ -225,7 +225,7 @@ mod tests {
     use crate::wire::request::*;
 
     #[test]
-    fn what_prost_encodes_is_read_in_place() {
+    fn sotw_request_encoded_by_prost_is_parsed_in_place() {
         let message = proto::DiscoveryRequest {
             version_info: String::from("1"),
             node: Some(proto::Node { id: String::from("me"), ..Default::default() }),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_text_are_refused() {
+    fn resource_names_that_are_not_utf8_are_rejected() {
         assert_eq!(
             Request::parse(&[0x1a, 1, 0xff], Variant::StateOfTheWorld).unwrap_err(),
             Malformed::Utf8 { field: 3 }
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incremental_request_is_read_in_place() {
+    fn delta_request_encoded_by_prost_is_parsed_in_place() {
         let locator =
             |name: &str| proto::ResourceLocator { name: name.into(), ..Default::default() };
         let message = proto::DeltaDiscoveryRequest {

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_prost_encodes_is_read_in_place() {
+    fn resource_wrapper_encoded_by_prost_is_parsed_in_place() {
         assert_eq!(WRAPPER, proto::Resource::type_url());
         let message = wrapper().encode_to_vec();
         let wrapped = ResourceWrapper::parse(&message).unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unset_is_empty() {
+    fn unset_fields_parse_as_defaults() {
         let wrapped = ResourceWrapper::parse(&[]).unwrap();
         assert_eq!((wrapped.name, wrapped.version), ("", ""));
         assert!(wrapped.any().is_none() && wrapped.metadata.is_none());
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_long_form_of_a_name_counts_where_the_short_one_is_unset() {
+    fn resource_name_field_is_used_if_name_is_unset() {
         let long = |name: &str| {
             let long_name =
                 proto::ResourceName { name: String::from("long"), ..Default::default() };
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_part_leaves_the_name() {
+    fn malformed_any_or_ttl_does_not_lose_the_name() {
         let message = [0x1a, 1, b'x', 0x12, 2, 0x0a, 9, 0x32, 1, 0x08];
         let wrapped = ResourceWrapper::parse(&message).unwrap();
         assert_eq!(wrapped.name, "x");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ttl_is_a_length_of_time() {
+    fn ttl_outside_of_the_duration_range_is_rejected() {
         let ttl = |seconds, nanos| {
             let ttl = Some(proto::Duration { seconds, nanos });
             let message = proto::Resource { ttl, ..Default::default() }.encode_to_vec();

@@ -55,7 +55,7 @@ mod tests {
     use crate::wire::resource_error::*;
 
     #[test]
-    fn what_prost_encodes_is_read_in_place() {
+    fn resource_error_encoded_by_prost_is_parsed_in_place() {
         for code in [0, 5, 7, -1, i32::MIN] {
             let message = proto::ResourceError {
                 resource_name: Some(proto::ResourceName {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unset_is_empty_and_what_is_broken_is_found() {
+    fn empty_resource_error_is_default_and_truncated_one_is_malformed() {
         assert_eq!(RawResourceError::parse(&[]), Ok(RawResourceError::default()));
         let broken = [0x0a, 2, 0x0a, 9];
         assert_eq!(RawResourceError::parse(&broken), Err(Malformed::Truncated { at: 0 }));

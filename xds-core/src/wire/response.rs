@@ -92,7 +92,7 @@ mod tests {
     use crate::wire::response::*;
 
     #[test]
-    fn what_prost_encodes_is_read_in_place() {
+    fn sotw_response_encoded_by_prost_is_parsed_in_place() {
         let any = |value: &'static [u8]| proto::Any {
             type_url: String::from("t/x"),
             value: bytes::Bytes::from_static(value),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_any_leaves_the_others_alone() {
+    fn malformed_any_does_not_affect_other_resources() {
         let frame = [0x12, 2, 0x0a, 9, 0x12, 3, 0x12, 1, b'x'];
         let response = Response::parse(&frame).unwrap();
         let resources: Vec<_> = response.resources().collect();

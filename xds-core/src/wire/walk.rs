@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_proto3_encoding_is_stepped_over() {
+    fn every_proto3_wire_type_is_skipped() {
         let message =
             [0x08, 0x96, 0x01, 0x11, 1, 2, 3, 4, 5, 6, 7, 8, 0x1d, 1, 2, 3, 4, 0x22, 1, 9];
         let numbers: Vec<_> = walk(&message).unwrap().iter().map(|f| f.number).collect();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_messages_say_where() {
+    fn malformed_message_errors_state_the_byte_offset() {
         assert_eq!(walk(&[0x0a]), Err(Malformed::Truncated { at: 0 }));
         assert_eq!(walk(&[0x08, 1, 0x0a, 5, 1]), Err(Malformed::Truncated { at: 2 }));
         assert_eq!(walk(&[0x0b]), Err(Malformed::Tag { at: 0 }));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_repeated_strings_wins() {
+    fn last_occurrence_of_a_string_field_wins() {
         assert_eq!(string_field(&[0x0a, 1, b'a', 0x0a, 1, b'b'], 1), Ok("b"));
         assert_eq!(string_field(&[], 1), Ok(""));
         assert_eq!(string_field(&[0x0a, 1, 0xff], 1), Err(Malformed::Utf8 { field: 1 }));

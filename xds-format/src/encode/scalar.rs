@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers() {
+    fn whole_number_literals_are_parsed_exactly() {
         for (text, value) in [
             ("5", Some(5)),
             ("-5", Some(-5)),
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_quotes() {
+    fn lenient_number_strings_follow_envoy() {
         for (text, value) in [
             ("+1", Some(1)),
             ("0x10", Some(16)),
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn zigzag_is_that_of_protobuf() {
+    fn zigzag_encoding_matches_protobuf() {
         assert_eq!(
             [0, -1, 1, -2, i64::MAX, i64::MIN].map(zigzag),
             [0, 1, 2, 3, u64::MAX - 1, u64::MAX]
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_do_not_overflow_silently() {
+    fn float_out_of_range_is_rejected() {
         assert_eq!(float_literal("1e400"), None);
         assert_eq!(float_literal("-Infinity"), Some(f64::NEG_INFINITY));
         assert_eq!(float_literal("inf"), None);

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_to_values_and_as_far_as_they_go() {
+    fn path_lookup_finds_the_deepest_existing_value() {
         let text = b"a:\n  b:\n  - {c: 1}\n  - c: 2\n  one: {x: y}\n\"k.x\": {d: 3}\n";
         let file = YamlFile::parse("f", text, Leniency::Strict).unwrap();
         let at = |path: &str| file.position(path).map(|it| it.to_string());

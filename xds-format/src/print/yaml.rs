@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_like_an_envoy_configuration() {
+    fn printed_yaml_looks_like_an_envoy_configuration() {
         let value = json!({
             "@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
             "name": "backend:80",
@@ -161,7 +161,7 @@ odd:
     }
 
     #[test]
-    fn single_values_are_documents_too() {
+    fn scalars_and_empty_collections_print_as_documents() {
         assert_eq!(print(&json!({})), "{}\n");
         assert_eq!(print(&json!([[]])), "- []\n");
         assert_eq!(print(&json!("a")), "a\n");

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_are_akin_by_root_and_subject() {
+    fn related_packages_share_root_and_subject() {
         for (one, other, akin) in [
             ("envoy.config.filter.http.router.v2", "envoy.extensions.filters.http.router.v3", true),
             ("envoy.config.v3", "envoy.config.cluster.v3", true),

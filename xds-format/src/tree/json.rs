@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn values_know_where_they_stand() {
+    fn values_carry_their_byte_offset() {
         let text = "{\n  \"a\": [1, \"b\\n\\u00e4\\ud83d\\ude00\"]\n}";
         let Value::Object(members) = parse(text, Leniency::Strict).unwrap().value else {
             panic!("an object")
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where_and_what() {
+    fn json_syntax_errors_state_position_and_cause() {
         assert_eq!(
             error("{\"a\": 1,}"),
             "x.json:1:9: invalid JSON: expected a key in double quotes"
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn envoy_knows_more_than_json() {
+    fn envoy_leniency_accepts_more_than_json() {
         let text = "{a: ['x\\'\"\n', 1,], \"b\": {'c': null,},}";
         let strict = "{\"a\": [\"x'\\\"\\n\", 1], \"b\": {\"c\": null}}";
         let lenient = parse(text, Leniency::Envoy).unwrap();
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded() {
+    fn json_nesting_depth_is_limited() {
         assert!(
             parse(&format!("{}{}", "[".repeat(200), "]".repeat(200)), Leniency::Strict).is_ok()
         );
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn many_keys_are_compared_too() {
+    fn duplicate_key_is_found_among_many_keys() {
         let text = (0..100).map(|i| format!("\"k{}\":0", i % 99)).collect::<Vec<_>>().join(",");
         assert_eq!(error(&format!("{{{text}}}")), "x.json:1:784: duplicate key `k0`");
     }
@@ -381,7 +381,7 @@ mod tests {
     proptest! {
         /// The parser accepts the same texts as serde_json, with the same meaning.
         #[test]
-        fn agrees_with_serde_json(text in r#"[\[\]{}":,0-9eE+.\-a\\utfnrls \n]{0,24}"#) {
+        fn strict_json_accepts_the_same_texts_as_serde_json(text in r#"[\[\]{}":,0-9eE+.\-a\\utfnrls \n]{0,24}"#) {
             match (parse(&text, Leniency::Strict), serde_json::from_str::<serde_json::Value>(&text)) {
                 (Ok(ours), Ok(theirs)) => prop_assert_eq!(reference(&ours), theirs),
                 (Err(_), Err(_)) => {}
@@ -395,7 +395,7 @@ mod tests {
         }
 
         #[test]
-        fn round_trips_what_serde_json_writes(text in "\\PC{0,40}", number in any::<i64>()) {
+        fn json_printed_by_serde_json_parses_to_the_same_value(text in "\\PC{0,40}", number in any::<i64>()) {
             let json = serde_json::json!({"a": [text, number, null, true], "b": {"c": i64::MIN}});
             for printed in [json.to_string(), serde_json::to_string_pretty(&json).unwrap()] {
                 prop_assert_eq!(reference(&parse(&printed, Leniency::Strict).unwrap()), json.clone());

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_become_decimal() {
+    fn number_tokens_become_decimal() {
         for (text, decimal) in [
             ("12", "12"),
             ("0x1F", "31"),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_unescaped() {
+    fn string_tokens_are_unescaped() {
         assert_eq!(
             token(
                 r#" # note

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_grammar() {
+    fn text_format_grammar_is_parsed() {
         let text = r#"
             # a comment
             name: "a" 'b'  # another
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where_and_what() {
+    fn text_format_errors_state_position_and_cause() {
         assert_eq!(
             error("a: 1\nb {\n  c: }"),
             "x.txtpb:3:6: invalid proto text: expected a value, found `}`"
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded() {
+    fn text_format_nesting_depth_is_limited() {
         assert_eq!(error(&"a{".repeat(1_000_000)), "x.txtpb:1:402: nested deeper than 200 levels");
         assert_eq!(error(&"a:<".repeat(1_000_000)), "x.txtpb:1:603: nested deeper than 200 levels");
     }

@@ -3,7 +3,7 @@
 use crate::expect;
 
 #[test]
-fn tighter_constraints_break_on_an_axis_of_their_own() {
+fn tighter_constraints_break_only_the_constraint_axis() {
     constraints();
     println!("covers: S4.062 X40");
 }

@@ -4,7 +4,7 @@ use crate::common::protos::PROTO2;
 use crate::expect;
 
 #[test]
-fn fields_keep_their_numbers_and_types() {
+fn changed_field_number_or_type_is_a_break() {
     fields();
     println!("covers: S4.037 S4.038");
 }
@@ -45,7 +45,7 @@ pub(crate) fn fields() {
 }
 
 #[test]
-fn types_that_share_an_encoding_are_told_apart() {
+fn type_changes_with_equal_encoding_have_their_own_rules() {
     retypes();
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn retypes() {
 }
 
 #[test]
-fn a_field_may_move_into_a_oneof_of_its_own() {
+fn moving_a_field_into_its_own_oneof_breaks_only_code() {
     into_oneof();
     println!("covers: S4.039 X40");
 }
@@ -118,7 +118,7 @@ pub(crate) fn into_oneof() {
 }
 
 #[test]
-fn oneofs_stay_what_they_are() {
+fn changed_oneofs_are_a_break() {
     oneofs();
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn oneofs() {
 }
 
 #[test]
-fn a_field_may_become_repeated_on_the_wire_but_not_in_json() {
+fn making_a_field_repeated_breaks_json_but_not_the_wire() {
     to_repeated();
     println!("covers: S4.040 X40");
 }
@@ -168,7 +168,7 @@ pub(crate) fn to_repeated() {
 }
 
 #[test]
-fn lists_maps_presence_and_defaults_stay_what_they_are() {
+fn changed_lists_maps_presence_or_defaults_are_a_break() {
     shapes();
 }
 

@@ -40,7 +40,7 @@ thread_local! {
 }
 
 #[test]
-fn the_same_schema_breaks_nothing() {
+fn equal_schemas_have_no_breaks() {
     let thing = "message Thing { string name = 1; repeated int32 sizes = 2; map<string, Thing> parts = 3; \
                  oneof kind { bool a = 4; bool b = 5; } optional int32 weight = 6; Colour colour = 7; }\n\
                  enum Colour { UNSPECIFIED = 0; RED = 1; }";
@@ -49,7 +49,7 @@ fn the_same_schema_breaks_nothing() {
 }
 
 #[test]
-fn additions_break_nobody() {
+fn additions_are_compatible() {
     expect(
         "message Thing { string name = 1; oneof kind { bool a = 2; } }\n\
          enum Colour { UNSPECIFIED = 0; }\n\
@@ -130,7 +130,7 @@ fn every_rule_has_a_fixture() {
 
 /// The style guide and the checker have the same rules.
 #[test]
-fn the_style_guide_names_every_rule_and_axis() {
+fn style_guide_names_every_rule_and_axis() {
     let guide = include_str!("../../../docs/API_EVOLUTION.md");
     let rules = Rule::ALL.iter().map(|rule| rule.id());
     let axes = Axis::ALL.iter().map(|axis| axis.id());

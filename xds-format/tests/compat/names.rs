@@ -6,7 +6,7 @@ use crate::common::protos::{schema, schema_of};
 use crate::{expect, found};
 
 #[test]
-fn a_new_name_breaks_json_yaml_and_text_and_nothing_on_the_wire() {
+fn renaming_a_field_breaks_json_yaml_and_text_but_not_the_wire() {
     renames();
     let old = schema("message Thing { string cluster_name = 1; }");
     let new = schema("message Thing { string cluster_names = 1; }");
@@ -42,7 +42,7 @@ pub(crate) fn renames() {
 }
 
 #[test]
-fn what_is_unset_keeps_its_meaning() {
+fn changed_enum_zero_value_is_a_break() {
     enums();
     println!("covers: S4.042");
 }
@@ -65,7 +65,7 @@ pub(crate) fn enums() {
 }
 
 #[test]
-fn a_message_in_an_any_keeps_its_package() {
+fn changed_package_breaks_messages_in_any() {
     moves();
     println!("covers: S4.048 S4.049 S4.067");
 }
@@ -118,7 +118,7 @@ pub(crate) fn moves() {
 }
 
 #[test]
-fn churn_is_told_apart_from_breaks_of_the_protocol() {
+fn source_only_breaks_affect_only_the_code_axis() {
     let old = schema("message Thing { int32 size = 1; }");
     let new = schema_of(&[("acme/v1/other.proto", "message Thing { int64 size = 1; }")]);
     for found in compare(&old, &new) {

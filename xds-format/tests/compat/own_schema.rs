@@ -18,7 +18,7 @@ fn files_below(folder: &Path, found: &mut BTreeSet<PathBuf>) {
 }
 
 #[test]
-fn our_schema_is_a_part_of_envoys() {
+fn own_schema_is_a_subset_of_envoys() {
     /// Packages of version 2, which Envoy no longer has. `xtask` compares them with version 3.
     const OLDER: [&str; 3] =
         ["envoy.api.v2.", "envoy.service.discovery.v2.", "envoy.type.SemanticVersion"];

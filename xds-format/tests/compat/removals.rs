@@ -3,7 +3,7 @@
 use crate::expect;
 
 #[test]
-fn what_goes_was_deprecated_first() {
+fn removal_requires_a_previous_deprecation() {
     removals();
     println!("covers: S4.045");
 }
@@ -48,7 +48,7 @@ pub(crate) fn removals() {
 }
 
 #[test]
-fn a_number_never_stands_for_something_else() {
+fn reused_field_number_is_a_break() {
     reuse();
     println!("covers: S4.041");
 }

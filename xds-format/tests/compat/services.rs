@@ -4,7 +4,7 @@ use crate::common::protos::schema;
 use crate::{expect, found};
 
 #[test]
-fn paths_of_grpc_follow_the_package_and_those_of_rest_do_not() {
+fn package_change_breaks_grpc_paths_but_not_rest_paths() {
     let service = "message M {} service Things { rpc Fetch(M) returns (M) \
                    { option (google.api.http) = { post: \"/v2/discovery:things\" body: \"*\" }; } }";
     let of = |package: &str| schema(&format!("package {package};\n{service}"));
@@ -47,7 +47,7 @@ pub(crate) fn rest_paths() {
 }
 
 #[test]
-fn methods_keep_what_they_take_and_give() {
+fn changed_request_or_response_type_of_a_method_is_a_break() {
     methods();
 }
 

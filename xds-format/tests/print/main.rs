@@ -49,7 +49,7 @@ filter_chains:
 "#;
 
 #[test]
-fn json_is_the_canonical_mapping_with_proto_names() {
+fn printed_json_is_the_canonical_mapping_with_proto_names() {
     let (type_url, bytes) = resource(LISTENER);
     let json =
         to_json_string(Schema::envoy(), &type_url, &bytes, &PrintOptions::default()).unwrap();
@@ -112,7 +112,7 @@ fn json_is_the_canonical_mapping_with_proto_names() {
 }
 
 #[test]
-fn yaml_looks_as_people_write_it() {
+fn printed_yaml_is_block_style_with_minimal_quotes() {
     let (type_url, bytes) = resource(LISTENER);
     assert_eq!(
         to_yaml(Schema::envoy(), &type_url, &bytes, &PrintOptions::default()).unwrap(),
@@ -150,7 +150,7 @@ metadata:
 }
 
 #[test]
-fn text_has_the_header_it_is_read_back_by() {
+fn printed_text_starts_with_its_message_header() {
     let yaml = "'@type': type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: \"a\\\"b\\n\"\nconnect_timeout: 5s\ntype: EDS\n\
                 transport_socket:\n  name: raw\n  typed_config: {'@type': type.googleapis.com/envoy.extensions.filters.http.router.v3.Router, start_child_span: on}\n\
                 metadata: {filter_metadata: {b: {}, a: {x: 1}}}\n";
@@ -194,7 +194,7 @@ metadata {
 }
 
 #[test]
-fn whole_files_read_back() {
+fn printed_files_parse_to_the_same_resource() {
     let shown = PrintOptions::default().with_redaction(Redaction::Shown);
     let (type_url, bytes) = resource(LISTENER);
     let [json, yaml, text] = printed(LISTENER, &shown);
@@ -208,7 +208,7 @@ fn whole_files_read_back() {
 }
 
 #[test]
-fn unknown_types_show_as_they_are() {
+fn unknown_types_print_as_raw_bytes() {
     let schema = Schema::envoy();
     let options = PrintOptions::default();
     let json = to_json(schema, "x/a.B", b"\x0a\x01a", &options).unwrap();
@@ -242,7 +242,7 @@ fn unknown_types_show_as_they_are() {
 }
 
 #[test]
-fn broken_resources_are_errors_with_a_path() {
+fn malformed_resource_error_states_the_path() {
     let print = |bytes: &[u8]| {
         to_json(
             Schema::envoy(),
@@ -270,7 +270,7 @@ fn broken_resources_are_errors_with_a_path() {
 
 /// Negative zero has other bytes than zero, and versions are made from the bytes.
 #[test]
-fn a_negative_zero_keeps_its_sign() {
+fn negative_zero_keeps_its_sign() {
     let yaml = format!(
         "'@type': {PREFIX}/envoy.config.cluster.v3.Cluster\nname: c\nmetadata: {{filter_metadata: {{k: {{n: -0, z: 0}}}}}}\n"
     );
@@ -283,7 +283,7 @@ fn a_negative_zero_keeps_its_sign() {
 }
 
 #[test]
-fn a_message_prints_without_its_type() {
+fn message_prints_without_its_type() {
     let json = message_to_json(
         Schema::envoy(),
         "envoy.service.discovery.v3.DiscoveryRequest",
@@ -301,7 +301,7 @@ fn a_message_prints_without_its_type() {
 
 /// Nested `Any`s that can be parsed can be printed; deeper ones are rejected when parsed.
 #[test]
-fn what_is_read_can_be_printed_however_deep_it_is() {
+fn parsed_resources_can_be_printed_at_any_depth() {
     let nested = |levels: usize| {
         let open = format!(
             r#"{{"@type":"{PREFIX}/envoy.config.core.v3.TypedExtensionConfig","name":"e","typed_config":"#

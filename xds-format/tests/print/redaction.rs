@@ -30,7 +30,7 @@ fn assert_hidden(yaml: &str, secrets: &[&str], kept: &[&str]) {
 }
 
 #[test]
-fn a_private_key_does_not_show() {
+fn private_key_is_redacted() {
     let secret = format!(
         "'@type': {PREFIX}/envoy.extensions.transport_sockets.tls.v3.Secret\nname: server\ntls_certificate:\n  \
          certificate_chain: {{filename: /etc/chain.pem}}\n  private_key: {{inline_string: hunter2}}\n  password: {{inline_string: hunter3}}\n"
@@ -52,7 +52,7 @@ fn a_private_key_does_not_show() {
 }
 
 #[test]
-fn a_generic_secret_does_not_show() {
+fn generic_secret_is_redacted() {
     let yaml = format!(
         "'@type': {PREFIX}/envoy.extensions.transport_sockets.tls.v3.Secret\nname: token\ngeneric_secret:\n  \
          secret: {{inline_bytes: aHVudGVyMg==}}\n  secrets: {{user: {{inline_string: hunter3}}, pass: {{inline_string: hunter4}}}}\n"
@@ -61,7 +61,7 @@ fn a_generic_secret_does_not_show() {
 }
 
 #[test]
-fn session_ticket_keys_and_inline_certificates_of_a_secret_do_not_show() {
+fn session_ticket_keys_and_inline_certificates_are_redacted() {
     let keys = format!(
         "'@type': {PREFIX}/envoy.extensions.transport_sockets.tls.v3.Secret\nname: tickets\nsession_ticket_keys:\n  \
          keys: [{{inline_string: hunter2}}, {{inline_string: hunter3}}]\n"
@@ -75,7 +75,7 @@ fn session_ticket_keys_and_inline_certificates_of_a_secret_do_not_show() {
 }
 
 #[test]
-fn secrets_inside_any_do_not_show() {
+fn secrets_inside_any_are_redacted() {
     let yaml = format!(
         r"
 '@type': {PREFIX}/envoy.config.cluster.v3.Cluster
@@ -111,7 +111,7 @@ typed_config:
 }
 
 #[test]
-fn secrets_inside_typed_struct_do_not_show() {
+fn secrets_inside_typed_struct_are_redacted() {
     let typed = |typed_struct: &str| {
         format!(
             r"
@@ -147,7 +147,7 @@ typed_config:
 
 /// Inside a secret, the content of an unknown type may be a key.
 #[test]
-fn unknown_types_inside_a_secret_do_not_show() {
+fn unknown_types_inside_a_secret_are_redacted() {
     let text = "# proto-message: envoy.extensions.transport_sockets.tls.v3.Secret\nname: 's'\n\
                 validation_context { custom_validator_config { name: 'v' typed_config { type_url: 'x/a.B' value: 'hunter2' } } }";
     let document = parse(Schema::envoy(), "f", Format::Text, text.as_bytes()).unwrap();
@@ -160,7 +160,7 @@ fn unknown_types_inside_a_secret_do_not_show() {
 }
 
 #[test]
-fn sensitive_fields_are_found_and_unknown_types_count_as_such() {
+fn unknown_types_count_as_sensitive_fields() {
     let sensitive =
         |type_url: &str, bytes: &[u8]| has_sensitive_fields(Schema::envoy(), type_url, bytes);
     let (cluster, bytes) = resource(&format!(

@@ -58,7 +58,7 @@ fn expect(of_type: &str, rules: &str, good: &[&str], bad: &[(&str, &str)]) {
 }
 
 #[test]
-fn durations_are_not_zero() {
+fn duration_constraints_are_checked() {
     expect(
         "google.protobuf.Duration",
         "duration = { required: true, gt: {} }",
@@ -78,7 +78,7 @@ fn durations_are_not_zero() {
 }
 
 #[test]
-fn a_oneof_has_a_value() {
+fn required_oneof_without_a_value_is_a_violation() {
     let schema = schema(
         "message Thing { oneof kind { option (validate.required) = true; bool a = 1; uint32 b = 2 [(validate.rules).uint32.gt = 1]; } \
          Thing inner = 3; }",
@@ -96,7 +96,7 @@ fn a_oneof_has_a_value() {
 }
 
 #[test]
-fn messages_lists_and_maps() {
+fn message_list_and_map_constraints_are_checked() {
     let inner = "it: must be set";
     expect(
         "Part",
@@ -162,7 +162,7 @@ fn messages_lists_and_maps() {
 }
 
 #[test]
-fn any_says_what_it_holds() {
+fn any_constraints_and_content_are_checked() {
     let url = "{\"@type\": \"t/acme.v1.Part\", \"name\": \"a\"}";
     expect(
         "google.protobuf.Any",
@@ -191,7 +191,7 @@ fn any_says_what_it_holds() {
 }
 
 #[test]
-fn what_is_disabled_is_not_looked_at() {
+fn disabled_and_ignored_messages_are_not_validated() {
     for option in ["disabled", "ignored"] {
         let schema = schema(&format!(
             "message Thing {{ Part it = 1; message Part {{ option (validate.{option}) = true; \
@@ -205,7 +205,7 @@ fn what_is_disabled_is_not_looked_at() {
 
 /// The rules are read from the schema, so no separate list can be outdated.
 #[test]
-fn the_constraints_are_those_of_the_schema() {
+fn constraints_are_read_from_the_schema() {
     let file = br#"
 - "@type": type.googleapis.com/envoy.config.cluster.v3.Cluster
   connect_timeout: 0s
@@ -240,7 +240,7 @@ fn the_constraints_are_those_of_the_schema() {
 /// Validation is optional: parsing and `decode_check` do not apply constraints.
 // B15
 #[test]
-fn nobody_is_made_to_validate() {
+fn parsing_and_decode_check_do_not_validate_constraints() {
     let file =
         br#"{"@type": "t/envoy.config.cluster.v3.Cluster", "name": "c", "connectTimeout": "0s"}"#;
     let cluster = parse(Schema::envoy(), "f", Format::Json, file).unwrap().resources.remove(0);
@@ -250,7 +250,7 @@ fn nobody_is_made_to_validate() {
 }
 
 #[test]
-fn odd_input_is_an_error_or_passes_and_never_panics() {
+fn malformed_input_or_invalid_pattern_does_not_panic() {
     let validator = Validator::envoy();
     assert!(
         validator.check("t/acme.Unknown", b"\xff").is_ok(),
@@ -271,7 +271,7 @@ fn odd_input_is_an_error_or_passes_and_never_panics() {
 }
 
 #[test]
-fn a_resource_full_of_faults_is_told_briefly() {
+fn reported_violations_are_limited_to_100() {
     let validator = thing("repeated Part", "repeated.min_items = 0");
     let parts = vec!["{}"; 1_000].join(",");
     assert_eq!(faults(&validator, &format!("{{\"it\": [{parts}]}}")).len(), 100);
@@ -280,7 +280,7 @@ fn a_resource_full_of_faults_is_told_briefly() {
 /// The validator supports all kinds of constraints in the API. A later version of the API with
 /// another kind fails this test.
 #[test]
-fn no_constraint_of_the_api_is_passed_over() {
+fn every_kind_of_constraint_in_the_api_is_supported() {
     const CHECKED: [&str; 32] = [
         "const",
         "lt",

@@ -3,7 +3,7 @@
 use crate::{expect, faults, thing};
 
 #[test]
-fn numbers_lie_in_an_interval() {
+fn number_interval_is_checked() {
     expect(
         "uint32",
         "uint32 = { gte: 3, lt: 56 }",
@@ -18,7 +18,7 @@ fn numbers_lie_in_an_interval() {
 }
 
 #[test]
-fn numbers_of_all_kinds() {
+fn number_constraints_are_checked_for_every_type() {
     expect("int64", "int64.gt = -1", &["0", ""], &[("-1", "it: must be greater than -1, is -1")]);
     expect(
         "uint64",
@@ -74,14 +74,14 @@ fn numbers_of_all_kinds() {
 }
 
 #[test]
-fn strings_are_not_empty() {
+fn minimum_string_length_is_checked() {
     expect("string", "string.min_len = 1", &["\"a\""], &[("", "it: must not be empty")]);
     expect("string", "string.min_bytes = 1", &["\"a\""], &[("", "it: must not be empty")]);
     println!("covers: S4.029");
 }
 
 #[test]
-fn strings_and_bytes_look_as_they_must() {
+fn string_and_bytes_constraints_are_checked() {
     expect(
         "string",
         "string.max_len = 2",
@@ -170,7 +170,7 @@ fn strings_and_bytes_look_as_they_must() {
 }
 
 #[test]
-fn well_known_forms() {
+fn well_known_string_formats_are_checked() {
     let forms: [(&str, &str, &[&str], &[&str]); 12] = [
         (
             "well_known_regex = HTTP_HEADER_NAME",

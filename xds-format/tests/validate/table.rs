@@ -22,7 +22,7 @@ const BOOTSTRAP: &str = "envoy.config.bootstrap.v3.Bootstrap";
 type RuleKind = (String, String);
 
 #[test]
-fn each_kind_of_rule_in_the_schema_has_its_edge_values_in_the_table() {
+fn table_has_the_edge_values_of_every_rule_kind_in_the_schema() {
     let kinds = kinds();
     let mut edges: BTreeMap<RuleKind, BTreeSet<String>> = BTreeMap::new();
     for group in groups() {
@@ -50,7 +50,7 @@ fn each_kind_of_rule_in_the_schema_has_its_edge_values_in_the_table() {
 }
 
 #[test]
-fn our_validator_decides_as_the_table_says() {
+fn validator_decides_as_the_table_states() {
     let templates = templates();
     let mut wrong = Vec::new();
     let mut count = 0;

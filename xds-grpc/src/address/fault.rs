@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_says_what_to_write() {
+    fn address_errors_state_what_to_write() {
         let expected = "http, https";
         for (address, says) in [
             ("", "it is empty: write HOST:PORT"),

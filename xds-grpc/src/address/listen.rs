@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_forms_are_understood() {
+    fn listen_address_forms_are_parsed() {
         let ip = |text: &str| ListenAddress::Ip(text.parse().expect("an address"));
         let host = |host: &str, port| ListenAddress::Host(host.into(), port);
         let unix = |path: &str| ListenAddress::Unix(UnixSocket::new(path));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused_with_what_to_write() {
+    fn invalid_listen_address_is_rejected_with_advice() {
         for (text, says) in [
             ("", "it is empty"),
             ("localhost", "it has no port: write HOST:PORT, as in localhost:18000"),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_address_is_shown_as_clients_write_it() {
+    fn bound_address_is_printed_as_a_client_target() {
         let ip = BoundAddress::Ip("[::1]:18000".parse().expect("an address"));
         assert_eq!(ip.to_string(), "[::1]:18000");
         assert_eq!(BoundAddress::Unix("/run/x".into()).to_string(), "unix:/run/x");

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_forms_are_understood() {
+    fn target_address_forms_are_parsed() {
         let host = |host: &str, port| Endpoint::Host(host.into(), port);
         let socket = || Endpoint::Unix("/run/xds.sock".into());
         for (address, scheme, endpoint, authority) in [
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused_before_dialling() {
+    fn invalid_target_address_is_rejected() {
         for address in [
             "",
             ":80",
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_in_an_address_are_refused_and_not_shown() {
+    fn credentials_in_an_address_are_rejected_and_not_shown() {
         for address in ["user@h:1", "https://user:hush@h:1", "user:hu@sh@h:1", "ipv4:hush@h:1"] {
             let refused = InvalidAddress::Credentials { address: "h:1".into() };
             assert_eq!(check_address(address), Err(refused.clone()));

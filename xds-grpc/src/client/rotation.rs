@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_always_has_news_leaves_the_others_their_turn() {
+    fn busy_source_does_not_starve_the_others() {
         let mut rotation = Rotation::default();
         // Number of events of each source.
         let mut all = [u32::MAX, 2, 0, 1];

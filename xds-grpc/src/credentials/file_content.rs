@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_told_by_its_sections() {
+    fn file_content_kind_is_determined_by_its_pem_sections() {
         let section =
             |label: &str| format!("-----BEGIN {label}-----\r\nAAAA\n-----END {label}-----\n");
         for (content, expected) in [

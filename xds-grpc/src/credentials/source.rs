@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_is_read_once_and_what_is_known_is_used() {
+    fn blocked_read_is_not_repeated_and_the_known_value_is_used() {
         let source = Arc::new(FileSource::new(Hanging::default()));
         assert_eq!(*wait(source.current(None)).expect("it is read"), 0);
         // On this runtime timeouts elapse at once, and blocking work is never run.

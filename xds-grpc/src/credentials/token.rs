@@ -169,7 +169,7 @@ mod tests {
     use crate::runtime::tests::Still;
 
     #[test]
-    fn a_token_that_cannot_be_read_for_ever_fails_the_call() {
+    fn token_read_that_blocks_fails_the_call_after_a_timeout() {
         let runtime = Shared::new(Still);
         let read = read_with_timeout(&runtime, pending::<Result<(), _>>()).now_or_never();
         let status = read.expect("time is up").expect_err("nothing is read");
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_three_parts_with_an_expiry_in_the_second() {
+    fn token_is_a_jwt_with_a_numeric_expiry() {
         let parsed = parse(&token(r#"{"exp": 1700000000.5}"#)).expect("it is one");
         assert_eq!(parsed.expires, UNIX_EPOCH + Duration::from_millis(1_700_000_000_500));
         assert!(parsed.header.is_sensitive());
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_ends_within_the_margin_is_not_sent() {
+    fn token_within_the_expiry_margin_is_invalid() {
         let expires = UNIX_EPOCH + Duration::from_secs(1_000);
         let token = Token { header: HeaderValue::from_static("x"), expires };
         assert!(token.is_valid_at(expires - EXPIRY_MARGIN - Duration::from_nanos(1)));

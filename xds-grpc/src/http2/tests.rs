@@ -51,7 +51,7 @@ fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_connection_is_open_once_settings_were_read_and_accepted() {
+fn connection_is_open_after_settings_are_read() {
     let pieces = SIX.map(|byte| vec![byte]).into_iter().chain([b"more".to_vec()]);
     let (mut io, mut opening) = expect_settings(Pieces::new(pieces), Protection::Plaintext);
     for _ in SIX {
@@ -63,7 +63,7 @@ fn a_connection_is_open_once_settings_were_read_and_accepted() {
 }
 
 #[test]
-fn undefined_flags_and_the_reserved_bit_of_settings_are_ignored() {
+fn undefined_settings_flags_and_reserved_bit_are_ignored() {
     let settings = vec![0, 0, 0, SETTINGS, 0xfe, 0x80, 0, 0, 0];
     for pieces in [vec![settings.clone()], settings.iter().map(|&byte| vec![byte]).collect()] {
         let (mut io, opening) = expect_settings(Pieces::new(pieces), Protection::Plaintext);
@@ -75,7 +75,7 @@ fn undefined_flags_and_the_reserved_bit_of_settings_are_ignored() {
 }
 
 #[test]
-fn what_is_not_http2_is_said_in_words() {
+fn non_http2_peer_error_describes_what_it_sent() {
     let settings = |flags, stream| vec![0, 0, 0, SETTINGS, flags, 0, 0, 0, stream];
     let plain = Protection::Plaintext;
     for (first, protection, words) in [
@@ -105,7 +105,7 @@ fn what_is_not_http2_is_said_in_words() {
 }
 
 #[test]
-fn a_connection_that_breaks_before_settings_has_no_failure_of_its_own() {
+fn connection_lost_before_settings_has_no_specific_failure() {
     let (io, mut opening) = expect_settings(Pieces::new([]), Protection::Plaintext);
     assert_eq!(opening.failure(), None);
     drop(io);
@@ -113,7 +113,7 @@ fn a_connection_that_breaks_before_settings_has_no_failure_of_its_own() {
 }
 
 #[test]
-fn the_end_of_a_call_is_noticed_behind_data_that_nobody_reads() {
+fn end_of_stream_is_noticed_behind_unread_data() {
     let beginning =
         || [SIX.to_vec(), frame(HEADERS, 4, b"head"), frame(DATA, 0, b"message")].concat();
     for (last, is_end) in [

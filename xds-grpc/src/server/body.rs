@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_response_is_written_in_pieces_and_its_body_is_not_copied() {
+    fn response_frame_is_written_without_copying_its_body() {
         let body = Bytes::from_static(b"shared");
         let mut frame = Frame::default();
         frame.head = b"h".to_vec();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_message_is_a_prefix() {
+    fn empty_message_is_only_a_grpc_prefix() {
         assert_eq!(pieces(&mut Frame::default()), [&b"\0\0\0\0\0"[..], b""]);
     }
 
@@ -232,7 +232,7 @@ mod tests {
 
     // IS23: an unsent response is dropped when a stream is cut, even if the client does not read.
     #[test]
-    fn what_is_not_sent_when_a_stream_is_cut_is_let_go() {
+    fn unsent_response_is_dropped_when_its_stream_is_cut() {
         let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);
         let via = StreamKind::Aggregated(Variant::StateOfTheWorld);
         let stream = server.accept(via, Time::ZERO).expect("a stream");
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_is_in_the_trailers() {
+    fn status_is_sent_in_the_trailers() {
         let trailers = trailers(&Status::unavailable("see you")).unwrap();
         assert_eq!(trailers["grpc-status"], "14");
         assert_eq!(trailers["grpc-message"], "see%20you");

@@ -210,7 +210,7 @@ mod tests {
 
     // Errors that a client can cause must not delay other clients.
     #[test]
-    fn only_what_goes_on_is_waited_out() {
+    fn accept_errors_of_one_connection_do_not_delay_the_listener() {
         let is_of_one = |kind: io::ErrorKind| is_of_one_connection(&kind.into());
         assert!(is_of_one(io::ErrorKind::ConnectionAborted));
         assert!(is_of_one(io::ErrorKind::ConnectionReset));

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_over_a_socket_file_is_shown_as_that() {
+    fn unix_socket_peer_is_shown_by_its_path() {
         let shown = |peer: Peer| PeerAddress(&peer).to_string();
         assert_eq!(shown(Peer::new("[::1]:7".parse().ok())), "[::1]:7");
         assert_eq!(

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_client_begins_with_is_told_apart() {
+    fn client_protocol_is_detected_by_its_first_bytes() {
         for (first, expected) in [
             (&b""[..], ClientProtocol::Unknown),
             (b"PRI * HTTP", ClientProtocol::Unknown),

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_of_its_owner_and_removed_with_the_listener() {
+    fn socket_file_is_owner_only_and_removed_with_the_listener() {
         let folder = Folder::new("socket-owner");
         let path = folder.0.join("s");
         let (listener, file) = SocketFile::bind(&UnixSocket::new(&path)).expect("a socket");
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_server_left_is_replaced_and_a_live_one_is_not() {
+    fn stale_socket_file_is_replaced_and_a_live_one_is_not() {
         let folder = Folder::new("socket-left");
         let path = folder.0.join("s");
         let socket = UnixSocket::new(&path);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_of_several_servers_that_start_at_once_gets_the_path() {
+    fn one_of_several_concurrent_servers_binds_the_socket_path() {
         let folder = Folder::new("socket-race");
         let path = folder.0.join("s");
         let socket = UnixSocket::new(&path);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn server_that_ends_leaves_the_file_of_one_that_starts() {
+    fn ending_server_does_not_remove_the_socket_of_a_new_one() {
         let folder = Folder::new("socket-end-race");
         let path = folder.0.join("s");
         let socket = UnixSocket::new(&path);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_stays_and_the_error_says_so() {
+    fn regular_file_at_the_socket_path_is_kept_and_reported() {
         let folder = Folder::new("socket-file");
         let path = folder.0.join("precious");
         fs::write(&path, "data").expect("a file");

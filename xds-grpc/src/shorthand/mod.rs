@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_shows_version_names_nonce_and_type() {
+    fn request_shows_version_names_nonce_and_type() {
         assert_eq!(
             Request(StateOfTheWorld, &request(&[]), Names::Few).to_string(),
             "(V=7,R=[],N=n1,T=cds)"
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_cut_unless_all_is_asked_for() {
+    fn long_name_lists_are_abbreviated_unless_all_are_requested() {
         let request = request(&["a", "b", "c", "d", "e", "f", "g"]);
         assert_eq!(
             Request(StateOfTheWorld, &request, Names::Few).to_string(),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_shows_names_of_known_types_only() {
+    fn response_shows_names_of_known_types_only() {
         let known = response(types::SECRET, b"\x0a\x03key\x12\x04hush");
         assert_eq!(
             Response(StateOfTheWorld, &known, Names::Few).to_string(),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrapped_resource_shows_the_name_of_its_wrapper() {
+    fn wrapped_resource_shows_the_name_of_its_wrapper() {
         let wrapper = proto::Resource { name: "w".into(), ..Default::default() };
         let resource = proto::Any {
             type_url: proto::Resource::type_url(),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn payloads_are_sizes_unless_the_application_prints_them() {
+    fn payloads_show_only_sizes_without_a_printer() {
         let secret = response(types::SECRET, b"\x0a\x03key\x12\x04hush");
         assert_eq!(
             Payloads(StateOfTheWorld, &secret, &SizesOnly).to_string(),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_cannot_write_log_lines_of_its_own() {
+    fn control_characters_of_a_peer_are_escaped_and_lines_limited() {
         let shown = Request(StateOfTheWorld, &request(&["a\nERROR b"]), Names::Few).to_string();
         assert_eq!(shown, "(V=7,R=[a\\nERROR b],N=n1,T=cds)");
         let long = "x".repeat(1 << 20);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_shown_as_such() {
+    fn undecodable_message_is_shown_by_its_size() {
         let garbage = Bytes::from_static(b"\xff\xff");
         for variant in [StateOfTheWorld, Incremental] {
             let shown = [
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn incremental_messages_show_what_changes() {
+    fn delta_messages_show_subscriptions_versions_and_removals() {
         let names = |names: &[&str]| names.iter().map(|&name| name.into()).collect();
         let request = proto::DeltaDiscoveryRequest {
             type_url: types::CLUSTER.into(),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_says_whose_it_is_where_the_server_does() {
+    fn response_shows_its_control_plane_identifier() {
         let control_plane = Some(proto::ControlPlane { identifier: "plane-7".into() });
         let delta = proto::DeltaDiscoveryResponse {
             type_url: types::CLUSTER.into(),
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_printer_gets_a_resource_by_its_own_type_wherever_it_is() {
+    fn printer_receives_resources_with_their_own_type_url() {
         struct Printer;
         impl PayloadPrinter for Printer {
             fn print(&self, url: &str, bytes: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_without_end_is_one() {
+    fn unbounded_backoff_does_not_overflow() {
         let never = Duration::MAX;
         let times =
             BalancerTimes { first_backoff: never, longest_backoff: never, ..Default::default() };

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_text_are_replaced() {
+    fn rewrite_replaces_matches_and_expands_groups() {
         let rewrite = |pattern: &str, substitution: &str, text: &str| {
             let rewrite = Rewrite::new(pattern, substitution, &ExpressionLimits::default());
             rewrite.expect("an expression").apply(text).into_owned()

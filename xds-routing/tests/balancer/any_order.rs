@@ -61,7 +61,7 @@ proptest! {
     /// Calls go to established connections. No endpoint has two connections, connections of removed
     /// endpoints exist only while they serve, and no timeout is overdue.
     #[test]
-    fn a_balancer_is_consistent_whatever_happens(
+    fn balancer_invariants_hold_for_any_sequence_of_events(
         steps in prop::collection::vec(step(), 1..60), seed: u64,
     ) {
         let mut balancer = Balancer::new(BalancerTimes::default(), seed);

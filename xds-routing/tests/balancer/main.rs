@@ -25,7 +25,7 @@ use xds_routing::{
 };
 
 #[test]
-fn localities_get_calls_by_weight_and_endpoints_in_turn() {
+fn localities_are_weighted_and_endpoints_are_round_robin() {
     let mut driver = Driver::new(&[(0, 3, &[1, 2, 3]), (0, 1, &[11, 12])]);
     assert_eq!(driver.log(), "+1 +2 +3 +11 +12");
     assert_eq!(driver.pick().unwrap_err(), "queue");
@@ -48,7 +48,7 @@ fn localities_get_calls_by_weight_and_endpoints_in_turn() {
 }
 
 #[test]
-fn the_next_priority_is_tried_after_ten_seconds_or_a_failure() {
+fn next_priority_is_tried_after_ten_seconds_or_a_failure() {
     let mut driver = Driver::new(&[(0, 1, &[1]), (1, 1, &[2]), (2, 1, &[3])]);
     assert_eq!(driver.log(), "+1");
     driver.after(9);
@@ -80,7 +80,7 @@ fn the_next_priority_is_tried_after_ten_seconds_or_a_failure() {
 }
 
 #[test]
-fn a_priority_that_was_kept_serves_at_once() {
+fn retained_priority_serves_at_once() {
     let mut driver = Driver::new(&[(0, 1, &[1]), (1, 1, &[2])]);
     driver.fails(1);
     driver.connected(&[2]);
@@ -99,7 +99,7 @@ fn a_priority_that_was_kept_serves_at_once() {
 }
 
 #[test]
-fn when_all_fail_calls_do_and_say_why() {
+fn calls_fail_with_the_last_error_when_all_endpoints_have_failed() {
     let mut driver = Driver::new(&[(0, 1, &[1, 2])]);
     driver.fails(1);
     assert_eq!(driver.pick().unwrap_err(), "queue", "the other may come");
@@ -129,7 +129,7 @@ fn when_all_fail_calls_do_and_say_why() {
 }
 
 #[test]
-fn connections_outlive_updates_and_the_picker_goes_before_them() {
+fn connections_survive_updates_and_the_picker_is_updated_first() {
     let mut driver = Driver::new(&[(0, 1, &[1, 2]), (1, 1, &[3])]);
     driver.connected(&[1, 2]);
     driver.log();
@@ -155,7 +155,7 @@ fn connections_outlive_updates_and_the_picker_goes_before_them() {
 
 /// Removed endpoints serve until new ones are ready or have failed.
 #[test]
-fn endpoints_are_replaced_by_make_before_break() {
+fn removed_endpoints_serve_until_new_ones_are_ready() {
     let mut driver = Driver::new(&[(0, 1, &[1, 2])]);
     driver.connected(&[1, 2]);
     driver.log();
@@ -188,7 +188,7 @@ fn endpoints_are_replaced_by_make_before_break() {
 }
 
 #[test]
-fn a_share_of_the_calls_is_not_tried() {
+fn drop_overloads_drop_their_share_of_calls() {
     let mut schema = schema(&[(0, 1, &[1])]);
     let drop = |category: &str, numerator| eds::cluster_load_assignment::policy::DropOverload {
         category: category.into(),
@@ -226,7 +226,7 @@ fn limited(most: u32) -> Cluster {
 }
 
 #[test]
-fn calls_beyond_the_limit_are_not_tried() {
+fn calls_over_the_circuit_breaker_limit_are_dropped() {
     let mut driver = Driver::new(&[(0, 1, &[1])]);
     driver.connected(&[1]);
     let (few, endpoints) = (limited(2), judged_endpoints(&schema(&[(0, 1, &[1])])));
@@ -256,7 +256,7 @@ impl CallCounters for Shared {
 
 /// Two balancers of one cluster share its limit of concurrent calls (gRFC A32).
 #[test]
-fn balancers_share_a_limit() {
+fn balancers_of_one_cluster_share_the_circuit_breaker() {
     let counters: Arc<Shared> = Arc::default();
     let endpoints = judged_endpoints(&schema(&[(0, 1, &[1])]));
     let mut elsewhere = limited(1);
@@ -277,7 +277,7 @@ fn balancers_share_a_limit() {
 }
 
 #[test]
-fn the_clusters_of_an_aggregate_come_one_after_the_other() {
+fn aggregate_members_are_tried_in_order() {
     let (first, second) = (schema(&[(0, 1, &[1]), (1, 1, &[2])]), schema(&[(0, 1, &[3])]));
     let (first, second) = (judged_endpoints(&first), judged_endpoints(&second));
     let mut driver = Driver::new(&[]);

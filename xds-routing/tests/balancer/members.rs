@@ -25,7 +25,7 @@ fn named(name: &str) -> Cluster {
 }
 
 #[test]
-fn calls_to_a_policy_that_is_not_here_fail() {
+fn calls_to_an_unsupported_lb_policy_fail() {
     let (ring, endpoints) = (of_a_ring(), judged_endpoints(&schema(&[(0, 1, &[1])])));
     let mut driver = Driver::new(&[(0, 1, &[1])]);
     driver.connected(&[1]);
@@ -36,7 +36,7 @@ fn calls_to_a_policy_that_is_not_here_fail() {
 }
 
 #[test]
-fn a_member_that_cannot_be_used_fails_alone() {
+fn unusable_aggregate_member_does_not_affect_the_others() {
     let at = |port| judged_endpoints(&schema(&[(0, 1, &[port])]));
     let (elsewhere, good, better) = (at(1), at(3), at(4));
     let (ring, bare, plain, spare) = (of_a_ring(), named("bare"), named("plain"), named("spare"));
@@ -95,7 +95,7 @@ fn picked(picker: &Picker) -> Option<ConnectionId> {
 /// An address with two ways is two endpoints. The old one serves until the new one is ready or has
 /// failed.
 #[test]
-fn an_endpoint_is_reached_in_the_way_of_its_cluster() {
+fn connection_uses_the_connector_of_its_cluster() {
     let endpoints = judged_endpoints(&schema(&[(0, 1, &[1])]));
     let cluster = a_cluster();
     let by = |way| Source::new(&cluster, &endpoints).with_connector(Ok(ConnectorId(way)));

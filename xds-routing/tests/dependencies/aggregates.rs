@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[test]
-fn an_aggregate_is_followed_to_its_leaves() {
+fn aggregate_cluster_is_resolved_to_its_leaves() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -47,7 +47,7 @@ fn an_aggregate_is_followed_to_its_leaves() {
 }
 
 #[test]
-fn loops_end_at_the_second_time() {
+fn aggregate_loop_ends_at_the_repeated_cluster() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -67,7 +67,7 @@ fn loops_end_at_the_second_time() {
 }
 
 #[test]
-fn what_is_too_deep_is_not_followed() {
+fn aggregate_depth_is_limited() {
     let name = |depth: usize| format!("c{depth:02}");
     for extra in [0, 1] {
         let mut rig = Rig::new(VARIANTS[0]);
@@ -104,7 +104,7 @@ fn what_is_too_deep_is_not_followed() {
 }
 
 #[test]
-fn members_that_are_missing_are_left_out() {
+fn missing_aggregate_members_are_omitted() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -134,7 +134,7 @@ fn members_that_are_missing_are_left_out() {
 /// While a member of the new routes' aggregate is transiently unavailable, the old routes stay in
 /// use, at any depth and for either resource type.
 #[test]
-fn trouble_on_the_way_to_a_member_keeps_what_routes_lead_to() {
+fn transient_error_of_a_new_member_keeps_the_old_routes() {
     for variant in VARIANTS {
         for (inner, has_cluster) in [(false, false), (false, true), (true, false), (true, true)] {
             let mut rig = Rig::new(variant);
@@ -170,7 +170,7 @@ fn trouble_on_the_way_to_a_member_keeps_what_routes_lead_to() {
 
 /// While a new member of an aggregate is transiently unavailable, the old members stay in use.
 #[test]
-fn trouble_on_the_way_to_a_new_member_keeps_the_old_ones() {
+fn transient_error_of_a_new_member_keeps_the_old_members() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -209,7 +209,7 @@ const NO_LEAVES: &str = "(no leaf cluster of the aggregate is available)";
 /// One update reverses the membership of aggregates. Half of the update, because the rest is not
 /// reported yet or waits for endpoints, looks like a loop.
 #[test]
-fn clusters_that_swap_places_are_not_seen_by_halves() {
+fn swapped_aggregates_are_not_seen_as_a_loop() {
     let names = [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"], ["c", "b", "a"]];
     for (variant, [x, y, z]) in VARIANTS.into_iter().flat_map(|it| names.map(|names| (it, names))) {
         for asks in [Asks::AtRest, Asks::AfterEveryNotice] {
@@ -242,7 +242,7 @@ fn clusters_that_swap_places_are_not_seen_by_halves() {
 /// A loop of aggregates without leaves is reported as soon as it is certain, whatever was in use
 /// before.
 #[test]
-fn a_loop_without_a_leaf_is_an_error() {
+fn aggregate_loop_without_leaves_is_an_error() {
     for variant in VARIANTS {
         for (x, y) in [("a", "b"), ("b", "a")] {
             let mut rig = Rig::new(variant);

@@ -242,7 +242,7 @@ proptest! {
     })]
 
     #[test]
-    fn it_ends_where_it_would_have_begun(steps in vec(any_step(), 1..40)) {
+    fn final_state_is_independent_of_the_changes_before(steps in vec(any_step(), 1..40)) {
         for variant in VARIANTS {
             run(variant, &steps);
         }
@@ -250,7 +250,7 @@ proptest! {
     }
 
     #[test]
-    fn who_never_breaks_anything_sees_nothing_broken(
+    fn valid_rollouts_never_show_a_missing_resource(
         rollouts in vec((subsequence(CLUSTERS.to_vec(), 1..5).prop_shuffle(), 0..8_u32), 1..20),
     ) {
         let all_asks = [Asks::AtRest, Asks::AfterEveryNotice];

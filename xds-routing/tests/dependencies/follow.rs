@@ -7,7 +7,7 @@ use xds_core::types;
 use crate::rig::{Rig, VARIANTS};
 
 #[test]
-fn a_listener_leads_to_endpoints() {
+fn listener_is_resolved_down_to_endpoints() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.settle();
@@ -41,7 +41,7 @@ fn a_listener_leads_to_endpoints() {
 }
 
 #[test]
-fn routes_in_the_listener_are_followed() {
+fn inline_routes_are_resolved() {
     let mut rig = Rig::new(VARIANTS[0]);
     rig.set(|it| {
         it.inline(&["a"]).whole("a", &[1]);
@@ -60,7 +60,7 @@ fn routes_in_the_listener_are_followed() {
 }
 
 #[test]
-fn what_nothing_refers_to_is_dropped() {
+fn unreferenced_resources_are_unsubscribed() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -97,7 +97,7 @@ fn what_nothing_refers_to_is_dropped() {
 }
 
 #[test]
-fn the_old_configuration_serves_until_the_new_one_is_whole() {
+fn old_configuration_serves_until_the_new_one_is_complete() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -139,7 +139,7 @@ fn the_old_configuration_serves_until_the_new_one_is_whole() {
 }
 
 #[test]
-fn a_change_that_is_taken_back_leaves_nothing() {
+fn reverted_change_leaves_no_subscription() {
     let mut rig = Rig::new(VARIANTS[1]);
     rig.set(|it| {
         it.listener("r").routes("r", &["a"]).whole("a", &[1]);

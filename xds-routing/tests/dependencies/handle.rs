@@ -55,7 +55,7 @@ impl Rig {
 }
 
 #[test]
-fn a_handle_will_do() {
+fn handle_resolves_dependencies_like_the_client() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         assert!(rig.settle().is_empty());
@@ -92,7 +92,7 @@ fn a_handle_will_do() {
 }
 
 #[test]
-fn behind_a_handle_too_a_swap_is_not_seen_by_halves_and_a_loop_is_an_error() {
+fn handle_does_not_show_half_swaps_and_reports_loops() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         let told = rig.set(|it| {
@@ -128,7 +128,7 @@ impl Wake for Wakes {
 }
 
 #[test]
-fn subscribing_wakes_the_task_that_waits() {
+fn subscribe_and_unsubscribe_wake_the_waiting_task() {
     let (handle, _driver) = xds_handle::channel();
     let manager = DependencyManager::new("l", "shop.example.com", "node-1");
     let mut follower = HandleDependencies::new(manager, handle);

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[test]
-fn a_cluster_that_calls_hold_stays() {
+fn subscribed_cluster_is_kept_without_a_route() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -42,7 +42,7 @@ fn a_cluster_that_calls_hold_stays() {
 /// After the subscription ends, a cluster of the pending routes stays watched, and is reported with
 /// them.
 #[test]
-fn what_is_held_no_longer_waits_for_the_next_routes() {
+fn cluster_of_pending_routes_stays_watched_after_unsubscribe() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -65,7 +65,7 @@ fn what_is_held_no_longer_waits_for_the_next_routes() {
 }
 
 #[test]
-fn a_plugin_may_name_clusters() {
+fn subscription_may_name_any_cluster() {
     let mut rig = Rig::new(VARIANTS[1]);
     rig.set(|it| {
         it.inline(&["a"]).whole("a", &[1]).aggregate("agg", &["b"]);
@@ -92,7 +92,7 @@ fn a_plugin_may_name_clusters() {
 }
 
 #[test]
-fn a_subscription_outlives_the_listener() {
+fn subscription_after_shutdown_watches_nothing() {
     let mut rig = Rig::new(VARIANTS[1]);
     rig.set(|it| {
         it.inline(&["a"]).whole("a", &[1]).whole("b", &[2]);
@@ -107,7 +107,7 @@ fn a_subscription_outlives_the_listener() {
 
 /// The cluster of an active call stays up to date, even without a listener or routes.
 #[test]
-fn a_cluster_that_calls_hold_stays_up_to_date_without_routes() {
+fn subscribed_cluster_is_updated_without_listener_or_routes() {
     for variant in VARIANTS {
         for gone in [types::LISTENER, types::ROUTE_CONFIGURATION] {
             let mut rig = Rig::with_profile(variant, dropping());

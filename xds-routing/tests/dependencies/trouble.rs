@@ -22,7 +22,7 @@ pub(crate) fn dropping() -> Profile {
 }
 
 #[test]
-fn without_a_listener_or_routes_there_is_nothing() {
+fn missing_listener_or_routes_is_an_error() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.advance(WAIT);
@@ -55,7 +55,7 @@ fn without_a_listener_or_routes_there_is_nothing() {
 }
 
 #[test]
-fn no_virtual_host_is_an_error() {
+fn missing_virtual_host_is_an_error() {
     let mut rig = Rig::new(VARIANTS[0]);
     rig.set(|it| {
         let mut table = crate::resources::table_of("r", &["a"]);
@@ -77,7 +77,7 @@ fn no_virtual_host_is_an_error() {
 }
 
 #[test]
-fn one_missing_cluster_fails_alone() {
+fn missing_cluster_does_not_affect_other_clusters() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -106,7 +106,7 @@ fn one_missing_cluster_fails_alone() {
 }
 
 #[test]
-fn a_note_tells_what_is_wrong_around_a_cluster() {
+fn resolution_note_has_the_errors_that_affect_its_cluster() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -172,7 +172,7 @@ fn a_note_tells_what_is_wrong_around_a_cluster() {
 /// An aggregate without usable members has no note of its own, so its failure contains the ambient
 /// errors.
 #[test]
-fn an_aggregate_without_leaves_tells_its_own_trouble() {
+fn aggregate_without_leaves_reports_ambient_errors() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -207,7 +207,7 @@ fn an_aggregate_without_leaves_tells_its_own_trouble() {
 }
 
 #[test]
-fn a_failed_call_says_that_the_server_is_lost() {
+fn call_failure_mentions_the_lost_management_server() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -238,7 +238,7 @@ fn a_failed_call_says_that_the_server_is_lost() {
 }
 
 #[test]
-fn what_must_no_longer_be_used_is_dropped() {
+fn data_errors_that_drop_a_resource_remove_it() {
     for variant in VARIANTS {
         let mut rig = Rig::with_profile(variant, dropping());
         rig.set(|it| {
@@ -272,7 +272,7 @@ fn what_must_no_longer_be_used_is_dropped() {
 }
 
 #[test]
-fn trouble_on_the_way_to_the_new_keeps_the_old() {
+fn transient_error_of_new_routes_keeps_the_old_ones() {
     let mut rig = Rig::new(VARIANTS[0]);
     rig.set(|it| {
         it.listener("r").routes("r", &["a"]).whole("a", &[1]);
@@ -301,7 +301,7 @@ fn trouble_on_the_way_to_the_new_keeps_the_old() {
 /// While renamed routes or endpoints are transiently unavailable, the old ones stay in use, and the
 /// notes contain the error. If they do not exist, the error takes effect.
 #[test]
-fn trouble_with_another_name_keeps_the_old_and_is_told() {
+fn transient_error_of_a_renamed_resource_keeps_the_old_and_is_noted() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -344,7 +344,7 @@ fn trouble_with_another_name_keeps_the_old_and_is_told() {
 }
 
 #[test]
-fn a_server_that_says_what_it_does_not_have_is_believed_at_once() {
+fn absence_reported_by_the_server_takes_effect_at_once() {
     let [_, incremental] = VARIANTS;
     let mut rig = Rig::with_server(incremental, Profile::grpc(), ServerConfig::default());
     rig.set(|it| {
@@ -354,7 +354,7 @@ fn a_server_that_says_what_it_does_not_have_is_believed_at_once() {
 }
 
 #[test]
-fn names_that_cannot_be_watched_are_errors_of_their_own() {
+fn unwatchable_name_is_an_error_of_its_cluster() {
     let mut rig = Rig::new(VARIANTS[0]);
     let long = "x".repeat(5_000_000);
     rig.set(|it| {
@@ -367,7 +367,7 @@ fn names_that_cannot_be_watched_are_errors_of_their_own() {
 
 /// A server's error for one cluster, or a timeout, does not delay other clusters or routes.
 #[test]
-fn an_answer_of_any_kind_ends_the_wait_for_a_cluster() {
+fn any_error_of_a_cluster_ends_the_wait_for_it() {
     let feature: ServerFeatures =
         [ServerFeature::ResourceTimerIsTransientError].into_iter().collect();
     for variant in VARIANTS {
@@ -413,7 +413,7 @@ fn an_answer_of_any_kind_ends_the_wait_for_a_cluster() {
 
 /// An unreachable authority does not delay routes of another authority.
 #[test]
-fn a_cluster_of_a_dead_authority_fails_alone() {
+fn unreachable_authority_does_not_delay_other_clusters() {
     for variant in VARIANTS {
         let dead = AuthorityConfig::new("dead")
             .with_server(ServerAddress::new("nobody").with_variant(variant));

@@ -42,7 +42,7 @@ fn one(route: Route) -> RouteConfiguration {
 }
 
 #[test]
-fn clusters_that_are_named_in_unknown_ways_are_passed_over() {
+fn routes_with_unknown_cluster_specifiers_are_skipped() {
     let plugin = ClusterSpecifier::InlineClusterSpecifierPlugin(Default::default());
     let config = valid(vec![
         route(prefix("/1"), ClusterSpecifier::ClusterHeader("h".into())),
@@ -58,7 +58,7 @@ fn clusters_that_are_named_in_unknown_ways_are_passed_over() {
 }
 
 #[test]
-fn plugins_have_to_be_known() {
+fn unknown_cluster_specifier_plugin_is_rejected_unless_optional() {
     let with = |is_optional, known: bool, used: &str| {
         let mut config =
             table(vec![route(prefix(""), ClusterSpecifier::ClusterSpecifierPlugin(used.into()))]);
@@ -88,7 +88,7 @@ fn plugins_have_to_be_known() {
 }
 
 #[test]
-fn an_action_is_to_route_to_a_cluster_or_calls_fail() {
+fn route_without_a_cluster_action_is_unsupported() {
     assert_eq!(
         forward(&one(route(prefix(""), cluster("c")))).clusters,
         ClusterChoice::Cluster("c".into())
@@ -105,7 +105,7 @@ fn an_action_is_to_route_to_a_cluster_or_calls_fail() {
 }
 
 #[test]
-fn weights_have_to_sum_up() {
+fn weighted_clusters_need_a_positive_sum() {
     let config = one(route(prefix(""), weighted(&[("a", 75), ("zero", 0), ("b", 25)])));
     let ClusterChoice::Weighted(weights) = &forward(&config).clusters else { panic!() };
     let shares: Vec<_> =
@@ -168,7 +168,7 @@ fn seconds(seconds: i64) -> Option<DurationSchema> {
 }
 
 #[test]
-fn limits_of_time_are_read() {
+fn max_stream_duration_limits_are_parsed() {
     let with = |limits| {
         let action = RouteAction { max_stream_duration: Some(limits), ..action(cluster("c")) };
         route_to(prefix(""), action)
@@ -189,7 +189,7 @@ fn limits_of_time_are_read() {
 
 /// `grpc_timeout_header_max` takes precedence (gRFC A31), so the other limit is not validated.
 #[test]
-fn a_limit_that_does_not_count_is_not_judged() {
+fn unused_stream_duration_limit_is_not_validated() {
     let limits =
         MaxStreamDuration { max_stream_duration: seconds(-1), grpc_timeout_header_max: seconds(3) };
     let action = RouteAction { max_stream_duration: Some(limits), ..action(cluster("c")) };
@@ -200,7 +200,7 @@ fn a_limit_that_does_not_count_is_not_judged() {
 
 /// A route without a known cluster is skipped, but its other errors count.
 #[test]
-fn routes_that_are_passed_over_have_to_be_valid_otherwise() {
+fn skipped_routes_are_validated_otherwise() {
     let place = "virtual_hosts[0].routes[0].route.";
     let header = || Some(ClusterSpecifier::ClusterHeader("h".into()));
     for specifier in [None, header()] {
@@ -232,7 +232,7 @@ fn routes_that_are_passed_over_have_to_be_valid_otherwise() {
 /// Only a trusted server may rewrite the authority, because that could redirect calls (gRFC A81).
 // B46
 #[test]
-fn only_a_trusted_server_may_have_names_rewritten() {
+fn authority_rewrite_requires_a_trusted_server() {
     let mut action = action(cluster("c"));
     action.host_rewrite_specifier =
         Some(schema::route_action::HostRewriteSpecifier::AutoHostRewrite(
@@ -257,7 +257,7 @@ fn only_a_trusted_server_may_have_names_rewritten() {
 
 /// The retry policy of the route precedes that of its virtual host (gRFC A44).
 #[test]
-fn retries_are_read() {
+fn route_retry_policy_overrides_that_of_the_virtual_host() {
     let with = |of_host: Option<RetryPolicy>, of_route: Option<RetryPolicy>| {
         let action = RouteAction { retry_policy: of_route, ..action(cluster("c")) };
         let mut config = table(vec![route_to(prefix(""), action)]);
@@ -307,7 +307,7 @@ fn retries_are_read() {
 
 /// Hash policies (gRFC A42).
 #[test]
-fn hash_policies_are_read() {
+fn hash_policies_are_parsed() {
     let with = |policies: Vec<(Option<hash_policy::PolicySpecifier>, bool)>| {
         let policies = policies
             .into_iter()
@@ -359,7 +359,7 @@ fn hash_policies_are_read() {
 /// are not read, so their errors do not matter.
 // S2.065
 #[test]
-fn without_routing_the_last_route_counts() {
+fn disabled_routing_validates_only_the_last_route() {
     let rules = Rules::default().with_routing(Routing::LastRoute);
     let validator = |routes: Vec<Route>| {
         let validated = RouteConfiguration::from_schema(&table(routes), &rules);

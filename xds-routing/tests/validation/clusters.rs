@@ -60,7 +60,7 @@ fn validated_cluster(schema: &clusters::Cluster) -> Result<Cluster, String> {
 }
 
 #[test]
-fn a_cluster_says_where_its_endpoints_are() {
+fn cluster_discovery_is_parsed_for_every_type() {
     let own = validated_cluster(&eds("c")).unwrap();
     assert_eq!(own.endpoints().unwrap().as_str(), "c");
     assert_eq!(own.max_requests, 1_024);
@@ -111,7 +111,7 @@ fn a_cluster_says_where_its_endpoints_are() {
 }
 
 #[test]
-fn a_cluster_says_how_to_balance() {
+fn cluster_lb_policy_is_parsed() {
     let round_robin = BalancingPolicy::WrrLocality(Box::new(BalancingPolicy::RoundRobin));
     assert_eq!(validated_cluster(&eds("c")).unwrap().balancing, round_robin);
 
@@ -172,7 +172,7 @@ fn a_cluster_says_how_to_balance() {
 
 /// Periods and error penalty of gRFC A58.
 #[test]
-fn weights_that_endpoints_report_are_read_with_care() {
+fn client_side_wrr_settings_are_validated() {
     let place = "load_balancing_policy.policies[0].typed_extension_config.typed_config";
     let with = |config: Any| {
         let config = TypedExtensionConfig { name: "p".into(), typed_config: Some(config) };
@@ -212,7 +212,7 @@ fn weights_that_endpoints_report_are_read_with_care() {
 
 /// Bounds of gRFC A42, and the hash key of gRFC A76.
 #[test]
-fn a_ring_of_hashes_has_bounds() {
+fn ring_hash_sizes_are_bounded() {
     const MOST: u64 = 8 * 1_024 * 1_024;
     let with = |least: Option<u64>, most: Option<u64>, hash_function| {
         let size = |value: Option<u64>| value.map(|value| UInt64Value { value });
@@ -258,7 +258,7 @@ fn a_ring_of_hashes_has_bounds() {
 }
 
 #[test]
-fn the_detection_of_outliers_has_defaults_and_bounds() {
+fn outlier_detection_has_defaults_and_bounds() {
     let with = |outliers: clusters::OutlierDetection| {
         let mut cluster = eds("c");
         cluster.outlier_detection = Some(outliers);
@@ -324,7 +324,7 @@ fn the_detection_of_outliers_has_defaults_and_bounds() {
 }
 
 #[test]
-fn how_endpoints_are_spoken_with_is_said_in_one_way() {
+fn http_protocol_options_are_parsed() {
     let with = |config: Option<Any>| {
         let upstream_config = TypedExtensionConfig { name: "http".into(), typed_config: config };
         validated_cluster(&clusters::Cluster { upstream_config: Some(upstream_config), ..eds("c") })
@@ -359,7 +359,7 @@ fn how_endpoints_are_spoken_with_is_said_in_one_way() {
 }
 
 #[test]
-fn other_parts_of_a_cluster_are_judged() {
+fn lrs_server_must_be_self() {
     let mut reported = eds("c");
     reported.lrs_server = ads();
     assert_eq!(why(validated_cluster(&reported)), "lrs_server: must be self");

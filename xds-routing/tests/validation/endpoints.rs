@@ -53,7 +53,7 @@ fn judged_endpoints(
 }
 
 #[test]
-fn endpoints_come_by_priority_and_locality() {
+fn endpoints_are_grouped_by_priority_and_locality() {
     let mut ill = endpoint("10.0.0.9", 1);
     ill.health_status = 2;
     let mut well = endpoint("10.0.0.2", 1);
@@ -87,7 +87,7 @@ fn endpoints_come_by_priority_and_locality() {
 }
 
 #[test]
-fn what_endpoints_must_not_be() {
+fn invalid_endpoints_are_rejected() {
     let faults = |endpoints| why(judged_endpoints(&assignment(endpoints)));
     let one = |ip| vec![endpoint(ip, 1)];
     assert_eq!(
@@ -132,7 +132,7 @@ fn what_endpoints_must_not_be() {
 
 /// Additional addresses of an endpoint are validated like the first one (gRFC A61).
 #[test]
-fn an_endpoint_may_have_several_addresses() {
+fn additional_addresses_are_validated() {
     let with = |first: &str, others: &[&str]| {
         let others = others
             .iter()
@@ -181,7 +181,7 @@ fn an_endpoint_may_have_several_addresses() {
 }
 
 #[test]
-fn drops_are_shares_of_calls() {
+fn drop_overloads_are_parsed() {
     let mut with = assignment(vec![]);
     let drop = |category: &str, share| cluster_load_assignment::policy::DropOverload {
         category: category.into(),
@@ -198,7 +198,7 @@ fn drops_are_shares_of_calls() {
 
 /// Addresses that are written differently may be equal.
 #[test]
-fn the_same_address_in_other_words_is_the_same() {
+fn addresses_are_compared_in_canonical_form() {
     let with = |one: &str, other: &str| {
         judged_endpoints(&assignment(vec![locality(
             0,

@@ -87,7 +87,7 @@ fn object(type_url: &str) -> Any {
 }
 
 #[test]
-fn filters_have_names_are_known_and_end_with_one_that_sends_on() {
+fn filters_must_be_named_known_and_end_with_a_terminal_one() {
     let with = |filters: Vec<_>| {
         let mut manager = manager(rds("r"));
         manager.http_filters = filters;
@@ -132,7 +132,7 @@ fn filters_have_names_are_known_and_end_with_one_that_sends_on() {
 }
 
 #[test]
-fn settings_of_filters_are_for_known_ones_that_can_be_set() {
+fn filter_overrides_require_a_known_overridable_filter() {
     let rules = Rules::default();
     let set = |config: Any| of_route("f", config, &rules);
     let place = "virtual_hosts[0].routes[0].typed_per_filter_config[f]";
@@ -163,7 +163,7 @@ fn settings_of_filters_are_for_known_ones_that_can_be_set() {
 
 /// An override type is no filter, even on the side that supports the filter.
 #[test]
-fn what_routes_set_is_no_filter() {
+fn override_type_is_not_accepted_as_a_filter() {
     assert_eq!(of_server(any(RBAC, vec![])), Ok(()));
     assert!(why(of_server(any(RBAC_OVERRIDE, vec![]))).ends_with("is only valid in routes"));
     assert!(
@@ -178,7 +178,7 @@ fn what_routes_set_is_no_filter() {
 
 /// A client must not ignore a filter that it does not implement (gRFC A39).
 #[test]
-fn a_filter_that_is_not_carried_out_is_not_known() {
+fn unimplemented_filter_is_unknown() {
     let rules = Rules::default();
     assert!(why(of_client(any(SESSION, vec![]), &rules)).ends_with("is not known"));
     assert!(why(of_route("f", any(SESSION_OVERRIDE, vec![]), &rules)).ends_with("is not known"));
@@ -188,7 +188,7 @@ fn a_filter_that_is_not_carried_out_is_not_known() {
 }
 
 #[test]
-fn the_configurations_of_filters_have_to_be_such() {
+fn undecodable_filter_config_is_rejected() {
     let rules = Rules::default().with_stateful_sessions();
     let garbage = vec![0xff];
     let value = format!("{PLACE}[0].typed_config.value: ");
@@ -220,7 +220,7 @@ fn the_configurations_of_filters_have_to_be_such() {
 
 /// The cookie of a stateful session needs a name (gRFC A55).
 #[test]
-fn sessions_are_remembered_by_a_cookie_with_a_name() {
+fn stateful_session_requires_a_named_cookie() {
     let rules = Rules::default().with_stateful_sessions();
     let with = |config: Option<Any>| {
         let state = TypedExtensionConfig { name: "s".into(), typed_config: config };
@@ -251,7 +251,7 @@ fn faults(schema: &HttpFault) -> Result<FaultInjection, String> {
 }
 
 #[test]
-fn faults_are_read() {
+fn fault_filter_config_is_validated() {
     let delay = |delay| HttpFault {
         delay: Some(FaultDelay { fault_delay_secifier: Some(delay), percentage: None }),
         ..HttpFault::default()

@@ -19,7 +19,7 @@ use crate::{
 /// Validation time grows linearly with the size of a resource. In quadratic time this test would
 /// take minutes.
 #[test]
-fn large_resources_are_judged_soon() {
+fn validation_time_is_linear_in_the_resource_size() {
     let rules = Rules::default();
     let places = (0..40_000).map(|n| {
         let mut place = locality(0, 1, vec![]);
@@ -55,7 +55,7 @@ fn large_resources_are_judged_soon() {
 
 /// No bytes cause a panic.
 #[test]
-fn garbage_is_rejected_without_a_panic() {
+fn malformed_bytes_are_rejected_without_a_panic() {
     use proptest::prelude::*;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let seeds = [

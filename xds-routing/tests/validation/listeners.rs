@@ -13,7 +13,7 @@ pub(crate) fn listener(schema: &listeners::Listener) -> Result<Listener, String>
 }
 
 #[test]
-fn a_client_listener_leads_to_routes() {
+fn api_listener_has_named_or_inline_routes() {
     let named = listener(&api_listener("l", &manager(rds("r")))).unwrap();
     assert_eq!(named.api().unwrap().routes, Routes::Named("r".into()));
     assert_eq!(named.api().unwrap().filters[0].name, "router");

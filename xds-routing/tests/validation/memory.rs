@@ -38,7 +38,10 @@ fn own(url: &str) -> Any {
 
 /// Validates a resource that is a slice of a frame. Returns the value, and whether nothing else
 /// refers to the frame afterwards.
-fn leaves_the_frame<T>(resource: &impl Message, validator: impl FnOnce(&Bytes) -> T) -> (T, bool) {
+fn releases_the_frame<T>(
+    resource: &impl Message,
+    validator: impl FnOnce(&Bytes) -> T,
+) -> (T, bool) {
     let frame = Bytes::from([resource.encode_to_vec(), vec![0; 4096]].concat());
     let value = validator(&frame.slice(..resource.encoded_len()));
     let is_ours_alone = frame.is_unique();
@@ -46,7 +49,7 @@ fn leaves_the_frame<T>(resource: &impl Message, validator: impl FnOnce(&Bytes) -
 }
 
 #[test]
-fn a_value_does_not_keep_the_response_that_it_came_in() {
+fn validated_resource_does_not_keep_the_response_frame() {
     let rules = rules();
     let mut manager = manager(rds("r"));
     let mut first = filter("own", OWN);
@@ -54,7 +57,7 @@ fn a_value_does_not_keep_the_response_that_it_came_in() {
         xds_routing::proto::envoy::extensions::filters::network::http_connection_manager::v3::http_filter::ConfigType::TypedConfig(own(OWN)),
     );
     manager.http_filters.insert(0, first);
-    let (listener, is_free) = leaves_the_frame(&api_listener("l", &manager), |bytes| {
+    let (listener, is_free) = releases_the_frame(&api_listener("l", &manager), |bytes| {
         Listener::from_bytes(bytes, &rules).expect("a valid listener")
     });
     assert_eq!(listener.api().expect("of clients").filters.len(), 2);
@@ -70,7 +73,7 @@ fn a_value_does_not_keep_the_response_that_it_came_in() {
         extension: Some(TypedExtensionConfig { name: "p".into(), typed_config: Some(own(OWN)) }),
         is_optional: false,
     });
-    let (routes, is_free) = leaves_the_frame(&table, |bytes| {
+    let (routes, is_free) = releases_the_frame(&table, |bytes| {
         RouteConfiguration::from_bytes(bytes, &rules).expect("valid routes")
     });
     assert_eq!(routes.overrides().len(), 1);
@@ -82,7 +85,7 @@ fn a_value_does_not_keep_the_response_that_it_came_in() {
         cluster.load_balancing_policy = Some(LoadBalancingPolicy {
             policies: vec![Policy { typed_extension_config: Some(config) }],
         });
-        let (cluster, is_free) = leaves_the_frame(&cluster, |bytes| {
+        let (cluster, is_free) = releases_the_frame(&cluster, |bytes| {
             Cluster::from_bytes(bytes, &rules).expect("a valid cluster")
         });
         let is_kept = matches!(

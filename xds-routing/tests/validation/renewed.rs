@@ -155,7 +155,7 @@ fn apply(edit: Edit, schema: &mut Schema) {
 
 proptest! {
     #[test]
-    fn what_was_before_changes_no_verdict(
+    fn previous_version_does_not_affect_validation(
         hosts in vec(any_host(), 0..3),
         edits in vec(any_edit(), 0..4),
         flaw in proptest::option::of((any::<proptest::sample::Index>(), any::<u8>())),

@@ -30,7 +30,7 @@ fn one(route: Route) -> RouteConfiguration {
 }
 
 #[test]
-fn a_path_has_to_look_in_one_of_three_ways() {
+fn route_requires_prefix_path_or_safe_regex() {
     let text = |matches| {
         one(route(matches, cluster("c"))).virtual_hosts()[0].routes()[0].matches.path.clone()
     };
@@ -55,7 +55,7 @@ fn a_path_has_to_look_in_one_of_three_ways() {
 /// The removed fields `regex` of a match (field 3) and `regex_match` of a header (field 5) are
 /// unknown to the schema, so the resource is rejected.
 #[test]
-fn retired_expressions_are_rejected() {
+fn removed_regex_fields_are_rejected() {
     let mut matches = b"\x1a\x03a.*".to_vec();
     let config = |matches: &[u8]| {
         // match = 1 of a route, routes = 3 of a host, domains = 2, virtual_hosts = 2.
@@ -79,7 +79,7 @@ fn retired_expressions_are_rejected() {
 }
 
 #[test]
-fn headers_can_be_matched_in_every_way_that_grpc_has() {
+fn header_matchers_of_grpc_are_parsed() {
     let test = |how| {
         let config = one(route(with_header(prefix(""), "H", how), cluster("c")));
         let header = config.virtual_hosts()[0].routes()[0].matches.headers[0].clone();
@@ -139,7 +139,7 @@ fn headers_can_be_matched_in_every_way_that_grpc_has() {
 }
 
 #[test]
-fn a_program_size_of_another_engine_is_ignored() {
+fn re2_program_size_is_ignored() {
     #[allow(deprecated, reason = "that is the point")]
     let sized = |pattern: &str| {
         use xds_core::proto::envoy::r#type::matcher::v3::regex_matcher::{EngineType, GoogleRe2};
@@ -157,7 +157,7 @@ fn a_program_size_of_another_engine_is_ignored() {
 }
 
 #[test]
-fn only_the_default_of_a_runtime_fraction_counts() {
+fn only_the_default_of_a_runtime_fraction_is_used() {
     let fraction = |numerator, of| {
         let matches = with_fraction(prefix(""), numerator, of);
         one(route(matches, cluster("c"))).virtual_hosts()[0].routes()[0].matches.fraction
@@ -188,7 +188,7 @@ fn only_the_default_of_a_runtime_fraction_counts() {
 /// A route with query parameters is skipped without further validation, because the rest may be
 /// for other clients.
 #[test]
-fn a_route_that_asks_for_parameters_is_passed_over_before_all_else() {
+fn route_with_query_parameters_is_skipped_without_validation() {
     let mut matches = safe_regex("(");
     matches.query_parameters.push(QueryParameterMatcher { name: "q".into() });
     let config = valid(vec![route(matches, weighted(&[])), route(prefix(""), cluster("c"))]);
@@ -200,7 +200,7 @@ fn a_route_that_asks_for_parameters_is_passed_over_before_all_else() {
 }
 
 #[test]
-fn what_is_for_proxies_or_not_known_is_ignored() {
+fn proxy_only_and_unknown_match_fields_are_ignored() {
     let mut matches = prefix("/s/");
     matches.grpc = Some(GrpcRouteMatchOptions {});
     matches.tls_context =
@@ -218,7 +218,7 @@ fn what_is_for_proxies_or_not_known_is_ignored() {
 }
 
 #[test]
-fn case_can_be_ignored_except_in_expressions() {
+fn case_can_be_ignored_except_in_regexes() {
     let any_case = |mut matches: schema::RouteMatch| {
         matches.case_sensitive = boolean(false);
         matches
@@ -243,7 +243,7 @@ fn case_can_be_ignored_except_in_expressions() {
 }
 
 #[test]
-fn all_virtual_hosts_are_judged_and_every_fault_is_named() {
+fn every_error_of_every_virtual_host_is_reported() {
     let config = routes(
         "r",
         vec![
@@ -274,14 +274,14 @@ fn all_virtual_hosts_are_judged_and_every_fault_is_named() {
 }
 
 #[test]
-fn the_same_match_may_come_twice() {
+fn same_route_match_may_occur_twice() {
     let config = valid(vec![route(prefix("/s"), cluster("a")), route(prefix("/s"), cluster("b"))]);
     assert_eq!(config.virtual_hosts()[0].routes().len(), 2);
     println!("covers: S2.041");
 }
 
 #[test]
-fn expressions_are_bounded() {
+fn regex_length_and_compiled_size_are_limited() {
     let long = "a".repeat(5_000);
     assert!(
         fault(route(safe_regex(&long), cluster("c")))
@@ -333,7 +333,7 @@ fn expressions_are_bounded() {
 
 /// No gRPC call can match these routes, so their errors do not matter.
 #[test]
-fn routes_whose_path_no_call_has_may_be_wrong_otherwise() {
+fn route_that_no_grpc_path_matches_is_skipped_without_validation() {
     let odd = |matches| with_header(matches, "", Header::PresentMatch(true));
     let never = ["a", "//", "//m", "/s/m/", "/s/m/x"].map(prefix);
     let never = never.into_iter().chain(["", "/", "s/m", "/s", "/s/", "//m", "/s/m/x"].map(path));
@@ -354,7 +354,7 @@ fn routes_whose_path_no_call_has_may_be_wrong_otherwise() {
 
 /// The expression itself determines case sensitivity.
 #[test]
-fn expressions_of_headers_take_no_word_on_their_case() {
+fn regex_header_matcher_with_ignore_case_is_rejected() {
     let matcher = xds_core::proto::StringMatcher {
         ignore_case: true,
         match_pattern: Some(

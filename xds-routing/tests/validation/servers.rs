@@ -35,7 +35,7 @@ pub(crate) fn server(filter_chains: Vec<FilterChain>) -> listeners::Listener {
 }
 
 #[test]
-fn a_server_listener_is_judged_too() {
+fn server_listener_is_validated() {
     let from = |prefix: &str, bits| {
         Some(FilterChainMatch {
             source_prefix_ranges: vec![range(prefix, bits)],
@@ -73,7 +73,7 @@ fn a_server_listener_is_judged_too() {
 
 /// A match with lists represents all combinations of their elements.
 #[test]
-fn no_two_filter_chains_are_for_the_same_connections() {
+fn overlapping_filter_chain_matches_are_rejected() {
     let matches = |destinations: &[&str], sources: &[&str], ports: &[u32]| FilterChainMatch {
         prefix_ranges: destinations.iter().map(|it| range(it, 8)).collect(),
         source_prefix_ranges: sources.iter().map(|it| range(it, 8)).collect(),
@@ -114,7 +114,7 @@ fn no_two_filter_chains_are_for_the_same_connections() {
 }
 
 #[test]
-fn what_a_server_listener_must_not_have() {
+fn unsupported_server_listener_fields_are_rejected() {
     let with = |change: fn(&mut listeners::Listener)| {
         let mut schema = server(vec![chain(None)]);
         change(&mut schema);
@@ -139,7 +139,7 @@ fn what_a_server_listener_must_not_have() {
 
 /// The server compares the address with its own as text (gRFC A36).
 #[test]
-fn the_address_of_a_server_is_taken_as_it_is() {
+fn server_listener_address_is_kept_as_text() {
     let with = |host: &str, port| {
         let mut address = address(host, 0);
         if let Some(address::Address::SocketAddress(socket)) = &mut address.address {

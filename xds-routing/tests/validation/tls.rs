@@ -108,7 +108,7 @@ fn roots(context: &TlsContext) -> Option<&str> {
 const UPSTREAM: &str = "transport_socket.common_tls_context";
 
 #[test]
-fn a_cluster_says_who_vouches_for_its_endpoints() {
+fn cluster_tls_requires_trusted_roots() {
     let nobody = why(of_cluster(CommonTlsContext::default()));
     assert!(nobody.ends_with("must configure trusted root certificates"), "{nobody}");
     let context = of_cluster(validated(trusting("p"))).unwrap();
@@ -124,7 +124,7 @@ fn a_cluster_says_who_vouches_for_its_endpoints() {
 
 /// Older servers set only the deprecated fields.
 #[test]
-fn deprecated_names_of_providers_are_read_where_there_are_no_others() {
+fn deprecated_certificate_provider_fields_are_used_as_a_fallback() {
     let only_older = CommonTlsContext {
         tls_certificate_certificate_provider_instance: older("q"),
         ..combined(CombinedCertificateValidationContext {
@@ -174,7 +174,7 @@ fn deprecated_names_of_providers_are_read_where_there_are_no_others() {
 
 /// Certificates and secrets outside of providers, and unsupported validation options.
 #[test]
-fn what_grpc_cannot_do_is_rejected_by_name() {
+fn tls_features_unsupported_by_grpc_are_rejected_by_name() {
     let extension = || Some(TypedExtensionConfig { name: "e".into(), typed_config: None });
     let secret = || SdsSecretConfig { name: "s".into() };
     type Change = fn(&mut CommonTlsContext);
@@ -255,7 +255,7 @@ fn what_grpc_cannot_do_is_rejected_by_name() {
 }
 
 #[test]
-fn a_server_needs_a_certificate_of_a_plugin() {
+fn server_tls_requires_a_certificate_provider() {
     let with = |common: CommonTlsContext| {
         of_server(&DownstreamTlsContext {
             common_tls_context: Some(common),

@@ -145,7 +145,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_ends_where_it_would_have_begun(steps in vec(any_step(), 1..40)) {
+    fn final_state_is_independent_of_the_changes_before(steps in vec(any_step(), 1..40)) {
         for variant in VARIANTS {
             run(variant, &steps);
         }

@@ -65,7 +65,7 @@ impl Rig {
 }
 
 #[test]
-fn a_handle_will_do() {
+fn handle_warms_resources_like_the_client() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         assert!(rig.settle().is_empty());
@@ -106,7 +106,7 @@ fn a_handle_will_do() {
 
 /// More changes than a handle takes from the client at once.
 #[test]
-fn many_come_and_stay() {
+fn more_changes_than_one_batch_are_all_delivered() {
     let mut rig = Rig::new(VARIANTS[1]);
     let name = |index: usize| format!("cluster-{index}");
     let told = rig.set(|it| {
@@ -123,7 +123,7 @@ fn many_come_and_stay() {
 }
 
 #[test]
-fn who_cannot_have_all_roots_is_told() {
+fn handle_without_one_root_type_reports_an_error() {
     let config = ClientConfig::new(Node::new("proxy"), ServerAddress::new("server"))
         .with_type(OpaqueType::new(types::CLUSTER));
     let mut rig = Rig::connect(VARIANTS[0], config, server_config(), HandleWarming::new);

@@ -38,7 +38,7 @@ fn with_timeout(name: &str, seconds: i64) -> Vec<u8> {
 }
 
 #[test]
-fn all_listeners_and_clusters_are_roots() {
+fn all_listeners_and_clusters_are_watched() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         assert!(!rig.follower.warming().is_initialized());
@@ -88,7 +88,7 @@ fn all_listeners_and_clusters_are_roots() {
 }
 
 #[test]
-fn the_old_one_serves_until_the_new_one_is_warm() {
+fn old_version_serves_until_the_new_one_is_warm() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -139,7 +139,7 @@ fn the_old_one_serves_until_the_new_one_is_warm() {
 }
 
 #[test]
-fn warming_takes_no_longer_than_the_initial_fetch_timeout() {
+fn warming_ends_after_the_initial_fetch_timeout() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -177,7 +177,7 @@ fn warming_takes_no_longer_than_the_initial_fetch_timeout() {
 
 /// The newest version of a resource determines its timeout, independent of other resources.
 #[test]
-fn a_later_version_may_say_how_long_it_waits() {
+fn newest_version_sets_the_initial_fetch_timeout() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -219,7 +219,7 @@ fn a_later_version_may_say_how_long_it_waits() {
 
 /// Two clusters that share an EDS resource have separate timeouts.
 #[test]
-fn each_waits_as_long_as_it_says() {
+fn clusters_sharing_an_eds_resource_have_separate_timeouts() {
     let service = |name: &str, seconds| {
         let mut cluster = Cluster::decode(&*with_timeout(name, seconds)).unwrap();
         cluster.eds_cluster_config.as_mut().unwrap().service_name = "shared".into();
@@ -245,7 +245,7 @@ fn each_waits_as_long_as_it_says() {
 }
 
 #[test]
-fn what_is_known_to_be_missing_is_not_waited_for() {
+fn known_missing_resource_is_not_awaited() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.set(|it| {
@@ -264,7 +264,7 @@ fn what_is_known_to_be_missing_is_not_waited_for() {
 }
 
 #[test]
-fn an_end_leaves_nothing() {
+fn shutdown_leaves_no_watch() {
     let mut rig = Rig::new(VARIANTS[1]);
     rig.set(|it| {
         it.set(types::CLUSTER, "a", resources::eds("a", ""));
@@ -278,7 +278,7 @@ fn an_end_leaves_nothing() {
 
 /// A client that lacks one of the two types sends no subscription for the other.
 #[test]
-fn who_cannot_have_all_roots_watches_none() {
+fn client_without_one_root_type_watches_nothing() {
     let config = ClientConfig::new(Node::new("proxy"), ServerAddress::new("server"))
         .with_type(OpaqueType::new(types::CLUSTER));
     let mut client = Client::new(config, 1, Time::ZERO);

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_is_gone_once_and_others_are_not_asked_about() {
+    fn exhaust_runs_every_combination_of_the_label_once() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&seen);
         let summary = exhaust(&Config::default(), "step", move |world: &mut World| {
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "there are more than 3 runs")]
-    fn more_runs_than_are_allowed_are_not_left_out_in_silence() {
+    fn exhaust_panics_if_the_run_limit_is_exceeded() {
         let ask = |world: &mut World| {
             let _ = world.choices().below("step", 4);
         };
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "VIOLATION small")]
-    fn the_one_run_that_is_wrong_is_found() {
+    fn exhaust_finds_the_one_failing_combination() {
         let _ = exhaust(&Config::default(), "step", |world: &mut World| {
             let answers: Vec<u32> = (0..4).map(|_| world.choices().below("step", 3)).collect();
             if answers == [2, 0, 1, 2] {

@@ -212,7 +212,7 @@ mod tests {
     use super::number_of;
 
     #[test]
-    fn seeds_are_numbers_as_people_write_them() {
+    fn seeds_may_be_decimal_hexadecimal_or_have_underscores() {
         for (text, number) in [
             ("7", Some(7)),
             (" 0x5eed ", Some(0x5eed)),

@@ -159,7 +159,7 @@ mod tests {
     use crate::{options::listing, tape::Choices};
 
     #[test]
-    fn what_is_printed_is_read() {
+    fn printed_options_parse_to_equal_options() {
         for seed in 0..500 {
             let options = Options::draw(&mut Choices::from_seed(seed));
             assert_eq!(options.to_string().parse(), Ok(options));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_printed_as_ever() {
+    fn default_options_line_is_fixed() {
         let line = "clients=1 servers=1 variant=sotw mixture=Alike streams=Aggregated types=4 names=2 profile=Grpc \
                     data_errors=KeepCached read_gate=Notices latency=5ms jitter=0ns ties=DeliveriesFirst \
                     clock_grain=0ns operations=0 order=ByRank transport=Streams verdicts=AtOnce views=1 \
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_option_is_told_with_what_is_one() {
+    fn unknown_option_error_lists_the_known_ones() {
         for (word, known) in [
             ("clients", "clients is a number"),
             ("clients=", "clients is a number"),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_listed_is_read() {
+    fn listed_options_can_be_parsed() {
         let listing = listing();
         for start in
             ["latency=5ms               a time", "  reset                   A stream is reset;"]

@@ -150,7 +150,7 @@ mod tests {
     use crate::oracle::testing::{broken_rule, judgement};
 
     #[test]
-    fn who_holds_more_than_was_asked_for_is_detected() {
+    fn server_that_holds_more_names_than_requested_is_detected() {
         let found = judgement(|world, link, report| {
             let asked = wanted(0, world);
             assert_eq!(asked, 1, "one name is watched and asked for");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_keeps_what_nobody_wants_is_detected() {
+    fn client_that_keeps_unwatched_entries_is_detected() {
         let holds = |held: usize| {
             broken_rule(Options::default(), move |world, _, report| {
                 entries_are_bounded(0, held, world, report);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_keeps_what_has_ended_is_detected() {
+    fn server_that_keeps_ended_streams_or_subscriptions_is_detected() {
         let holds = |held: (usize, usize)| {
             broken_rule(Options::default(), move |world, _, report| {
                 streams_are_bounded(0, held, world, report);

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_left_without_what_there_is_is_detected() {
+    fn client_without_the_newest_resources_is_detected() {
         let found = broken_rule(Options::default(), |world, _, report| {
             rests(Phase::Converge, world, report);
             assert!(report.breach.is_none(), "{:?}", report.breach);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_turn_to_the_next_server_is_detected() {
+    fn missing_fallback_to_the_next_server_is_detected() {
         let two = Options { servers: 2, ..Options::default() };
         let found = broken_rule(two, |world, link, report| {
             world.set_reach(0, Reach::Refused, Duration::from_secs(100));
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_without_end_are_detected() {
+    fn message_after_convergence_is_detected() {
         let found = broken_rule(Options::default(), |world, link, report| {
             let mut oracle = rests(Phase::Converge, world, report);
             let request = &request();
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_after_the_end_is_detected() {
+    fn state_left_after_shutdown_is_detected() {
         let found = broken_rule(Options::default(), |world, _, report| {
             rests(Phase::Teardown, world, report);
         });
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_goes_on_after_its_end_is_detected() {
+    fn request_after_client_shutdown_is_detected() {
         let found = broken_rule(Options::default(), |world, link, report| {
             world.shut_down(0);
             let request = &request();

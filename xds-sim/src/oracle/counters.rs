@@ -122,7 +122,7 @@ mod tests {
     };
 
     #[test]
-    fn what_grows_less_is_detected() {
+    fn decreasing_counters_are_detected() {
         let found = judgement(|world, _, report| {
             let mut oracle = CounterAgreement::default();
             oracle.check(0, world, report);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_total_that_grows_less_is_detected() {
+    fn decreasing_metric_total_is_detected() {
         let found = broken_rule(Options::default(), |world, _, report| {
             world.watch(0, 0, Some("r0"));
             CounterAgreement::default().check(0, world, report);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_too_many_is_detected() {
+    fn resource_counts_that_disagree_are_detected() {
         let agrees = |figures| {
             broken_rule(Options::default(), move |_, _, report| agree(0, figures, report))
         };

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_expired_and_is_used_is_detected() {
+    fn use_of_an_expired_resource_is_detected() {
         let woken = |left: Duration| {
             broken_rule(Options::default(), move |world, _, report| {
                 let at = world.now().after(left);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heartbeat_renews_what_is_in_use_though_a_newer_version_was_rejected() {
+    fn heartbeat_renews_the_used_version_after_a_nack() {
         let options = Options { variant: Variant::Incremental, ..Options::default() };
         let renewed = |is_of_it: bool| {
             broken_rule(options.clone(), move |world, link, report| {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_expires_too_early_or_while_everything_works_is_detected() {
+    fn early_expiry_or_expiry_without_faults_is_detected() {
         let goes = move |name: &'static str, left: Duration, phase: Phase| {
             let error = expired(name);
             broken_rule(Options::default(), move |world, _, report| {

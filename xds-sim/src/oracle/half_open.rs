@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_stream_that_nobody_gives_up_is_detected() {
+    fn half_open_stream_that_is_kept_is_detected() {
         let late = KEEPALIVE + Duration::from_secs(1);
         assert_eq!(judged(KEEPALIVE, false), None, "it may be found out yet");
         assert_eq!(judged(late, false), Some("IL3"));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_come_back_after_a_silent_stream_is_detected() {
+    fn missing_reconnect_after_a_half_open_stream_is_detected() {
         let judged = |comes_back: bool, is_trying: bool| {
             judgement(move |world, link, report| {
                 let mut oracle = HalfOpen::default();

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_watcher_was_not_told_is_detected() {
+    fn missing_notice_is_detected() {
         assert_eq!(judged(|known, value| known.value = Some(value.clone())), None);
         assert_eq!(judged(|_, _| {}), Some("IC32"));
         assert_eq!(judged(|known, _| known.value = Some("old".into())), Some("IC32"));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_late_and_is_not_told_what_is_wrong_is_detected() {
+    fn late_watcher_without_the_current_error_is_detected() {
         let found = broken_rule(Options::default(), |world, _, report| {
             let watch = world.watches(0).next().expect("there is one").0;
             world.unwatch(0, watch);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rejection_that_a_watcher_is_not_told_of_is_detected() {
+    fn missing_notice_of_a_nack_is_detected() {
         let found = broken_rule(Options::default(), |world, _, report| {
             let watch = world.watches(0).next().expect("there is one").0;
             let value = world.watches(0).next().expect("there is one").1.view["r0"].clone();

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_by_nothing_or_by_another_type_is_detected() {
+    fn change_by_nothing_or_another_type_is_detected() {
         assert_eq!(read(None, true), Some(NOTHING));
         assert_eq!(read(Some(1), false), Some(APART));
         assert_eq!(read(Some(0), false), None);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_though_nothing_is_said_of_it_is_detected() {
+    fn change_of_a_resource_not_in_the_response_is_detected() {
         let says = |kind: usize, name: &'static str| {
             broken_rule(Options::default(), move |world, link, report| {
                 world.watch(0, kind, Some("r1"));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_watches_any_more_goes_with_its_channel() {
+    fn unwatched_resource_may_be_dropped_with_its_channel() {
         let found = broken_rule(Options::default(), |world, link, report| {
             let watch = world.watch(0, 0, Some("r1")).expect("there is room for it");
             // The wildcard has no resource of that name.
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_comes_twice_and_is_accepted_is_detected() {
+    fn accepted_response_with_a_duplicate_name_is_detected() {
         let found = broken_rule(Options::default(), |world, link, report| {
             let mut oracle = LieEffects { before: answers(link, world), ..LieEffects::default() };
             oracle.read(link, &response(&["r0", "r0"]), world, report);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_up_and_held_is_detected() {
+    fn holding_an_unrequested_resource_is_detected() {
         let found = broken_rule(Options::default(), |world, link, report| {
             world.watch(0, 0, Some("made up"));
             let oracle = LieEffects { before: answers(link, world), ..LieEffects::default() };

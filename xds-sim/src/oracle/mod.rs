@@ -47,7 +47,7 @@
 //! - Half-open streams: the transport must detect them, in the simulation
 //!   [`World::half_open`](crate::World::half_open). Oracles check the recovery by the cores. A real
 //!   transport is tested in `xds-tokio/tests/client.rs`
-//!   (`a_frozen_server_is_found_out_by_keepalive`).
+//!   (`keepalive_detects_a_server_that_stops_responding`).
 //! - Draining: how a server spreads the ends of its streams is tested in
 //!   `xds-core/tests/server/lifecycle.rs`.
 //! - Does-not-exist timers have an upper bound only in the gRPC profile with one aggregated stream

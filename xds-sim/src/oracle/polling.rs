@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_that_was_accepted_last_is_stated() {
+    fn poll_must_state_the_last_accepted_version() {
         let mut accepted = read("1");
         assert!(accepted.take(&request("1", None)));
         accepted.unconfirmed.push(unconfirmed("2", HasGood::No));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn who_uses_a_part_of_what_it_rejects_holds_no_version_whole() {
+    fn partly_used_rejected_poll_must_not_state_a_version() {
         let rejects = |version: &'static str| {
             broken(move |oracle, link, world, report| {
                 let had = PolledVersion { version: "1".into(), is_asked: true, ..read("1") };
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_forgets_what_it_has() {
+    fn empty_version_is_valid_only_after_invalidation() {
         let mut accepted = read("1");
         assert!(accepted.take(&request("1", None)));
         assert!(!accepted.take(&request("", None)), "it has let go of nothing");
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_server_says_takes_the_place_of_what_there_was() {
+    fn response_of_another_server_invalidates_the_version() {
         let forgets = |server: usize| {
             broken(move |oracle, link, world, report| {
                 let had = PolledVersion {
@@ -321,7 +321,7 @@ mod tests {
                     ..PolledVersion::default()
                 };
                 oracle.accepted.insert((0, server, 0), had);
-                let response = &says("good", "2");
+                let response = &poll_response("good", "2");
                 oracle.on_event(&Event::Reading { link, response }, world, report);
                 let had = oracle.accepted.get_mut(&(0, server, 0)).expect("it was put there");
                 had.unconfirmed.clear();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_another_server_is_none() {
+    fn version_from_another_server_is_invalid() {
         assert!(!PolledVersion::default().take(&request("1", None)));
     }
 
@@ -355,7 +355,7 @@ mod tests {
         Request { names, node: node.map(Text::from), ..request("", None) }
     }
 
-    fn says(text: &str, version: &str) -> Response {
+    fn poll_response(text: &str, version: &str) -> Response {
         let bytes = Some(Toy::bytes("r0", text));
         let item = ResponseItem { name: "r0".into(), version: Text::default(), bytes, ttl: None };
         Response {
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_does_not_stand_for_itself_is_detected() {
+    fn poll_with_wrong_names_or_without_a_node_is_detected() {
         let asked = |name: &'static str, node: Option<&'static str>| {
             broken(move |oracle, link, world, report| {
                 let event = Event::Requested { link, request: &asks(name, node) };
@@ -382,11 +382,11 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_what_there_is_is_detected() {
+    fn poll_response_that_differs_from_the_server_state_is_detected() {
         let answered = |text: &'static str, again: Option<&'static str>| {
             broken(move |oracle, link, world, report| {
                 for version in [Some("1"), again].into_iter().flatten() {
-                    let event = Event::Responded { link, response: &says(text, version) };
+                    let event = Event::Responded { link, response: &poll_response(text, version) };
                     oracle.on_event(&event, world, report);
                 }
             })
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_held_though_there_is_something_is_detected() {
+    fn poll_held_despite_a_newer_version_is_detected() {
         let found = broken(|oracle, link, world, report| {
             let event = Event::Requested { link, request: &asks("r0", Some("client-0")) };
             oracle.on_event(&event, world, report);
@@ -408,9 +408,9 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_where_nothing_is_new_is_detected() {
+    fn poll_response_without_a_change_is_detected() {
         let found = broken(|oracle, link, world, report| {
-            let response = &says("good", "1");
+            let response = &poll_response("good", "1");
             let (rest, content) = (Event::Rest, Event::Responded { link, response });
             for event in [Event::Phase(Phase::Converge), rest, content] {
                 oracle.on_event(&event, world, report);

@@ -256,7 +256,7 @@ mod tests {
 
     /// Regression test: the stream has not ended, so the client requests no wake-up.
     #[test]
-    fn a_client_that_does_not_come_back_is_detected() {
+    fn client_that_does_not_reconnect_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = Punctual::of(world.options()).expect("it is simple");
             oracle.on_event(&Event::Opening { link }, world, report);
@@ -275,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_to_a_bound() {
+    fn backoff_grows_to_its_maximum() {
         assert_eq!(pause(1), Duration::from_millis(1_200));
         assert_eq!(pause(2), Duration::from_millis(1_920));
         assert_eq!(pause(30), LONGEST_PAUSE);
     }
 
     #[test]
-    fn what_is_waited_for_for_too_long_is_detected() {
+    fn late_does_not_exist_notice_is_detected() {
         let told = errors_told(Options::default(), |world| {
             world.watch(0, 1, Some("r9"));
             world.advance(Duration::from_secs(40));

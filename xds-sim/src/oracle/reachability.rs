@@ -214,7 +214,7 @@ mod tests {
     use crate::oracle::testing::{broken_rule, errors_told, judgement};
 
     #[test]
-    fn trouble_that_nobody_is_told_of_is_detected() {
+    fn missing_connectivity_error_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = Reachability::default();
             oracle.on_event(
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_after_an_answer_is_no_trouble() {
+    fn stream_end_after_a_response_needs_no_error() {
         let found = judgement(|world, link, report| {
             let mut oracle = Reachability::default();
             oracle.answers(link, world);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_that_is_over_and_not_taken_back_is_detected() {
+    fn connectivity_error_kept_after_a_response_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = troubled(world, link);
             oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_of_the_silent_that_is_not_taken_back_is_detected() {
+    fn connectivity_error_kept_on_a_silent_stream_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = troubled(world, link);
             oracle.asked.insert(link, world.now());
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_that_is_taken_back_too_early_is_detected() {
+    fn connectivity_error_cleared_too_early_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = troubled(world, link);
             let (watch, _) = world.watches(0).next().expect("there is one");
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_that_is_taken_back_is_over() {
+    fn connectivity_error_cleared_after_a_response_is_accepted() {
         let found = judgement(|world, link, report| {
             let mut oracle = troubled(world, link);
             oracle.answers(link, world);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_that_is_told_twice_is_detected() {
+    fn repeated_connectivity_error_is_detected() {
         let reported = errors_told(Options::default(), |world| {
             world.set_reach(0, crate::world::Reach::Refused, Duration::from_secs(10));
             world.watch(0, 0, Some("r0"));

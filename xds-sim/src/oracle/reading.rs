@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_does_not_use_what_its_file_says_is_detected() {
+    fn client_that_ignores_its_file_is_detected() {
         assert_eq!(read("good"), None);
         assert_eq!(read("better"), Some(WHOLE));
         assert_eq!(read("bad"), Some(WHOLE), "it was not rejected");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_with_a_file_that_cannot_be_read_is_detected() {
+    fn loss_of_resources_by_an_unreadable_file_is_detected() {
         let found = broken_rule(files(), |world, link, report| {
             let mut oracle = FileReading { before: of_file(link, world), counted: 0 };
             let lost = (ResourceState::Acked, Some(Toy::bytes("r9", "good")));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_and_is_not_counted_is_detected() {
+    fn unreadable_file_that_is_not_counted_is_detected() {
         let found = broken_rule(files(), |world, link, report| {
             let mut oracle = FileReading { before: of_file(link, world), counted: 0 };
             oracle.on_event(&Event::Unreadable { link }, world, report);

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tape_gives_the_answers_of_its_seed() {
+    fn tape_replays_the_choices_of_its_seed() {
         let mut seeded = Choices::from_seed(42);
         let answers = ask(&mut seeded);
         assert_eq!(ask(&mut Choices::from_tape(&seeded.to_tape())), answers);
@@ -262,14 +262,14 @@ mod tests {
 
     /// The answers of a seed must never change, so that seeds that found a bug stay valid.
     #[test]
-    fn the_answers_of_a_seed_are_fixed() {
+    fn choices_of_a_seed_are_fixed() {
         let mut choices = Choices::from_seed(42);
         let drawn: Vec<u32> = (0..5).map(|_| choices.below("test", 1_000)).collect();
         assert_eq!(drawn, [818, 412, 260, 868, 388]);
     }
 
     #[test]
-    fn past_its_end_a_tape_is_tame() {
+    fn choices_after_the_end_of_a_tape_are_minimal() {
         let mut choices = Choices::from_tape(&Tape::from_values([7]));
         assert_eq!(choices.below("one of five", 5), 2);
         assert_eq!(choices.below("one of five", 5), 0);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tape_of_another_run_is_told() {
+    fn tape_of_another_run_is_reported_as_drift() {
         let mut choices = Choices::from_tape(&Tape::from_values([7, 4, 1]));
         let too_long = choices.drift().unwrap();
         assert_eq!(too_long, Drift::TooLong { answers: 3, asked: 0 });
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_a_tape() {
+    fn any_bytes_are_a_valid_tape() {
         assert_eq!(Tape::from_bytes(&[1, 1, 2]).values(), [257, 2]);
         assert_eq!(Tape::from_bytes(&[0, 0]), Tape::default());
     }

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_and_tape_say_the_same() {
+    fn tape_round_trips_through_text() {
         for values in [vec![], vec![1], vec![127, 128, 0, 300, u32::MAX], vec![0, 0, 5]] {
             let tape = Tape::from_values(values);
             assert_eq!(tape.to_string().parse(), Ok(tape));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tape_is_refused() {
+    fn invalid_tape_text_is_rejected() {
         assert!(matches!("!".parse::<Tape>(), Err(TapeError::Encoding(_))));
         assert_eq!("gA".parse::<Tape>(), Err(TapeError::Number(0)));
         assert_eq!("______8".parse::<Tape>(), Err(TapeError::Number(0)));

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_can_be_seen_is_left() {
+    fn control_and_format_characters_are_escaped() {
         assert_eq!(printable("größe \"a\""), "größe \"a\"");
         assert_eq!(printable("\x1b[2J\n"), "\\u{1b}[2J\\u{a}");
         assert_eq!(printable("a\u{202e}b\u{2028}"), "a\\u{202e}b\\u{2028}");

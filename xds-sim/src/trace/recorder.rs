@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_does_not_depend_on_what_is_kept() {
+    fn trace_hash_does_not_depend_on_what_is_kept() {
         let all = record(Keep::All, "a");
         assert_eq!(all.events.len(), 4);
         for keep in [Keep::Hash, Keep::Newest(0), Keep::Newest(2)] {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_events_keep_their_numbers() {
+    fn newest_events_keep_their_numbers() {
         let newest = record(Keep::Newest(2), "a");
         let numbers: Vec<u64> = newest.events.iter().map(|event| event.number).collect();
         assert_eq!(numbers, [2, 3]);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_is_made_for_what_is_not_kept() {
+    fn text_of_dropped_events_is_not_computed() {
         let mut recorder = Recorder::new(Keep::Hash);
         let lane = recorder.lane(LaneKind::Client, "client-0", None);
         recorder.local(Time::ZERO, lane, b"..", || unreachable!("nobody reads it"));

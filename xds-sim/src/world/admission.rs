@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_what_a_stream_is_not_for_is_sent_away() {
+    fn request_for_a_type_of_another_stream_must_be_rejected() {
         for lie in [Lie::WrongType, Lie::UnknownTypes] {
             assert_eq!(breaks(Reception::Rejected, lie, 0, false), None);
             assert_eq!(breaks(Reception::Served, lie, 0, false), Some("IS22"));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_an_unknown_type_or_becomes_another_node_is_handled_as_configured() {
+    fn unknown_type_and_node_change_are_handled_as_configured() {
         for (lie, id) in [(Lie::UnknownTypes, "IS21"), (Lie::Impostor, "IS19")] {
             assert_eq!(breaks(Reception::Served, lie, 1, false), None);
             assert_eq!(breaks(Reception::Ignored, lie, 1, false), Some(id));

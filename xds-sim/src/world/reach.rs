@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_cut_off_hears_nothing_and_all_others_do() {
+    fn partitioned_client_receives_nothing_and_others_do() {
         play(1, |world| {
             world.cut_off(0, Reach::Refused, Duration::from_secs(100));
             world.set(0, "r0", "news");
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_of_a_stream_is_not_heard_before_the_transport_gives_it_up() {
+    fn stream_end_is_hidden_until_keepalive_detects_the_partition() {
         play(1, |world| {
             let link = world.links(0).next().expect("it is connected").0;
             world.cut_off(0, Reach::Hanging, Duration::from_secs(100));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_cut_off_reaches_no_fallback_either() {
+    fn partitioned_client_cannot_reach_its_fallback() {
         for reach in [Reach::Refused, Reach::Hanging] {
             play(2, move |world| {
                 world.cut_off(0, reach, Duration::from_secs(100));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_cut_off_from_one_server_is_served_by_the_next() {
+    fn client_cut_off_from_one_server_uses_the_fallback() {
         play(2, |world| {
             world.cut_off_from(0, 0, Reach::Refused, Duration::from_secs(300));
             world.advance(KEEPALIVE + Duration::from_secs(1));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dialled_when_it_begins_meets_it() {
+    fn connection_attempt_in_progress_is_affected_by_a_partition() {
         for reach in [Reach::Refused, Reach::Hanging] {
             play(1, move |world| {
                 world.restart_client(0);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heal_ends_it_and_all_agree() {
+    fn settling_heals_a_partition_and_all_clients_converge() {
         for transport in [Transport::Streams, Transport::Polls, Transport::Files] {
             let config = Config::new(|world: &mut World| {
                 world.watch(0, 0, Some("r0"));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_two_that_ends_does_not_end_the_other() {
+    fn end_of_one_partition_does_not_end_another() {
         play(1, |world| {
             world.cut_off(0, Reach::Refused, Duration::from_secs(50));
             world.cut_off(0, Reach::Hanging, Duration::from_secs(100));

@@ -79,7 +79,7 @@ fn every_event_of_a_long_run_is_drawn() {
 }
 
 #[test]
-fn a_hostile_name_is_shown_and_does_nothing() {
+fn hostile_name_is_shown_as_text() {
     is_drawn("hostile", &hostile());
     let Some(document) = document("hostile", &hostile(), "#all") else { return };
     assert!(!document.contains("<img"), "a name became an element");
@@ -87,7 +87,7 @@ fn a_hostile_name_is_shown_and_does_nothing() {
 }
 
 #[test]
-fn a_page_draws_what_is_in_view_and_opens_at_the_violation() {
+fn page_draws_the_visible_part_and_opens_at_the_violation() {
     let trace = long(2_000);
     let Some(document) = document("view", &trace, "") else { return };
     let drawn = document.matches(r#"id="event-"#).count();
@@ -96,7 +96,7 @@ fn a_page_draws_what_is_in_view_and_opens_at_the_violation() {
 }
 
 #[test]
-fn a_filter_leaves_only_what_mentions_it() {
+fn filter_keeps_only_matching_events() {
     let Some(document) = document("filter", &small(), "#all&filter=reset") else { return };
     let rows = document.matches(r#"id="event-"#).count();
     // The fault, and the event of the violation, which is always shown.

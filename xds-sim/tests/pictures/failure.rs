@@ -15,7 +15,7 @@ fn failure() -> Failure {
 }
 
 #[test]
-fn a_failure_says_what_was_broken_and_how_to_have_it_again() {
+fn failure_text_states_the_rule_and_how_to_repeat_the_run() {
     let failure = failure();
     let text = failure.to_text(Some((&failure, 212)));
     let lines = [
@@ -25,7 +25,7 @@ fn a_failure_says_what_was_broken_and_how_to_have_it_again() {
         "  what: it has come\\u{a}to the end".into(),
         format!(
             "   or: XDS_SIM_TAPE={} cargo test {} -- --exact",
-            failure.tape, "failure::a_failure_says_what_was_broken_and_how_to_have_it_again"
+            failure.tape, "failure::failure_text_states_the_rule_and_how_to_repeat_the_run"
         ),
     ];
     for line in lines {
@@ -38,7 +38,7 @@ fn a_failure_says_what_was_broken_and_how_to_have_it_again() {
 }
 
 #[test]
-fn the_same_choices_are_a_storm_without_fault() {
+fn same_choices_without_the_scenario_break_no_rule() {
     let failure = failure();
     assert!(replay(&failure.tape, &Config::default()).violation.is_none());
     let config = Config::default().with_fixed_options(failure.options.clone());

@@ -10,7 +10,7 @@ fn trimmed(picture: &str) -> String {
 }
 
 #[test]
-fn a_diagram_shows_who_what_and_where_it_went() {
+fn diagram_shows_lanes_messages_and_events() {
     assert_eq!(
         format!("\n{}", trimmed(&small().to_text(30))),
         "
@@ -34,7 +34,7 @@ fn a_diagram_shows_who_what_and_where_it_went() {
 }
 
 #[test]
-fn a_diagram_has_room_only_for_those_who_take_part_in_what_it_shows() {
+fn diagram_shows_only_lanes_of_the_shown_events() {
     let picture = small().to_text(3);
     assert!(
         picture.starts_with("      time   event   client-0   w6         server-0\n"),
@@ -89,7 +89,7 @@ fn ndjson_has_an_object_for_each_event() {
 }
 
 #[test]
-fn a_hostile_name_does_nothing_in_a_terminal_or_a_diagram() {
+fn hostile_name_is_escaped_in_terminal_and_diagram() {
     let trace = hostile();
     for picture in [trace.to_text(30), trace.to_mermaid(30), trace.to_ndjson()] {
         let acts = |c: char| c.is_control() && c != '\n';
@@ -107,7 +107,7 @@ fn a_hostile_name_does_nothing_in_a_terminal_or_a_diagram() {
 }
 
 #[test]
-fn a_hostile_name_is_no_markup_in_a_page() {
+fn hostile_name_is_escaped_in_html() {
     let page = hostile().to_html();
     assert!(!page.contains("<img"), "a name became an element");
     assert_eq!(page.matches("<script").count(), 2, "the data and the script");
@@ -117,7 +117,7 @@ fn a_hostile_name_is_no_markup_in_a_page() {
 }
 
 #[test]
-fn a_page_needs_nothing_but_itself() {
+fn html_page_is_self_contained() {
     let page = small().to_html();
     for reference in ["src=", "href=", "url(http", "@import", "fetch(", "innerHTML", "eval("] {
         assert!(!page.contains(reference), "{reference}");
@@ -126,7 +126,7 @@ fn a_page_needs_nothing_but_itself() {
 }
 
 #[test]
-fn what_looks_like_a_place_in_the_page_is_only_text() {
+fn placeholder_in_event_text_is_not_replaced() {
     let mut trace = small();
     for event in &mut trace.events {
         if let TraceKind::Local { what, .. } = &mut event.kind {

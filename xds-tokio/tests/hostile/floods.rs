@@ -93,7 +93,7 @@ impl Offence {
             LongLists => {
                 let lists = [whole(|it| it.resource_names = many(2_000)), whole(|_| {})];
                 let client = RawClient::call_on(channel, AGGREGATED).await.unwrap();
-                self.and_wait(client, lists).await;
+                self.send_and_wait(client, lists).await;
             }
             LongListsEverywhere => {
                 let list = |from: usize| {
@@ -123,7 +123,7 @@ impl Offence {
                 };
                 let client = RawClient::call_on(channel, AGGREGATED).await.unwrap();
                 client.subscribe(CLUSTER, &[]);
-                self.and_wait(client, [bad("1"), bad("2")]).await;
+                self.send_and_wait(client, [bad("1"), bad("2")]).await;
             }
             Garbage => Self::ends(channel, Bytes::from_static(&[0xff; 99])).await,
             TooLong => Self::ends(channel, whole(|it| it.version_info = "x".repeat(5 << 20))).await,
@@ -149,7 +149,7 @@ impl Offence {
     }
 
     /// Repeatedly sends these messages and one that is answered.
-    async fn and_wait(self, mut client: RawClient, messages: [Bytes; 2]) {
+    async fn send_and_wait(self, mut client: RawClient, messages: [Bytes; 2]) {
         loop {
             messages.iter().for_each(|message| client.send(message.clone()));
             wait_for_answer(&mut client).await;
@@ -221,7 +221,7 @@ impl Drop for Offender {
 }
 
 /// Returns the number of inputs that a server has processed from all clients.
-fn taken(stats: &ServerStats) -> u64 {
+fn processed_inputs(stats: &ServerStats) -> u64 {
     stats.requests + stats.malformed_requests + stats.closed.by_clients
 }
 
@@ -250,22 +250,22 @@ async fn start_without_rates() -> Running {
 }
 
 /// Returns the maximum number of inputs processed from offenders during one round.
-async fn rounds_beside(running: &Running, witnesses: &mut Witnesses, what: &str) -> u64 {
+async fn max_inputs_per_round(running: &Running, witnesses: &mut Witnesses, what: &str) -> u64 {
     let stats = || async { running.handle.stats().await.unwrap() };
     // Until the offenders' inputs are processed.
-    let begin = taken(&stats().await);
-    while taken(&stats().await) < begin + 10 {
+    let begin = processed_inputs(&stats().await);
+    while processed_inputs(&stats().await) < begin + 10 {
         give_way().await;
     }
     let mut most = 0;
-    let begin = taken(&stats().await);
+    let begin = processed_inputs(&stats().await);
     for _ in 0..ROUNDS {
-        let before = taken(&stats().await);
+        let before = processed_inputs(&stats().await);
         witnesses.are_served(what).await;
-        most = most.max(taken(&stats().await) - before);
+        most = most.max(processed_inputs(&stats().await) - before);
         give_way().await;
     }
-    let all = taken(&stats().await) - begin;
+    let all = processed_inputs(&stats().await) - begin;
     println!("{what}: at most {most} of {all} in one round");
     // Two ACKs come from the witnesses.
     assert!(all > 2 * ROUNDS, "{what}: nobody offended meanwhile");
@@ -273,13 +273,13 @@ async fn rounds_beside(running: &Running, witnesses: &mut Witnesses, what: &str)
 }
 
 #[tokio::test]
-async fn a_change_overtakes_the_flood_of_an_offender() {
+async fn change_is_sent_despite_a_flood_from_one_client() {
     for offence in OFFENCES {
         let running = start_without_rates().await;
         let mut witnesses = Witnesses::of(&running).await;
         let offender = Offender::start(offence, &running).await;
         let what = format!("{offence:?}");
-        let most = rounds_beside(&running, &mut witnesses, &what).await;
+        let most = max_inputs_per_round(&running, &mut witnesses, &what).await;
         assert!(most <= TURN, "{what}: {most} requests went before a change");
         assert!(!offender.0.is_finished(), "{what} goes on");
         drop(offender);
@@ -289,14 +289,14 @@ async fn a_change_overtakes_the_flood_of_an_offender() {
 }
 
 #[tokio::test]
-async fn a_change_overtakes_all_offenders_at_once() {
+async fn change_is_sent_despite_floods_from_all_clients() {
     let running = start_without_rates().await;
     let mut witnesses = Witnesses::of(&running).await;
     let mut offenders = Vec::new();
     for offence in OFFENCES {
         offenders.push(Offender::start(offence, &running).await);
     }
-    let most = rounds_beside(&running, &mut witnesses, "all at once").await;
+    let most = max_inputs_per_round(&running, &mut witnesses, "all at once").await;
     assert!(most <= TURN, "{most} requests went before a change");
     drop(offenders);
     streams(&running.handle, 2).await;

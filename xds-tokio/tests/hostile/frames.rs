@@ -34,7 +34,7 @@ async fn raw_body(address: SocketAddr, body: impl Into<Bytes>) -> (i32, String) 
 }
 
 #[tokio::test]
-async fn frames_that_are_none_end_their_stream_alone() {
+async fn invalid_grpc_frame_ends_only_its_stream() {
     let running = start().await;
     let mut witnesses = Witnesses::of(&running).await;
     for (what, body, code, text) in [

@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn what_is_too_much_for_one_client_is_refused_or_slowed_down() {
+async fn client_over_its_limits_is_rejected_or_slowed_down() {
     let mut limits = ServerLimits::default();
     limits.streams_per_node = 2;
     limits.requests = Some(Rate { per_second: 1_000, burst: 50 });
@@ -54,7 +54,7 @@ async fn with_limits(alter: impl FnOnce(&mut ServerLimits)) -> Running {
 
 /// Asserts the code and text of a status.
 #[track_caller]
-fn says(status: &tonic::Status, code: Code, text: &str) {
+fn assert_status(status: &tonic::Status, code: Code, text: &str) {
     assert_eq!(status.code(), code, "{status}");
     assert!(status.message().contains(text), "{status}");
 }
@@ -74,12 +74,12 @@ fn request(alter: impl FnOnce(&mut DiscoveryRequest)) -> DiscoveryRequest {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_one_too_many_is_told_so() {
+async fn stream_over_a_limit_is_rejected_with_the_limit() {
     let running = with_limits(|it| it.streams = 2).await;
     let kept = [RawClient::open(running.address).await, RawClient::open(running.address).await];
     kept.iter().for_each(|client| client.subscribe(CLUSTER, &["c"]));
     let status = end_of(&running, &[request(|_| {})]).await;
-    says(&status, Code::ResourceExhausted, "more than 2 streams");
+    assert_status(&status, Code::ResourceExhausted, "more than 2 streams");
 
     let running = with_limits(|it| {
         it.new_streams = Some(Rate { per_second: 1, burst: 1 });
@@ -87,23 +87,23 @@ async fn a_stream_that_is_one_too_many_is_told_so() {
     .await;
     let _first = RawClient::open(running.address).await;
     let status = end_of(&running, &[request(|_| {})]).await;
-    says(&status, Code::ResourceExhausted, "new streams per second");
+    assert_status(&status, Code::ResourceExhausted, "new streams per second");
 
     let running = with(|it| it.readiness = Readiness::NotReady).await;
-    says(&end_of(&running, &[request(|_| {})]).await, Code::Unavailable, "not ready");
+    assert_status(&end_of(&running, &[request(|_| {})]).await, Code::Unavailable, "not ready");
     println!("covers: IS24 M16 M17 M242");
 }
 
 #[tokio::test]
-async fn what_the_configuration_forbids_ends_the_stream_with_its_reason() {
+async fn forbidden_node_change_or_unknown_type_closes_the_stream() {
     let running = with(|it| it.node_changed = NodeChanged::Close).await;
     let other = request(|it| it.node.as_mut().unwrap().id = "another".into());
     let status = end_of(&running, &[request(|_| {}), other]).await;
-    says(&status, Code::InvalidArgument, "differs from that of the first");
+    assert_status(&status, Code::InvalidArgument, "differs from that of the first");
 
     let running = with(|it| it.unknown_type = UnknownType::Close).await;
     let unknown = request(|it| it.type_url = "no/such.Type".into());
     let status = end_of(&running, &[unknown]).await;
-    says(&status, Code::InvalidArgument, "unknown type no/such.Type");
+    assert_status(&status, Code::InvalidArgument, "unknown type no/such.Type");
     println!("covers: IS19 IS21 M3 M8");
 }

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn whatever_a_client_says_only_its_own_stream_ends() {
+async fn invalid_messages_end_only_their_stream() {
     let running = start().await;
     let mut witnesses = Witnesses::of(&running).await;
     let before = running.handle.stats().await.unwrap();

@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_client_that_does_not_read_or_answer_holds_up_itself_alone() {
+async fn client_that_does_not_read_or_ack_delays_only_itself() {
     let running = start().await;
     let mut witnesses = Witnesses::of(&running).await;
     let mut deaf = RawClient::open(running.address).await;
@@ -48,7 +48,7 @@ async fn a_client_that_does_not_read_or_answer_holds_up_itself_alone() {
 }
 
 #[tokio::test]
-async fn streams_that_come_and_go_leave_nothing() {
+async fn short_lived_streams_leave_no_state() {
     let running = start().await;
     let mut witnesses = Witnesses::of(&running).await;
     for _ in 0..4 {
@@ -73,7 +73,7 @@ async fn streams_that_come_and_go_leave_nothing() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_answers_is_told_why_it_has_to_go() {
+async fn client_that_never_acks_is_closed_with_deadline_exceeded() {
     let mut config = ServerConfig::default();
     let overdue = AnswerOverdue::Close(Duration::from_millis(20));
     config = config.with_every_type(|it| it.answer_overdue = overdue);

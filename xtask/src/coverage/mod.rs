@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_read_in_any_order_and_unknown_ones_refused() {
+    fn options_are_parsed_in_any_order_and_unknown_ones_rejected() {
         assert_eq!(Options::parse(&[]), Some(Options::default()));
         let both = Options {
             listing: Listing::Missing,
@@ -123,7 +123,7 @@ mod tests {
 
     /// Checks the checked-in files against each other without running tests.
     #[test]
-    fn every_id_with_a_reason_is_in_the_catalogue_and_has_to_be_shown() {
+    fn every_id_with_a_reason_is_in_the_catalogue_and_required() {
         let root = crate::repository::root();
         let catalogue = load_catalogue(&root).unwrap();
         let reasons = Reasons::parse(&read(&root, REASONS).unwrap()).unwrap();

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_holds_for_the_ids_below_it() {
+    fn reason_applies_to_the_ids_below_it() {
         let reasons =
             Reasons::parse("# Prose.\n[server]\nS0.031 S0.035\nS0.066\n\n[later]\nBS-24\n")
                 .unwrap();
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_named() {
+    fn invalid_line_is_named() {
         assert_eq!(refused("S0.031\n"), (1, "no [REASON] stands above".into()));
         assert_eq!(refused("[server\n"), (1, "`[server` is not `[REASON]`".into()));
         assert_eq!(refused("[]\n"), (1, "`[]` is not `[REASON]`".into()));

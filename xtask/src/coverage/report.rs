@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_listing_names_tests_and_reasons() {
+    fn listing_names_tests_and_reasons() {
         let (catalogue, reasons) = (catalogue(), Reasons::parse("[server]\nUN-12\n").unwrap());
         let results = results(&[("UN-01", "core x: b"), ("UN-01", "core x: a"), ("IC1", "sim: c")]);
         let report = Report::new(&catalogue, &reasons, &results);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_adds_up() {
+    fn table_has_sums() {
         let (catalogue, reasons) = (catalogue(), Reasons::parse("[server]\nUN-12\n").unwrap());
         let results = results(&[("UN-01", "core x: a"), ("IC1", "core x: a")]);
         assert_eq!(
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn strictly_every_id_is_covered_or_has_a_reason_and_not_both() {
+    fn strict_mode_requires_coverage_or_a_reason_but_not_both() {
         let (catalogue, reasons) = (catalogue(), Reasons::parse("[server]\nUN-01\n").unwrap());
         let results = results(&[("UN-01", "core x: a"), ("UN-12", "core x: a")]);
         let report = Report::new(&catalogue, &reasons, &results);

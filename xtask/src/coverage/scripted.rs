@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_script_counts_or_a_reason_for_having_none() {
+    fn only_a_script_or_a_reason_counts_as_scripted() {
         let catalogue = Catalogue::parse(
             "theme UN A,B unsubscribe\n\
              UN-01 A [d]\n  One.\n\

@@ -219,7 +219,7 @@ test result: FAILED. 3 passed; 1 failed; 1 ignored
 ";
 
     #[test]
-    fn only_what_a_passed_test_printed_counts() {
+    fn only_output_of_passed_tests_counts() {
         let tests = passed_tests(OUTPUT);
         let tests: Vec<(&str, String)> =
             tests.iter().map(|(test, ids)| (test.as_str(), ids.join(" "))).collect();
@@ -239,13 +239,13 @@ test result: FAILED. 3 passed; 1 failed; 1 ignored
     }
 
     #[test]
-    fn a_claim_outside_of_any_test_counts_for_nobody() {
+    fn claim_outside_of_a_test_is_ignored() {
         let tests = passed_tests("covers: IC1\ntest a ... ok\ncovers: IC2\n");
         assert_eq!(tests, BTreeMap::from([("a".to_owned(), Vec::new())]));
     }
 
     #[test]
-    fn what_cargo_printed_is_told_apart_by_program() {
+    fn output_is_attributed_to_its_test_program() {
         let log = format!(
             "   Compiling x\n     Running unittests src/lib.rs (/t/debug/deps/xds_core-01ab)\n{OUTPUT}\n\
              warning: none\n     Running tests/a-b.rs (target/debug/deps/a-b-ff)\n\
@@ -261,13 +261,13 @@ test result: FAILED. 3 passed; 1 failed; 1 ignored
     }
 
     #[test]
-    fn a_program_that_ended_without_a_result_has_failed() {
+    fn program_without_a_result_has_failed() {
         let results = read("     Running tests/a.rs (target/debug/deps/a-1)\ntest one ... ok\n");
         assert_eq!(results.failed, ["a: failed: "]);
     }
 
     #[test]
-    fn test_programs_are_found_among_cargos_messages() {
+    fn test_programs_are_found_in_cargo_messages() {
         let program = r#"{"reason":"compiler-artifact","manifest_path":"/w/core/Cargo.toml",
             "target":{"name":"model","kind":["test"]},"profile":{"test":true},
             "executable":"/t/deps/model-1"}"#;

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn code_blocks_are_no_prose() {
+    fn code_blocks_are_not_prose() {
         let text = "///\n/// A.\n/// ```\n/// code\n/// ```\n/// B.\n";
         let comment = &doc_comments(text)[0];
         assert_eq!(comment.beginning(), "A.");

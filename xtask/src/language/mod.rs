@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_in_any_order_and_unknown_ones_refused() {
+    fn options_are_parsed_in_any_order_and_unknown_ones_rejected() {
         let options = LanguageOptions::parse(&["xds-core/", "--all"]).unwrap();
         assert_eq!(options, LanguageOptions { all: true, prune: false, paths: vec!["xds-core"] });
         assert_eq!(LanguageOptions::parse(&["--loose"]), None);

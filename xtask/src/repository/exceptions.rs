@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_split_off() {
+    fn exception_numbers_are_parsed() {
         let exceptions = Exceptions::parse("[r]\nxds-core Node 3\n").unwrap();
         let numbers = exceptions.numbers().unwrap();
         assert_eq!((numbers[0].1, numbers[0].2), ("xds-core Node", 3));

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_folders_do_not_differ() {
+    fn equal_folders_have_no_difference() {
         let same = tree(&[("a.rs", "one\ntwo\n")]);
         assert_eq!(same.compare(&same), []);
     }

@@ -271,7 +271,7 @@ IC1 - [decision]
     }
 
     #[test]
-    fn bad_line_is_named() {
+    fn invalid_line_is_named() {
         assert_eq!(refused("IC1 - [d]\n  One.\n"), (1, "IC1 belongs to no theme".into()));
         assert_eq!(
             refused("theme IC -\n"),

@@ -95,7 +95,7 @@ decision | Decision of this project | -
     }
 
     #[test]
-    fn bad_line_is_named() {
+    fn invalid_line_is_named() {
         let bad = Sources::parse("xds | xDS\n").unwrap_err();
         assert_eq!(bad.why, "`xds | xDS` is not `KEY | TITLE | URL`");
         let bad = Sources::parse("a | b | -\na | c | -\n").unwrap_err();

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_line_is_named() {
+    fn invalid_line_is_named() {
         let why = |text: &str| FolderOrders::parse(text).unwrap_err().why;
         assert_eq!(why(".\n"), "no [CRATE] is above");
         assert_eq!(why("[a]\n[a]\n"), "a is listed twice");

@@ -97,7 +97,7 @@ mod tests {
     use crate::server_table::{RowChanges, tests::row};
 
     #[test]
-    fn a_status_event_has_the_whole_reason() {
+    fn status_event_has_the_complete_error() {
         assert_eq!(
             object(ServeEvent::Status(&RowChanges::between(&[], vec![row()]))).to_string(),
             r#"{"event":"status","rows":[{"node":"envoy-1","stream":"s1","type":"cds","subscribed":"*","#

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_about_a_failure_is_in_files_named_after_it() {
+    fn failure_artifacts_are_named_after_the_rule_and_seed() {
         let config = Config::new(|world| world.fail("MINE", "It must not begin.", "it began"));
         let broken = run_seed(5, &config).violation.expect("it always fails");
         let folder = std::env::temp_dir().join(format!("xds-artifacts-{}", std::process::id()));

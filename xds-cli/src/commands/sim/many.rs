@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn rare_situations_are_demanded_of_many_runs_only() {
+    fn rare_situations_are_required_only_of_many_runs() {
         let error_text = |runs, missing: &[Situation], idle: &[Effect]| {
             let demanded = require_full_coverage(&runs_without(runs, missing, idle));
             demanded.err().map(|failure| failure.to_string())

@@ -84,13 +84,13 @@ mod tests {
     }
 
     #[test]
-    fn a_log_has_a_line_a_minute() {
+    fn progress_in_a_log_is_printed_once_a_minute() {
         let printed = printed(ProgressOutput::Log, &[1, 59, 60, 61, 119, 120, 400]);
         assert_eq!(printed, "after 60 s\nafter 120 s\nafter 400 s\n");
     }
 
     #[test]
-    fn a_line_of_a_terminal_is_written_over() {
+    fn progress_on_a_terminal_overwrites_its_line() {
         assert_eq!(
             printed(ProgressOutput::Terminal, &[1, 2]),
             "\rafter 1 s\x1b[K\rafter 2 s\x1b[K"

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_source_that_was_one_too_many_is_used_once_another_has_ended() {
+    async fn source_over_the_limit_is_used_once_another_has_ended() {
         let mut following = following(&file(0));
         let cluster = TypeUrl::from(types::CLUSTER);
         let eds = |name: &str, at| json!({ "name": name, "type": "EDS", "eds_cluster_config": { "eds_config": file(at) } });
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_came_through_a_reference_goes_with_it() {
+    async fn sources_found_through_a_removed_reference_are_removed() {
         let mut following = following(&file(0));
         let (listener, scopes) =
             (TypeUrl::from(types::LISTENER), TypeUrl::from(types::SCOPED_ROUTE_CONFIGURATION));

@@ -57,7 +57,7 @@ mod tests {
     use super::{super::events::ResourceState, *};
 
     #[test]
-    fn events_are_objects_of_one_line() {
+    fn events_are_one_line_json_objects() {
         let shown = |name: Option<&str>, kind| {
             let name = name.map(str::to_owned);
             object(&WatchEvent { type_url: types::CLUSTER.into(), name, kind }).to_string()

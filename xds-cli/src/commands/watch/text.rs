@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_shows_its_fields() {
+    fn changed_resource_shows_its_changed_fields() {
         let new = state("2", json!({ "name": "a", "lb_policy": "RING_HASH", "hosts": [1, 2] }));
         assert_eq!(
             shown(Some("a"), EventKind::Changed { old: None, new: new.clone() }),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_static_resource_has_no_version_and_says_so() {
+    fn static_resource_is_shown_as_static() {
         let new = |version| ResourceState { version, ..state("", json!({ "name": "a" })) };
         let added = |version| shown(Some("a"), EventKind::Changed { old: None, new: new(version) });
         assert_eq!(added(Version::Static), "+ cds a  STATIC, ROUND_ROBIN  static, 3 B");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_of_fields_are_cut() {
+    fn long_field_lists_are_abbreviated() {
         let object =
             |value: u32| Json::Object((0..30).map(|at| (format!("f{at}"), json!(value))).collect());
         let shown = shown(
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_cannot_paint_over_the_terminal() {
+    fn control_characters_of_a_peer_are_escaped() {
         let shown = shown(Some("a\x1b[2J"), EventKind::Removed("gone\r\n".to_owned().into()));
         assert_eq!(shown, "- cds a\\u{1b}[2J  gone\\r\\n");
     }

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_does_not_come_back_after_a_resync_is_removed() {
+    async fn only_resources_missing_after_a_resync_are_removed() {
         let subscription = Subscription { type_url: types::CLUSTER.into(), name: None };
         let mut watched = WatchedSubscription::new(subscription, WatchStream::Ended);
         for name in ["a", "b", "c"] {

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_a_document_under_a_comment() {
+    fn resource_is_a_yaml_document_with_a_comment() {
         // Cluster { name: "a" }
         let bytes = Bytes::from_static(b"\x0a\x01a");
         let new = ResourceState { version: "7".into(), bytes, json: Arc::default() };
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_stays_within_its_comment() {
+    fn other_events_are_yaml_comments() {
         assert_eq!(
             shown(Some("a\nb: c"), EventKind::Removed("x\ny".to_owned().into())),
             "# 12:00:00.000 removed cds a\\nb: c: x\\ny"

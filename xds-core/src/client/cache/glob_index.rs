@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn the_globs_of_a_name_are_those_that_cover_it() {
+    fn covering_yields_every_glob_that_matches_the_name_widest_first() {
         // FE-22: the index finds the globs that the comparison of names finds, the widest first.
         let parse = |name: &String| XdstpName::parse(name).unwrap();
         let mut globs: Vec<_> = names(&["*"]).iter().map(parse).collect();
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_name_is_looked_up_only_where_globs_are() {
+    fn lookup_of_a_deep_name_checks_only_directories_with_globs() {
         let mut index = GlobIndex::new(7);
         index.add("xdstp://a/T/x/*".into(), Slot::NONE).unwrap();
         let deep = format!("xdstp://a/T/x/{}", "/".repeat(4_000));
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_filed_by_its_last_change() {
+    fn glob_members_are_ordered_by_their_last_change() {
         let mut index = GlobIndex::new(7);
         let glob = index.add("xdstp://a/T/x/*".into(), Slot::NONE).unwrap();
         let (one, two) = (Slot::at_index(1), Slot::at_index(2));

@@ -74,7 +74,7 @@ mod tests {
     use crate::client::channel::polling::*;
 
     #[test]
-    fn the_pause_is_the_delay_and_up_to_as_much_again() {
+    fn poll_interval_is_between_one_and_two_delays() {
         let (delay, mut rng) = (Duration::from_secs(10), Rng::new(1));
         let mut poll_state = PollState::new(&PollPolicy::envoy(delay), Time::ZERO);
         let pauses = (0..1_000).map(|_| {

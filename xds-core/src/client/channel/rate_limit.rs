@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn each_type_has_a_pace_of_its_own() {
+    fn nacks_are_rate_limited_per_type() {
         let mut pace = NackLimiter::new(Duration::from_secs(1));
         assert_eq!((pace.next(0), pace.next(1)), (at(0), at(0)));
         pace.note(0, at(500));

@@ -66,7 +66,7 @@ mod tests {
     use crate::client::config::request_rate::*;
 
     #[test]
-    fn a_rate_lets_something_through() {
+    fn request_rate_without_tokens_or_positive_finite_interval_is_rejected() {
         for (burst, per_second, expected) in [
             (0, 1.0, Err(InvalidRequestRate::NoTokens)),
             (1, f64::NAN, Err(InvalidRequestRate::Rate)),

@@ -139,7 +139,7 @@ mod tests {
     use crate::client::config::server_features::*;
 
     #[test]
-    fn every_feature_is_read_by_its_name() {
+    fn every_server_feature_is_parsed_by_its_name() {
         for feature in ServerFeature::ALL {
             let (features, warnings) = ServerFeatures::parse([feature.as_str()]);
             assert!(features.iter().eq([feature]));
@@ -150,7 +150,7 @@ mod tests {
 
     // BS-11, BS-12, X14, D30, S3.050
     #[test]
-    fn unknown_features_are_passed_over_and_odd_ones_warned_of() {
+    fn unknown_features_are_ignored_and_deprecated_or_misspelled_ones_warn() {
         let names = ["xds_v3", RESOURCE_TIMER_ALIAS, "", FAIL_ON_DATA_ERRORS, IGNORE_DELETION];
         let (features, warnings) = ServerFeatures::parse(names);
         assert!(features.contains(ServerFeature::ResourceTimerIsTransientError));

@@ -204,7 +204,7 @@ mod tests {
     use crate::client::report::csds::*;
 
     #[test]
-    fn a_wall_clock_counts_on_from_where_it_was_read() {
+    fn wall_clock_extrapolates_from_its_reference_time() {
         let second = |nanos: u64| Time::from_nanos(nanos * 1_000_000_000);
         let clock = WallClock::new(Duration::from_millis(1_500), second(1));
         assert_eq!(clock.timestamp(second(1)), proto::Timestamp { seconds: 1, nanos: 500_000_000 });
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn before_1970_nanos_still_count_up() {
+    fn timestamp_before_1970_has_nonnegative_nanos() {
         let clock = WallClock::new(Duration::ZERO, Time::from_nanos(1));
         let before = proto::Timestamp { seconds: -1, nanos: 999_999_999 };
         assert_eq!(clock.timestamp(Time::ZERO), before);

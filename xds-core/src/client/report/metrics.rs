@@ -409,7 +409,7 @@ mod tests {
     use crate::client::report::metrics::*;
 
     #[test]
-    fn authorities_are_those_of_new_style_names() {
+    fn authority_label_is_the_authority_of_xdstp_names_only() {
         assert_eq!(authority_label("web"), "#old");
         assert_eq!(
             authority_label("xdstp://a.example/envoy.config.cluster.v3.Cluster/web"),

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_are_what_the_descriptors_say() {
+    fn removed_v2_fields_match_the_descriptors() {
         let mut ours = Vec::new();
         for type_url in (0..types::RANKS).filter_map(types::by_rank) {
             let name = type_url.rsplit('.').next().unwrap();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_found_in_filters_of_filters() {
+    fn removed_v2_field_is_found_in_nested_access_log_filters() {
         const AND: u8 = 6 << 3 | 2;
         const OR: u8 = 7 << 3 | 2;
         const FILTERS: [u8; 2] = [1 << 3 | 2, 2 << 3 | 2];

@@ -145,7 +145,7 @@ mod tests {
     use crate::client::response::nack_message::*;
 
     #[test]
-    fn the_message_names_every_fault_until_the_limit() {
+    fn nack_message_lists_errors_in_response_order_up_to_the_limit() {
         let mut faults = Faults::new(80);
         faults.add_unnamed(FaultLocation::Error(0), "worst");
         faults.add_unnamed(FaultLocation::Resource(3), "worse");

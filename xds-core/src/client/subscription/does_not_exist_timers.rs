@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_delays_by_its_length() {
+    fn pause_delays_timers_by_its_length() {
         let mut timers = DoesNotExistTimers::default();
         let after = Duration::from_secs(15);
         timers.arm(0, TimerSubject::Collection, after, seconds(1), 1);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_to_fire_is_first_whatever_its_duration() {
+    fn timers_fire_by_deadline_whatever_their_duration() {
         let mut timers = DoesNotExistTimers::default();
         for (type_index, after, token) in [(2, 9, 1), (0, 5, 2), (2, 9, 3), (1, 9, 4), (0, 5, 5)] {
             let after = Duration::from_secs(after);

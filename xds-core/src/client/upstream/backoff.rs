@@ -91,7 +91,7 @@ mod tests {
     use crate::client::upstream::backoff::*;
 
     #[test]
-    fn delays_grow_to_the_maximum_and_start_over_after_a_reset() {
+    fn delays_grow_to_the_maximum_and_restart_after_a_reset() {
         let policy = BackoffPolicy { jitter_percent: 0, ..BackoffPolicy::grpc() };
         let (mut backoff, mut rng) = (DelaySeries::default(), Rng::new(1));
         let delays: Vec<u64> =
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn envoys_delays_are_drawn_from_nothing_up_to_a_bound_that_doubles() {
+    fn envoy_delays_are_uniform_up_to_a_doubling_bound() {
         let (policy, mut rng) = (BackoffPolicy::envoy(), Rng::new(1));
         for (failures, bound) in [(1, 500), (2, 1_000), (3, 2_000), (7, 30_000), (9, 30_000)] {
             let mut drawn = Vec::new();

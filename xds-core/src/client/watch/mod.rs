@@ -389,7 +389,7 @@ mod tests {
 
     // IC34: reading waits only for watchers with an unhandled notice.
     #[test]
-    fn who_is_done_with_a_notice_holds_up_nothing_when_the_next_one_comes_to_nothing() {
+    fn handled_notice_does_not_block_reading_when_the_next_is_cancelled() {
         let mut channels = Slab::default();
         let mut channel = || ChannelId(channels.push_back(()).expect("there is room"));
         let (one, other) = (channel(), channel());

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn no_default_keeps_a_client_waiting_for_as_long_as_its_own_timer() {
+    fn default_server_delays_stay_below_the_does_not_exist_timer() {
         for config in [
             ServerConfig::default(),
             ServerConfig::envoy(),
@@ -175,13 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn the_stage_timeout_is_well_below_the_timer_of_a_client() {
+    fn default_stage_timeout_is_a_third_of_the_does_not_exist_timer_at_most() {
         assert!(MakeBeforeBreakPolicy::default().stage_timeout * 3 <= DOES_NOT_EXIST_TIMER);
     }
 
     /// The test has to find a setting that is too long.
     #[test]
-    fn a_setting_that_is_too_long_is_found() {
+    fn stage_timeout_as_long_as_the_does_not_exist_timer_is_found() {
         let mut config = gated(ServerConfig::default());
         config.ordering = match config.ordering {
             OrderingPolicy::MakeBeforeBreak(policy) => {

@@ -87,7 +87,7 @@ mod tests {
     use crate::server::make_before_break::requests::*;
 
     #[test]
-    fn the_time_of_a_request_goes_on_until_it_is_answered() {
+    fn blocked_request_keeps_its_start_time_until_it_is_answered() {
         let [second, timeout] = [1, 5].map(Duration::from_secs);
         let at = |n: u32| Time::ZERO.after(second * n);
         let asks = |asks: PendingRequest| {

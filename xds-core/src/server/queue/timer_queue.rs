@@ -190,7 +190,7 @@ mod tests {
     use crate::slab::Slab;
 
     #[test]
-    fn alarms_go_off_in_order_and_only_when_due() {
+    fn alarms_fire_in_order_and_only_when_due() {
         let mut slab = Slab::default();
         let keys: [Key; 3] = core::array::from_fn(|_| slab.push_back(()).unwrap());
         let [one, two, three] = keys.map(Alarm::AnswerOverdue);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_overdue_in_order_however_long_each_may_take() {
+    fn overdue_answers_fire_by_deadline_whatever_their_timeout() {
         let mut slab = Slab::default();
         let [one, two, three, four] = core::array::from_fn(|_| slab.push_back(()).unwrap());
         let at = Time::from_nanos;

@@ -420,7 +420,7 @@ mod tests {
     /// Limits the memory of an idle client to 1 KiB for its stream, which holds one handle per
     /// session, and 256 bytes per session.
     #[test]
-    fn sizes_are_limited() {
+    fn session_and_stream_structs_fit_their_size_limits() {
         assert!(size_of::<Session>() <= 256, "{}", size_of::<Session>());
         assert!(size_of::<Stream>() <= 256, "{}", size_of::<Stream>());
         assert!(size_of::<SessionHandle>() <= 12, "{}", size_of::<SessionHandle>());

@@ -298,14 +298,14 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_text() {
+    fn yaml_keys_are_strings() {
         let Value::Object(members) = one("on: 1\n1.0: 2\n0x1: 3\n") else { panic!("an object") };
         let names: Vec<_> = members.iter().map(|member| member.name.as_ref()).collect();
         assert_eq!(names, ["on", "1.0", "0x1"]);
     }
 
     #[test]
-    fn positions_are_those_of_the_text() {
+    fn yaml_offsets_point_into_the_text() {
         let text = "ä: 1\nb:\n  - c\n  - d: e\n";
         let Value::Object(members) = one(text) else { panic!("an object") };
         assert_eq!(&text[members[1].offset..][..1], "b");
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases_and_merges_copy() {
+    fn aliases_and_merge_keys_copy_values() {
         let text = "base: &b {x: 1, y: 2}\na: *b\nc: {<<: *b, y: 3}\nd: {<<: [*b, {z: 4}]}\n";
         let Value::Object(members) = one(text) else { panic!("an object") };
         let shown = |i: usize| match &members[i].value.value {
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn envoy_drops_ignored_entries_and_knows_no_other_tags() {
+    fn envoy_leniency_drops_ignored_entries_and_other_tags() {
         let text = "!ignore base: &b {x: 1}\na: *b\nc: !foo 5\nd: !ignore {y: 2}\n";
         let documents = parse(text, Leniency::Envoy).unwrap();
         let Value::Object(members) = &documents[0].value else { panic!("an object") };
@@ -342,14 +342,14 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_separate() {
+    fn documents_of_a_yaml_stream_are_separate() {
         assert_eq!(parse("---\na: 1\n---\n---\n- b\n...\n", Leniency::Strict).unwrap().len(), 3);
         assert_eq!(parse("# only a comment\n", Leniency::Strict).unwrap().len(), 0);
         assert!(error("--- &x 1\n--- *x\n").starts_with("x.yaml:2:5: invalid YAML: "));
     }
 
     #[test]
-    fn errors_say_where_and_what() {
+    fn yaml_errors_state_position_and_cause() {
         assert_eq!(error("a: 1\na: 2\n"), "x.yaml:2:1: duplicate key `a`");
         assert_eq!(error("? [a]\n: 1\n"), "x.yaml:1:3: invalid YAML: a key must be a scalar");
         assert_eq!(
@@ -375,13 +375,13 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded() {
+    fn yaml_nesting_depth_is_limited() {
         assert_eq!(error(&"[".repeat(100_000)), "x.yaml:1:201: nested deeper than 200 levels");
         assert_eq!(error(&"- ".repeat(100_000)), "x.yaml:1:401: nested deeper than 200 levels");
     }
 
     #[test]
-    fn aliases_cannot_stack_up_depth() {
+    fn nested_aliases_count_towards_the_depth_limit() {
         let mut tower = "a0: &a0 [x]\n".to_owned();
         for i in 1..1_000 {
             tower.push_str(&format!("a{i}: &a{i} [*a{}]\n", i - 1));
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_bomb_is_defused() {
+    fn alias_expansion_is_limited() {
         let mut bomb = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
         for i in 1..12 {
             let aliases = vec![format!("*a{}", i - 1); 9].join(", ");
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn honest_aliases_fit_the_budget() {
+    fn many_small_aliases_fit_the_expansion_limit() {
         let text = format!("a: &a {{x: 1, y: [2, 3]}}\nb:\n{}", "- *a\n".repeat(50_000));
         assert!(parse(&text, Leniency::Strict).is_ok());
     }

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_scalars_mean_what_envoy_takes_them_for() {
+    fn plain_yaml_scalars_have_the_type_that_envoy_gives_them() {
         for (text, value) in [
             ("~", Value::Null),
             ("null", Value::Null),

@@ -92,7 +92,7 @@ fn proxy() -> Options {
 }
 
 #[test]
-fn who_reads_while_a_watcher_is_busy_is_detected() {
+fn reading_while_a_watcher_is_busy_is_detected() {
     enum Between {
         Nothing,
         Drained,
@@ -121,7 +121,7 @@ fn who_reads_while_a_watcher_is_busy_is_detected() {
 }
 
 #[test]
-fn what_is_told_for_other_reasons_holds_nothing_back() {
+fn unrelated_notices_do_not_block_reading() {
     let begun_since = broken(Options::default(), |case| {
         case.reads("1");
         case.begins("r0");
@@ -166,7 +166,7 @@ fn what_is_told_for_other_reasons_holds_nothing_back() {
 }
 
 #[test]
-fn who_waits_for_nobody_is_detected() {
+fn not_reading_without_a_busy_watcher_is_detected() {
     let waits = |is_seen: bool| {
         broken(Options::default(), move |case| {
             case.world.slow_down(0, case.watch, Duration::from_secs(9));
@@ -187,7 +187,7 @@ fn who_waits_for_nobody_is_detected() {
 }
 
 #[test]
-fn an_answer_that_waits_for_watchers_is_detected() {
+fn ack_that_waits_for_watchers_is_detected() {
     let answers = |options: Options, is_answered: bool, is_busy: bool| {
         broken(options, move |case| {
             case.reads("1");
@@ -208,7 +208,7 @@ fn an_answer_that_waits_for_watchers_is_detected() {
 }
 
 #[test]
-fn what_is_not_asked_for_while_others_are_busy_is_detected() {
+fn missing_request_while_a_watcher_is_busy_is_detected() {
     let asks = |is_asked: bool| {
         broken(Options::default(), move |case| {
             if !is_asked {

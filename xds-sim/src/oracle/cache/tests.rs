@@ -57,14 +57,14 @@ fn response(said: ResponseParts) -> Response {
 }
 
 #[test]
-fn a_bad_member_of_everything_that_was_not_known_is_no_reason_to_accept() {
+fn acked_response_with_an_invalid_new_wildcard_member_is_detected() {
     let said = ResponseParts { name: "r9", text: "bad", nacks: 0 };
     assert_eq!(found(said, Some(())), Some("IC3"));
     assert_eq!(found(said, None), None, "nobody asked for it");
 }
 
 #[test]
-fn what_is_for_trusted_servers_is_good_from_these_only() {
+fn ack_of_a_resource_for_trusted_servers_from_others_is_detected() {
     let accepted = |features: &str| {
         let options: Options = features.parse().expect("options");
         let read = response(ResponseParts { name: "r0", text: "privileged", nacks: 0 });
@@ -84,7 +84,7 @@ fn what_is_for_trusted_servers_is_good_from_these_only() {
 }
 
 #[test]
-fn a_bad_one_that_nobody_wants_is_no_reason_to_reject() {
+fn nack_for_an_invalid_unwatched_resource_is_detected() {
     let said = ResponseParts { name: "r9", text: "bad", nacks: 1 };
     assert_eq!(found(said, None), Some("IC3"));
     assert_eq!(found(said, Some(())), None, "everything is wanted");
@@ -92,7 +92,7 @@ fn a_bad_one_that_nobody_wants_is_no_reason_to_reject() {
 }
 
 #[test]
-fn a_good_one_that_was_not_known_is_used() {
+fn unused_valid_new_resource_is_detected() {
     let said = ResponseParts { name: "r9", text: "good", nacks: 0 };
     assert_eq!(found(said, Some(())), Some("IC18"), "the client does not have it");
     println!("covers: IC18");
@@ -117,7 +117,7 @@ fn nothing() -> Response {
 }
 
 #[test]
-fn what_a_response_says_and_nobody_heeds_is_detected() {
+fn ignored_removal_error_or_absence_is_detected() {
     let removed = Response { removed: vec!["r0".into()], ..nothing() };
     assert_eq!(after(|_| {}, removed), Some(REMOVALS));
     let error = Response { errors: vec![("r0".into(), PERMISSION_DENIED)], ..nothing() };
@@ -127,7 +127,7 @@ fn what_a_response_says_and_nobody_heeds_is_detected() {
 }
 
 #[test]
-fn what_a_heartbeat_or_silence_changes_is_detected() {
+fn content_changed_by_a_heartbeat_or_silence_is_detected() {
     let beat = |text: &'static str| {
         let pretend = move |before: &mut Entries| {
             let known = before.get_mut("r0").expect("it is known");
@@ -159,7 +159,7 @@ fn what_a_heartbeat_or_silence_changes_is_detected() {
 }
 
 #[test]
-fn a_rejected_update_that_is_used_is_detected() {
+fn use_of_a_rejected_update_is_detected() {
     let read = response(ResponseParts { name: "r0", text: "bad", nacks: 1 });
     let found = broken_rule(Options::default(), move |world, link, report| {
         world.set(0, "r0", "bad");
@@ -176,7 +176,7 @@ fn a_rejected_update_that_is_used_is_detected() {
 }
 
 #[test]
-fn versions_of_what_is_not_held_or_not_asked_for_are_detected() {
+fn stated_version_of_an_unheld_resource_is_detected() {
     let found = judgement(|world, link, report| {
         CacheModel::stated(link, 0, &[("r9".into(), "1".into())], world, report);
     });
@@ -185,7 +185,7 @@ fn versions_of_what_is_not_held_or_not_asked_for_are_detected() {
 }
 
 #[test]
-fn what_came_again_and_is_not_used_is_detected() {
+fn unused_resource_that_was_sent_again_is_detected() {
     let found = |text| {
         judgement(move |world, link, report| {
             let acks = (world.client(0).stats().acks - 1, 0);
@@ -204,7 +204,7 @@ fn what_came_again_and_is_not_used_is_detected() {
 }
 
 #[test]
-fn what_a_response_leaves_out_and_is_gone_is_detected() {
+fn deletion_without_a_removal_in_the_response_is_detected() {
     let options: Options = "variant=delta".parse().expect("options");
     let found = |does_delete: bool| {
         broken_rule(options.clone(), move |world, link, report| {

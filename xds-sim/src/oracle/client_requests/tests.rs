@@ -52,7 +52,7 @@ fn found_as(options: Options, said: Request) -> Option<Rule> {
 }
 
 #[test]
-fn a_nack_states_the_version_that_was_accepted() {
+fn nack_without_the_last_accepted_version_is_detected() {
     assert_eq!(found(request("n2", "1", Some(3))), None);
     assert_eq!(found(request("n2", "", Some(3))), Some("IC3"));
     assert_eq!(found(request("n2", "2", Some(3))), Some("IC3"));
@@ -60,25 +60,25 @@ fn a_nack_states_the_version_that_was_accepted() {
 }
 
 #[test]
-fn a_request_that_answers_nothing_states_the_version_that_was_accepted() {
+fn new_request_without_the_last_accepted_version_is_detected() {
     assert_eq!(found(request("n1", "", None)), Some("IC7"));
     assert_eq!(found(request("n1", "2", None)), Some("IC7"));
 }
 
 #[test]
-fn a_nonce_that_never_came_is_detected() {
+fn unknown_nonce_is_detected() {
     assert_eq!(found(request("elsewhere", "1", None)), Some("IC6"));
     println!("covers: IC6");
 }
 
 #[test]
-fn an_answer_to_nothing_is_detected() {
+fn nack_without_a_response_is_detected() {
     assert_eq!(found(request("n1", "1", Some(3))), Some("IC1"));
     println!("covers: IC1");
 }
 
 #[test]
-fn a_response_without_an_answer_is_detected() {
+fn response_without_an_answer_is_detected() {
     let found = judgement(|world, link, report| {
         let mut oracle = ClientRequests::default();
         let read = response("n1", "1");
@@ -89,20 +89,20 @@ fn a_response_without_an_answer_is_detected() {
 }
 
 #[test]
-fn an_ack_states_the_version_of_the_response() {
+fn ack_without_the_version_of_its_response_is_detected() {
     assert_eq!(found(request("n2", "2", None)), None);
     assert_eq!(found(request("n2", "1", None)), Some("IC2"));
     println!("covers: IC2");
 }
 
 #[test]
-fn a_request_of_its_own_goes_on_with_the_newest_nonce() {
+fn new_request_without_the_newest_nonce_is_detected() {
     assert_eq!(found(request("", "1", None)), Some("IC4"));
     println!("covers: IC4");
 }
 
 #[test]
-fn a_type_that_is_wanted_again_goes_on_with_its_nonce() {
+fn resubscription_without_the_newest_nonce_is_detected() {
     let found = judgement(|world, link, report| {
         let watch = world.watches(0).next().expect("there is one").0;
         world.unwatch(0, watch);
@@ -122,7 +122,7 @@ fn a_type_that_is_wanted_again_goes_on_with_its_nonce() {
 }
 
 #[test]
-fn the_first_request_of_a_stream_states_the_node() {
+fn first_request_without_a_node_is_detected() {
     let found = judgement(|world, link, report| {
         let first = request("", "", None);
         let event = Event::Requested { link, request: &first };
@@ -133,20 +133,20 @@ fn the_first_request_of_a_stream_states_the_node() {
 }
 
 #[test]
-fn a_request_that_says_nothing_new_is_detected() {
+fn request_without_a_change_is_detected() {
     assert_eq!(found(request("n1", "1", None)), Some("IC40"));
     println!("covers: IC40");
 }
 
 #[test]
-fn a_list_that_is_not_all_that_is_watched_is_detected() {
+fn sotw_request_that_does_not_list_all_watched_names_is_detected() {
     let names = Names::Whole(vec!["r0".into(), "r9".into()]);
     let said = Request { names, ..request("n2", "2", None) };
     assert_eq!(found_as(Options::default(), said), Some(WHOLE_LIST));
 }
 
 #[test]
-fn versions_and_names_of_others_in_a_later_request_are_detected() {
+fn delta_request_with_late_versions_or_unwatched_names_is_detected() {
     let incremental = Options { variant: Variant::Incremental, ..Options::default() };
     let change = |subscribe: &[&str], versions: Vec<(Text, Text)>| {
         let subscribe = subscribe.iter().copied().map(Text::from).collect();
@@ -164,7 +164,7 @@ fn versions_and_names_of_others_in_a_later_request_are_detected() {
 }
 
 #[test]
-fn an_interest_that_is_not_what_is_watched_is_detected() {
+fn subscription_that_differs_from_the_watches_is_detected() {
     let found = judgement(|world, link, report| {
         let watch = world.watches(0).next().expect("there is one").0;
         let mut oracle = ClientRequests::default();
@@ -189,7 +189,7 @@ fn wanted(all: bool) -> WatchedNames {
 }
 
 #[test]
-fn a_stream_begins_with_the_version_that_was_accepted() {
+fn first_request_must_state_the_last_accepted_version() {
     let accepted = AcceptedVersion { version: "1".into(), ..AcceptedVersion::default() };
     let held = Holds::Something;
     assert!(accepted.may_begin(&"1".into(), &wanted(false), held));

@@ -18,7 +18,7 @@ use crate::{
 };
 
 #[test]
-fn waits_on_several_streams_do_not_add_up_and_end_with_what_is_heard() {
+fn waits_on_several_streams_do_not_add_up() {
     let found = judgement(|world, link, _| {
         let mut oracle = Connections::default();
         let key = (0, Text::from("r0"));
@@ -56,7 +56,7 @@ fn waits_on_several_streams_do_not_add_up_and_end_with_what_is_heard() {
 }
 
 #[test]
-fn a_server_that_is_not_failing_is_no_trouble() {
+fn all_fail_is_false_while_a_server_has_not_failed() {
     let found = judgement(|world, link, _| {
         let mut oracle = Connections::default();
         let place = place(link, world);
@@ -69,7 +69,7 @@ fn a_server_that_is_not_failing_is_no_trouble() {
 }
 
 #[test]
-fn a_fallback_that_serves_hides_the_trouble_of_the_first_server() {
+fn working_fallback_hides_the_failure_of_the_first_server() {
     let found = judgement_of(2, |world, link, _| {
         let mut oracle = Connections::default();
         assert_eq!(world.link(link).server, 0);
@@ -99,7 +99,7 @@ fn missing() -> xds_core::client::WatchError {
 }
 
 /// Returns the error of a client whose does-not-exist timeout is shorter than gRPC's.
-fn missing_too_soon() -> xds_core::client::WatchError {
+fn early_does_not_exist_error() -> xds_core::client::WatchError {
     let mut config = ClientConfig::new(Node::new("client-0"), ServerAddress::new("server-0"))
         .with_type(crate::ToyType::new(CLUSTER));
     config.profile.timer_start = TimerStart::Subscription;
@@ -115,7 +115,7 @@ fn missing_too_soon() -> xds_core::client::WatchError {
 }
 
 /// Returns the rule broken if a watch of `r0` receives this error.
-fn told(
+fn rule_broken_by_error(
     options: Options,
     error: &xds_core::client::WatchError,
     before: impl Fn(&mut Connections, LinkId) + Send + Sync + 'static,
@@ -131,29 +131,32 @@ fn told(
 }
 
 #[test]
-fn what_is_found_missing_without_a_reason_is_detected() {
+fn does_not_exist_without_a_reason_is_detected() {
     let error = missing();
     assert!(matches!(error.kind(), WatchErrorKind::DoesNotExist(_)), "{error}");
-    assert_eq!(told(Options::default(), &error, |_, _| {}), Some(PATIENCE));
+    assert_eq!(rule_broken_by_error(Options::default(), &error, |_, _| {}), Some(PATIENCE));
     let features = [Feature::TransientTimer].into_iter().collect();
     let warned = Options { features, ..Options::default() };
-    assert_eq!(told(warned, &error, |_, _| {}), Some(SILENCE));
+    assert_eq!(rule_broken_by_error(warned, &error, |_, _| {}), Some(SILENCE));
     let key = || (0, Text::from("r0"));
     let answered = move |oracle: &mut Connections, link: LinkId| {
         let answered = BTreeSet::from([key()]);
         oracle.streams.insert(link, StreamRecord { answered, ..StreamRecord::default() });
     };
-    assert_eq!(told(Options::default(), &error, answered), Some(ANSWERED_ERROR));
-    assert_eq!(told(Options::default(), &missing_too_soon(), |_, _| {}), Some(HOW_LONG));
+    assert_eq!(rule_broken_by_error(Options::default(), &error, answered), Some(ANSWERED_ERROR));
+    assert_eq!(
+        rule_broken_by_error(Options::default(), &early_does_not_exist_error(), |_, _| {}),
+        Some(HOW_LONG)
+    );
     let waited = |oracle: &mut Connections, _| {
         oracle.waited.insert((0, 0, "r0".into()));
     };
-    assert_eq!(told(Options::default(), &error, waited), Some(NOT_CACHED));
+    assert_eq!(rule_broken_by_error(Options::default(), &error, waited), Some(NOT_CACHED));
     println!("covers: IC24 IC25 IC31");
 }
 
 #[test]
-fn what_another_server_had_is_waited_for_from_when_everything_was_asked_for() {
+fn resources_after_fallback_are_awaited_since_the_last_request() {
     let error = missing();
     let found = |ago: Duration, servers: u32| {
         let (error, options) = (error.clone(), Options { servers, ..Options::default() });
@@ -173,21 +176,21 @@ fn what_another_server_had_is_waited_for_from_when_everything_was_asked_for() {
 }
 
 #[test]
-fn trouble_of_a_server_that_is_well_is_detected() {
+fn error_about_a_working_server_is_detected() {
     let unavailable = errors_told(Options::default(), |world| {
         world.set_reach(0, Reach::Refused, Duration::from_secs(10));
         world.watch(0, 0, Some("r0"));
         world.advance(Duration::from_secs(5));
     });
     let error = unavailable.first().expect("nobody is there");
-    assert_eq!(told(Options::default(), error, |_, _| {}), Some(FAILED));
+    assert_eq!(rule_broken_by_error(Options::default(), error, |_, _| {}), Some(FAILED));
     let two = Options { servers: 2, ..Options::default() };
-    assert_eq!(told(two, error, |_, _| {}), Some(REASON));
+    assert_eq!(rule_broken_by_error(two, error, |_, _| {}), Some(REASON));
     println!("covers: IC27 IC29");
 }
 
 #[test]
-fn an_attempt_beside_another_or_before_its_time_is_detected() {
+fn parallel_or_early_connection_attempt_is_detected() {
     let found = broken_rule(Options::default(), |world, link, report| {
         let mut oracle = Connections::default();
         oracle.opening(link, world, report);
@@ -206,7 +209,7 @@ fn an_attempt_beside_another_or_before_its_time_is_detected() {
 }
 
 #[test]
-fn who_turns_or_stays_away_without_a_reason_is_detected() {
+fn fallback_or_absence_of_fallback_without_a_reason_is_detected() {
     let two = Options { servers: 2, ..Options::default() };
     let turned = |world: &mut World, link: LinkId| {
         world.set_reach(0, Reach::Refused, Duration::from_secs(100));
@@ -253,7 +256,7 @@ fn who_turns_or_stays_away_without_a_reason_is_detected() {
 /// A client that briefly wants nothing of the next server may leave it and return. This is one
 /// fallback, even if its first output is drained afterwards.
 #[test]
-fn who_comes_back_to_a_server_turns_to_it_once() {
+fn leaving_and_returning_to_a_server_is_one_fallback() {
     let two = Options { servers: 2, ..Options::default() };
     let turns = |unwatches: bool| {
         let count = Arc::new(AtomicU64::new(0));
@@ -286,7 +289,7 @@ fn who_comes_back_to_a_server_turns_to_it_once() {
 }
 
 #[test]
-fn a_stream_that_is_kept_for_nothing_is_detected() {
+fn idle_stream_that_is_kept_open_is_detected() {
     let found = broken_rule(Options::default(), |world, link, report| {
         let mut oracle = Connections::default();
         oracle.streams.insert(link, StreamRecord { is_open: true, ..StreamRecord::default() });

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_that_could_be_split_is_detected() {
+    fn response_over_the_limit_that_could_be_split_is_detected() {
         const ASKED: &[&str] = &["r0", "r1", "r2"];
         let long = [("r0", 100), ("r1", 100), ("r2", 100)];
         for (variant, kind) in [
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_for_who_names_it_is_detected() {
+    fn resource_over_the_limit_sent_to_a_subscriber_by_name_is_detected() {
         let says = |asked| {
             let response = response(ENDPOINTS, &[("r0", 500)]);
             judged(short(Variant::Incremental), ENDPOINTS, asked, response)
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_told_that_something_is_too_long_is_detected() {
+    fn missing_error_for_a_resource_over_the_limit_is_detected() {
         let told = |code: Option<i32>, is_had: bool| {
             judgement_with(short(Variant::Incremental), move |world, link, report| {
                 world.set(ENDPOINTS, "r0", &"x".repeat(500));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ceases_to_ask_for_everything_may_be_told_so_of_what_has_not_come() {
+    fn ended_wildcard_may_remove_resources_that_were_not_sent() {
         let removed = |before: &'static [&'static str]| {
             judgement_with(short(Variant::Incremental), move |world, link, report| {
                 world.set(ENDPOINTS, "r0", "good");
@@ -280,7 +280,7 @@ mod tests {
     /// Rejected resources are sent again once, with a change or after it.
     // M107
     #[test]
-    fn what_goes_along_with_a_change_may_come_in_parts() {
+    fn resent_resources_may_be_split_from_the_change() {
         let again = |times: usize| {
             judgement_with(short(Variant::Incremental), move |world, _, report| {
                 let mut state = TypeState::default();

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_left_with_what_is_gone_is_found() {
+    fn client_left_with_a_deleted_resource_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = told(world, link);
             oracle.at_rest(world, report);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_for_ever_is_detected() {
+    fn resource_withheld_forever_is_detected() {
         let held = |order| {
             let options = Options { order, ..Options::default() };
             judgement_with(options, |world, _, report| {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_takes_a_rejection_for_an_acceptance_is_detected() {
+    fn status_that_shows_a_nack_as_an_ack_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = told(world, link);
             let shown = world.server(0).and_then(|server| {
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_rejected_may_be_shown_as_such_behind_an_accepted_heartbeat_only() {
+    fn status_may_show_nacked_only_after_an_acked_heartbeat() {
         let mut state = TypeState::default();
         (state.has_responded, state.is_answered, state.was_rejected) = (true, true, true);
         assert!(!state.may_show(SyncState::Nacked), "the newest response said it anew");
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_shows_another_version_is_detected() {
+    fn status_with_another_version_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = told(world, link);
             let state = oracle.state(link, 0);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_that_does_not_wait_for_its_cluster_is_detected() {
+    fn listener_sent_before_its_cluster_is_acked_is_detected() {
         let options = Options { order: Order::OnlyAfterAcks, ..Options::default() };
         let found = judgement_with(options, |world, link, report| {
             let mut oracle = told(world, link);

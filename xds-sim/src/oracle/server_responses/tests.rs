@@ -28,7 +28,7 @@ fn change(nonce: &str, subscribe: &[&str], unsubscribe: &[&str]) -> Request {
 
 /// Returns the first request of a client that returns with a wildcard and resources of these
 /// versions.
-fn return_with(has: &[(&str, &str)]) -> Request {
+fn reconnect_with(has: &[(&str, &str)]) -> Request {
     let versions = has.iter().map(|&(name, version)| (name.into(), version.into())).collect();
     let (subscribe, unsubscribe) = (texts(&["*"]), Vec::new());
     request("", Names::Change { subscribe, unsubscribe, versions })
@@ -124,7 +124,7 @@ fn broken_changes(state: &[Step]) -> Option<&'static str> {
 }
 
 #[test]
-fn who_answers_a_stale_request_is_detected() {
+fn response_to_a_stale_request_is_detected() {
     let state = [
         Asked(whole("", &["r0"])),
         Sent("1", &["r0"]),
@@ -141,7 +141,7 @@ fn who_answers_a_stale_request_is_detected() {
 }
 
 #[test]
-fn who_does_not_count_a_change_that_crossed_a_response_is_detected() {
+fn ignored_request_that_crossed_a_response_is_detected() {
     let state = [
         Asked(change("", &["r0"], &[])),
         Sent("1", &["r0"]),
@@ -166,7 +166,7 @@ fn who_does_not_count_a_change_that_crossed_a_response_is_detected() {
 }
 
 #[test]
-fn who_is_silent_about_a_new_name_is_detected() {
+fn missing_response_to_a_new_name_is_detected() {
     let state = [Asked(whole("", &["r0"])), Sent("1", &["r0"]), Asked(whole("1", &["r0", "r1"]))];
     assert_eq!(broken_whole(&state), Some("IS6"));
     let sent = [&state[..], &[Sent("2", &["r0", "r1"]), Asked(whole("2", &["r0", "r1"]))]];
@@ -175,8 +175,8 @@ fn who_is_silent_about_a_new_name_is_detected() {
 }
 
 #[test]
-fn who_does_not_tell_exactly_what_differs_is_detected() {
-    let stated = [Asked(return_with(&[("r0", VERSION), ("r1", "old"), ("r9", "old")]))];
+fn reconnect_response_that_is_not_the_exact_difference_is_detected() {
+    let stated = [Asked(reconnect_with(&[("r0", VERSION), ("r1", "old"), ("r9", "old")]))];
     let exact = [Sent("1", &["r1"]), Asked(change("1", &[], &[])), Removed("2", &["r9"])];
     let told = |content: &[Step]| {
         broken_changes(&[&stated[..], content, &[Asked(change("2", &[], &[]))]].concat())
@@ -194,7 +194,7 @@ fn who_does_not_tell_exactly_what_differs_is_detected() {
 }
 
 #[test]
-fn who_is_silent_about_a_name_that_leaves_the_whole_is_detected() {
+fn missing_response_to_a_name_that_leaves_the_wildcard_is_detected() {
     let state = [
         Asked(change("", &["*", "r0"], &[])),
         Sent("1", &["r0", "r1"]),
@@ -208,7 +208,7 @@ fn who_is_silent_about_a_name_that_leaves_the_whole_is_detected() {
 }
 
 #[test]
-fn who_misses_where_the_whole_begins_or_ends_is_detected() {
+fn wrong_response_at_the_begin_or_end_of_a_wildcard_is_detected() {
     let begins =
         [Asked(change("", &["r0"], &[])), Sent("1", &["r0"]), Asked(change("1", &["*"], &[]))];
     assert_eq!(broken_changes(&begins), Some("IS14"), "the rest is not sent");

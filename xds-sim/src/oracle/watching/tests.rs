@@ -43,7 +43,7 @@ fn missing() -> WatchError {
 }
 
 #[test]
-fn what_is_told_twice_to_be_missing_is_detected() {
+fn repeated_does_not_exist_notice_is_detected() {
     let error = missing();
     let found = judgement(move |world, _, report| {
         let mut oracle = Watching::default();
@@ -78,7 +78,7 @@ fn value(name: &str, text: &str) -> Notice {
 }
 
 #[test]
-fn what_a_watch_cannot_be_told_is_detected() {
+fn invalid_notice_for_a_watch_is_detected() {
     let record = |notices| record(Options::default(), notices);
     let well = || Notice::Ambient(None);
     assert_eq!(record(vec![value("r0", "good")]), None);
@@ -92,7 +92,7 @@ fn what_a_watch_cannot_be_told_is_detected() {
 }
 
 #[test]
-fn who_tells_of_connections_where_nobody_wants_to_hear_is_detected() {
+fn connectivity_error_hidden_by_the_profile_is_detected() {
     let errors = errors_told(Options::default(), |world| {
         world.set_reach(0, crate::world::Reach::Refused, Duration::from_secs(10));
         world.watch(0, 0, Some("r0"));
@@ -106,7 +106,7 @@ fn who_tells_of_connections_where_nobody_wants_to_hear_is_detected() {
 }
 
 #[test]
-fn what_is_told_after_the_end_is_detected() {
+fn notice_after_the_end_is_detected() {
     let found = broken_rule(Options::default(), |world, _, report| {
         let (watch, _) = world.watches(0).next().expect("there is one");
         let notice = &value("r0", "good");
@@ -118,7 +118,7 @@ fn what_is_told_after_the_end_is_detected() {
 }
 
 #[test]
-fn a_watcher_that_was_not_told_of_what_its_client_has_is_detected() {
+fn watcher_that_disagrees_with_its_client_is_detected() {
     let found = |delay: Duration| {
         let options = Options { read_gate: FlowControl::Off, ..Options::default() };
         broken_rule(options, move |world, _, report| {

@@ -42,7 +42,7 @@ impl StreamCase<'_> {
 const VARIANTS: [Variant; 2] = [Variant::StateOfTheWorld, Variant::Incremental];
 
 #[test]
-fn a_server_that_takes_what_was_sent_or_rejected_to_be_accepted_is_detected() {
+fn sent_or_nacked_counted_as_accepted_is_detected() {
     for variant in VARIANTS {
         let answers = |answer: fn(&mut StreamCase<'_>)| {
             broken(of(variant), move |case| {
@@ -61,7 +61,7 @@ fn a_server_that_takes_what_was_sent_or_rejected_to_be_accepted_is_detected() {
 }
 
 #[test]
-fn a_server_that_waits_for_who_has_accepted_all_there_is_is_detected() {
+fn waiting_for_a_client_that_acked_everything_is_detected() {
     for variant in VARIANTS {
         let found = broken(of(variant), |case| {
             case.asks(0, &["r0"]);
@@ -81,7 +81,7 @@ fn a_server_that_waits_for_who_has_accepted_all_there_is_is_detected() {
 }
 
 #[test]
-fn nobody_waits_for_what_was_rejected_and_is_gone() {
+fn deleted_nacked_resource_does_not_delay_convergence() {
     let found = broken(of(Variant::StateOfTheWorld), |case| {
         case.asks(0, &["r0"]);
         case.is_told();
@@ -97,7 +97,7 @@ fn nobody_waits_for_what_was_rejected_and_is_gone() {
 }
 
 #[test]
-fn a_server_that_counts_who_is_not_there_is_detected() {
+fn counting_a_client_without_a_subscription_is_detected() {
     let found = broken(of(Variant::StateOfTheWorld), |case| {
         case.asks(0, &["r0"]);
         case.is_told();
@@ -110,7 +110,7 @@ fn a_server_that_counts_who_is_not_there_is_detected() {
 }
 
 #[test]
-fn who_is_told_too_early_or_never_is_detected() {
+fn early_or_missing_convergence_result_is_detected() {
     let told = |after: Option<Duration>| {
         broken(of(Variant::StateOfTheWorld), move |case| {
             case.asks(0, &["r0"]);

@@ -132,7 +132,7 @@ fn incremental() -> Options {
 const GOOD: [(&str, &str); 1] = [("r0", "good")];
 
 #[test]
-fn a_nonce_that_is_used_again_is_detected() {
+fn reused_nonce_is_detected() {
     let found = broken(Options::default(), |case| {
         case.asks(0, &["r0"]);
         case.says(response(0, &GOOD));
@@ -146,7 +146,7 @@ fn a_nonce_that_is_used_again_is_detected() {
 }
 
 #[test]
-fn what_was_rejected_and_comes_again_is_detected() {
+fn resent_nacked_resource_is_detected() {
     let found = broken(Options::default(), |case| {
         case.asks(0, &["r0"]);
         case.says(response(0, &GOOD));
@@ -159,7 +159,7 @@ fn what_was_rejected_and_comes_again_is_detected() {
 }
 
 #[test]
-fn what_was_accepted_and_comes_again_is_detected() {
+fn resent_acked_resource_is_detected() {
     let found = broken(Options::default(), |case| {
         case.asks(0, &["r0"]);
         case.says(response(0, &GOOD));
@@ -172,7 +172,7 @@ fn what_was_accepted_and_comes_again_is_detected() {
 }
 
 #[test]
-fn a_name_that_is_not_answered_is_detected() {
+fn unanswered_name_is_detected() {
     let ends_without = |name: &'static str| {
         broken(incremental(), move |case| {
             case.asks(0, &[name]);
@@ -185,7 +185,7 @@ fn a_name_that_is_not_answered_is_detected() {
 }
 
 #[test]
-fn what_is_never_sent_is_detected() {
+fn resource_never_sent_is_detected() {
     let found = broken(Options::default(), |case| {
         case.asks(0, &["r0"]);
         case.ends_up();
@@ -195,7 +195,7 @@ fn what_is_never_sent_is_detected() {
 }
 
 #[test]
-fn a_full_state_that_lacks_something_or_has_too_much_is_detected() {
+fn full_state_with_missing_or_extra_resources_is_detected() {
     let says = |items: &'static [(&str, &str)]| {
         broken(Options::default(), move |case| {
             case.world.set(0, "r1", "good");
@@ -211,7 +211,7 @@ fn a_full_state_that_lacks_something_or_has_too_much_is_detected() {
 }
 
 #[test]
-fn what_nobody_asked_for_is_detected() {
+fn unrequested_resource_is_detected() {
     let found = broken(incremental(), |case| {
         case.world.set(0, "r1", "good");
         case.asks(0, &["r0"]);
@@ -221,7 +221,7 @@ fn what_nobody_asked_for_is_detected() {
 }
 
 #[test]
-fn what_another_view_has_is_detected() {
+fn resource_of_another_view_is_detected() {
     let found = broken(Options { views: 2, ..incremental() }, |case| {
         let other = case.world.has(0, 1)[0]["r0"].clone();
         assert_ne!(other, case.world.has(0, 0)[0]["r0"]);
@@ -234,7 +234,7 @@ fn what_another_view_has_is_detected() {
 }
 
 #[test]
-fn a_removal_that_is_told_twice_or_of_what_is_there_is_detected() {
+fn repeated_or_wrong_removal_is_detected() {
     let removes = |name: &'static str, times: u32| {
         broken(incremental(), move |case| {
             case.asks(0, &[name]);
@@ -252,7 +252,7 @@ fn a_removal_that_is_told_twice_or_of_what_is_there_is_detected() {
 
 /// A client that subscribes only to an alias must receive the removal under the alias.
 #[test]
-fn a_removal_by_one_name_is_none_by_the_other_if_that_was_asked_for() {
+fn removal_by_the_name_does_not_count_for_a_subscribed_alias() {
     let with_aliases =
         Options { actions: [Action::WatchAlias].into_iter().collect(), ..incremental() };
     let removes = |asked: &'static [&'static str]| {
@@ -275,7 +275,7 @@ fn a_removal_by_one_name_is_none_by_the_other_if_that_was_asked_for() {
 }
 
 #[test]
-fn a_version_of_two_things_is_detected() {
+fn one_version_for_two_contents_is_detected() {
     for options in [Options::default(), incremental()] {
         let found = broken(options, |case| {
             case.asks(0, &["r0"]);
@@ -291,7 +291,7 @@ fn a_version_of_two_things_is_detected() {
 }
 
 #[test]
-fn a_response_before_the_last_one_was_answered_is_detected() {
+fn response_before_the_previous_ack_is_detected() {
     let found = broken(Options::default(), |case| {
         case.asks(0, &["r0"]);
         case.says(response(0, &GOOD));
@@ -303,7 +303,7 @@ fn a_response_before_the_last_one_was_answered_is_detected() {
 }
 
 #[test]
-fn endpoints_before_the_clusters_that_are_due_are_detected() {
+fn endpoints_sent_before_due_clusters_are_detected() {
     let found = broken(Options::default(), |case| {
         case.world.set(1, "r0", "good");
         case.asks(0, &["r0"]);
@@ -315,7 +315,7 @@ fn endpoints_before_the_clusters_that_are_due_are_detected() {
 }
 
 #[test]
-fn a_heartbeat_of_what_was_not_sent_or_does_not_expire_is_detected() {
+fn heartbeat_of_an_unsent_or_permanent_resource_is_detected() {
     const TTL: Option<Duration> = Some(Duration::from_secs(10));
     let beats = |lasting: bool, sent: bool| {
         broken(incremental(), move |case| {
@@ -341,7 +341,7 @@ fn a_heartbeat_of_what_was_not_sent_or_does_not_expire_is_detected() {
 }
 
 #[test]
-fn a_time_to_live_that_is_told_to_who_does_not_know_of_any_is_detected() {
+fn ttl_sent_to_a_client_without_ttl_support_is_detected() {
     let features = [crate::options::Feature::WithoutTtl].into_iter().collect();
     let found = broken(Options { features, ..incremental() }, |case| {
         case.asks(0, &["r0"]);
@@ -353,7 +353,7 @@ fn a_time_to_live_that_is_told_to_who_does_not_know_of_any_is_detected() {
 }
 
 #[test]
-fn an_error_that_is_none_or_is_told_twice_is_detected() {
+fn false_or_repeated_resource_error_is_detected() {
     let tells = |is_so: bool, times: u32| {
         broken(incremental(), move |case| {
             if is_so {
@@ -373,7 +373,7 @@ fn an_error_that_is_none_or_is_told_twice_is_detected() {
 }
 
 #[test]
-fn an_error_that_is_not_told_is_detected() {
+fn missing_resource_error_is_detected() {
     let drained = |variant, names: &'static [&'static str], is_told: bool| {
         broken(of(variant), move |case| {
             case.asks(0, names);
@@ -398,7 +398,7 @@ fn an_error_that_is_not_told_is_detected() {
 }
 
 #[test]
-fn a_resource_that_is_sent_though_its_error_stands_is_detected() {
+fn resource_sent_despite_its_error_is_detected() {
     let sends = |names: &'static [&'static str]| {
         broken(incremental(), move |case| {
             case.asks(0, names);
@@ -416,7 +416,7 @@ fn a_resource_that_is_sent_though_its_error_stands_is_detected() {
 }
 
 #[test]
-fn a_server_that_waits_for_an_answer_at_rest_is_detected() {
+fn server_that_waits_for_an_ack_at_rest_is_detected() {
     let found = broken(Options::default(), |case| {
         case.ends_up();
         case.is_well();
@@ -429,7 +429,7 @@ fn a_server_that_waits_for_an_answer_at_rest_is_detected() {
 }
 
 #[test]
-fn a_server_that_leaves_before_an_answer_is_detected() {
+fn server_that_closes_before_an_ack_is_detected() {
     let leaves = |answered: bool| {
         broken(Options::default(), move |case| {
             case.asks(0, &["r0"]);

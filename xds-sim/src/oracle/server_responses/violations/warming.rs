@@ -24,7 +24,7 @@ enum Asks {
 }
 
 #[test]
-fn who_does_not_send_endpoints_again_is_detected() {
+fn missing_resend_of_endpoints_after_a_cluster_change_is_detected() {
     let drained = |asks: Asks, is_sent: bool| {
         broken(Options::default(), move |case| {
             is_sent_a_changed_cluster(case);
@@ -51,7 +51,7 @@ fn who_does_not_send_endpoints_again_is_detected() {
 }
 
 #[test]
-fn endpoints_that_are_left_out_or_come_twice_for_a_changed_cluster_are_detected() {
+fn missing_or_repeated_endpoints_after_a_cluster_change_are_detected() {
     let says = |items: &'static [&'static [(&str, &str)]]| {
         broken(Options::default(), move |case| {
             case.world.set(1, "r1", "good");
@@ -73,7 +73,7 @@ fn endpoints_that_are_left_out_or_come_twice_for_a_changed_cluster_are_detected(
 
 /// Renewed endpoints before the request count as a response to it only if all of them are renewed.
 #[test]
-fn endpoints_that_are_left_out_of_what_is_renewed_are_detected() {
+fn partial_renewal_does_not_answer_an_endpoint_request() {
     let drained = |names: &'static [&'static str]| {
         broken(Options::default(), move |case| {
             case.world.set(0, "r0", "good");

@@ -22,7 +22,7 @@ fn withheld(
 }
 
 #[test]
-fn what_is_kept_back_for_no_reason_is_detected() {
+fn withholding_without_a_reason_is_detected() {
     let sent = broken(Options::default(), |case| {
         case.asks(0, &["r0"]);
         case.says(response(0, &GOOD));
@@ -50,7 +50,7 @@ fn what_is_kept_back_for_no_reason_is_detected() {
 }
 
 #[test]
-fn what_is_kept_back_beside_others_is_detected() {
+fn delay_caused_by_another_client_is_detected() {
     let beside_another = |case: &mut StreamCase<'_>| {
         assert!(case.world.watch(1, 0, Some("r0")).is_some());
         case.world.advance(Duration::from_secs(1));
