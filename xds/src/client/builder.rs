@@ -61,6 +61,9 @@ pub enum StartError {
         /// The fault.
         source: InvalidAddress,
     },
+    /// The node has no id, and most servers refuse such a client.
+    #[error("the client has no node id: set one with `node_id` or in the bootstrap")]
+    NoNodeId,
 }
 
 impl<R: Runtime + Default> ClientBuilder<R> {
@@ -154,7 +157,7 @@ impl<R: Runtime + Default> ClientBuilder<R> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the address of the server is invalid.
+    /// Returns an error if the address of the server is invalid or the node has no id.
     ///
     /// # Panics
     ///
@@ -162,6 +165,9 @@ impl<R: Runtime + Default> ClientBuilder<R> {
     pub fn start(mut self) -> Result<Client<R>, StartError> {
         if let Some(address) = self.address {
             check_address(&address).map_err(|source| StartError::Address { address, source })?;
+        }
+        if self.node.id.is_empty() {
+            return Err(StartError::NoNodeId);
         }
         self.config.node = self.node.into();
         let registered: Vec<_> = self.config.types.iter().map(|it| it.type_url().clone()).collect();

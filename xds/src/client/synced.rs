@@ -7,7 +7,7 @@ use std::{
 
 use xds_core::{
     ResourceName,
-    client::{Change, ErrorCategory, Notice},
+    client::{Change, ErrorCategory, InvalidWatch, Notice},
 };
 use xds_handle::{ClientHandle, Watch, WatchAll};
 
@@ -100,11 +100,11 @@ pub(super) fn is_answer(notice: &Notice) -> bool {
 async fn first_answer(mut watch: Watch) -> Result<(), WatchEnded> {
     loop {
         match watch.next().await {
+            None | Some(Err(InvalidWatch::ShutDown)) => return Err(WatchEnded),
             // An invalid watch was reported where it was started.
             Some(Err(_)) => return Ok(()),
             Some(Ok(notice)) if is_answer(&notice) => return Ok(()),
             Some(Ok(_)) => {}
-            None => return Err(WatchEnded),
         }
     }
 }
@@ -112,9 +112,9 @@ async fn first_answer(mut watch: Watch) -> Result<(), WatchEnded> {
 async fn first_collection(mut watch: WatchAll) -> Result<(), WatchEnded> {
     loop {
         match watch.next().await {
+            None | Some(Err(InvalidWatch::ShutDown)) => return Err(WatchEnded),
             Some(Err(_) | Ok(Change::Collection(Ok(())))) => return Ok(()),
             Some(Ok(_)) => {}
-            None => return Err(WatchEnded),
         }
     }
 }

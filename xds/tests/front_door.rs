@@ -1,0 +1,208 @@
+//! A typed client and a typed server, against each other over TCP.
+#![cfg(all(feature = "client", feature = "server", feature = "tokio"))]
+
+use core::time::Duration;
+
+use tokio::time::timeout;
+use xds::{
+    Client, ManagementServer,
+    client::{Event, Profile, StartError, Watch, WatchEnded},
+    server::{ChangeError, Changes, Snapshot},
+    types,
+};
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Cluster {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "28")]
+    alt_stat_name: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Endpoints {
+    #[prost(string, tag = "1")]
+    cluster_name: String,
+}
+
+/// A type that the Envoy API does not define.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Own {
+    #[prost(string, tag = "1")]
+    id: String,
+}
+
+xds::resource_message!(Cluster, types::CLUSTER, name);
+xds::resource_message!(Endpoints, types::CLUSTER_LOAD_ASSIGNMENT, cluster_name);
+xds::resource_message!(Own, "type.googleapis.com/example.Own", id);
+
+fn cluster(name: &str, stat: &str) -> Cluster {
+    Cluster { name: name.into(), alt_stat_name: stat.into() }
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(30), future).await.expect("it takes longer than 30 s")
+}
+
+async fn server() -> ManagementServer {
+    ManagementServer::builder().bind("127.0.0.1:0").await.unwrap()
+}
+
+fn client(server: &ManagementServer) -> Client {
+    let address = server.address().to_string();
+    Client::connect(address).node_id("test").profile(Profile::envoy()).start().unwrap()
+}
+
+/// Returns the next event in short form.
+async fn next(watch: &mut Watch<Cluster>) -> String {
+    match soon(watch.next()).await.expect("the client has ended") {
+        Event::Applied(it) => format!("+{} {}", it.name, it.alt_stat_name),
+        Event::Removed { name, .. } => format!("-{name}"),
+        Event::Synced => "synced".into(),
+        other => format!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn changes_of_a_collection_are_events() {
+    let server = server().await;
+    let snapshot = Snapshot::new().with(&cluster("a", "1")).unwrap();
+    server.set_snapshot("", snapshot.with(&cluster("b", "1")).unwrap()).await.unwrap();
+    let client = client(&server);
+    let mut clusters = client.watch_all::<Cluster>();
+    assert_eq!(next(&mut clusters).await, "+a 1");
+    assert_eq!(next(&mut clusters).await, "+b 1");
+    assert_eq!(next(&mut clusters).await, "synced");
+    let changes = Changes::of("").with(&cluster("b", "2")).unwrap().without::<Cluster>("a");
+    server.apply(changes).await.unwrap();
+    let mut events = [next(&mut clusters).await, next(&mut clusters).await];
+    events.sort();
+    assert_eq!(events, ["+b 2", "-a"]);
+    client.shut_down();
+    assert!(soon(clusters.next()).await.is_none());
+    assert_eq!(soon(clusters.synced()).await, Ok(()), "it was synced before");
+}
+
+#[tokio::test]
+async fn named_watch_reports_a_missing_resource_and_its_creation() {
+    let server = server().await;
+    server.set_snapshot("", Snapshot::new().with(&cluster("a", "1")).unwrap()).await.unwrap();
+    let client = client(&server);
+    let mut web = client.watch::<Cluster>("web");
+    assert_eq!(next(&mut web).await, "-web");
+    assert_eq!(next(&mut web).await, "synced");
+    server.apply(Changes::of("").with(&cluster("web", "1")).unwrap()).await.unwrap();
+    assert_eq!(next(&mut web).await, "+web 1");
+}
+
+#[tokio::test]
+async fn client_is_synced_when_each_watch_has_its_first_answer() {
+    let server = server().await;
+    server.set_snapshot("", Snapshot::new().with(&cluster("a", "1")).unwrap()).await.unwrap();
+    let client = client(&server);
+    soon(client.synced()).await.unwrap();
+    // Neither watch is polled.
+    let mut all = client.watch_all::<Cluster>();
+    let endpoints = client.watch::<Endpoints>("a");
+    assert!(timeout(Duration::from_millis(200), client.synced()).await.is_err());
+    let changes = Changes::of("").with(&Endpoints { cluster_name: "a".into() }).unwrap();
+    server.apply(changes).await.unwrap();
+    soon(client.synced()).await.unwrap();
+    drop(endpoints);
+    soon(all.synced()).await.unwrap();
+    assert_eq!(next(&mut all).await, "+a 1", "events are kept");
+    client.shut_down();
+    soon(client.handle().ended()).await;
+    assert_eq!(soon(client.synced()).await, Err(WatchEnded));
+}
+
+#[tokio::test]
+async fn second_message_for_a_type_is_decoded_by_its_watch() {
+    let server = server().await;
+    server.set_snapshot("", Snapshot::new().with(&cluster("a", "1")).unwrap()).await.unwrap();
+    let client = client(&server);
+    let mut untyped = client.handle().watch_all_untyped(types::CLUSTER);
+    soon(untyped.next()).await.unwrap().unwrap();
+    // The resource was received undecoded.
+    assert_eq!(next(&mut client.watch_all::<Cluster>()).await, "+a 1");
+}
+
+#[tokio::test]
+async fn type_outside_of_the_api_must_be_registered() {
+    let server = server().await;
+    server.set_snapshot("", Snapshot::new().with(&Own { id: "x".into() }).unwrap()).await.unwrap();
+    let mut watch = client(&server).watch::<Own>("x");
+    assert!(matches!(soon(watch.next()).await, Some(Event::Invalid(_))));
+    assert!(soon(watch.next()).await.is_none());
+    assert_eq!(soon(watch.synced()).await, Err(WatchEnded));
+
+    let client = Client::connect(server.address().to_string()).node_id("test");
+    let mut watch = client.resource_type::<Own>().start().unwrap().watch::<Own>("x");
+    let event = soon(watch.next()).await;
+    assert!(matches!(&event, Some(Event::Applied(own)) if own.id == "x"), "{event:?}");
+}
+
+#[tokio::test]
+async fn clients_see_the_view_of_their_zone() {
+    let by_zone = ManagementServer::builder().view_of(|node| node.zone().to_owned());
+    let server = by_zone.bind("127.0.0.1:0").await.unwrap();
+    for zone in ["a", "b"] {
+        let snapshot = Snapshot::new().with(&cluster("web", zone)).unwrap();
+        server.set_snapshot(zone, snapshot).await.unwrap();
+    }
+    for zone in ["a", "b"] {
+        let client = Client::connect(server.address().to_string()).node_id("test");
+        let mut web = client.locality("r", zone, "").start().unwrap().watch::<Cluster>("web");
+        assert_eq!(next(&mut web).await, format!("+web {zone}"));
+    }
+}
+
+#[tokio::test]
+async fn dangling_references_are_refused_if_denied() {
+    /// Cluster of type EDS.
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Eds {
+        #[prost(string, tag = "1")]
+        name: String,
+        #[prost(int32, tag = "2")]
+        r#type: i32,
+    }
+    xds::resource_message!(Eds, types::CLUSTER, name);
+
+    let checked = ManagementServer::builder().deny_dangling_references();
+    let server = checked.bind("127.0.0.1:0").await.unwrap();
+    let eds = || Snapshot::new().with(&Eds { name: "web".into(), r#type: 3 }).unwrap();
+    let error = server.set_snapshot("", eds()).await.unwrap_err();
+    assert!(matches!(&error, ChangeError::DanglingReferences(it) if it.len() == 1), "{error}");
+    let endpoints = Endpoints { cluster_name: "web".into() };
+    server.set_snapshot("", eds().with(&endpoints).unwrap()).await.unwrap();
+    let error = server.apply(Changes::of("").without::<Endpoints>("web")).await.unwrap_err();
+    assert!(error.to_string().starts_with("dangling references: "), "{error}");
+}
+
+#[tokio::test]
+async fn server_ends_when_the_signal_completes() {
+    let server = server().await;
+    server.set_snapshot("", Snapshot::new().with(&cluster("a", "1")).unwrap()).await.unwrap();
+    let client = client(&server);
+    let mut clusters = client.watch_all::<Cluster>();
+    assert_eq!(next(&mut clusters).await, "+a 1");
+    assert_eq!(next(&mut clusters).await, "synced");
+    soon(server.run_until(core::future::ready(()))).await.unwrap();
+    assert!(matches!(soon(clusters.next()).await, Some(Event::Warning { .. })));
+    let ended = server.run_until(core::future::pending::<()>());
+    soon(ended).await.expect_err("it has ended before the signal");
+}
+
+#[tokio::test]
+async fn invalid_addresses_are_errors() {
+    let error = Client::connect("localhost").node_id("test").start().unwrap_err();
+    assert!(matches!(error, StartError::Address { .. }), "{error}");
+    let error = Client::connect("127.0.0.1:1").start().unwrap_err();
+    assert_eq!(error, StartError::NoNodeId);
+    let error = ManagementServer::builder().bind("nowhere").await.unwrap_err();
+    assert!(error.to_string().contains("nowhere"), "{error}");
+    let taken = server().await;
+    let error = ManagementServer::builder().bind(taken.address().to_string()).await.unwrap_err();
+    assert!(error.to_string().starts_with("cannot listen on 127.0.0.1:"), "{error}");
+}
