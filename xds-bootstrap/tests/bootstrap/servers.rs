@@ -153,7 +153,8 @@ fn known_features_are_taken_and_unknown_ones_of_any_type_passed_over() {
         warnings(&bootstrap),
         [
             "xds_servers[0].server_features[7]: server feature \
-             resource_timer_is_transient_failure is spelled resource_timer_is_transient_error",
+             resource_timer_is_transient_failure is misspelled: use \
+             resource_timer_is_transient_error",
             "xds_servers[0].server_features[8]: server feature ignore_resource_deletion is \
              deprecated and has no effect",
         ]

@@ -350,7 +350,10 @@ fn a_server_that_says_what_it_does_not_have_is_believed_at_once() {
     rig.set(|it| {
         it.inline(&["a", "b"]).whole("a", &[1]);
     });
-    assert!(rig.last().starts_with("[a b] a=1 b=(cds b: does not exist: the server has none"));
+    assert!(
+        rig.last()
+            .starts_with("[a b] a=1 b=(cds b: does not exist: reported missing by the server")
+    );
 }
 
 #[test]
