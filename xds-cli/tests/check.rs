@@ -277,8 +277,8 @@ fn types_of_a_descriptor_set_are_read_and_printed_by_every_command() {
     directory.save("thing.yaml", THING);
     let unknown = check(&directory, &[]);
     assert_eq!(unknown.code, Some(1));
-    let said = "unknown type `type.googleapis.com/acme.v1.Thing`: the schema lacks it; a descriptor set can add it \
-                (`--descriptors FILE`)";
+    let said = "unknown type `type.googleapis.com/acme.v1.Thing`: it is not in the schema; add it with a \
+                descriptor set (`--descriptors FILE`)";
     assert!(unknown.stdout.contains(said), "{}", unknown.stdout);
 
     let path = sets.join("thing.binpb").to_str().unwrap().to_owned();
@@ -319,8 +319,9 @@ fn what_is_wrong_with_a_descriptor_set_names_the_file_and_what_to_do() {
     assert_eq!(
         said("a.binpb", &thing(&["acme/missing.proto"])),
         format!(
-            "xds: a.binpb: invalid descriptor set: `acme/v1/thing.proto` imports `acme/missing.proto`, which neither \
-             the set nor the schema has; make the set with {MAKE}"
+            "xds: a.binpb: invalid descriptor set: `acme/v1/thing.proto` imports \
+             `acme/missing.proto`, which is neither in the set nor in the schema; create the \
+             set with {MAKE}"
         )
     );
     assert_eq!(said("b.binpb", b""), "xds: b.binpb: the descriptor set is empty");

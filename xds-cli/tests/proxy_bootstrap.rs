@@ -79,7 +79,10 @@ fn what_is_wrong_with_it_names_the_file_and_the_field() {
     secured["static_resources"]["clusters"][0]["transport_socket"] = socket;
     for (bad, words) in [
         (with("/node/cluster", json!("")), "node.cluster"),
-        (with("/dynamic_resources", json!({})), "neither listeners nor clusters have a source"),
+        (
+            with("/dynamic_resources", json!({})),
+            "neither listeners nor clusters have a config source",
+        ),
         (with("/static_resources", json!({})), "there is no static cluster \"xds\""),
         (
             with("/static_resources/clusters/0/connect_timeout", json!("soon")),

@@ -151,12 +151,16 @@ fn mistakes_name_the_file_and_the_field() {
     let mut contradicting = bootstrap(&stage, &tls(&stage));
     contradicting["xds_servers"][0]["server_uri"] = format!("http://{}", stage.address).into();
     for (content, code, told) in [
-        (contradicting, 1, "xds_servers[0]: the address has the scheme http, but the cred".to_owned()),
+        (
+            contradicting,
+            1,
+            "xds_servers[0]: the address has the scheme http, but the cred".to_owned(),
+        ),
         (json!({}), 1, "bad.json: xds_servers: required, but missing".to_owned()),
         (
             bootstrap(&stage, &json!({ "type": "new" })),
             1,
-            "bad.json: xds_servers[0].channel_creds: no supported type; offered: google_default, new"
+            "bad.json: xds_servers[0].channel_creds: no supported type: found google_default, new"
                 .to_owned(),
         ),
         (

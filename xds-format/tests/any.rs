@@ -102,9 +102,13 @@ fn any_without_a_known_type_has_no_form_in_json() {
         (
             "type_url: 't/acme.Custom' value: '\\377'",
             "t/acme.Custom",
-            "the schema lacks the type `t/acme.Custom`",
+            "the type `t/acme.Custom` is not in the schema",
         ),
-        ("type_url: 't/acme.Custom'", "t/acme.Custom", "the schema lacks the type `t/acme.Custom`"),
+        (
+            "type_url: 't/acme.Custom'",
+            "t/acme.Custom",
+            "the type `t/acme.Custom` is not in the schema",
+        ),
         ("type_url: 'acme.Custom' value: 'a'", "acme.Custom", "`acme.Custom` is not a type URL"),
         ("type_url: 't/' value: 'a'", "t/", "`t/` is not a type URL"),
         ("value: 'a'", "", "it has a value but no type URL"),

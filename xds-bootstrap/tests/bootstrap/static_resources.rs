@@ -89,9 +89,9 @@ fn what_version_2_said_of_a_cluster_is_said_in_the_words_of_version_3() {
     assert_eq!(
         warnings,
         [
-            "static_resources.clusters[0].hosts: version 2 of the API, read as `load_assignment`",
-            "static_resources.clusters[0].http2_protocol_options: version 2 of the API, read as \
-             `typed_extension_protocol_options`",
+            "static_resources.clusters[0].hosts: field of version 2 of the API, read as `load_assignment`",
+            "static_resources.clusters[0].http2_protocol_options: field of version 2 of the \
+             API, read as `typed_extension_protocol_options`",
         ]
     );
     let both = json!({ "clusters": [{ "hosts": [], "load_assignment": {} }] });
