@@ -259,35 +259,45 @@ fn files_that_are_not_what_they_should_be_are_told_by_what_they_are() {
             &directory,
             &key,
             ["--tls-cert", "--cert"],
-            format!("cannot read {directory}: it is a directory"),
+            format!("cannot read {directory}: the path is a directory"),
         ),
         (
             &cert,
             &directory,
             ["--tls-key", "--key"],
-            format!("cannot read {directory}: it is a directory"),
+            format!("cannot read {directory}: the path is a directory"),
         ),
-        (&key, &cert, ["--tls-cert", "--cert"], format!("{key} {list}: it contains a private key")),
+        (
+            &key,
+            &cert,
+            ["--tls-cert", "--cert"],
+            format!("{key} {list}: the file contains a private key"),
+        ),
         (
             &cert,
             &cert,
             ["--tls-key", "--key"],
-            format!("{cert} {private}: it contains a certificate"),
+            format!("{cert} {private}: the file contains a certificate"),
         ),
-        (&empty, &key, ["--tls-cert", "--cert"], format!("{empty} {list}: it is empty")),
+        (&empty, &key, ["--tls-cert", "--cert"], format!("{empty} {list}: the file is empty")),
         (
             &der,
             &key,
             ["--tls-cert", "--cert"],
             format!("{der} {list}: no line of it begins with `-----BEGIN`; if it is in DER"),
         ),
-        (&cut, &key, ["--tls-cert", "--cert"], format!("{cut} {list}: it is truncated or invalid")),
+        (
+            &cut,
+            &key,
+            ["--tls-cert", "--cert"],
+            format!("{cut} {list}: the file is truncated or invalid"),
+        ),
         (
             &cert,
             &encrypted,
             ["--tls-key", "--key"],
             format!(
-                "{encrypted} {private}: it contains an encrypted private key; decrypt it with `openssl pkey`"
+                "{encrypted} {private}: the file contains an encrypted private key; decrypt it with `openssl pkey`"
             ),
         ),
         (
@@ -334,8 +344,8 @@ fn files_that_are_not_what_they_should_be_are_told_by_what_they_are() {
         }
     }
     for (authority, told) in [
-        (&other, format!("{other} {list}: it contains a private key")),
-        (&directory, format!("cannot read {directory}: it is a directory")),
+        (&other, format!("{other} {list}: the file contains a private key")),
+        (&directory, format!("cannot read {directory}: the path is a directory")),
     ] {
         let path = stage.served.path().to_str().unwrap();
         let own = ["--tls-cert", &cert, "--tls-key", &key, "--client-ca", authority];

@@ -63,7 +63,7 @@ fn an_address_that_is_none_is_told_with_three() {
     for (args, part) in [
         (
             &["serve", directory, "--listen", "nonsense"][..],
-            "cannot listen on nonsense: it has no port: write HOST:PORT, as in nonsense:18000",
+            "cannot listen on nonsense: the port is missing: write HOST:PORT, as in nonsense:18000",
         ),
         (&["serve", directory, "--listen", "18000"], "it is a port without a host"),
         (&["serve", directory, "--listen", "/run/xds.sock"], "unix:/run/xds.sock"),
@@ -78,11 +78,11 @@ fn an_address_that_is_none_is_told_with_three() {
         ),
         (&["serve", directory, "--listen", &taken], "cannot listen on 127.0.0.1"),
         (&["serve", directory, "--listen", "192.0.2.1:1"], "cannot listen on 192.0.2.1:1"),
-        (&["watch", "--server", "nonsense", "cds"], "is not the address of a server"),
-        (&["watch", "--server", "127.0.0.1:99999", "cds"], "is not the address of a server"),
+        (&["watch", "--server", "nonsense", "cds"], "is not a server address"),
+        (&["watch", "--server", "127.0.0.1:99999", "cds"], "is not a server address"),
         (
             &["watch", "--server", ":18000", "cds"],
-            "it is a port without a host: write HOST:PORT, as in 127.0.0.1:18000",
+            "the host is missing: write HOST:PORT, as in 127.0.0.1:18000",
         ),
         (&["watch", "--server", "localhost", "cds"], "as in localhost:18000"),
         (&["watch", "--server", "./xds.sock", "cds"], "unix:./xds.sock"),

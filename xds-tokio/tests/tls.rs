@@ -259,7 +259,7 @@ async fn what_is_wrong_with_tls_comes_with_advice() {
             ca.issue_as(here, |it| {
                 it.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
             }),
-            "has to contain serverAuth",
+            "must contain serverAuth",
         ),
     ] {
         let server = TlsServer::start(&own, Clients::Anybody).await;

@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn anything_else_is_refused_with_what_to_write() {
         for (text, says) in [
-            ("", "it is empty"),
-            ("localhost", "it has no port: write HOST:PORT, as in localhost:18000"),
+            ("", "the address is empty"),
+            ("localhost", "the port is missing: write HOST:PORT, as in localhost:18000"),
             ("18000", "it is a port without a host"),
             (":", "it has no port"),
             (":http", "\"http\" is not a port"),
