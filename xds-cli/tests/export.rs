@@ -39,7 +39,7 @@ fn what_is_served_is_exported() {
     let served = directory.path().to_str().unwrap();
     let ended = support::run(&["serve", served, "--listen", "127.0.0.1:0", "--export", served]);
     assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.contains("the directory that is served"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("must not be the served directory"), "{}", ended.stderr);
     println!("covers: M199");
 }
 

@@ -83,13 +83,13 @@ fn what_is_wrong_with_it_names_the_file_and_the_field() {
             with("/dynamic_resources", json!({})),
             "neither listeners nor clusters have a config source",
         ),
-        (with("/static_resources", json!({})), "there is no static cluster \"xds\""),
+        (with("/static_resources", json!({})), "static cluster \"xds\" is not defined"),
         (
             with("/static_resources/clusters/0/connect_timeout", json!("soon")),
             "clusters[0].connect_timeout",
         ),
         (with("/static_resources/clusters/0/load_assignment", json!({})), "has no endpoints"),
-        (secured, "cluster \"xds\" has a transport socket"),
+        (secured, "the transport socket of cluster \"xds\" is not read"),
     ] {
         files.save("bootstrap.json", &bad.to_string());
         let failed = watch(&file, &[]);

@@ -91,7 +91,7 @@ fn a_tape_is_a_run_and_a_run_without_fault_is_not_made_smaller() {
     assert_eq!(replayed.code, Some(0), "{}", replayed.stderr);
     let ended = sim(&["shrink", "--tape", "AQIDBA"]);
     assert_eq!(ended.code, Some(1));
-    assert_eq!(ended.stderr, "xds: there is nothing to shrink: the run breaks no rule");
+    assert_eq!(ended.stderr, "xds: nothing to shrink: the run breaks no rule");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_tape_of_another_run_is_told() {
     assert_eq!((replayed.code, replayed.stderr), (Some(1), format!("xds: {other}")));
     assert!(replayed.stdout.starts_with("options: clients="), "{}", replayed.stdout);
     let shrunk = sim(&["shrink", "--tape", "iCc"]);
-    let nothing = format!("xds: there is nothing to shrink: {other}");
+    let nothing = format!("xds: nothing to shrink: {other}");
     assert_eq!((shrunk.code, shrunk.stderr), (Some(1), nothing));
 
     let broken = ["--options", "clock_grain=1000s", "--tape", "AEE"];
@@ -281,11 +281,11 @@ fn a_second_interrupt_ends_all_at_once() {
 fn what_is_no_run_is_wrong_usage() {
     for (args, part) in [
         (&["replay"][..], "--seed <SEED>"),
-        (&["replay", "--tape", "!"], "this is not a tape"),
+        (&["replay", "--tape", "!"], "invalid tape"),
         (&["replay", "--seed", "1", "--tape", "AQ"], "cannot be used with"),
         (&["replay", "--seed", "1", "--text", "--ndjson"], "cannot be used with"),
-        (&["run", "--seeds", "0"], "the number must be at least one"),
-        (&["run", "--seed", "seven"], "it is not a number such as 7, 1_000 or 0x5eed"),
+        (&["run", "--seeds", "0"], "must be at least 1"),
+        (&["run", "--seed", "seven"], "expected a number such as 7, 1_000 or 0x5eed"),
         (&["run", "--options", "colour=red"], "is not a run option: the keys are clients, "),
         (&["run", "--options", "faults={gremlins}"], "gremlins is not one of starve, "),
         (&["run", "--options", "servers=0"], "servers=0: it must be from 1 to 3"),
