@@ -38,7 +38,7 @@ fn runs_that_break_no_rule_are_summed_up() {
 fn runs_can_be_made_without_judging_them() {
     let ended = sim(&["run", "--seeds", "5", "--seed", "7", "--jobs", "1", "--unjudged"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.starts_with("5 seeds from 7: oracles off\n"), "{}", ended.stdout);
+    assert!(ended.stdout.starts_with("5 seeds from 7: rules not checked\n"), "{}", ended.stdout);
     assert_eq!(ended.stdout.lines().count(), 3, "{}", ended.stdout);
 }
 
@@ -46,7 +46,7 @@ fn runs_can_be_made_without_judging_them() {
 fn runs_are_made_for_a_time() {
     let ended = sim(&["run", "--minutes", "0.02", "--jobs", "1", "--without-oracles"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.contains(" from 0: oracles off\n"), "{}", ended.stdout);
+    assert!(ended.stdout.contains(" from 0: rules not checked\n"), "{}", ended.stdout);
     let both = sim(&["run", "--minutes", "1", "--seeds", "4"]);
     assert_eq!(both.code, Some(2), "{}", both.stderr);
     let never = sim(&["run", "--minutes", "0"]);
@@ -96,7 +96,7 @@ fn a_tape_is_a_run_and_a_run_without_fault_is_not_made_smaller() {
 
 #[test]
 fn a_tape_of_another_run_is_told() {
-    let other = "the tape belongs to another run: answer 1 is out of range for the choice \"lies\"; \
+    let other = "the tape does not fit the run: answer 1 is out of range for the choice \"lies\"; \
                  this run breaks no rule";
     let replayed = sim(&["replay", "--tape", "iCc"]);
     assert_eq!((replayed.code, replayed.stderr), (Some(1), format!("xds: {other}")));
@@ -109,7 +109,7 @@ fn a_tape_of_another_run_is_told() {
     for command in ["replay", "shrink"] {
         let ended = sim(&[&[command][..], &broken].concat());
         assert_eq!(ended.code, Some(1), "{command}");
-        let part = "xds: the tape belongs to another run: answer 2 is out of range for ";
+        let part = "xds: the tape does not fit the run: answer 2 is out of range for ";
         assert!(ended.stderr.starts_with(part), "{}", ended.stderr);
         assert!(ended.stderr.ends_with("xds: the run breaks IL7"), "{}", ended.stderr);
     }
@@ -168,7 +168,11 @@ fn the_words_of_options_are_listed() {
 fn numbers_are_written_as_in_the_environment() {
     let ended = sim(&["run", "--seeds", "0x2", "--seed", "0x5eed", "--without-oracles"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.starts_with("2 seeds from 24301: oracles off\n"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.starts_with("2 seeds from 24301: rules not checked\n"),
+        "{}",
+        ended.stdout
+    );
     let shown = |seed| sim(&["replay", "--seed", seed, "--ndjson"]).stdout;
     assert_eq!(shown("24_301"), shown("0x5eed"));
 }
@@ -286,10 +290,13 @@ fn what_is_no_run_is_wrong_usage() {
         (&["replay", "--seed", "1", "--text", "--ndjson"], "cannot be used with"),
         (&["run", "--seeds", "0"], "must be at least 1"),
         (&["run", "--seed", "seven"], "expected a number such as 7, 1_000 or 0x5eed"),
-        (&["run", "--options", "colour=red"], "is not a run option: the keys are clients, "),
-        (&["run", "--options", "faults={gremlins}"], "gremlins is not one of starve, "),
-        (&["run", "--options", "servers=0"], "servers=0: it must be from 1 to 3"),
-        (&["replay", "--seed", "1", "--options", "types=9"], "types=9: it must be from 1 to 4"),
+        (&["run", "--options", "colour=red"], "is not a run option: expected one of clients, "),
+        (
+            &["run", "--options", "faults={gremlins}"],
+            "gremlins is unknown, expected one of starve, ",
+        ),
+        (&["run", "--options", "servers=0"], "servers=0: must be from 1 to 3"),
+        (&["replay", "--seed", "1", "--options", "types=9"], "types=9: must be from 1 to 4"),
     ] {
         let ended = sim(args);
         assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);

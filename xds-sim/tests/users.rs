@@ -240,7 +240,7 @@ fn a_tape_of_another_run_is_no_success() {
     };
     let (is_fine, told) = say(&run_seed(7, &Config::default()).tape);
     assert!(is_fine && told.contains("1 run") && told.contains("1 of all"), "{told}");
-    let another = "XDS_SIM_TAPE: the tape belongs to another run: ";
+    let another = "XDS_SIM_TAPE: the tape does not fit the run: ";
     let (is_fine, told) = say(&Tape::from_values([5_000]));
     let part = format!("{another}answer 1 is out of range for the choice \"lies\"");
     assert!(!is_fine && told.contains(&part), "{told}");
