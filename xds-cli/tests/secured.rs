@@ -182,7 +182,8 @@ fn mistakes_name_the_file_and_the_field() {
         (
             elsewhere,
             3,
-            "authorities[\"a\"].xds_servers[0].server_uri: \"nonsense\" is not the address".into(),
+            "authorities[\"a\"].xds_servers[0].server_uri: \"nonsense\" is not a server address"
+                .into(),
         ),
     ] {
         stage.files.save("bad.json", &content.to_string());
@@ -284,7 +285,7 @@ fn files_that_are_not_what_they_should_be_are_told_by_what_they_are() {
             &der,
             &key,
             ["--tls-cert", "--cert"],
-            format!("{der} {list}: no line of it begins with `-----BEGIN`; if it is in DER"),
+            format!("{der} {list}: no line begins with `-----BEGIN`; if the file is in DER"),
         ),
         (
             &cut,

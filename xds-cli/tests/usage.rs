@@ -20,7 +20,7 @@ fn wrong_usage_is_told_with_two() {
         (&["watch", "cds"], "--server"),
         (&["watch", "--server", "127.0.0.1:1"], "TYPE[:NAME]"),
         (&["watch", "--server", "127.0.0.1:1", "zds"], "unknown type: expected lds, rds"),
-        (&["watch", "--server", "127.0.0.1:1", "eds:"], "no name after the colon"),
+        (&["watch", "--server", "127.0.0.1:1", "eds:"], "the name after the colon is missing"),
         (&["proxy"], "unrecognized subcommand"),
     ] {
         let ended = run(args);
@@ -65,7 +65,7 @@ fn an_address_that_is_none_is_told_with_three() {
             &["serve", directory, "--listen", "nonsense"][..],
             "cannot listen on nonsense: the port is missing: write HOST:PORT, as in nonsense:18000",
         ),
-        (&["serve", directory, "--listen", "18000"], "it is a port without a host"),
+        (&["serve", directory, "--listen", "18000"], "the host is missing"),
         (&["serve", directory, "--listen", "/run/xds.sock"], "unix:/run/xds.sock"),
         (&["serve", directory, "--listen", "http://h:1"], "the scheme \"http:\" is not supported"),
         (
@@ -74,7 +74,7 @@ fn an_address_that_is_none_is_told_with_three() {
         ),
         (
             &["serve", directory, "--listen", "127.0.0.1:0", "--csds", "unix:"],
-            "there is no path after \"unix:\"",
+            "the path after \"unix:\" is missing",
         ),
         (&["serve", directory, "--listen", &taken], "cannot listen on 127.0.0.1"),
         (&["serve", directory, "--listen", "192.0.2.1:1"], "cannot listen on 192.0.2.1:1"),

@@ -245,7 +245,7 @@ fn a_tape_of_another_run_is_no_success() {
     let part = format!("{another}answer 1 is out of range for the choice \"lies\"");
     assert!(!is_fine && told.contains(&part), "{told}");
     let (is_fine, told) = say(&Tape::from_values([&[0; 5_000][..], &[1]].concat()));
-    assert!(!is_fine && told.contains(&format!("{another}it has 5001 answers, and")), "{told}");
+    assert!(!is_fine && told.contains(&format!("{another}it has 5001 answers, but")), "{told}");
 }
 
 /// A run that breaks a rule stops, so the rest of its tape is no evidence of drift.

@@ -280,7 +280,7 @@ async fn what_is_wrong_with_tls_comes_with_advice() {
     let why = failure(plain.address, tls).await;
     assert!(why.contains("the server does not speak TLS on this port"), "{why}");
     let why = failure(server.fake.address, Credentials::insecure()).await;
-    assert!(why.contains("it is a TLS port; connect with TLS credentials"), "{why}");
+    assert!(why.contains("it answered in TLS; connect with TLS credentials"), "{why}");
 }
 
 #[tokio::test]

@@ -152,7 +152,7 @@ mod tests {
                 "https://xds.example/",
                 "the port is missing: write HOST:PORT, as in xds.example:18000",
             ),
-            ("xds.example:", "it has no port"),
+            ("xds.example:", "the port is missing"),
             ("[::1]", "the port is missing: write HOST:PORT, as in [::1]:18000"),
             (":18000", "the host is missing: write HOST:PORT, as in 127.0.0.1:18000"),
             ("18000", "the host is missing: write HOST:PORT, as in 127.0.0.1:18000"),
@@ -169,11 +169,11 @@ mod tests {
             ("/run/xds.sock", "needs \"unix:\" before its path: unix:/run/xds.sock"),
             ("./xds.sock", "unix:./xds.sock"),
             ("run/xds.sock", "unix:run/xds.sock"),
-            ("unix:", "there is no path after \"unix:\""),
+            ("unix:", "the path after \"unix:\" is missing"),
             ("unix-abstract:xds", "abstract sockets are not supported"),
             ("unix:@xds", "abstract sockets are not supported"),
             ("ftp://h:21", "the scheme \"ftp:\" is not supported here: expected http, https"),
-            ("http://h:80/a/b", "leave out \"/a/b\""),
+            ("http://h:80/a/b", "remove \"/a/b\""),
             ("a b", "write HOST:PORT"),
         ] {
             let text = AddressFault::of(address, expected).to_string();
