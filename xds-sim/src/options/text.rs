@@ -116,7 +116,7 @@ impl Options {
     /// let mut options = Options::default();
     /// options.servers = 4;
     /// let error = options.check().unwrap_err();
-    /// assert_eq!(error.to_string(), "servers=4: it must be from 1 to 3");
+    /// assert_eq!(error.to_string(), "servers=4: must be from 1 to 3");
     /// ```
     pub fn check(&self) -> Result<(), InvalidOption> {
         for (field, value, least, most) in NUMBERS {
