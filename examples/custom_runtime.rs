@@ -46,7 +46,7 @@ fn serve(listener: &TcpListener) -> Result<(), Box<dyn Error>> {
 fn connect(to: SocketAddr, id: ChannelId, news: SyncSender<ChannelEvent>) -> io::Result<TcpStream> {
     let (socket, reads) = TcpStream::connect(to).and_then(|it| Ok((it.try_clone()?, it)))?;
     let message = move || read(&reads).ok().map(|bytes| ChannelEvent::Message(id, bytes));
-    let end = ChannelEvent::Closed(id, ChannelError::Unreachable("it has ended".into()));
+    let end = ChannelEvent::Closed(id, ChannelError::Unreachable("connection ended".into()));
     thread::spawn(move || from_fn(message).chain([end]).try_for_each(|event| news.send(event)));
     Ok(socket)
 }
@@ -77,7 +77,7 @@ fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
                 }
                 (Output::Close(..), Some(socket)) => drop(socket.shutdown(Shutdown::Both)),
                 (Output::Notify(_, Notice::Changed(Ok(it))), _) => {
-                    println!("{} version {} has come", it.name, it.version);
+                    println!("received {} version {}", it.name, it.version);
                     return Ok(());
                 }
                 (Output::Notify(watch, _), _) => client.handled(watch, now()),
@@ -94,6 +94,6 @@ fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
-    thread::spawn(move || serve(&listener).map_err(|error| println!("the server ends: {error}")));
+    thread::spawn(move || serve(&listener).map_err(|error| println!("the server failed: {error}")));
     follow(address)
 }

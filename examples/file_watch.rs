@@ -30,13 +30,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 Change::Resource { name, result: Ok(resource) } => {
                     println!("{name} version {}: {} bytes", resource.version, resource.bytes.len());
                 }
-                Change::Resource { name, result: Err(error) } => println!("{name} is gone: {error}"),
+                Change::Resource { name, result: Err(error) } => println!("{name} removed: {error}"),
                 Change::Ambient { name, error: Some(error) } => {
-                    println!("{name} stays as it was: {error}");
+                    println!("{name} still in use, but has an error: {error}");
                 }
-                Change::CollectionAmbient(Some(error)) => println!("all stay as they were: {error}"),
-                Change::Collection(Err(error)) => println!("nothing yet: {error}"),
-                Change::Collection(Ok(())) => println!("that is all for now"),
+                Change::CollectionAmbient(Some(error)) => println!("all resources still in use, but have an error: {error}"),
+                Change::Collection(Err(error)) => println!("no resources yet: {error}"),
+                Change::Collection(Ok(())) => println!("all resources received"),
                 _ => {}
             },
         }

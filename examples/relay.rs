@@ -42,16 +42,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let mut transaction = Transaction::new();
         match change {
             Change::Resource { name, result: Ok(resource) } => {
-                println!("passing on {name} version {}", resource.version);
+                println!("relaying {name} version {}", resource.version);
                 transaction.set(types::CLUSTER, name.as_str(), resource.bytes);
             }
             Change::Resource { name, result: Err(error) } => {
-                println!("passing on that {name} is gone: {error}");
+                println!("relaying the removal of {name}: {error}");
                 transaction.remove(types::CLUSTER, name.as_str());
             }
             // Upstream error: clients keep their resources, and so does this store.
             Change::Ambient { error: Some(error), .. } | Change::CollectionAmbient(Some(error)) => {
-                println!("still in use, but: {error}");
+                println!("still in use, but has an error: {error}");
                 continue;
             }
             _ => continue,

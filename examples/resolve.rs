@@ -64,10 +64,10 @@ fn describe(cluster: &ClusterConfiguration) -> String {
                 let addresses: Vec<String> = addresses.map(ToString::to_string).collect();
                 format!("{} ({})", addresses.join(", "), cluster.note)
             }
-            Endpoints::Dns(address) => format!("wherever {address} is ({})", cluster.note),
+            Endpoints::Dns(address) => format!("DNS name {address} ({})", cluster.note),
             _ => format!("no endpoints: {}", cluster.note),
         },
-        Children::Aggregate(leaves) => format!("one after the other: {leaves:?}"),
-        _ => "something new".into(),
+        Children::Aggregate(leaves) => format!("first available of: {leaves:?}"),
+        _ => "unknown kind of cluster".into(),
     }
 }

@@ -35,9 +35,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
                     resource.version,
                     resource.bytes.len()
                 ),
-                Notice::Changed(Err(error)) => println!("gone: {error}"),
-                Notice::Ambient(Some(error)) => println!("still in use, but: {error}"),
-                Notice::Ambient(None) => println!("all is well again"),
+                Notice::Changed(Err(error)) => println!("removed: {error}"),
+                Notice::Ambient(Some(error)) => println!("still in use, but has an error: {error}"),
+                Notice::Ambient(None) => println!("error resolved"),
                 _ => {}
             },
         }

@@ -47,7 +47,7 @@ fn main() {
     let set =
         fs::read(&path).unwrap_or_else(|e| fail(&format!("cannot read {}: {e}", path.display())));
     let stripped = strip(&set).unwrap_or_else(|e| {
-        fail(&format!("{} is no encoded FileDescriptorSet: {e}", path.display()))
+        fail(&format!("{} is not an encoded FileDescriptorSet: {e}", path.display()))
     });
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("envoy.bin");
     fs::write(&out, stripped)

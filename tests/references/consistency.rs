@@ -123,7 +123,7 @@ fn listener_without_its_routes_is_an_error() {
 #[test]
 fn scoped_routes_are_followed() {
     expect(&[
-        (SCOPED, &["error: lds `l` refers to srds, of which there is none"]),
+        (SCOPED, &["error: lds `l` refers to srds, but there are none"]),
         (&[SCOPED, SCOPE].concat(), &["error: srds `scope` refers to rds `r`, which is missing"]),
         (INLINE, &["error: lds `l` refers to rds `r`, which is missing"]),
     ]);
@@ -135,7 +135,9 @@ fn missing_resource_that_another_server_may_have_is_a_warning() {
     expect(&[
         (
             "- { $CLUSTER, name: c, type: EDS, eds_cluster_config: { eds_config: $API } }\n",
-            &["warning: cds `c` refers to eds `c`, which is missing, unless another server has it"],
+            &[
+                "warning: cds `c` refers to eds `c`, which is missing, unless another server provides it",
+            ],
         ),
         (
             "- { $LISTENER, name: l, default_filter_chain: { transport_socket: { name: t, typed_config: { '@type': $SOCKET/tls.v3.DownstreamTlsContext, common_tls_context: { tls_certificate_sds_secret_configs: [{ name: k, sds_config: $ADS }] } } } } }\n",

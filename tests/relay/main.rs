@@ -214,7 +214,7 @@ fn upstream_removal_or_error_is_passed_downstream() {
     set(&mut world, "a", "1");
     let one = world.client("one");
     let [a, b, c] = ["a", "b", "c"].map(|name| watch(&mut world, one, name));
-    let missing = "none: does not exist: the server has none".to_owned();
+    let missing = "none: does not exist: reported missing by the server".to_owned();
     assert_eq!(
         notices(&mut world),
         [(one, a, "1".to_owned()), (one, b, missing.clone()), (one, c, missing)]

@@ -39,12 +39,12 @@ fn reload(directory: &Path, handle: &ServerHandle) {
         Ok(snapshot) => block_on(async {
             match handle.set_snapshot(ViewName::default(), snapshot).await {
                 Ok(applied) => println!("{applied:?}"),
-                Err(why) => return eprintln!("nothing changes: {why}"),
+                Err(why) => return eprintln!("change rejected: {why}"),
             }
             // Only the first call has an effect. An error means that the server has ended.
             let _ = handle.set_ready().await;
         }),
-        Err(why) => eprintln!("nothing changes: {why}"),
+        Err(why) => eprintln!("change rejected: {why}"),
     }
 }
 

@@ -113,17 +113,17 @@ pub enum ErrorKind {
     #[error("unknown field")]
     UnknownField,
     /// A field is given in both spellings of its name.
-    #[error("also given as `{0}`")]
+    #[error("already set as `{0}`")]
     TwoSpellings(Arc<str>),
     /// More than one of several mutually exclusive fields is set.
-    #[error("excludes `{0}`, which is set as well")]
+    #[error("must not be set together with `{0}`")]
     Excludes(&'static str),
     /// The enum has no such value.
     #[error("unknown value, expected one of {0}")]
     UnknownEnumValue(&'static str),
     /// None of the listed credentials is supported. Contains their types.
     // BS-07
-    #[error("no supported type; offered: {}", if .0.is_empty() { "none".into() } else { .0.join(", ") })]
+    #[error("no supported type: found {}", if .0.is_empty() { "none".into() } else { .0.join(", ") })]
     NoSupportedCredentials(Vec<String>),
     /// A certificate file is given without its key file, or the reverse.
     // A65
@@ -151,11 +151,11 @@ pub enum ErrorKind {
     RestAggregated,
     /// A source uses the aggregated stream, but the bootstrap does not configure one.
     // S0.059
-    #[error("used by `{0}`, but missing")]
+    #[error("missing, but used by `{0}`")]
     AdsMissing(String),
     /// A source is a server or a file. gRPC supports only the aggregated stream.
     // S0.060, S0.062
-    #[error("must be `ads` or `self` in gRPC's profile")]
+    #[error("must be `ads` or `self` for gRPC")]
     NotAggregated,
 }
 
@@ -199,20 +199,20 @@ pub enum WarningKind {
     #[error("{0}")]
     Feature(FeatureWarning),
     /// The type of credentials is known but not supported.
-    #[error("credentials of type `{0}` are known, but not supported")]
+    #[error("credentials of type `{0}` are not supported")]
     UnsupportedCredentials(&'static str),
     /// The type of call credentials is unknown. Calls are made without them.
     // BS-23
-    #[error("call credentials of type {0:?} are not supported, and calls are made without them")]
+    #[error("call credentials of type {0:?} are not supported: calls are made without them")]
     UnknownCallCredentials(Box<str>),
     /// A field of version 2 of the API, read as its version 3 equivalent.
     // X43
-    #[error("version 2 of the API, read as `{now}`")]
+    #[error("field of version 2 of the API, read as `{now}`")]
     Version2 {
         /// Equivalent field of version 3.
         now: &'static str,
     },
     /// A feature guard is off, so this part is not used.
-    #[error("not used: {0} is off")]
+    #[error("ignored because {0} is disabled")]
     GuardedOff(&'static str),
 }

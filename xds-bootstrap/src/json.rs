@@ -141,7 +141,7 @@ impl<'v> Field<'v> {
         let text =
             self.value.as_str().ok_or_else(|| self.wrong_type("a duration, as in \"1.5s\""))?;
         parse_duration(text).ok_or_else(|| {
-            self.error(ErrorKind::InvalidValue("not a duration of zero or more, as in \"1.5s\""))
+            self.error(ErrorKind::InvalidValue("must be a non-negative duration, as in \"1.5s\""))
         })
     }
 
@@ -157,7 +157,8 @@ impl<'v> Field<'v> {
                 // Proto3 JSON writes 64-bit integers as strings.
                 let number = field.value.as_u64().or_else(|| field.value.as_str()?.parse().ok());
                 number.filter(|&number| number <= limit).ok_or_else(|| {
-                    field.error(ErrorKind::InvalidValue("not a part of a duration of zero or more"))
+                    field
+                        .error(ErrorKind::InvalidValue("must be a non-negative part of a duration"))
                 })
             }
         };

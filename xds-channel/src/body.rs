@@ -97,7 +97,7 @@ impl<B: Body + Unpin> DeadlineBody<B> {
 
     /// Returns the next frame. The error `None` means that the deadline has passed, even if a frame
     /// is available.
-    #[allow(clippy::type_complexity, reason = "it is what a body gives")]
+    #[allow(clippy::type_complexity, reason = "the return type of `Body::poll_frame`")]
     fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,

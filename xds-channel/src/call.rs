@@ -297,7 +297,7 @@ fn pick(
         }
         EndpointPick::Fail(_) => return Ok(None),
         EndpointPick::Drop(why) => {
-            return fail(cluster.refusal(format_args!("the call is dropped: {why}")));
+            return fail(cluster.refusal(format_args!("call dropped: {why}")));
         }
         EndpointPick::TooMany => {
             return fail(cluster.refusal("the maximum number of active calls is reached"));
@@ -309,7 +309,7 @@ fn pick(
     Ok(connection.map(|(connection, scheme)| PickedEndpoint { id, connection, scheme, permit }))
 }
 
-#[allow(clippy::large_enum_variant, reason = "it is moved once")]
+#[allow(clippy::large_enum_variant, reason = "each value is moved only once")]
 enum SendOutcome {
     Response(Response<Incoming>, CallPermit),
     /// The request was not sent.
@@ -326,7 +326,8 @@ async fn try_send(
 ) -> Result<SendOutcome, Status> {
     let PickedEndpoint { id, mut connection, scheme, permit } = found;
     let Some(request) = outgoing.request(scheme) else {
-        let why = cluster.loss("it refused the call, whose request is too long to be sent again");
+        let why =
+            cluster.loss("the endpoint refused the call, and the request is too long to retry");
         return Err(status::of(&why, &cluster.note));
     };
     match connection.try_send_request(request).await {

@@ -78,7 +78,7 @@ impl Provider {
             .get_or_init(|| start_refresher(Arc::downgrade(self), self.files.refresh_interval));
         let known = self.known();
         let last = which(&known);
-        let why = || last.fault.clone().unwrap_or_else(|| "there is no certificate".into());
+        let why = || last.fault.clone().unwrap_or_else(|| "no certificate is available".into());
         last.value.clone().ok_or_else(why)
     }
 

@@ -102,7 +102,7 @@ impl http_body::Body for Attempt {
         let source = Arc::clone(&self.source);
         let mut source = lock(&source);
         if source.attempt != self.number {
-            return Poll::Ready(Some(Err(Status::cancelled("the request is sent again"))));
+            return Poll::Ready(Some(Err(Status::cancelled("the call is retried"))));
         }
         if let Some(part) = source.kept(self.sent) {
             self.sent += 1;

@@ -27,7 +27,7 @@ pub(crate) fn with_note(why: impl Display, note: impl Display) -> String {
 
 /// Returns the status for an exceeded deadline, with what the call waited for.
 pub(crate) fn deadline_exceeded(how: Waiting) -> Status {
-    let late = "the deadline has passed";
+    let late = "deadline exceeded";
     Status::deadline_exceeded(match how {
         Waiting::Failing(why) => format!("{late}: {why}"),
         Waiting::Noted(note) => with_note(late, note),

@@ -61,7 +61,9 @@ impl ClusterTls {
     pub(crate) fn new(context: &TlsContext, providers: &Providers) -> Result<Self, String> {
         let of = |provider: &CertificateProvider| {
             let name = provider.instance.as_str();
-            providers.get(name).ok_or_else(|| format!("there is no certificate provider `{name}`"))
+            providers
+                .get(name)
+                .ok_or_else(|| format!("certificate provider `{name}` is not in the bootstrap"))
         };
         let roots = match &context.roots {
             Some(TrustedRoots::Provider(provider)) => {

@@ -30,7 +30,7 @@ impl Feature {
             Self::Retries => "retries",
             Self::HostRewrite => "authority rewriting",
             Self::OutlierDetection => "outlier detection",
-            Self::LoadReports => "load reports",
+            Self::LoadReports => "load reporting",
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) enum Failure {
     /// Error of credentials, with the field and a separator.
     #[error("{field}{why}")]
     Credentials { field: String, why: CredentialsError },
-    #[error("there is no server to watch")]
+    #[error("no server is configured")]
     NoServer,
     #[error("cannot read the directory {}: {why}", .directory.display())]
     Directory { directory: PathBuf, why: io::Error },
@@ -117,7 +117,7 @@ pub(crate) enum DemoFailure {
     Configuration(String),
     #[error("the server rejects the configuration: {0}")]
     Refused(String),
-    #[error("this did not happen within {} s: {what}", limit.as_secs())]
+    #[error("timed out after {} s: {what}", limit.as_secs())]
     TooLate { what: &'static str, limit: Duration },
     #[error("the server has sent {responses} responses instead of {expected}")]
     SentTooMuch { expected: u64, responses: u64 },

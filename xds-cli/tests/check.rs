@@ -277,8 +277,8 @@ fn every_command_reads_and_prints_types_of_a_descriptor_set() {
     directory.save("thing.yaml", THING);
     let unknown = check(&directory, &[]);
     assert_eq!(unknown.code, Some(1));
-    let said = "unknown type `type.googleapis.com/acme.v1.Thing`: the schema lacks it; a descriptor set can add it \
-                (`--descriptors FILE`)";
+    let said = "unknown type `type.googleapis.com/acme.v1.Thing`: it is not in the schema; add it with a \
+                descriptor set (`--descriptors FILE`)";
     assert!(unknown.stdout.contains(said), "{}", unknown.stdout);
 
     let path = sets.join("thing.binpb").to_str().unwrap().to_owned();
@@ -319,8 +319,9 @@ fn descriptor_set_errors_name_the_file_and_the_remedy() {
     assert_eq!(
         said("a.binpb", &thing(&["acme/missing.proto"])),
         format!(
-            "xds: a.binpb: invalid descriptor set: `acme/v1/thing.proto` imports `acme/missing.proto`, which neither \
-             the set nor the schema has; make the set with {MAKE}"
+            "xds: a.binpb: invalid descriptor set: `acme/v1/thing.proto` imports \
+             `acme/missing.proto`, which is neither in the set nor in the schema; create the \
+             set with {MAKE}"
         )
     );
     assert_eq!(said("b.binpb", b""), "xds: b.binpb: the descriptor set is empty");

@@ -127,8 +127,7 @@ fn envoy_schema_is_compatible_with_itself() {
 fn invalid_descriptor_set_is_named() {
     let ended = compat(&thing("acme.v1", "a=1"), b"\x0a\x05", &[]);
     assert_eq!(ended.code, Some(1));
-    let words =
-        "xds: new.binpb: invalid descriptor set: the encoding is truncated: this is no encoded";
+    let words = "xds: new.binpb: invalid descriptor set: the encoding is truncated: not an encoded";
     assert!(ended.stderr.starts_with(words), "{}", ended.stderr);
     let ended = compat(&thing("acme.v1", "a=1"), b"syntax = \"proto3\";\npackage acme.v1;\n", &[]);
     assert_eq!(ended.code, Some(1));

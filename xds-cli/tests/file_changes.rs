@@ -42,7 +42,7 @@ fn directory_replacing_a_file_is_an_error_and_removes_nothing() {
     fs::create_dir(directory.join("cds.yaml")).unwrap();
     let error = serve.wait_count("file_error", 1);
     let text = error[0]["error"].as_str().unwrap();
-    assert!(text.ends_with("cds.yaml: this is a directory, not a resource file"), "{text}");
+    assert!(text.ends_with("cds.yaml: expected a regular file, found a directory"), "{text}");
     expect_nothing_removed(&directory, &serve, &watch);
 }
 

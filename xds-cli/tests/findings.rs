@@ -63,7 +63,7 @@ fn export_is_readable_and_reports_unprintable_resources() {
     let names: Vec<_> = clusters.as_array().unwrap().iter().map(|it| &it["name"]).collect();
     assert_eq!(names, ["plain"]);
     serve.wait_stderr("unprintable resource 1 of 1: the resource `custom` of type");
-    serve.wait_stderr("lacks the type `type.googleapis.com/acme.v1.Socket`");
+    serve.wait_stderr("the type `type.googleapis.com/acme.v1.Socket` is not in the schema");
     assert_accepted(&["check", "--elsewhere", "cds", out.to_str().unwrap()]);
 
     // A watch marks the part that is shown as bytes.

@@ -79,14 +79,17 @@ fn bootstrap_errors_name_the_file_and_field() {
     secured["static_resources"]["clusters"][0]["transport_socket"] = socket;
     for (bad, words) in [
         (with("/node/cluster", json!("")), "node.cluster"),
-        (with("/dynamic_resources", json!({})), "neither listeners nor clusters have a source"),
-        (with("/static_resources", json!({})), "there is no static cluster \"xds\""),
+        (
+            with("/dynamic_resources", json!({})),
+            "neither listeners nor clusters have a config source",
+        ),
+        (with("/static_resources", json!({})), "static cluster \"xds\" is not defined"),
         (
             with("/static_resources/clusters/0/connect_timeout", json!("soon")),
             "clusters[0].connect_timeout",
         ),
         (with("/static_resources/clusters/0/load_assignment", json!({})), "has no endpoints"),
-        (secured, "cluster \"xds\" has a transport socket"),
+        (secured, "the transport socket of cluster \"xds\" is not read"),
     ] {
         files.save("bootstrap.json", &bad.to_string());
         let failed = watch(&file, &[]);

@@ -124,15 +124,15 @@ fn polls_fail_until_the_server_is_ready() {
     watch.wait_event("an error", |event| {
         event["error"].as_str().is_some_and(|it| it.contains("the server is not ready"))
     });
-    watch.wait_stderr("a request was not answered again");
-    assert!(!watch.stderr().contains("nothing new"), "{}", watch.stderr());
+    watch.wait_stderr("a request failed again");
+    assert!(!watch.stderr().contains("no changes"), "{}", watch.stderr());
     assert!(watch.events().iter().all(|it| !it.to_string().contains("does not exist")));
     directory.replace("bad.yaml", &clusters("two"));
     serve.wait_count("ready", 1);
     // `one` is watched twice.
     watch.wait_count("changed", 3);
     // From now on "not modified" is correct.
-    watch.wait_stderr("nothing new");
+    watch.wait_stderr("no changes");
 }
 
 /// The address is in use, so a command that listens first fails with another exit code.

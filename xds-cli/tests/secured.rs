@@ -151,12 +151,16 @@ fn bootstrap_credential_errors_name_the_file_and_field() {
     let mut contradicting = bootstrap(&stage, &tls(&stage));
     contradicting["xds_servers"][0]["server_uri"] = format!("http://{}", stage.address).into();
     for (content, code, told) in [
-        (contradicting, 1, "xds_servers[0]: the address has the scheme http, but the cred".to_owned()),
+        (
+            contradicting,
+            1,
+            "xds_servers[0]: the address has the scheme http, but the cred".to_owned(),
+        ),
         (json!({}), 1, "bad.json: xds_servers: required, but missing".to_owned()),
         (
             bootstrap(&stage, &json!({ "type": "new" })),
             1,
-            "bad.json: xds_servers[0].channel_creds: no supported type; offered: google_default, new"
+            "bad.json: xds_servers[0].channel_creds: no supported type: found google_default, new"
                 .to_owned(),
         ),
         (
@@ -178,7 +182,8 @@ fn bootstrap_credential_errors_name_the_file_and_field() {
         (
             elsewhere,
             3,
-            "authorities[\"a\"].xds_servers[0].server_uri: \"nonsense\" is not the address".into(),
+            "authorities[\"a\"].xds_servers[0].server_uri: \"nonsense\" is not a server address"
+                .into(),
         ),
     ] {
         stage.files.save("bad.json", &content.to_string());
@@ -255,35 +260,45 @@ fn wrong_credential_file_error_states_its_kind() {
             &directory,
             &key,
             ["--tls-cert", "--cert"],
-            format!("cannot read {directory}: it is a directory"),
+            format!("cannot read {directory}: the path is a directory"),
         ),
         (
             &cert,
             &directory,
             ["--tls-key", "--key"],
-            format!("cannot read {directory}: it is a directory"),
+            format!("cannot read {directory}: the path is a directory"),
         ),
-        (&key, &cert, ["--tls-cert", "--cert"], format!("{key} {list}: it contains a private key")),
+        (
+            &key,
+            &cert,
+            ["--tls-cert", "--cert"],
+            format!("{key} {list}: the file contains a private key"),
+        ),
         (
             &cert,
             &cert,
             ["--tls-key", "--key"],
-            format!("{cert} {private}: it contains a certificate"),
+            format!("{cert} {private}: the file contains a certificate"),
         ),
-        (&empty, &key, ["--tls-cert", "--cert"], format!("{empty} {list}: it is empty")),
+        (&empty, &key, ["--tls-cert", "--cert"], format!("{empty} {list}: the file is empty")),
         (
             &der,
             &key,
             ["--tls-cert", "--cert"],
-            format!("{der} {list}: no line of it begins with `-----BEGIN`; if it is in DER"),
+            format!("{der} {list}: no line begins with `-----BEGIN`; if the file is in DER"),
         ),
-        (&cut, &key, ["--tls-cert", "--cert"], format!("{cut} {list}: it is truncated or invalid")),
+        (
+            &cut,
+            &key,
+            ["--tls-cert", "--cert"],
+            format!("{cut} {list}: the file is truncated or invalid"),
+        ),
         (
             &cert,
             &encrypted,
             ["--tls-key", "--key"],
             format!(
-                "{encrypted} {private}: it contains an encrypted private key; decrypt it with `openssl pkey`"
+                "{encrypted} {private}: the file contains an encrypted private key; decrypt it with `openssl pkey`"
             ),
         ),
         (
@@ -330,8 +345,8 @@ fn wrong_credential_file_error_states_its_kind() {
         }
     }
     for (authority, told) in [
-        (&other, format!("{other} {list}: it contains a private key")),
-        (&directory, format!("cannot read {directory}: it is a directory")),
+        (&other, format!("{other} {list}: the file contains a private key")),
+        (&directory, format!("cannot read {directory}: the path is a directory")),
     ] {
         let path = stage.served.path().to_str().unwrap();
         let own = ["--tls-cert", &cert, "--tls-key", &key, "--client-ca", authority];

@@ -337,7 +337,7 @@ fn table_output_is_human_readable() {
     let first = serve.stdout().lines().next().unwrap().to_owned();
     let address = first.strip_prefix(&format!("serving {path} on ")).unwrap();
     serve.wait_stderr("broken.yaml");
-    serve.wait_stderr("none of its resources is served");
+    serve.wait_stderr("no resource of the file is served");
     directory.remove("broken.yaml");
     serve.wait_stdout("ready: 1 resource");
 
@@ -348,7 +348,7 @@ fn table_output_is_human_readable() {
     directory.replace("cds.yaml", &clusters("good"));
     serve.wait_stdout("reloaded: 1 changed, 1 removed, 1 resource");
     directory.replace("cds.yaml", "{");
-    serve.wait_stderr("its last valid state stays in use: 1 resource");
+    serve.wait_stderr("the last valid state of the file stays in use: 1 resource");
 
     // A row is printed once, until it changes.
     let mut other = Xds::watch(address, &["eds:one"]);

@@ -38,7 +38,7 @@ fn runs_without_violation_are_summarized() {
 fn runs_can_be_made_without_oracles() {
     let ended = sim(&["run", "--seeds", "5", "--seed", "7", "--jobs", "1", "--unjudged"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.starts_with("5 seeds from 7: oracles off\n"), "{}", ended.stdout);
+    assert!(ended.stdout.starts_with("5 seeds from 7: rules not checked\n"), "{}", ended.stdout);
     assert_eq!(ended.stdout.lines().count(), 3, "{}", ended.stdout);
 }
 
@@ -46,7 +46,7 @@ fn runs_can_be_made_without_oracles() {
 fn runs_can_be_limited_by_time() {
     let ended = sim(&["run", "--minutes", "0.02", "--jobs", "1", "--without-oracles"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.contains(" from 0: oracles off\n"), "{}", ended.stdout);
+    assert!(ended.stdout.contains(" from 0: rules not checked\n"), "{}", ended.stdout);
     let both = sim(&["run", "--minutes", "1", "--seeds", "4"]);
     assert_eq!(both.code, Some(2), "{}", both.stderr);
     let never = sim(&["run", "--minutes", "0"]);
@@ -91,25 +91,25 @@ fn tape_can_be_replayed_and_a_passing_run_is_not_shrunk() {
     assert_eq!(replayed.code, Some(0), "{}", replayed.stderr);
     let ended = sim(&["shrink", "--tape", "AQIDBA"]);
     assert_eq!(ended.code, Some(1));
-    assert_eq!(ended.stderr, "xds: there is nothing to shrink: the run breaks no rule");
+    assert_eq!(ended.stderr, "xds: nothing to shrink: the run breaks no rule");
 }
 
 #[test]
 fn tape_of_another_run_is_an_error() {
-    let other = "the tape belongs to another run: answer 1 is out of range for the choice \"lies\"; \
+    let other = "the tape does not fit the run: answer 1 is out of range for the choice \"lies\"; \
                  this run breaks no rule";
     let replayed = sim(&["replay", "--tape", "iCc"]);
     assert_eq!((replayed.code, replayed.stderr), (Some(1), format!("xds: {other}")));
     assert!(replayed.stdout.starts_with("options: clients="), "{}", replayed.stdout);
     let shrunk = sim(&["shrink", "--tape", "iCc"]);
-    let nothing = format!("xds: there is nothing to shrink: {other}");
+    let nothing = format!("xds: nothing to shrink: {other}");
     assert_eq!((shrunk.code, shrunk.stderr), (Some(1), nothing));
 
     let broken = ["--options", "clock_grain=1000s", "--tape", "AEE"];
     for command in ["replay", "shrink"] {
         let ended = sim(&[&[command][..], &broken].concat());
         assert_eq!(ended.code, Some(1), "{command}");
-        let part = "xds: the tape belongs to another run: answer 2 is out of range for ";
+        let part = "xds: the tape does not fit the run: answer 2 is out of range for ";
         assert!(ended.stderr.starts_with(part), "{}", ended.stderr);
         assert!(ended.stderr.ends_with("xds: the run breaks IL7"), "{}", ended.stderr);
     }
@@ -168,7 +168,11 @@ fn option_keys_and_values_are_listed() {
 fn numbers_may_be_hexadecimal_or_have_underscores() {
     let ended = sim(&["run", "--seeds", "0x2", "--seed", "0x5eed", "--without-oracles"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.starts_with("2 seeds from 24301: oracles off\n"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.starts_with("2 seeds from 24301: rules not checked\n"),
+        "{}",
+        ended.stdout
+    );
     let shown = |seed| sim(&["replay", "--seed", seed, "--ndjson"]).stdout;
     assert_eq!(shown("24_301"), shown("0x5eed"));
 }
@@ -281,15 +285,18 @@ fn second_interrupt_ends_at_once() {
 fn invalid_run_arguments_are_a_usage_error() {
     for (args, part) in [
         (&["replay"][..], "--seed <SEED>"),
-        (&["replay", "--tape", "!"], "this is not a tape"),
+        (&["replay", "--tape", "!"], "invalid tape"),
         (&["replay", "--seed", "1", "--tape", "AQ"], "cannot be used with"),
         (&["replay", "--seed", "1", "--text", "--ndjson"], "cannot be used with"),
-        (&["run", "--seeds", "0"], "the number must be at least one"),
-        (&["run", "--seed", "seven"], "it is not a number such as 7, 1_000 or 0x5eed"),
-        (&["run", "--options", "colour=red"], "is not a run option: the keys are clients, "),
-        (&["run", "--options", "faults={gremlins}"], "gremlins is not one of starve, "),
-        (&["run", "--options", "servers=0"], "servers=0: it must be from 1 to 3"),
-        (&["replay", "--seed", "1", "--options", "types=9"], "types=9: it must be from 1 to 4"),
+        (&["run", "--seeds", "0"], "must be at least 1"),
+        (&["run", "--seed", "seven"], "expected a number such as 7, 1_000 or 0x5eed"),
+        (&["run", "--options", "colour=red"], "is not a run option: expected one of clients, "),
+        (
+            &["run", "--options", "faults={gremlins}"],
+            "gremlins is unknown, expected one of starve, ",
+        ),
+        (&["run", "--options", "servers=0"], "servers=0: must be from 1 to 3"),
+        (&["replay", "--seed", "1", "--options", "types=9"], "types=9: must be from 1 to 4"),
     ] {
         let ended = sim(args);
         assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);

@@ -20,7 +20,7 @@ fn usage_errors_exit_with_two() {
         (&["watch", "cds"], "--server"),
         (&["watch", "--server", "127.0.0.1:1"], "TYPE[:NAME]"),
         (&["watch", "--server", "127.0.0.1:1", "zds"], "unknown type: expected lds, rds"),
-        (&["watch", "--server", "127.0.0.1:1", "eds:"], "no name after the colon"),
+        (&["watch", "--server", "127.0.0.1:1", "eds:"], "the name after the colon is missing"),
         (&["proxy"], "unrecognized subcommand"),
     ] {
         let ended = run(args);
@@ -63,9 +63,9 @@ fn invalid_or_taken_address_exits_with_three() {
     for (args, part) in [
         (
             &["serve", directory, "--listen", "nonsense"][..],
-            "cannot listen on nonsense: it has no port: write HOST:PORT, as in nonsense:18000",
+            "cannot listen on nonsense: the port is missing: write HOST:PORT, as in nonsense:18000",
         ),
-        (&["serve", directory, "--listen", "18000"], "it is a port without a host"),
+        (&["serve", directory, "--listen", "18000"], "the host is missing"),
         (&["serve", directory, "--listen", "/run/xds.sock"], "unix:/run/xds.sock"),
         (&["serve", directory, "--listen", "http://h:1"], "the scheme \"http:\" is not supported"),
         (
@@ -74,15 +74,15 @@ fn invalid_or_taken_address_exits_with_three() {
         ),
         (
             &["serve", directory, "--listen", "127.0.0.1:0", "--csds", "unix:"],
-            "there is no path after \"unix:\"",
+            "the path after \"unix:\" is missing",
         ),
         (&["serve", directory, "--listen", &taken], "cannot listen on 127.0.0.1"),
         (&["serve", directory, "--listen", "192.0.2.1:1"], "cannot listen on 192.0.2.1:1"),
-        (&["watch", "--server", "nonsense", "cds"], "is not the address of a server"),
-        (&["watch", "--server", "127.0.0.1:99999", "cds"], "is not the address of a server"),
+        (&["watch", "--server", "nonsense", "cds"], "is not a server address"),
+        (&["watch", "--server", "127.0.0.1:99999", "cds"], "is not a server address"),
         (
             &["watch", "--server", ":18000", "cds"],
-            "it is a port without a host: write HOST:PORT, as in 127.0.0.1:18000",
+            "the host is missing: write HOST:PORT, as in 127.0.0.1:18000",
         ),
         (&["watch", "--server", "localhost", "cds"], "as in localhost:18000"),
         (&["watch", "--server", "./xds.sock", "cds"], "unix:./xds.sock"),

@@ -124,7 +124,7 @@ impl World {
         quiet().await;
         let before = self.seen();
         quiet().await;
-        assert_eq!(self.seen(), before, "{when}: it was not quiet");
+        assert_eq!(self.seen(), before, "{when}: unexpected wake-up");
         self.kick();
         quiet().await;
         assert_eq!(self.seen(), before, "{when}: a wake-up was lost");

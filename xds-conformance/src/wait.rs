@@ -14,13 +14,13 @@ const LIMIT: Duration = Duration::from_secs(20);
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     match select(core::pin::pin!(future), Timer::after(LIMIT)).await {
         Either::Left((done, _)) => done,
-        Either::Right(_) => panic!("{what}: not within {LIMIT:?}"),
+        Either::Right(_) => panic!("{what}: timed out after {LIMIT:?}"),
     }
 }
 
 pub(crate) async fn next(watch: &mut Watch) -> Notice {
     let notice = soon("a notice", watch.next()).await;
-    let notice = notice.expect("the client lives").expect("the watch is sound");
+    let notice = notice.expect("the client has not ended").expect("a valid watch");
     watch.handled();
     notice
 }
@@ -28,14 +28,14 @@ pub(crate) async fn next(watch: &mut Watch) -> Notice {
 pub(crate) async fn value(watch: &mut Watch) -> Resource {
     match next(watch).await {
         Notice::Changed(Ok(resource)) => resource,
-        other => panic!("no value but {other:?}"),
+        other => panic!("expected a value, found {other:?}"),
     }
 }
 
 pub(crate) async fn no_value(watch: &mut Watch) -> WatchError {
     match next(watch).await {
         Notice::Changed(Err(error)) => error,
-        other => panic!("no error but {other:?}"),
+        other => panic!("expected an error, found {other:?}"),
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn trouble(watch: &mut Watch) -> WatchError {
         match next(watch).await {
             Notice::Ambient(Some(error)) => return error,
             Notice::Ambient(None) => {}
-            other => panic!("no trouble but {other:?}"),
+            other => panic!("expected an ambient error, found {other:?}"),
         }
     }
 }
@@ -65,7 +65,7 @@ pub(crate) async fn all_is_well(watch: &mut Watch) {
         match next(watch).await {
             Notice::Ambient(None) => return,
             Notice::Ambient(Some(_)) => {}
-            other => panic!("nothing changed but {other:?}"),
+            other => panic!("expected the end of an ambient error, found {other:?}"),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 #![cfg_attr(
     not(feature = "zoo"),
-    expect(unreachable_pub, reason = "only the open zoo has visitors")
+    expect(unreachable_pub, reason = "used by other crates only with the feature `zoo`")
 )]
 
 /// Deliberate bug.
@@ -172,7 +172,7 @@ mod disabled {
     pub(crate) struct BugState<T>(PhantomData<T>);
 
     impl<T> BugState<T> {
-        #[expect(clippy::needless_pass_by_ref_mut, reason = "the open zoo keeps it")]
+        #[expect(clippy::needless_pass_by_ref_mut, reason = "mutates with the feature `zoo`")]
         pub(crate) const fn keep(&mut self, _: &T) {}
 
         pub(crate) const fn kept_for(&self, _: Bug) -> Option<&T> {

@@ -155,7 +155,7 @@ pub enum ErrorKind {
         found: String,
     },
     /// The header comment of a proto text file names a message that the schema does not have.
-    #[error("the header `# proto-message: {name}` names no message of the schema")]
+    #[error("the header `# proto-message: {name}` names a message that is not in the schema")]
     UnknownHeader {
         /// Name in the header.
         name: String,
@@ -221,7 +221,7 @@ pub enum ErrorKind {
         key: String,
     },
     /// Two members of a oneof are set.
-    #[error("`{first}` and `{second}` exclude each other (oneof `{oneof}`)")]
+    #[error("`{first}` and `{second}` must not both be set (oneof `{oneof}`)")]
     OneofConflict {
         /// Name of the oneof.
         oneof: String,
@@ -248,14 +248,15 @@ pub enum ErrorKind {
     },
     /// Resources of this type have no name field.
     #[error(
-        "resources of type `{type_url}` carry no name: wrap them in `envoy.service.discovery.v3.Resource`"
+        "resources of type `{type_url}` have no name field: wrap them in \
+         `envoy.service.discovery.v3.Resource`"
     )]
     NoNameField {
         /// Type URL.
         type_url: String,
     },
     /// A `Resource` wrapper is empty.
-    #[error("the `Resource` wrapper holds no resource")]
+    #[error("the `Resource` wrapper contains no resource")]
     EmptyWrapper,
     /// A response announces one type and carries another.
     #[error("the resource is of type `{found}`, but the response is of type `{expected}`")]
@@ -330,7 +331,9 @@ impl ErrorKind {
 
 fn no_type(type_url: &str) -> String {
     match type_url.rsplit_once('/') {
-        Some((_, name)) if !name.is_empty() => format!("the schema lacks the type `{type_url}`"),
+        Some((_, name)) if !name.is_empty() => {
+            format!("the type `{type_url}` is not in the schema")
+        }
         _ if type_url.is_empty() => "it has a value but no type URL".to_owned(),
         _ => format!("`{type_url}` is not a type URL"),
     }
@@ -343,9 +346,8 @@ fn dotted(suffix: &Option<String>) -> String {
 fn did_you_mean_or_add(suggestion: &Option<String>) -> String {
     match suggestion {
         Some(_) => did_you_mean(suggestion),
-        None => {
-            ": the schema lacks it; a descriptor set can add it (`--descriptors FILE`)".to_owned()
-        }
+        None => ": it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
+            .to_owned(),
     }
 }
 

@@ -24,9 +24,9 @@ impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Truncated => "the encoding is truncated",
-            Self::InvalidVarint => "the encoding holds an invalid varint",
-            Self::InvalidTag => "the encoding holds an invalid field tag",
-            Self::UnbalancedGroup => "the encoding holds an unbalanced group",
+            Self::InvalidVarint => "the encoding has an invalid varint",
+            Self::InvalidTag => "the encoding has an invalid field tag",
+            Self::UnbalancedGroup => "the encoding has an unbalanced group",
         })
     }
 }

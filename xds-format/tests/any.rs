@@ -105,9 +105,13 @@ fn any_of_an_unknown_type_cannot_be_printed_as_json() {
         (
             "type_url: 't/acme.Custom' value: '\\377'",
             "t/acme.Custom",
-            "the schema lacks the type `t/acme.Custom`",
+            "the type `t/acme.Custom` is not in the schema",
         ),
-        ("type_url: 't/acme.Custom'", "t/acme.Custom", "the schema lacks the type `t/acme.Custom`"),
+        (
+            "type_url: 't/acme.Custom'",
+            "t/acme.Custom",
+            "the type `t/acme.Custom` is not in the schema",
+        ),
         ("type_url: 'acme.Custom' value: 'a'", "acme.Custom", "`acme.Custom` is not a type URL"),
         ("type_url: 't/' value: 'a'", "t/", "`t/` is not a type URL"),
         ("value: 'a'", "", "it has a value but no type URL"),

@@ -70,7 +70,7 @@ fn unknown_type_passes_inside_any_but_not_as_a_resource() {
     // TypedExtensionConfig { name, typed_config: Any { type_url: "x/a.B", value: garbage } }
     let bytes = b"\x0a\x01x\x12\x0b\x0a\x05x/a.B\x12\x02\xff\xff";
     assert_eq!(check("envoy.config.core.v3.TypedExtensionConfig", bytes), Ok(()));
-    assert_eq!(check("a.B", bytes), Err("unknown type `type.googleapis.com/a.B`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)".to_owned()));
+    assert_eq!(check("a.B", bytes), Err("unknown type `type.googleapis.com/a.B`: it is not in the schema; add it with a descriptor set (`--descriptors FILE`)".to_owned()));
     let error = decode_check(Schema::envoy(), "nonsense", b"").unwrap_err().to_string();
     assert_eq!(
         error,
@@ -90,16 +90,16 @@ fn each_kind_of_malformed_encoding_is_reported() {
     assert_eq!(because(b"\x0a"), "the encoding is truncated");
     assert_eq!(
         because(b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f"),
-        "the encoding holds an invalid varint"
+        "the encoding has an invalid varint"
     );
     assert_eq!(
         because(b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01x"),
         "the encoding is truncated"
     );
-    assert_eq!(because(b"\x00"), "the encoding holds an invalid field tag");
-    assert_eq!(because(b"\x0f"), "the encoding holds an invalid field tag");
-    assert_eq!(because(b"\xff\xff\xff\xff\x7f"), "the encoding holds an invalid field tag");
-    assert_eq!(because(b"\xfc\x3f"), "the encoding holds an unbalanced group");
+    assert_eq!(because(b"\x00"), "the encoding has an invalid field tag");
+    assert_eq!(because(b"\x0f"), "the encoding has an invalid field tag");
+    assert_eq!(because(b"\xff\xff\xff\xff\x7f"), "the encoding has an invalid field tag");
+    assert_eq!(because(b"\xfc\x3f"), "the encoding has an unbalanced group");
     assert_eq!(because(b"\xfb\x3f\x08\x01"), "the encoding is truncated");
     assert_eq!(because(b"\x08\x01"), "the field `name` has the wrong wire type");
     // An unknown group that is closed properly.

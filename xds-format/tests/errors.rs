@@ -63,8 +63,9 @@ resources:
 "#;
     assert_eq!(
         yaml(file),
-        "f:13:62: resources[1].load_assignment.endpoints[0].lb_endpoints[0].endpoint.address.socket_address.port_value: \
-         expected a whole number from 0 to 4294967295, found the string \"80x\""
+        "f:13:62: \
+         resources[1].load_assignment.endpoints[0].lb_endpoints[0].endpoint.address.socket_address.port_value: \
+         expected an integer from 0 to 4294967295, found the string \"80x\""
     );
 }
 
@@ -105,11 +106,11 @@ fn unknown_name_error_suggests_a_similar_name() {
     );
     assert_eq!(
         json(r#"{"@type": "t/foo.Unknown", "name": "c"}"#),
-        "f:1:11: @type: unknown type `t/foo.Unknown`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)"
+        "f:1:11: @type: unknown type `t/foo.Unknown`: it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
     );
     assert_eq!(
         json(&cluster(r#""transport_socket": {"name": "x", "typed_config": {"@type": "t/a.B"}}"#)),
-        "f:1:121: transport_socket.typed_config.@type: unknown type `t/a.B`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)"
+        "f:1:121: transport_socket.typed_config.@type: unknown type `t/a.B`: it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
     );
     assert_eq!(
         text("resources { [t/envoy.config.cluster.v3.Cluster] { nam: \"c\" } }"),
@@ -117,7 +118,7 @@ fn unknown_name_error_suggests_a_similar_name() {
     );
     assert_eq!(
         text("resources { [t/a.B] { } }"),
-        "f:1:13: resources[0]: unknown type `t/a.B`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)"
+        "f:1:13: resources[0]: unknown type `t/a.B`: it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
     );
 }
 
@@ -155,19 +156,19 @@ fn value_of_the_wrong_type_is_an_error() {
         ),
         (
             r#""per_connection_buffer_limit_bytes": -1"#,
-            "per_connection_buffer_limit_bytes: expected a whole number from 0 to 4294967295, found the number -1",
+            "per_connection_buffer_limit_bytes: expected an integer from 0 to 4294967295, found the number -1",
         ),
         (
             r#""per_connection_buffer_limit_bytes": 4294967296"#,
-            "per_connection_buffer_limit_bytes: expected a whole number from 0 to 4294967295, found the number 4294967296",
+            "per_connection_buffer_limit_bytes: expected an integer from 0 to 4294967295, found the number 4294967296",
         ),
         (
             r#""per_connection_buffer_limit_bytes": 1.5"#,
-            "per_connection_buffer_limit_bytes: expected a whole number from 0 to 4294967295, found the number 1.5",
+            "per_connection_buffer_limit_bytes: expected an integer from 0 to 4294967295, found the number 1.5",
         ),
         (
             r#""per_connection_buffer_limit_bytes": {"value": 1}"#,
-            "per_connection_buffer_limit_bytes: expected a whole number from 0 to 4294967295, found an object",
+            "per_connection_buffer_limit_bytes: expected an integer from 0 to 4294967295, found an object",
         ),
         (r#""alt_stat_name": 5"#, "alt_stat_name: expected a string, found the number 5"),
         (
@@ -228,7 +229,7 @@ fn setting_a_field_or_oneof_twice_is_an_error() {
     assert_eq!(json(&cluster(r#""name": "d""#)), "f:1:61: duplicate key `name`");
     assert_eq!(
         json(&cluster(r#""type": "EDS", "cluster_type": {}"#)),
-        "f:1:76: `type` and `cluster_type` exclude each other (oneof `cluster_discovery_type`)"
+        "f:1:76: `type` and `cluster_type` must not both be set (oneof `cluster_discovery_type`)"
     );
     assert_eq!(
         text("version_info: \"1\" version_info: \"2\""),
@@ -265,12 +266,12 @@ fn resource_without_a_name_is_an_error() {
     );
     assert_eq!(
         json(r#"[{"@type": "t/envoy.config.endpoint.v3.LbEndpoint"}]"#),
-        "f:1:2: [0]: resources of type `t/envoy.config.endpoint.v3.LbEndpoint` carry no name: wrap them in \
-         `envoy.service.discovery.v3.Resource`"
+        "f:1:2: [0]: resources of type `t/envoy.config.endpoint.v3.LbEndpoint` have no name \
+         field: wrap them in `envoy.service.discovery.v3.Resource`"
     );
     assert_eq!(
         json(r#"[{"@type": "t/envoy.service.discovery.v3.Resource", "name": "x"}]"#),
-        "f:1:2: [0]: the `Resource` wrapper holds no resource"
+        "f:1:2: [0]: the `Resource` wrapper contains no resource"
     );
 }
 
@@ -293,11 +294,11 @@ fn mixed_types_in_a_response_or_versions_in_a_file_are_an_error() {
 fn unknown_file_shape_is_an_error() {
     let shapes =
         "expected an object with `@type`, a list of such objects, or an object with `resources`";
-    assert_eq!(json("{}"), format!("f:1:1: {shapes}, found an object without them"));
+    assert_eq!(json("{}"), format!("f:1:1: {shapes}, found an object with neither"));
     assert_eq!(json("\n 5"), format!("f:2:2: {shapes}, found the number 5"));
     assert_eq!(
         yaml("static_resources: {}\n"),
-        format!("f:1:1: {shapes}, found an object without them")
+        format!("f:1:1: {shapes}, found an object with neither")
     );
     assert_eq!(json(r#"{"resources": {}}"#), "f:1:15: resources: expected a list, found an object");
     assert_eq!(
@@ -331,7 +332,7 @@ fn empty_file_is_an_error() {
 fn header_with_an_unknown_message_is_an_error() {
     assert_eq!(
         text("# proto-message: foo.Bar\nname: \"x\"\n"),
-        "f:1:3: the header `# proto-message: foo.Bar` names no message of the schema"
+        "f:1:3: the header `# proto-message: foo.Bar` names a message that is not in the schema"
     );
 }
 
@@ -354,7 +355,7 @@ fn text_format_scalars_are_parsed_strictly() {
     );
     assert_eq!(
         cluster("connect_timeout { seconds: 1.0 }"),
-        "f:3:28: connect_timeout.seconds: expected a whole number of 64 bits, found the number 1.0"
+        "f:3:28: connect_timeout.seconds: expected a 64-bit integer, found the number 1.0"
     );
     assert_eq!(
         cluster("alt_stat_name: '\\377'"),
@@ -400,7 +401,7 @@ fn binary_errors_state_the_path() {
     );
     assert_eq!(
         binary(&response("t/a.B", b"")),
-        "cds.pb: resources[0]: unknown type `t/a.B`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)"
+        "cds.pb: resources[0]: unknown type `t/a.B`: it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
     );
     assert_eq!(
         binary(&response("t/envoy.config.cluster.v3.Cluster", b"")),
@@ -435,7 +436,7 @@ fn single_messages_report_the_same_errors() {
     };
     assert_eq!(
         encode("a.B", Format::Json, b"{}"),
-        "unknown type `a.B`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)"
+        "unknown type `a.B`: it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
     );
     assert_eq!(
         encode(request, Format::Json, br#"{"resourceNames": [1]}"#),

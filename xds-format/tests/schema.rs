@@ -107,21 +107,21 @@ fn invalid_descriptor_set_is_an_error() {
     assert_eq!(
         error(b"\x0a\x05"),
         format!(
-            "invalid descriptor set: the encoding is truncated: this is no encoded `FileDescriptorSet`; make one \
-             with {HOW}"
+            "invalid descriptor set: the encoding is truncated: not an encoded \
+             `FileDescriptorSet`; create one with {HOW}"
         )
     );
     assert_eq!(
         error(&set([gadgets(Some("acme/missing.proto"))])),
         format!(
-            "invalid descriptor set: `acme/gadget.proto` imports `acme/missing.proto`, which neither the set nor the \
-             schema has; make the set with {HOW}"
+            "invalid descriptor set: `acme/gadget.proto` imports `acme/missing.proto`, which is \
+             neither in the set nor in the schema; create the set with {HOW}"
         )
     );
     let mut again = gadgets(None);
     again.name = Some("other.proto".to_owned());
-    const TWICE: &str = "invalid descriptor set: `acme.Gadget` is defined by `acme/gadget.proto` and by `other.proto`; a \
-                         file that is imported under two names has to have one of them";
+    const TWICE: &str = "invalid descriptor set: `acme.Gadget` is defined by both `acme/gadget.proto` and \
+                         `other.proto`; import each file by one name only";
     assert_eq!(error(&set([gadgets(None), again.clone()])), TWICE);
     let known = Schema::envoy().with_descriptor_set(&set([gadgets(None)])).unwrap();
     assert_eq!(known.with_descriptor_set(&set([again])).unwrap_err().to_string(), TWICE);
@@ -137,7 +137,7 @@ fn invalid_descriptor_set_is_an_error() {
     }
     assert_eq!(
         error(b"\x1f\x8b\x08"),
-        "invalid descriptor set: the file is compressed; unpack it first"
+        "invalid descriptor set: the file is compressed; decompress it first"
     );
     assert!(Schema::from_descriptor_set(b"garbage").is_err());
     assert_eq!(Schema::from_descriptor_set(b"").unwrap().pool().all_messages().len(), 0);
@@ -207,7 +207,8 @@ fn unknown_type_error_suggests_only_related_types() {
         let error = decode_check(Schema::envoy(), &type_url, b"").unwrap_err().to_string();
         error.strip_prefix(&format!("unknown type `{type_url}`")).unwrap().to_owned()
     };
-    const ADD: &str = ": the schema lacks it; a descriptor set can add it (`--descriptors FILE`)";
+    const ADD: &str =
+        ": it is not in the schema; add it with a descriptor set (`--descriptors FILE`)";
     for contrib in [
         "envoy.extensions.filters.http.golang.v3alpha.Config",
         "envoy.extensions.filters.http.golang.v3alpha.Router",
@@ -245,7 +246,7 @@ fn schema_without_envoy_works() {
     let error = parse(&schema, "f", Format::Json, br#"{"resources": []}"#).unwrap_err().to_string();
     assert_eq!(
         error,
-        "f:1:1: unknown type `envoy.service.discovery.v3.DiscoveryResponse`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)"
+        "f:1:1: unknown type `envoy.service.discovery.v3.DiscoveryResponse`: it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
     );
 }
 

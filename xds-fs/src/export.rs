@@ -81,8 +81,8 @@ impl fmt::Display for Unprintable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { type_url, name, why, file } = self;
         let file = match file {
-            FileState::Kept => "the file of its type is unchanged",
-            FileState::WithoutResource => "the file of its type is written without it",
+            FileState::Kept => "the file of this type is unchanged",
+            FileState::WithoutResource => "the file of this type is written without it",
         };
         write!(f, "the resource `{name}` of type `{type_url}` cannot be exported, {file}: {why}")
     }

@@ -138,7 +138,7 @@ fn read(path: &Path) -> io::Result<Bytes> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
         let kind = if metadata.is_dir() { "a directory" } else { "a pipe, socket or device" };
-        return Err(io::Error::other(format!("this is {kind}, not a resource file")));
+        return Err(io::Error::other(format!("expected a regular file, found {kind}")));
     }
     let too_large = |length: u64| {
         let why = format!("the file has {length} bytes, more than the limit of {LARGEST} bytes");

@@ -129,7 +129,7 @@ impl FileSubscription {
 fn or_unreadable(path: &str, read: impl FnOnce() -> Option<Content>) -> Option<Content> {
     let read = catch_unwind(AssertUnwindSafe(read));
     read.unwrap_or_else(|_| {
-        Some(Content::Unreadable(format!("{path}: reading it panicked").into()))
+        Some(Content::Unreadable(format!("{path}: reading the file panicked").into()))
     })
 }
 

@@ -68,7 +68,7 @@ impl Watcher {
             }
         };
         let watcher = notify::recommended_watcher(take)
-            .inspect_err(|why| tracing::warn!(%why, "cannot watch files, polling them instead"))
+            .inspect_err(|why| tracing::warn!(%why, "cannot watch files: polling them instead"))
             .ok();
         Self { place, watcher, watched: BTreeSet::new(), interest }
     }

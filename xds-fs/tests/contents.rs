@@ -133,5 +133,5 @@ fn directory_in_place_of_a_file_is_rejected() {
     let folder = Folder::new("no-file");
     std::fs::create_dir(folder.path("cds.yaml")).unwrap();
     let why = Reader::of_clusters(&folder.path("cds.yaml")).wait_for_trouble();
-    assert!(why.contains("not a resource file"), "{why}");
+    assert!(why.contains("expected a regular file"), "{why}");
 }

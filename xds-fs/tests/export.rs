@@ -207,8 +207,9 @@ fn unprintable_resource_keeps_last_complete_file_of_its_type() {
     assert_eq!(
         why.to_string(),
         format!(
-            "the resource `b` of type `{CLUSTER}` cannot be exported, the file of its type is unchanged: \
-             transport_socket.typed_config: an `Any` cannot be written as JSON or YAML: the schema lacks the type `t/acme.Socket`"
+            "the resource `b` of type `{CLUSTER}` cannot be exported, the file of this type is \
+             unchanged: transport_socket.typed_config: an `Any` cannot be written as JSON or YAML: \
+             the type `t/acme.Socket` is not in the schema"
         )
     );
     assert_eq!(fs::read(&path).unwrap(), complete);

@@ -72,7 +72,7 @@ pub fn set_up_accepted(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<
     set_accepted(socket, keepalive).map_err(|why| {
         io::Error::new(
             io::ErrorKind::ConnectionAborted,
-            format!("cannot set its socket options: {why}"),
+            format!("cannot set the socket options: {why}"),
         )
     })
 }

@@ -70,7 +70,8 @@ fn advice(error: &Error, peer: PeerRole) -> Option<String> {
             "the client does not speak TLS: configure it to use TLS, or serve this port without"
         }
         (Error::NoCertificatesPresented, PeerRole::Client) => {
-            "the client sent no certificate: configure it with one that an authority trusted by this server has issued"
+            "the client sent no certificate: configure a client certificate from an authority that \
+             this server trusts"
         }
         (Error::NoApplicationProtocol, PeerRole::Client)
         | (Error::AlertReceived(Alert::NoApplicationProtocol), PeerRole::Server) => {
@@ -141,8 +142,8 @@ fn of_certificate(error: &CertificateError, peer: PeerRole) -> Option<String> {
     };
     Some(match error {
         E::UnknownIssuer => format!(
-            "{whose} was issued by none of the trusted authorities: trust the CA certificate that issued it, and \
-             have the other end send its intermediate certificates"
+            "{whose} was not issued by a trusted authority: trust the CA certificate that issued \
+             it, and have the peer send its intermediate certificates"
         ),
         E::Expired | E::ExpiredContext { .. } => {
             format!("{whose} has expired: renew it, or check the clock of this machine")
@@ -167,7 +168,7 @@ fn of_certificate(error: &CertificateError, peer: PeerRole) -> Option<String> {
             )
         }
         E::InvalidPurpose | E::InvalidPurposeContext { .. } => format!(
-            "{whose} is for another purpose: its extended key usage has to contain {}",
+            "{whose} is for another purpose: its extended key usage must contain {}",
             match peer {
                 PeerRole::Server => "serverAuth",
                 PeerRole::Client => "clientAuth",
@@ -175,8 +176,8 @@ fn of_certificate(error: &CertificateError, peer: PeerRole) -> Option<String> {
         ),
         E::Other(other) => match other.0.downcast_ref::<webpki::Error>() {
             Some(webpki::Error::CaUsedAsEndEntity) => format!(
-                "{whose} is a CA certificate, which cannot be used as {}: issue one without CA:TRUE from it, and \
-                 show that",
+                "{whose} is a CA certificate, which cannot be used as {}: issue a certificate \
+                 without CA:TRUE from it, and use that",
                 match peer {
                     PeerRole::Server => "a server certificate",
                     PeerRole::Client => "a client certificate",

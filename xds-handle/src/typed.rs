@@ -130,7 +130,7 @@ pub enum InvalidTypedWatch {
     Watch(#[from] InvalidWatch),
     /// The client does not decode the resources to the requested type, because its configuration
     /// lacks the matching [`Typed`](crate::Typed).
-    #[error("the client does not decode resources of type {type_url} to {requested}")]
+    #[error("the client does not decode resources of type {type_url} as {requested}")]
     NotDecoded {
         /// Resource type.
         type_url: TypeUrl,

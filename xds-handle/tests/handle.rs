@@ -337,7 +337,7 @@ fn static_resource_reaches_later_watchers() {
     let Poll::Ready(Err(AddStaticResourceError::Invalid(why))) = poll_once(&mut again) else {
         panic!("it was there")
     };
-    assert_eq!(why.to_string(), "\"second\" is known already");
+    assert_eq!(why.to_string(), "\"second\" is already defined or watched");
     let Poll::Ready(Some(Ok(Notice::Changed(Ok(resource))))) = Bell::default().poll(&mut watch)
     else {
         panic!("no value")

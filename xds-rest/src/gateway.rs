@@ -243,7 +243,7 @@ where
                 return Ok(response(StatusCode::NOT_MODIFIED, Bytes::new()));
             }
             Either::Right(_) => {
-                let why = "the server is not ready: it does not serve resources now".to_owned();
+                let why = "the server is not ready: no resources are served yet".to_owned();
                 return Err(ErrorResponse::new(status::over_http(status::UNAVAILABLE), why));
             }
         };

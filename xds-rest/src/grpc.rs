@@ -56,10 +56,13 @@ pub(crate) async fn message_of<B: Body>(response: Response<B>) -> Result<Bytes, 
         return Err(status);
     }
     if !response.status().is_success() {
-        let message = format!("the service answers with HTTP status {}", response.status());
+        let message = format!("the service responded with HTTP status {}", response.status());
         return Err(Status { code: UNKNOWN, message });
     }
-    let gone = |_| Status { code: UNAVAILABLE, message: "the service went away".into() };
+    let gone = |_| Status {
+        code: UNAVAILABLE,
+        message: "the service stopped before the response was complete".into(),
+    };
     let collected = response.into_body().collect().await.map_err(gone)?;
     let status = collected.trailers().and_then(status_in);
     let mut body = collected.to_bytes();
@@ -76,7 +79,7 @@ pub(crate) async fn message_of<B: Body>(response: Response<B>) -> Result<Bytes, 
                 }),
             }
         }
-        None => Err(Status { code: UNKNOWN, message: "no message came".into() }),
+        None => Err(Status { code: UNKNOWN, message: "the response has no message".into() }),
         Some(status) => Err(status),
     }
 }

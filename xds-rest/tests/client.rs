@@ -130,7 +130,7 @@ async fn type_without_a_rest_path_cannot_be_polled() {
         let client = client(&uri, |server| server.with_variant(variant));
         let mut watch = client.watch_untyped(type_url, "a");
         let Notice::Changed(Err(why)) = next(&mut watch).await else { panic!("there is no way") };
-        assert!(why.to_string().contains("not served over REST"), "{why}");
+        assert!(why.to_string().contains("not available over REST"), "{why}");
     }
     println!("covers: S0.180 S0.204 RJ-11");
 }

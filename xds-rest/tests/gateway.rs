@@ -157,8 +157,9 @@ async fn unprintable_resource_is_an_error_for_a_client_that_may_hold_it() {
     let (status, why) = send(&gateway, post(CLUSTERS, again.to_string())).await;
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
     let expected = format!(
-        "1 of 2 resources of type {} cannot be printed: `b`: transport_socket.typed_config: an `Any` cannot be written as \
-         JSON or YAML: the schema lacks the type `t/acme.Socket`\n",
+        "1 of 2 resources of type {} cannot be printed: `b`: transport_socket.typed_config: an \
+         `Any` cannot be written as JSON or YAML: the type `t/acme.Socket` is not in the \
+         schema\n",
         types::CLUSTER
     );
     assert_eq!(String::from_utf8_lossy(&why), expected);

@@ -150,7 +150,7 @@ fn missing_or_unused_action_is_rejected_and_all_errors_listed() {
     let at = "[0].xds_routing_experimental";
     assert_eq!(
         fault(with_routes(json!([{"prefix": "/s"}, {"prefix": "/t", "action": "b"}]))),
-        format!("{at}.route[1].action: there is no action `b`")
+        format!("{at}.route[1].action: action `b` is not defined")
     );
     let mut unused = with_route(json!({"prefix": "/s"}));
     unused[0]["xds_routing_experimental"]["action"]["b.c"] = action("b");

@@ -192,7 +192,7 @@ fn routes_and_actions_must_match() {
         RoutingConfig::new(routes, actions).map_err(|invalid| invalid.to_string())
     };
     assert!(new(&["a", "a"], &["a"]).is_ok());
-    assert_eq!(new(&["a", "b"], &["a"]).unwrap_err(), "route[1].action: there is no action `b`");
+    assert_eq!(new(&["a", "b"], &["a"]).unwrap_err(), "route[1].action: action `b` is not defined");
     assert_eq!(new(&["a"], &["a", "b"]).unwrap_err(), "action[\"b\"]: is not used by any route");
     println!("covers: S2.040 S2.041 S2.043");
 }

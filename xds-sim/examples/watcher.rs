@@ -44,5 +44,5 @@ pub(crate) fn main() {
     let config = Config::default().with_runs(300).with_options(Options::plain);
     let config = config.with_application(|_| Box::new(Clusters::default()));
     let report = check(&config, storm);
-    println!("{} runs, {} events: the table was always right", report.runs, report.events);
+    println!("{} runs, {} events: the table was always correct", report.runs, report.events);
 }

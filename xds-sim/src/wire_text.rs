@@ -191,7 +191,7 @@ pub fn observation(observation: &Observation) -> Option<String> {
         }
         Observation::NodeChanged { stream } => format!("server sees {stream} change its node"),
         Observation::UnknownType { stream, type_url } => {
-            format!("server sees {stream} ask for unknown {}", type_name(type_url.as_str()))
+            format!("server sees {stream} request unknown {}", type_name(type_url.as_str()))
         }
         Observation::ParametersIgnored { stream, type_url } => {
             format!(
@@ -214,7 +214,7 @@ pub fn observation(observation: &Observation) -> Option<String> {
         }
         Observation::ResourceTooLong { stream, type_url, name, bytes } => {
             let ty = type_name(type_url.as_str());
-            format!("server tells {stream} that {ty} {name} is too long with {bytes} bytes")
+            format!("server reports to {stream} that {ty} {name} is too long: {bytes} bytes")
         }
         Observation::Connected { .. }
         | Observation::Identified { .. }

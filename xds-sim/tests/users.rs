@@ -240,12 +240,12 @@ fn tape_of_another_run_is_not_a_success() {
     };
     let (is_fine, told) = say(&run_seed(7, &Config::default()).tape);
     assert!(is_fine && told.contains("1 run") && told.contains("1 of all"), "{told}");
-    let another = "XDS_SIM_TAPE: the tape belongs to another run: ";
+    let another = "XDS_SIM_TAPE: the tape does not fit the run: ";
     let (is_fine, told) = say(&Tape::from_values([5_000]));
     let part = format!("{another}answer 1 is out of range for the choice \"lies\"");
     assert!(!is_fine && told.contains(&part), "{told}");
     let (is_fine, told) = say(&Tape::from_values([&[0; 5_000][..], &[1]].concat()));
-    assert!(!is_fine && told.contains(&format!("{another}it has 5001 answers, and")), "{told}");
+    assert!(!is_fine && told.contains(&format!("{another}it has 5001 answers, but")), "{told}");
 }
 
 /// A run that breaks a rule stops, so the rest of its tape is no evidence of drift.

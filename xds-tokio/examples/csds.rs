@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let csds = CsdsService::new();
     csds.register("xds:///example", &client);
     let admin = TcpListener::bind(admin).await?;
-    println!("telling about {short} on {}", admin.local_addr()?);
+    println!("serving the client status of {short} on {}", admin.local_addr()?);
     let serving = Server::builder().add_service(csds).serve_with_incoming(TcpIncoming::from(admin));
     select! {
         served = serving => Ok(served?),

@@ -274,7 +274,7 @@ async fn streams_that_fail_together_rotate_the_service_once() {
     let client = client::connect(named("127.0.0.1:1"), nobody);
     let error = soon(no_value(&mut client.watch_untyped(CLUSTER, "a"))).await;
     assert!(matches!(error.kind(), WatchErrorKind::Unavailable(_)), "{error}");
-    assert!(error.to_string().contains("no service"), "{error}");
+    assert!(error.to_string().contains("no gRPC services"), "{error}");
 }
 
 /// Returns a configuration and options in which the transport `both` has these services.

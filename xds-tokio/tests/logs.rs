@@ -246,7 +246,7 @@ async fn unreachable_server_is_logged_as_a_warning_once() {
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
     value(&mut a).await;
-    assert_eq!(log.lines(&["INFO", "the server answers again"]).len(), 1, "{}", log.text());
+    assert_eq!(log.lines(&["INFO", "the server responds again"]).len(), 1, "{}", log.text());
     println!("covers: S1.015");
 }
 
@@ -299,7 +299,7 @@ async fn each_unreachable_server_is_logged_separately() {
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
     value(&mut a).await;
-    let again = log.lines(&["INFO", "the server answers again"]);
+    let again = log.lines(&["INFO", "the server responds again"]);
     let [line] = &again[..] else { panic!("{}", log.text()) };
     assert!(line.contains(&format!("server={first_address}")), "{line}");
     println!("covers: S1.006 S1.015");
@@ -415,7 +415,7 @@ async fn tls_mismatch_is_logged_on_both_sides() {
             ServerOptions::default(),
             Credentials::tls(files),
             "does not speak TLS on this port",
-            "the client speaks TLS, but this port is served without",
+            "the client uses TLS, but this port does not",
         ),
         (
             ServerOptions::default().with_credentials(secured),
@@ -433,7 +433,7 @@ async fn tls_mismatch_is_logged_on_both_sides() {
         let why = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
         assert!(why.contains(client_words), "{why}");
         soon(async {
-            while log.lines(&["WARN", "no connection", server_words]).is_empty() {
+            while log.lines(&["WARN", "connection failed", server_words]).is_empty() {
                 tokio::task::yield_now().await;
             }
         })

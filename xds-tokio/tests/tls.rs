@@ -259,7 +259,7 @@ async fn tls_errors_contain_advice() {
             ca.issue_as(here, |it| {
                 it.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
             }),
-            "has to contain serverAuth",
+            "must contain serverAuth",
         ),
     ] {
         let server = TlsServer::start(&own, Clients::Anybody).await;
@@ -280,7 +280,7 @@ async fn tls_errors_contain_advice() {
     let why = failure(plain.address, tls).await;
     assert!(why.contains("the server does not speak TLS on this port"), "{why}");
     let why = failure(server.fake.address, Credentials::insecure()).await;
-    assert!(why.contains("it is a TLS port; connect with TLS credentials"), "{why}");
+    assert!(why.contains("it answered in TLS; connect with TLS credentials"), "{why}");
 }
 
 #[tokio::test]

@@ -44,12 +44,12 @@ commands:
                  --missing lists only those; --strict fails if one of them has no reason;
                  --from reads what `cargo test --workspace -- --show-output` printed instead
   mutants [NUMBER..]
-                 put each bug of tests/mutants/ into a copy of the checkout, list the tests that
-                 find it, fail if none does
+                 apply each bug of tests/mutants/ to a copy of the checkout, list the tests that
+                 detect it, and fail if none does
   rule ID..      print what each id means, its public sources, and the code and tests that cite it
   requirements   regenerate docs/REQUIREMENTS.md from tests/coverage/
   structure [--all] [--prune]
-                 list imports against the order of folders, circles and repeated type names.
+                 list imports against the order of folders, cycles and repeated type names.
                  --all lists the exceptions too; --prune removes those that are not needed
   language [--all] [--prune] [PATH..]
                  list doc comments and type names that break the rules of wording.

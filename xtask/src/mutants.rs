@@ -121,8 +121,9 @@ fn read_all(folder: &Path) -> Result<Vec<Mutant>, Error> {
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
     paths.sort();
     let read = |path: PathBuf| match fs::read_to_string(&path) {
-        Ok(text) => Mutant::parse(&path, &text)
-            .ok_or_else(|| failed(format!("{}: its name begins with no number", path.display()))),
+        Ok(text) => Mutant::parse(&path, &text).ok_or_else(|| {
+            failed(format!("{}: the file name must begin with a number", path.display()))
+        }),
         Err(source) => Err(at(&path)(source)),
     };
     paths.into_iter().map(read).collect()
@@ -198,7 +199,7 @@ impl Bench {
         if self.apply(mutant, &["--reverse"])?.status.success() {
             Ok(outcome)
         } else {
-            Err(failed(format!("{} cannot be taken back", mutant.name)))
+            Err(failed(format!("cannot revert {}", mutant.name)))
         }
     }
 

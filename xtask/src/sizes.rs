@@ -64,7 +64,7 @@ const PARTS: [Measured; 18] = [
             "xds-grpc/src/server/peer.rs",
         ],
     ),
-    apart("gRPC: what both sides share", &["xds-grpc/src/"]),
+    apart("gRPC: shared by both sides", &["xds-grpc/src/"]),
     apart(
         "gRPC: credentials, TLS",
         &["xds-grpc/src/credentials/", "xds-grpc/src/tls.rs", "xds-grpc/src/tls_advice.rs"],
@@ -88,8 +88,8 @@ const PARTS: [Measured; 18] = [
     apart("handles and typed watches", &["xds-handle/src/"]),
     apart("runtimes: tokio, async-std, smol", &["xds-tokio/src/", "xds-asyncstd/src/"]),
     apart("channels: driver, connections, calls", &["xds-channel/src/"]),
-    apart("REST server: resources that JSON has no form for", &["xds-rest/src/unprintable.rs"]),
-    apart("files: what a server has, for others to read", &["xds-fs/src/export.rs"]),
+    apart("REST server: resources without a JSON form", &["xds-rest/src/unprintable.rs"]),
+    apart("files: export of a server's resources", &["xds-fs/src/export.rs"]),
 ];
 
 /// Folders whose files must all belong to a part.
@@ -153,7 +153,7 @@ mod tests {
         let part = |path| PARTS[part_of(path).unwrap()].name;
         assert_eq!(part("xds-grpc/src/client/driver.rs"), "gRPC client: driver loop and transport");
         assert_eq!(part("xds-grpc/src/client/rotation.rs"), PARTS[11].name);
-        assert_eq!(part("xds-grpc/src/runtime.rs"), "gRPC: what both sides share");
+        assert_eq!(part("xds-grpc/src/runtime.rs"), "gRPC: shared by both sides");
         assert_eq!(part_of("xds-core/src/lib.rs"), None);
     }
 

@@ -212,7 +212,7 @@ impl ApiType {
     fn read(message: &Message<'_>) -> Result<Self, BootstrapError> {
         let field = message.require("api_type")?;
         read_enum(&field, &Self::VALUES, Self::KNOWN)?.ok_or_else(|| {
-            field.error(ErrorKind::InvalidValue("this type of API is deprecated and not available"))
+            field.error(ErrorKind::InvalidValue("this API type is deprecated and not supported"))
         })
     }
 }
@@ -266,8 +266,8 @@ impl ApiConfigSource {
         let unused = if api_type == ApiType::Rest { "grpc_services" } else { "cluster_names" };
         if !message.elements(unused)?.is_empty() {
             let why = match api_type {
-                ApiType::Rest => "REST asks the clusters in `cluster_names`, not gRPC services",
-                _ => "gRPC calls the services in `grpc_services`; cluster names are for REST",
+                ApiType::Rest => "REST uses `cluster_names`, not `grpc_services`",
+                _ => "gRPC uses `grpc_services`, not `cluster_names`",
             };
             let path = message.require(unused)?;
             return Err(path.error(ErrorKind::InvalidValue(why)));
@@ -438,7 +438,7 @@ impl Header {
     fn read(field: Field<'_>) -> Result<Self, BootstrapError> {
         let message = Message::read(field, &["key", "value", "raw_value"])?;
         if let Some(raw) = message.get("raw_value") {
-            return Err(raw.error(ErrorKind::InvalidValue("give the value as text, in `value`")));
+            return Err(raw.error(ErrorKind::InvalidValue("not supported, use `value`")));
         }
         let key = message.require("key")?.nonempty()?.into();
         Ok(Self { key, value: message.string("value")? })

@@ -21,13 +21,13 @@ use super::{ApiConfigSource, ConfigSource, EnvoyBootstrap, PathSource, Specifier
 #[non_exhaustive]
 pub enum UnsupportedConfig {
     /// The configuration has no source for listeners or clusters.
-    #[error("neither listeners nor clusters have a source")]
+    #[error("neither listeners nor clusters have a config source")]
     NoSource,
     /// A source uses the aggregated stream, which the configuration lacks.
-    #[error("a source uses the aggregated stream, but ads_config is missing")]
+    #[error("a config source uses the aggregated stream, but ads_config is missing")]
     NoAggregatedStream,
     /// A source of type API has neither services nor cluster names.
-    #[error("an API config source names no server")]
+    #[error("an API config source has no server")]
     NoServer,
     /// The node lacks a field that Envoy requires.
     // BS-15

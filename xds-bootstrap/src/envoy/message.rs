@@ -101,7 +101,7 @@ pub(crate) fn read_enum<T: Copy>(
             values.iter().find(|&&(_, known, _)| number == Some(known))
         }
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-            return Err(field.wrong_type("the name or the number of an enum's value"));
+            return Err(field.wrong_type("the name or number of an enum value"));
         }
     };
     found.map(|&(_, _, value)| value).ok_or_else(|| field.error(ErrorKind::UnknownEnumValue(known)))
@@ -147,7 +147,7 @@ pub(crate) fn read_u32(field: &Field<'_>) -> Result<u32, BootstrapError> {
     };
     number
         .and_then(|number| u32::try_from(number).ok())
-        .ok_or_else(|| field.error(ErrorKind::InvalidValue("not a whole number of 32 bits")))
+        .ok_or_else(|| field.error(ErrorKind::InvalidValue("must be a 32-bit unsigned integer")))
 }
 
 /// Reads a finite number greater than zero.
@@ -161,7 +161,7 @@ pub(crate) fn read_positive(field: &Field<'_>) -> Result<f64, BootstrapError> {
     };
     number
         .filter(|number| number.is_finite() && *number > 0.0)
-        .ok_or_else(|| field.error(ErrorKind::InvalidValue("must be a number more than 0")))
+        .ok_or_else(|| field.error(ErrorKind::InvalidValue("must be a number greater than 0")))
 }
 
 fn is_camel_case(key: &str, name: &str) -> bool {

@@ -97,9 +97,9 @@ fn upgraded_cluster(
         upgraded.insert(name.to_owned(), value);
     }
     if let Some(kind) = cluster.get("tls_context") {
-        return Err(
-            kind.error(ErrorKind::InvalidValue("version 3 has `transport_socket` in its place"))
-        );
+        return Err(kind.error(ErrorKind::InvalidValue(
+            "replaced by `transport_socket` in version 3 of the API",
+        )));
     }
     Ok(upgraded)
 }

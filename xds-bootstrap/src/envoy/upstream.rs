@@ -120,7 +120,7 @@ fn address(field: Field<'_>) -> Result<String, BootstrapError> {
     let host = socket.require("address")?.nonempty()?;
     let port = socket.require("port_value")?;
     let port = u16::try_from(read_u32(&port)?)
-        .map_err(|_| port.error(ErrorKind::InvalidValue("not a port")))?;
+        .map_err(|_| port.error(ErrorKind::InvalidValue("must be a port from 0 to 65535")))?;
     match host.contains(':') {
         true => Ok(format!("[{host}]:{port}")),
         false => Ok(format!("{host}:{port}")),

@@ -64,7 +64,7 @@ fn deprecated_and_unknown_api_types_are_rejected() {
         value["api_type"] = deprecated;
         assert_eq!(
             refusal(source(json!({ "api_config_source": value }))),
-            "api_config_source.api_type: this type of API is deprecated and not available"
+            "api_config_source.api_type: this API type is deprecated and not supported"
         );
     }
     let known = "unknown value, expected one of REST, GRPC, DELTA_GRPC, AGGREGATED_GRPC and \
@@ -84,7 +84,7 @@ fn deprecated_and_unknown_api_types_are_rejected() {
     );
     assert_eq!(
         refusal(api(json!({ "api_type": [] }))),
-        "api_type: expected the name or the number of an enum's value, found a list"
+        "api_type: expected the name or number of an enum value, found a list"
     );
 }
 
@@ -121,7 +121,7 @@ fn camel_case_and_snake_case_are_accepted_and_null_means_unset() {
     assert_eq!(
         refusal(source(json!({ "ads": {}, "initial_fetch_timeout": "1s",
                                "initialFetchTimeout": "1s" }))),
-        "initialFetchTimeout: also given as `initial_fetch_timeout`"
+        "initialFetchTimeout: already set as `initial_fetch_timeout`"
     );
 }
 
@@ -160,7 +160,7 @@ fn mixed_rest_and_grpc_settings_are_rejected() {
         (
             "grpc_services",
             services(&["xds"]),
-            "grpc_services: REST asks the clusters in `cluster_names`, not gRPC services",
+            "grpc_services: REST uses `cluster_names`, not `grpc_services`",
         ),
     ];
     for (key, wrong, why) in cases {
@@ -172,7 +172,7 @@ fn mixed_rest_and_grpc_settings_are_rejected() {
     value["cluster_names"] = json!(["xds"]);
     assert_eq!(
         refusal(api(value.clone())),
-        "cluster_names: gRPC calls the services in `grpc_services`; cluster names are for REST"
+        "cluster_names: gRPC uses `grpc_services`, not `cluster_names`"
     );
     value["cluster_names"] = json!([]);
     value["grpc_services"] = json!([]);
@@ -241,16 +241,16 @@ fn grpc_service_has_exactly_one_target() {
         ),
         (
             json!({ "envoyGrpc": { "clusterName": "x" }, "googleGrpc": {} }),
-            ".googleGrpc: excludes `envoy_grpc`, which is set as well",
+            ".googleGrpc: must not be set together with `envoy_grpc`",
         ),
         (
             json!({ "envoy_grpc": { "cluster_name": "x", "max_receive_message_length": -1 } }),
-            ".envoy_grpc.max_receive_message_length: not a whole number of 32 bits",
+            ".envoy_grpc.max_receive_message_length: must be a 32-bit unsigned integer",
         ),
         (json!({ "google_grpc": {} }), ".google_grpc.target_uri: required, but missing"),
         (
             json!({ "envoy_grpc": { "cluster_name": "x" }, "timeout": "1" }),
-            ".timeout: not a duration of zero or more, as in \"1.5s\"",
+            ".timeout: must be a non-negative duration, as in \"1.5s\"",
         ),
         (json!({ "envoy_grpc": { "cluster": "x" } }), ".envoy_grpc.cluster: unknown field"),
     ] {
@@ -275,7 +275,7 @@ fn config_source_has_exactly_one_specifier() {
 
     for (value, why) in [
         (json!({}), "must have one of `ads`, `api_config_source`, `path_config_source` and `self`"),
-        (json!({ "ads": {}, "self": {} }), "self: excludes `ads`, which is set as well"),
+        (json!({ "ads": {}, "self": {} }), "self: must not be set together with `ads`"),
         (json!({ "ads": { "x": 1 } }), "ads.x: unknown field"),
         (json!({ "adss": {} }), "adss: unknown field"),
         (json!({ "path_config_source": {} }), "path_config_source.path: required, but missing"),
@@ -285,7 +285,7 @@ fn config_source_has_exactly_one_specifier() {
         ),
         (
             json!({ "ads": {}, "initial_fetch_timeout": "-1s" }),
-            "initial_fetch_timeout: not a duration of zero or more, as in \"1.5s\"",
+            "initial_fetch_timeout: must be a non-negative duration, as in \"1.5s\"",
         ),
         (json!({ "ads": {}, "authorities": [{}] }), "authorities[0].name: required, but missing"),
         (
@@ -301,11 +301,11 @@ fn config_source_has_exactly_one_specifier() {
 fn rate_limit_settings_must_be_positive() {
     println!("covers: B18");
     for (limits, why) in [
-        (json!({ "fill_rate": 0 }), ".fill_rate: must be a number more than 0"),
-        (json!({ "fill_rate": "NaN" }), ".fill_rate: must be a number more than 0"),
-        (json!({ "max_tokens": -1 }), ".max_tokens: not a whole number of 32 bits"),
-        (json!({ "max_tokens": 4294967296u64 }), ".max_tokens: not a whole number of 32 bits"),
-        (json!({ "max_tokens": 1.5 }), ".max_tokens: not a whole number of 32 bits"),
+        (json!({ "fill_rate": 0 }), ".fill_rate: must be a number greater than 0"),
+        (json!({ "fill_rate": "NaN" }), ".fill_rate: must be a number greater than 0"),
+        (json!({ "max_tokens": -1 }), ".max_tokens: must be a 32-bit unsigned integer"),
+        (json!({ "max_tokens": 4294967296u64 }), ".max_tokens: must be a 32-bit unsigned integer"),
+        (json!({ "max_tokens": 1.5 }), ".max_tokens: must be a 32-bit unsigned integer"),
         (json!({ "max_tokens": [] }), ".max_tokens: expected a number, found a list"),
     ] {
         let mut value = grpc("GRPC");

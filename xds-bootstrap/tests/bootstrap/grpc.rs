@@ -255,7 +255,7 @@ fn allowed_grpc_services_require_channel_credentials() {
         (json!({}), ".channel_creds: required, but missing"),
         (
             json!({ "channel_creds": [{ "type": "x" }] }),
-            ".channel_creds: no supported type; offered: x",
+            ".channel_creds: no supported type: found x",
         ),
     ] {
         assert_eq!(

@@ -83,7 +83,7 @@ fn invalid_envoy_bootstrap_is_rejected_with_its_path() {
     for (value, why) in [
         (
             dynamic("ads_config", json!(null)),
-            "dynamic_resources.ads_config: used by `dynamic_resources.lds_config`, but missing",
+            "dynamic_resources.ads_config: missing, but used by `dynamic_resources.lds_config`",
         ),
         (
             dynamic("ads_config", rest()),
@@ -102,7 +102,7 @@ fn invalid_envoy_bootstrap_is_rejected_with_its_path() {
     value["dynamic_resources"] = json!({});
     assert_eq!(
         refusal(envoy(&value)),
-        "dynamic_resources.ads_config: used by `config_sources[1]`, but missing"
+        "dynamic_resources.ads_config: missing, but used by `config_sources[1]`"
     );
     for key in ["id", "cluster"] {
         let mut value = proxy();

@@ -43,11 +43,11 @@ fn supported_channel_credentials_are_required() {
         "xds_servers[0].channel_creds: required, but missing"
     );
     for (credentials, why) in [
-        (json!([]), ": no supported type; offered: none"),
-        (json!([{ "type": "x" }]), ": no supported type; offered: x"),
+        (json!([]), ": no supported type: found none"),
+        (json!([{ "type": "x" }]), ": no supported type: found x"),
         (
             json!([{ "type": "google_default" }, { "type": "x" }]),
-            ": no supported type; offered: google_default, x",
+            ": no supported type: found google_default, x",
         ),
         (json!([{}]), "[0].type: required, but missing"),
         (json!([{ "type": 5 }]), "[0].type: expected a string, found a number"),
@@ -76,8 +76,8 @@ fn first_supported_channel_credentials_are_used() {
     assert_eq!(files.refresh_interval, Duration::from_secs(600));
     assert_eq!(
         warnings(&bootstrap),
-        ["xds_servers[0].channel_creds[0].type: credentials of type `google_default` are known, \
-          but not supported"]
+        ["xds_servers[0].channel_creds[0].type: credentials of type `google_default` are not \
+         supported"]
     );
 }
 
@@ -121,7 +121,7 @@ fn invalid_config_of_supported_credentials_is_an_error() {
         ),
         (
             json!({ "refresh_interval": "-1s" }),
-            ".refresh_interval: not a duration of zero or more, as in \"1.5s\"",
+            ".refresh_interval: must be a non-negative duration, as in \"1.5s\"",
         ),
     ] {
         let list = json!([{ "type": "tls", "config": config }, { "type": "insecure" }]);
@@ -153,7 +153,8 @@ fn known_server_features_are_parsed_and_others_ignored() {
         warnings(&bootstrap),
         [
             "xds_servers[0].server_features[7]: server feature \
-             resource_timer_is_transient_failure is spelled resource_timer_is_transient_error",
+             resource_timer_is_transient_failure is misspelled: use \
+             resource_timer_is_transient_error",
             "xds_servers[0].server_features[8]: server feature ignore_resource_deletion is \
              deprecated and has no effect",
         ]
@@ -208,11 +209,11 @@ fn disabled_guards_disable_their_features() {
     assert_eq!(
         warnings(&guarded)[..3],
         [
-            "xds_servers[0].call_creds: not used: GRPC_EXPERIMENTAL_XDS_BOOTSTRAP_CALL_CREDS is off",
-            "xds_servers[0].server_features[0]: not used: \
-             GRPC_EXPERIMENTAL_XDS_DATA_ERROR_HANDLING is off",
-            "xds_servers[0].server_features[1]: not used: \
-             GRPC_EXPERIMENTAL_XDS_DATA_ERROR_HANDLING is off",
+            "xds_servers[0].call_creds: ignored because GRPC_EXPERIMENTAL_XDS_BOOTSTRAP_CALL_CREDS is disabled",
+            "xds_servers[0].server_features[0]: ignored because \
+             GRPC_EXPERIMENTAL_XDS_DATA_ERROR_HANDLING is disabled",
+            "xds_servers[0].server_features[1]: ignored because \
+             GRPC_EXPERIMENTAL_XDS_DATA_ERROR_HANDLING is disabled",
         ]
     );
     let profile = guarded.client_config().profile;
@@ -272,7 +273,7 @@ fn all_supported_call_credentials_are_kept() {
     let [warning] = &bootstrap.warnings[..] else { panic!("{:?}", bootstrap.warnings) };
     assert_eq!(
         warning.to_string(),
-        "xds_servers[0].call_creds[1].type: call credentials of type \"new\" are not supported, and \
+        "xds_servers[0].call_creds[1].type: call credentials of type \"new\" are not supported: \
          calls are made without them"
     );
     for (entry, why) in [

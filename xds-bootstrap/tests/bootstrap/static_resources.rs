@@ -89,16 +89,16 @@ fn v2_cluster_fields_are_converted_to_v3() {
     assert_eq!(
         warnings,
         [
-            "static_resources.clusters[0].hosts: version 2 of the API, read as `load_assignment`",
-            "static_resources.clusters[0].http2_protocol_options: version 2 of the API, read as \
-             `typed_extension_protocol_options`",
+            "static_resources.clusters[0].hosts: field of version 2 of the API, read as `load_assignment`",
+            "static_resources.clusters[0].http2_protocol_options: field of version 2 of the \
+             API, read as `typed_extension_protocol_options`",
         ]
     );
     let both = json!({ "clusters": [{ "hosts": [], "load_assignment": {} }] });
-    assert!(read(&both).unwrap_err().contains("excludes `load_assignment`"));
+    assert!(read(&both).unwrap_err().contains("must not be set together with `load_assignment`"));
     let older = json!({ "clusters": [{ "tlsContext": {} }] });
     let why = read(&older).unwrap_err();
-    assert!(why.starts_with("static_resources.clusters[0].tlsContext: version 3 has"), "{why}");
+    assert!(why.starts_with("static_resources.clusters[0].tlsContext: replaced by"), "{why}");
     println!("covers: X43");
 }
 

@@ -195,7 +195,7 @@ async fn call_lost_with_its_connection_is_unavailable_and_not_retried() {
     let status = check(&mut world.health(), &[]).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
     let message = status.message();
-    assert!(message.starts_with("lost the call to an endpoint of cluster `c`: "), "{message}");
+    assert!(message.starts_with("call to an endpoint of cluster `c` failed: "), "{message}");
     assert!(message.ends_with("(resolution note: xDS node ID: node-1)"), "{message}");
     assert_eq!(received.load(Ordering::SeqCst), 1, "it is not sent again");
 }

@@ -29,7 +29,7 @@ use crate::{
     world::{Backend, Change, World, check, nobody, soon},
 };
 
-#[allow(deprecated, reason = "servers still send it")]
+#[allow(deprecated, reason = "servers still send the field")]
 fn exactly(value: &str) -> Header {
     Header::ExactMatch(value.into())
 }

@@ -174,7 +174,7 @@ fn secured(roots: &str, names: &[MatchPattern]) -> Cluster {
         match_pattern: Some(pattern.clone()),
         ..StringMatcher::default()
     });
-    #[allow(deprecated, reason = "gRPC reads the names from here")]
+    #[allow(deprecated, reason = "gRPC reads the names from this field")]
     let validation = CertificateValidationContext {
         ca_certificate_provider_instance: instance(roots),
         match_subject_alt_names: names.collect(),
@@ -271,7 +271,7 @@ async fn unmet_tls_settings_fail_calls_without_fallback() {
     let nobody = Files::new();
     let options = || ChannelOptions::new("node-1");
     for (options, why) in [
-        (options(), "there is no certificate provider `roots`"),
+        (options(), "certificate provider `roots` is not in the bootstrap"),
         (
             options().with_certificate_provider("roots", files.own()),
             "the certificate provider `roots` has no root certificates",
@@ -448,7 +448,8 @@ async fn aggregate_members_use_their_own_tls_settings() {
     }
     let refused = refused.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable, "{refused}");
-    let why = "cluster `lost` requires TLS, but there is no certificate provider `unknown`";
+    let why =
+        "cluster `lost` requires TLS, but certificate provider `unknown` is not in the bootstrap";
     assert!(refused.message().contains(why), "{refused}");
     assert_eq!(behind.calls(), seen, "it was the other one's turn");
     println!("covers: B24 B30b");

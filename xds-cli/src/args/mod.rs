@@ -307,7 +307,7 @@ pub(crate) enum InvalidSubscription {
         types::CLUSTER
     )]
     Type,
-    #[error("there is no name after the colon")]
+    #[error("the name after the colon is missing")]
     Name,
 }
 

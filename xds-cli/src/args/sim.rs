@@ -211,17 +211,17 @@ pub(crate) struct ShrinkArgs {
 fn parse_minutes(text: &str) -> Result<Duration, String> {
     let minutes: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of minutes"))?;
     let time = Duration::try_from_secs_f64(minutes * 60.0).ok();
-    time.filter(|time| !time.is_zero()).ok_or_else(|| "the time must be greater than zero".into())
+    time.filter(|time| !time.is_zero()).ok_or_else(|| "must be greater than zero".into())
 }
 
 /// Parses a number in the form that `XDS_SIM_SEED` accepts.
 fn parse_number(text: &str) -> Result<u64, String> {
-    number_of(text).ok_or_else(|| "it is not a number such as 7, 1_000 or 0x5eed".into())
+    number_of(text).ok_or_else(|| "expected a number such as 7, 1_000 or 0x5eed".into())
 }
 
 fn parse_count(text: &str) -> Result<u64, String> {
     let number = parse_number(text)?;
-    if number > 0 { Ok(number) } else { Err("the number must be at least one".into()) }
+    if number > 0 { Ok(number) } else { Err("must be at least 1".into()) }
 }
 
 fn parse_options(text: &str) -> Result<OptionLine, String> {
@@ -232,5 +232,5 @@ fn parse_options(text: &str) -> Result<OptionLine, String> {
 }
 
 fn parse_tape(text: &str) -> Result<Arc<Tape>, String> {
-    text.parse().map(Arc::new).map_err(|why| format!("this is not a tape: {why}"))
+    text.parse().map(Arc::new).map_err(|why| format!("invalid tape: {why}"))
 }

@@ -41,7 +41,7 @@ pub(crate) fn parse(
             tracing::warn!(
                 file = shown,
                 resource = resource.name,
-                "time to live and aliases of a resource are not served"
+                "the TTL and the aliases of a resource are not supported"
             );
         }
         if let Some(why) = validation.rejections(&resource.type_url, &resource.bytes).first() {
@@ -58,9 +58,9 @@ pub(crate) fn parse(
 fn fault_of(resource: &Resource, limits: &ServerLimits) -> Option<String> {
     let longest = resource.name.len().max(resource.type_url.len());
     if resource.name == "*" {
-        Some("a resource cannot be named `*`, the name of the wildcard".to_owned())
+        Some("the resource name `*` is reserved for the wildcard".to_owned())
     } else if longest > limits.name_bytes {
-        Some(format!("a name of {longest} bytes exceeds the limit of {}", limits.name_bytes))
+        Some(format!("resource name of {longest} bytes exceeds the limit of {}", limits.name_bytes))
     } else if resource.bytes.len() > limits.resource_bytes {
         let (name, bytes, limit) = (&resource.name, resource.bytes.len(), limits.resource_bytes);
         Some(format!("the resource `{name}` of {bytes} bytes exceeds the limit of {limit}"))

@@ -31,39 +31,39 @@ macro_rules! cases {
 cases! {
     /// Test cases for streams.
     GRPC = [
-        grpc::full_state => "a watch, its value and its ACK, though headers are held back until there is a request",
-        grpc::changes => "the same in the incremental variant",
-        grpc::stream_of_a_type => "a stream of a type goes to the service of the type",
-        grpc::rejection => "a resource that is bad is rejected, with the reason",
-        grpc::coming_back => "a stream that ends begins again, with the version and without the nonce",
-        grpc::late_frames => "what comes after the end of a stream is for nobody",
-        grpc::too_long => "a response beyond the limit ends the stream",
-        grpc::unpolled => "a watch that is not polled delays no other watch",
-        grpc::unread_end => "a stream that ends while nobody reads begins again",
-        grpc::silent => "a server that accepts connections and sends no SETTINGS is one that cannot be connected to",
-        grpc::half_open => "a connection that has fallen silent is found out by pings",
-        grpc::shut_down => "a client that is shut down with watches ends them and its streams",
-        secured::mutual_tls_and_token => "both ends show certificates, and calls carry the token",
-        secured::strangers => "a server of another authority is not spoken to",
+        grpc::full_state => "a watch receives its value and the server its ACK, even if the server sends headers only after a request",
+        grpc::changes => "an incremental watch receives its value and the server its ACK",
+        grpc::stream_of_a_type => "a single-type stream uses the service of its type",
+        grpc::rejection => "an invalid resource is rejected with the reason",
+        grpc::coming_back => "an ended stream is reopened with the version and without the nonce",
+        grpc::late_frames => "messages after the end of a stream are ignored",
+        grpc::too_long => "a response above the size limit ends the stream",
+        grpc::unpolled => "an unpolled watch does not delay other watches",
+        grpc::unread_end => "a stream that ends while reading is paused is reopened",
+        grpc::silent => "connecting fails if the server accepts connections but sends no SETTINGS",
+        grpc::half_open => "keepalive pings detect a silent connection",
+        grpc::shut_down => "shutting down a client ends its watches and streams",
+        secured::mutual_tls_and_token => "mutual TLS is used, and calls carry the token",
+        secured::strangers => "a server with a certificate of an unknown authority is not used",
     ];
 
     /// Test cases for polling over REST-JSON. The client needs the schema of the API.
     REST = [
-        rest::unchanged => "a server that has nothing new is asked again, and is well",
-        rest::failing => "a server that answers with an error is told of, and asked again",
-        rest::statuses => "whatever is no answer is told with who said it, and what was good stays",
-        rest::too_long => "an answer beyond the limit is not read",
-        rest::silent => "a server that does not answer in time is given up, and asked again",
-        rest::shut_down => "a client that is shut down with watches ends them and its request",
-        rest::late_answer => "an answer to a client that was shut down is for nobody",
+        rest::unchanged => "a server without changes is polled again and counts as healthy",
+        rest::failing => "an error response is reported, and the server is polled again",
+        rest::statuses => "an invalid response is reported with its source, and valid resources stay in use",
+        rest::too_long => "a response above the size limit is not read",
+        rest::silent => "a request without a response times out and is repeated",
+        rest::shut_down => "shutting down a client ends its watches and its request",
+        rest::late_answer => "a response after the shutdown of the client is ignored",
     ];
 
     /// Test cases for files. The client needs the schema of the API.
     FILES = [
-        files::rename => "a file that is replaced is read again",
-        files::swapped_directory => "so is one in a directory that is swapped as a whole",
-        files::created_again => "and one that is deleted and created again, what was good staying meanwhile",
-        files::shut_down => "a client that is shut down with watches ends them",
+        files::rename => "a replaced file is read again",
+        files::swapped_directory => "a file in a replaced directory is read again",
+        files::created_again => "a deleted and recreated file is read again, and valid resources stay in use meanwhile",
+        files::shut_down => "shutting down a client ends its watches",
     ];
 }
 

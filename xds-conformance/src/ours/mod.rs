@@ -55,21 +55,24 @@ pub fn trials_of_both<C: Listen, S: Listen, E: 'static>(
 ) -> Vec<Trial> {
     #[cfg(unix)]
     let sockets: &[(&str, fn())] = &[
-        ("streams over a socket file", || block_on(unix::stream::<C, S>())),
-        ("polls over a socket file", || block_on(unix::polls::<C, S>())),
-        ("streams and TLS over a socket file", || block_on(unix::secured::<C, S>())),
-        (
-            "a socket file in use stays, and is removed in the end",
-            || block_on(unix::file::<C, S>()),
-        ),
+        ("streams over a Unix socket", || block_on(unix::stream::<C, S>())),
+        ("polls over a Unix socket", || block_on(unix::polls::<C, S>())),
+        ("streams with TLS over a Unix socket", || block_on(unix::secured::<C, S>())),
+        ("a socket file is kept while in use, and removed at the end", || {
+            block_on(unix::file::<C, S>())
+        }),
     ];
     #[cfg(not(unix))]
     let sockets: &[(&str, fn())] = &[];
     let cases: [(&str, fn()); 4] = [
-        ("a poll is held until there is something new", || block_on(both::held_poll::<C, S>())),
-        ("streams over TLS, and to nobody else", || block_on(both::secured_stream::<C, S>())),
-        ("polls over TLS, and to nobody else", || block_on(both::secured_polls::<C, S>())),
-        ("status discovery of both, and health", || block_on(both::status_and_health::<C, S>())),
+        ("a poll is held until something changes", || block_on(both::held_poll::<C, S>())),
+        ("streams over TLS require a valid certificate", || {
+            block_on(both::secured_stream::<C, S>())
+        }),
+        ("polls over TLS require a valid certificate", || block_on(both::secured_polls::<C, S>())),
+        ("client status of client and server, and health", || {
+            block_on(both::status_and_health::<C, S>())
+        }),
     ];
     let trial = |(name, case): (&str, fn())| {
         Trial::test(format!("{runtimes}: both: {name}"), move || {

@@ -26,21 +26,21 @@ macro_rules! cases {
 
 /// Test cases for streams.
 pub const GRPC: &[Case<dyn ServerAdapter>] = cases![
-    changes => "what is set is sent, and when it changes sent again",
-    slow_reader => "who does not read delays nobody",
-    too_long => "a request beyond the limit ends its stream",
-    garbage => "a request that is none ends its stream, and nothing else",
-    drain => "streams of a server that drains end with a status",
-    dead_client => "a client that answers no pings is given up, and nobody else",
+    changes => "resources are sent, and sent again when they change",
+    slow_reader => "a client that does not read does not delay others",
+    too_long => "a request above the size limit ends its stream",
+    garbage => "a malformed request ends only its own stream",
+    drain => "streams of a draining server end with a status",
+    dead_client => "only a client that does not answer pings is disconnected",
 ];
 
 /// Test cases for polling over REST-JSON.
 pub const REST: &[Case<dyn RestServerAdapter>] = cases![
-    rest::changes => "what is set is an answer, and what changes one to a request that is held",
-    rest::unchanged => "a request that there is nothing new for is held, and then told so",
-    rest::refusals => "what is no poll is refused, each with its own status",
-    rest::gone => "a client that goes away while it is held delays nobody",
-    rest::end => "a request that is held by a server that ends is answered",
+    rest::changes => "a poll is answered with the resources, and a held poll with their changes",
+    rest::unchanged => "a poll without changes is held, and then answered as unchanged",
+    rest::refusals => "an invalid request is refused with a specific status",
+    rest::gone => "a client that disconnects while its poll is held does not delay others",
+    rest::end => "a held poll is answered when the server ends",
 ];
 
 fn start(adapter: &dyn ServerAdapter) -> Box<dyn RunningServer> {

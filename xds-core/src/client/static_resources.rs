@@ -34,7 +34,7 @@ const SOURCE: &str = "static_resources";
 #[non_exhaustive]
 pub enum InvalidStaticResource {
     /// The type is not registered, or registered twice.
-    #[error("{0} is no registered type, or is registered twice")]
+    #[error("resource type {0} is not registered, or is registered twice")]
     UnknownType(TypeUrl),
     /// The resource is invalid, or its name cannot be determined.
     #[error("{name:?}: {why}")]
@@ -45,10 +45,10 @@ pub enum InvalidStaticResource {
         why: Rejection,
     },
     /// The name is empty, `*`, or longer than the limit.
-    #[error("{0:?} is no name of a resource, or too long for one")]
+    #[error("{0:?} is not a resource name, or exceeds the limit for names")]
     InvalidName(ResourceName),
     /// The name has an authority, and only servers provide such resources.
-    #[error("{0:?} states an authority")]
+    #[error("{0:?} has an authority, but static resources cannot have one")]
     HasAuthority(ResourceName),
     /// The name is not a valid `xdstp` name.
     #[error("{name:?}: {why}")]
@@ -59,10 +59,10 @@ pub enum InvalidStaticResource {
         why: InvalidStructuredName,
     },
     /// A resource with the name was added before, or the name is already cached or watched.
-    #[error("{0:?} is known already")]
+    #[error("{0:?} is already defined or watched")]
     Known(ResourceName),
     /// The client is shut down or cannot hold more resources.
-    #[error("the client can hold no more resources, or is shut down")]
+    #[error("the resource limit of the client is reached, or the client has been shut down")]
     CapacityExceeded,
 }
 

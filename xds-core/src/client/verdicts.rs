@@ -165,7 +165,8 @@ impl Client {
             channel.pending_verdicts.waiting.push_back(frame.clone());
         } else {
             // Only reached by a driver that reads despite `wants_read`.
-            let error = ChannelError::Undeliverable("too many responses wait for a verdict".into());
+            let error =
+                ChannelError::Undeliverable("too many responses are waiting for a verdict".into());
             self.on_malformed(id, error, now);
         }
         true

@@ -103,10 +103,10 @@ impl fmt::Display for Finding {
                 write!(f, "{referrer} refers to {}", short(type_url))?;
                 match name {
                     Some(name) => write!(f, " `{name}`, which is missing")?,
-                    None => f.write_str(", of which there is none")?,
+                    None => f.write_str(", but there are none")?,
                 }
                 match source {
-                    ConfigSource::Api => f.write_str(", unless another server has it"),
+                    ConfigSource::Api => f.write_str(", unless another server provides it"),
                     ConfigSource::Unspecified
                     | ConfigSource::Aggregated
                     | ConfigSource::SameServer => Ok(()),

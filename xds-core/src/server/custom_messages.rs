@@ -25,11 +25,11 @@ use crate::{
 #[non_exhaustive]
 pub enum CustomMessageError {
     /// The stream has ended.
-    #[error("the stream is gone")]
+    #[error("the stream has ended")]
     NoStream,
     /// The number of messages that wait to be sent is at its limit
     /// ([`custom_messages_per_stream`](super::ServerLimits::custom_messages_per_stream)).
-    #[error("more than {limit} messages wait to be sent")]
+    #[error("more than {limit} custom messages are queued")]
     TooMany {
         /// Configured limit.
         limit: usize,

@@ -49,7 +49,7 @@ pub(crate) struct RawAliases<'a>(Option<&'a [u8]>);
 pub(crate) enum InvalidTtl {
     #[error("ttl: {0}")]
     Malformed(#[from] Malformed),
-    #[error("ttl: it is negative, or its nanoseconds are a second or more")]
+    #[error("ttl: must not be negative, and must have less than 1000000000 nanoseconds")]
     OutOfRange,
 }
 

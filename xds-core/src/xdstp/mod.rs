@@ -56,10 +56,10 @@ pub enum InvalidXdstp {
     #[error("\"xdstp:\" must be followed by \"//\" and an authority, which may be empty")]
     MissingSlashes,
     /// The name has no type after the authority.
-    #[error("the resource type is missing behind the authority")]
+    #[error("the resource type is missing after the authority")]
     MissingType,
     /// The name has no id after the type.
-    #[error("the id is missing behind the resource type")]
+    #[error("the id is missing after the resource type")]
     MissingId,
     /// A `%` is not followed by two hexadecimal digits.
     #[error("the \"%\" at byte {at} is not followed by two hexadecimal digits")]

@@ -82,7 +82,7 @@ fn overdue_ack_closes_stream_by_policy() {
         .collect();
     let [(closed, reason)] = &closed[..] else { panic!("one stream: {closed:?}") };
     assert_eq!((*closed, reason.code().as_i32()), (stream, 4));
-    let text = format!("no answer to the response 1 of {} within 5s", types::CLUSTER);
+    let text = format!("response 1 of {} was not answered within 5s", types::CLUSTER);
     assert_eq!(reason.to_string(), text);
     rig.run("set cds a=2\n2< cds changed a=2");
     println!("covers: M65");

@@ -195,7 +195,7 @@ fn version_mismatch_is_nack_by_policy() {
             _ => None,
         })
         .collect();
-    assert_eq!(nacks, [(2, format!("stays at version \"{good}\""))]);
+    assert_eq!(nacks, [(2, format!("client still uses version \"{good}\""))]);
     assert_eq!(rig.server.stats().nacks, 1);
     rig.run("set eds x=2\n< eds changed x=2\n> eds x\n<");
     assert_eq!(rig.server.stats().acks, 2);

@@ -85,7 +85,7 @@ fn held_request_is_closed_with_unavailable_after_limit() {
     let reason = rig.take_close(1).expect("closed");
     assert_eq!(reason, CloseReason::NotReady { after });
     assert_eq!(reason.code(), StatusCode::Unavailable);
-    assert_eq!(reason.to_string(), "the server is not ready yet, after 10s");
+    assert_eq!(reason.to_string(), "the server is still not ready after 10s");
     assert_eq!(rig.server.stats().closed.not_ready, 1);
     // A reconnected client is held again; a stream without a request is not held.
     rig.run("2> cds\nwait 5s\nset cds a=1\nready\n2< cds first a=1\nwait 60s\n2open");

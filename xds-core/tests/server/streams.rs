@@ -276,12 +276,12 @@ fn exceeded_stream_limit_closes_stream() {
         (
             &[first("odd", &[&long])],
             CloseReason::NameTooLong { bytes: 81, limit: 80 },
-            "a name of 81 bytes exceeds the limit of 80",
+            "name of 81 bytes exceeds the limit of 80",
         ),
         (
             &[DiscoveryRequest { node: node(&long), ..request("odd", &[]) }],
             CloseReason::NameTooLong { bytes: 81, limit: 80 },
-            "a name of 81 bytes exceeds the limit of 80",
+            "name of 81 bytes exceeds the limit of 80",
         ),
     ];
     for (messages, wanted, text) in cases {

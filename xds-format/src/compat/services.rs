@@ -149,10 +149,10 @@ fn bind(rule: &DynamicMessage, bindings: &mut BTreeMap<String, String>) {
 
 fn streaming(old: &MethodDescriptor, new: &MethodDescriptor) -> Option<Change> {
     let shown = |it: &MethodDescriptor| match (it.is_client_streaming(), it.is_server_streaming()) {
-        (false, false) => "no stream",
-        (true, false) => "a stream of requests",
-        (false, true) => "a stream of responses",
-        (true, true) => "streams both ways",
+        (false, false) => "no streaming",
+        (true, false) => "client streaming",
+        (false, true) => "server streaming",
+        (true, true) => "bidirectional streaming",
     };
     let (was, is) = (shown(old), shown(new));
     (was != is).then(|| Change {

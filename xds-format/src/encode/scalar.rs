@@ -106,22 +106,22 @@ impl Encoder<'_> {
 
     fn signed32(&self, node: &Node<'_>, at: Location<'_>) -> Result<i32> {
         let value = self.integer(node).and_then(|value| i32::try_from(value).ok());
-        value.ok_or_else(|| at.wrong("a whole number of 32 bits", node))
+        value.ok_or_else(|| at.wrong("a 32-bit integer", node))
     }
 
     fn signed64(&self, node: &Node<'_>, at: Location<'_>) -> Result<i64> {
         let value = self.integer(node).and_then(|value| i64::try_from(value).ok());
-        value.ok_or_else(|| at.wrong("a whole number of 64 bits", node))
+        value.ok_or_else(|| at.wrong("a 64-bit integer", node))
     }
 
     fn unsigned32(&self, node: &Node<'_>, at: Location<'_>) -> Result<u32> {
         let value = self.integer(node).and_then(|value| u32::try_from(value).ok());
-        value.ok_or_else(|| at.wrong("a whole number from 0 to 4294967295", node))
+        value.ok_or_else(|| at.wrong("an integer from 0 to 4294967295", node))
     }
 
     fn unsigned64(&self, node: &Node<'_>, at: Location<'_>) -> Result<u64> {
         let value = self.integer(node).and_then(|value| u64::try_from(value).ok());
-        value.ok_or_else(|| at.wrong("a whole number from 0 to 18446744073709551615", node))
+        value.ok_or_else(|| at.wrong("an integer from 0 to 18446744073709551615", node))
     }
 
     fn float32(&self, node: &Node<'_>, at: Location<'_>) -> Result<f32> {
@@ -130,7 +130,7 @@ impl Encoder<'_> {
         let narrow: f32 =
             number_text(&node.value).and_then(|text| text.parse().ok()).unwrap_or(wide as f32);
         if narrow.is_infinite() && wide.is_finite() {
-            return Err(at.wrong("a number of 32 bits", node));
+            return Err(at.wrong("a 32-bit number", node));
         }
         Ok(narrow)
     }

@@ -94,7 +94,7 @@ impl Encoder<'_> {
             WellKnown::Value => value(node, at, out),
             WellKnown::Wrapper => match message.get_field(1) {
                 Some(field) => self.singular(&field, node, at, out),
-                None => Err(at.wrong("a message with a field 1", node)),
+                None => Err(at.wrong("a message that has a field 1", node)),
             },
         }
     }

@@ -57,7 +57,7 @@ impl Shapes<'_, '_> {
             }
             other => {
                 let found = match other {
-                    Value::Object(_) => "an object without them".to_owned(),
+                    Value::Object(_) => "an object with neither".to_owned(),
                     other => other.describe(),
                 };
                 Err(Fault::new(node.offset, &Path::Root, ErrorKind::UnexpectedShape { found }))

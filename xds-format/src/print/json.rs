@@ -176,7 +176,7 @@ impl<'s> JsonPrinter<'s> {
     fn inner(&self, value: &Value, privacy: Privacy) -> Result<Json> {
         match value {
             Value::Message(message) => self.message(message, privacy),
-            _ => Err(unprintable("a `google.protobuf.Value` that is no message")),
+            _ => Err(unprintable("a `google.protobuf.Value` that is not a message")),
         }
     }
 }

@@ -45,9 +45,7 @@ pub(super) struct File<'s> {
 /// Returns the files of a set, in order.
 pub(super) fn files(set: &[u8]) -> Result<Vec<File<'_>>, FormatError> {
     let not_a_set = |why: WireError| {
-        error(format_args!(
-            "{why}: this is no encoded `FileDescriptorSet`; make one with {MAKE_ONE}"
-        ))
+        error(format_args!("{why}: not an encoded `FileDescriptorSet`; create one with {MAKE_ONE}"))
     };
     if let Some(what) = other_format(set) {
         return Err(error(what));
@@ -62,7 +60,7 @@ pub(super) fn files(set: &[u8]) -> Result<Vec<File<'_>>, FormatError> {
         let syntax = string(FILE_SYNTAX)?;
         if !["", "proto2", "proto3"].contains(&syntax) {
             return Err(error(format_args!(
-                "{} is written in {}",
+                "{} has the unsupported syntax {}",
                 abbreviate(name),
                 abbreviate(syntax)
             )));
@@ -85,7 +83,8 @@ pub(super) fn encode_new(
         for import in strings(file.encoded, FILE_DEPENDENCY) {
             if !is_known(import) && files.iter().all(|file| file.name != import) {
                 return Err(error(format_args!(
-                    "`{}` imports `{}`, which neither the set nor the schema has; make the set with {MAKE_ONE}",
+                    "`{}` imports `{}`, which is neither in the set nor in the schema; create the \
+                     set with {MAKE_ONE}",
                     abbreviate(file.name),
                     abbreviate(import)
                 )));
@@ -96,8 +95,7 @@ pub(super) fn encode_new(
                 .or_else(|| defined.insert(full_name.clone(), file.name).map(str::to_owned));
             if let Some(other) = other {
                 return Err(error(format_args!(
-                    "`{}` is defined by `{}` and by `{}`; a file that is imported under two names has to \
-                     have one of them",
+                    "`{}` is defined by both `{}` and `{}`; import each file by one name only",
                     abbreviate(&full_name),
                     abbreviate(&other),
                     abbreviate(file.name)
@@ -199,7 +197,7 @@ fn strings(message: &[u8], number: u32) -> impl Iterator<Item = &str> {
 /// characters: its tags and lengths.
 fn other_format(set: &[u8]) -> Option<String> {
     if set.starts_with(&[0x1f, 0x8b]) {
-        return Some("the file is compressed; unpack it first".to_owned());
+        return Some("the file is compressed; decompress it first".to_owned());
     }
     let text = core::str::from_utf8(set).ok()?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim();

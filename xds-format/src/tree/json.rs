@@ -169,11 +169,7 @@ impl<'t> JsonParser<'t> {
                 }
                 Some(_) => self.at += 1,
                 None => {
-                    return Err(syntax(
-                        Format::Json,
-                        open,
-                        "the string that begins here does not end",
-                    ));
+                    return Err(syntax(Format::Json, open, "unterminated string"));
                 }
             }
         }
@@ -326,10 +322,7 @@ mod tests {
             error("{\"a\":1 \"b\":2}"),
             "x.json:1:8: invalid JSON: expected `,` or `}` after a member of an object"
         );
-        assert_eq!(
-            error("[\n  \"ab"),
-            "x.json:2:3: invalid JSON: the string that begins here does not end"
-        );
+        assert_eq!(error("[\n  \"ab"), "x.json:2:3: invalid JSON: unterminated string");
         assert_eq!(error("[01]"), "x.json:1:2: invalid JSON: invalid number");
         assert_eq!(error("\"\\ud800\""), "x.json:1:2: invalid JSON: invalid escape in a string");
         assert_eq!(

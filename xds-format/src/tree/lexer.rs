@@ -137,11 +137,7 @@ impl<'t> Lexer<'t> {
         loop {
             match self.peek() {
                 None | Some(b'\n') => {
-                    return Err(syntax(
-                        Format::Text,
-                        open,
-                        "the string that begins here does not end on its line",
-                    ));
+                    return Err(syntax(Format::Text, open, "unterminated string on this line"));
                 }
                 Some(b'\\') => self.escape(&mut out)?,
                 Some(byte) => {

@@ -113,7 +113,7 @@ impl<'t> TextParser<'t> {
                 self.advance()?;
             }
             if self.token == Token::Punct('[') {
-                return Err(self.unexpected("an element that is no list"));
+                return Err(self.unexpected("an element that is not a list"));
             }
             elements.push(self.value(depth + 1)?);
         }
@@ -247,7 +247,7 @@ mod tests {
         );
         assert_eq!(
             error("a: [[1]]"),
-            "x.txtpb:1:5: invalid proto text: expected an element that is no list, found `[`"
+            "x.txtpb:1:5: invalid proto text: expected an element that is not a list, found `[`"
         );
         assert_eq!(
             error("a [1]"),

@@ -87,7 +87,7 @@ impl Validator {
     pub fn envoy() -> &'static Self {
         static ENVOY: OnceLock<Validator> = OnceLock::new();
         ENVOY.get_or_init(|| {
-            Self::new(Schema::envoy()).expect("the constraints of the Envoy API make sense")
+            Self::new(Schema::envoy()).expect("the constraints of the Envoy API are valid")
         })
     }
 

@@ -143,7 +143,7 @@ impl<'s> Walk<'s> {
             let twice = elements.iter().position(|it| *unique && !seen.insert(identity(it)));
             if let Some(index) = twice {
                 let path = &Path::Index(path, index);
-                self.report(path, "unique", "stands in the list twice".to_owned());
+                self.report(path, "unique", "must be unique in the list".to_owned());
             }
             of_items = Some(&**items);
         }

@@ -120,7 +120,7 @@ fn message_list_and_map_constraints_are_checked() {
         "repeated = { max_items: 2, unique: true, items { string { min_len: 1 } } }",
         &["", "[\"a\", \"b\"]"],
         &[
-            ("[\"a\", \"a\"]", "it[1]: stands in the list twice"),
+            ("[\"a\", \"a\"]", "it[1]: must be unique in the list"),
             ("[\"a\", \"\"]", "it[1]: must not be empty"),
             ("[\"a\", \"b\", \"c\"]", "it: must have at most 2 elements, has 3"),
         ],

@@ -9,16 +9,16 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum AddressFault {
     /// The address is empty.
-    #[error("it is empty: write HOST:PORT, as in 127.0.0.1:18000, or unix:PATH")]
+    #[error("the address is empty: write HOST:PORT, as in 127.0.0.1:18000, or unix:PATH")]
     Empty,
     /// The port is missing.
-    #[error("it has no port: write HOST:PORT, as in {0}:18000")]
+    #[error("the port is missing: write HOST:PORT, as in {0}:18000")]
     NoPort(String),
     /// The address is a port without a host.
-    #[error("it is a port without a host: write HOST:PORT, as in 127.0.0.1:{0}")]
+    #[error("the host is missing: write HOST:PORT, as in 127.0.0.1:{0}")]
     NoHost(String),
     /// The port is not a number up to 65535.
-    #[error("{0:?} is not a port: ports are numbers from 0 to 65535")]
+    #[error("{0:?} is not a port: expected a number from 0 to 65535")]
     BadPort(String),
     /// An IPv6 address has no brackets.
     #[error("an IPv6 address needs brackets before the port, as in [{0}]:18000")]
@@ -45,7 +45,7 @@ pub enum AddressFault {
     #[error("a socket file needs \"unix:\" before its path: unix:{0}")]
     Path(String),
     /// The path after `unix:` is missing.
-    #[error("there is no path after \"unix:\": write unix:PATH, as in unix:/run/xds.sock")]
+    #[error("the path after \"unix:\" is missing: write unix:PATH, as in unix:/run/xds.sock")]
     NoPath,
     /// The address names an abstract socket.
     #[error("abstract sockets are not supported: write unix:PATH, as in unix:/run/xds.sock")]
@@ -59,7 +59,7 @@ pub enum AddressFault {
         expected: &'static str,
     },
     /// A path follows the port.
-    #[error("the address of a server ends with its port: leave out {0:?}")]
+    #[error("a server address ends with its port: remove {0:?}")]
     Rest(String),
     /// Any other fault.
     #[error("write HOST:PORT, as in 127.0.0.1:18000, or unix:PATH")]
@@ -142,14 +142,20 @@ mod tests {
     fn address_errors_state_what_to_write() {
         let expected = "http, https";
         for (address, says) in [
-            ("", "it is empty: write HOST:PORT"),
-            ("xds.example", "it has no port: write HOST:PORT, as in xds.example:18000"),
-            ("https://xds.example", "it has no port: write HOST:PORT, as in xds.example:18000"),
-            ("https://xds.example/", "it has no port: write HOST:PORT, as in xds.example:18000"),
-            ("xds.example:", "it has no port"),
-            ("[::1]", "it has no port: write HOST:PORT, as in [::1]:18000"),
-            (":18000", "it is a port without a host: write HOST:PORT, as in 127.0.0.1:18000"),
-            ("18000", "it is a port without a host: write HOST:PORT, as in 127.0.0.1:18000"),
+            ("", "the address is empty: write HOST:PORT"),
+            ("xds.example", "the port is missing: write HOST:PORT, as in xds.example:18000"),
+            (
+                "https://xds.example",
+                "the port is missing: write HOST:PORT, as in xds.example:18000",
+            ),
+            (
+                "https://xds.example/",
+                "the port is missing: write HOST:PORT, as in xds.example:18000",
+            ),
+            ("xds.example:", "the port is missing"),
+            ("[::1]", "the port is missing: write HOST:PORT, as in [::1]:18000"),
+            (":18000", "the host is missing: write HOST:PORT, as in 127.0.0.1:18000"),
+            ("18000", "the host is missing: write HOST:PORT, as in 127.0.0.1:18000"),
             ("h:99999", "\"99999\" is not a port"),
             ("h:http", "\"http\" is not a port"),
             ("::1", "an IPv6 address needs brackets before the port, as in [::1]:18000"),
@@ -163,11 +169,11 @@ mod tests {
             ("/run/xds.sock", "needs \"unix:\" before its path: unix:/run/xds.sock"),
             ("./xds.sock", "unix:./xds.sock"),
             ("run/xds.sock", "unix:run/xds.sock"),
-            ("unix:", "there is no path after \"unix:\""),
+            ("unix:", "the path after \"unix:\" is missing"),
             ("unix-abstract:xds", "abstract sockets are not supported"),
             ("unix:@xds", "abstract sockets are not supported"),
             ("ftp://h:21", "the scheme \"ftp:\" is not supported here: expected http, https"),
-            ("http://h:80/a/b", "leave out \"/a/b\""),
+            ("http://h:80/a/b", "remove \"/a/b\""),
             ("a b", "write HOST:PORT"),
         ] {
             let text = AddressFault::of(address, expected).to_string();

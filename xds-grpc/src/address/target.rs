@@ -13,7 +13,7 @@ use super::fault::AddressFault;
 #[non_exhaustive]
 pub enum InvalidAddress {
     /// The address has none of the forms that [`check_address`] lists.
-    #[error("{address:?} is not the address of a server: {fault}")]
+    #[error("{address:?} is not a server address: {fault}")]
     Malformed {
         /// The address.
         address: String,
@@ -21,7 +21,7 @@ pub enum InvalidAddress {
         fault: AddressFault,
     },
     /// The address contains credentials (`user:password@`).
-    #[error("the address of {address:?} contains credentials: leave out USER:PASSWORD@")]
+    #[error("the address {address:?} contains credentials: remove USER:PASSWORD@")]
     Credentials {
         /// The address without the credentials.
         address: String,

@@ -113,12 +113,12 @@ impl Progress {
             0 => "credentials were not read, or the name was not resolved",
             1 => "no address of the server accepted the connection",
             2 => {
-                "the server accepted the connection and did not answer the TLS handshake; is it a port without \
-                 TLS?"
+                "the server accepted the connection but did not answer the TLS handshake; is it a \
+                 port without TLS?"
             }
             _ => {
-                "the server accepted the connection and sent no HTTP/2 SETTINGS; is it the port of a gRPC \
-                 server?"
+                "the server accepted the connection but sent no HTTP/2 SETTINGS; is it the port of \
+                 a gRPC server?"
             }
         }
     }

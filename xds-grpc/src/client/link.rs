@@ -160,12 +160,12 @@ impl Link {
             TransportKind::File(policy) => match FileLink::new(&target, policy, options) {
                 Some(link) => LinkState::OpeningFile(Box::new(link)),
                 None => {
-                    LinkState::Dialing(fails("a file is read for a single resource type"), queue)
+                    LinkState::Dialing(fails("a file provides only a single resource type"), queue)
                 }
             },
             #[cfg(not(feature = "files"))]
             TransportKind::File(_) => {
-                LinkState::Dialing(fails("the feature `files` is off"), queue)
+                LinkState::Dialing(fails("the feature `files` is disabled"), queue)
             }
             #[cfg(feature = "rest")]
             TransportKind::Polling(_) => LinkState::Preparing(Box::pin(Polling::prepare(
@@ -177,7 +177,7 @@ impl Link {
             ))),
             #[cfg(not(feature = "rest"))]
             TransportKind::Polling(_) => {
-                LinkState::Dialing(fails("the feature `rest` is off"), queue)
+                LinkState::Dialing(fails("the feature `rest` is disabled"), queue)
             }
             _ => {
                 let connecting = connect(service, path.clone(), options.clone(), runtime.clone());
@@ -401,7 +401,8 @@ async fn connect(
     options: ClientOptions,
     runtime: Shared,
 ) -> Result<DialedService, String> {
-    let path = path.ok_or("no discovery service has such a method for this type")?;
+    let path =
+        path.ok_or("no discovery service has a method for this type and protocol variant")?;
     let service = service?;
     Ok(DialedService { channel: dial(&service, &options, &runtime).await?, service, path })
 }

@@ -76,7 +76,7 @@ impl Log {
             self.set_health(&link.server, ServerHealth::Answering) == Some(ServerHealth::Failing);
         let (node, server, stream) = (&self.node, link.server_name(), link.id);
         if has_recovered {
-            info!(%node, %server, %stream, "the server answers again");
+            info!(%node, %server, %stream, "the server responds again");
         }
         debug!(%node, %server, %stream, "received {}", Response(variant, message, Names::Few));
         trace!(
@@ -174,9 +174,9 @@ impl Log {
             self.set_health(&link.server, ServerHealth::Answering) == Some(ServerHealth::Failing);
         let (node, server, stream) = (&self.node, link.server_name(), link.id);
         if has_recovered {
-            info!(%node, %server, %stream, "the server answers again");
+            info!(%node, %server, %stream, "the server responds again");
         }
-        debug!(%node, %server, %stream, "nothing new");
+        debug!(%node, %server, %stream, "no changes");
     }
 
     /// Logs that a request to a polled server failed.
@@ -187,9 +187,9 @@ impl Log {
         let reason = error.to_string();
         let reason = Printable(&reason);
         if is_first {
-            warn!(%node, %server, %stream, %reason, "a request was not answered");
+            warn!(%node, %server, %stream, %reason, "a request failed");
         } else {
-            debug!(%node, %server, %stream, %reason, "a request was not answered again");
+            debug!(%node, %server, %stream, %reason, "a request failed again");
         }
     }
 
@@ -225,7 +225,7 @@ impl Log {
 
     pub(crate) fn request_too_long(&self, link: &Link, bytes: usize, limit: usize) {
         let (node, server) = (&self.node, link.server_name());
-        warn!(%node, %server, stream = %link.id, bytes, limit, "request exceeds the limit");
+        warn!(%node, %server, stream = %link.id, bytes, limit, "request exceeds the size limit");
     }
 
     /// Logs that the client closed the stream, because of a fault of the server or because it is

@@ -33,7 +33,7 @@ impl Polling {
         runtime: Shared,
         max_response_bytes: usize,
     ) -> Result<Self, String> {
-        let no_path = "this type is not served over REST, or not in this variant";
+        let no_path = "this type is not available over REST in this protocol variant";
         let path = call.rest_path().ok_or(no_path)?;
         let TransportKind::Polling(policy) = &call.server.transport_kind else {
             return Err(no_path.into());

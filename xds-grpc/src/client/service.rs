@@ -152,7 +152,7 @@ impl Transports {
                 .checked_rem(services.len())
                 .and_then(|at| services.get(at))
                 .cloned()
-                .ok_or_else(|| "the transport of the server has no services".into()),
+                .ok_or_else(|| "the transport of the server has no gRPC services".into()),
             None if server.transport.is_default() => Ok(direct(&self.default)),
             // Never fall back to a connection without protection.
             None => Err(format!("the transport {:?} is not defined", server.transport.as_str())),

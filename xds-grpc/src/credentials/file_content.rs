@@ -75,19 +75,20 @@ fn label(line: &[u8]) -> Option<&[u8]> {
 impl fmt::Display for FileContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Nothing => "it is empty",
+            Self::Nothing => "the file is empty",
             Self::NoPem => {
-                "no line of it begins with `-----BEGIN`; if it is in DER form, convert it with openssl"
+                "no line begins with `-----BEGIN`; if the file is in DER form, convert it with \
+                 openssl"
             }
-            Self::Certificate => "it contains a certificate",
-            Self::PrivateKey => "it contains a private key",
+            Self::Certificate => "the file contains a certificate",
+            Self::PrivateKey => "the file contains a private key",
             Self::EncryptedKey => {
-                "it contains an encrypted private key; decrypt it with `openssl pkey`"
+                "the file contains an encrypted private key; decrypt it with `openssl pkey`"
             }
-            Self::Request => "it contains a certificate signing request, not the certificate",
-            Self::PublicKey => "it contains a public key",
-            Self::Broken => "it is truncated or invalid",
-            Self::Other => "it contains something else",
+            Self::Request => "the file contains a certificate signing request, not the certificate",
+            Self::PublicKey => "the file contains a public key",
+            Self::Broken => "the file is truncated or invalid",
+            Self::Other => "the file contains something else",
         })
     }
 }

@@ -29,10 +29,10 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
     let limit = MAX_BYTES as u64 + 1;
     let metadata = fs::metadata(path).map_err(unreadable)?;
     if metadata.is_dir() {
-        return Err(unreadable(io::Error::other("it is a directory")));
+        return Err(unreadable(io::Error::other("the path is a directory")));
     }
     if !metadata.is_file() {
-        return Err(unreadable(io::Error::other("it is not a regular file")));
+        return Err(unreadable(io::Error::other("the path is not a regular file")));
     }
     let file = File::open(path).map_err(unreadable)?;
     file.take(limit).read_to_end(&mut content).map_err(unreadable)?;

@@ -153,7 +153,7 @@ impl<R: 'static> StatusHandler for CsdsService<R> {
                 // The client has ended in the meantime.
                 Some(Err(_ended)) => {}
                 None => {
-                    return Err(Status::aborted(format!("client {scope} does not answer")));
+                    return Err(Status::aborted(format!("client {scope} does not respond")));
                 }
             }
         }

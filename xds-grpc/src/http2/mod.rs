@@ -73,14 +73,14 @@ pub enum NotHttp2 {
     },
     /// The server sent a TLS record on a connection without TLS.
     #[error(
-        "the server does not speak HTTP/2 here: it answered in TLS, so it is a TLS port; connect with TLS \
+        "the server does not speak HTTP/2 on this port: it answered in TLS; connect with TLS \
          credentials"
     )]
     Tls,
     /// The first bytes are not a SETTINGS frame.
     #[error(
-        "the server does not speak HTTP/2: no SETTINGS frame came first, but the bytes {}; is it the port of a \
-         gRPC server{}?",
+        "the server does not speak HTTP/2: expected a SETTINGS frame, received the bytes {}; is it \
+         the port of a gRPC server{}?",
         Hex(.first),
         match .protection {
             Protection::Plaintext => ", or a TLS port",
@@ -104,7 +104,8 @@ pub enum NotHttp2 {
     Closed(Protection),
     /// The server sent no SETTINGS and did not answer a keepalive ping.
     #[error(
-        "the server sent neither HTTP/2 SETTINGS nor an answer to a keepalive ping; is it the port of a gRPC server?"
+        "the server sent neither HTTP/2 SETTINGS nor a keepalive response; is it the port of a gRPC \
+         server?"
     )]
     Silent,
     /// The connection broke, perhaps because the server rejected the client's certificate.

@@ -79,8 +79,8 @@ impl Connections {
             warnings.unwrap_or_else(PoisonError::into_inner).admit(self.clock.now());
         let peer = PeerAddress(peer);
         match is_within_limit {
-            true => warn!(%peer, reason, "no connection"),
-            false => debug!(%peer, reason, "no connection"),
+            true => warn!(%peer, reason, "connection failed"),
+            false => debug!(%peer, reason, "connection failed"),
         }
     }
 

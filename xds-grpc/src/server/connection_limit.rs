@@ -45,9 +45,9 @@ impl ConnectionLimit {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.is_none_or(|at| now.saturating_duration_since(at) >= BETWEEN_WARNINGS) {
             *warned = Some(now);
-            warn!(peer = %PeerAddress(peer), limit, "too many connections: refused one");
+            warn!(peer = %PeerAddress(peer), limit, "too many connections: refused a connection");
         } else {
-            debug!(peer = %PeerAddress(peer), limit, "too many connections: refused one");
+            debug!(peer = %PeerAddress(peer), limit, "too many connections: refused a connection");
         }
         drop(warned);
         if let Some(observations) = self.observations.upgrade() {

@@ -448,7 +448,8 @@ impl Driver {
             };
             let bytes = self.frame.len();
             if u32::try_from(bytes).is_err() {
-                let why = format!("a response of {bytes} bytes exceeds the maximum of gRPC");
+                let why =
+                    format!("response of {bytes} bytes exceeds the maximum message size of gRPC");
                 stream.slot.end(Status::resource_exhausted(why));
                 self.streams.remove(&id);
                 return self.server.handle_event(StreamEvent::Closed(id), now);

@@ -75,7 +75,7 @@ pub(super) async fn bind<R: Listen>(
         }
         ListenAddress::Host(host, port) => {
             let addresses = R::default().resolve(host, *port).await?;
-            let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+            let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no addresses");
             let mut bound = None;
             for address in addresses {
                 match listen(address, Families::AsTheSystem) {

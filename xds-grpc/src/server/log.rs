@@ -174,7 +174,8 @@ impl Log {
             ),
             Observation::SentOutOfOrder { type_url, after, .. } => warn!(
                 %node, stream = %id, "type" = %TypeName(type_url.as_str()), ?after,
-                "requested resources are sent although the client has not accepted the resources they refer to: the maximum delay has passed"
+                "sending requested resources although the client has not accepted the resources \
+                 they refer to: the maximum delay has passed"
             ),
             Observation::VersionMismatch { type_url, version, .. } => debug!(
                 %node, stream = %id, "type" = %TypeName(type_url.as_str()), %version,

@@ -105,7 +105,7 @@ impl<R: Runtime + Clone + Default> ManagementServer<R> {
     /// # Panics
     ///
     /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
-    #[must_use = "the server ends when nothing refers to it any more"]
+    #[must_use = "the server ends when its last handle and service are dropped"]
     pub fn start(config: ServerConfig, options: ServerOptions) -> Self {
         let (server, driver) = Self::driver(config, options);
         server.runtime.spawn(Box::pin(driver));

@@ -61,10 +61,10 @@ impl ClientProtocol {
         match self {
             Self::Unknown | Self::Http2 => "",
             Self::Tls => {
-                "the client speaks TLS, but this port is served without: give the server a certificate, or have \
-                 the client connect without TLS (plaintext)"
+                "the client uses TLS, but this port does not: configure a certificate for the \
+                 server, or let the client connect without TLS (plaintext)"
             }
-            Self::Http1 => "the client speaks HTTP/1, but gRPC needs HTTP/2",
+            Self::Http1 => "the client uses HTTP/1, but gRPC needs HTTP/2",
             Self::Other => "the client does not speak HTTP/2",
         }
     }

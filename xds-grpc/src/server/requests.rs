@@ -44,7 +44,7 @@ pub(super) async fn read(
                 inbox.send(Input::Request(id, message));
             }
             Ok(None) if (kind, seen) == (CallKind::Fetch, RequestsSeen::None) => {
-                return inbox.send(Input::Malformed(id, "a fetch without a request".into()));
+                return inbox.send(Input::Malformed(id, "fetch call without a request".into()));
             }
             // The response may still be pending. If the client disconnects, the response body is
             // dropped.

@@ -119,7 +119,8 @@ impl Lock {
                 return Ok(Self { path, _file: file });
             }
             if began.elapsed() > LOCK_TIMEOUT {
-                let why = "another process holds it: end that process, or choose another path";
+                let why =
+                    "another process holds the lock: stop that process, or choose another path";
                 return Err(fails(io::Error::new(io::ErrorKind::TimedOut, why)));
             }
             thread::sleep(LOCK_PAUSE);
@@ -170,7 +171,7 @@ fn remove_if_left_behind(path: &Path, address: &SockAddr) -> io::Result<()> {
         Err(why) if why.kind() == io::ErrorKind::PermissionDenied => {
             "the socket belongs to another user: remove it, or choose another path"
         }
-        _ => "another server listens on this socket: end it, or choose another path",
+        _ => "another server listens on this socket: stop it, or choose another path",
     };
     Err(io::Error::new(io::ErrorKind::AddrInUse, why))
 }

@@ -141,7 +141,7 @@ fn decode<M: prost::Message + Default>(message: &Bytes) -> Option<M> {
 }
 
 fn undecodable(f: &mut fmt::Formatter<'_>, message: &Bytes) -> fmt::Result {
-    write!(f, "({} bytes that do not decode)", message.len())
+    write!(f, "({} undecodable bytes)", message.len())
 }
 
 #[cfg(test)]
@@ -258,7 +258,7 @@ mod tests {
                 Response(variant, &garbage, Names::Few).to_string(),
                 Payloads(variant, &garbage, &SizesOnly).to_string(),
             ];
-            assert_eq!(shown, ["(2 bytes that do not decode)"; 3]);
+            assert_eq!(shown, ["(2 undecodable bytes)"; 3]);
         }
     }
 

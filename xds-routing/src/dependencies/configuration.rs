@@ -90,7 +90,7 @@ impl Configuration {
     /// Returns the HTTP connection manager of the listener.
     #[must_use]
     pub fn connections(&self) -> &HttpConnections {
-        self.listener.api().expect("a listener of clients")
+        self.listener.api().expect("the listener is an API listener")
     }
 
     /// Returns the route configuration, either a resource or inlined in the listener.
@@ -102,7 +102,7 @@ impl Configuration {
     /// Returns the virtual host that matches the authority of the channel.
     #[must_use]
     pub fn virtual_host(&self) -> &VirtualHost {
-        self.routes.virtual_hosts().get(self.host).expect("found when it was chosen")
+        self.routes.virtual_hosts().get(self.host).expect("the index is valid")
     }
 
     /// Creates a router, which decides where each call goes.

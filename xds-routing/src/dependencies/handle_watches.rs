@@ -40,11 +40,11 @@ impl Future for NextNotice {
     type Output = WatchItem;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<WatchItem> {
-        let (_, watch) = self.0.as_mut().expect("not polled after it was done");
+        let (_, watch) = self.0.as_mut().expect("polled after completion");
         match Pin::new(&mut **watch).poll_next(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(item) => {
-                let (dependency, watch) = self.0.take().expect("just used");
+                let (dependency, watch) = self.0.take().expect("the watch is present");
                 Poll::Ready((dependency, watch, item))
             }
         }

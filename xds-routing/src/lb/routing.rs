@@ -75,7 +75,7 @@ impl<C> RoutingConfig<C> {
         for (index, route) in routes.iter().enumerate() {
             if !actions.contains_key(&route.action) {
                 validator.element("route", index, |validator| {
-                    let why = format_args!("there is no action `{}`", route.action);
+                    let why = format_args!("action `{}` is not defined", route.action);
                     validator.error_in("action", why);
                 });
             }

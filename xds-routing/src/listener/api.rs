@@ -40,7 +40,7 @@ pub(super) fn validate_connections(
     validator: &mut Validator<'_>,
 ) -> Option<HttpConnections> {
     if any.type_url != HTTP_CONNECTION_MANAGER {
-        let why = format_args!("is `{}`, must be an HttpConnectionManager", any.type_url);
+        let why = format_args!("must be an HttpConnectionManager, is `{}`", any.type_url);
         validator.error_in("type_url", why);
         return None;
     }

@@ -60,7 +60,7 @@ impl Listener {
 
 /// Kind of a listener.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "there is one for a listener")]
+#[allow(clippy::large_enum_variant, reason = "each listener has a single value")]
 #[non_exhaustive]
 pub enum ListenerKind {
     /// API listener: configures a client channel.
@@ -133,7 +133,7 @@ fn validate_socket(
     if !listener.listener_filters.is_empty() {
         validator.error_in("listener_filters", "not supported by gRPC");
     }
-    #[allow(deprecated, reason = "servers still send it")]
+    #[allow(deprecated, reason = "servers still send the field")]
     if listener.use_original_dst.as_ref().is_some_and(|it| it.value) {
         validator.error_in("use_original_dst", "not supported by gRPC");
     }

@@ -104,7 +104,7 @@ pub(super) fn validate_downstream(
     }
     // System roots verify servers, not clients (B47a).
     if context.roots == Some(TrustedRoots::System) {
-        let why = "system_root_certs are not supported for clients' certificates";
+        let why = "system_root_certs is not supported for client certificates";
         validator.error_in("common_tls_context", why);
     }
     if !context.names.is_empty() {
@@ -187,7 +187,7 @@ fn validate_identity(
             validate_provider(instance_name, certificate_name, validator)
         }));
     }
-    #[allow(deprecated, reason = "older servers send nothing else")]
+    #[allow(deprecated, reason = "older servers send only this field")]
     if let Some(provider) = common.tls_certificate_certificate_provider_instance.as_ref() {
         return Some(validator.field(
             "tls_certificate_certificate_provider_instance",
@@ -220,7 +220,7 @@ fn validate_combined(
     if matches!(context.roots, Some(TrustedRoots::Provider(_))) {
         return;
     }
-    #[allow(deprecated, reason = "older servers send nothing else")]
+    #[allow(deprecated, reason = "older servers send only this field")]
     if let Some(provider) = combined.validation_context_certificate_provider_instance.as_ref() {
         let provider =
             validator.field("validation_context_certificate_provider_instance", |validator| {
@@ -243,7 +243,7 @@ fn validate_validation(
     } else if validation.system_root_certs.is_some() {
         context.roots = Some(TrustedRoots::System);
     }
-    #[allow(deprecated, reason = "gRPC reads the names from here")]
+    #[allow(deprecated, reason = "gRPC reads the names from this field")]
     for (index, name) in validation.match_subject_alt_names.iter().enumerate() {
         let validated = validator.element("match_subject_alt_names", index, |validator| {
             validate_string_matcher(name, validator)

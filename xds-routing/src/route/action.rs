@@ -22,7 +22,7 @@ use schema::route_action::{ClusterSpecifier, HostRewriteSpecifier, hash_policy::
 
 /// Action for the calls of a route.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "nearly all of them are the large one")]
+#[allow(clippy::large_enum_variant, reason = "nearly all values are the large variant")]
 #[non_exhaustive]
 pub enum Action {
     /// Forwards the calls to a cluster.
@@ -192,7 +192,7 @@ fn validate_choice(
             }
             Some(None) => Err(SkipReason::OptionalPlugin),
             None => {
-                let why = format_args!("there is no plugin `{name}`");
+                let why = format_args!("plugin `{name}` is not defined");
                 validator.error_in("cluster_specifier_plugin", why);
                 Ok(None)
             }

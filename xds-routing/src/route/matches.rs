@@ -149,7 +149,7 @@ pub(crate) fn validate_header(
     }
     let text = |text: &String| text.clone();
     let sensitive = LetterCase::Sensitive;
-    #[allow(deprecated, reason = "servers still send them")]
+    #[allow(deprecated, reason = "servers still send these fields")]
     let test = match header.header_match_specifier.as_ref() {
         Some(HeaderMatchSpecifier::ExactMatch(exact)) => {
             HeaderTest::Text(StringMatcher::Exact(text(exact), sensitive))

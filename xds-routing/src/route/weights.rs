@@ -51,7 +51,7 @@ impl WeightedClusters {
         let drawn = random.below(self.total());
         let place = self.sums.partition_point(|&sum| sum <= drawn);
         let chosen = self.clusters.get(place).or_else(|| self.clusters.last());
-        chosen.expect("there is at least one, by construction")
+        chosen.expect("there is at least one cluster")
     }
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn validate_weights(
         validator.error_in("clusters", "must have a cluster with a positive weight");
         return None;
     }
-    #[allow(deprecated, reason = "where it is stated it must be true (X29)")]
+    #[allow(deprecated, reason = "the total must be correct if it is set")]
     let stated = schema.total_weight.as_ref().map(|it| it.value);
     let expected = match validator.rules.total_weight {
         TotalWeight::Sum => stated.unwrap_or(total),

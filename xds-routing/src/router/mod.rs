@@ -95,7 +95,7 @@ pub enum Failure {
     /// The call was sent to an endpoint and ended without a response, because the connection was
     /// lost or the endpoint reset the stream. The endpoint may have processed the call, so it is
     /// not retried transparently.
-    #[error("lost the call to an endpoint of cluster `{cluster}`: {why} (resolution note: {note})")]
+    #[error("call to an endpoint of cluster `{cluster}` failed: {why} (resolution note: {note})")]
     Lost {
         /// Name of the cluster.
         cluster: ResourceName,
@@ -269,7 +269,7 @@ impl Router {
     /// Returns the virtual host in use.
     #[must_use]
     pub fn virtual_host(&self) -> &VirtualHost {
-        self.routes.virtual_hosts.get(self.host).expect("found when the router was made")
+        self.routes.virtual_hosts.get(self.host).expect("the index is valid")
     }
 
     /// Returns the clusters that the routes refer to, sorted and without duplicates.

@@ -350,7 +350,10 @@ fn absence_reported_by_the_server_takes_effect_at_once() {
     rig.set(|it| {
         it.inline(&["a", "b"]).whole("a", &[1]);
     });
-    assert!(rig.last().starts_with("[a b] a=1 b=(cds b: does not exist: the server has none"));
+    assert!(
+        rig.last()
+            .starts_with("[a b] a=1 b=(cds b: does not exist: reported missing by the server")
+    );
 }
 
 #[test]

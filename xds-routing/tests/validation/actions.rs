@@ -82,7 +82,7 @@ fn unknown_cluster_specifier_plugin_is_rejected_unless_optional() {
     assert!(unknown.contains("cluster_specifier_plugins[0].extension.typed_config: "), "{unknown}");
     let missing = with(false, true, "q").unwrap_err().to_string();
     assert!(
-        missing.ends_with("route.cluster_specifier_plugin: there is no plugin `q`"),
+        missing.ends_with("route.cluster_specifier_plugin: plugin `q` is not defined"),
         "{missing}"
     );
 }
@@ -125,7 +125,7 @@ fn weighted_clusters_need_a_positive_sum() {
         else {
             panic!()
         };
-        #[allow(deprecated, reason = "servers still send it")]
+        #[allow(deprecated, reason = "servers still send the field")]
         {
             weights.total_weight = total;
         }

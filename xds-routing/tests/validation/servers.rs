@@ -122,7 +122,7 @@ fn unsupported_server_listener_fields_are_rejected() {
     };
     let filtered = with(|it| it.listener_filters = vec![Default::default()]);
     assert_eq!(filtered, "listener_filters: not supported by gRPC");
-    #[allow(deprecated, reason = "servers still send it")]
+    #[allow(deprecated, reason = "servers still send the field")]
     let original = with(|it| it.use_original_dst = boolean(true));
     assert_eq!(original, "use_original_dst: not supported by gRPC");
     let datagrams = with(|it| {

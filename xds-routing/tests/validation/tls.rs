@@ -1,5 +1,5 @@
 //! Validation of TLS contexts in clusters and server listeners (gRFC A29).
-#![allow(deprecated, reason = "older servers send nothing else")]
+#![allow(deprecated, reason = "older servers send only this field")]
 
 use xds_core::proto::StringMatcher;
 use xds_routing::{
@@ -287,7 +287,7 @@ fn server_tls_requires_a_certificate_provider() {
     assert_eq!(
         why(validating(system)),
         format!(
-            "{place}.common_tls_context: system_root_certs are not supported for clients' certificates"
+            "{place}.common_tls_context: system_root_certs is not supported for client certificates"
         )
     );
     let named = CertificateValidationContext {

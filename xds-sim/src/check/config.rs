@@ -208,7 +208,7 @@ impl Config {
         let scenario_type = type_of(&scenario);
         assert!(
             [scenario_type, type_of(&storm)].contains(&self.scenario_type),
-            "the configuration has a scenario already: use Config::default() for another one"
+            "the configuration already has a scenario: use Config::default() for another one"
         );
         Self { scenario_type, scenario: Arc::new(scenario), ..self.clone() }
     }

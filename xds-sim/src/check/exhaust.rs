@@ -43,7 +43,7 @@ pub fn exhaust(
     let mut summary = Summary::default();
     let mut next = Some(Tape::default());
     while let Some(tape) = next {
-        assert!(summary.runs < config.runs, "there are more than {} runs", config.runs);
+        assert!(summary.runs < config.runs, "more than {} runs are possible", config.runs);
         let ran = run(Choices::from_tape(&tape), None, &config, Keep::Hash);
         next = after(&ran.outcome.choices, label);
         let outcome = match ran.broken {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "there are more than 3 runs")]
+    #[should_panic(expected = "more than 3 runs are possible")]
     fn exhaust_panics_if_the_run_limit_is_exceeded() {
         let ask = |world: &mut World| {
             let _ = world.choices().below("step", 4);

@@ -40,7 +40,7 @@ pub(crate) fn run(
     let mut world = match world {
         Caught::Finished(world) => world,
         Caught::Stopped => {
-            return without_world(seed, before, config, Actor::World, "it ends".into());
+            return without_world(seed, before, config, Actor::World, "the run ends".into());
         }
         Caught::Panicked(actor, what) => return without_world(seed, before, config, actor, what),
     };

@@ -80,7 +80,7 @@ macro_rules! one_of {
             fn print(&self) -> String {
                 match self {
                     $(Self::$kind => $word.into(),)*
-                    #[allow(unreachable_patterns, reason = "some may get more kinds one day")]
+                    #[allow(unreachable_patterns, reason = "more kinds may be added")]
                     _ => format!("{self:?}"),
                 }
             }
@@ -174,19 +174,21 @@ pub(super) fn instead_of(word: &str) -> String {
     let (name, value) = word.split_once('=').unwrap_or((word, ""));
     let Some(key) = KEYS.iter().find(|key| key.name == name) else {
         let names: Vec<_> = KEYS.iter().map(|key| key.name).collect();
-        return format!("the keys are {}", names.join(", "));
+        return format!("expected one of {}", names.join(", "));
     };
     match (key.values)() {
-        Values::Number => format!("{name} is a number"),
-        Values::Time => format!("{name} is a time such as 300ms"),
-        Values::One(words) => format!("{name} is one of {}", words.join(", ")),
+        Values::Number => format!("{name} must be a number"),
+        Values::Time => format!("{name} must be a time such as 300ms"),
+        Values::One(words) => format!("{name} must be one of {}", words.join(", ")),
         Values::Several(known) => {
             let known: Vec<_> = known.into_iter().map(|(word, _)| word).collect();
             let unknown = words_of_set(value).and_then(|mut it| it.find(|it| !known.contains(it)));
             let known = known.join(", ");
             match unknown {
-                Some(unknown) => format!("{unknown} is not one of {known}"),
-                None => format!("{name} is written as {{one,another}}, of {known}"),
+                Some(unknown) => format!("{unknown} is unknown, expected one of {known}"),
+                None => {
+                    format!("{name} must have the form {{one,another}}, with values from {known}")
+                }
             }
         }
     }

@@ -22,7 +22,7 @@ pub enum InvalidOption {
         known: String,
     },
     /// A value is out of range.
-    #[error("{field}={value}: it must be from {least} to {most}")]
+    #[error("{field}={value}: must be from {least} to {most}")]
     OutOfRange {
         /// Name of the option.
         field: &'static str,
@@ -116,7 +116,7 @@ impl Options {
     /// let mut options = Options::default();
     /// options.servers = 4;
     /// let error = options.check().unwrap_err();
-    /// assert_eq!(error.to_string(), "servers=4: it must be from 1 to 3");
+    /// assert_eq!(error.to_string(), "servers=4: must be from 1 to 3");
     /// ```
     pub fn check(&self) -> Result<(), InvalidOption> {
         for (field, value, least, most) in NUMBERS {
@@ -178,13 +178,19 @@ mod tests {
     #[test]
     fn unknown_option_error_lists_the_known_ones() {
         for (word, known) in [
-            ("clients", "clients is a number"),
-            ("clients=", "clients is a number"),
-            ("colour=red", "the keys are clients, servers, variant, "),
-            ("latency=5", "latency is a time such as 300ms"),
-            ("variant=both", "variant is one of sotw, delta"),
-            ("faults={reset,gremlins}", "gremlins is not one of starve, wake-for-nothing, reset, "),
-            ("lies=flip", "lies is written as {one,another}, of truncate, flip, "),
+            ("clients", "clients must be a number"),
+            ("clients=", "clients must be a number"),
+            ("colour=red", "expected one of clients, servers, variant, "),
+            ("latency=5", "latency must be a time such as 300ms"),
+            ("variant=both", "variant must be one of sotw, delta"),
+            (
+                "faults={reset,gremlins}",
+                "gremlins is unknown, expected one of starve, wake-for-nothing, reset, ",
+            ),
+            (
+                "lies=flip",
+                "lies must have the form {one,another}, with values from truncate, flip, ",
+            ),
         ] {
             let told = word.parse::<Options>().unwrap_err().to_string();
             let start = format!("{word:?} is not a run option: {known}");

@@ -54,7 +54,7 @@ use super::{
 
 /// One parsed command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the table above says what each is")]
+#[allow(missing_docs, reason = "the table above describes each")]
 #[non_exhaustive]
 pub enum Command {
     Client(Vec<(String, String)>),
@@ -201,7 +201,8 @@ fn status_code(code: &str) -> Result<i32, String> {
 /// Parses rejections, splitting at the last `=` because names may contain others.
 fn rejections(words: &[&str]) -> Result<Vec<(String, String)>, String> {
     let rejection = |word: &&str| {
-        let (name, reason) = word.rsplit_once('=').ok_or("a verdict is NAME=REASON")?;
+        let (name, reason) =
+            word.rsplit_once('=').ok_or("a verdict must have the form NAME=REASON")?;
         Ok((name.into(), reason.into()))
     };
     words.iter().map(rejection).collect()
@@ -210,7 +211,7 @@ fn rejections(words: &[&str]) -> Result<Vec<(String, String)>, String> {
 fn fields(pairs: &[&str]) -> Result<Vec<(String, String)>, String> {
     let split = |pair: &&str| {
         let (key, value) =
-            pair.split_once('=').ok_or_else(|| format!("`{pair}` is not KEY=VALUE"))?;
+            pair.split_once('=').ok_or_else(|| format!("`{pair}` is not of the form KEY=VALUE"))?;
         Ok((key.to_owned(), value.to_owned()))
     };
     pairs.iter().map(split).collect()
@@ -228,7 +229,7 @@ fn expand_names(name: &str) -> Result<Vec<String>, String> {
 pub(super) fn expand_name(name: &str) -> Result<String, String> {
     match name.strip_prefix('%') {
         Some(length) => {
-            let length = length.parse().map_err(|_| format!("`{length}` is no length"))?;
+            let length = length.parse().map_err(|_| format!("`{length}` is not a length"))?;
             Ok("x".repeat(length))
         }
         None => Ok(name.into()),

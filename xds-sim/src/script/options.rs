@@ -61,7 +61,7 @@ pub(super) fn client_config(
     let is_known =
         |key: &str| known.contains(&key) || of_servers.iter().any(|option| key.starts_with(option));
     if let Some((key, _)) = options.iter().find(|(key, _)| !is_known(key)) {
-        return Err(format!("a client has no option `{key}`"));
+        return Err(format!("unknown client option `{key}`"));
     }
     for (key, value) in options {
         let name = key.split('@').next().unwrap_or_default();
@@ -81,7 +81,7 @@ pub(super) fn client_config(
     let mut profile = match option("profile").unwrap_or("grpc") {
         "grpc" => Profile::grpc(),
         "envoy" => Profile::envoy(),
-        other => return Err(format!("there is no profile `{other}`")),
+        other => return Err(format!("unknown profile `{other}`")),
     };
     profile.backoff.jitter_percent = number("jitter")?.unwrap_or(0) as u32;
     if fixed("wildcard", &["explicit"])?.is_some() {
@@ -164,7 +164,8 @@ pub(super) fn client_config(
         // seconds.
         let (name, after) = match name.split_once('~') {
             Some((name, seconds)) => {
-                let seconds = seconds.parse().map_err(|_| format!("`{seconds}` is no time"))?;
+                let seconds =
+                    seconds.parse().map_err(|_| format!("`{seconds}` is not a time in seconds"))?;
                 (name, DoesNotExistTimeout::After(Duration::from_secs(seconds)))
             }
             None => (name, DoesNotExistTimeout::TypeDefault),
@@ -179,7 +180,8 @@ pub(super) fn client_config(
         config = config.with_authority(authority);
     }
     for (_, value) in options.iter().filter(|(key, _)| key == "source") {
-        let (name, uris) = value.split_once(':').ok_or("a source is a type and its servers")?;
+        let (name, uris) =
+            value.split_once(':').ok_or("a source must be a type and its servers")?;
         let add = |config: ClientConfig, uri| config.with_source(&*type_url(name), server(uri));
         config = uris.split(',').fold(config, add);
     }
@@ -190,7 +192,7 @@ pub(super) fn client_config(
         config = config.with_type(ToyType::new(&*type_url(name)).with_verdict(verdict));
     }
     for wait in option("waits").unwrap_or_default().split(',').filter(|wait| !wait.is_empty()) {
-        let wrong = || format!("`{wait}` is no type with seconds or `never`, such as cds:20");
+        let wrong = || format!("`{wait}` is not a type with seconds or `never`, such as cds:20");
         let (name, after) = wait.split_once(':').ok_or_else(wrong)?;
         let after = match after {
             "never" => None,
@@ -224,14 +226,14 @@ pub(super) fn server_config(options: &[(String, String)]) -> Result<ServerConfig
             ("ordering", name) => ordering = name,
             ("on-stuck", "hold") => gated.on_stage_timeout = StageTimeoutAction::Hold,
             ("on-stuck", "continue") => gated.on_stage_timeout = StageTimeoutAction::Continue,
-            _ => return Err(format!("a server has no option `{key}={value}`")),
+            _ => return Err(format!("unknown server option `{key}={value}`")),
         }
     }
     config.ordering = match ordering {
         "off" => OrderingPolicy::Off,
         "order" => OrderingPolicy::OrderOnly,
         "ack-gated" => OrderingPolicy::MakeBeforeBreak(gated),
-        other => return Err(format!("there is no ordering `{other}`")),
+        other => return Err(format!("unknown ordering `{other}`")),
     };
     Ok(config)
 }
@@ -256,7 +258,7 @@ fn poll_policy(text: &str) -> Result<PollPolicy, String> {
         Some(seconds) => (seconds, PollPolicy::envoy as fn(Duration) -> PollPolicy),
         None => (text, PollPolicy::new as fn(Duration) -> PollPolicy),
     };
-    let seconds = seconds.parse().map_err(|_| format!("`{text}` is no delay such as 5"))?;
+    let seconds = seconds.parse().map_err(|_| format!("`{text}` is not a delay such as 5"))?;
     let mut policy = make(Duration::from_secs(seconds));
     policy.jitter_percent = 0;
     Ok(policy)
@@ -264,7 +266,7 @@ fn poll_policy(text: &str) -> Result<PollPolicy, String> {
 
 /// Parses `BURST/PER_SECOND`.
 fn request_rate(text: &str) -> Result<RequestRate, String> {
-    let wrong = || format!("`{text}` is no rate such as 100/10");
+    let wrong = || format!("`{text}` is not a rate such as 100/10");
     let (burst, per_second) = text.split_once('/').ok_or_else(wrong)?;
     let burst = burst.parse().map_err(|_| wrong())?;
     let per_second = per_second.parse().map_err(|_| wrong())?;

@@ -37,7 +37,7 @@ pub struct ScriptedResponse {
 
 /// One resource of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the module's documentation has the forms")]
+#[allow(missing_docs, reason = "the module documentation describes the forms")]
 pub enum Resource {
     Named { type_name: Option<String>, name: String, text: String },
     Undecodable,
@@ -112,7 +112,7 @@ pub(super) fn resources(words: &[&str]) -> Result<Vec<Resource>, String> {
 
 fn wrapped(rest: &str) -> Result<Vec<Resource>, String> {
     let (options, content) =
-        rest.split_once('}').ok_or_else(|| format!("`{{{rest}` lacks its closing brace"))?;
+        rest.split_once('}').ok_or_else(|| format!("`{{{rest}` has no closing brace"))?;
     let mut wrapper = Wrapper::default();
     for option in options.split(',').filter(|option| !option.is_empty()) {
         match option.split_once('=') {
@@ -120,7 +120,7 @@ fn wrapped(rest: &str) -> Result<Vec<Resource>, String> {
             Some(("v", version)) => wrapper.version = version.into(),
             Some(("ttl", ttl)) => wrapper.ttl = Some(duration(ttl)?),
             Some(("meta", key)) => wrapper.metadata = Some(key.into()),
-            _ => return Err(format!("a wrapper has no option `{option}`")),
+            _ => return Err(format!("unknown wrapper option `{option}`")),
         }
     }
     if content.is_empty() {
@@ -139,7 +139,7 @@ fn named(word: &str) -> Result<Vec<Resource>, String> {
         true => word.rsplit_once('='),
         false => word.split_once('='),
     };
-    let (name, text) = split.ok_or_else(|| format!("`{word}` is not NAME=TEXT"))?;
+    let (name, text) = split.ok_or_else(|| format!("`{word}` is not of the form NAME=TEXT"))?;
     let (type_name, name) = match name.split_once('/').filter(|(before, _)| !before.ends_with(':'))
     {
         Some((type_name, name)) => (Some(type_name.to_owned()), name),
@@ -147,7 +147,7 @@ fn named(word: &str) -> Result<Vec<Resource>, String> {
     };
     let names = match name.split_once('*') {
         Some((prefix, count)) => {
-            let count: usize = count.parse().map_err(|_| format!("`{count}` is no count"))?;
+            let count: usize = count.parse().map_err(|_| format!("`{count}` is not a count"))?;
             (1..=count).map(|n| format!("{prefix}{n}")).collect()
         }
         None => vec![expand_name(name)?],
@@ -157,7 +157,7 @@ fn named(word: &str) -> Result<Vec<Resource>, String> {
 }
 
 pub(super) fn resource_error(word: &str) -> Result<ResourceError, String> {
-    let wrong = || format!("`{word}` is not !NAME=CODE:TEXT");
+    let wrong = || format!("`{word}` is not of the form !NAME=CODE:TEXT");
     let (name, status) =
         word.strip_prefix('!').and_then(|word| word.rsplit_once('=')).ok_or_else(wrong)?;
     let (code, message) = status.split_once(':').unwrap_or((status, ""));

@@ -36,7 +36,7 @@ pub(super) struct ScriptState {
 
 impl Default for ScriptState {
     fn default() -> Self {
-        Self::with_client(&[]).unwrap_or_else(|why| unreachable!("no options: {why}"))
+        Self::with_client(&[]).unwrap_or_else(|why| unreachable!("invalid options: {why}"))
     }
 }
 
@@ -72,7 +72,7 @@ impl ScriptState {
             Command::At { place, command } => {
                 if !selects_stream(&command) {
                     return Err(format!(
-                        "this command is not for one stream: leave out `@{place}`"
+                        "this command does not apply to one stream: remove `@{place}`"
                     ));
                 }
                 self.place = Some(place);
@@ -145,7 +145,7 @@ impl ScriptState {
                     "up" => LinkState::Up,
                     "down" => LinkState::Down,
                     "silent" => LinkState::Silent,
-                    _ => return Err(format!("a link is up, down or silent, not `{state}`")),
+                    _ => return Err(format!("a link must be up, down or silent, not `{state}`")),
                 };
                 match &self.place {
                     Some(server) => drop(self.pair.link_states.insert(server.clone(), state)),
@@ -281,7 +281,7 @@ impl ScriptState {
                     request.error_detail =
                         Some(proto::Status { code: 3, message: value, details: Vec::new() });
                 }
-                _ => return Err(format!("a request has no field `{key}`")),
+                _ => return Err(format!("unknown request field `{key}`")),
             }
         }
         let answered = (stream, request.response_nonce.clone());
@@ -339,7 +339,7 @@ impl ScriptState {
             });
             is_place && (carried.is_none() || type_url.is_none() || carried == type_url.as_deref())
         };
-        self.pair.channel_of(fits).ok_or_else(|| "there is no such channel".into())
+        self.pair.channel_of(fits).ok_or_else(|| "no such channel".into())
     }
 
     fn print(&mut self, what: Printout) {
@@ -400,7 +400,7 @@ fn act(command: Command) -> Result<WatcherAction, String> {
             Ok(WatcherAction::Watch { label, type_url: type_url(&type_name), names })
         }
         Command::Unwatch(label) => Ok(WatcherAction::Unwatch(label)),
-        _ => Err("a watcher can only `watch` and `unwatch` in its turn".into()),
+        _ => Err("a watcher can only `watch` and `unwatch` while it handles a notice".into()),
     }
 }
 
@@ -423,7 +423,7 @@ fn selects_stream(command: &Command) -> bool {
 }
 
 fn unknown(label: &str) -> String {
-    format!("nothing is called `{label}`")
+    format!("unknown label `{label}`")
 }
 
 #[cfg(test)]
@@ -436,6 +436,6 @@ mod tests {
         assert_eq!(why("client exchange=polls"), "`exchange` is files, not `polls`");
         assert_eq!(why("client fallback=on"), "`fallback` is off or failover, not `on`");
         assert_eq!(why("client variant@a=sotw"), "`variant@a` is delta, not `sotw`");
-        assert_eq!(why("block@a"), "this command is not for one stream: leave out `@a`");
+        assert_eq!(why("block@a"), "this command does not apply to one stream: remove `@a`");
     }
 }

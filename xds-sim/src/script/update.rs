@@ -74,8 +74,9 @@ fn resource(item: &str) -> Result<Versioned, String> {
     let mut parts = head.split('+');
     let head = parts.next().unwrap_or_default();
     let aliases = parts.map(str::to_owned).collect();
-    let (name, version) =
-        head.rsplit_once('@').ok_or_else(|| format!("`{item}` is not NAME@VERSION=TEXT"))?;
+    let (name, version) = head
+        .rsplit_once('@')
+        .ok_or_else(|| format!("`{item}` is not of the form NAME@VERSION=TEXT"))?;
     let (type_name, name) = match name.split_once('/') {
         // Names of virtual hosts contain a slash.
         Some((before, name)) if types::by_short_name(before).is_some() => {

@@ -119,7 +119,7 @@ impl Pair {
         let actions = self.watchers.get_mut(&watch).map(|watcher| mem::take(&mut watcher.actions));
         for act in actions.unwrap_or_default() {
             if !self.act(act) {
-                self.note(format!("{label}: there is no such watch to end"));
+                self.note(format!("{label}: no such watch"));
             }
         }
         if !self.watchers.get(&watch).is_some_and(|watcher| watcher.is_busy) {

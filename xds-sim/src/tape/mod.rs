@@ -93,13 +93,13 @@ pub enum Drift {
 /// Describes where the tape and the run differ.
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the tape belongs to another run: ")?;
+        f.write_str("the tape does not fit the run: ")?;
         match self {
             Self::NoAnswer { at, label } => {
                 write!(f, "answer {} is out of range for the choice {label:?}", at + 1)
             }
             Self::TooLong { answers, asked } => {
-                write!(f, "it has {answers} answers, and this run needs {asked}")
+                write!(f, "it has {answers} answers, but this run needs {asked}")
             }
         }
     }
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(too_long, Drift::TooLong { answers: 3, asked: 0 });
         assert_eq!(
             too_long.to_string(),
-            "the tape belongs to another run: it has 3 answers, and this run needs 0"
+            "the tape does not fit the run: it has 3 answers, but this run needs 0"
         );
         choices.below("one of eight", 8);
         choices.below("one of four", 4);
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(no_answer, Drift::NoAnswer { at: 1, label: "one of four" });
         assert_eq!(
             no_answer.to_string(),
-            "the tape belongs to another run: answer 2 is out of range for the choice \"one of four\""
+            "the tape does not fit the run: answer 2 is out of range for the choice \"one of four\""
         );
         let mut choices = Choices::from_tape(&Tape::from_values([7]));
         choices.below("one of eight", 8);

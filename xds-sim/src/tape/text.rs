@@ -12,7 +12,7 @@ use super::Tape;
 #[non_exhaustive]
 pub enum TapeError {
     /// The text is not valid Base64.
-    #[error("not base 64: {0}")]
+    #[error("invalid base64: {0}")]
     Encoding(base64::DecodeError),
     /// An integer is truncated or too large.
     #[error("a number that begins at byte {0} is cut off or too large")]

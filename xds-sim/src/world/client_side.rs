@@ -33,7 +33,7 @@ use crate::{
 impl World {
     pub(super) fn fire_client(&mut self, at: usize) {
         if !self.is_suspended(Party::Client(at)) {
-            let _guard = act_as(Actor::Core(Party::Client(at), "is told of the time"));
+            let _guard = act_as(Actor::Core(Party::Client(at), "handles a timeout"));
             self.clients[at].core.handle_timeout(self.now);
             self.emit(&Event::ClientWoken { client: at });
         }
@@ -47,7 +47,7 @@ impl World {
             self.clients[at].deadline = None;
             return;
         }
-        let _guard = act_as(Actor::Core(Party::Client(at), "is drained"));
+        let _guard = act_as(Actor::Core(Party::Client(at), "is polled for outputs"));
         loop {
             while let Some(output) = self.clients[at].core.poll_output() {
                 self.handle_output(at, output);
@@ -172,7 +172,7 @@ impl World {
         }
         let (client, channel, server) = (it.client, it.channel, it.server);
         let (variant, only) = (it.variant, it.only);
-        let _guard = act_as(Actor::Core(Party::Client(client), "writes requests"));
+        let _guard = act_as(Actor::Core(Party::Client(client), "sends requests"));
         let mut frame = Frame::default();
         while let Some(transmit) =
             self.clients[client].core.poll_transmit(channel, self.now, &mut frame)
@@ -345,15 +345,15 @@ impl World {
         self.recorder.local(now, lane, said.as_bytes(), || {
             let names: Vec<&str> = refused.iter().map(ResourceName::as_str).collect();
             let what = match &*names {
-                [] => "verdict from outside".into(),
-                names => format!("refused from outside: {}", names.join(", ")),
+                [] => "external verdict".into(),
+                names => format!("rejected by an external verdict: {}", names.join(", ")),
             };
             Description::new(EventKind::Note, what).about(names)
         });
         let is_refused = !refused.is_empty();
-        let why = || Rejection::new("refused from outside".to_owned());
+        let why = || Rejection::new("rejected by an external verdict".to_owned());
         let refused = refused.into_iter().map(|name| (name, why()));
-        let _guard = act_as(Actor::Core(Party::Client(at), "is told a verdict"));
+        let _guard = act_as(Actor::Core(Party::Client(at), "receives a verdict"));
         let nacks = self.clients[at].core.stats().nacks;
         // The update may have been discarded with its stream.
         match self.clients[at].core.submit_verdict(update, refused, now) {
@@ -383,7 +383,7 @@ impl World {
             return;
         };
         let type_url = self.types[kind].clone();
-        let _guard = act_as(Actor::Core(Party::Client(at), "tells what has changed"));
+        let _guard = act_as(Actor::Core(Party::Client(at), "reports changes"));
         while let Some(change) = self.clients[at].core.next_change(watch) {
             if !self.may_take_more(Party::Client(at)) {
                 return;

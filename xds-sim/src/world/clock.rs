@@ -40,7 +40,7 @@ impl World {
     pub fn run_until(&mut self, end: Time) {
         self.waits += 1;
         if self.waits > ENDLESS_WAITS {
-            let what = "it waits endlessly".into();
+            let what = "the scenario waits endlessly".into();
             self.break_rule(&Actor::Scenario.rule(), what);
         }
         if self.is_over() {
@@ -148,7 +148,7 @@ impl World {
         // One call of the timeout handler must process everything that is due.
         if is_seen_to && deadline.is_some_and(|due| due <= self.now) {
             let what =
-                format!("{actor} was told that it is {}, and is due at that time again", self.now);
+                format!("{actor} handled a timeout at {}, and is due at that time again", self.now);
             self.break_rule(&events::HONEST_TIMEOUTS, what);
         }
     }

@@ -41,7 +41,7 @@ impl World {
             Some(name) if names::is_glob(name) => Interest::Glob(name),
             Some(name) => Interest::Name(name),
         };
-        let _guard = act_as(Actor::Core(Party::Client(client), "begins a watch"));
+        let _guard = act_as(Actor::Core(Party::Client(client), "starts a watch"));
         let watch = node.core.watch(self.types.get(kind)?, interest, now).ok()?;
         let wanted = name.as_deref().unwrap_or("*");
         let label = format!("{}/{} {wanted}", names::client(client), watch);
@@ -219,7 +219,7 @@ impl World {
     pub fn wake_client(&mut self, client: usize) {
         let due = self.clients[client].core.poll_timeout();
         self.changes += u64::from(due.is_none_or(|due| due.at > self.now));
-        let _guard = act_as(Actor::Core(Party::Client(client), "is told of the time"));
+        let _guard = act_as(Actor::Core(Party::Client(client), "handles a timeout"));
         self.clients[client].core.handle_timeout(self.now);
         self.emit(&Event::ClientWoken { client });
         self.drain_client(client);

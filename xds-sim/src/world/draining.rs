@@ -18,7 +18,7 @@ impl World {
     /// restarts when the last one has ended. A user-defined control plane restarts at once.
     pub fn go_away(&mut self, server: usize, over: Duration) {
         let now = self.now;
-        let _guard = self.act_as_server(server, "goes away");
+        let _guard = self.act_as_server(server, "drains");
         let Plane::Core(core) = &mut self.servers[server].core else {
             return self.restart_server(server);
         };
@@ -34,7 +34,7 @@ impl World {
         if links.any(|link| link.to_client.under_way > 0 || link.to_server.under_way > 0) {
             self.note(Situation::DrainedWithMessagesInFlight);
         }
-        self.begin(&[lane], "goes away");
+        self.begin(&[lane], "drains");
         self.drain_server(server);
     }
 
@@ -49,7 +49,7 @@ impl World {
             return;
         }
         let lane = self.servers[server].lane;
-        self.finish(&[lane], "goes away");
+        self.finish(&[lane], "drains");
         self.restart_server(server);
     }
 

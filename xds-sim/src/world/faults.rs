@@ -151,7 +151,7 @@ impl World {
         }
         self.changes += 1;
         let lane = self.clients[client].lane;
-        self.fault_occurs(&[lane], "sees another view");
+        self.fault_occurs(&[lane], "moves to another view");
         self.emit(&Event::Moved { client, view });
         self.clients[client].view = view;
         let now = self.now;
@@ -324,7 +324,7 @@ impl World {
             self.note(Situation::OtherReplica);
         }
         self.lag(server, Fault::OtherReplica, lasting);
-        self.start_anew(server, "clients come to another replica", Some(states));
+        self.start_anew(server, "clients reach another replica", Some(states));
     }
 
     /// Sends a client a response that its server did not send.

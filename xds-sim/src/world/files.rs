@@ -94,7 +94,7 @@ impl World {
     pub fn double_event(&mut self, server: usize) {
         self.servers[server].file_events = FileEvents::Twice;
         let lane = self.servers[server].lane;
-        self.fault_occurs(&[lane], "the next event comes twice");
+        self.fault_occurs(&[lane], "the next event is duplicated");
     }
 
     /// Makes readers of a server's files see the current contents for a while, although each change
@@ -104,7 +104,7 @@ impl World {
         let seen = node.state[0].clone();
         node.still_seen.get_or_insert(seen);
         let lane = node.lane;
-        self.begin(&[lane], "changes of files are not seen");
+        self.begin(&[lane], "file changes are not noticed");
         let end = self.now.after(lasting);
         self.schedule(end, ScheduledEvent::Undo(Undo::StillSeen(server)));
     }
@@ -114,7 +114,7 @@ impl World {
         let node = &mut self.servers[server];
         let lane = node.lane;
         if node.still_seen.take().is_some() {
-            self.finish(&[lane], "changes of files are not seen");
+            self.finish(&[lane], "file changes are not noticed");
         }
     }
 
@@ -132,12 +132,12 @@ impl World {
     fn content(&self, link: LinkId) -> Result<Bytes, &'static str> {
         let it = &self.links[link.at()];
         let (node, Some(kind)) = (&self.servers[it.server], it.only) else {
-            return Err("a file is of one type");
+            return Err("a file contains a single type");
         };
         match node.file {
             FileState::Whole => {}
             FileState::Gone => return Err("no such file"),
-            FileState::Cut => return Err("its end is missing"),
+            FileState::Cut => return Err("the end of the file is missing"),
             FileState::Forbidden => return Err("permission denied"),
         }
         let state = node.still_seen.as_ref().unwrap_or(&node.state[0]);
@@ -208,7 +208,7 @@ impl World {
                 self.emit(&Event::FindsUnreadable { link });
                 let _guard = act_as(Actor::Core(
                     Party::Client(client),
-                    "is told of a file that is unreadable",
+                    "receives the error of an unreadable file",
                 ));
                 let event = ChannelEvent::Malformed(channel, why.into());
                 self.clients[client].core.handle_event(event, self.now);

@@ -264,7 +264,7 @@ impl World {
             ChannelError::Unreachable(_) => StreamEnd::Refused,
             _ => StreamEnd::ByServer,
         };
-        let _guard = act_as(Actor::Core(Party::Client(client), "is told of the end of a channel"));
+        let _guard = act_as(Actor::Core(Party::Client(client), "handles the end of a channel"));
         let core = &mut self.clients[client].core;
         let ignored = core.stats().ignored_events;
         core.handle_event(ChannelEvent::Closed(channel, error), self.now);

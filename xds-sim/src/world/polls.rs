@@ -71,7 +71,7 @@ impl World {
     /// Delivers a request to the gateway.
     pub(super) fn poll_arrives(&mut self, link: LinkId, poll: u32, message: Rc<Message>) {
         if !self.is_current(link, poll) || self.links[link.at()].to_server.is_silent {
-            self.recorder.lost(self.now, message.id, "it was given up");
+            self.recorder.lost(self.now, message.id, "the poll was cancelled");
             return;
         }
         self.count_event();
@@ -121,10 +121,10 @@ impl World {
                 self.note(Situation::Redirected);
                 Answer::Failed(UNKNOWN)
             }
-            BadAnswer::Unusable => Answer::Unusable("the body breaks off"),
+            BadAnswer::Unusable => Answer::Unusable("the body is truncated"),
             BadAnswer::ForeignBody => {
                 self.note(Situation::WrongContentType);
-                Answer::Unusable("the body is of another type")
+                Answer::Unusable("the body has another content type")
             }
             BadAnswer::Unchanged => Answer::Unchanged,
             BadAnswer::Stale => match self.links[link.at()].last_response.clone() {
@@ -187,7 +187,7 @@ impl World {
         let is_heard = self.is_current(link, poll) && !self.links[link.at()].to_client.is_silent;
         if !is_heard {
             if let Answer::Response(message) = answer {
-                self.recorder.lost(self.now, message.id, "nobody waits for it");
+                self.recorder.lost(self.now, message.id, "no poll is waiting for it");
             }
             return;
         }
@@ -207,15 +207,17 @@ impl World {
                 self.recorder.local(self.now, lane, b"unchanged", || {
                     Description::new(EventKind::Transport, format!("{channel}: nothing new"))
                 });
-                let _guard =
-                    act_as(Actor::Core(Party::Client(client), "is told that nothing has changed"));
+                let _guard = act_as(Actor::Core(
+                    Party::Client(client),
+                    "handles a response without changes",
+                ));
                 let event = ChannelEvent::Unchanged(channel);
                 self.clients[client].core.handle_event(event, self.now);
                 self.emit(&Event::Unchanged { link });
             }
             Answer::Unusable(why) => {
                 let _guard =
-                    act_as(Actor::Core(Party::Client(client), "is told of an answer that is none"));
+                    act_as(Actor::Core(Party::Client(client), "handles an invalid response"));
                 let event = ChannelEvent::Malformed(channel, why.into());
                 self.clients[client].core.handle_event(event, self.now);
             }

@@ -129,7 +129,7 @@ impl World {
             return;
         }
         let lane = self.servers[server].lane;
-        self.fault_occurs(&[lane], "a stranger speaks");
+        self.fault_occurs(&[lane], "a rogue client sends requests");
         let variant = self.options.variant;
         let via = match lie {
             Lie::WrongType => StreamKind::Single { type_url: self.types[kind].clone(), variant },
@@ -184,7 +184,7 @@ impl World {
             self.takes_effect(it.lie);
         }
         let now = self.now;
-        let _guard = self.act_as_server(server, "reads a request of a stranger");
+        let _guard = self.act_as_server(server, "reads a request of a rogue client");
         let Some(core) = self.core(server) else { return };
         let before = core.stats().malformed_requests;
         core.handle_event(StreamEvent::Message(stream, message), now);

@@ -24,7 +24,7 @@ use crate::{
 impl World {
     pub(super) fn fire_server(&mut self, at: usize) {
         if !self.is_suspended(Party::Server(at)) {
-            let _guard = self.act_as_server(at, "is told of the time");
+            let _guard = self.act_as_server(at, "handles a timeout");
             match &mut self.servers[at].core {
                 Plane::Core(server) => server.handle_timeout(self.now),
                 Plane::Own(plane) => plane.handle_timeout(self.now),
@@ -48,7 +48,7 @@ impl World {
             self.servers[at].deadline = None;
             return;
         }
-        let _guard = self.act_as_server(at, "is drained");
+        let _guard = self.act_as_server(at, "is polled for outputs");
         match &self.servers[at].core {
             Plane::Core(_) => self.drain_core(at),
             Plane::Own(_) => self.drain_own(at),
@@ -145,7 +145,7 @@ impl World {
         }
         let (server, Some(StreamKey::Core(stream))) = (it.server, it.stream) else { return };
         let (now, mut frame) = (self.now, Frame::default());
-        let _guard = self.act_as_server(server, "writes responses");
+        let _guard = self.act_as_server(server, "sends responses");
         while let Some(core) = self.core(server)
             && core.poll_transmit(stream, now, &mut frame).is_some()
         {
@@ -230,7 +230,7 @@ impl World {
     pub(super) fn accept(&mut self, at: usize, via: &StreamKind) -> Option<StreamKey> {
         let (now, stream) = (self.now, self.next_stream);
         self.next_stream += 1;
-        let _guard = self.act_as_server(at, "takes a stream");
+        let _guard = self.act_as_server(at, "accepts a stream");
         match &mut self.servers[at].core {
             Plane::Core(server) => server.accept(via.clone(), now).ok().map(StreamKey::Core),
             Plane::Own(plane) => {
@@ -247,7 +247,7 @@ impl World {
         it.to_server.inbox.clear();
         self.servers[at].links.retain(|(known, _)| *known != key);
         let now = self.now;
-        let _guard = self.act_as_server(at, "is told of the end of a stream");
+        let _guard = self.act_as_server(at, "handles the end of a stream");
         match (&mut self.servers[at].core, key) {
             (Plane::Core(server), StreamKey::Core(stream)) => {
                 server.handle_event(StreamEvent::Closed(stream), now);

@@ -176,7 +176,7 @@ impl World {
             return;
         }
         let now = self.now;
-        let _guard = self.act_as_server(server, "takes a change");
+        let _guard = self.act_as_server(server, "applies a change");
         let mut transaction = Transaction::in_view(self.view_name(view));
         for (kind, name, change) in changes {
             let node = &mut self.servers[server];
@@ -215,7 +215,7 @@ impl World {
             match core.apply(transaction, now) {
                 Ok(applied) => self.ask_for_convergence(server, view, changes, applied.sequence),
                 Err(error) => {
-                    let what = format!("a change is refused: {error}");
+                    let what = format!("a change is rejected: {error}");
                     self.break_rule(&crate::world::events::NO_PANIC, what);
                 }
             }

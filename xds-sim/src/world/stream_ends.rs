@@ -77,7 +77,7 @@ impl World {
         let now = self.now;
         let why = if code == 0 { "" } else { "the credential has expired" };
         self.close_by_server(server, key, code, why);
-        let _guard = self.act_as_server(server, "is told of the end of a stream");
+        let _guard = self.act_as_server(server, "handles the end of a stream");
         match (&mut self.servers[server].core, key) {
             (Plane::Core(core), StreamKey::Core(stream)) => {
                 core.handle_event(StreamEvent::Closed(stream), now);

@@ -99,7 +99,7 @@ pub(super) fn stored(kind: &str, name: &str, change: &StoreChange) -> Descriptio
         StoreChange::Set(bytes, Some(ttl)) => {
             format!("{kind} {name}={} for {ttl:?}", Toy::text_of(bytes))
         }
-        StoreChange::Gone => format!("{kind} {name} is gone"),
+        StoreChange::Gone => format!("{kind} {name} is deleted"),
         StoreChange::Error(code) => format!("{kind} {name} has error {code:?}"),
     };
     Description::new(EventKind::Store, text).about([name])
@@ -108,20 +108,20 @@ pub(super) fn stored(kind: &str, name: &str, change: &StoreChange) -> Descriptio
 /// Describes the state of files.
 pub(super) const fn file_state(state: FileState) -> &'static str {
     match state {
-        FileState::Whole => "files are whole",
-        FileState::Gone => "files are gone",
+        FileState::Whole => "files are complete",
+        FileState::Gone => "files are deleted",
         FileState::Cut => "files are written in place",
-        FileState::Forbidden => "files may not be read",
+        FileState::Forbidden => "files are not readable",
     }
 }
 
 pub(super) const fn bad_answer(bad: BadAnswer) -> &'static str {
     match bad {
         BadAnswer::Status(_) => "an HTTP status that is an error",
-        BadAnswer::Unusable => "a body that is no response",
+        BadAnswer::Unusable => "a body that is not a response",
         BadAnswer::Redirect => "a redirect",
         BadAnswer::ForeignBody => "a body of another type",
-        BadAnswer::Unchanged => "nothing new, whatever there is",
+        BadAnswer::Unchanged => "a response without changes, despite changes",
         BadAnswer::Stale => "an answer from a cache",
     }
 }

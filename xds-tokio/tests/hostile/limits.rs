@@ -99,7 +99,7 @@ async fn forbidden_node_change_or_unknown_type_closes_the_stream() {
     let running = with(|it| it.node_changed = NodeChanged::Close).await;
     let other = request(|it| it.node.as_mut().unwrap().id = "another".into());
     let status = end_of(&running, &[request(|_| {}), other]).await;
-    assert_status(&status, Code::InvalidArgument, "differs from that of the first");
+    assert_status(&status, Code::InvalidArgument, "differs from the node of the first");
 
     let running = with(|it| it.unknown_type = UnknownType::Close).await;
     let unknown = request(|it| it.type_url = "no/such.Type".into());

@@ -27,10 +27,10 @@ impl Reasons {
                 current = Some(reason.ok_or_else(|| bad(format!("`{line}` is not `[REASON]`")))?);
                 continue;
             }
-            let reason = current.ok_or_else(|| bad("no [REASON] stands above".into()))?;
+            let reason = current.ok_or_else(|| bad("no [REASON] line precedes it".into()))?;
             for id in line.split_whitespace() {
                 if reasons.insert(id.to_owned(), reason.to_owned()).is_some() {
-                    return Err(bad(format!("{id} has a reason already")));
+                    return Err(bad(format!("{id} already has a reason")));
                 }
             }
         }
@@ -68,9 +68,9 @@ mod tests {
 
     #[test]
     fn invalid_line_is_named() {
-        assert_eq!(refused("S0.031\n"), (1, "no [REASON] stands above".into()));
+        assert_eq!(refused("S0.031\n"), (1, "no [REASON] line precedes it".into()));
         assert_eq!(refused("[server\n"), (1, "`[server` is not `[REASON]`".into()));
         assert_eq!(refused("[]\n"), (1, "`[]` is not `[REASON]`".into()));
-        assert_eq!(refused("[a]\nX1\n[b]\nX1\n"), (4, "X1 has a reason already".into()));
+        assert_eq!(refused("[a]\nX1\n[b]\nX1\n"), (4, "X1 already has a reason".into()));
     }
 }

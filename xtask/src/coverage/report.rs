@@ -90,7 +90,7 @@ impl<'a> Report<'a> {
         }
         for (id, _) in self.reasons.iter() {
             if !self.catalogue.must_be_shown(id) {
-                findings.push(format!("{id} has a reason, but need not be shown"));
+                findings.push(format!("{id} has a reason, but needs no test"));
             } else if strictness == Strictness::Strict && results.covered_by.contains_key(id) {
                 findings.push(format!("{id} has a reason, but is covered"));
             }
@@ -249,8 +249,8 @@ mod tests {
             [
                 "core y: failed: a",
                 "UN-99 is not in the catalogue: core x: a",
-                "IC1 has a reason, but need not be shown",
-                "UN-77 has a reason, but need not be shown",
+                "IC1 has a reason, but needs no test",
+                "UN-77 has a reason, but needs no test",
             ]
         );
     }

@@ -49,7 +49,7 @@ impl Scripted {
             if !is_scenario {
                 scripted
                     .findings
-                    .push(format!("{id} needs no script, and no reason for having none"));
+                    .push(format!("{id} needs neither a script nor a reason for having none"));
             }
         }
         scripted
@@ -100,7 +100,7 @@ mod tests {
             [
                 "UN-02 has no protocol script",
                 "UN-04 has a script, and a reason for having none",
-                "UN-12 needs no script, and no reason for having none",
+                "UN-12 needs neither a script nor a reason for having none",
             ]
         );
     }

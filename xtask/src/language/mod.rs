@@ -138,7 +138,7 @@ impl Wording {
             if self.count(name) == 0 {
                 let line = exception.line;
                 found.push(format!(
-                    "{EXCEPTIONS}, line {line}: not needed any more (cargo xtask language --prune)"
+                    "{EXCEPTIONS}, line {line}: no longer needed (cargo xtask language --prune)"
                 ));
             }
         }

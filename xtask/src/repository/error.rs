@@ -13,7 +13,7 @@ pub(crate) enum Error {
     #[error("the schema under proto/ does not compile: {0}")]
     Schema(#[from] protox::Error),
 
-    #[error("the schema under proto/ has no option `{name}`")]
+    #[error("the schema under proto/ does not define the option `{name}`")]
     Annotation { name: String },
 
     #[error("code generation failed: {0}")]

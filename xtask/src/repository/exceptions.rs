@@ -38,7 +38,7 @@ impl Exceptions {
                 continue;
             }
             if !has_reason {
-                return Err(bad("no [REASON] is above".into()));
+                return Err(bad("no [REASON] line precedes it".into()));
             }
             if exceptions.iter().any(|exception| exception.text == text) {
                 return Err(bad(format!("`{text}` is listed twice")));
@@ -109,7 +109,7 @@ mod tests {
     fn exceptions_need_a_reason() {
         assert_eq!(Exceptions::parse(TEXT).unwrap().0.len(), 3);
         let why = |text: &str| Exceptions::parse(text).unwrap_err().why;
-        assert_eq!(why("a\n"), "no [REASON] is above");
+        assert_eq!(why("a\n"), "no [REASON] line precedes it");
         assert_eq!(why("[]\na\n"), "`[]` is not `[REASON]`");
         assert_eq!(why("[r]\na\na\n"), "`a` is listed twice");
     }

@@ -29,7 +29,7 @@ impl BadLine {
 /// Returns the workspace's root, whatever the working directory is.
 pub(crate) fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().expect("xtask lies in the workspace's root").to_path_buf()
+    xtask.parent().expect("the manifest directory of xtask is in the workspace root").to_path_buf()
 }
 
 /// Reads a file, with line feeds as line ends on every platform.

@@ -110,9 +110,9 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing { path } => write!(f, "{path}: missing"),
-            Self::Unexpected { path } => write!(f, "{path}: not generated any more"),
+            Self::Unexpected { path } => write!(f, "{path}: no longer generated"),
             Self::Binary { path } => write!(f, "{path}: differs"),
-            Self::Changed { path, line } => write!(f, "{path}: differs from line {line} on"),
+            Self::Changed { path, line } => write!(f, "{path}: differs, starting at line {line}"),
         }
     }
 }
@@ -151,11 +151,11 @@ mod tests {
         assert_eq!(
             printed,
             [
-                "a.rs: differs from line 2 on",
+                "a.rs: differs, starting at line 2",
                 "b.rs: missing",
-                "c.rs: not generated any more",
+                "c.rs: no longer generated",
                 // The end of the last line counts as a separate line.
-                "d.rs: differs from line 2 on",
+                "d.rs: differs, starting at line 2",
             ]
         );
     }

@@ -79,7 +79,8 @@ impl Catalogue {
         for (number, line) in (1..).zip(text.lines()) {
             let bad = |why: String| BadLine { line: number, why };
             if let Some(sentence) = line.strip_prefix("  ") {
-                let (_, item) = item.as_mut().ok_or_else(|| bad("no id is above".into()))?;
+                let (_, item) =
+                    item.as_mut().ok_or_else(|| bad("no id line precedes it".into()))?;
                 let space = if item.sentence.is_empty() { "" } else { " " };
                 item.sentence = format!("{}{space}{}", item.sentence, sentence.trim());
                 continue;
@@ -109,11 +110,7 @@ impl Catalogue {
         if let Some(index) = self.themes.iter().position(|theme| theme.key == key) {
             let theme = &self.themes[index];
             let same = theme.must == must && theme.title == title;
-            return if same {
-                Ok(index)
-            } else {
-                Err(format!("{key} has another title elsewhere"))
-            };
+            return if same { Ok(index) } else { Err(format!("{key} has different titles")) };
         }
         let (key, must, title) = (key.into(), must.into(), title.into());
         self.themes.push(Theme { key, title, must, items: Vec::new() });
@@ -247,7 +244,7 @@ IC1 - [decision]
         assert_eq!(catalogue.themes.len(), 3);
         assert_eq!(catalogue.themes[2].items.len(), 2);
         let other = catalogue.add("theme IC - server invariants\n").unwrap_err();
-        assert_eq!(other.why, "IC has another title elsewhere");
+        assert_eq!(other.why, "IC has different titles");
     }
 
     #[test]
@@ -277,7 +274,7 @@ IC1 - [decision]
             refused("theme IC -\n"),
             (1, "`theme IC -` is not `theme KEY MUST TITLE`".into())
         );
-        assert_eq!(refused("  One.\n"), (1, "no id is above".into()));
+        assert_eq!(refused("  One.\n"), (1, "no id line precedes it".into()));
         let twice = "theme IC - x\nIC1 - [d]\n  One.\nIC1 - [d]\n  Two.\n";
         assert_eq!(refused(twice), (4, "IC1 is listed twice".into()));
         let other = "theme IC - x\nIS1 - [d]\n  One.\n";

@@ -70,7 +70,7 @@ fn parse_themes(text: &str) -> Result<Themes, BadLine> {
         } else if let Some((_, keys)) = themes.last_mut() {
             keys.extend(text.split_whitespace().map(str::to_owned));
         } else {
-            return Err(BadLine { line, why: "no [HEADING] is above".into() });
+            return Err(BadLine { line, why: "no [HEADING] line precedes it".into() });
         }
     }
     Ok(themes)
@@ -86,7 +86,7 @@ mod tests {
         let themes = parse_themes("# Prose.\n[One]\nA B\nC\n\n[Two]\nD\n").unwrap();
         let keys: Vec<_> = themes.iter().map(|(it, keys)| (it.as_str(), keys.join(" "))).collect();
         assert_eq!(keys, [("One", "A B C".to_owned()), ("Two", "D".to_owned())]);
-        assert_eq!(parse_themes("A\n").unwrap_err().why, "no [HEADING] is above");
+        assert_eq!(parse_themes("A\n").unwrap_err().why, "no [HEADING] line precedes it");
     }
 
     /// Loading fails for an id without a sentence or without a source.

@@ -148,7 +148,7 @@ mod tests {
         let line = same + 1;
         assert!(
             found == expected,
-            "{DOCUMENT} differs from line {line} on: cargo xtask requirements"
+            "{DOCUMENT} differs, starting at line {line}: cargo xtask requirements"
         );
     }
 }

@@ -43,7 +43,7 @@ impl FolderOrders {
                 continue;
             }
             let order = current.and_then(|name| orders.get_mut(name));
-            let order = order.ok_or_else(|| bad("no [CRATE] is above".into()))?;
+            let order = order.ok_or_else(|| bad("no [CRATE] line precedes it".into()))?;
             let unit = match text.strip_suffix("/**") {
                 Some(folder) => Unit { folder: folder.to_owned(), has_subfolders: true },
                 None => Unit { folder: text.to_owned(), has_subfolders: false },
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn invalid_line_is_named() {
         let why = |text: &str| FolderOrders::parse(text).unwrap_err().why;
-        assert_eq!(why(".\n"), "no [CRATE] is above");
+        assert_eq!(why(".\n"), "no [CRATE] line precedes it");
         assert_eq!(why("[a]\n[a]\n"), "a is listed twice");
         assert_eq!(why("[a]\nx\nx/**\n"), "x/** is listed twice");
     }

@@ -53,7 +53,7 @@ impl Structure {
     pub(crate) fn new(crates: &[Crate], folders: &FolderOrders, lists: &Lists) -> Self {
         let mut report = Self::default();
         for name in folders.crates().filter(|&name| crates.iter().all(|it| it.name != name)) {
-            report.order.push(format!("{name} has an order of folders, but no code"));
+            report.order.push(format!("{name} has a folder order, but no code"));
         }
         for package in crates {
             report.add(package, &folders.of(&package.name));
@@ -69,12 +69,13 @@ impl Structure {
         let (name, modules) = (&package.name, &package.modules);
         let folders: BTreeSet<&str> = modules.iter().map(|it| it.folder.as_str()).collect();
         for folder in folders.iter().filter(|folder| order.position(folder).is_none()) {
-            self.order.push(format!("{name}: the folder {folder} has no place in the order"));
+            self.order.push(format!("{name}: the folder {folder} is missing in the folder order"));
         }
         let used: BTreeSet<usize> = folders.iter().filter_map(|it| order.position(it)).collect();
         for (position, folder) in order.names().enumerate() {
             if !used.contains(&position) {
-                self.order.push(format!("{name}: the order has {folder}, which does not exist"));
+                self.order
+                    .push(format!("{name}: the folder order lists {folder}, which does not exist"));
             }
         }
 
@@ -113,13 +114,13 @@ impl Structure {
         let mut found: Vec<String> = order.collect();
         for (pair, places) in &self.imports {
             if !lists.imports.contains(pair) {
-                found.push(format!("{pair} is against the order of folders"));
+                found.push(format!("{pair} violates the folder order"));
                 found.extend(places.iter().map(|place| format!("  {place}")));
             }
         }
         for circle in &self.file_circles {
             if circle.members.iter().any(|path| !lists.files.contains(path)) {
-                found.push(format!("circle of files: {}", circle.members.join(", ")));
+                found.push(format!("cycle of files: {}", circle.members.join(", ")));
                 found.extend(circle.imports.iter().map(|place| format!("  {place}")));
             }
         }
@@ -134,7 +135,7 @@ impl Structure {
         for (path, corrections) in self.corrections(lists) {
             let lines = corrections.iter().map(|correction| {
                 let line = correction.line;
-                format!("{path}, line {line}: not needed any more (cargo xtask structure --prune)")
+                format!("{path}, line {line}: no longer needed (cargo xtask structure --prune)")
             });
             found.extend(lines);
         }
@@ -180,7 +181,7 @@ impl Structure {
         let folders = self.folder_circles.iter().map(|circle| ("folders", circle));
         let circles = folders.chain(self.file_circles.iter().map(|circle| ("files", circle)));
         for (kind, circle) in circles {
-            lines.push(format!("circle of {kind}: {}", circle.members.join(", ")));
+            lines.push(format!("cycle of {kind}: {}", circle.members.join(", ")));
             lines.extend(circle.imports.iter().map(|place| format!("  {place}")));
         }
         for (name, it) in self.names.iter().filter(|(name, _)| self.listed.contains(*name)) {
@@ -196,9 +197,9 @@ impl Structure {
         };
         let imports: usize = self.imports.values().map(Vec::len).sum();
         format!(
-            "circles between folders {}\n\
+            "cycles between folders {}\n\
              imports against the folder order {imports}, between {} pairs of folders ({} excepted)\n\
-             circles between files of {}: {}, with {} files ({} excepted)\n\
+             cycles between files of {}: {}, with {} files ({} excepted)\n\
              type names defined more than once in a crate {} ({} excepted)",
             self.folder_circles.len(),
             self.imports.len(),
@@ -274,9 +275,9 @@ mod tests {
         assert_eq!(
             report.findings(&none),
             [
-                "xds-cli low -> high is against the order of folders",
+                "xds-cli low -> high violates the folder order",
                 "  xds-cli/src/low/mod.rs:1 imports xds-cli/src/high/mod.rs",
-                "circle of files: xds-cli/src/high/mod.rs, xds-cli/src/low/mod.rs",
+                "cycle of files: xds-cli/src/high/mod.rs, xds-cli/src/low/mod.rs",
                 "  xds-cli/src/low/mod.rs:1 imports xds-cli/src/high/mod.rs",
                 "  xds-cli/src/high/mod.rs:1 imports xds-cli/src/low/mod.rs",
                 "xds-cli Low is defined 2 times",
@@ -284,7 +285,7 @@ mod tests {
                 "  xds-cli/src/high/other.rs:2",
             ]
         );
-        assert!(report.summary().starts_with("circles between folders 1\n"));
+        assert!(report.summary().starts_with("cycles between folders 1\n"));
     }
 
     #[test]
@@ -298,7 +299,7 @@ mod tests {
         assert_eq!(
             report.findings(&lists),
             [(IMPORTS, 3), (NAMES, 2), (NAMES, 3)].map(|(path, line)| format!(
-                "{path}, line {line}: not needed any more (cargo xtask structure --prune)"
+                "{path}, line {line}: no longer needed (cargo xtask structure --prune)"
             ))
         );
     }
@@ -312,9 +313,9 @@ mod tests {
         assert_eq!(
             &findings[..3],
             [
-                format!("xds-gone has an order of folders, but no code {hint}"),
-                format!("xds-cli: the folder high has no place in the order {hint}"),
-                format!("xds-cli: the order has middle, which does not exist {hint}"),
+                format!("xds-gone has a folder order, but no code {hint}"),
+                format!("xds-cli: the folder high is missing in the folder order {hint}"),
+                format!("xds-cli: the folder order lists middle, which does not exist {hint}"),
             ]
         );
     }

@@ -105,7 +105,7 @@ impl DemoSteps {
                 ("endpoints.yaml", edit!("endpoints-without-reviews.yaml")),
             ])
             .await?;
-        self.settle("The client:", "the reviews disappear", |state| {
+        self.settle("The client:", "the reviews service is removed", |state| {
             let is_narrow = |row: &Row| match row.type_name.as_str() {
                 "cds" | "eds" => row.subscribed == Subscribed::Names(2),
                 _ => true,
@@ -130,7 +130,7 @@ impl DemoSteps {
         self.setup.edit(&[("clusters.yaml", edit!("clusters-cart-broken.yaml"))]).await?;
         self.settle(
             "The client uses the valid cluster, rejects the invalid one, and keeps its previous version:",
-            "the bad cluster is rejected and the good one used",
+            "the invalid cluster is rejected and the valid one is used",
             |state| {
                 state.problem(types::CLUSTER, "cart").is_some()
                     && lb_policy(state, "catalog") == Some("LEAST_REQUEST")

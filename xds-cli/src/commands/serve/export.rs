@@ -27,13 +27,16 @@ impl Exporter {
         let export = Export::new(to, ExportFormat::Json, schema()).map_err(failure)?;
         let is_served = fs::canonicalize(to).ok() == fs::canonicalize(served).ok();
         match is_served {
-            true => Err(failure(io::Error::other("this is the directory that is served"))),
+            true => Err(failure(io::Error::other(
+                "the export directory must not be the served directory",
+            ))),
             false => {
                 if let Some(mode) = export.open_to_others().map_err(failure)? {
                     let directory = to.display();
                     tracing::warn!(
-                        "other users can look into the export directory {directory} (mode {mode:04o}); files with \
-                         secrets have mode 0600, and `chmod 700 {directory}` hides the others, too"
+                        "other users can access the export directory {directory} (mode {mode:04o}); \
+                         files with secrets have mode 0600, and `chmod 700 {directory}` protects \
+                         the other files, too"
                     );
                 }
                 Ok(Self { export: Some(export), server, unprintable: Vec::new() })

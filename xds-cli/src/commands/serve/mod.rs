@@ -154,7 +154,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
                     && let Some(exporter) = &mut exporter
                     && let Err(why) = exporter.write().await
                 {
-                    tracing::warn!(%why, "cannot export");
+                    tracing::warn!(%why, "cannot export the resources");
                 }
                 status.note_change();
             }
@@ -169,7 +169,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
                 }
             }
             result = &mut serving => return match result {
-                Ok(Ok(())) => Err(Failure::Serving("it ended unexpectedly".to_owned())),
+                Ok(Ok(())) => Err(Failure::Serving("unexpected end".to_owned())),
                 Ok(Err(why)) => Err(Failure::Serving(why.to_string())),
                 Err(why) => Err(Failure::Serving(why.to_string())),
             },

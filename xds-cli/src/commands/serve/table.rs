@@ -56,10 +56,10 @@ impl ServePrinter for Table {
             }
             ServeEvent::FileError(error) => {
                 let kept = match error.kept {
-                    0 => "none of its resources is served".to_owned(),
+                    0 => "no resource of the file is served".to_owned(),
                     kept => {
                         format!(
-                            "its last valid state stays in use: {}",
+                            "the last valid state of the file stays in use: {}",
                             count(kept as u64, "resource")
                         )
                     }

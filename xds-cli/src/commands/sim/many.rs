@@ -63,7 +63,7 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
         grouped_count(sum.runs, "seed"),
         args.seed,
         match sum.broken.is_empty() {
-            _ if args.without_oracles => style.quiet("oracles off"),
+            _ if args.without_oracles => style.quiet("rules not checked"),
             true => style.good("no violation"),
             false => style.bad(&*violations),
         },

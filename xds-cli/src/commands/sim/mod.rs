@@ -62,7 +62,7 @@ fn shrink_one(args: ShrinkArgs) -> Result<(), Failure> {
     let (outcome, _) = record(&args.source, &config);
     let Some(broken) = outcome.violation else {
         let why = outcome.drift.map_or_else(|| "the run breaks no rule".into(), another_run);
-        return Err(Failure::Simulated(format!("there is nothing to shrink: {why}")));
+        return Err(Failure::Simulated(format!("nothing to shrink: {why}")));
     };
     print_drift(outcome.drift);
     report_failure(&broken, &config, args.html.as_deref())

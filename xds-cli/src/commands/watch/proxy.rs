@@ -98,13 +98,13 @@ fn service(
     };
     let cluster =
         bootstrap.upstream_cluster(name).map_err(|why: BootstrapError| why.to_string())?;
-    let cluster = cluster.ok_or_else(|| format!("there is no static cluster {name:?}"))?;
+    let cluster = cluster.ok_or_else(|| format!("static cluster {name:?} is not defined"))?;
     let credentials = match (cluster.transport_socket, flags) {
         (TransportSocket::None, _) => Credentials::insecure(),
         (TransportSocket::Configured, Some(credentials)) => credentials.clone(),
         (TransportSocket::Configured, None) => {
             return Err(format!(
-                "cluster {name:?} has a transport socket, which is not read: specify its settings with \
+                "the transport socket of cluster {name:?} is not read: specify its settings with \
                  --tls, --ca, --cert and --key"
             ));
         }
@@ -144,7 +144,7 @@ fn address(name: &str, cluster: &UpstreamCluster) -> Result<String, String> {
         _ => {}
     }
     if !others.is_empty() {
-        warn!("cluster {name:?}: of its endpoints only {first} is used");
+        warn!("cluster {name:?}: only the endpoint {first} is used");
     }
     Ok(first.clone())
 }

@@ -91,8 +91,8 @@ mod tests {
         assert_eq!(
             shown(Some("a"), EventKind::Changed { old: None, new }),
             "---\n# 12:00:00.000 added cds a, version 7\n\
-             # shown as bytes: transport_socket.typed_config: an `Any` cannot be written as JSON or YAML: the schema lacks \
-             the type `t/a.B\\n`\n\
+             # shown as bytes: transport_socket.typed_config: an `Any` cannot be written as JSON or YAML: the type \
+             `t/a.B\\n` is not in the schema\n\
              \"@type\": type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: a\ntransport_socket:\n  name: t\n  \
              typed_config:\n    \"@type\": \"t/a.B\\n\"\n    \"[unknown type]\": dg==\n"
         );

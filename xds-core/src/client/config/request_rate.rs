@@ -20,10 +20,10 @@ pub struct RequestRate {
 #[non_exhaustive]
 pub enum InvalidRequestRate {
     /// The burst size is zero, so no request could ever be sent.
-    #[error("a bucket without tokens lets nothing through")]
+    #[error("burst must be at least 1")]
     NoTokens,
     /// The rate per second is not a number, not positive, or too small to represent.
-    #[error("tokens must come back at a rate of more than zero")]
+    #[error("tokens per second must be a positive number")]
     Rate,
 }
 

@@ -42,7 +42,9 @@ pub struct ServerFeatures(u8);
 pub enum FeatureWarning {
     /// The feature is misspelled.
     // X14, D30
-    #[error("server feature resource_timer_is_transient_failure is spelled {RESOURCE_TIMER}")]
+    #[error(
+        "server feature resource_timer_is_transient_failure is misspelled: use {RESOURCE_TIMER}"
+    )]
     Misspelled,
     /// The feature has no effect.
     #[error("server feature {IGNORE_DELETION} is deprecated and has no effect")]

@@ -113,11 +113,11 @@ pub enum WatchErrorKind {
     Deleted,
     /// The server reported that the resource does not exist.
     // B03
-    #[error("does not exist: the server has none")]
+    #[error("does not exist: reported missing by the server")]
     Absent,
     /// The TTL of the resource ran out before the server sent it again.
     // B09
-    #[error("does not exist: not renewed within its time to live")]
+    #[error("does not exist: TTL expired")]
     Expired,
     /// The newest version of the resource was rejected.
     #[error("invalid: {0}")]
@@ -286,7 +286,7 @@ pub enum InvalidWatch {
     /// The state-of-the-world variant cannot express that a glob has no members or, for most types,
     /// that a member was deleted.
     // TP1, B20
-    #[error("{0} is a glob, and a server of its authority does not speak the incremental variant")]
+    #[error("{0} is a glob, but a server of its authority does not use the incremental variant")]
     GlobNeedsIncremental(ResourceName),
     /// The authority of the name is not configured.
     // FE-05
@@ -296,7 +296,7 @@ pub enum InvalidWatch {
     #[error("too many watches")]
     TooMany,
     /// The client has been shut down.
-    #[error("the client is shut down")]
+    #[error("the client has been shut down")]
     ShutDown,
 }
 
@@ -306,9 +306,9 @@ pub enum InvalidWatch {
 pub enum InvalidVerdict {
     /// No response with this id waits for a verdict. Either the verdict was given before, or the
     /// channel has ended in the meantime.
-    #[error("no response {0} waits for a verdict")]
+    #[error("response {0} is not waiting for a verdict")]
     UnknownUpdate(UpdateId),
     /// The resource was not part of the update.
-    #[error("resource {0} was not handed out for a verdict")]
+    #[error("resource {0} is not part of the update")]
     UnknownResource(ResourceName),
 }

@@ -23,13 +23,13 @@ pub enum InvalidStructuredName {
     Malformed(#[from] InvalidXdstp),
     /// The name is that of a resource of another type.
     // FE-07
-    #[error("it names a resource of another type")]
+    #[error("the name contains another resource type")]
     OtherType,
     /// The name is a glob, which denotes a collection, not a resource.
-    #[error("it is a glob, which stands for a collection")]
+    #[error("the name is a glob, not a single resource")]
     Glob,
     /// The name denotes a single resource, not a glob.
-    #[error("it is not a glob")]
+    #[error("the name is not a glob")]
     NotAGlob,
 }
 

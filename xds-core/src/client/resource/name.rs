@@ -34,7 +34,7 @@ impl<'a> Naming<'a> {
         if version > self.limits.token_bytes {
             let limit = self.limits.token_bytes;
             return Err(Rejection::new(alloc::format!(
-                "version of {version} bytes exceeds the limit of {limit}"
+                "resource version of {version} bytes exceeds the limit of {limit}"
             )));
         }
         self.check(name).map(|()| name)
@@ -52,7 +52,7 @@ impl<'a> Naming<'a> {
     pub(crate) fn check_subject(self, name: &str) -> Result<(), Rejection> {
         let (type_url, federation) = (self.resource_type.type_url(), self.profile.federation);
         match name {
-            "" => Err(Rejection::new("it names no resource")),
+            "" => Err(Rejection::new("the error has no resource name")),
             name => self.check_parsed(name, canonical_name::parse_any(name, type_url, federation)),
         }
     }
@@ -62,13 +62,14 @@ impl<'a> Naming<'a> {
         name: &str,
         read: Result<CanonicalName<'_>, InvalidStructuredName>,
     ) -> Result<(), Rejection> {
-        let kept =
-            read.map_err(|why| Rejection::new(alloc::format!("its name {name:.200}: {why}")))?;
+        let kept = read.map_err(|why| {
+            Rejection::new(alloc::format!("invalid resource name {name:.200}: {why}"))
+        })?;
         // Both as received and as sent to servers.
         let (bytes, limit) = (name.len().max(kept.name.len()), self.limits.name_bytes);
         if bytes > limit {
             return Err(Rejection::new(alloc::format!(
-                "name of {bytes} bytes exceeds the limit of {limit}"
+                "resource name of {bytes} bytes exceeds the limit of {limit}"
             )));
         }
         Ok(())

@@ -88,7 +88,7 @@ fn unwrap_other<'f>(raw: &RawResource<'f>, type_url: &str) -> Result<Unwrapped<'
         };
     }
     let wrapped = ResourceWrapper::parse(raw.value)
-        .map_err(|why| unnamed(alloc::format!("its wrapper: {why}")))?;
+        .map_err(|why| unnamed(alloc::format!("invalid resource wrapper: {why}")))?;
     unwrap_delta(&wrapped, type_url)
 }
 
@@ -124,5 +124,8 @@ fn unnamed<'f>(reason: String) -> Unusable<'f> {
 
 fn wrong_type(raw: &RawResource<'_>) -> String {
     let shown = raw.type_url.get(..200).unwrap_or(raw.type_url);
-    alloc::format!("its type is {:?}, not that of the response", String::from_utf8_lossy(shown))
+    alloc::format!(
+        "resource type {:?} differs from that of the response",
+        String::from_utf8_lossy(shown)
+    )
 }

@@ -40,7 +40,7 @@ pub(crate) fn check(raw: &RawResource<'_>, type_url: &str) -> V2Check {
     let version_2 = String::from_utf8_lossy(raw.type_url);
     let version_2 = version_2.rsplit('/').next().unwrap_or_default();
     V2Check::Incompatible(alloc::format!(
-        "it is an {version_2} with {path}, which version 3 of the API has no more"
+        "{version_2} sets {path}, which was removed in version 3 of the API"
     ))
 }
 

@@ -252,7 +252,7 @@ impl ResponseProcessor<'_> {
         response: &Response<'f>,
         classified: &mut Classified<'f>,
     ) -> Option<Slot> {
-        const NOT_IN_USE: &str = "it has no content, and its version is not the one in use";
+        const NOT_IN_USE: &str = "resource has no content, and its version is not the one in use";
         let Some(slot) = self.find(name).filter(|&slot| self.may_be_sent_by_server(slot)) else {
             // Not subscribed on this server, or never received under a wildcard.
             if self.requested.has_wildcard {
@@ -359,7 +359,7 @@ impl ResponseProcessor<'_> {
             if let Err(why) = self.naming().check_subject(name) {
                 faults.add_unnamed(location, why.reason());
             } else if code == 0 {
-                faults.add(location, name, "its status is OK");
+                faults.add(location, name, "the error has status OK");
             } else if let Some(slot) = self.find_subject(name)
                 && self.may_be_sent_by_server(slot)
                 && !self.cache.is_in_response(slot)
@@ -458,7 +458,7 @@ impl ResponseProcessor<'_> {
             false => self.cache.live(),
         };
         if held >= limit {
-            let reason = alloc::format!("more than {limit} resources");
+            let reason = alloc::format!("more than {limit} resources of this type");
             classified.faults.add(FaultLocation::Resource(index), name, &reason);
             return None;
         }
@@ -470,4 +470,4 @@ impl ResponseProcessor<'_> {
 
 /// Reason for rejecting each copy of a duplicated name.
 // X10
-pub(crate) const DUPLICATE: &str = "the name comes more than once in the response";
+pub(crate) const DUPLICATE: &str = "duplicate resource name in the response";

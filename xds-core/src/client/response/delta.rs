@@ -182,7 +182,7 @@ impl ResponseProcessor<'_> {
         other: &mut DeltaClassified<'f>,
     ) {
         const NOT_IN_USE: &str =
-            "it has a TTL but no content, and its version is not the one in use";
+            "resource has a TTL but no content, and its version is not the one in use";
         let slot = self.find(wrapped.name).filter(|&slot| self.may_be_sent_by_server(slot));
         let has_heartbeats = types::has_heartbeats(self.resource_type.type_url().as_str());
         let is_in_use = slot.and_then(|slot| self.cache.get(slot)).is_some_and(|entry| {

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Reason for rejecting a valid resource.
-const NOT_ALONE: &str = "refused with its response, in which something else is bad";
+const NOT_ALONE: &str = "rejected because another resource of the response is invalid";
 
 impl ResponseProcessor<'_> {
     /// Returns whether the response must be rejected completely.

@@ -214,7 +214,7 @@ impl fmt::Display for TypeStats<'_> {
             ("rejected", self.rejected),
             ("valid", self.resources_valid),
             ("invalid", self.resources_invalid),
-            ("older", self.v2_resources),
+            ("v2", self.v2_resources),
             ("failures", self.failures),
             ("timeouts", self.timeouts),
         ];

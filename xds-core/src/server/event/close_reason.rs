@@ -25,7 +25,7 @@ pub enum CloseReason {
     #[error("request too long: {0}")]
     RequestTooLong(Arc<str>),
     /// The node of the first request exceeds the limit.
-    #[error("a node of {bytes} bytes exceeds the limit of {limit}")]
+    #[error("node of {bytes} bytes exceeds the limit of {limit}")]
     NodeTooLong {
         /// Length of the node in bytes.
         bytes: usize,
@@ -39,7 +39,7 @@ pub enum CloseReason {
     /// A later request has a different node than the first
     /// ([`NodeChanged::Close`](crate::server::NodeChanged)).
     // M3
-    #[error("the node differs from that of the first request")]
+    #[error("the node differs from the node of the first request")]
     NodeChanged,
     /// A request is for a type that the server does not know
     /// ([`UnknownType::Close`](crate::server::UnknownType)).
@@ -63,7 +63,7 @@ pub enum CloseReason {
         served: TypeUrl,
     },
     /// A name, type URL or node id exceeds the limit.
-    #[error("a name of {bytes} bytes exceeds the limit of {limit}")]
+    #[error("name of {bytes} bytes exceeds the limit of {limit}")]
     NameTooLong {
         /// Length of the name in bytes.
         bytes: usize,
@@ -83,13 +83,13 @@ pub enum CloseReason {
         limit: usize,
     },
     /// The number of requests of the stream that wait for a view exceeds the limit.
-    #[error("more than {limit} requests before it is known what the client may see")]
+    #[error("more than {limit} requests before the client was authorized")]
     TooManyHeldRequests {
         /// Configured limit.
         limit: usize,
     },
     /// The requests of the node that wait for a view exceed the limit in bytes.
-    #[error("more than {limit} bytes of requests of one node before it is known what it may see")]
+    #[error("more than {limit} bytes of requests of one node before it was authorized")]
     TooManyHeldBytes {
         /// Configured limit in bytes.
         limit: usize,
@@ -125,16 +125,16 @@ pub enum CloseReason {
     },
     /// The application dropped the client's view.
     // M213
-    #[error("the configuration for this client is gone")]
+    #[error("the configuration for this client was removed")]
     ViewDropped,
     /// The client read so slowly that the server no longer retains all deletions it has not been
     /// sent. On reconnecting, the client states the versions that it has.
     // M231
-    #[error("too far behind: resync")]
+    #[error("the client is too far behind: reconnect to resynchronize")]
     Behind,
     /// The client has not answered a response in time.
     // M65
-    #[error("no answer to the response {nonce} of {type_url} within {after:?}")]
+    #[error("response {nonce} of {type_url} was not answered within {after:?}")]
     AnswerOverdue {
         /// Type of the response.
         type_url: TypeUrl,
@@ -150,14 +150,14 @@ pub enum CloseReason {
         after: Duration,
     },
     /// The application has not assigned a view to the client in time.
-    #[error("not decided within {after:?} whether this client is served")]
+    #[error("the client was not authorized within {after:?}")]
     NoDecision {
         /// Configured time.
         after: Duration,
     },
     /// The server has not become ready in time while it held the requests of the stream
     /// ([`Readiness::HoldRequests`](crate::server::Readiness::HoldRequests)).
-    #[error("the server is not ready yet, after {after:?}")]
+    #[error("the server is still not ready after {after:?}")]
     NotReady {
         /// Configured time.
         after: Duration,

@@ -36,7 +36,7 @@ pub enum LayersError {
         view: ViewName,
     },
     /// A layer has layers itself, or the view is a layer of another view.
-    #[error("view {view:?} would be both a layer and made of layers")]
+    #[error("view {view:?} cannot both be a layer and have layers")]
     Nested {
         /// View that would be a layer and have layers.
         view: ViewName,

@@ -243,7 +243,7 @@ pub enum TransactionError {
     },
     /// A resource or an alias has the name `*`, which is reserved for the wildcard.
     // B01
-    #[error("change {change} names a resource \"*\", which stands for all of them")]
+    #[error("change {change} uses the resource name \"*\", which is reserved for the wildcard")]
     WildcardName {
         /// Index of the change in the transaction.
         change: usize,
@@ -258,7 +258,7 @@ pub enum TransactionError {
     },
     /// An `xdstp:` name contains a resource type other than the type of the change.
     // M210
-    #[error("change {change} has the name of a resource of another type")]
+    #[error("change {change} has a name that contains another resource type")]
     ForeignName {
         /// Index of the change in the transaction.
         change: usize,
@@ -266,7 +266,7 @@ pub enum TransactionError {
     /// A resource or an alias has the name of a glob, which is reserved for subscriptions. An
     /// error may have such a name.
     // TP1
-    #[error("change {change} gives a resource the name of a glob")]
+    #[error("change {change} uses a glob as a resource name")]
     GlobName {
         /// Index of the change in the transaction.
         change: usize,
@@ -322,7 +322,7 @@ pub enum TransactionError {
     /// Resources are changed without a version, although their type has application-defined
     /// versions.
     // M72
-    #[error("resources of type {type_url} are changed without a version")]
+    #[error("resources of type {type_url} changed without a version")]
     MissingVersion {
         /// Type of the resources.
         type_url: TypeUrl,
@@ -330,7 +330,7 @@ pub enum TransactionError {
     /// Resources are changed under the current version of their type, which would then identify
     /// two sets of resources.
     // IS15
-    #[error("resources of type {type_url} are changed under their version {version:?}")]
+    #[error("resources of type {type_url} changed, but version {version:?} did not")]
     ReusedVersion {
         /// Type of the resources.
         type_url: TypeUrl,
@@ -339,20 +339,20 @@ pub enum TransactionError {
     },
     /// A resource is changed under its current application-defined version.
     // IS15
-    #[error("change {change} has other content for the version that its resource has")]
+    #[error("change {change} changes a resource but not its version")]
     ReusedResourceVersion {
         /// Index of the change in the transaction.
         change: usize,
     },
     /// A version is set for a type, or a resource of a type, without application-defined
     /// versions.
-    #[error("the versions of type {type_url} are not the application's")]
+    #[error("type {type_url} does not have application-defined versions")]
     UnexpectedVersion {
         /// Type of the resources.
         type_url: TypeUrl,
     },
     /// A version is too long, or empty, which clients interpret as no version.
-    #[error("a version of type {type_url} has {bytes} bytes, not 1 to {limit}")]
+    #[error("version of type {type_url} has {bytes} bytes, but must have 1 to {limit}")]
     VersionLength {
         /// Type of the resources.
         type_url: TypeUrl,
@@ -377,7 +377,7 @@ pub enum TransactionError {
     },
     /// The view has layers. Change one of them instead.
     // M224
-    #[error("view {view:?} is made of layers and has no resources of its own")]
+    #[error("view {view:?} has layers and cannot have resources of its own")]
     LayeredView {
         /// View with layers.
         view: ViewName,

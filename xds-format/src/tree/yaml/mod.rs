@@ -181,7 +181,7 @@ impl<'t> Builder<'t> {
             return Err(syntax(
                 Format::Yaml,
                 offset,
-                "the alias stands inside the value that it names",
+                "the alias refers to a value that contains it",
             ));
         };
         check_depth((depth + weight.height).saturating_sub(1), offset)?;
@@ -199,7 +199,11 @@ impl<'t> Builder<'t> {
     fn expect_next(&mut self) -> Result<(Event<'t>, Span)> {
         match self.next()? {
             Some(next) => Ok(next),
-            None => Err(syntax(Format::Yaml, usize::MAX, "the text ends inside a document")),
+            None => Err(syntax(
+                Format::Yaml,
+                usize::MAX,
+                "unexpected end of the text inside a document",
+            )),
         }
     }
 
@@ -366,7 +370,7 @@ mod tests {
         );
         assert_eq!(
             error("a: &x [*x]\n"),
-            "x.yaml:1:8: invalid YAML: the alias stands inside the value that it names"
+            "x.yaml:1:8: invalid YAML: the alias refers to a value that contains it"
         );
         assert_eq!(
             error("a: [1, 2\nb: 3\n"),

@@ -83,7 +83,7 @@ impl<'a> FieldReader<'a> {
             _ => None,
         };
         if number.is_none() {
-            validator.error_in(name, "must be a whole number");
+            validator.error_in(name, "must be an integer");
         }
         number
     }

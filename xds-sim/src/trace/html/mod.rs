@@ -39,7 +39,7 @@ impl Trace {
                 "STYLE" => page.push_str(STYLE),
                 "DATA" => page.push_str(&data),
                 "SCRIPT" => page.push_str(&script),
-                other => unreachable!("the page has no place for {other}"),
+                other => unreachable!("the page template has no placeholder for {other}"),
             }
             rest = after;
         }

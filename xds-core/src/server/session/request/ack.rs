@@ -166,7 +166,7 @@ impl SessionContext<'_> {
             && !self.is_stated_as(sent.version, stated);
         is_rejected.then(|| ErrorDetail {
             code: UNKNOWN,
-            message: format!("stays at version {:?}", truncate_message(stated)).into(),
+            message: format!("client still uses version {:?}", truncate_message(stated)).into(),
         })
     }
 

@@ -147,7 +147,7 @@ impl Arena {
     ) -> Self {
         let reports = config.missing == Missing::NotFound || unknown == UnknownType::NotFound;
         let not_found = reports.then(|| {
-            let message = format!("there is no such {type_url}").into();
+            let message = format!("no such resource of type {type_url}").into();
             Box::new(ResourceError { code: StatusCode::NotFound, message })
         });
         Self {
@@ -205,7 +205,7 @@ impl Arena {
     /// Records that a resource is too long for a client.
     pub(crate) fn note_too_long(&mut self) {
         self.too_long.get_or_insert_with(|| {
-            let message = "the resource is longer than a response may be".into();
+            let message = "the resource exceeds the size limit for responses".into();
             Box::new(ResourceError { code: StatusCode::ResourceExhausted, message })
         });
     }
