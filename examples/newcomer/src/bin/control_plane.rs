@@ -1,0 +1,22 @@
+//! Serves a cluster to each of two zones, over TLS.
+
+use xds::{ManagementServer, resources::Cluster, server::Snapshot};
+
+fn cluster(name: &str) -> Cluster {
+    Cluster { name: name.into(), ..Cluster::default() }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = ManagementServer::builder()
+        .tls("cert.pem", "key.pem")
+        .view_of(|node| node.zone().to_owned())
+        .bind("127.0.0.1:18443")
+        .await?;
+    println!("serving on {}", server.address());
+    for zone in ["zone-a", "zone-b"] {
+        let snapshot = Snapshot::new().with(&cluster("web"))?.with(&cluster(zone))?;
+        server.set_snapshot(zone, snapshot).await?;
+    }
+    Ok(server.run_until(tokio::signal::ctrl_c()).await?)
+}
