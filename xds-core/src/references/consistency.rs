@@ -6,10 +6,15 @@ use alloc::{
     vec::Vec,
 };
 
-use super::{EnvoyReferences, Finding, Reference, ReferenceExtractor, ReferenceTarget, ResourceId};
+use super::{
+    envoy::EnvoyReferences,
+    extractor::ReferenceExtractor,
+    finding::{Finding, ResourceId},
+    reference::{Reference, ReferenceTarget},
+};
 use crate::{
     ResourceName, TypeUrl, types,
-    xdstp::{self, XdstpName},
+    xdstp::{XdstpName, is_xdstp, without_context},
 };
 
 /// Check of a complete set of resources: one view, as its clients receive it.
@@ -178,7 +183,7 @@ impl Reached {
             return true;
         }
         // The context parameters of a collection and of its members are ignored.
-        let mut name = if xdstp::is_xdstp(name) { without_context(name) } else { name };
+        let mut name = if is_xdstp(name) { without_context(name) } else { name };
         while !reached.prefixes.is_empty()
             && let Some((prefix, _)) = name.rsplit_once('/')
         {
@@ -198,13 +203,8 @@ impl Reached {
 /// Canonical form of a name, for comparison. A malformed `xdstp:` name is compared as it is.
 // FE-08
 fn comparable(name: &str) -> Cow<'_, str> {
-    if !xdstp::is_xdstp(name) {
+    if !is_xdstp(name) {
         return Cow::Borrowed(name);
     }
     XdstpName::parse(name).map_or(Cow::Borrowed(name), |it| Cow::Owned(it.as_str().into()))
-}
-
-/// The part of an `xdstp:` name before its context parameters.
-pub(super) fn without_context(name: &str) -> &str {
-    name.split(['?', '#']).next().unwrap_or(name)
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{ConfigSource, Reference, ReferenceTarget};
+use super::reference::{ConfigSource, Reference, ReferenceTarget};
 use crate::{ResourceName, TypeUrl, types, wire::Malformed};
 
 /// Type and name of a resource.

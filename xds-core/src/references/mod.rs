@@ -53,161 +53,18 @@
 // B56
 
 mod consistency;
+mod envoy;
+mod extractor;
 mod finding;
+mod reference;
 mod schema;
 mod sources;
 mod walk;
 
-use alloc::vec::Vec;
-use core::{
-    fmt::{self, Debug},
-    panic::RefUnwindSafe,
-};
-
-use self::walk::Walk;
 pub use self::{
     consistency::Consistency,
+    envoy::{EnvoyReferences, references},
+    extractor::ReferenceExtractor,
     finding::{Finding, ResourceId, Severity},
+    reference::{ConfigSource, Reference, ReferenceTarget},
 };
-use crate::{types, wire::Malformed};
-
-/// Reference from one resource to others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub struct Reference<'a> {
-    /// Type of the resources referred to.
-    pub type_url: &'a str,
-    /// Resources of the type.
-    pub target: ReferenceTarget<'a>,
-    /// Server that provides them.
-    pub source: ConfigSource,
-}
-
-/// Resources of a type that a reference selects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum ReferenceTarget<'a> {
-    /// Resource of this name.
-    Name(&'a str),
-    /// Any resources whose names begin with this and a slash: the virtual hosts of a route
-    /// configuration, or the members of an `xdstp:` collection.
-    // S0.061
-    Prefix(&'a str),
-    /// All resources of the type, as with a wildcard subscription.
-    All,
-}
-
-/// Server that provides the target of a reference: the reference's `ConfigSource`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum ConfigSource {
-    /// The reference has no `ConfigSource`, such as that of a route to a cluster.
-    #[default]
-    Unspecified,
-    /// `ads`: the aggregated stream.
-    Aggregated,
-    /// `self`: the server that sent the resource.
-    SameServer,
-    /// `api_config_source`: a management server that the reference specifies, which may be the
-    /// same.
-    Api,
-}
-
-/// Finds the references in resources. [`EnvoyReferences`] implements it for the v3 API. For other
-/// types, implement it yourself and delegate the rest to that one.
-///
-/// ```
-/// use xds_core::Malformed;
-/// use xds_core::references::{EnvoyReferences, Reference, ReferenceExtractor, ReferenceTarget};
-/// use xds_core::types;
-///
-/// /// A type whose resources are the name of a cluster.
-/// #[derive(Debug)]
-/// struct WithTenants;
-///
-/// impl ReferenceExtractor for WithTenants {
-///     fn references(
-///         &self,
-///         type_url: &str,
-///         resource: &[u8],
-///         found: &mut dyn FnMut(Reference<'_>),
-///     ) -> Result<(), Malformed> {
-///         if type_url == "t/example.Tenant" {
-///             let cluster = core::str::from_utf8(resource).unwrap_or_default();
-///             found(Reference::new(types::CLUSTER, ReferenceTarget::Name(cluster)));
-///         }
-///         EnvoyReferences.references(type_url, resource, found)
-///     }
-/// }
-/// ```
-pub trait ReferenceExtractor: Debug + Send + Sync + RefUnwindSafe {
-    /// Calls `found` for each reference of a resource, in the order in which they occur; repeated
-    /// references are reported repeatedly.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the resource is not a valid message of its type. Only the parts that
-    /// contain references are checked.
-    fn references(
-        &self,
-        type_url: &str,
-        resource: &[u8],
-        found: &mut dyn FnMut(Reference<'_>),
-    ) -> Result<(), Malformed>;
-}
-
-/// References of the Envoy v3 API, as listed in the [module documentation](self). Resources of
-/// other types have none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EnvoyReferences;
-
-impl ReferenceExtractor for EnvoyReferences {
-    fn references(
-        &self,
-        type_url: &str,
-        resource: &[u8],
-        found: &mut dyn FnMut(Reference<'_>),
-    ) -> Result<(), Malformed> {
-        Walk::new(&mut |reference| found(reference)).resource(type_url, resource)
-    }
-}
-
-/// Returns the references of a resource of the Envoy v3 API, sorted and without duplicates.
-///
-/// # Errors
-///
-/// Returns an error if the resource is not a valid message of its type. Only the parts that contain
-/// references are checked.
-pub fn references<'a>(type_url: &str, resource: &'a [u8]) -> Result<Vec<Reference<'a>>, Malformed> {
-    let mut references = Vec::new();
-    Walk::new(&mut |reference| references.push(reference)).resource(type_url, resource)?;
-    references.sort_unstable();
-    references.dedup();
-    Ok(references)
-}
-
-impl<'a> Reference<'a> {
-    /// Creates a reference without a source.
-    #[must_use]
-    pub const fn new(type_url: &'a str, target: ReferenceTarget<'a>) -> Self {
-        Self { type_url, target, source: ConfigSource::Unspecified }
-    }
-
-    /// Returns the reference with this source.
-    #[must_use]
-    pub const fn with_source(self, source: ConfigSource) -> Self {
-        Self { source, ..self }
-    }
-}
-
-/// Writes type and target, for example `eds backend`.
-impl fmt::Display for Reference<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", types::short_name(self.type_url).unwrap_or(self.type_url))?;
-        match self.target {
-            ReferenceTarget::Name(name) => f.write_str(name),
-            ReferenceTarget::Prefix(name) => write!(f, "{name}/*"),
-            ReferenceTarget::All => f.write_str("*"),
-        }
-    }
-}

@@ -3,52 +3,17 @@
 //! To follow another extension, add its message here, and to [`KNOWN`] if it occurs in an `Any`. A
 //! test compares every field with the API's descriptors (`tests/references/` of the workspace).
 
-use self::FieldContent::{Any, Name, Nested};
-use super::{sources, walk::Walk};
-use crate::{types, wire::Malformed};
+use super::{
+    sources,
+    walk::{
+        FieldContent::{Any, Name, Nested},
+        Message,
+    },
+};
+use crate::types;
 
-/// Message with the fields that lead to references.
-pub(super) struct Message {
-    /// Full name of the message.
-    name: &'static str,
-    fields: &'static [(u32, FieldContent)],
-    /// Rule for references that depend on several fields.
-    pub(super) rule: Option<Rule>,
-}
-
-/// Content of a field.
-#[derive(Clone, Copy)]
-pub(super) enum FieldContent {
-    Nested(&'static Message),
-    /// Any message (`google.protobuf.Any`).
-    Any,
-    /// Name of a resource of this type.
-    Name(&'static str),
-}
-
-pub(super) type Rule = for<'a> fn(&mut Walk<'a, '_>, &'a [u8]) -> Result<(), Malformed>;
-
-impl Message {
-    const fn new(name: &'static str, fields: &'static [(u32, FieldContent)]) -> Self {
-        Self { name, fields, rule: None }
-    }
-
-    const fn with_rule(self, rule: Rule) -> Self {
-        Self { rule: Some(rule), ..self }
-    }
-
-    pub(super) fn content(&self, field: u32) -> Option<FieldContent> {
-        self.fields.iter().find(|&&(number, _)| number == field).map(|&(_, content)| content)
-    }
-}
-
-/// Returns the message of a type that may be a resource or the content of an `Any`.
-pub(super) fn by_type_url(type_url: &[u8]) -> Option<&'static Message> {
-    let name = type_url.rsplit(|&byte| byte == b'/').next()?;
-    KNOWN.iter().find(|message| message.name.as_bytes() == name).copied()
-}
-
-static KNOWN: [&Message; 34] = [
+/// Messages that may be a resource or the content of an `Any`.
+pub(super) static KNOWN: [&Message; 34] = [
     // Resources.
     &CLUSTER,
     &LISTENER,
@@ -214,7 +179,7 @@ static SCOPED_ROUTE_CONFIGURATION: Message = Message::new(
     "envoy.config.route.v3.ScopedRouteConfiguration",
     &[(2, Name(types::ROUTE_CONFIGURATION)), (5, Nested(&ROUTE_CONFIGURATION))],
 );
-pub(super) static ROUTE_CONFIGURATION: Message = Message::new(
+static ROUTE_CONFIGURATION: Message = Message::new(
     "envoy.config.route.v3.RouteConfiguration",
     &[
         (2, Nested(&VIRTUAL_HOST)),

@@ -1,6 +1,9 @@
 //! Rules for references that depend on several fields, such as a name and its `ConfigSource`.
 
-use super::{ConfigSource, ReferenceTarget, schema, walk::Walk};
+use super::{
+    reference::{ConfigSource, ReferenceTarget},
+    walk::Walk,
+};
 use crate::{
     types,
     wire::{
@@ -59,7 +62,7 @@ pub(super) fn scoped_routes<'a>(
                 walk.name(types::ROUTE_CONFIGURATION, name, source);
             }
             for routes in blocks(scope, 5) {
-                walk.message(&schema::ROUTE_CONFIGURATION, routes?)?;
+                walk.resource(types::ROUTE_CONFIGURATION, routes?)?;
             }
         }
     }

@@ -1,18 +1,51 @@
-//! Walk through a resource along the [schema](super::schema) that reports its references.
+//! Walk through a resource that reports its references.
+//!
+//! The [schema](super::schema) describes the messages, and its [rules](super::sources) call the walk.
 
-use super::{
-    ConfigSource, Reference, ReferenceTarget,
-    consistency::without_context,
-    schema::{self, FieldContent, Message},
-};
+use super::reference::{ConfigSource, Reference, ReferenceTarget};
 use crate::{
     wire::{
         Malformed,
         resource::RawResource,
         walk::{Field, Fields},
     },
-    xdstp::is_xdstp,
+    xdstp::{is_xdstp, without_context},
 };
+
+/// Message with the fields that lead to references.
+pub(super) struct Message {
+    /// Full name of the message.
+    name: &'static str,
+    fields: &'static [(u32, FieldContent)],
+    /// Rule for references that depend on several fields.
+    rule: Option<Rule>,
+}
+
+/// Content of a field.
+#[derive(Clone, Copy)]
+pub(super) enum FieldContent {
+    Nested(&'static Message),
+    /// Any message (`google.protobuf.Any`).
+    Any,
+    /// Name of a resource of this type.
+    Name(&'static str),
+}
+
+pub(super) type Rule = for<'a> fn(&mut Walk<'a, '_>, &'a [u8]) -> Result<(), Malformed>;
+
+impl Message {
+    pub(super) const fn new(name: &'static str, fields: &'static [(u32, FieldContent)]) -> Self {
+        Self { name, fields, rule: None }
+    }
+
+    pub(super) const fn with_rule(self, rule: Rule) -> Self {
+        Self { rule: Some(rule), ..self }
+    }
+
+    fn content(&self, field: u32) -> Option<FieldContent> {
+        self.fields.iter().find(|&&(number, _)| number == field).map(|&(_, content)| content)
+    }
+}
 
 /// Maximum nesting depth of messages, including the resource. Other decoders have the same limit,
 /// but count anew in each `Any`.
@@ -20,28 +53,29 @@ const MAX_DEPTH: usize = 100;
 
 /// State of a walk through one resource.
 pub(super) struct Walk<'a, 'f> {
+    /// Messages that may be a resource or the content of an `Any`.
+    known: &'static [&'static Message],
     found: &'f mut dyn FnMut(Reference<'a>),
     depth: usize,
 }
 
 impl<'a, 'f> Walk<'a, 'f> {
-    pub(super) fn new(found: &'f mut dyn FnMut(Reference<'a>)) -> Self {
-        Self { found, depth: 0 }
+    pub(super) fn new(
+        known: &'static [&'static Message],
+        found: &'f mut dyn FnMut(Reference<'a>),
+    ) -> Self {
+        Self { known, found, depth: 0 }
     }
 
-    /// Walks through a resource of this type; an unknown type is ignored.
+    /// Walks through a message of this type; an unknown type is ignored.
     pub(super) fn resource(&mut self, type_url: &str, resource: &'a [u8]) -> Result<(), Malformed> {
-        match schema::by_type_url(type_url.as_bytes()) {
+        match self.known_message(type_url.as_bytes()) {
             Some(message) => self.message(message, resource),
             None => Ok(()),
         }
     }
 
-    pub(super) fn message(
-        &mut self,
-        message: &'static Message,
-        bytes: &'a [u8],
-    ) -> Result<(), Malformed> {
+    fn message(&mut self, message: &'static Message, bytes: &'a [u8]) -> Result<(), Malformed> {
         if self.depth == MAX_DEPTH {
             return Err(Malformed::Depth { limit: MAX_DEPTH });
         }
@@ -72,10 +106,15 @@ impl<'a, 'f> Walk<'a, 'f> {
 
     pub(super) fn any(&mut self, any: &'a [u8]) -> Result<(), Malformed> {
         let any = RawResource::parse(any)?;
-        match schema::by_type_url(any.type_url) {
+        match self.known_message(any.type_url) {
             Some(message) => self.message(message, any.value),
             None => Ok(()),
         }
+    }
+
+    fn known_message(&self, type_url: &[u8]) -> Option<&'static Message> {
+        let name = type_url.rsplit(|&byte| byte == b'/').next()?;
+        self.known.iter().find(|message| message.name.as_bytes() == name).copied()
     }
 
     /// Reports a name. An empty name is ignored, and the name of a collection refers to its

@@ -105,6 +105,11 @@ pub fn directives(name: &str) -> Option<&str> {
     name.split_once('#').map(|(_, directives)| directives)
 }
 
+/// Returns the part of an `xdstp:` name before its context parameters and directives.
+pub(crate) fn without_context(name: &str) -> &str {
+    name.split(['?', '#']).next().unwrap_or(name)
+}
+
 /// Authority of a resource, which determines the management servers that are asked for it.
 // A47, B35: the first key of every cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,7 @@
 //! [gRFC A39]: https://github.com/grpc/proposal/blob/master/A39-xds-http-filters.md
 
 mod faults;
-mod known;
+mod filter_config;
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -18,11 +18,16 @@ use alloc::{
 
 use xds_core::proto::Any;
 
-pub use self::faults::{
-    Abort, AbortStatus, ActiveFault, ActiveFaults, Delay, DelayLength, Fault, FaultInjection, Share,
+use self::filter_config::validate_config;
+pub use self::{
+    faults::{
+        Abort, AbortStatus, ActiveFault, ActiveFaults, Delay, DelayLength, Fault, FaultInjection,
+        Share,
+    },
+    filter_config::FilterConfig,
 };
 use crate::{
-    extensions::{ExtensionConfig, decode, validate_extension},
+    extensions::{decode, validate_extension},
     proto::envoy::{
         config::route::v3::FilterConfig as FilterConfigSchema,
         extensions::filters::network::http_connection_manager::v3::{
@@ -41,16 +46,6 @@ pub struct HttpFilter {
     pub name: String,
     /// Kind and configuration.
     pub config: FilterConfig,
-}
-
-/// Configuration of an HTTP filter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FilterConfig {
-    /// Fault injection (gRFC A33).
-    Faults(FaultInjection),
-    /// Any other filter.
-    Other(ExtensionConfig),
 }
 
 /// Filter overrides by the name of the filter in the listener. Those of a weighted cluster precede
@@ -95,7 +90,7 @@ fn validate_override(config: &Any, validator: &mut Validator<'_>) -> Option<Filt
     let extension = validate_extension(config, validator)?;
     let problem = match validator.rules.http_filters.get(&extension.type_url) {
         Some(kind) if kind.role.is_for_routes() => {
-            return known::validate_config(config, extension, validator);
+            return validate_config(config, extension, validator);
         }
         Some(_) => "cannot be overridden in routes",
         None => "is not known",
@@ -159,7 +154,7 @@ fn validate_http_filter(
         let problem = match validator.rules.http_filters.get(&extension.type_url).copied() {
             Some(kind) if !kind.role.is_for_listeners() => "is only valid in routes",
             Some(kind) if kind.sides.include(side) => {
-                let config = known::validate_config(config, extension, validator);
+                let config = validate_config(config, extension, validator);
                 let name = filter.name.to_string();
                 return Some((config.map(|config| HttpFilter { name, config }), kind.place));
             }

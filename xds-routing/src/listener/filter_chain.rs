@@ -6,8 +6,7 @@ use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use core::net::IpAddr;
 
 use super::{
-    HttpConnections,
-    api::validate_connections,
+    http_connections::{HttpConnections, validate_connections},
     tls::{TlsContext, validate_downstream},
 };
 use crate::{

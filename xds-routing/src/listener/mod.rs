@@ -6,24 +6,26 @@
 //! [gRFC A36]: https://github.com/grpc/proposal/blob/master/A36-xds-for-servers.md
 //! [gRFC A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
 
-mod api;
 mod filter_chain;
+mod http_connections;
 mod tls;
 
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use xds_core::ResourceName;
 
 pub(crate) use self::tls::validate_upstream;
 pub use self::{
     filter_chain::{CidrRange, ConnectionSource, FilterChain, FilterChainMatch, Transport},
+    http_connections::{HttpConnections, Routes},
     tls::{CertificateProvider, TlsContext, TrustedRoots},
 };
+use self::{
+    filter_chain::{validate_chain, validate_duplicates},
+    http_connections::validate_api,
+};
 use crate::{
-    filters::HttpFilter,
     proto::envoy::config::listener::v3 as schema,
-    route::RouteConfiguration,
     scalars::{SocketAddress, validate_listen_address},
     validation::Validator,
 };
@@ -69,29 +71,6 @@ pub enum ListenerKind {
     Socket(SocketListener),
 }
 
-/// HTTP connection manager (`HttpConnectionManager`): handling of requests.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct HttpConnections {
-    /// Source of the routes.
-    pub routes: Routes,
-    /// HTTP filters in order. The last one forwards requests.
-    pub filters: Vec<HttpFilter>,
-    /// Maximum duration of a call whose route does not set one. `None` means no limit (gRFC A31).
-    pub max_stream_duration: Option<Duration>,
-}
-
-/// Source of the routes.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Routes {
-    /// The route configuration with this name (RDS).
-    // S0.020
-    Named(ResourceName),
-    /// An inline route configuration.
-    Inline(RouteConfiguration),
-}
-
 /// Listener of a server.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -112,7 +91,7 @@ pub(crate) fn validate_listener(
         // `address` is for other clients: a management server may set both for one listener.
         Some(api) => {
             let connections =
-                validator.field("api_listener", |validator| api::validate_api(api, validator));
+                validator.field("api_listener", |validator| validate_api(api, validator));
             ListenerKind::Api(connections?)
         }
         None => ListenerKind::Socket(validate_socket(listener, validator)?),
@@ -139,17 +118,14 @@ fn validate_socket(
     }
     let mut filter_chains = Vec::new();
     for (index, chain) in listener.filter_chains.iter().enumerate() {
-        let validated = validator.element("filter_chains", index, |validator| {
-            filter_chain::validate_chain(chain, validator)
-        });
+        let validated =
+            validator.element("filter_chains", index, |validator| validate_chain(chain, validator));
         filter_chains.extend(validated);
     }
     let default_filter_chain = listener.default_filter_chain.as_ref().and_then(|chain| {
-        validator.field("default_filter_chain", |validator| {
-            filter_chain::validate_chain(chain, validator)
-        })
+        validator.field("default_filter_chain", |validator| validate_chain(chain, validator))
     });
-    filter_chain::validate_duplicates(&filter_chains, validator);
+    validate_duplicates(&filter_chains, validator);
     if listener.filter_chains.is_empty() && listener.default_filter_chain.is_none() {
         validator.error_in("filter_chains", "must not be empty without default_filter_chain");
     }

@@ -16,7 +16,10 @@ use clap::ColorChoice;
 use xds_sim::{Config, Effects, Failure as Broken, Situations, check::OracleMode, run_seed};
 
 use super::{
-    grouped, grouped_count, interrupt::Interrupt, progress::Progress, report, report_failure,
+    interrupt::Interrupt,
+    numbers::{grouped, grouped_count},
+    progress::Progress,
+    report::{report, report_failure},
 };
 use crate::{args::sim::RunArgs, failure::Failure, output, style::Style, text::count};
 

@@ -1,24 +1,49 @@
-//! Validation of the `HttpConnectionManager` of a listener.
+//! HTTP connection manager of a listener, and its validation.
+
+use alloc::vec::Vec;
+use core::time::Duration;
 
 use xds_core::{ResourceName, proto::Any};
 
-use super::{HttpConnections, Routes};
 use crate::{
     extensions::decode,
-    filters::validate_http_filters,
+    filters::{HttpFilter, validate_http_filters},
     proto::envoy::{
         config::listener::v3::ApiListener,
         extensions::filters::network::http_connection_manager::v3::{
             HttpConnectionManager, http_connection_manager::RouteSpecifier,
         },
     },
-    route::validate_route_configuration,
+    route::{RouteConfiguration, validate_route_configuration},
     rules::Side,
     scalars::{validate_duration, validate_source},
     validation::Validator,
 };
 
-pub(super) const HTTP_CONNECTION_MANAGER: &str = "type.googleapis.com/\
+/// HTTP connection manager (`HttpConnectionManager`): handling of requests.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct HttpConnections {
+    /// Source of the routes.
+    pub routes: Routes,
+    /// HTTP filters in order. The last one forwards requests.
+    pub filters: Vec<HttpFilter>,
+    /// Maximum duration of a call whose route does not set one. `None` means no limit (gRFC A31).
+    pub max_stream_duration: Option<Duration>,
+}
+
+/// Source of the routes.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Routes {
+    /// The route configuration with this name (RDS).
+    // S0.020
+    Named(ResourceName),
+    /// An inline route configuration.
+    Inline(RouteConfiguration),
+}
+
+const HTTP_CONNECTION_MANAGER: &str = "type.googleapis.com/\
     envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
 
 pub(super) fn validate_api(

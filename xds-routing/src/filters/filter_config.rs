@@ -1,9 +1,9 @@
-//! Validation of the configurations of gRPC's filters. Those of server filters are only decoded,
-//! because a client does not use them.
+//! Configurations of filters. Those of gRPC's filters are validated; those of server filters are only
+//! decoded, because a client does not use them.
 
 use xds_core::proto::Any;
 
-use super::{FilterConfig, faults::validate_faults};
+use super::faults::{FaultInjection, validate_faults};
 use crate::{
     extensions::{ExtensionConfig, decode, is_object},
     proto::envoy::extensions::{
@@ -21,6 +21,16 @@ use crate::{
     scalars::validate_duration,
     validation::Validator,
 };
+
+/// Configuration of an HTTP filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FilterConfig {
+    /// Fault injection (gRFC A33).
+    Faults(FaultInjection),
+    /// Any other filter.
+    Other(ExtensionConfig),
+}
 
 const GRPC_FILTERS: [&str; 6] =
     [ROUTER, FAULT, RBAC, RBAC_OVERRIDE, STATEFUL_SESSION, STATEFUL_SESSION_OVERRIDE];
