@@ -99,8 +99,8 @@ use foldhash::fast::FixedState;
 pub use self::{
     admission::DropView,
     config::{
-        Absence, AbsenceDelay, Admission, AnswerOverdue, DOES_NOT_EXIST_TIMER, Debounce, DrainPlan,
-        Globs, HeartbeatFraction, LegacyWildcard, MakeBeforeBreakPolicy, Missing, NackDetection,
+        Absence, AbsenceDelay, Admission, AnswerOverdue, DOES_NOT_EXIST_TIMER, DrainPlan, Globs,
+        HeartbeatFraction, LegacyWildcard, MakeBeforeBreakPolicy, Missing, NackDetection,
         NackRecovery, NodeChanged, ObserveResponses, OnDemand, OrderingPolicy, PerClientLimits,
         Rate, Readiness, ReconnectTrust, Removals, RequireNode, ServerConfig, ServerLimits,
         SotwResponse, StageTimeoutAction, StreamAge, TypeConfig, TypeDefaults, UnknownType,
