@@ -54,8 +54,7 @@ fn main() -> io::Result<()> {
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:18000".to_owned());
     block_on(async {
         let listener = TcpListener::bind(address).await?;
-        let mut config = ServerConfig::default();
-        config.readiness = Readiness::NotReady;
+        let config = ServerConfig::default().with_readiness(Readiness::NotReady);
         let server = ManagementServer::start(config, ServerOptions::default());
         let handle = server.handle();
         println!("serving on {}", listener.local_addr()?);
