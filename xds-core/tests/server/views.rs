@@ -440,6 +440,24 @@ fn waiting_bytes_are_limited_per_node() {
     println!("covers: IS24 M9");
 }
 
+// M216, M171, M218: what is not a resource in a snapshot counts as well.
+#[test]
+fn snapshot_may_contain_errors_and_names_its_invalid_change() {
+    let mut rig = Rig::default();
+    rig.run("set eds a=1 b=1 !c=5");
+    let mut snapshot = Transaction::snapshot("");
+    snapshot.set_error(url("eds"), "a", StatusCode::NotFound, "gone").remove(url("eds"), "b");
+    let applied = rig.server.apply(snapshot.clone(), rig.now).expect("a good snapshot");
+    assert_eq!((applied.changed, applied.removed), (1, 2), "a has an error, b and c nothing");
+    let again = rig.server.apply(snapshot, rig.now).expect("a good snapshot");
+    assert_eq!((again.changed, again.removed), (0, 0));
+    let mut invalid = Transaction::snapshot("");
+    invalid.set(url("eds"), "d", payload("d", "1")).set(url("eds"), "", payload("", "1"));
+    let error = rig.server.apply(invalid, rig.now);
+    assert_eq!(error, Err(TransactionError::EmptyName { change: 1 }), "a is removed before it");
+    println!("covers: M216 M218");
+}
+
 // M219, M141: two spellings of a structured name are one name in snapshots and transactions.
 #[test]
 fn snapshot_names_are_compared_in_canonical_form() {

@@ -40,7 +40,8 @@ pub struct ViewCopy {
 
 impl ViewCopy {
     /// Returns the transaction that changes the copied view to the resources of the snapshot,
-    /// without changes that have no effect. Takes time proportional to both.
+    /// without changes that have no effect. Takes time proportional to both. A transaction that is
+    /// not a snapshot is returned unchanged.
     ///
     /// # Errors
     ///

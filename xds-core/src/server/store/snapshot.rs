@@ -31,12 +31,15 @@ impl Store {
 
 impl Transaction {
     /// Returns the transaction that changes a view with the contents `current` to this snapshot,
-    /// without changes that have no effect.
+    /// without changes that have no effect. Other transactions are returned unchanged.
     pub(crate) fn difference_from(
         mut self,
         view: &ViewName,
         current: &LayerContents,
     ) -> Result<Self, TransactionError> {
+        if !self.is_snapshot {
+            return Ok(self);
+        }
         let removals = self.removals_from(current.names())?;
         let held = current.by_name();
         self.changes.retain(|ResourceChange { type_url, name, content }| match content {
