@@ -10,7 +10,7 @@ use prost::Message;
 use xds_core::{
     ViewName,
     proto::Any,
-    server::{ResourceOptions, ServerConfig, Snapshot, Transaction, VersionMode},
+    server::{ResourceOptions, ServerConfig, Transaction, VersionMode},
     types,
 };
 
@@ -51,8 +51,8 @@ impl SetStateRequest {
     }
 
     /// Returns the resources without duplicates, which the suite may list.
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        let mut snapshot = Snapshot::new();
+    pub(crate) fn snapshot(&self) -> Transaction {
+        let mut snapshot = Transaction::snapshot(self.view());
         let resources: BTreeSet<_> = self
             .resources
             .iter()
@@ -60,7 +60,7 @@ impl SetStateRequest {
             .collect();
         for (type_url, name) in resources {
             let body = body(type_url, &name, &self.version);
-            snapshot.insert_with(type_url, name, body, versioned(&self.version));
+            snapshot.set_with(type_url, name, body, versioned(&self.version));
             snapshot.set_version(type_url, self.version.as_str());
         }
         snapshot

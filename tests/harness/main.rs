@@ -371,7 +371,7 @@ fn play(
             .flat_map(|&ty| scenario.resources.iter().map(move |n| any(ty, n)))
             .collect(),
     };
-    server.set_snapshot(&state.view(), state.snapshot(), NOW).expect("a sound snapshot");
+    server.apply(state.snapshot(), NOW).expect("a sound snapshot");
     let mut client = Client::new(server, variant, streams);
     for step in scenario.steps {
         take(*step, type_url, &mut client).map_err(|why| format!("{step:?}: {why}"))?;

@@ -77,9 +77,8 @@ impl RelayWorld {
             Versions::Above => VersionMode::Label,
         };
         let above = ServerConfig::default().with_every_type(|it| it.versions = mode);
-        let mut config = above.clone();
-        config.on_demand = OnDemand::Notify;
-        config.admission = Admission::ByApplication;
+        let config =
+            above.clone().with_on_demand(OnDemand::Notify).with_admission(Admission::ByApplication);
         Self {
             upstream: Segment::new(Server::new(above, 1, now)),
             downstream: Segment::new(Server::new(config, 2, now)),

@@ -14,20 +14,20 @@ use xds_asyncstd::{ServerHandle, ServerOptions, async_std::ManagementServer};
 use xds_core::{
     ViewName,
     client::FilePolicy,
-    server::{Readiness, ServerConfig, Snapshot},
+    server::{Readiness, ServerConfig, Transaction},
 };
 use xds_format::Schema;
 use xds_fs::{Place, Watch};
 
 /// Reads all files. A name may occur once per type.
-fn read(directory: &Path) -> Result<Snapshot, Box<dyn Error>> {
-    let mut snapshot = Snapshot::new();
+fn read(directory: &Path) -> Result<Transaction, Box<dyn Error>> {
+    let mut snapshot = Transaction::snapshot(ViewName::default());
     for file in xds_fs::list_saved(directory)? {
         let source = file.path.display().to_string();
         let content = file.content.map_err(|why| format!("{source}: {why}"))?;
         let document = xds_format::parse(Schema::envoy(), &source, file.format, &content)?;
         for resource in document.resources {
-            snapshot.insert(resource.type_url, resource.name, resource.bytes);
+            snapshot.set(resource.type_url, resource.name, resource.bytes);
         }
     }
     Ok(snapshot)
@@ -37,7 +37,7 @@ fn read(directory: &Path) -> Result<Snapshot, Box<dyn Error>> {
 fn reload(directory: &Path, handle: &ServerHandle) {
     match read(directory) {
         Ok(snapshot) => block_on(async {
-            match handle.set_snapshot(ViewName::default(), snapshot).await {
+            match handle.apply(snapshot).await {
                 Ok(applied) => println!("{applied:?}"),
                 Err(why) => return eprintln!("change rejected: {why}"),
             }
@@ -54,8 +54,7 @@ fn main() -> io::Result<()> {
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:18000".to_owned());
     block_on(async {
         let listener = TcpListener::bind(address).await?;
-        let mut config = ServerConfig::default();
-        config.readiness = Readiness::NotReady;
+        let config = ServerConfig::default().with_readiness(Readiness::NotReady);
         let server = ManagementServer::start(config, ServerOptions::default());
         let handle = server.handle();
         println!("serving on {}", listener.local_addr()?);

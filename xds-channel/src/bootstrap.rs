@@ -45,7 +45,7 @@ impl XdsChannels {
     /// Returns an error if the configuration of a certificate provider is invalid.
     // S2.065
     pub fn connect(bootstrap: &Bootstrap) -> Result<Self, BootstrapError> {
-        let options = ChannelOptions::of_bootstrap(bootstrap)?;
+        let options = ChannelOptions::from_bootstrap(bootstrap)?;
         let mut rules = Rules::default().with_routing(match bootstrap.guards.routing {
             Guard::On => Routing::Full,
             Guard::Off => Routing::LastRoute,

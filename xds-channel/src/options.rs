@@ -50,7 +50,7 @@ impl ChannelOptions {
     /// # Errors
     ///
     /// Returns an error if the configuration of a certificate provider is invalid.
-    pub fn of_bootstrap(bootstrap: &Bootstrap) -> Result<Self, BootstrapError> {
+    pub fn from_bootstrap(bootstrap: &Bootstrap) -> Result<Self, BootstrapError> {
         let mut options = Self::new(bootstrap.node.id.as_str());
         for (name, provider) in &bootstrap.certificate_providers {
             if let Some(files) = provider.file_watcher()? {

@@ -151,6 +151,7 @@ extern crate alloc;
 mod cache_control;
 pub mod client;
 mod cost_probe;
+mod debounce;
 mod frame;
 mod id;
 mod index;
@@ -175,6 +176,7 @@ pub mod zoo;
 
 pub use cache_control::CacheControl;
 pub use client::Client;
+pub use debounce::Debounce;
 pub use frame::Frame;
 pub use id::{ChannelId, StreamId, UpdateId, WatchId};
 pub use server::Server;

@@ -155,9 +155,9 @@ fn wait_for_quiet(
     let mut cause = if first == Signal::Trigger { Cause::Requested } else { Cause::Changed };
     loop {
         let is_being_written = is_being_written();
-        let longest = if is_being_written { policy.writer_timeout } else { policy.max_delay };
+        let longest = if is_being_written { policy.writer_timeout } else { policy.debounce.max };
         let left = longest.saturating_sub(started.elapsed());
-        let is_quiet = match signals.recv_timeout(policy.debounce.min(left)) {
+        let is_quiet = match signals.recv_timeout(policy.debounce.quiet.min(left)) {
             Ok(Signal::Changed) => false,
             Ok(Signal::Trigger) => {
                 cause = Cause::Requested;
@@ -176,13 +176,13 @@ fn wait_for_quiet(
 mod tests {
     use std::cell::Cell;
 
+    use xds_core::Debounce;
+
     use super::*;
 
-    fn policy(debounce: u64, max_delay: u64) -> FilePolicy {
-        let mut policy = FilePolicy::default();
-        policy.debounce = Duration::from_millis(debounce);
-        policy.max_delay = Duration::from_millis(max_delay);
-        policy
+    fn policy(quiet: u64, max: u64) -> FilePolicy {
+        let (quiet, max) = (Duration::from_millis(quiet), Duration::from_millis(max));
+        FilePolicy::default().with_debounce(Debounce::new(quiet, max))
     }
 
     #[test]
@@ -239,7 +239,7 @@ mod tests {
             wait_for_quiet(Signal::Changed, &signals, &policy, || false),
             Some(Cause::Changed)
         );
-        assert!(started.elapsed() >= policy.debounce);
+        assert!(started.elapsed() >= policy.debounce.quiet);
         assert!(signals.try_recv().is_err(), "all of it is one change");
     }
 

@@ -169,7 +169,7 @@ fn file_written_in_two_steps_is_read_when_complete() {
     file.write_all(half.as_bytes()).unwrap();
     // Requests during the write, and a pause longer than the quiet period.
     reader.0.read();
-    thread::sleep(3 * noticing().debounce);
+    thread::sleep(3 * noticing().debounce.quiet);
     reader.0.read();
     file.write_all(&whole.as_bytes()[half.len()..]).unwrap();
     drop(file);

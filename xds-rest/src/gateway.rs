@@ -83,6 +83,27 @@ impl GatewayOptions {
         self.body_timeout = timeout;
         self
     }
+
+    /// Sets the maximum length of a request in bytes.
+    #[must_use]
+    pub fn with_max_request_bytes(mut self, bytes: usize) -> Self {
+        self.max_request_bytes = bytes;
+        self
+    }
+
+    /// Sets the maximum size in bytes of the cache of printed responses.
+    #[must_use]
+    pub fn with_max_printed_bytes(mut self, bytes: usize) -> Self {
+        self.max_printed_bytes = bytes;
+        self
+    }
+
+    /// Sets the options for printing responses.
+    #[must_use]
+    pub fn with_print(mut self, print: PrintOptions) -> Self {
+        self.print = print;
+        self
+    }
 }
 
 /// REST-JSON gateway: a service for the REST paths of discovery services that calls the `Fetch`

@@ -89,6 +89,34 @@ impl PollerOptions {
             schema,
         }
     }
+
+    /// Sets additional headers of all requests.
+    #[must_use]
+    pub fn with_headers(mut self, headers: HeaderMap) -> Self {
+        self.headers = headers;
+        self
+    }
+
+    /// Sets the source of additional headers for each request.
+    #[must_use]
+    pub fn with_authorize(mut self, authorize: Authorize) -> Self {
+        self.authorize = Some(authorize);
+        self
+    }
+
+    /// Sets the timeout of a request, including connecting.
+    #[must_use]
+    pub fn with_request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = timeout;
+        self
+    }
+
+    /// Sets the maximum length of a response in bytes.
+    #[must_use]
+    pub fn with_max_response_bytes(mut self, bytes: usize) -> Self {
+        self.max_response_bytes = bytes;
+        self
+    }
 }
 
 impl fmt::Debug for PollerOptions {

@@ -30,9 +30,7 @@ use support::{cluster, listening, serving, set};
 const CLUSTERS: &str = "/v3/discovery:clusters";
 
 fn polling(address: std::net::SocketAddr, timeout: Duration) -> Poller {
-    let mut options = options(address);
-    options.request_timeout = timeout;
-    Poller::new(options)
+    Poller::new(options(address).with_request_timeout(timeout))
 }
 
 fn options(address: std::net::SocketAddr) -> PollerOptions {
@@ -191,10 +189,10 @@ async fn poll_is_a_json_post_with_fresh_authorization_headers() {
 #[tokio::test]
 async fn failed_authorization_prevents_the_poll() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
-    let mut options = options(listener.local_addr().expect("it is bound"));
     let why = ChannelError::Status { code: 16, message: "no token".into() };
     let told = why.clone();
-    options.authorize = Some(Arc::new(move || Box::pin(core::future::ready(Err(told.clone())))));
+    let options = options(listener.local_addr().expect("it is bound"))
+        .with_authorize(Arc::new(move || Box::pin(core::future::ready(Err(told.clone())))));
     let mut poller = Poller::new(options);
     poller.start(&request(""));
     assert_eq!(answer(&mut poller).await, PollResult::Failed(why));

@@ -18,7 +18,7 @@ use xds_core::{
     StreamId,
     client::{ClientConfig, Node, OpaqueType, ServerAddress as Upstream, TransportId},
     server::{
-        Admission, Observation, PerClientLimits, ServerConfig, ServerLimits, Snapshot, StatusCode,
+        Admission, Observation, PerClientLimits, ServerConfig, ServerLimits, StatusCode,
         Transaction,
     },
 };
@@ -140,9 +140,9 @@ async fn authorizer_decides_by_node_and_client_certificate() {
         .with_credentials(credentials)
         .with_authorizer(by_certificate(told));
     let running = start_with(ServerConfig::default(), options).await;
-    let mut mesh = Snapshot::new();
-    mesh.insert(CLUSTER, "a", resource("a", "mesh"));
-    running.handle.set_snapshot("mesh".into(), mesh).await.unwrap();
+    let mut mesh = Transaction::snapshot("mesh");
+    mesh.set(CLUSTER, "a", resource("a", "mesh"));
+    running.handle.apply(mesh).await.unwrap();
     running.handle.apply(set(&[(CLUSTER, "a", "default")])).await.unwrap();
 
     let own = clients.issue(&["node-1"]);

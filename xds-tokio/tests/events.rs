@@ -13,7 +13,7 @@ use xds_core::{
     proto::{DiscoveryRequest, DiscoveryResponse},
     server::{
         Admission, CustomMessageError, LagReason, LayersError, OnDemand, ServerConfig,
-        ServerLimits, Snapshot, StatusCode, TooManyWaits, Transaction, ViewContents,
+        ServerLimits, StatusCode, TooManyWaits, Transaction, ViewContents,
     },
 };
 use xds_tokio::{
@@ -367,24 +367,24 @@ async fn snapshot_preview_does_not_change_what_is_served() {
     let running = start().await;
     running.handle.apply(set(&[(CLUSTER, "gone", "1"), (CLUSTER, "kept", "1")])).await.unwrap();
     let snapshot = || {
-        let mut snapshot = Snapshot::new();
-        snapshot.insert(CLUSTER, "kept", resource("kept", "1"));
-        snapshot.insert(CLUSTER, "new", resource("new", "1"));
+        let mut snapshot = Transaction::snapshot("");
+        snapshot.set(CLUSTER, "kept", resource("kept", "1"));
+        snapshot.set(CLUSTER, "new", resource("new", "1"));
         snapshot
     };
     let names = |contents: &ViewContents| -> Vec<String> {
         contents.iter().map(|(_, name, _)| name.to_string()).collect()
     };
     let view = ViewName::default();
-    let preview = running.handle.preview_snapshot(view.clone(), snapshot()).await.unwrap();
+    let preview = running.handle.preview(snapshot()).await.unwrap();
     assert_eq!(preview.iter().map(names).collect::<Vec<_>>(), [["kept", "new"]]);
     let contents = running.handle.contents(view.clone()).await.unwrap();
     assert_eq!(names(&contents), ["gone", "kept"], "it is not applied");
-    running.handle.set_snapshot(view.clone(), snapshot()).await.unwrap();
+    running.handle.apply(snapshot()).await.unwrap();
     let contents = running.handle.contents(view.clone()).await.unwrap();
     assert_eq!(contents, preview[0]);
     let mut twice = snapshot();
-    twice.insert(CLUSTER, "new", resource("new", "2"));
-    running.handle.preview_snapshot(view, twice).await.unwrap_err();
+    twice.set(CLUSTER, "new", resource("new", "2"));
+    running.handle.preview(twice).await.unwrap_err();
     println!("covers: M206 M216");
 }

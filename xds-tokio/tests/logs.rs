@@ -278,7 +278,7 @@ async fn each_unreachable_server_is_logged_separately() {
     // S1.006
     let (log, _guard) = Log::start();
     let (first, second) = (Deaf::new(), Deaf::new());
-    let config = config(first.address()).with_fallback(Upstream::new(second.address().to_string()));
+    let config = config(first.address()).with_server(Upstream::new(second.address().to_string()));
     let client = client::connect(config, ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     no_value(&mut a).await;

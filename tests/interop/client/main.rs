@@ -189,7 +189,7 @@ impl Application {
             .with_type(RouteConfigurations::new(Arc::clone(&rules)))
             .with_type(Clusters::new(Arc::clone(&rules)))
             .with_type(ClusterLoadAssignments::new(rules));
-        let config = servers.fold(config, ClientConfig::with_fallback);
+        let config = servers.fold(config, ClientConfig::with_server);
         self.client = Some(client::connect(config, ClientOptions::default()));
         Ok(())
     }

@@ -17,7 +17,7 @@ use tonic::{
     server::{Grpc, NamedService, UnaryService},
     transport::{self, server::TcpIncoming},
 };
-use xds_core::{ViewName, server::Snapshot};
+use xds_core::server::Transaction;
 use xds_tokio::{
     ManagementServer, RawCodec, ServerOptions,
     server::{Admitted, AuthorizationDecision, AuthorizationRequest, ServerHandle},
@@ -72,12 +72,12 @@ impl Adapter {
         let applied = match method {
             "SetState" => {
                 let state = SetStateRequest::decode(request).map_err(unreadable)?;
-                self.server.set_snapshot(state.view(), state.snapshot()).await
+                self.server.apply(state.snapshot()).await
             }
             // The request has the node in the same field as a request about one resource.
             "ClearState" => {
                 let node = ResourceRequest::decode(request).map_err(unreadable)?.node;
-                self.server.set_snapshot(ViewName::from(&*node), Snapshot::new()).await
+                self.server.apply(Transaction::snapshot(&*node)).await
             }
             "AddResource" | "UpdateResource" => {
                 let change = ResourceRequest::decode(request).map_err(unreadable)?;

@@ -183,7 +183,7 @@ pub(super) async fn silent(adapter: &dyn ClientAdapter) {
     let silent = TcpListener::bind(("127.0.0.1", 0)).expect("loopback");
     let mut second = Peer::start(Headers::AtOnce);
     let address = silent.local_addr().expect("it is bound");
-    let config = config(at(address)).with_fallback(at(second.address));
+    let config = config(at(address)).with_server(at(second.address));
     let settings = ClientSettings {
         connect_timeout: Some(Duration::from_millis(300)),
         ..ClientSettings::default()

@@ -99,8 +99,8 @@ use foldhash::fast::FixedState;
 pub use self::{
     admission::DropView,
     config::{
-        Absence, AbsenceDelay, Admission, AnswerOverdue, DOES_NOT_EXIST_TIMER, Debounce, DrainPlan,
-        Globs, HeartbeatFraction, LegacyWildcard, MakeBeforeBreakPolicy, Missing, NackDetection,
+        Absence, AbsenceDelay, Admission, AnswerOverdue, DOES_NOT_EXIST_TIMER, DrainPlan, Globs,
+        HeartbeatFraction, LegacyWildcard, MakeBeforeBreakPolicy, Missing, NackDetection,
         NackRecovery, NodeChanged, ObserveResponses, OnDemand, OrderingPolicy, PerClientLimits,
         Rate, Readiness, ReconnectTrust, Removals, RequireNode, ServerConfig, ServerLimits,
         SotwResponse, StageTimeoutAction, StreamAge, TypeConfig, TypeDefaults, UnknownType,
@@ -125,7 +125,6 @@ pub use self::{
         contents::ViewContents,
         layers::LayersError,
         resource_options::ResourceOptions,
-        snapshot::Snapshot,
         transaction::{Applied, Transaction, TransactionError},
     },
 };
@@ -234,24 +233,6 @@ impl Server {
         self.fan_out(change_set);
         self.watch_views();
         Ok(applied)
-    }
-
-    /// Replaces the resources of a view by those of a snapshot, or changes nothing. Resources that
-    /// are not in the snapshot are removed. The comparison costs the same for any number of
-    /// clients.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`apply`](Self::apply), or an error if a name occurs twice. Nothing is
-    /// applied then.
-    pub fn set_snapshot(
-        &mut self,
-        view: &ViewName,
-        snapshot: Snapshot,
-        now: Time,
-    ) -> Result<Applied, TransactionError> {
-        let transaction = snapshot.difference(view, &self.subscriptions.store)?;
-        self.apply(transaction, now)
     }
 
     /// Handles an event of a transport.

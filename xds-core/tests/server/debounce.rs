@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use crate::support::{Rig, run_all_with};
 use xds_core::{
-    Timer,
-    server::{Admission, Debounce, ServerConfig, ServerOutput},
+    Debounce, Timer,
+    server::{Admission, ServerConfig, ServerOutput},
 };
 
 fn debounced() -> ServerConfig {

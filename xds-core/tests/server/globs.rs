@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use crate::support::{Rig, payload, run_all, run_all_with, url};
 use xds_core::{
-    Time,
+    Debounce, Time,
     server::{
-        Admission, Debounce, Globs, NackRecovery, Server, ServerConfig, SubscribedNames,
-        Transaction, TransactionError, TypeConfig,
+        Admission, Globs, NackRecovery, Server, ServerConfig, SubscribedNames, Transaction,
+        TransactionError, TypeConfig,
     },
 };
 

@@ -6,8 +6,7 @@ use crate::support::{Rig, payload, run_all, run_all_with, url};
 use xds_core::{
     Timer,
     server::{
-        DropView, NackRecovery, ResourceOptions, ServerConfig, Snapshot, Transaction,
-        TransactionError,
+        DropView, NackRecovery, ResourceOptions, ServerConfig, Transaction, TransactionError,
     },
 };
 
@@ -170,7 +169,7 @@ fn removed_resource_has_no_heartbeat_timer() {
             let mut rig = Rig::script(lines);
             rig.run(wait);
             rig.server.drop_view(&"".into(), policy, rig.now);
-            rig.server.set_snapshot(&"".into(), Snapshot::new(), rig.now).expect("no resources");
+            rig.server.apply(Transaction::snapshot(""), rig.now).expect("no resources");
             rig.drain();
             rig.run("close\n2close\nwait 60s");
             let next = rig.server.poll_timeout();
@@ -346,10 +345,10 @@ fn ttl_out_of_range_is_refused() {
 fn snapshot_resources_may_have_ttl() {
     let mut rig = Rig::default();
     let options = || ResourceOptions::default().with_ttl(Duration::from_secs(10));
-    let mut snapshot = Snapshot::new();
-    snapshot.insert_with(url("eds"), "a", payload("a", "1"), options());
+    let mut snapshot = Transaction::snapshot("");
+    snapshot.set_with(url("eds"), "a", payload("a", "1"), options());
     for _ in 0..2 {
-        rig.server.set_snapshot(&"".into(), snapshot.clone(), rig.now).expect("a good snapshot");
+        rig.server.apply(snapshot.clone(), rig.now).expect("a good snapshot");
         rig.drain();
         rig.run("t> eds a");
     }

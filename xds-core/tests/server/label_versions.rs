@@ -4,8 +4,8 @@ use crate::support::{Rig, payload, run_all_with, transaction, url};
 use xds_core::{
     Time,
     server::{
-        NackDetection, NackRecovery, Observation, ReconnectTrust, Server, ServerConfig, Snapshot,
-        TransactionError, TypeConfig, VersionMode,
+        NackDetection, NackRecovery, Observation, ReconnectTrust, Server, ServerConfig,
+        Transaction, TransactionError, TypeConfig, VersionMode,
     },
 };
 
@@ -166,12 +166,12 @@ fn invalid_label_is_refused() {
 fn snapshot_may_reuse_label() {
     let mut rig = Rig::new(labels());
     let mut set = |names: &[&str]| {
-        let mut snapshot = Snapshot::new();
+        let mut snapshot = Transaction::snapshot("");
         for name in names {
-            snapshot.insert(url("cds"), *name, payload(name, "1"));
+            snapshot.set(url("cds"), *name, payload(name, "1"));
         }
         snapshot.set_version(url("cds"), "1");
-        let applied = rig.server.set_snapshot(&"".into(), snapshot, rig.now).unwrap();
+        let applied = rig.server.apply(snapshot, rig.now).unwrap();
         rig.drain();
         (applied.changed, applied.removed)
     };

@@ -7,7 +7,7 @@ use proptest::{collection::vec, prelude::*};
 use xds_core::{
     ViewName,
     server::{
-        Admission, DropView, LayersError, ServerConfig, ServerLimits, Snapshot, TransactionError,
+        Admission, DropView, LayersError, ServerConfig, ServerLimits, Transaction, TransactionError,
     },
 };
 
@@ -201,7 +201,7 @@ fn invalid_layers_are_refused() {
     assert_eq!(rig.server.set_layers(&view("full"), &layers, rig.now), Err(own));
     let error = rig.server.apply(crate::support::transaction("@v cds a=1"), rig.now);
     assert_eq!(error, Err(TransactionError::LayeredView { view: view("v") }));
-    let error = rig.server.set_snapshot(&view("v"), Snapshot::new(), rig.now);
+    let error = rig.server.apply(Transaction::snapshot("v"), rig.now);
     assert_eq!(error, Err(TransactionError::LayeredView { view: view("v") }));
     assert_eq!(rig.server.stats().resources, 3, "nothing has changed");
     println!("covers: M218 M224 B57");

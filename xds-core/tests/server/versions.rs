@@ -5,7 +5,7 @@ use xds_core::{
     Time, VersionPrefix,
     server::{
         MakeBeforeBreakPolicy, NackDetection, NackRecovery, Observation, OrderingPolicy,
-        ReconnectTrust, Server, ServerConfig, Snapshot, Transaction, TransactionError, TypeConfig,
+        ReconnectTrust, Server, ServerConfig, Transaction, TransactionError, TypeConfig,
         VersionMode,
     },
 };
@@ -203,12 +203,12 @@ fn missing_or_reused_application_version_is_refused() {
 fn snapshot_carries_application_versions() {
     let mut rig = Rig::new(callers());
     let mut set = |version: &str, contents: [&str; 2]| {
-        let mut snapshot = Snapshot::new();
+        let mut snapshot = Transaction::snapshot("");
         for (name, content) in ["a", "b"].iter().zip(contents) {
-            snapshot.insert(url("cds"), *name, payload(name, content));
+            snapshot.set(url("cds"), *name, payload(name, content));
         }
         snapshot.set_version(url("cds"), version);
-        let applied = rig.server.set_snapshot(&"".into(), snapshot, rig.now);
+        let applied = rig.server.apply(snapshot, rig.now);
         rig.drain();
         applied.map(|it| it.changed)
     };
@@ -218,7 +218,7 @@ fn snapshot_carries_application_versions() {
     assert_eq!(set("2", ["1", "2"]), Ok(1));
     assert_eq!(set("3", ["1", "2"]), Ok(0));
     rig.run("> cds\n< cds first v:3 a=1 b=2");
-    let mut only_a_version = Snapshot::new();
+    let mut only_a_version = Transaction::snapshot("");
     assert!(only_a_version.is_empty());
     only_a_version.set_version(url("cds"), "4");
     assert!(!only_a_version.is_empty(), "it has an effect");

@@ -4,7 +4,7 @@ use crate::support::{Rig, payload, transaction, url};
 use xds_core::{
     Time,
     references::Consistency,
-    server::{Server, ServerConfig, Snapshot, Transaction, TransactionError, ViewContents},
+    server::{Server, ServerConfig, Transaction, TransactionError, ViewContents},
     types,
 };
 
@@ -120,15 +120,14 @@ fn layer_change_is_previewed_in_views_that_show_it() {
 }
 
 #[test]
-fn snapshot_difference_can_be_previewed() {
+fn snapshot_can_be_previewed() {
     let mut server = server();
     server.apply(transaction("cds a=1 b=1"), Time::ZERO).unwrap();
-    let mut snapshot = Snapshot::new();
-    snapshot.insert(url("cds"), "b", &b"1"[..]).insert(url("eds"), "x", &b"1"[..]);
-    let change = server.difference(&"".into(), snapshot).unwrap();
-    let preview = server.preview(&change).unwrap();
+    let mut snapshot = Transaction::snapshot("");
+    snapshot.set(url("cds"), "b", &b"1"[..]).set(url("eds"), "x", &b"1"[..]);
+    let preview = server.preview(&snapshot).unwrap();
     assert_eq!(shown(&preview), [": cds b=1 eds x=1"]);
-    server.apply(change, Time::ZERO).unwrap();
+    server.apply(snapshot, Time::ZERO).unwrap();
     assert_eq!(server.contents(&"".into()), preview[0]);
     println!("covers: M216");
 }
@@ -142,23 +141,22 @@ fn prepared_preview_equals_direct_preview() {
     let view = "".into();
     let copy = rig.server.copy_view(&view);
     let snapshot = || {
-        let mut snapshot = Snapshot::new();
-        snapshot.insert(types::CLUSTER, "a", payload("a", "1"));
-        snapshot.insert(types::CLUSTER, "b", payload("b", "2"));
-        snapshot.insert(types::CLUSTER_LOAD_ASSIGNMENT, "d", payload("d", "1"));
+        let mut snapshot = Transaction::snapshot("");
+        snapshot.set(types::CLUSTER, "a", payload("a", "1"));
+        snapshot.set(types::CLUSTER, "b", payload("b", "2"));
+        snapshot.set(types::CLUSTER_LOAD_ASSIGNMENT, "d", payload("d", "1"));
         snapshot
     };
     let apart = copy.difference(snapshot()).unwrap();
     assert_eq!(apart.len(), 3, "b and d are set, and c is removed: {apart:?}");
     let preview = rig.server.prepare_preview(&apart).unwrap();
     assert!(rig.server.is_unchanged_since(&copy));
-    let in_turn = rig.server.difference(&view, snapshot()).unwrap();
-    let expected = rig.server.preview(&in_turn).unwrap();
+    let expected = rig.server.preview(&snapshot()).unwrap();
     assert_eq!(shown(&expected), [": cds a=1 cds b=2 eds d=1"]);
     rig.run("set cds a=7");
     assert!(!rig.server.is_unchanged_since(&copy));
     assert_eq!(preview.contents(), expected, "it is of the moment when it was prepared");
-    let applied = rig.server.set_snapshot(&view, snapshot(), rig.now).unwrap();
+    let applied = rig.server.apply(snapshot(), rig.now).unwrap();
     assert_eq!((applied.changed, applied.removed), (3, 1));
     println!("covers: M216");
 }

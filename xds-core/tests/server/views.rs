@@ -6,7 +6,7 @@ use xds_core::{
     ViewName,
     server::{
         Admission, CloseReason, DropView, ServerConfig, ServerEvent, ServerLimits, ServerOutput,
-        Snapshot, StatusCode, TransactionError, VersionMode,
+        StatusCode, Transaction, TransactionError, VersionMode,
     },
 };
 
@@ -123,14 +123,14 @@ fn waiting_requests_are_limited() {
 fn snapshot_replaces_view_contents() {
     let mut rig = Rig::default();
     let snapshot = |resources: &[(&str, &str, &str)]| {
-        let mut snapshot = Snapshot::new();
+        let mut snapshot = Transaction::snapshot("");
         for (ty, name, content) in resources {
-            snapshot.insert(url(ty), *name, payload(name, content));
+            snapshot.set(url(ty), *name, payload(name, content));
         }
         snapshot
     };
     let set = |rig: &mut Rig, resources: &[(&str, &str, &str)]| {
-        let applied = rig.server.set_snapshot(&view(""), snapshot(resources), rig.now);
+        let applied = rig.server.apply(snapshot(resources), rig.now);
         rig.drain();
         applied
     };
@@ -145,7 +145,7 @@ fn snapshot_replaces_view_contents() {
     assert_eq!(applied.map(|it| (it.sequence, it.changed, it.removed)), Ok((2, 1, 2)));
     rig.run("< cds changed a=2\n2d< cds changed a=2 -b");
     let twice = snapshot(&[("cds", "a", "3"), ("cds", "a", "4")]);
-    let error = rig.server.set_snapshot(&view(""), twice, rig.now).expect_err("a name twice");
+    let error = rig.server.apply(twice, rig.now).expect_err("a name twice");
     assert!(matches!(&error, TransactionError::DuplicateName { name, .. } if *name == *"a"));
     assert_eq!(rig.server.resource(&url("cds"), "a"), Some(&payload("a", "2")), "nothing applied");
     println!("covers: M68 M211 M216 M219");
@@ -440,20 +440,38 @@ fn waiting_bytes_are_limited_per_node() {
     println!("covers: IS24 M9");
 }
 
+// M216, M171, M218: what is not a resource in a snapshot counts as well.
+#[test]
+fn snapshot_may_contain_errors_and_names_its_invalid_change() {
+    let mut rig = Rig::default();
+    rig.run("set eds a=1 b=1 !c=5");
+    let mut snapshot = Transaction::snapshot("");
+    snapshot.set_error(url("eds"), "a", StatusCode::NotFound, "gone").remove(url("eds"), "b");
+    let applied = rig.server.apply(snapshot.clone(), rig.now).expect("a good snapshot");
+    assert_eq!((applied.changed, applied.removed), (1, 2), "a has an error, b and c nothing");
+    let again = rig.server.apply(snapshot, rig.now).expect("a good snapshot");
+    assert_eq!((again.changed, again.removed), (0, 0));
+    let mut invalid = Transaction::snapshot("");
+    invalid.set(url("eds"), "d", payload("d", "1")).set(url("eds"), "", payload("", "1"));
+    let error = rig.server.apply(invalid, rig.now);
+    assert_eq!(error, Err(TransactionError::EmptyName { change: 1 }), "a is removed before it");
+    println!("covers: M216 M218");
+}
+
 // M219, M141: two spellings of a structured name are one name in snapshots and transactions.
 #[test]
 fn snapshot_names_are_compared_in_canonical_form() {
     let (one, other) = ("xdstp://a/t/x?b=1&a=2", "xdstp://a/t/x?a=2&b=1");
     let mut rig = Rig::default();
-    let mut snapshot = Snapshot::new();
-    snapshot.insert("t", one, payload("x", "1")).insert("t", other, payload("x", "2"));
-    let refused = rig.server.set_snapshot(&ViewName::default(), snapshot, rig.now);
+    let mut snapshot = Transaction::snapshot("");
+    snapshot.set("t", one, payload("x", "1")).set("t", other, payload("x", "2"));
+    let refused = rig.server.apply(snapshot, rig.now);
     let refused = refused.expect_err("twice");
     assert!(matches!(&refused, TransactionError::DuplicateName { .. }), "{refused}");
     for (name, changed) in [(one, 1), (other, 0)] {
-        let mut snapshot = Snapshot::new();
-        snapshot.insert("t", name, payload("x", "1"));
-        let applied = rig.server.set_snapshot(&ViewName::default(), snapshot, rig.now);
+        let mut snapshot = Transaction::snapshot("");
+        snapshot.set("t", name, payload("x", "1"));
+        let applied = rig.server.apply(snapshot, rig.now);
         let applied = applied.expect("a good snapshot");
         assert_eq!((applied.changed, applied.removed), (changed, 0), "M216");
     }

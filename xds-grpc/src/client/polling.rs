@@ -52,10 +52,10 @@ impl Polling {
                 Ok(Box::new(io) as Box<dyn xds_rest::Io>)
             })
         });
-        let mut poller_options = PollerOptions::new(dial, timer, host, path, schema);
-        poller_options.authorize = Some(authorize);
-        poller_options.request_timeout = policy.request_timeout;
-        poller_options.max_response_bytes = max_response_bytes;
+        let poller_options = PollerOptions::new(dial, timer, host, path, schema)
+            .with_authorize(authorize)
+            .with_request_timeout(policy.request_timeout)
+            .with_max_response_bytes(max_response_bytes);
         Ok(Self { poller: Poller::new(poller_options), response: None })
     }
 

@@ -14,8 +14,8 @@ use xds_core::{
     proto,
     server::{
         Applied, ClientStatus, Convergence, CustomMessageError, DrainPlan, DropView, LayersError,
-        PerClientLimits, Server, ServerStats, Snapshot, TooManyWaits, Transaction,
-        TransactionError, TypeStats, ViewContents,
+        PerClientLimits, Server, ServerStats, TooManyWaits, Transaction, TransactionError,
+        TypeStats, ViewContents,
     },
 };
 
@@ -112,23 +112,6 @@ impl ServerHandle {
         Ok(self.with_server(move |server, now| server.apply(transaction, now)).await??)
     }
 
-    /// Replaces the resources of a view atomically. Resources that are not in the snapshot are
-    /// removed.
-    ///
-    /// Dropping the future after its first poll does not revert the change.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the snapshot is invalid or the server has ended.
-    pub async fn set_snapshot(
-        &self,
-        view: ViewName,
-        snapshot: Snapshot,
-    ) -> Result<Applied, ApplyError> {
-        let set = move |server: &mut Server, now| server.set_snapshot(&view, snapshot, now);
-        Ok(self.with_server(set).await??)
-    }
-
     /// Returns the contents that each changed view would have after a transaction, without applying
     /// it.
     ///
@@ -137,45 +120,28 @@ impl ServerHandle {
     /// cost of some tens of nanoseconds each; the rest is done in this future. Transactions applied
     /// between the preview and the actual transaction are not included.
     ///
+    /// For a [snapshot](Transaction::snapshot) the driver copies these references twice. The
+    /// snapshot is compared with the first copy in this future, and the driver examines only the
+    /// differences. If other transactions keep changing the view meanwhile, the driver compares the
+    /// snapshot itself.
+    ///
     /// # Errors
     ///
     /// Returns an error if the transaction is invalid or the server has ended.
     pub async fn preview(&self, transaction: Transaction) -> Result<Vec<ViewContents>, ApplyError> {
-        let prepare = move |server: &mut Server, _| server.prepare_preview(&transaction);
-        Ok(self.with_server(prepare).await??.contents())
-    }
-
-    /// Returns the contents that each changed view would have after
-    /// [`set_snapshot`](Self::set_snapshot), without applying the snapshot.
-    ///
-    /// The driver copies references to the affected views' resources twice. The snapshot is
-    /// compared with the first copy in this future, and the driver examines only the differences.
-    /// If other transactions keep changing the view meanwhile, the driver compares the snapshot
-    /// itself.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the snapshot is invalid or the server has ended.
-    pub async fn preview_snapshot(
-        &self,
-        view: ViewName,
-        snapshot: Snapshot,
-    ) -> Result<Vec<ViewContents>, ApplyError> {
-        for _ in 0..PREVIEW_ATTEMPTS {
-            let of = view.clone();
-            let copy = self.with_server(move |server, _| server.copy_view(&of)).await?;
-            let transaction = copy.difference(snapshot.clone())?;
+        let attempts = if transaction.is_snapshot() { PREVIEW_ATTEMPTS } else { 0 };
+        for _ in 0..attempts {
+            let view = transaction.view().clone();
+            let copy = self.with_server(move |server, _| server.copy_view(&view)).await?;
+            let difference = copy.difference(transaction.clone())?;
             let prepare = move |server: &mut Server, _| {
-                server.is_unchanged_since(&copy).then(|| server.prepare_preview(&transaction))
+                server.is_unchanged_since(&copy).then(|| server.prepare_preview(&difference))
             };
             if let Some(prepared) = self.with_server(prepare).await? {
                 return Ok(prepared?.contents());
             }
         }
-        let prepare = move |server: &mut Server, _| {
-            let transaction = server.difference(&view, snapshot)?;
-            server.prepare_preview(&transaction)
-        };
+        let prepare = move |server: &mut Server, _| server.prepare_preview(&transaction);
         Ok(self.with_server(prepare).await??.contents())
     }
 

@@ -176,10 +176,10 @@ impl Connections {
 
 /// Returns the time between the beginnings of two attempts, after this number of failures in a row.
 fn backoff(failures: u32, times: &BalancerTimes, random: &mut Random) -> Duration {
-    let mut pause = times.first_backoff;
+    let mut pause = times.initial_backoff;
     for _ in 1..failures {
-        pause = pause.saturating_add(pause / 5 * 3).min(times.longest_backoff);
-        if pause == times.longest_backoff {
+        pause = pause.saturating_add(pause / 5 * 3).min(times.max_backoff);
+        if pause == times.max_backoff {
             break;
         }
     }
@@ -196,7 +196,7 @@ mod tests {
     fn unbounded_backoff_does_not_overflow() {
         let never = Duration::MAX;
         let times =
-            BalancerTimes { first_backoff: never, longest_backoff: never, ..Default::default() };
+            BalancerTimes { initial_backoff: never, max_backoff: never, ..Default::default() };
         for failures in [1, 2, 50] {
             let pause = backoff(failures, &times, &mut Random::new(7));
             assert!(pause > Duration::from_secs(u64::MAX / 2), "{pause:?} after {failures}");

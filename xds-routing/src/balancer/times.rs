@@ -13,9 +13,9 @@ pub struct BalancerTimes {
     pub keep: Duration,
     /// Backoff after the first failure, from the beginning of one attempt to the next. It grows by
     /// 60% with each failure and has a jitter of 20%. Default: 1 s.
-    pub first_backoff: Duration,
+    pub initial_backoff: Duration,
     /// Maximum backoff, before jitter. Default: 2 min.
-    pub longest_backoff: Duration,
+    pub max_backoff: Duration,
 }
 
 impl Default for BalancerTimes {
@@ -24,8 +24,8 @@ impl Default for BalancerTimes {
         Self {
             failover: Duration::from_secs(10),
             keep: Duration::from_secs(15 * 60),
-            first_backoff: Duration::from_secs(1),
-            longest_backoff: Duration::from_secs(120),
+            initial_backoff: Duration::from_secs(1),
+            max_backoff: Duration::from_secs(120),
         }
     }
 }

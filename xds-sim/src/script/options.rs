@@ -156,7 +156,7 @@ pub(super) fn client_config(
     let mut uris = option("servers").unwrap_or("sim").split(',');
     let first = server(uris.next().unwrap_or_default());
     let mut config = ClientConfig::new(node, first).with_profile(profile);
-    config = uris.fold(config, |config, uri| config.with_fallback(server(uri)));
+    config = uris.fold(config, |config, uri| config.with_server(server(uri)));
     for (_, value) in options.iter().filter(|(key, _)| key == "authority") {
         let (name, uris) = value.split_once(':').unwrap_or((value, ""));
         let uris = uris.split(',').filter(|uri| !uri.is_empty());

@@ -144,7 +144,7 @@ pub(super) fn client_config(
     };
     let mut config = ClientConfig::new(Node::new(client(client_at)), managed(0));
     if options.servers > 1 {
-        config = config.with_fallback(managed(1));
+        config = config.with_server(managed(1));
     }
     if options.servers as usize > SERVER_APART {
         config =

@@ -63,9 +63,9 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     if let Some(credentials) = credentials(&args.tls).await? {
         options = options.with_credentials(credentials);
     }
-    let mut config = ServerConfig::default();
-    config.ordering = ordering(args.ordering);
-    config.readiness = Readiness::HoldRequests;
+    let mut config = ServerConfig::default()
+        .with_ordering(ordering(args.ordering))
+        .with_readiness(Readiness::HoldRequests);
     config.limits.decision = Some(MAX_HOLD);
     let follow = FollowOptions {
         consistency: args.external.consistency(),

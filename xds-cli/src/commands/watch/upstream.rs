@@ -67,7 +67,7 @@ async fn of_flags(args: &WatchArgs, server: &str) -> Result<Servers, Failure> {
     profile.idle_timeout = None;
     let config = config_of(args, ServerAddress::new(server)).with_profile(profile);
     let fallback = args.fallback.iter().map(|address| ServerAddress::new(address.as_str()));
-    let config = fallback.fold(config, ClientConfig::with_fallback);
+    let config = fallback.fold(config, ClientConfig::with_server);
     let mut options = ClientOptions::default();
     if let Some(credentials) = credentials(&args.channel)? {
         let named = |why| Failure::Credentials { field: args.channel.flag_of(&why), why };

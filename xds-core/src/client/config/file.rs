@@ -3,6 +3,8 @@
 use alloc::sync::Arc;
 use core::time::Duration;
 
+use crate::debounce::Debounce;
+
 /// Policy by which an adapter watches a file that serves as a management server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -11,11 +13,9 @@ pub struct FilePolicy {
     /// symbolic links on the way to it: `watched_directory` of Envoy's `PathConfigSource`.
     // B18, FS-05
     pub watched_directory: Option<Arc<str>>,
-    /// Quiet time before the file is read; 100 ms by default. A program that saves a file in place
-    /// truncates it first.
-    pub debounce: Duration,
-    /// Maximum delay of a read while the file keeps changing; 1 s by default.
-    pub max_delay: Duration,
+    /// Delay of a read after a change; by default until the file has not changed for 100 ms, and at
+    /// most 1 s. A program that saves a file in place truncates it first.
+    pub debounce: Debounce,
     /// Maximum wait for a writer that has not closed the file yet; 10 s by default. Until it is
     /// closed, the file may be incomplete and still parse. Only used where the operating system
     /// reports opening and closing, as Linux does; on other systems choose [`debounce`](Self::debounce)
@@ -30,8 +30,7 @@ impl Default for FilePolicy {
     fn default() -> Self {
         Self {
             watched_directory: None,
-            debounce: Duration::from_millis(100),
-            max_delay: Duration::from_secs(1),
+            debounce: Debounce::new(Duration::from_millis(100), Duration::from_secs(1)),
             writer_timeout: Duration::from_secs(10),
             poll_interval: Duration::from_secs(30),
         }
@@ -44,6 +43,27 @@ impl FilePolicy {
     #[must_use]
     pub fn with_watched_directory(mut self, directory: impl Into<Arc<str>>) -> Self {
         self.watched_directory = Some(directory.into());
+        self
+    }
+
+    /// Sets the delay of a read after a change.
+    #[must_use]
+    pub fn with_debounce(mut self, debounce: Debounce) -> Self {
+        self.debounce = debounce;
+        self
+    }
+
+    /// Sets the maximum wait for a writer that has not closed the file yet.
+    #[must_use]
+    pub fn with_writer_timeout(mut self, timeout: Duration) -> Self {
+        self.writer_timeout = timeout;
+        self
+    }
+
+    /// Sets the interval at which the file is checked without any notification.
+    #[must_use]
+    pub fn with_poll_interval(mut self, interval: Duration) -> Self {
+        self.poll_interval = interval;
         self
     }
 }

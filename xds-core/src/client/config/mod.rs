@@ -133,7 +133,7 @@ impl ClientConfig {
     /// Adds a fallback server, used while the servers before it fail and a watched resource is not
     /// cached, see [gRFC A71](https://github.com/grpc/proposal/blob/master/A71-xds-fallback.md).
     #[must_use]
-    pub fn with_fallback(mut self, server: ServerAddress) -> Self {
+    pub fn with_server(mut self, server: ServerAddress) -> Self {
         self.servers.push(server);
         self
     }
@@ -154,10 +154,24 @@ impl ClientConfig {
         self
     }
 
+    /// Sets the does-not-exist timeout of resources whose authority is not configured.
+    #[must_use]
+    pub fn with_other_authorities_timeout(mut self, after: impl Into<DoesNotExistTimeout>) -> Self {
+        self.other_authorities_timeout = after.into();
+        self
+    }
+
     /// Adds an authority. If a name is added twice, the first one is used.
     #[must_use]
     pub fn with_authority(mut self, authority: AuthorityConfig) -> Self {
         self.authorities.push(authority);
+        self
+    }
+
+    /// Sets the bounds on the memory that a peer can make the client use.
+    #[must_use]
+    pub fn with_limits(mut self, limits: ClientLimits) -> Self {
+        self.limits = limits;
         self
     }
 

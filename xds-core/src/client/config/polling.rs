@@ -75,10 +75,31 @@ impl PollPolicy {
         }
     }
 
+    /// Sets the maximum random extension of the pause, in percent of it.
+    #[must_use]
+    pub const fn with_jitter_percent(mut self, percent: u32) -> Self {
+        self.jitter_percent = percent;
+        self
+    }
+
     /// Sets the maximum duration of a request.
     #[must_use]
     pub const fn with_request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
+        self
+    }
+
+    /// Sets the time at which names subscribed between two requests are sent.
+    #[must_use]
+    pub const fn with_new_names(mut self, new_names: NewNames) -> Self {
+        self.new_names = new_names;
+        self
+    }
+
+    /// Sets the parts of an ACK or NACK that a request contains.
+    #[must_use]
+    pub const fn with_ack_contents(mut self, ack_contents: PollAckContents) -> Self {
+        self.ack_contents = ack_contents;
         self
     }
 }

@@ -7,7 +7,6 @@ use crate::{
         Server,
         store::{
             contents::{CapturedViews, LayerContents, ViewContents},
-            snapshot::Snapshot,
             transaction::{Transaction, TransactionError},
         },
     },
@@ -29,8 +28,8 @@ impl Preview {
     }
 }
 
-/// Copy of the contents of a view at one time, to compare a snapshot with it independently of the
-/// server. All bytes are shared with the server.
+/// Copy of the contents of a view at one time, to compare a [snapshot](Transaction::snapshot) with
+/// it independently of the server. All bytes are shared with the server.
 #[derive(Clone, Debug)]
 pub struct ViewCopy {
     view: ViewName,
@@ -40,13 +39,14 @@ pub struct ViewCopy {
 }
 
 impl ViewCopy {
-    /// Returns the transaction that changes the view to the resources of the snapshot, without
-    /// changes that have no effect. Takes time proportional to both.
+    /// Returns the transaction that changes the copied view to the resources of the snapshot,
+    /// without changes that have no effect. Takes time proportional to both. A transaction that is
+    /// not a snapshot is returned unchanged.
     ///
     /// # Errors
     ///
     /// Returns an error if a name occurs twice in the snapshot.
-    pub fn difference(&self, snapshot: Snapshot) -> Result<Transaction, TransactionError> {
+    pub fn difference(&self, snapshot: Transaction) -> Result<Transaction, TransactionError> {
         snapshot.difference_from(&self.view, &self.layer)
     }
 }
@@ -129,20 +129,5 @@ impl Server {
     #[must_use]
     pub fn is_unchanged_since(&self, copy: &ViewCopy) -> bool {
         self.subscriptions.store.sequence() == copy.sequence
-    }
-
-    /// Returns the transaction that changes a view to the resources of the snapshot. With
-    /// [`preview`](Self::preview) and [`apply`](Self::apply) it does in steps what
-    /// [`set_snapshot`](Self::set_snapshot) does at once.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if a name occurs twice in the snapshot.
-    pub fn difference(
-        &self,
-        view: &ViewName,
-        snapshot: Snapshot,
-    ) -> Result<Transaction, TransactionError> {
-        snapshot.difference(view, &self.subscriptions.store)
     }
 }

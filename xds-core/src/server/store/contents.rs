@@ -67,7 +67,8 @@ impl Store {
         transaction: &Transaction,
         config: &ServerConfig,
     ) -> Result<CapturedViews, TransactionError> {
-        let (view, changes) = self.validate(transaction, config)?;
+        let removals = self.removals_of(transaction)?;
+        let (view, changes) = self.validate(transaction, &removals, config)?;
         let changes = changes.into_iter().cloned().collect();
         let Some(view) = view else {
             let layer = Arc::new(LayerContents::default());

@@ -137,7 +137,8 @@ impl Store {
         transaction: &Transaction,
         config: &ServerConfig,
     ) -> Result<(Applied, ChangeSet), TransactionError> {
-        let (view, changes) = self.validate(transaction, config)?;
+        let removals = self.removals_of(transaction)?;
+        let (view, changes) = self.validate(transaction, &removals, config)?;
         let view = view.or_else(|| self.open_view(transaction.view()));
         let Some(view) = view else {
             return Err(TransactionError::TooManyViews { limit: config.limits.views });
@@ -204,13 +205,16 @@ impl Store {
         (changed, removed)
     }
 
-    /// Validates a transaction. Returns its view, if that exists, and the effective changes.
+    /// Validates a transaction. Returns its view, if that exists, and the effective changes,
+    /// including `removals`.
     fn validate<'a>(
         &self,
         transaction: &'a Transaction,
+        removals: &'a [ResourceChange],
         config: &ServerConfig,
     ) -> Result<(Option<Slot>, Vec<&'a ResourceChange>), TransactionError> {
-        let changes = self.last_of_each_name(transaction.changes());
+        let mut changes = self.last_of_each_name(transaction.changes());
+        changes.splice(..0, removals);
         let view = self.find_view(transaction.view());
         if view.and_then(|view| self.views.at(view)).is_some_and(|view| !view.layers.is_empty()) {
             return Err(TransactionError::LayeredView { view: transaction.view().clone() });

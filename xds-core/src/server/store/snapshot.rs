@@ -1,146 +1,73 @@
-//! Snapshots: complete sets of resources for a view, as opposed to changes.
+//! Snapshots: transactions that replace all resources of a view.
+// M216
 
-use alloc::collections::BTreeMap;
-
-use bytes::Bytes;
+use alloc::vec::Vec;
 
 use super::{
     Store,
     contents::LayerContents,
-    resource_options::ResourceOptions,
-    transaction::{Transaction, TransactionError},
+    transaction::{ChangeContent, ResourceChange, Transaction, TransactionError},
+    view::View,
 };
-use crate::{
-    text::{ResourceName, TypeUrl, Version, ViewName},
-    xdstp,
-};
+use crate::text::{ResourceName, TypeUrl, ViewName};
 
-/// All resources of a view, for [`Server::set_snapshot`](crate::server::Server::set_snapshot).
-///
-/// The snapshot is compared with the current contents of the view, once for all of its clients.
-/// The difference is applied as a [`Transaction`], so unchanged resources are not sent again.
-// M216
-#[derive(Clone, Debug, Default)]
-pub struct Snapshot {
-    resources: BTreeMap<TypeUrl, BTreeMap<ResourceName, (Bytes, ResourceOptions)>>,
-    versions: BTreeMap<TypeUrl, Version>,
-    /// First name that was inserted twice.
-    duplicate: Option<(TypeUrl, ResourceName)>,
+impl Store {
+    /// Returns the removals of the resources that a snapshot does not contain. There are none for
+    /// other transactions.
+    pub(crate) fn removals_of(
+        &self,
+        transaction: &Transaction,
+    ) -> Result<Vec<ResourceChange>, TransactionError> {
+        if !transaction.is_snapshot() {
+            return Ok(Vec::new());
+        }
+        let arenas = self.find_view(transaction.view()).and_then(|slot| self.view(slot));
+        let arenas = arenas.map(View::arenas).unwrap_or_default().iter();
+        let arenas = arenas.filter_map(|&slot| self.arena(slot));
+        let names = arenas.flat_map(|arena| arena.held_names().map(|name| (&arena.type_url, name)));
+        transaction.removals_from(names)
+    }
 }
 
-impl Snapshot {
-    /// Returns an empty snapshot.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a resource. `payload` is the encoded message of the type `type_url`. A name must not
-    /// occur more than once per type; otherwise the snapshot is rejected when it is applied.
-    pub fn insert(
-        &mut self,
-        type_url: impl Into<TypeUrl>,
-        name: impl Into<ResourceName>,
-        payload: impl Into<Bytes>,
-    ) -> &mut Self {
-        self.insert_with(type_url, name, payload, ResourceOptions::default())
-    }
-
-    /// Adds a resource with options. A name must not occur more than once per type.
-    pub fn insert_with(
-        &mut self,
-        type_url: impl Into<TypeUrl>,
-        name: impl Into<ResourceName>,
-        payload: impl Into<Bytes>,
-        options: ResourceOptions,
-    ) -> &mut Self {
-        let (type_url, name) = (type_url.into(), name.into());
-        // As in a transaction, malformed names are rejected when the snapshot is applied.
-        let name = xdstp::canonical(&name).unwrap_or(name);
-        let resources = self.resources.entry(type_url.clone()).or_default();
-        if resources.insert(name.clone(), (payload.into(), options)).is_some() {
-            self.duplicate.get_or_insert((type_url, name));
-        }
-        self
-    }
-
-    /// Sets the version of the resources of a type, if the type has application-defined versions.
-    /// See [`Transaction::set_version`].
-    pub fn set_version(
-        &mut self,
-        type_url: impl Into<TypeUrl>,
-        version: impl Into<Version>,
-    ) -> &mut Self {
-        self.versions.insert(type_url.into(), version.into());
-        self
-    }
-
-    /// Number of resources.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.resources.values().map(BTreeMap::len).sum()
-    }
-
-    /// Whether the snapshot has neither resources nor versions.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.resources.is_empty() && self.versions.is_empty()
-    }
-
-    fn has(&self, type_url: &TypeUrl, name: &ResourceName) -> bool {
-        self.resources.get(type_url).is_some_and(|resources| resources.contains_key(name))
-    }
-
-    /// Returns a transaction that makes the view equal to the snapshot. It includes unchanged
-    /// resources, which are detected when it is applied.
-    pub(crate) fn difference(
-        self,
-        view: &ViewName,
-        store: &Store,
-    ) -> Result<Transaction, TransactionError> {
-        let arenas = store.find_view(view).and_then(|slot| store.view(slot));
-        let arenas = arenas.map(super::view::View::arenas).unwrap_or_default();
-        let arenas = arenas.iter().filter_map(|&slot| store.arena(slot));
-        let names = arenas.flat_map(|arena| arena.held_names().map(|name| (&arena.type_url, name)));
-        self.replacing(view, names, |_, _, _| false)
-    }
-
-    /// Returns a transaction that changes a view with the contents `current` to the snapshot,
-    /// without unchanged resources.
+impl Transaction {
+    /// Returns the transaction that changes a view with the contents `current` to this snapshot,
+    /// without changes that have no effect. Other transactions are returned unchanged.
     pub(crate) fn difference_from(
-        self,
+        mut self,
         view: &ViewName,
         current: &LayerContents,
-    ) -> Result<Transaction, TransactionError> {
+    ) -> Result<Self, TransactionError> {
+        if !self.is_snapshot {
+            return Ok(self);
+        }
+        let removals = self.removals_from(current.names())?;
         let held = current.by_name();
-        self.replacing(view, current.names(), |key, value, options| {
-            held.get(&key).is_some_and(|payload| payload.is(value, options))
-        })
+        self.changes.retain(|ResourceChange { type_url, name, content }| match content {
+            ChangeContent::Resource(value, options) => {
+                held.get(&(type_url, name)).is_none_or(|payload| !payload.is(value, options))
+            }
+            ChangeContent::Nothing | ChangeContent::Error(_) => true,
+        });
+        self.changes.splice(..0, removals);
+        self.view = view.clone();
+        self.is_snapshot = false;
+        Ok(self)
     }
 
-    fn replacing<'a>(
-        self,
-        view: &ViewName,
+    /// Returns the removals of those of the names that the transaction does not contain. A
+    /// snapshot must contain each name once.
+    // M219
+    fn removals_from<'a>(
+        &self,
         names: impl Iterator<Item = (&'a TypeUrl, &'a ResourceName)>,
-        is_there: impl Fn((&TypeUrl, &ResourceName), &Bytes, &ResourceOptions) -> bool,
-    ) -> Result<Transaction, TransactionError> {
-        if let Some((type_url, name)) = self.duplicate {
+    ) -> Result<Vec<ResourceChange>, TransactionError> {
+        let mut own: Vec<_> = self.changes.iter().map(|it| (&it.type_url, &it.name)).collect();
+        own.sort_unstable();
+        if let Some(twice) = own.windows(2).find(|pair| pair[0] == pair[1]) {
+            let (type_url, name) = (twice[0].0.clone(), twice[0].1.clone());
             return Err(TransactionError::DuplicateName { type_url, name });
         }
-        let mut transaction = Transaction::in_view(view.clone());
-        for (type_url, name) in names.filter(|(type_url, name)| !self.has(type_url, name)) {
-            transaction.remove(type_url.clone(), name.clone());
-        }
-        for (type_url, resources) in self.resources {
-            for (name, (payload, options)) in resources {
-                if !is_there((&type_url, &name), &payload, &options) {
-                    transaction.set_with(type_url.clone(), name, payload, options);
-                }
-            }
-        }
-        for (type_url, version) in self.versions {
-            transaction.set_version(type_url, version);
-        }
-        Ok(transaction)
+        let gone = names.filter(|key| own.binary_search(key).is_err());
+        Ok(gone.map(|(type_url, name)| ResourceChange::removal(type_url, name)).collect())
     }
 }

@@ -19,11 +19,35 @@ use crate::{
 /// If a name occurs more than once, its last change is applied. Names that start with `xdstp:`
 /// are converted to their canonical form, in which the order of context parameters does not
 /// matter.
+///
+/// A [snapshot](Self::snapshot) contains all resources of a view instead of changes:
+///
+/// ```
+/// use xds_core::{
+///     Time,
+///     server::{Server, ServerConfig, Transaction},
+///     types,
+/// };
+///
+/// let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);
+/// let mut change = Transaction::new();
+/// change.set(types::CLUSTER, "old", &b"\x0a\x03old"[..]);
+/// change.set(types::CLUSTER, "kept", &b"\x0a\x04kept"[..]);
+/// server.apply(change, Time::ZERO)?;
+///
+/// let mut snapshot = Transaction::snapshot("");
+/// snapshot.set(types::CLUSTER, "kept", &b"\x0a\x04kept"[..]);
+/// let applied = server.apply(snapshot, Time::ZERO)?;
+/// assert_eq!((applied.changed, applied.removed), (0, 1));
+/// # Ok::<(), xds_core::server::TransactionError>(())
+/// ```
 // M212, M219, M141
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
-    view: ViewName,
-    changes: Vec<ResourceChange>,
+    pub(super) view: ViewName,
+    /// Whether resources that are not in `changes` are removed.
+    pub(super) is_snapshot: bool,
+    pub(super) changes: Vec<ResourceChange>,
     versions: BTreeMap<TypeUrl, Version>,
 }
 
@@ -32,6 +56,13 @@ pub(crate) struct ResourceChange {
     pub(crate) type_url: TypeUrl,
     pub(crate) name: ResourceName,
     pub(crate) content: ChangeContent,
+}
+
+impl ResourceChange {
+    /// Returns the removal of a resource.
+    pub(crate) fn removal(type_url: &TypeUrl, name: &ResourceName) -> Self {
+        Self { type_url: type_url.clone(), name: name.clone(), content: ChangeContent::Nothing }
+    }
 }
 
 /// New contents of a name.
@@ -65,6 +96,17 @@ impl Transaction {
     #[must_use]
     pub fn in_view(view: impl Into<ViewName>) -> Self {
         Self { view: view.into(), ..Self::default() }
+    }
+
+    /// Returns a transaction that replaces all resources of the view of this name. Resources and
+    /// errors of the view that are not set by the transaction are removed.
+    ///
+    /// A snapshot is compared with the current contents of the view, once for all clients, and
+    /// unchanged resources are not sent again. It is rejected if a name occurs twice in it.
+    // M216, M219
+    #[must_use]
+    pub fn snapshot(view: impl Into<ViewName>) -> Self {
+        Self { view: view.into(), is_snapshot: true, ..Self::default() }
     }
 
     /// Creates or replaces a resource. `payload` is the encoded message of the type `type_url`.
@@ -185,14 +227,23 @@ impl Transaction {
         self.changes.len()
     }
 
-    /// Whether the transaction has neither changes nor versions.
+    /// Whether the transaction has neither changes nor versions. An empty
+    /// [snapshot](Self::snapshot) removes all resources of its view.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.versions.is_empty()
     }
 
-    pub(crate) fn view(&self) -> &ViewName {
+    /// Returns the name of the view that the transaction changes.
+    #[must_use]
+    pub fn view(&self) -> &ViewName {
         &self.view
+    }
+
+    /// Whether the transaction replaces all resources of its view.
+    #[must_use]
+    pub fn is_snapshot(&self) -> bool {
+        self.is_snapshot
     }
 
     pub(crate) fn changes(&self) -> &[ResourceChange] {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::{
     ChangeSet, Store,
-    transaction::{ChangeContent, ResourceChange},
+    transaction::ResourceChange,
     view::{Retention, View},
 };
 use crate::{server::config::ServerConfig, slab::Slot};
@@ -20,12 +20,8 @@ impl Store {
         for &arena in &arenas {
             let Some(arena) = self.arenas.at_mut(arena) else { continue };
             arena.versions.own = None;
-            let type_url = arena.type_url.clone();
-            changes.extend(arena.held_names().map(|name| ResourceChange {
-                type_url: type_url.clone(),
-                name: name.clone(),
-                content: ChangeContent::Nothing,
-            }));
+            let removal = |name| ResourceChange::removal(&arena.type_url, name);
+            changes.extend(arena.held_names().map(removal));
         }
         let changes: Vec<&ResourceChange> = changes.iter().collect();
         self.make_changes(view, &changes, config, &mut change_set);

@@ -84,7 +84,7 @@ impl Setup {
         config.nack_interval = Duration::ZERO;
         let (mut shared, mut apart) = (AuthorityConfig::new("x"), AuthorityConfig::new("y"));
         if self.servers == Servers::Fallback {
-            config = config.with_fallback(server(URIS[1]));
+            config = config.with_server(server(URIS[1]));
             config = config.with_source(TYPES[1], server(URIS[1]));
             config = config.with_source(TYPES[1], server(URIS[0]));
             shared = shared.with_server(server(URIS[1])).with_server(server(URIS[0]));

@@ -31,7 +31,7 @@ use xds_core::{
     proto::{DeltaDiscoveryRequest, DiscoveryRequest, Node, Status},
     server::{
         BlockedBy, MakeBeforeBreakPolicy, Observation, OrderingPolicy, Server, ServerConfig,
-        ServerOutput, Snapshot, StageTimeoutAction, StreamEvent, StreamKind, Variant,
+        ServerOutput, StageTimeoutAction, StreamEvent, StreamKind, Transaction, Variant,
     },
     types,
 };
@@ -150,12 +150,12 @@ impl World {
     }
 
     fn publish(&mut self, view: usize) {
-        let mut snapshot = Snapshot::new();
+        let mut snapshot = Transaction::snapshot(VIEWS[view]);
         for ((type_url, name), bytes) in self.targets[view].resources() {
-            snapshot.insert(type_url, name, bytes);
+            snapshot.set(type_url, name, bytes);
         }
         writeln!(self.log, "set {:?} {:?}", VIEWS[view], self.targets[view]).unwrap();
-        self.server.set_snapshot(&VIEWS[view].into(), snapshot, self.now).unwrap();
+        self.server.apply(snapshot, self.now).unwrap();
         self.drain();
     }
 
