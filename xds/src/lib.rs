@@ -42,11 +42,11 @@
 //! ```no_run
 //! # #[cfg(all(feature = "tokio", feature = "server", feature = "envoy-types"))]
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! use xds::{ManagementServer, resources::Cluster, server::Snapshot};
+//! use xds::{ManagementServer, resources::Cluster, server::Transaction};
 //!
 //! let server = ManagementServer::builder().bind("127.0.0.1:18000").await?;
 //! let cluster = Cluster { name: "web".into(), ..Cluster::default() };
-//! server.set_snapshot("", Snapshot::new().with(&cluster)?).await?;
+//! server.apply(Transaction::snapshot("").with(&cluster)?).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -60,8 +60,8 @@
 //!   own has one, named `""`.
 //! - A client **accepts** (ACK) or **rejects** (NACK) each response. It keeps the last valid value of
 //!   each resource.
-//! - A **snapshot** replaces all resources of a view; **changes** replace some. Either is applied as
-//!   a whole.
+//! - A **transaction** changes some resources of a view, or as a **snapshot** replaces all of them.
+//!   It is applied as a whole.
 //!
 //! # Runtimes
 //!

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use xds::{
     Client, ManagementServer,
     client::{Event, Profile, StartError, Watch, WatchEnded},
-    server::{ChangeError, Changes, Snapshot},
+    server::{ChangeError, Transaction},
     types,
 };
 
@@ -66,14 +66,15 @@ async fn next(watch: &mut Watch<Cluster>) -> String {
 #[tokio::test]
 async fn changes_of_a_collection_are_events() {
     let server = server().await;
-    let snapshot = Snapshot::new().with(&cluster("a", "1")).unwrap();
-    server.set_snapshot("", snapshot.with(&cluster("b", "1")).unwrap()).await.unwrap();
+    let snapshot = Transaction::snapshot("").with(&cluster("a", "1")).unwrap();
+    server.apply(snapshot.with(&cluster("b", "1")).unwrap()).await.unwrap();
     let client = client(&server);
     let mut clusters = client.watch_all::<Cluster>();
     assert_eq!(next(&mut clusters).await, "+a 1");
     assert_eq!(next(&mut clusters).await, "+b 1");
     assert_eq!(next(&mut clusters).await, "synced");
-    let changes = Changes::of("").with(&cluster("b", "2")).unwrap().without::<Cluster>("a");
+    let changes =
+        Transaction::in_view("").with(&cluster("b", "2")).unwrap().without::<Cluster>("a");
     server.apply(changes).await.unwrap();
     let mut events = [next(&mut clusters).await, next(&mut clusters).await];
     events.sort();
@@ -86,26 +87,26 @@ async fn changes_of_a_collection_are_events() {
 #[tokio::test]
 async fn named_watch_reports_a_missing_resource_and_its_creation() {
     let server = server().await;
-    server.set_snapshot("", Snapshot::new().with(&cluster("a", "1")).unwrap()).await.unwrap();
+    server.apply(Transaction::snapshot("").with(&cluster("a", "1")).unwrap()).await.unwrap();
     let client = client(&server);
     let mut web = client.watch::<Cluster>("web");
     assert_eq!(next(&mut web).await, "-web");
     assert_eq!(next(&mut web).await, "synced");
-    server.apply(Changes::of("").with(&cluster("web", "1")).unwrap()).await.unwrap();
+    server.apply(Transaction::in_view("").with(&cluster("web", "1")).unwrap()).await.unwrap();
     assert_eq!(next(&mut web).await, "+web 1");
 }
 
 #[tokio::test]
 async fn client_is_synced_when_each_watch_has_its_first_answer() {
     let server = server().await;
-    server.set_snapshot("", Snapshot::new().with(&cluster("a", "1")).unwrap()).await.unwrap();
+    server.apply(Transaction::snapshot("").with(&cluster("a", "1")).unwrap()).await.unwrap();
     let client = client(&server);
     soon(client.synced()).await.unwrap();
     // Neither watch is polled.
     let mut all = client.watch_all::<Cluster>();
     let endpoints = client.watch::<Endpoints>("a");
     assert!(timeout(Duration::from_millis(200), client.synced()).await.is_err());
-    let changes = Changes::of("").with(&Endpoints { cluster_name: "a".into() }).unwrap();
+    let changes = Transaction::in_view("").with(&Endpoints { cluster_name: "a".into() }).unwrap();
     server.apply(changes).await.unwrap();
     soon(client.synced()).await.unwrap();
     drop(endpoints);
@@ -119,7 +120,7 @@ async fn client_is_synced_when_each_watch_has_its_first_answer() {
 #[tokio::test]
 async fn second_message_for_a_type_is_decoded_by_its_watch() {
     let server = server().await;
-    server.set_snapshot("", Snapshot::new().with(&cluster("a", "1")).unwrap()).await.unwrap();
+    server.apply(Transaction::snapshot("").with(&cluster("a", "1")).unwrap()).await.unwrap();
     let client = client(&server);
     let mut untyped = client.handle().watch_all_untyped(types::CLUSTER);
     soon(untyped.next()).await.unwrap().unwrap();
@@ -130,7 +131,7 @@ async fn second_message_for_a_type_is_decoded_by_its_watch() {
 #[tokio::test]
 async fn type_outside_of_the_api_must_be_registered() {
     let server = server().await;
-    server.set_snapshot("", Snapshot::new().with(&Own { id: "x".into() }).unwrap()).await.unwrap();
+    server.apply(Transaction::snapshot("").with(&Own { id: "x".into() }).unwrap()).await.unwrap();
     let mut watch = client(&server).watch::<Own>("x");
     assert!(matches!(soon(watch.next()).await, Some(Event::Invalid(_))));
     assert!(soon(watch.next()).await.is_none());
@@ -147,8 +148,8 @@ async fn clients_see_the_view_of_their_zone() {
     let by_zone = ManagementServer::builder().view_of(|node| node.zone().to_owned());
     let server = by_zone.bind("127.0.0.1:0").await.unwrap();
     for zone in ["a", "b"] {
-        let snapshot = Snapshot::new().with(&cluster("web", zone)).unwrap();
-        server.set_snapshot(zone, snapshot).await.unwrap();
+        let snapshot = Transaction::snapshot(zone).with(&cluster("web", zone)).unwrap();
+        server.apply(snapshot).await.unwrap();
     }
     for zone in ["a", "b"] {
         let client = Client::connect(server.address().to_string()).node_id("test");
@@ -171,19 +172,20 @@ async fn dangling_references_are_refused_if_denied() {
 
     let checked = ManagementServer::builder().deny_dangling_references();
     let server = checked.bind("127.0.0.1:0").await.unwrap();
-    let eds = || Snapshot::new().with(&Eds { name: "web".into(), r#type: 3 }).unwrap();
-    let error = server.set_snapshot("", eds()).await.unwrap_err();
+    let eds = || Transaction::snapshot("").with(&Eds { name: "web".into(), r#type: 3 }).unwrap();
+    let error = server.apply(eds()).await.unwrap_err();
     assert!(matches!(&error, ChangeError::DanglingReferences(it) if it.len() == 1), "{error}");
     let endpoints = Endpoints { cluster_name: "web".into() };
-    server.set_snapshot("", eds().with(&endpoints).unwrap()).await.unwrap();
-    let error = server.apply(Changes::of("").without::<Endpoints>("web")).await.unwrap_err();
+    server.apply(eds().with(&endpoints).unwrap()).await.unwrap();
+    let error =
+        server.apply(Transaction::in_view("").without::<Endpoints>("web")).await.unwrap_err();
     assert!(error.to_string().starts_with("dangling references: "), "{error}");
 }
 
 #[tokio::test]
 async fn server_ends_when_the_signal_completes() {
     let server = server().await;
-    server.set_snapshot("", Snapshot::new().with(&cluster("a", "1")).unwrap()).await.unwrap();
+    server.apply(Transaction::snapshot("").with(&cluster("a", "1")).unwrap()).await.unwrap();
     // With Envoy's profile, a lost connection is no warning.
     let client = Client::connect(server.address().to_string()).node_id("test").start().unwrap();
     let mut clusters = client.watch_all::<Cluster>();

@@ -3,7 +3,7 @@
 //! ```no_run
 //! # #[cfg(all(feature = "tokio", feature = "envoy-types"))]
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! use xds::{ManagementServer, resources::Cluster, server::Snapshot};
+//! use xds::{ManagementServer, resources::Cluster, server::Transaction};
 //!
 //! let server = ManagementServer::builder()
 //!     .tls("cert.pem", "key.pem")
@@ -11,15 +11,15 @@
 //!     .bind("127.0.0.1:18443")
 //!     .await?;
 //! let cluster = Cluster { name: "web".into(), ..Cluster::default() };
-//! server.set_snapshot("zone-a", Snapshot::new().with(&cluster)?).await?;
+//! server.apply(Transaction::snapshot("zone-a").with(&cluster)?).await?;
 //! server.run_until(async { drop(tokio::signal::ctrl_c().await) }).await?;
 //! # Ok(())
 //! # }
 //! ```
 
 mod builder;
-mod contents;
 mod node;
+mod transaction;
 
 use core::{
     future::{Future, poll_fn},
@@ -29,23 +29,20 @@ use core::{
 };
 
 use thiserror::Error;
-use xds_core::{
-    ViewName,
-    references::{Consistency, Finding},
-};
+use xds_core::references::{Consistency, Finding};
 use xds_grpc::runtime::Listen;
 
 use self::builder::References;
 pub use self::{
     builder::{BindError, ServerBuilder},
-    contents::{Changes, InvalidResource, Snapshot},
     node::NodeInfo,
+    transaction::{InvalidResource, Transaction},
 };
 
 /// The untyped interface and all settings: see [`xds_core::server`].
 pub use xds_core::server::{
     Applied, DrainPlan, Observation, ResourceOptions, Server, ServerConfig, ServerEvent,
-    ServerLimits, Transaction, ViewContents,
+    ServerLimits, ViewContents,
 };
 pub use xds_grpc::server::{
     AddressFault, Admitted, ApplyError, AuthorizationDecision, AuthorizationRequest, Authorizer,
@@ -88,33 +85,15 @@ impl<R: Listen> ManagementServer<R> {
         &self.address
     }
 
-    /// Replaces the resources of a view. Clients are sent what has changed.
+    /// Changes or replaces the resources of a view. Clients are sent what has changed.
     ///
     /// # Errors
     ///
-    /// Returns an error if a resource occurs twice, has an invalid name or exceeds a limit, if
-    /// dangling references are [denied](ServerBuilder::deny_dangling_references) and the snapshot
-    /// has one, or if the server has ended.
-    pub async fn set_snapshot(
-        &self,
-        view: impl Into<ViewName>,
-        snapshot: impl Into<Snapshot>,
-    ) -> Result<Applied, ChangeError> {
-        let (view, snapshot) = (view.into(), xds_core::server::Snapshot::from(snapshot.into()));
-        if self.references == References::Complete {
-            let preview = self.handle().preview_snapshot(view.clone(), snapshot.clone()).await?;
-            check_references(&preview)?;
-        }
-        Ok(self.handle().set_snapshot(view, snapshot).await?)
-    }
-
-    /// Changes some resources of a view.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`set_snapshot`](Self::set_snapshot).
-    pub async fn apply(&self, changes: impl Into<Changes>) -> Result<Applied, ChangeError> {
-        let transaction = Transaction::from(changes.into());
+    /// Returns an error if a name is invalid, if a snapshot has a name twice, if a limit is
+    /// exceeded, if dangling references are [denied](ServerBuilder::deny_dangling_references) and
+    /// there would be one, or if the server has ended.
+    pub async fn apply(&self, change: impl Into<Transaction>) -> Result<Applied, ChangeError> {
+        let transaction = xds_core::server::Transaction::from(change.into());
         if self.references == References::Complete {
             check_references(&self.handle().preview(transaction.clone()).await?)?;
         }

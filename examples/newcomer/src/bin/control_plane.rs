@@ -1,6 +1,6 @@
 //! Serves a cluster to each of two zones, over TLS.
 
-use xds::{ManagementServer, resources::Cluster, server::Snapshot};
+use xds::{ManagementServer, resources::Cluster, server::Transaction};
 
 fn cluster(name: &str) -> Cluster {
     Cluster { name: name.into(), ..Cluster::default() }
@@ -15,8 +15,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .await?;
     println!("serving on {}", server.address());
     for zone in ["zone-a", "zone-b"] {
-        let snapshot = Snapshot::new().with(&cluster("web"))?.with(&cluster(zone))?;
-        server.set_snapshot(zone, snapshot).await?;
+        let snapshot = Transaction::snapshot(zone).with(&cluster("web"))?;
+        server.apply(snapshot.with(&cluster(zone))?).await?;
     }
     Ok(server.run_until(tokio::signal::ctrl_c()).await?)
 }

@@ -1,4 +1,4 @@
-//! Contents of a server: complete sets of resources, and changes.
+//! Transactions of typed resources.
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -12,25 +12,23 @@ use xds_core::{
 
 use crate::message::ResourceMessage;
 
-/// All resources of a view, for [`ManagementServer::set_snapshot`](super::ManagementServer::set_snapshot).
+/// Changes to the resources of a view, applied as a whole or not at all by
+/// [`ManagementServer::apply`](super::ManagementServer::apply).
 ///
 /// ```
 /// # #[cfg(feature = "envoy-types")] {
-/// use xds::{resources::Cluster, server::Snapshot};
+/// use xds::{resources::Cluster, server::Transaction};
 ///
 /// let cluster = Cluster { name: "web".into(), ..Cluster::default() };
-/// let snapshot = Snapshot::new().with(&cluster)?;
-/// # drop(snapshot); }
+/// // Clusters that are not in the snapshot are removed.
+/// let snapshot = Transaction::snapshot("zone-a").with(&cluster)?;
+/// // Other clusters stay.
+/// let change = Transaction::in_view("zone-a").with(&cluster)?.without::<Cluster>("db");
+/// # drop((snapshot, change)); }
 /// # Ok::<_, xds::server::InvalidResource>(())
 /// ```
-#[derive(Clone, Debug, Default)]
-pub struct Snapshot(server::Snapshot);
-
-/// Change of some resources of a view, for [`ManagementServer::apply`](super::ManagementServer::apply).
-///
-/// It is applied as a whole or not at all.
 #[derive(Clone, Debug)]
-pub struct Changes(server::Transaction);
+pub struct Transaction(server::Transaction);
 
 /// Reason why a resource cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -64,14 +62,21 @@ pub enum InvalidResource {
     },
 }
 
-impl Snapshot {
-    /// Creates an empty snapshot.
+impl Transaction {
+    /// Creates a transaction that replaces all resources of a view. What it does not contain is
+    /// removed, and what is unchanged is not sent again.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn snapshot(view: impl Into<ViewName>) -> Self {
+        Self(server::Transaction::snapshot(view))
     }
 
-    /// Adds a resource.
+    /// Creates a transaction that changes some resources of a view.
+    #[must_use]
+    pub fn in_view(view: impl Into<ViewName>) -> Self {
+        Self(server::Transaction::in_view(view))
+    }
+
+    /// Adds or replaces a resource.
     ///
     /// # Errors
     ///
@@ -80,7 +85,7 @@ impl Snapshot {
         self.with_options(resource, ResourceOptions::default())
     }
 
-    /// Adds a resource with a TTL, aliases or other options.
+    /// Adds or replaces a resource with a TTL, aliases or other options.
     ///
     /// # Errors
     ///
@@ -90,58 +95,11 @@ impl Snapshot {
         resource: &T,
         options: ResourceOptions,
     ) -> Result<Self, InvalidResource> {
-        let (type_url, name) = key(resource)?;
-        self.0.insert_with(type_url, name, resource.encode_to_vec(), options);
-        Ok(self)
-    }
-
-    /// Adds an encoded resource of any type.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the bytes are not a message, or if the type is one of the Envoy API and
-    /// the message contains another name. Of other types the names are not checked.
-    pub fn with_encoded(
-        mut self,
-        type_url: impl Into<TypeUrl>,
-        name: impl Into<ResourceName>,
-        resource: impl Into<Bytes>,
-    ) -> Result<Self, InvalidResource> {
-        let (type_url, name, resource) = (type_url.into(), name.into(), resource.into());
-        check_encoded(&type_url, &name, &resource)?;
-        self.0.insert(type_url, name, resource);
-        Ok(self)
-    }
-}
-
-impl From<Snapshot> for server::Snapshot {
-    fn from(snapshot: Snapshot) -> Self {
-        snapshot.0
-    }
-}
-
-/// The untyped snapshot, whose names are not checked.
-impl From<server::Snapshot> for Snapshot {
-    fn from(snapshot: server::Snapshot) -> Self {
-        Self(snapshot)
-    }
-}
-
-impl Changes {
-    /// Creates an empty change of a view.
-    #[must_use]
-    pub fn of(view: impl Into<ViewName>) -> Self {
-        Self(server::Transaction::in_view(view))
-    }
-
-    /// Adds or replaces a resource.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the message has no name.
-    pub fn with<T: ResourceMessage>(mut self, resource: &T) -> Result<Self, InvalidResource> {
-        let (type_url, name) = key(resource)?;
-        self.0.set(type_url, name, resource.encode_to_vec());
+        let name = resource.resource_name();
+        if name.is_empty() {
+            return Err(InvalidResource::NoName { type_url: T::TYPE_URL.into() });
+        }
+        self.0.set_with(T::TYPE_URL, name, resource.encode_to_vec(), options);
         Ok(self)
     }
 
@@ -149,7 +107,8 @@ impl Changes {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`Snapshot::with_encoded`].
+    /// Returns an error if the bytes are not a message, or if the type is one of the Envoy API and
+    /// the message contains another name. The names of other types are not checked.
     pub fn with_encoded(
         mut self,
         type_url: impl Into<TypeUrl>,
@@ -180,23 +139,16 @@ impl Changes {
     }
 }
 
-impl From<Changes> for server::Transaction {
-    fn from(changes: Changes) -> Self {
-        changes.0
+impl From<Transaction> for server::Transaction {
+    fn from(transaction: Transaction) -> Self {
+        transaction.0
     }
 }
 
-/// The untyped transaction, whose names are not checked.
-impl From<server::Transaction> for Changes {
+/// Takes an untyped transaction, whose names are not checked.
+impl From<server::Transaction> for Transaction {
     fn from(transaction: server::Transaction) -> Self {
         Self(transaction)
-    }
-}
-
-fn key<T: ResourceMessage>(resource: &T) -> Result<(&'static str, &str), InvalidResource> {
-    match resource.resource_name() {
-        "" => Err(InvalidResource::NoName { type_url: T::TYPE_URL.into() }),
-        name => Ok((T::TYPE_URL, name)),
     }
 }
 
@@ -238,27 +190,29 @@ mod tests {
 
     #[test]
     fn message_without_name_is_rejected() {
-        let error = Snapshot::new().with(&Cluster::default()).unwrap_err();
+        let error = Transaction::snapshot("").with(&Cluster::default()).unwrap_err();
         assert_eq!(error, InvalidResource::NoName { type_url: types::CLUSTER.into() });
-        assert_eq!(Changes::of("").with(&Cluster::default()).unwrap_err(), error);
+        assert_eq!(Transaction::in_view("").with(&Cluster::default()).unwrap_err(), error);
     }
 
     #[test]
     fn encoded_resource_with_another_name_is_rejected() {
         let web = &b"\x0a\x03web"[..];
         for name in ["db", ""] {
-            let error = Snapshot::new().with_encoded(types::CLUSTER, name, web).unwrap_err();
+            let error =
+                Transaction::snapshot("").with_encoded(types::CLUSTER, name, web).unwrap_err();
             assert!(matches!(error, InvalidResource::NameMismatch { .. }), "{error}");
         }
-        let error = Changes::of("").with_encoded(types::CLUSTER, "web", &b"\x0a\x05"[..]);
+        let error = Transaction::in_view("").with_encoded(types::CLUSTER, "web", &b"\x0a\x05"[..]);
         assert!(matches!(error, Err(InvalidResource::Malformed { .. })), "{error:?}");
-        Snapshot::new().with_encoded(types::CLUSTER, "web", web).unwrap();
+        Transaction::snapshot("").with_encoded(types::CLUSTER, "web", web).unwrap();
     }
 
     #[test]
     fn names_of_virtual_hosts_and_foreign_types_are_not_checked() {
         let any = &b"\x0a\x03web"[..];
-        let snapshot = Snapshot::new().with_encoded(types::VIRTUAL_HOST, "routes/web.example", any);
+        let snapshot =
+            Transaction::snapshot("").with_encoded(types::VIRTUAL_HOST, "routes/web.example", any);
         snapshot.unwrap().with_encoded("example.com/own.Type", "other", any).unwrap();
     }
 }
