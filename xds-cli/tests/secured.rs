@@ -123,7 +123,9 @@ fn bootstrap_configures_server_node_and_credentials() {
     let watch = Xds::spawn(&[&args[..], &["-o", "ndjson"]].concat());
     assert_eq!(watch.wait_count("changed", 1)[0]["name"], "one");
     stage.serve.wait_row("cds", |row| row["node"] == "from-the-file");
-    watch.wait_stderr("channel_creds[0].type: credentials of type `google_default` are known");
+    watch.wait_stderr(
+        "channel_creds[0].type: credentials of type `google_default` are not supported",
+    );
 
     let watch = Xds::spawn(&[&args[..], &["--node", "me"]].concat());
     watch.wait_stdout(&format!("watching cds * on {} as me", stage.address));

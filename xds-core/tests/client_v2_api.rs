@@ -223,7 +223,7 @@ fn v2_only_field_is_nacked_with_field_name() {
             panic!("{url} {more:?}: {:?}", talk.last());
         };
         assert!(message.contains(removed) && message.contains("version 3"), "{message}");
-        assert!(message.contains("\"a\"") || message.contains(" a"), "it is named: {message}");
+        assert!(message.contains("\"a\"") || message.contains("(a)"), "it is named: {message}");
         // The previous valid resource stays in use and is not treated as deleted.
         assert!(
             matches!(talk.notices.last(), Some(Notice::Ambient(Some(_)))),

@@ -209,3 +209,12 @@ async fn invalid_addresses_are_errors() {
     let error = ManagementServer::builder().bind(taken.address().to_string()).await.unwrap_err();
     assert!(error.to_string().starts_with("cannot listen on 127.0.0.1:"), "{error}");
 }
+
+#[cfg(feature = "formats")]
+#[test]
+fn invalid_yaml_is_an_error_with_line_and_field() {
+    let text = "'@type': type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: web\nlb: 1\n";
+    let error = Transaction::snapshot("").with_yaml(text).unwrap_err().to_string();
+    assert!(error.contains('3') && error.contains("lb"), "{error}");
+    Transaction::snapshot("").with_yaml(&text.replace("lb: 1\n", "")).unwrap();
+}

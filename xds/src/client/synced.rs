@@ -13,7 +13,7 @@ use xds_handle::{ClientHandle, Watch, WatchAll};
 
 use super::watch::WatchEnded;
 
-/// What a watch watches.
+/// Subscription of a watch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Target {
     Name(&'static str, ResourceName),

@@ -188,7 +188,7 @@ impl<T: ResourceMessage> Watch<T> {
         }
     }
 
-    /// Once the complete state was received again, removes the resources that it did not contain.
+    /// Removes the resources that the complete state, received again, did not contain.
     /// Returns whether there are events.
     fn end_resync(&mut self) -> bool {
         let Source::Many(collection) = &mut self.source else { return false };

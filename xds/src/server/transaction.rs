@@ -121,6 +121,23 @@ impl Transaction {
         Ok(self)
     }
 
+    /// Adds or replaces the resources in a YAML document: one resource, a list of them, or a message
+    /// with the field `resources`. Each has its type in `@type`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that names the line, the column and the field if the document is invalid.
+    #[cfg(feature = "formats")]
+    pub fn with_yaml(mut self, text: &str) -> Result<Self, xds_format::FormatError> {
+        use xds_format::{Format, Schema, parse};
+
+        let document = parse(Schema::envoy(), "resources", Format::Yaml, text.as_bytes())?;
+        for resource in document.resources {
+            self.0.set(resource.type_url.as_str(), resource.name.as_str(), resource.bytes);
+        }
+        Ok(self)
+    }
+
     /// Removes a resource. Removing one that does not exist changes nothing.
     #[must_use]
     pub fn without<T: ResourceMessage>(self, name: impl Into<ResourceName>) -> Self {

@@ -2,10 +2,13 @@
 
 use xds::{Client, client::Event, resources::Cluster};
 
+fn address() -> String {
+    std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:18000".into())
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:18000".into());
-    let client = Client::connect(address).node_id("newcomer").start()?;
+    let client = Client::connect(address()).node_id("newcomer").start()?;
     let mut clusters = client.watch_all::<Cluster>();
     while let Some(event) = clusters.next().await {
         match event {

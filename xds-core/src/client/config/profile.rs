@@ -75,7 +75,7 @@ pub struct Profile {
     /// Time after which a subscribed resource that was not received is reported as nonexistent,
     /// counted from [`timer_start`](Self::timer_start); 15 s by default. `None` disables the
     /// timeout. Can be set per type in
-    /// [`ClientConfig::does_not_exist_timeout`](crate::client::ClientConfig::does_not_exist_timeout).
+    /// [`ClientConfig::with_does_not_exist_timeout`](crate::client::ClientConfig::with_does_not_exist_timeout).
     // S1.025
     pub does_not_exist_timeout: Option<Duration>,
     /// Replaces `does_not_exist_timeout` for servers with

@@ -20,7 +20,7 @@ pub enum ServerEvent {
     /// The client has sent its node and waits for a view
     /// ([`Admission::ByApplication`](crate::server::Admission::ByApplication)): call [`assign`](crate::server::Server::assign) or
     /// [`refuse`](crate::server::Server::refuse). The whole node was in the preceding
-    /// [`Observation::Identified`].
+    /// [`Observation::Identified`](super::Observation::Identified).
     Authorize {
         /// Stream to decide about.
         stream: StreamId,
