@@ -6,7 +6,7 @@ use core::time::Duration;
 use tokio::time::timeout;
 use xds::{
     Client, ManagementServer,
-    client::{Event, Profile, StartError, Watch, WatchEnded},
+    client::{Event, Profile, StartError, Variant, Watch, WatchEnded},
     server::{ChangeError, Transaction},
     types,
 };
@@ -88,7 +88,9 @@ async fn changes_of_a_collection_are_events() {
 async fn named_watch_reports_a_missing_resource_and_its_creation() {
     let server = server().await;
     server.apply(Transaction::snapshot("").with(&cluster("a", "1")).unwrap()).await.unwrap();
-    let client = client(&server);
+    // An incremental server reports at once that a resource does not exist.
+    let client = Client::connect(server.address().to_string()).node_id("test");
+    let client = client.variant(Variant::Incremental).profile(Profile::envoy()).start().unwrap();
     let mut web = client.watch::<Cluster>("web");
     assert_eq!(next(&mut web).await, "-web");
     assert_eq!(next(&mut web).await, "synced");

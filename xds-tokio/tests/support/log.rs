@@ -2,11 +2,24 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Once},
 };
 
 use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::{
+        MakeWriter, SubscriberBuilder,
+        format::{DefaultFields, Format, Full},
+    },
+};
+
+fn subscriber() -> SubscriberBuilder<DefaultFields, Format<Full, ()>, EnvFilter> {
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new("xds_grpc=trace"))
+        .with_ansi(false)
+        .without_time()
+}
 
 /// Log of the current thread, which is complete in a single-threaded runtime.
 #[derive(Clone, Default)]
@@ -14,14 +27,18 @@ pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     pub(crate) fn start() -> (Self, DefaultGuard) {
+        // A thread without a subscriber that registers a callsite while this one is set would
+        // disable the callsite for all threads. A global subscriber prevents this.
+        static GLOBAL: Once = Once::new();
+        GLOBAL.call_once(|| {
+            let subscriber = subscriber().with_writer(io::sink).finish();
+            tracing::subscriber::set_global_default(subscriber).expect("only this one is set");
+        });
         let log = Self::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new("xds_grpc=trace"))
-            .with_ansi(false)
-            .without_time()
-            .with_writer(log.clone())
-            .finish();
-        (log, tracing::subscriber::set_default(subscriber))
+        let subscriber = subscriber().with_writer(log.clone()).finish();
+        let guard = tracing::subscriber::set_default(subscriber);
+        tracing::callsite::rebuild_interest_cache();
+        (log, guard)
     }
 
     pub(crate) fn text(&self) -> String {

@@ -8,7 +8,9 @@ use xds_bootstrap::{Bootstrap, BootstrapError};
 use xds_core::{
     TypeUrl,
     client::{ClientConfig, Node, Profile, ResourceType, ServerAddress},
-    proto, types,
+    proto,
+    service::Variant,
+    types,
 };
 use xds_grpc::{
     ClientOptions, Credentials,
@@ -131,6 +133,15 @@ impl<R: Runtime + Default> ClientBuilder<R> {
     /// Sets whether the client behaves like gRPC, the default, or like Envoy.
     pub fn profile(mut self, profile: Profile) -> Self {
         self.config = self.config.with_profile(profile);
+        self
+    }
+
+    /// Sets the variant of the protocol for all servers; state of the world by default. An incremental
+    /// server reports at once that a resource does not exist.
+    pub fn variant(mut self, variant: Variant) -> Self {
+        for server in &mut self.config.servers {
+            server.variant = variant;
+        }
         self
     }
 

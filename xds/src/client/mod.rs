@@ -43,7 +43,7 @@ use self::{decoder::LateDecoded, synced::Targets};
 use crate::message::ResourceMessage;
 
 /// The untyped interface and all settings: see [`xds_core::client`].
-pub use xds_core::client::*;
+pub use xds_core::{client::*, service::Variant};
 pub use xds_grpc::client::ClientOptions;
 
 /// Client of management servers.
