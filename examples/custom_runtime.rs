@@ -46,7 +46,7 @@ fn serve(listener: &TcpListener) -> Result<(), Box<dyn Error>> {
 fn connect(to: SocketAddr, id: ChannelId, news: SyncSender<ChannelEvent>) -> io::Result<TcpStream> {
     let (socket, reads) = TcpStream::connect(to).and_then(|it| Ok((it.try_clone()?, it)))?;
     let message = move || read(&reads).ok().map(|bytes| ChannelEvent::Message(id, bytes));
-    let end = ChannelEvent::Closed(id, ChannelError::Unreachable("connection ended".into()));
+    let end = ChannelEvent::Closed(id, ChannelError::Status { code: 14, message: "lost".into() });
     thread::spawn(move || from_fn(message).chain([end]).try_for_each(|event| news.send(event)));
     Ok(socket)
 }

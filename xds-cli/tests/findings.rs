@@ -78,8 +78,8 @@ fn export_is_readable_and_reports_unprintable_resources() {
 /// A client that subscribes to clusters, listeners and routes but not to endpoints must get
 /// listeners and routes before its does-not-exist timer expires.
 #[test]
-fn ack_gated_ordering_does_not_wait_for_an_unsubscribed_type() {
-    let flags = ["--listen", "127.0.0.1:0", "--ordering", "ack-gated"];
+fn make_before_break_does_not_wait_for_an_unsubscribed_type() {
+    let flags = ["--listen", "127.0.0.1:0", "--ordering", "make-before-break"];
     for variant in [&[][..], &["--delta"]] {
         let (_serve, address) = Xds::serve_with(&finding("gate-15s-false-absence"), &flags);
         let began = Instant::now();

@@ -69,7 +69,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
             stories["resources in a mounted ConfigMap"] = peer.follows_a_config_map
         if transport.streams is Streams.AGGREGATED:
             stories |= changes_under_load(programs, transport)
-            stories["a rejected change is repaired, --ordering ack-gated"] = partial(
+            stories["a rejected change is repaired, --ordering make-before-break"] = partial(
                 repairs_a_rejected_change, programs=programs, transport=transport
             )
         scenarios |= {f"envoy, {transport.title}: {title}": story for title, story in stories.items()}

@@ -22,7 +22,7 @@ _ROUND, _BURST = 20, 5
 _AWAITED = _CHANGES // _ROUND * (_ROUND - _BURST + 1)
 _COLORS = ("blue", "green")
 # The first one must not cost a request; the second one shows what it is worth.
-_ORDERINGS = (Ordering.ACK_GATED, Ordering.OFF)
+_ORDERINGS = (Ordering.MAKE_BEFORE_BREAK, Ordering.OFF)
 
 
 def changes_under_load(programs: Programs, transport: Transport) -> dict[str, Callable[[Scenario], None]]:
@@ -83,7 +83,7 @@ class _Changes:
         with scenario.check("Envoy has rejected nothing"):
             for name in ("cluster_manager.cds", "http.ingress.rds.routes"):
                 expect(envoy.stat(f"{name}.update_rejected") == 0, f"{name} was rejected")
-        if self._ordering is Ordering.ACK_GATED:
+        if self._ordering is Ordering.MAKE_BEFORE_BREAK:
             with scenario.check("not one request failed"):
                 expect(tally.failed == 0, str(tally))
                 # Were it otherwise, it would not have been tried.

@@ -105,7 +105,7 @@ def _envoy_moves(
         config.replace("generation.yaml", "edits/generation.yaml")
 
         def serve(listen: str = "127.0.0.1:0") -> XdsServe:
-            gated = Ordering.ACK_GATED
+            gated = Ordering.MAKE_BEFORE_BREAK
             return XdsServe(scenario, xds, config.path, listen, ordering=gated, flags=identities.flags())
 
         servers = [serve(), serve()]

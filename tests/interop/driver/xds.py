@@ -30,7 +30,7 @@ class Ordering(Enum):
 
     DEFAULT = "order"
     OFF = "off"
-    ACK_GATED = "ack-gated"
+    MAKE_BEFORE_BREAK = "make-before-break"
 
 
 class Streams(Enum):

@@ -149,7 +149,8 @@ pub(crate) enum Ordering {
     /// endpoints and secrets they refer to, if it subscribes to these types. Deleted resources are
     /// kept until no ACKed resource refers to them. A resource that was requested and never sent
     /// waits for 5 s at most.
-    AckGated,
+    #[value(alias = "ack-gated")]
+    MakeBeforeBreak,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

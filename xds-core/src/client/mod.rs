@@ -13,7 +13,8 @@
 //! The id of a channel ends with [`ChannelEvent::Closed`] or [`Output::Close`], whichever comes
 //! first. No later output names it. On [`Output::Close`] the driver ends the transport and has
 //! nothing to report; events that are already on their way may still be reported and are ignored
-//! and counted. Ids are never reused.
+//! and counted. Later calls with the id have no effect: `poll_transmit` returns `None` and
+//! `wants_read` returns `false`. Ids are never reused.
 //!
 //! # Events to report
 //!
@@ -24,7 +25,7 @@
 //! | a complete gRPC message; the body of an HTTP 200 response, converted to protobuf; a file with new content | [`Message`](ChannelEvent::Message) |
 //! | a message above the transport's size limit, or one that cannot be decompressed | [`Malformed`](ChannelEvent::Malformed) |
 //! | HTTP 304 | [`Unchanged`](ChannelEvent::Unchanged) |
-//! | trailers | [`Closed`](ChannelEvent::Closed) with [`Status`](ChannelError::Status); code 0 is a regular end |
+//! | trailers, or a response of trailers only, before or after the first message | [`Closed`](ChannelEvent::Closed) with [`Status`](ChannelError::Status); code 0 is a regular end |
 //! | lost connection, `RST_STREAM`, end without trailers, another HTTP status | [`Closed`](ChannelEvent::Closed) with [`Status`](ChannelError::Status) and the code that gRPC maps it to, such as 14 (`UNAVAILABLE`) |
 //! | a file that is missing or cannot be parsed | [`Malformed`](ChannelEvent::Malformed); the channel stays open |
 //!

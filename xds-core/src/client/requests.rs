@@ -198,7 +198,7 @@ impl Client {
                     scope,
                     &known.cache,
                 );
-                accepted.state(conditions)
+                accepted.version_to_state(conditions)
             }
         };
         let is_first_message = !core::mem::replace(&mut channel.node_sent, true);

@@ -110,7 +110,7 @@ impl Server {
     ///     server::{PerClientLimits, Server, ServerLimits},
     /// };
     ///
-    /// /// Everybody outside of the mesh gets by with little.
+    /// /// Limits clients outside of the mesh.
     /// fn let_in(server: &mut Server, guest: StreamId, now: Time) {
     ///     let mut limits = PerClientLimits::from(&ServerLimits::default());
     ///     limits.names_per_stream = 100;

@@ -22,7 +22,7 @@ impl Server {
     /// another session of the stream may have it.
     pub(crate) fn notify_if_due(&mut self, session: Slot) {
         match self.subscriptions.sessions.at(session).map(|it| (it.stream, it.send_order())) {
-            Some((id, SendOrder::AckGated | SendOrder::AckGatedRemovals(_)))
+            Some((id, SendOrder::MakeBeforeBreak | SendOrder::MakeBeforeBreakRemovals(_)))
                 if self.update_decision(id) =>
             {
                 self.notify_writable(id);

@@ -3,7 +3,7 @@
 //! | command | effect |
 //! |---|---|
 //! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [rate=BURST/PER_SECOND] [nack-interval=SECONDS] [features=a,b] [features@SERVER=a,b ..] [variant@SERVER=delta ..] [streams@SERVER=per-type ..] [servers=A,B] [authority=NAME[~SECONDS]:A,B ..] [authority=*:A,B] [source=TYPE:A,B ..] [streams=per-type] [variant=delta] [fallback=off\|failover] [federation=off] [reported-errors=off] [node-in=every] [nack-version=newest] [duplicates=last-wins] [waits=TYPE:SECONDS,TYPE:never,..] [polls=SECONDS[:envoy]] [exchange=files] [external=cds,..]`, limits `[tombstones=N] [resources=N] [bytes=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts a new client at time zero |
-//! | `server [ordering=off\|order\|ack-gated] [on-stuck=hold\|continue]` | starts this project's management server instead of a scripted one |
+//! | `server [ordering=off\|order\|make-before-break] [on-stuck=hold\|continue]` | starts this project's management server instead of a scripted one |
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` is the wildcard, and a glob watches its members |
 //! | `watch LABEL TYPE NAME×COUNT` | begins COUNT watches, LABEL0 and so on, of NAME0 and so on |
 //! | `unwatch LABEL` | ends the watch |

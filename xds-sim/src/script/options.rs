@@ -232,7 +232,7 @@ pub(super) fn server_config(options: &[(String, String)]) -> Result<ServerConfig
     config.ordering = match ordering {
         "off" => OrderingPolicy::Off,
         "order" => OrderingPolicy::OrderOnly,
-        "ack-gated" => OrderingPolicy::MakeBeforeBreak(gated),
+        "make-before-break" => OrderingPolicy::MakeBeforeBreak(gated),
         other => return Err(format!("unknown ordering `{other}`")),
     };
     Ok(config)

@@ -376,7 +376,7 @@ impl Operation {
 /// - If the order of types waits for ACKs without a timeout, all resources are set: a resource that
 ///   was re-sent and rejected again may block others, and so may a deleted resource of a full-state
 ///   type whose removal was rejected. It stays until it is set to a value that is accepted, as
-///   `AckGated` documents.
+///   `MakeBeforeBreakPolicy` documents.
 /// - If resources could never be rejected, valid ones stay as they are: lost updates must arrive
 ///   without a new change.
 // M107, M148, IL1

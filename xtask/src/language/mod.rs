@@ -1,12 +1,14 @@
-//! Wording: beginnings of doc comments, requirement ids in doc comments, names of types.
+//! Wording: beginnings of doc comments, requirement ids in doc comments, names of types, and
+//! documents that mention what does not exist.
 //!
 //! The word lists are in `xtask/data/language/`. Its `exceptions.txt` has the highest number of
 //! violations that a package may have while its comments are being rewritten.
 
 mod doc_comments;
+mod documents;
 mod rules;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -22,6 +24,8 @@ use rules::{RULES, Violation, Words};
 const BEGINNINGS: &str = "xtask/data/language/beginnings.txt";
 /// Type names with their replacements.
 const GLOSSARY: &str = "xtask/data/language/glossary.txt";
+/// The generated page of the requirements.
+const REQUIREMENTS: &str = "docs/REQUIREMENTS.md";
 /// Highest numbers of violations by package and rule.
 const EXCEPTIONS: &str = "xtask/data/language/exceptions.txt";
 
@@ -91,12 +95,24 @@ impl Wording {
             Exceptions::parse(&read(root, EXCEPTIONS)?).map_err(|it| it.in_file(EXCEPTIONS))?;
         exceptions.numbers().map_err(|line| line.in_file(EXCEPTIONS))?;
         let mut violations: BTreeMap<String, Vec<Violation>> = BTreeMap::new();
-        for file in files(root, "", "rs")? {
-            for violation in words.violations(&file) {
-                let package = file.path.split('/').next().unwrap_or_default();
-                let key = format!("{package} {}", violation.rule.name());
-                violations.entry(key).or_default().push(violation);
-            }
+        let sources = files(root, "", "rs")?;
+        let mut documents = files(root, "", "md")?;
+        let others = [files(root, "", "proto")?, files(root, "", "py")?].concat();
+        let code: BTreeSet<_> = sources
+            .iter()
+            .chain(&others)
+            .flat_map(|file| file.text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
+            .collect();
+        // The requirements quote the names of the protocol, of other implementations too.
+        documents.retain(|file| file.path != REQUIREMENTS);
+        let in_sources = sources.iter().flat_map(|file| words.violations(file));
+        let in_documents = documents
+            .iter()
+            .flat_map(|file| documents::missing(file, &code, |path| root.join(path).exists()));
+        for violation in in_sources.chain(in_documents) {
+            let package = violation.path.split('/').next().unwrap_or_default();
+            let key = format!("{package} {}", violation.rule.name());
+            violations.entry(key).or_default().push(violation);
         }
         Ok(Self { violations, exceptions })
     }

@@ -15,9 +15,11 @@ pub(crate) enum Rule {
     Id,
     /// A type has a name that the glossary replaces.
     Name,
+    /// A document mentions a file or a type that does not exist.
+    Missing,
 }
 
-pub(crate) const RULES: [Rule; 3] = [Rule::Beginning, Rule::Id, Rule::Name];
+pub(crate) const RULES: [Rule; 4] = [Rule::Beginning, Rule::Id, Rule::Name, Rule::Missing];
 
 /// Violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,7 @@ impl Rule {
             Self::Beginning => "beginnings",
             Self::Id => "ids",
             Self::Name => "names",
+            Self::Missing => "missing",
         }
     }
 
@@ -55,6 +58,7 @@ impl Rule {
             Self::Beginning => "doc comments that begin with a continuation or a headless clause",
             Self::Id => "requirement ids in doc comments",
             Self::Name => "type names that the glossary replaces",
+            Self::Missing => "files and types that a document mentions and that do not exist",
         }
     }
 }

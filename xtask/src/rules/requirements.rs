@@ -19,7 +19,7 @@ const HEADER: &str = "\
 # Requirements
 
 The rules of the protocol and of this implementation, each in one sentence with its public source.
-Comments of the code (`// M93`) and tests (`covers: M93`) cite the ids. `tests/coverage/reasons.txt` lists
+Comments of the code (`// M93`) and tests (`covers: M93`, or `\"M93\"` in a list) cite the ids. `tests/coverage/reasons.txt` lists
 the rules that need a test and have none, with the reasons.
 
 `cargo xtask rule M93` prints the rule with the code and the tests that cite it. `cargo xtask coverage`

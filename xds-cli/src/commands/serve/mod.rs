@@ -275,7 +275,9 @@ fn ordering(chosen: Ordering) -> OrderingPolicy {
     match chosen {
         Ordering::Off => OrderingPolicy::Off,
         Ordering::Order => OrderingPolicy::OrderOnly,
-        Ordering::AckGated => OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default()),
+        Ordering::MakeBeforeBreak => {
+            OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default())
+        }
     }
 }
 

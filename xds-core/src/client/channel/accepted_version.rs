@@ -3,9 +3,9 @@
 //! A server reads the version in the first request of a subscription as a statement of what the
 //! client holds, and may send nothing if it has nothing newer. A request therefore states the
 //! version only if the client holds all resources that the server would conclude from it.
-//! [`AcceptedVersion::state`] is the only place where that is decided:
+//! [`AcceptedVersion::version_to_state`] is the only place where that is decided:
 //!
-//! | request | clean, of everything | clean, of names | partial | stale |
+//! | request | clean, scope everything | clean, scope names | partial | stale |
 //! |---|---|---|---|---|
 //! | continues a subscription on a stream | stated | stated | stated | stated |
 //! | begins one by names on a stream | stated | stated | stated | none |
@@ -142,7 +142,7 @@ impl AcceptedVersion {
     }
 
     /// Returns the version that a request states. Forgets a version that it may not state.
-    pub(crate) fn state(&mut self, conditions: VersionConditions) -> Version {
+    pub(crate) fn version_to_state(&mut self, conditions: VersionConditions) -> Version {
         if !self.may_be_stated(conditions) {
             self.forget();
         }

@@ -287,9 +287,9 @@ impl Profile {
     /// Returns the behaviour of Envoy: resources missing from a response are deleted, a response is
     /// accepted or rejected as a whole, and watchers get no connection errors.
     ///
-    /// With a read gate, ACKs wait for the application ([`AckTiming::AfterNotices`]). Behind a
-    /// handle there is no read gate unless [`flow_control`](Self::flow_control) is set to
-    /// [`FlowControl::On`].
+    /// With [`FlowControl::On`], ACKs wait for the application ([`AckTiming::AfterNotices`]). A
+    /// client that is used through `xds-handle` has flow control off unless
+    /// [`flow_control`](Self::flow_control) is set.
     #[must_use]
     pub fn envoy() -> Self {
         Self {

@@ -86,6 +86,9 @@ pub struct ServerLimits {
     /// Maximum number of deletions of one type that are retained for incremental clients that have
     /// not been sent them; default 10,000. The stream of a client that is further behind is closed;
     /// on reconnecting it states the versions it has.
+    ///
+    /// It is also the maximum number of deletions of one type that make before break holds back for
+    /// a client; beyond that, the oldest are sent.
     // M231
     pub deletions_per_type: usize,
     /// Time that deletions are retained, plus up to an eighth; default 10 minutes, `None` for no

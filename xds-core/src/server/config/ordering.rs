@@ -97,10 +97,10 @@ pub enum OrderingPolicy {
 ///   client that rejected its last content is sent the content that it ACKed before. If that
 ///   content is no longer known, the client rejects every response meanwhile; under
 ///   [`StageTimeoutAction::Hold`] this lasts until the resource is set to acceptable content or the stream
-///   ends. The same applies to a client that is moved to another view. If its ACKed contents are
-///   unknown (it has resources from an earlier stream and has ACKed nothing since, or a withheld
-///   deletion was set anew), a client that rejects may lose resources by such a move under that
-///   policy.
+///   ends. The same applies to a client that is moved to another view.
+/// - Under [`StageTimeoutAction::Hold`], a client that rejects responses may lose resources when it is
+///   moved to another view, if its ACKed contents are unknown: it has resources from an earlier
+///   stream and has ACKed nothing since, or a withheld deletion was set anew.
 /// - A removal that an incremental client rejected counts as accepted with the next response that
 ///   it ACKs after a change, and is not sent again. A client that keeps using a removed route then
 ///   loses the clusters of that route.
@@ -130,7 +130,8 @@ pub struct MakeBeforeBreakPolicy {
     pub stage_timeout: Duration,
     /// Policy after `stage_timeout`.
     pub on_stage_timeout: StageTimeoutAction,
-    /// Extracts the endpoint names from clusters; by default those of the v3 API. If the client
+    /// Finds the references of clusters to endpoints; by default those of the v3 API. References of
+    /// other types are not used: for them the table above decides by type. If the client
     /// subscribes to any endpoints on the stream, listeners and routes also wait until it has
     /// requested and ACKed the endpoints of new clusters. The wait for a missing request is limited
     /// by `stage_timeout`, regardless of [`on_stage_timeout`](Self::on_stage_timeout).

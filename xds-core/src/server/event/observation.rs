@@ -135,7 +135,8 @@ pub enum Observation {
         /// Version that was sent.
         version: Version,
     },
-    /// A request answers a response that a newer one has replaced. The request is dropped.
+    /// A request answers a response that a newer one has replaced. A state-of-the-world request is
+    /// dropped; of an incremental one, only the changes of the subscription apply.
     // M58, S0.147
     StaleNonce {
         /// Stream of the client.
@@ -143,7 +144,8 @@ pub enum Observation {
         /// Type of the request.
         type_url: TypeUrl,
     },
-    /// A request has a nonce that was never sent on the stream. The request is dropped.
+    /// A request has a nonce that was never sent on the stream. A state-of-the-world request is
+    /// dropped; of an incremental one, only the changes of the subscription apply.
     // M61
     BogusNonce {
         /// Stream of the client.

@@ -1,7 +1,8 @@
 //! Acceptance of changes by the client of a session, in transaction numbers.
 //!
 //! A session stores the oldest change that its client has not been sent and the oldest one in an
-//! unanswered response. The client has accepted everything before both, or it is not concerned.
+//! unanswered response. Every earlier change was accepted by the client, or does not affect its
+//! subscriptions.
 //! An up-to-date client has neither, so most sessions store nothing.
 // IS29
 

@@ -133,10 +133,10 @@ pub(crate) enum SendOrder {
     /// The types are independent, except that removals are sent after everything else.
     RemovalsLast,
     /// Additions and changes may wait for the ACK of another type.
-    AckGated,
+    MakeBeforeBreak,
     /// Removals may wait, too. The client keeps a removed resource until its removal is sent. The
     /// value says what to do if the client rejects a response that removals wait for.
-    AckGatedRemovals(StageTimeoutAction),
+    MakeBeforeBreakRemovals(StageTimeoutAction),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,9 +166,9 @@ pub(crate) enum Purpose {
 ///
 /// A stream keeps its order, so a response that follows the clusters reaches the client after
 /// them. It is enough that *one* response with all resources is rendered after the clusters; its
-/// ACK needs no answer. This also settles the race with a response that was un-ACKed when the
-/// clusters were sent: its ACK is answered although it may predate them, and everything else that
-/// the client sent before it received that answer is stale.
+/// ACK needs no answer. If an earlier response was un-ACKed when the clusters were sent, its ACK may
+/// cross the clusters on the way. It is answered in any case, and other requests that the client
+/// sent before it received this answer have a stale nonce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WarmingState {
     Off,

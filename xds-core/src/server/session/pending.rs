@@ -269,7 +269,10 @@ impl Session {
 
     /// Whether other types wait for the client's answers to this one.
     pub(crate) fn gates_other_types(&self) -> bool {
-        matches!(self.send_order, SendOrder::AckGated | SendOrder::AckGatedRemovals(_))
+        matches!(
+            self.send_order,
+            SendOrder::MakeBeforeBreak | SendOrder::MakeBeforeBreakRemovals(_)
+        )
     }
 
     pub(crate) fn send_order(&self) -> SendOrder {
@@ -278,12 +281,12 @@ impl Session {
 
     /// Whether removals may have to wait for ACKs of additions and changes.
     pub(crate) fn defers_removals(&self) -> bool {
-        matches!(self.send_order, SendOrder::AckGatedRemovals(_))
+        matches!(self.send_order, SendOrder::MakeBeforeBreakRemovals(_))
     }
 
     /// Whether removals may have to wait forever.
     pub(crate) fn may_defer_forever(&self) -> bool {
-        self.send_order == SendOrder::AckGatedRemovals(StageTimeoutAction::Hold)
+        self.send_order == SendOrder::MakeBeforeBreakRemovals(StageTimeoutAction::Hold)
     }
 
     /// Returns the revision up to which the session has processed tombstones, if it uses them and

@@ -2,8 +2,8 @@
 //!
 //! The subscriptions of the client and the resources that it has are exported, and imported on
 //! the other view. Resources that are identical there are not sent again, and missing ones are
-//! removed. If a removal has to wait and the state is repeated meanwhile, the resource is carried
-//! over.
+//! removed. If a removal is withheld and responses contain the full state, the resource is repeated
+//! in the other view ([`CarriedOver`](super::deferred_removal::carried_over::CarriedOver)).
 // M223
 
 use alloc::vec::Vec;
@@ -39,7 +39,7 @@ pub(crate) struct MigrationState {
     names: Vec<ExportedName>,
     /// Wildcard with the version that the client was last sent, unless an answer is pending.
     wildcard: Option<Option<TypeVersion>>,
-    /// Open claim on the wildcard, and how much of it is due.
+    /// Whether the wildcard requires a response, and how much of it is due.
     must_reply: (MustReply, CatchUp),
     /// Resources that the client has under the wildcard, or whose coverage it waits to be told.
     covered: Vec<ExportedName>,
@@ -277,7 +277,7 @@ impl SessionContext<'_> {
         }
     }
 
-    /// Keeps the claim to an answer with resources that the client does not have.
+    /// Keeps the requirement of a response with the resources that the client does not have.
     fn keep_must_reply(&mut self) {
         let full_send =
             self.session.wildcard.as_mut().and_then(|wildcard| wildcard.full_send.as_mut());

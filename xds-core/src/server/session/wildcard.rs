@@ -55,7 +55,7 @@ pub(crate) enum MustReply {
 }
 
 impl MustReply {
-    /// Returns the claim that results from sending everything for this reason.
+    /// Returns whether sending everything for this reason must produce a response.
     pub(crate) fn of(cause: ResponseCause) -> Self {
         match cause {
             ResponseCause::First | ResponseCause::Resubscribed => Self::Yes,
@@ -88,7 +88,7 @@ impl Wildcard {
             && self.catch_up == CatchUp::Everything
     }
 
-    /// Returns the claim that is still open. The first part of everything answers the request, so
+    /// Returns whether a response is still required. The first part of everything answers the request, so
     /// nothing is left to answer if the rest is removed before it is sent.
     // IS5
     pub(crate) fn must_reply(&self) -> MustReply {

@@ -73,7 +73,7 @@ impl Session {
             SendOrder::Independent | SendOrder::RemovalsLast => {
                 usize::from(arena.config.window.get())
             }
-            SendOrder::AckGated | SendOrder::AckGatedRemovals(_) => 1,
+            SendOrder::MakeBeforeBreak | SendOrder::MakeBeforeBreakRemovals(_) => 1,
         };
         let holds_place = |answer: Answer| match (answer, arena.config.answer_overdue) {
             (Answer::Overdue, AnswerOverdue::OpenWindow(_)) => false,

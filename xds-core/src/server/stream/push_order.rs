@@ -46,9 +46,9 @@ impl Order {
             Self::Rank if is_referred_to => SendOrder::RemovalsLast,
             Self::Arrival(_) | Self::Rank | Self::SingleType => SendOrder::Independent,
             Self::MakeBeforeBreak(make_before_break) if is_referred_to => {
-                SendOrder::AckGatedRemovals(make_before_break.on_stage_timeout())
+                SendOrder::MakeBeforeBreakRemovals(make_before_break.on_stage_timeout())
             }
-            Self::MakeBeforeBreak(_) => SendOrder::AckGated,
+            Self::MakeBeforeBreak(_) => SendOrder::MakeBeforeBreak,
         }
     }
 

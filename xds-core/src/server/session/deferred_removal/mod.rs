@@ -49,7 +49,7 @@ impl Session {
             ResponseMode::Changes => false,
             ResponseMode::ChangesAndRemovals => arena.sends_removals(),
         };
-        matches!(self.send_order, SendOrder::RemovalsLast | SendOrder::AckGatedRemovals(_))
+        matches!(self.send_order, SendOrder::RemovalsLast | SendOrder::MakeBeforeBreakRemovals(_))
             && implies_removals
     }
 
@@ -61,7 +61,7 @@ impl Session {
     /// Whether removals are withheld from the client for the sake of other types or other
     /// contents.
     pub(crate) fn withholds_removals(&self, arena: &Arena) -> bool {
-        let waits = matches!(self.send_order, SendOrder::AckGatedRemovals(_))
+        let waits = matches!(self.send_order, SendOrder::MakeBeforeBreakRemovals(_))
             && self.may_defer_removals(arena);
         self.needs_retained_deletions(arena) || waits && !self.awaits_answer()
     }
