@@ -1,9 +1,10 @@
-//! IC3: a NACK states an error and the version that was accepted last
+//! Regression test: a NACK states an error and the version that was accepted last
 //!
 //! Found in seed 3 by xds-sim 0.1.0. What happened:
 //!
 //! code 3, version "8f0ae9999a0d5f01" after AcceptedVersion { version: "", unconfirmed: [],
 //! is_outdated: false, is_of_everything: false }
+// IC3
 
 use xds_sim::{Config, Options, Tape, replay};
 

@@ -239,10 +239,11 @@ impl Bench {
         let mut command = Command::new("timeout");
         command.arg(LIMIT.as_secs().to_string()).arg(cargo).args(["test", "--quiet", "--offline"]);
         command.args(stage).current_dir(&self.copy).env("CARGO_TARGET_DIR", &self.build);
-        for setting in ["CARGO_PROFILE_DEV_DEBUG", "CARGO_PROFILE_TEST_DEBUG"] {
-            command.env(setting, "0");
+        for package in ["xds-core", "xds-format", "xds-routing", "xds-sim"] {
+            let unoptimised = format!("profile.dev.package.{package}.opt-level=0");
+            command.args(["--config", &unoptimised]);
         }
-        output(command.env("CARGO_PROFILE_TEST_OPT_LEVEL", "0"))
+        output(command.env("CARGO_PROFILE_DEV_DEBUG", "0"))
     }
 }
 

@@ -100,7 +100,7 @@ impl Failure {
     pub fn to_test(&self) -> String {
         let violation = &self.violation;
         let mut out = String::new();
-        comment(&mut out, "//! ", &format!("{}: {}", violation.invariant, violation.rule));
+        comment(&mut out, "//! ", &format!("Regression test: {}", violation.rule));
         out.push_str("//!\n");
         let found =
             self.seed.map_or_else(|| "from a tape".into(), |seed| format!("in seed {seed}"));
@@ -112,6 +112,7 @@ impl Failure {
         );
         out.push_str("//!\n");
         comment(&mut out, "//! ", &printable(&violation.what));
+        let _ = writeln!(out, "// {}", violation.invariant);
         out.push_str("\nuse xds_sim::{Config, Options, Tape, replay};\n\n");
         out.push_str("/// Options of the run that differ from the defaults.\n");
         let _ = writeln!(out, "const OPTIONS: &str = {};\n", words(&self.options.differences()));

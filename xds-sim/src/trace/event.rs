@@ -10,7 +10,7 @@ pub struct Trace {
     /// Inputs that the run was made from.
     pub header: Header,
     /// Participants of the run, in the order of their first event.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<Participant>,
     /// Recorded events, oldest first. Their numbers have no gaps. The first number is above zero if
     /// older events were dropped.
     pub events: Vec<TraceEvent>,
@@ -47,18 +47,18 @@ impl Header {
 
 /// A participant of a run, which is a column of a diagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lane {
+pub struct Participant {
     /// Kind of the participant.
-    pub kind: LaneKind,
+    pub kind: ParticipantKind,
     /// Name of the participant.
     pub name: String,
     /// Owner: the client of a watcher, or the server of a store.
-    pub owner: Option<LaneId>,
+    pub owner: Option<ParticipantId>,
 }
 
 /// Kind of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LaneKind {
+pub enum ParticipantKind {
     /// A client.
     Client,
     /// A management server.
@@ -69,7 +69,7 @@ pub enum LaneKind {
     Store,
 }
 
-impl LaneKind {
+impl ParticipantKind {
     /// Name in one word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -84,7 +84,7 @@ impl LaneKind {
 
 /// Index of a participant in [`Trace::lanes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LaneId(pub u32);
+pub struct ParticipantId(pub u32);
 
 /// Identifier of one message, unique in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,9 +115,9 @@ pub enum TraceKind {
         /// Message.
         message: MessageId,
         /// Sender.
-        from: LaneId,
+        from: ParticipantId,
         /// Receiver.
-        to: LaneId,
+        to: ParticipantId,
         /// Content.
         what: Description,
     },
@@ -136,14 +136,14 @@ pub enum TraceKind {
     /// An event at one participant.
     Local {
         /// Participant.
-        lane: LaneId,
+        lane: ParticipantId,
         /// Content.
         what: Description,
     },
     /// A fault begins, ends, or occurs.
     Fault {
         /// Participants affected.
-        lanes: Vec<LaneId>,
+        lanes: Vec<ParticipantId>,
         /// Description.
         what: String,
         /// Whether the fault lasts. An end refers to the newest beginning with equal lanes and

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::event::{Extent, Header, LaneId, Trace, TraceEvent, TraceKind, Violation};
+use super::event::{Extent, Header, ParticipantId, Trace, TraceEvent, TraceKind, Violation};
 
 /// One line of output. Times are in nanoseconds of virtual time.
 #[derive(Debug, Serialize)]
@@ -137,7 +137,7 @@ impl Trace {
     }
 
     /// Returns the name of a participant.
-    pub(super) fn name(&self, lane: LaneId) -> &str {
+    pub(super) fn name(&self, lane: ParticipantId) -> &str {
         self.lanes.get(lane.0 as usize).map_or("?", |lane| &lane.name)
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    event::{Extent, LaneId, LaneKind, Trace, TraceEvent, TraceKind},
+    event::{Extent, ParticipantId, ParticipantKind, Trace, TraceEvent, TraceKind},
     messages::{MessageOutcome, Messages},
     printable::printable,
 };
@@ -18,8 +18,8 @@ impl Trace {
         let mut out = String::from("sequenceDiagram\n");
         for (index, lane) in self.lanes.iter().enumerate() {
             let word = match lane.kind {
-                LaneKind::Client | LaneKind::Server => "participant",
-                LaneKind::Watcher | LaneKind::Store => "actor",
+                ParticipantKind::Client | ParticipantKind::Server => "participant",
+                ParticipantKind::Watcher | ParticipantKind::Store => "actor",
             };
             let _ = writeln!(out, "    {word} l{index} as {}", quoted(&lane.name));
         }
@@ -77,11 +77,11 @@ impl Trace {
 
     fn note_over_all(&self, text: &str) -> String {
         let last = u32::try_from(self.lanes.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        note_over(LaneId(0), LaneId(last), text)
+        note_over(ParticipantId(0), ParticipantId(last), text)
     }
 }
 
-fn note_over(first: LaneId, last: LaneId, text: &str) -> String {
+fn note_over(first: ParticipantId, last: ParticipantId, text: &str) -> String {
     let text = quoted(text);
     match first == last {
         true => format!("Note over l{}: {text}", first.0),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use xds_core::Time;
 
-use super::event::{LaneId, MessageId, Trace, TraceEvent, TraceKind};
+use super::event::{MessageId, ParticipantId, Trace, TraceEvent, TraceKind};
 
 /// Messages whose sending was recorded.
 #[derive(Debug)]
@@ -13,8 +13,8 @@ pub(super) struct Messages(BTreeMap<MessageId, Sent>);
 /// One message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    pub(super) from: LaneId,
-    pub(super) to: LaneId,
+    pub(super) from: ParticipantId,
+    pub(super) to: ParticipantId,
     pub(super) at: Time,
     pub(super) end: MessageOutcome,
 }
@@ -58,7 +58,7 @@ impl Messages {
     }
 
     /// Returns the participants of an event.
-    pub(super) fn lanes_of(&self, event: &TraceEvent) -> Vec<LaneId> {
+    pub(super) fn lanes_of(&self, event: &TraceEvent) -> Vec<ParticipantId> {
         match &event.kind {
             TraceKind::Send { from, to, .. } => vec![*from, *to],
             TraceKind::Deliver { message } | TraceKind::Lost { message, .. } => {

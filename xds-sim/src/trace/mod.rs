@@ -13,7 +13,7 @@ mod recorder;
 mod text;
 
 pub use event::{
-    Description, EventKind, Extent, Header, Lane, LaneId, LaneKind, MessageId, Phase, Trace,
-    TraceEvent, TraceKind, Violation,
+    Description, EventKind, Extent, Header, MessageId, Participant, ParticipantId, ParticipantKind,
+    Phase, Trace, TraceEvent, TraceKind, Violation,
 };
 pub use recorder::{Keep, Recorder};

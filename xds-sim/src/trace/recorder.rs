@@ -10,8 +10,8 @@ use foldhash::quality::{FixedState, FoldHasher};
 use xds_core::Time;
 
 use super::event::{
-    Description, Extent, Header, Lane, LaneId, LaneKind, MessageId, Phase, Trace, TraceEvent,
-    TraceKind, Violation,
+    Description, Extent, Header, MessageId, Participant, ParticipantId, ParticipantKind, Phase,
+    Trace, TraceEvent, TraceKind, Violation,
 };
 
 /// Amount of data that a [`Recorder`] keeps. It always counts events.
@@ -35,11 +35,11 @@ pub enum Keep {
 ///
 /// ```
 /// use xds_core::Time;
-/// use xds_sim::trace::{Header, Keep, LaneKind, Recorder, EventKind, Description};
+/// use xds_sim::trace::{Header, Keep, ParticipantKind, Recorder, EventKind, Description};
 ///
 /// let mut recorder = Recorder::new(Keep::All);
-/// let client = recorder.lane(LaneKind::Client, "client-0", None);
-/// let server = recorder.lane(LaneKind::Server, "server-0", None);
+/// let client = recorder.lane(ParticipantKind::Client, "client-0", None);
+/// let server = recorder.lane(ParticipantKind::Server, "server-0", None);
 /// let sent = recorder.send(Time::ZERO, client, server, b"..", || {
 ///     Description::new(EventKind::Request, "cds subscribes to a").about(["a"])
 /// });
@@ -49,7 +49,7 @@ pub enum Keep {
 /// ```
 pub struct Recorder {
     keep: Keep,
-    lanes: Vec<Lane>,
+    lanes: Vec<Participant>,
     events: VecDeque<TraceEvent>,
     /// Number of the next event.
     next: u64,
@@ -72,10 +72,15 @@ impl Recorder {
     }
 
     /// Adds a participant.
-    pub fn lane(&mut self, kind: LaneKind, name: &str, owner: Option<LaneId>) -> LaneId {
+    pub fn lane(
+        &mut self,
+        kind: ParticipantKind,
+        name: &str,
+        owner: Option<ParticipantId>,
+    ) -> ParticipantId {
         // A run has fewer participants than this.
-        let id = LaneId(u32::try_from(self.lanes.len()).unwrap_or(u32::MAX));
-        self.lanes.push(Lane { kind, name: name.into(), owner });
+        let id = ParticipantId(u32::try_from(self.lanes.len()).unwrap_or(u32::MAX));
+        self.lanes.push(Participant { kind, name: name.into(), owner });
         id
     }
 
@@ -83,8 +88,8 @@ impl Recorder {
     pub fn send(
         &mut self,
         at: Time,
-        from: LaneId,
-        to: LaneId,
+        from: ParticipantId,
+        to: ParticipantId,
         bytes: &[u8],
         what: impl FnOnce() -> Description,
     ) -> MessageId {
@@ -114,7 +119,7 @@ impl Recorder {
     pub fn local(
         &mut self,
         at: Time,
-        lane: LaneId,
+        lane: ParticipantId,
         bytes: &[u8],
         what: impl FnOnce() -> Description,
     ) {
@@ -123,7 +128,7 @@ impl Recorder {
     }
 
     /// Records a fault that affects these participants.
-    pub fn fault(&mut self, at: Time, lanes: &[LaneId], extent: Extent, what: &str) {
+    pub fn fault(&mut self, at: Time, lanes: &[ParticipantId], extent: Extent, what: &str) {
         let first = lanes.first().map_or(u64::MAX, |lane| u64::from(lane.0));
         self.take(at, 5 + extent as u64, [first, lanes.len() as u64], what.as_bytes(), || {
             TraceKind::Fault { lanes: lanes.to_vec(), what: what.into(), extent }
@@ -203,8 +208,8 @@ mod tests {
 
     fn record(keep: Keep, name: &str) -> Trace {
         let mut recorder = Recorder::new(keep);
-        let client = recorder.lane(LaneKind::Client, "client-0", None);
-        let server = recorder.lane(LaneKind::Server, "server-0", None);
+        let client = recorder.lane(ParticipantKind::Client, "client-0", None);
+        let server = recorder.lane(ParticipantKind::Server, "server-0", None);
         recorder.phase(Time::ZERO, Phase::WarmUp);
         let what = || Description::new(EventKind::Request, format!("wants {name}")).about([name]);
         let sent = recorder.send(Time::ZERO, client, server, name.as_bytes(), what);
@@ -235,7 +240,7 @@ mod tests {
     #[test]
     fn text_of_dropped_events_is_not_computed() {
         let mut recorder = Recorder::new(Keep::Hash);
-        let lane = recorder.lane(LaneKind::Client, "client-0", None);
+        let lane = recorder.lane(ParticipantKind::Client, "client-0", None);
         recorder.local(Time::ZERO, lane, b"..", || unreachable!("nobody reads it"));
         assert_eq!(recorder.count(), 1);
     }

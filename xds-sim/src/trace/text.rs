@@ -16,7 +16,7 @@ use std::{
 };
 
 use super::{
-    event::{EventKind, Extent, LaneId, LaneKind, Trace, TraceEvent, TraceKind},
+    event::{EventKind, Extent, ParticipantId, ParticipantKind, Trace, TraceEvent, TraceKind},
     messages::{MessageOutcome, Messages, Sent},
     printable::printable,
 };
@@ -61,7 +61,7 @@ struct Diagram<'t> {
     trace: &'t Trace,
     messages: Messages,
     /// Position of each participant's column, in characters.
-    columns: BTreeMap<LaneId, usize>,
+    columns: BTreeMap<ParticipantId, usize>,
     width: usize,
 }
 
@@ -157,7 +157,7 @@ impl<'t> Diagram<'t> {
         let _ = writeln!(out, "{at:>10}{:>8} {sign} {drawing} {text}", event.number);
     }
 
-    fn column(&self, lane: LaneId) -> usize {
+    fn column(&self, lane: ParticipantId) -> usize {
         self.columns.get(&lane).copied().unwrap_or(self.width)
     }
 
@@ -187,13 +187,13 @@ impl<'t> Diagram<'t> {
 }
 
 /// Returns the symbol of an event at one participant.
-fn mark(kind: Option<LaneKind>, sort: EventKind) -> char {
+fn mark(kind: Option<ParticipantKind>, sort: EventKind) -> char {
     match (sort, kind) {
         (EventKind::Watch, _) => '◆',
         (EventKind::Notice, _) => '◇',
         (EventKind::Transport, _) => '○',
         (EventKind::Timer, _) => '◷',
-        (_, Some(LaneKind::Store)) => '■',
+        (_, Some(ParticipantKind::Store)) => '■',
         _ => '●',
     }
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     situations::Situation,
-    trace::{Description, EventKind, LaneKind},
+    trace::{Description, EventKind, ParticipantKind},
     world::actor::{Actor, act_as},
     world::events::Event,
 };
@@ -46,7 +46,7 @@ impl World {
         let wanted = name.as_deref().unwrap_or("*");
         let label = format!("{}/{} {wanted}", names::client(client), watch);
         let owner = Some(node.lane);
-        let lane = self.recorder.lane(LaneKind::Watcher, &label, owner);
+        let lane = self.recorder.lane(ParticipantKind::Watcher, &label, owner);
         let short = texts::kind(&self.types, kind);
         self.recorder.local(now, lane, wanted.as_bytes(), || {
             Description::new(EventKind::Watch, format!("watches {short} {wanted}")).about([wanted])

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     options::{Fault, Lie},
     situations::Situation,
-    trace::{Extent, LaneId},
+    trace::{Extent, ParticipantId},
     world::events::Event,
 };
 
@@ -31,19 +31,19 @@ impl World {
         self.recorder.fault(self.now, lanes, extent, what);
     }
 
-    pub(super) fn begin(&mut self, lanes: &[LaneId], what: &str) {
+    pub(super) fn begin(&mut self, lanes: &[ParticipantId], what: &str) {
         self.record_fault(FaultRecord { lanes, extent: Extent::Begins, what });
     }
 
-    pub(super) fn finish(&mut self, lanes: &[LaneId], what: &str) {
+    pub(super) fn finish(&mut self, lanes: &[ParticipantId], what: &str) {
         self.record_fault(FaultRecord { lanes, extent: Extent::Ends, what });
     }
 
-    pub(super) fn fault_occurs(&mut self, lanes: &[LaneId], what: &str) {
+    pub(super) fn fault_occurs(&mut self, lanes: &[ParticipantId], what: &str) {
         self.record_fault(FaultRecord { lanes, extent: Extent::Instant, what });
     }
 
-    pub(super) fn lanes_of(&self, link: LinkId) -> [LaneId; 2] {
+    pub(super) fn lanes_of(&self, link: LinkId) -> [ParticipantId; 2] {
         let it = &self.links[link.at()];
         [self.clients[it.client].lane, self.servers[it.server].lane]
     }

@@ -60,7 +60,7 @@ use crate::{
     options::{Options, Responses, Transport, Versions},
     situations::{Situation, Situations},
     tape::Choices,
-    trace::{Header, Keep, LaneKind, Phase, Recorder, Trace, Violation},
+    trace::{Header, Keep, ParticipantKind, Phase, Recorder, Trace, Violation},
     world::{
         actor::{Actor, act_as},
         events::{Event, Oracle, Report},
@@ -159,7 +159,7 @@ impl World {
                 let _guard = act_as(Actor::Application);
                 make(at)
             }),
-            lane: recorder.lane(LaneKind::Client, &names::client(at), None),
+            lane: recorder.lane(ParticipantKind::Client, &names::client(at), None),
             view: at % (options.views.max(1) as usize),
             deadline: None,
             suspended_until: None,
@@ -172,7 +172,7 @@ impl World {
         let clients: Vec<_> = clients.collect();
         let servers = (0..options.servers as usize).map(|at| ServerNode {
             core: Self::plane(participants, &options, at, 0, Time::ZERO),
-            lane: recorder.lane(LaneKind::Server, &names::server(at), None),
+            lane: recorder.lane(ParticipantKind::Server, &names::server(at), None),
             deadline: None,
             suspended_until: None,
             links: Vec::new(),

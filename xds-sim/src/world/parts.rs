@@ -23,7 +23,7 @@ use super::{
 use crate::{
     Toy,
     options::Fault,
-    trace::{Extent, LaneId},
+    trace::{Extent, ParticipantId},
 };
 
 /// A client or a server, by index.
@@ -51,7 +51,7 @@ pub(crate) struct Participants {
 pub(super) struct ClientNode {
     pub(super) core: Client,
     pub(super) application: Option<Box<dyn Application>>,
-    pub(super) lane: LaneId,
+    pub(super) lane: ParticipantId,
     /// Index of the view that servers give it.
     pub(super) view: usize,
     pub(super) deadline: Option<Time>,
@@ -78,7 +78,7 @@ pub struct Watch {
     pub view: BTreeMap<Text, Bytes>,
     /// Whether the watcher of one name was notified that there is no value.
     pub is_missing: bool,
-    pub(super) lane: LaneId,
+    pub(super) lane: ParticipantId,
     /// Time that the watcher takes for each notice.
     pub(super) delay: Duration,
     /// Number of unfinished notices.
@@ -96,7 +96,7 @@ pub(super) enum NoticeAction {
 /// A server with its state.
 pub(super) struct ServerNode {
     pub(super) core: Plane,
-    pub(super) lane: LaneId,
+    pub(super) lane: ParticipantId,
     pub(super) deadline: Option<Time>,
     pub(super) suspended_until: Option<Time>,
     /// Channels whose end it has not seen.
@@ -376,7 +376,7 @@ impl Ord for Scheduled {
 
 /// A fault to be recorded.
 pub(super) struct FaultRecord<'a> {
-    pub(super) lanes: &'a [LaneId],
+    pub(super) lanes: &'a [ParticipantId],
     pub(super) extent: Extent,
     pub(super) what: &'a str,
 }

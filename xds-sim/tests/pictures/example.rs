@@ -2,7 +2,8 @@
 
 use xds_core::Time;
 use xds_sim::trace::{
-    Description, EventKind, Extent, Header, Keep, LaneKind, Phase, Recorder, Trace, Violation,
+    Description, EventKind, Extent, Header, Keep, ParticipantKind, Phase, Recorder, Trace,
+    Violation,
 };
 
 /// A name that a hostile peer might use.
@@ -16,9 +17,9 @@ fn millis(millis: u64) -> Time {
 /// Returns a short run in which each kind of event occurs.
 pub(crate) fn small() -> Trace {
     let mut recorder = Recorder::new(Keep::All);
-    let client = recorder.lane(LaneKind::Client, "client-0", None);
-    let watcher = recorder.lane(LaneKind::Watcher, "w6", Some(client));
-    let server = recorder.lane(LaneKind::Server, "server-0", None);
+    let client = recorder.lane(ParticipantKind::Client, "client-0", None);
+    let watcher = recorder.lane(ParticipantKind::Watcher, "w6", Some(client));
+    let server = recorder.lane(ParticipantKind::Server, "server-0", None);
     let local = |sort, text: &str| Description::new(sort, text).about(["a"]);
 
     recorder.phase(millis(0), Phase::WarmUp);
@@ -51,8 +52,8 @@ pub(crate) fn small() -> Trace {
 /// Returns a run with hostile names.
 pub(crate) fn hostile() -> Trace {
     let mut recorder = Recorder::new(Keep::All);
-    let client = recorder.lane(LaneKind::Client, HOSTILE, None);
-    let server = recorder.lane(LaneKind::Server, "server-0", None);
+    let client = recorder.lane(ParticipantKind::Client, HOSTILE, None);
+    let server = recorder.lane(ParticipantKind::Server, "server-0", None);
     let what = || Description::new(EventKind::Request, HOSTILE).about([HOSTILE]);
     let sent = recorder.send(millis(0), client, server, b"", what);
     recorder.deliver(millis(1), sent);
@@ -71,12 +72,14 @@ pub(crate) fn hostile() -> Trace {
 /// Returns a long synthetic run of two clients and two servers.
 pub(crate) fn long(events: u64) -> Trace {
     let mut recorder = Recorder::new(Keep::All);
-    let clients = [0, 1].map(|i| recorder.lane(LaneKind::Client, &format!("client-{i}"), None));
-    let servers = [0, 1].map(|i| recorder.lane(LaneKind::Server, &format!("server-{i}"), None));
+    let clients =
+        [0, 1].map(|i| recorder.lane(ParticipantKind::Client, &format!("client-{i}"), None));
+    let servers =
+        [0, 1].map(|i| recorder.lane(ParticipantKind::Server, &format!("server-{i}"), None));
     let watchers = [0, 1, 2, 3]
-        .map(|i| recorder.lane(LaneKind::Watcher, &format!("w{i}"), Some(clients[i / 2])));
-    let stores =
-        [0, 1].map(|i| recorder.lane(LaneKind::Store, &format!("store-{i}"), Some(servers[i])));
+        .map(|i| recorder.lane(ParticipantKind::Watcher, &format!("w{i}"), Some(clients[i / 2])));
+    let stores = [0, 1]
+        .map(|i| recorder.lane(ParticipantKind::Store, &format!("store-{i}"), Some(servers[i])));
 
     // Deterministic pseudo-random numbers.
     let mut state = 7_u64;
