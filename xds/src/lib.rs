@@ -11,7 +11,7 @@
 //! | poll a server over REST, or serve REST | [`PollPolicy`](client::PollPolicy), `GatewayOptions` in [`rest`] | `rest` |
 //! | watch files | [`FilePolicy`](client::FilePolicy) | `files` |
 //! | parse and print resources as YAML, JSON or text | [`format`](mod@format) | `formats` |
-//! | reject resources that break a constraint of the API | [`validation`] | `validation` |
+//! | reject resources that break a constraint of the API | `ClientBuilder::validate` | `validation` |
 //! | test a client or server in virtual time | [`sim`] | `sim` |
 //! | embed the protocol in a runtime or proxy of my own | [`protocol`] | |
 //! | read the bootstrap of a gRPC process or of Envoy | [`bootstrap`] | |

@@ -220,3 +220,27 @@ fn invalid_yaml_is_an_error_with_line_and_field() {
     assert!(error.contains('3') && error.contains("lb"), "{error}");
     Transaction::snapshot("").with_yaml(&text.replace("lb: 1\n", "")).unwrap();
 }
+
+#[cfg(feature = "validation")]
+#[tokio::test]
+async fn validating_client_rejects_a_constraint_violation() {
+    use xds::format::Validator;
+
+    let server = server().await;
+    let valid = cluster("web", "valid");
+    server.apply(Transaction::snapshot("").with(&valid).unwrap()).await.unwrap();
+    let client = Client::connect(server.address().to_string()).node_id("test");
+    let client = client.validate(Validator::envoy()).start().unwrap();
+    let mut web = client.watch::<Cluster>("web");
+    assert_eq!(next(&mut web).await, "+web valid");
+    assert_eq!(next(&mut web).await, "synced");
+    // `connect_timeout: 0s` is not greater than zero.
+    let invalid = &b"\x0a\x03web\x22\x00"[..];
+    let change = Transaction::in_view("").with_encoded(types::CLUSTER, "web", invalid).unwrap();
+    server.apply(change).await.unwrap();
+    let event = soon(web.next()).await;
+    assert!(
+        matches!(&event, Some(Event::Warning { error, .. }) if error.to_string().contains("timeout")),
+        "{event:?}"
+    );
+}

@@ -36,8 +36,9 @@
 //!
 //! The layer between the client and its watchers passes on each [`Output::Notify`] and calls
 //! [`Client::handled`] when the watcher has finished with it; for the watch of a wildcard or glob,
-//! when [`Client::next_change`] has returned `None` and the last change is finished. With
-//! [`FlowControl::On`], a watcher that is never reported as handled stops the stream. A watcher
+//! when [`Client::next_change`] has returned `None` and the last change is finished. Unless
+//! [`FlowControl::Off`] is set, a watcher that is never reported as handled stops the stream (the
+//! handles of `xds-handle` turn it off). A watcher
 //! that is dropped calls [`Client::unwatch`] instead.
 //!
 //! # Source layout
@@ -368,7 +369,8 @@ impl Client {
         self.render_request(channel, now, frame)
     }
 
-    /// Returns the latest time at which [`handle_timeout`](Self::handle_timeout) must be called.
+    /// Returns the time by which [`handle_timeout`](Self::handle_timeout) must be called: now while
+    /// outputs are queued, and `None` if nothing is pending.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Deadline> {
         if !self.outbox.is_empty() {

@@ -27,7 +27,8 @@
 //! # How to drive it
 //!
 //! Call [`Server::accept`] for each new stream, and pass events of transports to
-//! [`Server::handle_event`]. After each call, drain [`Server::poll_output`]. When a stream is
+//! [`Server::handle_event`]. Drain [`Server::poll_output`] before waiting. Read the next request of a
+//! stream only while [`Server::wants_read`] is `true`. When a stream is
 //! reported as writable, call [`Server::poll_transmit`] whenever its transport has room, until it
 //! returns `None`. Call [`Server::handle_timeout`] at the time that [`Server::poll_timeout`]
 //! returns.
@@ -89,7 +90,7 @@ mod session;
 mod store;
 mod stream;
 pub(crate) mod timeouts;
-pub(crate) mod views;
+pub(crate) mod view_layers;
 
 use alloc::collections::BTreeMap;
 

@@ -48,6 +48,8 @@ pub struct ClientBuilder<R> {
     address: Option<Arc<str>>,
     /// Types besides the known ones.
     own_types: Vec<&'static str>,
+    #[cfg(feature = "validation")]
+    validator: Option<xds_format::Validator>,
     runtime: PhantomData<fn() -> R>,
 }
 
@@ -85,7 +87,16 @@ impl<R: Runtime + Default> ClientBuilder<R> {
 
     fn new(config: ClientConfig, options: ClientOptions, address: Option<Arc<str>>) -> Self {
         let node = config.node.message().clone();
-        Self { config, options, node, address, own_types: Vec::new(), runtime: PhantomData }
+        Self {
+            config,
+            options,
+            node,
+            address,
+            own_types: Vec::new(),
+            #[cfg(feature = "validation")]
+            validator: None,
+            runtime: PhantomData,
+        }
     }
 
     /// Sets the id of the node, by which the management server identifies the client. Some servers,
@@ -151,6 +162,14 @@ impl<R: Runtime + Default> ClientBuilder<R> {
         self
     }
 
+    /// Rejects resources that violate a constraint of the schema, as Envoy does; usually
+    /// [`Validator::envoy`](xds_format::Validator::envoy).
+    #[cfg(feature = "validation")]
+    pub fn validate(mut self, validator: &xds_format::Validator) -> Self {
+        self.validator = Some(validator.clone());
+        self
+    }
+
     /// Changes settings for which the builder has no method.
     pub fn configure(mut self, change: impl FnOnce(ClientConfig) -> ClientConfig) -> Self {
         self.config = change(self.config);
@@ -192,6 +211,12 @@ impl<R: Runtime + Default> ClientBuilder<R> {
                 self.config = self.config.with_type(Arc::clone(&decoder));
                 decoders.push(decoder);
             }
+        }
+        #[cfg(feature = "validation")]
+        if let Some(validator) = &self.validator {
+            use xds_handle::ValidatedTypes as _;
+
+            self.config = self.config.with_validated_types(validator);
         }
         let handle = xds_grpc::client::connect::<R>(self.config, self.options);
         Ok(Client::new(handle, decoders))

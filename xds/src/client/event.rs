@@ -31,8 +31,9 @@ pub enum Event<T> {
     /// The watch has received everything that exists now. Occurs once, after the first complete
     /// answer, even if nothing exists.
     ///
-    /// A state-of-the-world server cannot say that a resource does not exist, except a listener or a
-    /// cluster; the client then waits for the does-not-exist timeout, 15 s by default.
+    /// In state of the world, absence says that a resource does not exist only for listeners and
+    /// clusters. For other types the client waits for
+    /// [`Profile::does_not_exist_timeout`](client::Profile), 15 s by default.
     Synced,
     /// An error that does not affect the values in use, such as a lost connection or an invalid new
     /// version.

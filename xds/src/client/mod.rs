@@ -42,7 +42,8 @@ pub use self::{
 use self::{decoder::LateDecoded, synced::Targets};
 use crate::message::ResourceMessage;
 
-/// The untyped interface and all settings: see [`xds_core::client`].
+/// The untyped interface and all settings. [`Client`] and [`Resource`] here are the typed ones; those of
+/// the core are in [`protocol::client`](crate::protocol::client).
 pub use xds_core::{client::*, service::Variant};
 pub use xds_grpc::client::ClientOptions;
 

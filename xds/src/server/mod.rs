@@ -39,7 +39,7 @@ pub use self::{
     transaction::{InvalidResource, Transaction},
 };
 
-/// The untyped interface and all settings: see [`xds_core::server`].
+/// Part of the untyped interface; all settings are in [`protocol::server`](crate::protocol::server).
 pub use xds_core::server::{
     Applied, DrainPlan, Observation, ResourceOptions, Server, ServerConfig, ServerEvent,
     ServerLimits, ViewContents,

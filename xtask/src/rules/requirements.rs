@@ -19,8 +19,9 @@ const HEADER: &str = "\
 # Requirements
 
 The rules of the protocol and of this implementation, each in one sentence with its public source.
-Comments of the code (`// M93`) and tests (`covers: M93`, or `\"M93\"` in a list) cite the ids. `tests/coverage/reasons.txt` lists
-the rules that need a test and have none, with the reasons.
+Code and tests cite the ids, alone or in a list (`// M93`, `covers: M83 M93`, `\"M93 M88\"`):
+`grep -rnw M93 --include='*.rs' --include='*.txt' .` finds them. `tests/coverage/reasons.txt` lists the
+rules that need a test and have none, with the reasons.
 
 `cargo xtask rule M93` prints the rule with the code and the tests that cite it. `cargo xtask coverage`
 runs the tests and lists which rules they cover. The source \"decision\" is a decision of this project

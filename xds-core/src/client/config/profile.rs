@@ -74,7 +74,8 @@ pub struct Profile {
     pub nack_code: i32,
     /// Time after which a subscribed resource that was not received is reported as nonexistent,
     /// counted from [`timer_start`](Self::timer_start); 15 s by default. `None` disables the
-    /// timeout. Can be set per type in
+    /// timeout. An [`AuthorityConfig`](crate::client::AuthorityConfig) overrides the type, and the
+    /// type overrides the profile. Can be set per type in
     /// [`ClientConfig::with_does_not_exist_timeout`](crate::client::ClientConfig::with_does_not_exist_timeout).
     // S1.025
     pub does_not_exist_timeout: Option<Duration>,

@@ -48,7 +48,8 @@ pub enum Output {
     /// [`ChannelEvent::Closed`]. A failed channel is never reused: the next attempt is a new
     /// channel, after the backoff.
     Open(ChannelId, Call),
-    /// End the call. No further output names the channel. With an error, the server caused the end,
+    /// End the call, and report nothing: a [`ChannelEvent::Closed`] that is already on its way is
+    /// ignored. No further output names the channel. With an error, the server caused the end,
     /// which should be logged; without one, the channel is no longer needed.
     Close(ChannelId, Option<ChannelError>),
     /// The channel has requests to send: whenever the transport has room, call
@@ -56,7 +57,7 @@ pub enum Output {
     Writable(ChannelId),
     /// Notify the watcher.
     Notify(WatchId, Notice),
-    /// A response of a type with [`Verdict::External`](super::VerdictSource) contains changes. Call
+    /// A response of a type with [`VerdictSource::External`](super::VerdictSource::External) contains changes. Call
     /// [`submit_verdict`](super::Client::submit_verdict) with the rejected resources. Until then nothing is read
     /// from the channel.
     Update(UpdateId, Update),

@@ -7,7 +7,9 @@ use crate::text::NAME_BYTES;
 
 /// Limits on what one client, or the application, can make the server hold.
 ///
-/// [`PerClientLimits`] overrides some of them for single clients.
+/// Unless a field says otherwise, a stream that exceeds a limit is closed with a
+/// [`CloseReason`](super::super::CloseReason) and other streams continue, and a transaction that
+/// exceeds one fails. [`PerClientLimits`] overrides some of them for single clients.
 // M242, IS24
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! NACKs: rejected resources, their re-sending, and when a rejection ends.
+//! NACKs: rejected responses, what is sent again (`NackRecovery`), and when a rejection ends.
 
 pub(crate) mod isolation;
 pub(crate) mod rejection;
