@@ -50,8 +50,13 @@ mod tests {
         let broken = run_seed(5, &config).violation.expect("it always fails");
         let folder = std::env::temp_dir().join(format!("xds-artifacts-{}", std::process::id()));
         let files = write(&folder, &broken, &broken, 3).expect("the folder can be written");
-        let starts =
-            ["<!doctype html>", "{\"event\":\"run\"", "seed 5 ", "//! MINE", "<!doctype html>"];
+        let starts = [
+            "<!doctype html>",
+            "{\"event\":\"run\"",
+            "seed 5 ",
+            "//! Regression test: It must",
+            "<!doctype html>",
+        ];
         for (file, start) in files.iter().zip(starts) {
             assert!(file.display().to_string().contains("mine_seed_5"), "{file:?}");
             assert!(fs::read_to_string(file).unwrap().starts_with(start), "{file:?}");
