@@ -7,12 +7,12 @@
 //! |---|---|---|
 //! | watch resources of a management server | [`Client`](client::Client) | `client` |
 //! | serve resources to Envoy or gRPC | [`ManagementServer`](server::ManagementServer) | `server` |
-//! | call a gRPC service through `xds:///name` | [`channel`](channel()) | `channel` |
-//! | poll a server over REST, or serve REST | [`PollPolicy`](client::PollPolicy), `GatewayOptions` in [`rest`] | `rest` |
+//! | call a gRPC service through `xds:///name` | `xds::channel` | `channel` |
+//! | poll a server over REST, or serve REST | [`PollPolicy`](client::PollPolicy), `GatewayOptions` in `xds::rest` | `rest` |
 //! | watch files | [`FilePolicy`](client::FilePolicy) | `files` |
-//! | parse and print resources as YAML, JSON or text | [`format`](mod@format) | `formats` |
+//! | parse and print resources as YAML, JSON or text | `xds::format` | `formats` |
 //! | reject resources that break a constraint of the API | `ClientBuilder::validate` | `validation` |
-//! | test a client or server in virtual time | [`sim`] | `sim` |
+//! | test a client or server in virtual time | `xds::sim` | `sim` |
 //! | embed the protocol in a runtime or proxy of my own | [`protocol`] | |
 //! | read the bootstrap of a gRPC process or of Envoy | [`bootstrap`] | |
 //!
@@ -54,7 +54,7 @@
 //! # Concepts
 //!
 //! - A **resource** is a message with a type and a name. [`ResourceMessage`] gives a message both:
-//!   with the feature `envoy-types` the messages in [`resources`] have it, and
+//!   with the feature `envoy-types` the messages in `xds::resources` have it, and
 //!   [`resource_message!`] adds it to your own.
 //! - A **view** is a set of resources that a group of clients sees. A server without views of its
 //!   own has one, named `""`.

@@ -5,7 +5,7 @@ use prost::Message;
 /// Message that is an xDS resource.
 ///
 /// With the feature `envoy-types` it is implemented for the resources of the Envoy API, which
-/// [`resources`](crate::resources) lists. Implement it for your own messages with
+/// `xds::resources` lists. Implement it for your own messages with
 /// [`resource_message!`](crate::resource_message).
 pub trait ResourceMessage: Message + Default + 'static {
     /// Type URL, such as `type.googleapis.com/envoy.config.cluster.v3.Cluster`.
