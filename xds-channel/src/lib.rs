@@ -19,7 +19,8 @@
 //!     .with_type(Clusters::default())
 //!     .with_type(ClusterLoadAssignments::default());
 //! let client = client::connect(config, ClientOptions::default());
-//! let channel = XdsChannel::new(&client, "xds:///shop.example.com", ChannelOptions::new("node-1"))?;
+//! let options = ChannelOptions::new("node-1");
+//! let channel = XdsChannel::new(&client, "xds:///shop.example.com", options)?;
 //! let mut health = HealthClient::new(channel);
 //! let answer = health.check(HealthCheckRequest::default()).await?;
 //! println!("{:?}", answer.into_inner().status());

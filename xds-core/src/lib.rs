@@ -34,7 +34,8 @@
 //! use bytes::Bytes;
 //! use xds_core::client::{ChannelEvent, Client, ClientConfig, Interest, ServerAddress};
 //! use xds_core::client::{Node, Notice, OpaqueType, Output};
-//! use xds_core::server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant, StreamKind};
+//! use xds_core::server::{Server, ServerConfig, ServerOutput, StreamEvent};
+//! use xds_core::server::{StreamKind, Transaction, Variant};
 //! use xds_core::{Frame, Time, TypeUrl, types};
 //!
 //! let node = Node::new("node-1");
@@ -59,7 +60,8 @@
 //!         match output {
 //!             Output::Open(id, _call) => {
 //!                 channel = Some(id);
-//!                 stream = Some(server.accept(StreamKind::Aggregated(Variant::StateOfTheWorld), now)?);
+//!                 let kind = StreamKind::Aggregated(Variant::StateOfTheWorld);
+//!                 stream = Some(server.accept(kind, now)?);
 //!                 client.handle_event(ChannelEvent::Opened(id), now);
 //!             }
 //!             Output::Writable(id) => {

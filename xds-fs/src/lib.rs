@@ -6,7 +6,7 @@
 //!
 //! - [`FileSubscription`] is the transport of a client for one type in one file. `xds-core` decides
 //!   when to read the file and interprets its content; see
-//!   [`ManagementServer::with_file`](xds_core::client::ServerAddress::with_file).
+//!   [`ServerAddress::with_file`](xds_core::client::ServerAddress::with_file).
 //! - [`Watch`] reports changes of a file or of a directory of files, and [`list`] reads the files
 //!   of a directory, for a management server that serves them.
 //! - [`Export`] writes the resources of a server to files that proxies can subscribe to.

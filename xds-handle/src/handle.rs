@@ -140,7 +140,7 @@ impl ClientHandle {
     }
 
     /// Returns the updates of a type whose resources need an external verdict
-    /// ([`Verdict::External`](xds_core::client::VerdictSource)).
+    /// ([`VerdictSource::External`](xds_core::client::VerdictSource)).
     ///
     /// Several reviewers of a type share the updates. Without a reviewer, updates wait, and their
     /// channels with them.

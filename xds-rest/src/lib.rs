@@ -11,7 +11,7 @@
 //! - [`Gateway`] is a [`tower_service::Service`] that answers REST requests by calling a gRPC
 //!   discovery service.
 //! - [`Poller`] is the transport of a polling client. `xds-core` decides when and what to request;
-//!   see [`ManagementServer::with_polling`](xds_core::client::ServerAddress::with_polling).
+//!   see [`ServerAddress::with_polling`](xds_core::client::ServerAddress::with_polling).
 //!
 //! The application provides connections and timers through the traits of [`hyper::rt`].
 //!

@@ -49,7 +49,7 @@
 //! # Credentials
 //!
 //! A server with an `https://` address is reached over TLS. All other credentials belong to a named
-//! transport: the core's [`ManagementServer`](xds_core::client::ServerAddress) contains the
+//! transport: the core's [`ServerAddress`](xds_core::client::ServerAddress) contains the
 //! name, and [`ClientOptions`] defines the transport. A bootstrap defines all its transports:
 //!
 //! ```

@@ -5,9 +5,9 @@
 //! A channel is one attempt to reach a server, and the stream that it becomes.
 //!
 //! ```text
-//! Output::Open ─▶ Opened ─▶ (Output::Writable ─▶ poll_transmit, Message)* ─┬▶ Closed         by the driver
-//!       │                                                                 └▶ Output::Close  by the client
-//!       └───────▶ Closed (not connected)
+//! Open ─▶ Opened ─▶ (Writable ─▶ poll_transmit, Message)* ─┬▶ Closed, by the driver
+//!   │                                                      └▶ Close, by the client
+//!   └───▶ Closed (not connected)
 //! ```
 //!
 //! The id of a channel ends with [`ChannelEvent::Closed`] or [`Output::Close`], whichever comes

@@ -36,9 +36,9 @@
 //! # Life cycle of a stream
 //!
 //! ```text
-//! accept ─▶ (Message, ServerOutput::Writable ─▶ poll_transmit)* ─┬▶ Closed                  by the driver
-//!                                                               ├▶ ServerOutput::Close     by the server, with a status
-//!                                                               └▶ ServerOutput::Finished  by the server, after the last response
+//! accept ─▶ (Message, Writable ─▶ poll_transmit)* ─┬▶ Closed, by the driver
+//!                                                  ├▶ Close, by the server with a status
+//!                                                  └▶ Finished, after the last response
 //! ```
 //!
 //! The id of a stream ends with whichever comes first, and no later output names it. On

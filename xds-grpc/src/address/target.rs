@@ -32,7 +32,7 @@ pub enum InvalidAddress {
 const SCHEMES: &str = "http, https, dns, ipv4, ipv6, unix";
 
 /// Checks the address of a management server, as in
-/// [`ManagementServer::uri`](xds_core::client::ServerAddress::uri), without connecting.
+/// [`ServerAddress::uri`](xds_core::client::ServerAddress::uri), without connecting.
 ///
 /// | form | meaning |
 /// |---|---|

@@ -26,7 +26,7 @@ pub enum ServerFeature {
     // S3.050
     IgnoreResourceDeletion,
     /// `trusted_xds_server`: resources may set security-sensitive fields. Validation sees it in its
-    /// [`Context`](crate::client::ValidationContext), see
+    /// [`ValidationContext`](crate::client::ValidationContext), see
     /// [gRFC A81](https://github.com/grpc/proposal/blob/master/A81-xds-authority-rewriting.md).
     // B46
     TrustedXdsServer,
