@@ -207,6 +207,9 @@ async fn invalid_addresses_are_errors() {
     assert_eq!(error, StartError::NoNodeId);
     let error = ManagementServer::builder().bind("nowhere").await.unwrap_err();
     assert!(error.to_string().contains("nowhere"), "{error}");
+    let untrusting = ManagementServer::builder().client_authority("roots.pem");
+    let error = untrusting.bind("127.0.0.1:0").await.unwrap_err();
+    assert!(error.to_string().starts_with("client certificates require TLS"), "{error}");
     let taken = server().await;
     let error = ManagementServer::builder().bind(taken.address().to_string()).await.unwrap_err();
     assert!(error.to_string().starts_with("cannot listen on 127.0.0.1:"), "{error}");

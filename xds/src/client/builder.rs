@@ -133,10 +133,12 @@ impl<R: Runtime + Default> ClientBuilder<R> {
         self
     }
 
-    /// Sets TLS and call credentials for the server. An address that begins with `https://` needs
+    /// Sets TLS and call credentials for the first server. An address that begins with `https://` needs
     /// none: the system's root certificates are trusted.
     pub fn credentials(mut self, credentials: Credentials) -> Self {
-        self.config.servers[0].transport = TRANSPORT.into();
+        if let Some(server) = self.config.servers.first_mut() {
+            server.transport = TRANSPORT.into();
+        }
         self.options = self.options.with_credentials(TRANSPORT.into(), credentials);
         self
     }

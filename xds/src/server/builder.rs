@@ -27,6 +27,7 @@ pub struct ServerBuilder<R> {
     config: ServerConfig,
     options: ServerOptions,
     credentials: Option<ServerCredentials>,
+    client_authority: Option<PathBuf>,
     references: References,
     runtime: PhantomData<fn() -> R>,
 }
@@ -50,6 +51,9 @@ pub enum BindError {
         /// The fault.
         fault: AddressFault,
     },
+    /// Client certificates are required, but the server has no certificate of its own.
+    #[error("client certificates require TLS: set a certificate and key with `tls`")]
+    ClientAuthorityWithoutTls,
     /// The address cannot be bound.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -66,6 +70,7 @@ impl<R: Listen> ServerBuilder<R> {
             config: ServerConfig::default(),
             options: ServerOptions::default(),
             credentials: None,
+            client_authority: None,
             references: References::Unchecked,
             runtime: PhantomData,
         }
@@ -80,11 +85,9 @@ impl<R: Listen> ServerBuilder<R> {
     }
 
     /// Requires a client certificate that was issued by one of the root certificates in a PEM file.
-    /// Has an effect only after [`tls`](Self::tls).
+    /// Requires [`tls`](Self::tls).
     pub fn client_authority(mut self, roots: impl Into<PathBuf>) -> Self {
-        let with_clients =
-            |it: ServerCredentials| it.with_client_authority(roots, ClientCertificates::Required);
-        self.credentials = self.credentials.map(with_clients);
+        self.client_authority = Some(roots.into());
         self
     }
 
@@ -133,13 +136,17 @@ impl<R: Listen> ServerBuilder<R> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the address is invalid or cannot be bound.
+    /// Returns an error if the address is invalid or cannot be bound, or if client certificates are
+    /// required without TLS.
     ///
     /// # Panics
     ///
     /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
     pub async fn bind(self, address: impl AsRef<str>) -> Result<ManagementServer<R>, BindError> {
         let address = address.as_ref();
+        if self.client_authority.is_some() && self.credentials.is_none() {
+            return Err(BindError::ClientAuthorityWithoutTls);
+        }
         let parsed: ListenAddress = address
             .parse()
             .map_err(|fault| BindError::Address { address: address.into(), fault })?;
@@ -147,7 +154,11 @@ impl<R: Listen> ServerBuilder<R> {
             .await
             .map_err(|source| BindError::Listen { address: address.into(), source })?;
         let mut options = self.options;
-        if let Some(credentials) = self.credentials {
+        if let Some(mut credentials) = self.credentials {
+            if let Some(roots) = self.client_authority {
+                credentials =
+                    credentials.with_client_authority(roots, ClientCertificates::Required);
+            }
             options = options.with_credentials(credentials);
         }
         let grace_period = options.shutdown_grace;
