@@ -54,7 +54,8 @@ pub(crate) fn validate_endpoints(
                 let own = locality.locality.as_ref();
                 let own = own.map(|it| (&*it.region, &*it.zone, &*it.sub_zone)).unwrap_or_default();
                 if !places.insert((place, own)) {
-                    let why = format_args!("duplicate locality {} in this priority", Place(&name));
+                    let repeated = Place(&name);
+                    let why = format_args!("duplicate locality {repeated} in this priority");
                     validator.error_in("locality", why);
                 }
                 priority.push(Locality { name, weight, endpoints });
