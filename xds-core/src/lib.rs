@@ -96,11 +96,13 @@
 //!
 //! - It waits until the time that `poll_timeout` returns or an event, and calls `handle_timeout` in
 //!   both cases, because deadlines also pass while messages keep arriving.
-//! - It reports the end of every transport ([`client::ChannelEvent::Closed`],
-//!   [`server::StreamEvent`]), and ends a transport on request ([`client::Output::Close`],
+//! - It reports the end of every call ([`client::ChannelEvent::Closed`],
+//!   [`server::StreamEvent`]), and ends a call on request ([`client::Output::Close`],
 //!   [`server::ServerOutput::Close`]).
 //! - It calls `poll_transmit` only while the transport has room for a message.
-//! - It reads the next message only while `wants_read` is true.
+//! - It reads the next message only while `wants_read` is true. A change of the answer is not an
+//!   output: the driver asks again after every input.
+//! - It calls [`Client::handled`](client::Client::handled) once a watcher has finished with a notice.
 //!
 //! `examples/custom_runtime.rs` in the repository does this with threads and blocking sockets. For
 //! futures use the crate `xds-grpc`, which requires a runtime that can spawn, sleep and connect.

@@ -2,7 +2,9 @@
 //!
 //! # Life cycle of a channel
 //!
-//! A channel is one attempt to reach a server, and the stream that it becomes.
+//! A channel is one attempt to reach a server, and the call (the stream) that it becomes. The
+//! connection below the call is the driver's business: it may be kept and carry the call of a
+//! later channel.
 //!
 //! ```text
 //! Open ─▶ Opened ─▶ (Writable ─▶ poll_transmit, Message)* ─┬▶ Closed, by the driver
@@ -11,7 +13,7 @@
 //! ```
 //!
 //! The id of a channel ends with [`ChannelEvent::Closed`] or [`Output::Close`], whichever comes
-//! first. No later output names it. On [`Output::Close`] the driver ends the transport and has
+//! first. No later output names it. On [`Output::Close`] the driver ends the call and has
 //! nothing to report; events that are already on their way may still be reported and are ignored
 //! and counted. Later calls with the id have no effect: `poll_transmit` returns `None` and
 //! `wants_read` returns `false`. Ids are never reused.
@@ -36,10 +38,10 @@
 //!
 //! The layer between the client and its watchers passes on each [`Output::Notify`] and calls
 //! [`Client::handled`] when the watcher has finished with it; for the watch of a wildcard or glob,
-//! when [`Client::next_change`] has returned `None` and the last change is finished. Unless
-//! [`FlowControl::Off`] is set, a watcher that is never reported as handled stops the stream (the
-//! handles of `xds-handle` turn it off). A watcher
-//! that is dropped calls [`Client::unwatch`] instead.
+//! when [`Client::next_change`] has returned `None` and the last change is finished. With flow
+//! control, a watcher that is never reported as handled stops the stream. Flow control is on by
+//! default for a client that is driven directly ([`FlowControl::Unset`]); the handles of
+//! `xds-handle` turn it off. A watcher that is dropped calls [`Client::unwatch`] instead.
 //!
 //! # Source layout
 //!

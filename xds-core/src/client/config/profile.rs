@@ -256,7 +256,9 @@ pub enum ConnectivityErrors {
 }
 
 impl Profile {
-    /// Returns the behaviour of gRPC clients, which is the default.
+    /// Returns the behaviour of gRPC clients, which is the default: a deleted resource stays in use
+    /// and is reported as an error once, only the invalid resources of a response are rejected, and
+    /// watchers get connection errors.
     #[must_use]
     pub fn grpc() -> Self {
         Self {
@@ -285,8 +287,9 @@ impl Profile {
         }
     }
 
-    /// Returns the behaviour of Envoy: resources missing from a response are deleted, a response is
-    /// accepted or rejected as a whole, and watchers get no connection errors.
+    /// Returns the behaviour of Envoy: deleted resources are dropped (those missing from a response
+    /// with the full state, and those that an incremental response removes), a response is accepted
+    /// or rejected as a whole, and watchers get no connection errors.
     ///
     /// With [`FlowControl::On`], ACKs wait for the application ([`AckTiming::AfterNotices`]). A
     /// client that is used through `xds-handle` has flow control off unless

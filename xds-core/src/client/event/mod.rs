@@ -44,9 +44,9 @@ pub enum ChannelEvent {
 #[must_use]
 #[non_exhaustive]
 pub enum Output {
-    /// Connect to the server and start the call; report [`ChannelEvent::Opened`] or
-    /// [`ChannelEvent::Closed`]. A failed channel is never reused: the next attempt is a new
-    /// channel, after the backoff.
+    /// Connect to the server, or use a connection to it that is still open, and start the call;
+    /// report [`ChannelEvent::Opened`] or [`ChannelEvent::Closed`]. The next attempt after a
+    /// failure has a new id and follows after the backoff.
     Open(ChannelId, Call),
     /// End the call, and report nothing: a [`ChannelEvent::Closed`] that is already on its way is
     /// ignored. No further output names the channel. With an error, the server caused the end,

@@ -22,7 +22,8 @@ pub enum OrderingPolicy {
     #[default]
     OrderOnly,
     /// Make before break: resources that may refer to clusters are sent after the clusters are
-    /// ACKed, and deletions after no ACKed resource may refer to the deleted resource.
+    /// ACKed, and deletions after the client has ACKed the pending changes of the types that may
+    /// refer to the deleted resource.
     MakeBeforeBreak(MakeBeforeBreakPolicy),
 }
 
@@ -43,6 +44,11 @@ pub enum OrderingPolicy {
 /// When a cluster changes to another endpoint resource, clients warm the new cluster while the old
 /// one stays in use. The old endpoints are therefore deleted once the client has requested and
 /// ACKed the new ones, or has not requested them within `stage_timeout`.
+///
+/// The table decides by type, not by reference: if a cluster is deleted and a route that refers to
+/// it stays unchanged, nothing is pending, and the deletion is sent at once.
+/// [`Consistency`](crate::references::Consistency) finds such a dangling reference before the
+/// change is applied.
 ///
 /// A type that the client does not subscribe to on the stream, or that has nothing to be sent,
 /// delays nothing: a client that never requests endpoints receives its routes without them. A
