@@ -102,7 +102,8 @@
 //! - It calls `poll_transmit` only while the transport has room for a message.
 //! - It reads the next message only while `wants_read` is true. A change of the answer is not an
 //!   output: the driver asks again after every input.
-//! - It calls [`Client::handled`](client::Client::handled) once a watcher has finished with a notice.
+//! - It calls [`Client::handled`](client::Client::handled) once a watcher has finished with a notice,
+//!   unless flow control is [off](client::FlowControl::Off).
 //!
 //! `examples/custom_runtime.rs` in the repository does this with threads and blocking sockets. For
 //! futures use the crate `xds-grpc`, which requires a runtime that can spawn, sleep and connect.

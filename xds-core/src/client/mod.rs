@@ -39,9 +39,12 @@
 //! The layer between the client and its watchers passes on each [`Output::Notify`] and calls
 //! [`Client::handled`] when the watcher has finished with it; for the watch of a wildcard or glob,
 //! when [`Client::next_change`] has returned `None` and the last change is finished. With flow
-//! control, a watcher that is never reported as handled stops the stream. Flow control is on by
-//! default for a client that is driven directly ([`FlowControl::Unset`]); the handles of
-//! `xds-handle` turn it off. A watcher that is dropped calls [`Client::unwatch`] instead.
+//! control, a watcher that is never reported as handled stops the stream: the next response is read
+//! after the notices of the previous one are handled. (Notices that no response caused, such as
+//! connection errors, do not hold it back.) Flow control is on by default for a client that is
+//! driven directly ([`FlowControl::Unset`]). With [`FlowControl::Off`], which the handles of
+//! `xds-handle` use, `handled` need not be called. A watcher that is dropped calls
+//! [`Client::unwatch`] instead.
 //!
 //! # Source layout
 //!
@@ -239,7 +242,7 @@ impl Client {
 
     /// Reports that the watcher has handled its last notice, or the last change of a wildcard or
     /// glob watch. With [`FlowControl::On`], the next response is read after all watchers have
-    /// handled the notices of the previous one.
+    /// handled the notices of the previous one. With [`FlowControl::Off`] the call may be omitted.
     // FC-01
     pub fn handled(&mut self, watch: WatchId, now: Time) {
         let now = self.clock.advance(now);

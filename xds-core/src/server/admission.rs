@@ -27,9 +27,15 @@ impl Server {
     /// Assigns a view to a client. The view may have no resources yet.
     ///
     /// This answers [`ServerEvent::Authorize`](super::ServerEvent::Authorize), and later moves
-    /// the client to another view, which sends it the difference. Without effect if the stream has
-    /// ended. If the view does not exist and the number of views is at its limit, the stream is
-    /// closed ([`CloseReason::TooManyViews`]).
+    /// the client to another view. Without effect if the stream has ended. If the view does not
+    /// exist and the number of views is at its limit, the stream is closed
+    /// ([`CloseReason::TooManyViews`]).
+    ///
+    /// A moved client is sent the difference on the same stream: new and changed resources, but not
+    /// those that are identical in both views. Resources that the new view lacks are removed where a
+    /// response can do so: by incremental responses, and in state of the world for types with full
+    /// state (listeners and clusters). A state-of-the-world client keeps its other resources, such as
+    /// endpoints and routes.
     // M223
     pub fn assign(&mut self, stream: StreamId, view: &ViewName, now: Time) {
         self.clock.advance(now);

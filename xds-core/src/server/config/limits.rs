@@ -14,7 +14,8 @@ use crate::text::NAME_BYTES;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// Maximum number of open streams; default 100,000.
+    /// Maximum number of open streams; default 100,000. Further streams are refused
+    /// ([`Refusal::TooManyStreams`](super::super::Refusal::TooManyStreams)).
     pub streams: usize,
     /// Maximum number of open streams of nodes with one id; default 1,000. A restarting client has
     /// two streams for a while, and a client with one stream per type or per target has many. A
