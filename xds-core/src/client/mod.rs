@@ -242,7 +242,8 @@ impl Client {
 
     /// Reports that the watcher has handled its last notice, or the last change of a wildcard or
     /// glob watch. With [`FlowControl::On`], the next response is read after all watchers have
-    /// handled the notices of the previous one. With [`FlowControl::Off`] the call may be omitted.
+    /// handled the notices of the previous one; with [`AckTiming::AfterNotices`], the ACK waits for
+    /// it too. With [`FlowControl::Off`] the call may be omitted. An unknown id is ignored.
     // FC-01
     pub fn handled(&mut self, watch: WatchId, now: Time) {
         let now = self.clock.advance(now);

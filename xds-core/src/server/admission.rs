@@ -31,11 +31,11 @@ impl Server {
     /// exist and the number of views is at its limit, the stream is closed
     /// ([`CloseReason::TooManyViews`]).
     ///
-    /// A moved client is sent the difference on the same stream: new and changed resources, but not
-    /// those that are identical in both views. Resources that the new view lacks are removed where a
-    /// response can do so: by incremental responses, and in state of the world for types with full
-    /// state (listeners and clusters). A state-of-the-world client keeps its other resources, such as
-    /// endpoints and routes.
+    /// A moved client is sent the difference on the same stream. An incremental client gets new and
+    /// changed resources, and removals of those that the new view lacks. A state-of-the-world client
+    /// gets all listeners or clusters if any of them differs, also identical ones, so that those that
+    /// the new view lacks are removed. Responses with endpoints or routes cannot remove any, so it
+    /// keeps those that the new view lacks.
     // M223
     pub fn assign(&mut self, stream: StreamId, view: &ViewName, now: Time) {
         self.clock.advance(now);

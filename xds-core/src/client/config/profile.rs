@@ -291,7 +291,7 @@ impl Profile {
     /// with the full state, and those that an incremental response removes), a response is accepted
     /// or rejected as a whole, and watchers get no connection errors.
     ///
-    /// With [`FlowControl::On`], ACKs wait for the application ([`AckTiming::AfterNotices`]). A
+    /// Unless flow control is [off](FlowControl::Off), ACKs wait for the application ([`AckTiming::AfterNotices`]). A
     /// client that is used through `xds-handle` has flow control off unless
     /// [`flow_control`](Self::flow_control) is set.
     #[must_use]

@@ -122,7 +122,9 @@ pub enum ServerOutput {
     Writable(StreamId),
     /// A question or notification for the application.
     Event(ServerEvent),
-    /// End the stream with this status. No further output refers to it.
+    /// End the stream with this status. No further output refers to it. At a planned end
+    /// ([`ShuttingDown`](CloseReason::ShuttingDown), [`StreamAge`](CloseReason::StreamAge)) a response
+    /// that is already rendered should still be written; otherwise it may be dropped.
     Close(StreamId, CloseReason),
     /// End the stream without an error after its last response is written, because everything
     /// requested was sent ([`StreamKind::Fetch`], [`StreamEvent::HalfClosed`]). No further output refers

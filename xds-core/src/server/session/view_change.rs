@@ -1,9 +1,9 @@
 //! Move of a session to another view on the same stream.
 //!
 //! The subscriptions of the client and the resources that it has are exported, and imported on the
-//! other view. Resources that are identical there are not sent again, and missing ones are removed,
-//! where responses can remove them: by incremental responses and by full state. State of the world
-//! has no removal of endpoints or routes; the client keeps them. If a removal is withheld and
+//! other view. Incremental responses omit resources that are identical there, and remove missing
+//! ones; responses with the full state repeat everything if anything differs. State of the world
+//! has no removal of endpoints or routes, so the client keeps them. If a removal is withheld and
 //! responses contain the full state, the resource is repeated in the other view
 //! ([`CarriedOver`](super::deferred_removal::carried_over::CarriedOver)).
 // M223
