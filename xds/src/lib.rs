@@ -15,6 +15,7 @@
 //! | test a client or server in virtual time | `xds::sim` | `sim` |
 //! | embed the protocol in a runtime or proxy of my own | [`protocol`] | |
 //! | read the bootstrap of a gRPC process or of Envoy | [`bootstrap`] | |
+//! | report to operators what the clients have (CSDS) | [`csds`] | |
 //!
 //! # Watching
 //!
@@ -77,6 +78,9 @@
 //!   warning. Choose [`Profile::envoy`](client::Profile::envoy) for Envoy's behaviour.
 //! - The node that a client states is not authenticated. Decide by its certificate
 //!   ([`NodeInfo::peer`](server::NodeInfo::peer)) what it may see.
+//!
+//! # gRFCs
+#![doc = include_str!("../FEATURES.md")]
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "async-std")]
@@ -102,6 +106,8 @@ pub use xds_core as protocol;
 pub use xds_format as format;
 /// TLS and call credentials.
 pub use xds_grpc::credentials;
+/// Client status (CSDS), as gRPC services for operators.
+pub use xds_grpc::csds;
 /// Serving over REST-JSON.
 #[cfg(feature = "rest")]
 pub use xds_rest as rest;

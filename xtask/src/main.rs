@@ -17,6 +17,8 @@
 mod codegen;
 mod coverage;
 mod descriptors;
+#[cfg(test)]
+mod features;
 mod language;
 mod mutants;
 #[cfg(test)]
