@@ -12,7 +12,8 @@
 //!
 //! `rule` prints the rule of an id, and `requirements` generates the document with all
 //! rules. `structure` and `language` check the layout of the crates and the wording of their
-//! documentation; tests do the same on every `cargo test --workspace`.
+//! documentation, and `links` the links of all Markdown files; tests do the same on every
+//! `cargo test --workspace`.
 
 mod codegen;
 mod coverage;
@@ -20,6 +21,7 @@ mod descriptors;
 #[cfg(test)]
 mod features;
 mod language;
+mod links;
 mod mutants;
 #[cfg(test)]
 mod public_api;
@@ -57,6 +59,8 @@ commands:
                  list doc comments and type names that break the rules of wording.
                  --all lists the exceptions too, or PATH those of some files;
                  --prune lowers the accepted numbers to the present ones
+  links [DIR]    list links in Markdown files whose target or heading does not exist, and those in
+                 the HTML files of DIR, a built book
   sizes          list how long the adapters are, in lines of code, and how long they should be";
 
 fn main() -> ExitCode {
@@ -83,6 +87,8 @@ fn main() -> ExitCode {
             Some(options) => language::run(&root(), &options).map(Some),
             None => Err(Error::Usage { given: args.join(" ") }),
         },
+        ["links"] => links::run(&root(), None).map(Some),
+        ["links", book] if !book.starts_with('-') => links::run(&root(), Some(book)).map(Some),
         ["sizes"] => sizes::table(&root()).map(Some),
         [] | ["help" | "--help" | "-h"] => Ok(None),
         _ => Err(Error::Usage { given: args.join(" ") }),

@@ -60,6 +60,12 @@ pub(crate) enum Error {
         findings.iter().map(|finding| format!("\n  {finding}")).collect::<String>()
     )]
     Language { findings: Vec<String> },
+
+    #[error(
+        "links{}",
+        findings.iter().map(|finding| format!("\n  {finding}")).collect::<String>()
+    )]
+    Links { findings: Vec<String> },
 }
 
 fn did_you_mean(near: &[String]) -> String {
