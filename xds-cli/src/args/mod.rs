@@ -1,6 +1,8 @@
 //! Command-line arguments of `xds`, except those of `check`, `compat`, `serve` and `sim`.
 
 mod check;
+#[cfg(test)]
+mod documents;
 mod serve;
 pub(crate) mod sim;
 
