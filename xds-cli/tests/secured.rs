@@ -77,6 +77,19 @@ fn tls_flags_configure_trust_and_client_identity() {
     }
 }
 
+#[test]
+fn get_uses_tls_and_reports_failed_verification_as_unreachable() {
+    let stage = Stage::new();
+    let (ca, cert, key) =
+        (stage.path("ca.pem"), stage.path("client.pem"), stage.path("client.key"));
+    let base = ["get", "--server", &stage.address, "cds", "-o", "names", "--cert", &cert];
+    let fetched = run(&[&base[..], &["--key", &key, "--ca", &ca]].concat());
+    assert_eq!((fetched.code, &*fetched.stdout), (Some(0), "cds:one"), "{}", fetched.stderr);
+    let refused = run(&[&base[..], &["--key", &key, "--ca", &cert]].concat());
+    assert_eq!(refused.code, Some(4), "{}", refused.stderr);
+    assert!(refused.stderr.contains("TLS: invalid peer certificate"), "{}", refused.stderr);
+}
+
 /// REST-JSON uses the certificates of the streams.
 #[test]
 fn rest_uses_the_tls_settings_of_streams() {
