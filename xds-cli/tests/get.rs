@@ -261,32 +261,36 @@ fn body_of_request(listener: &TcpListener) -> Json {
     serde_json::from_slice(&body).unwrap()
 }
 
-#[test]
-fn node_flags_reach_the_server() {
+/// Node that `xds get` sends over REST-JSON.
+fn sent_node(flags: &[&str]) -> Json {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let flags = [
-        ["--poll", "1s"],
-        ["--node-id", "me"],
-        ["--node-cluster", "edge"],
-        ["--locality", "eu/eu-1/rack"],
-        ["--metadata", "role=ingress"],
-        ["--metadata", r#"{"weights": [1, 2], "deep": {"on": true}}"#],
-    ];
-    let _get = Xds::spawn(&[&["get", "--server", &address, "cds"], flags.as_flattened()].concat());
-    let node = body_of_request(&listener)["node"].take();
+    let args = ["get", "--server", &address, "cds", "--poll", "1s"];
+    let _get = Xds::spawn(&[&args, flags].concat());
+    body_of_request(&listener)["node"].take()
+}
+
+#[test]
+fn node_flags_reach_the_server() {
+    let node = sent_node(
+        [
+            ["--node-id", "me"],
+            ["--node-cluster", "edge"],
+            ["--locality", "eu/eu-1/rack"],
+            ["--metadata", "role=ingress"],
+            ["--metadata", r#"{"weights": [1, 2], "deep": {"on": true}}"#],
+        ]
+        .as_flattened(),
+    );
     assert_eq!((&node["id"], &node["cluster"]), (&json!("me"), &json!("edge")));
     let locality = json!({ "region": "eu", "zone": "eu-1", "sub_zone": "rack" });
     assert_eq!(node["locality"], locality);
     let metadata = json!({ "deep": { "on": true }, "role": "ingress", "weights": [1, 2] });
     assert_eq!(node["metadata"].to_string().replace(".0", ""), metadata.to_string());
-    // The aliases, and the default.
-    let flags = ["get", "--server", &address, "cds", "--poll", "1s", "--cluster", "edge"];
-    let _get = Xds::spawn(&flags);
-    let node = body_of_request(&listener)["node"].take();
-    assert_eq!((&node["id"], &node["cluster"]), (&json!("xds-get"), &json!("edge")));
-    let _get = Xds::spawn(&[&flags[..], &["--node", "you"]].concat());
-    assert_eq!(body_of_request(&listener)["node"]["id"], "you");
+    // The default, and the aliases.
+    assert_eq!(sent_node(&[])["id"], "xds-get");
+    let node = sent_node(&["--node", "you", "--cluster", "core"]);
+    assert_eq!((&node["id"], &node["cluster"]), (&json!("you"), &json!("core")));
 }
 
 #[test]

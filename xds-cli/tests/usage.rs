@@ -1,4 +1,4 @@
-//! Exit codes: 0 success, 1 failure, 2 wrong usage, 3 an address that cannot be used.
+//! Exit codes of all commands: 0 success, 1 failure, 2 wrong usage, 3 an address that cannot be used.
 
 mod support;
 

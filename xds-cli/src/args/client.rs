@@ -26,7 +26,7 @@ pub(crate) struct ClientArgs {
     pub(crate) channel: ChannelArgs,
 }
 
-/// Where the resources come from.
+/// Sources of the resources.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct SourceArgs {

@@ -38,10 +38,13 @@ pub(super) async fn of(
         (None, Some(file)) => of_file(file, config_of(args, subscriptions, node, file)),
         (None, None) => {
             let (server, note) = source.server(|name| env::var(name).ok());
+            let config = config_of(args, subscriptions, node, &server);
+            let servers = of_flags(args, &server, config).await?;
+            // Only now is it known that the address contains no password.
             if let Some(note) = note {
                 output::print_to_stderr(&format!("xds: {}", escaped(&note)));
             }
-            of_flags(args, &server, config_of(args, subscriptions, node, &server)).await?
+            servers
         }
     };
     let config = &mut servers.config;

@@ -91,9 +91,9 @@ impl Answers {
     }
 }
 
-/// Whether the answer is complete.
+/// State of an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Progress {
+enum AnswerState {
     Waiting,
     Complete,
 }
@@ -121,34 +121,34 @@ impl Fetching<'_> {
                     None => self.end_early(),
                 },
             };
-            if progress == Progress::Complete {
+            if progress == AnswerState::Complete {
                 return;
             }
         }
     }
 
-    fn end_early(&mut self) -> Progress {
+    fn end_early(&mut self) -> AnswerState {
         self.fail(self.name(), Shortfall::Other, "the client ended".to_owned().into())
     }
 
-    fn take_notice(&mut self, notice: Result<Notice, InvalidWatch>) -> Progress {
+    fn take_notice(&mut self, notice: Result<Notice, InvalidWatch>) -> AnswerState {
         match notice {
             Ok(Notice::Changed(Ok(resource))) => {
                 let name = self.name().unwrap_or_default();
                 self.hold(name, &resource);
-                Progress::Complete
+                AnswerState::Complete
             }
             Ok(Notice::Changed(Err(error))) => self.take_error(self.name(), error),
-            Ok(_) => Progress::Waiting,
+            Ok(_) => AnswerState::Waiting,
             Err(why) => self.fail(self.name(), Shortfall::Other, why.to_string().into()),
         }
     }
 
-    fn take_change(&mut self, change: Result<Change, InvalidWatch>) -> Progress {
+    fn take_change(&mut self, change: Result<Change, InvalidWatch>) -> AnswerState {
         match change {
             Ok(Change::Resource { name, result: Ok(resource) }) => {
                 self.hold(name.as_str().to_owned(), &resource);
-                Progress::Waiting
+                AnswerState::Waiting
             }
             Ok(Change::Resource { name, result: Err(error) }) => {
                 let name = name.as_str().to_owned();
@@ -156,25 +156,25 @@ impl Fetching<'_> {
                 if let Outcome::Final(shortfall) = self.outcome(&error) {
                     self.fail(Some(name), shortfall, error.into());
                 }
-                Progress::Waiting
+                AnswerState::Waiting
             }
-            Ok(Change::Collection(Ok(()))) => Progress::Complete,
+            Ok(Change::Collection(Ok(()))) => AnswerState::Complete,
             Ok(Change::Collection(Err(error))) => self.take_error(self.name(), error),
             Ok(Change::Resync) => {
                 self.held.clear();
-                Progress::Waiting
+                AnswerState::Waiting
             }
-            Ok(_) => Progress::Waiting,
+            Ok(_) => AnswerState::Waiting,
             Err(why) => self.fail(self.name(), Shortfall::Other, why.to_string().into()),
         }
     }
 
-    fn take_error(&mut self, name: Option<String>, error: WatchError) -> Progress {
+    fn take_error(&mut self, name: Option<String>, error: WatchError) -> AnswerState {
         match self.outcome(&error) {
             Outcome::Final(shortfall) => self.fail(name, shortfall, error.into()),
             Outcome::Retried => {
                 self.last_error = Some(error);
-                Progress::Waiting
+                AnswerState::Waiting
             }
         }
     }
@@ -248,12 +248,17 @@ impl Fetching<'_> {
         self.held.insert(name, state);
     }
 
-    fn fail(&mut self, name: Option<String>, shortfall: Shortfall, problem: Problem) -> Progress {
+    fn fail(
+        &mut self,
+        name: Option<String>,
+        shortfall: Shortfall,
+        problem: Problem,
+    ) -> AnswerState {
         let type_url = self.subscription.type_url.clone();
         let kind = EventKind::Error(problem);
         self.fetched.problems.push(WatchEvent { type_url, name, kind });
         self.fetched.shortfall = self.fetched.shortfall.max(Some(shortfall));
-        Progress::Complete
+        AnswerState::Complete
     }
 
     fn finish(mut self) -> Fetched {
