@@ -69,6 +69,13 @@ impl NodeIdentity {
         }
     }
 
+    /// Sets these fields of the metadata. A field replaces the one with the same key; other fields
+    /// are kept.
+    pub fn set_metadata(&mut self, fields: &serde_json::Map<String, Value>) {
+        let metadata = self.metadata.get_or_insert_default();
+        metadata.fields.extend(to_struct(fields).fields);
+    }
+
     pub(crate) fn missing_for_envoy(&self) -> Option<&'static str> {
         let required = [("node.id", &self.id), ("node.cluster", &self.cluster)];
         required.into_iter().find(|(_, text)| text.is_empty()).map(|(path, _)| path)

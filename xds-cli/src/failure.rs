@@ -28,8 +28,6 @@ pub(crate) enum Failure {
     /// Error of credentials, with the field and a separator.
     #[error("{field}{why}")]
     Credentials { field: String, why: CredentialsError },
-    #[error("no server is configured")]
-    NoServer,
     #[error("cannot read the directory {}: {why}", .directory.display())]
     Directory { directory: PathBuf, why: io::Error },
     /// Invalid files at the start. Each error has already been printed.
@@ -62,6 +60,9 @@ pub(crate) enum Failure {
     /// Failed simulation. The details have already been printed.
     #[error("{0}")]
     Simulated(String),
+    /// Resources that were not fetched. The reason for each has already been printed.
+    #[error("not all resources were fetched")]
+    NotFetched(Shortfall),
     /// Interrupted command. The results have already been printed.
     #[error("interrupted")]
     Interrupted,
@@ -75,22 +76,28 @@ pub(crate) enum Failure {
 pub(crate) const INTERRUPTED: u8 = 130;
 
 impl Failure {
-    /// Whether the error is not printed because the reader of standard output has gone,
-    /// as with `head`.
+    /// Whether the error is not printed: the reader of standard output has gone, as with `head`, or
+    /// the details have already been printed.
     pub(crate) fn is_silent(&self) -> bool {
-        matches!(self, Self::Output(why) if why.kind() == io::ErrorKind::BrokenPipe)
+        match self {
+            Self::Output(why) => why.kind() == io::ErrorKind::BrokenPipe,
+            Self::NotFetched(_) => true,
+            _ => false,
+        }
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Output(_) if self.is_silent() => ExitCode::SUCCESS,
             Self::Listen { .. } | Self::Address(_) | Self::Resolve { .. } => ExitCode::from(3),
+            Self::NotFetched(Shortfall::NotReached) => ExitCode::from(4),
+            Self::NotFetched(Shortfall::DoesNotExist) => ExitCode::from(5),
             Self::Interrupted => ExitCode::from(INTERRUPTED),
             Self::Server { why, .. } => why.exit_code(),
-            Self::Bootstrap(_)
+            Self::NotFetched(Shortfall::Other)
+            | Self::Bootstrap(_)
             | Self::ProxyBootstrap { .. }
             | Self::Credentials { .. }
-            | Self::NoServer
             | Self::Directory { .. }
             | Self::NotValid { .. }
             | Self::Export { .. }
@@ -107,6 +114,17 @@ impl Failure {
             | Self::Demo(_) => ExitCode::from(1),
         }
     }
+}
+
+/// Reason why resources were not fetched, the least important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Shortfall {
+    /// A resource does not exist.
+    DoesNotExist,
+    /// The server was never reached.
+    NotReached,
+    /// A resource was rejected, or there was no answer in time.
+    Other,
 }
 
 #[derive(Debug, Error)]

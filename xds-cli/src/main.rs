@@ -2,14 +2,15 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `args.rs` | command-line arguments |
-//! | `commands/` | `demo`, `serve`, `watch`, `check`, `compat`, `sim` |
+//! | `args/` | command-line arguments |
+//! | `commands/` | `demo`, `serve`, `watch`, `get`, `check`, `compat`, `sim` |
+//! | `upstream/`, `resource_events/` | servers that a client connects to, and events about resources |
 //! | `directory/` | resources in files: their changes and their last valid states |
 //! | `resource_types.rs`, `schema.rs` | validation; schema with `--descriptors` |
 //! | `facts.rs`, `json_diff.rs` | summaries of resources, and differences between two states |
 //! | `server_table.rs` | table of subscriptions and accepted versions |
 //! | `output/` | standard output, standard error and logs |
-//! | `failure.rs`, `stop.rs`, `style.rs`, `text.rs` | errors, signals, text |
+//! | `failure.rs`, `stop.rs`, `place.rs`, `style.rs`, `text.rs` | errors, signals, places in files, text |
 
 mod args;
 mod commands;
@@ -18,12 +19,15 @@ mod facts;
 mod failure;
 mod json_diff;
 mod output;
+mod place;
+mod resource_events;
 mod resource_types;
 mod schema;
 mod server_table;
 mod stop;
 mod style;
 mod text;
+mod upstream;
 
 use std::{
     io::{self, Write as _},
@@ -74,6 +78,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         args::Command::Demo => output::logging::Quietest::Errors,
         args::Command::Serve(_)
         | args::Command::Watch(_)
+        | args::Command::Get(_)
         | args::Command::Check(_)
         | args::Command::Compat(_)
         | args::Command::Sim(_) => output::logging::Quietest::Warnings,
@@ -84,6 +89,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         args::Command::Demo => commands::demo::run(cli.color).await,
         args::Command::Serve(args) => commands::serve::run(args, cli.color).await,
         args::Command::Watch(args) => commands::watch::run(args, cli.color).await,
+        args::Command::Get(args) => commands::get::run(args, cli.color).await,
         args::Command::Check(args) => commands::check::run(args, cli.color),
         args::Command::Compat(args) => commands::compat::run(args, cli.color),
         args::Command::Sim(command) => commands::sim::run(command, cli.color),

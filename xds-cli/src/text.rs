@@ -1,8 +1,11 @@
-//! Escaping of text for a terminal, and the time of day.
+//! Escaping of text for a terminal, and times.
 
 use core::fmt::Write as _;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use tracing_subscriber::fmt::{
+    format::Writer,
+    time::{FormatTime as _, SystemTime},
+};
 use xds_core::types;
 
 /// Returns the short name of a type, such as `cds`, or its URL.
@@ -47,13 +50,24 @@ fn push_printable(out: &mut String, character: char) {
     }
 }
 
-/// Returns the time of day in UTC, such as `12:00:01.003`.
-pub(crate) fn time_of_day() -> String {
-    let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let (seconds, millis) = (millis / 1_000 % 86_400, millis % 1_000);
-    let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    format!("{hours:02}:{minutes:02}:{seconds:02}.{millis:03}")
+/// Returns the time in UTC as of RFC 3339, such as `2026-01-02T12:00:01.003141Z`, in the form that
+/// log lines have.
+pub(crate) fn timestamp() -> String {
+    let mut time = String::new();
+    // Writing to a string cannot fail.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    time
 }
+
+/// Returns the time of day in UTC, such as `12:00:01.003Z`.
+pub(crate) fn time_of_day() -> String {
+    let time = timestamp();
+    let time = time.split_once('T').map_or(&*time, |(_, time)| time);
+    format!("{}Z", time.get(..TIME).unwrap_or(time))
+}
+
+/// Length of a time of day with milliseconds.
+const TIME: usize = "12:00:01.003".len();
 
 /// Formats a number with a noun: `1 resource`, `2 resources`.
 pub(crate) fn count(number: impl Into<u64>, what: &str) -> String {
@@ -80,7 +94,9 @@ mod tests {
     }
 
     #[test]
-    fn time_of_day_has_three_decimals() {
-        assert_eq!(time_of_day().len(), "12:00:01.003".len());
+    fn times_are_in_utc_with_a_zone() {
+        let digits_as_zeros = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "0");
+        assert_eq!(digits_as_zeros(&timestamp()), "0000-00-00T00:00:00.000000Z");
+        assert_eq!(digits_as_zeros(&time_of_day()), "00:00:00.000Z");
     }
 }

@@ -4,7 +4,7 @@ mod support;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value as Json, json};
-use support::{TempDir, Xds, clusters, run};
+use support::{TempDir, Xds, clusters, run, run_with};
 
 /// Writes the certificates of one authority: `ca.pem`, `server.pem` and `.key`,
 /// `client.pem` and `.key`.
@@ -75,6 +75,19 @@ fn tls_flags_configure_trust_and_client_identity() {
         let error = watch.wait_event("error", |event| event["event"] == "error");
         assert!(error["error"].as_str().unwrap().contains(words), "{flags:?}: {error}");
     }
+}
+
+#[test]
+fn get_uses_tls_and_reports_failed_verification_as_unreachable() {
+    let stage = Stage::new();
+    let (ca, cert, key) =
+        (stage.path("ca.pem"), stage.path("client.pem"), stage.path("client.key"));
+    let base = ["get", "--server", &stage.address, "cds", "-o", "names", "--cert", &cert];
+    let fetched = run(&[&base[..], &["--key", &key, "--ca", &ca]].concat());
+    assert_eq!((fetched.code, &*fetched.stdout), (Some(0), "cds:one"), "{}", fetched.stderr);
+    let refused = run(&[&base[..], &["--key", &key, "--ca", &cert]].concat());
+    assert_eq!(refused.code, Some(4), "{}", refused.stderr);
+    assert!(refused.stderr.contains("TLS: invalid peer certificate"), "{}", refused.stderr);
 }
 
 /// REST-JSON uses the certificates of the streams.
@@ -223,10 +236,12 @@ fn bootstrap_credential_errors_name_the_file_and_field() {
         assert_eq!(ended.code, Some(code), "{flags:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(&told), "{flags:?}: {}", ended.stderr);
     }
-    for args in [&["watch", "cds", "--bootstrap", &bad, "--tls"][..], &["watch", "cds"]] {
-        assert_eq!(run(args).code, Some(2), "{args:?}");
-    }
+    assert_eq!(run(&["watch", "cds", "--bootstrap", &bad, "--tls"]).code, Some(2));
     let ended = run(&["watch", "cds", "--server", "https://user:hush@127.0.0.1:1"]);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("hush") && ended.stderr.contains("127.0.0.1:1"));
+    let variable = [("XDS_SERVER", "https://user:hush@127.0.0.1:1")];
+    let ended = run_with(&["get", "cds"], &variable);
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
     assert!(!ended.stderr.contains("hush") && ended.stderr.contains("127.0.0.1:1"));
     let ended = run(&["watch", "cds", "--bootstrap", &nowhere]);

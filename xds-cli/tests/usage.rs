@@ -1,4 +1,4 @@
-//! Exit codes: 0 success, 1 failure, 2 wrong usage, 3 an address that cannot be used.
+//! Exit codes of all commands: 0 success, 1 failure, 2 wrong usage, 3 an address that cannot be used.
 
 mod support;
 
@@ -17,7 +17,11 @@ fn usage_errors_exit_with_two() {
             "expected a number with a unit",
         ),
         (&["serve", ".", "--listen", "127.0.0.1:0", "-o", "xml"], "table, ndjson"),
-        (&["watch", "cds"], "--server"),
+        (&["get"], "TYPE[:NAME]"),
+        (&["get", "cds", "--timeout", "20"], "expected a number with a unit"),
+        (&["get", "cds", "--locality", "a//b"], "expected REGION, REGION/ZONE"),
+        (&["get", "cds", "--metadata", "role"], "expected KEY=VALUE"),
+        (&["watch", "--bootstrap", "b.json", "--tls", "cds"], "cannot be used with"),
         (&["watch", "--server", "127.0.0.1:1"], "TYPE[:NAME]"),
         (&["watch", "--server", "127.0.0.1:1", "zds"], "unknown type: expected lds, rds"),
         (&["watch", "--server", "127.0.0.1:1", "eds:"], "the name after the colon is missing"),
@@ -35,6 +39,7 @@ fn usage_errors_exit_with_two() {
 fn tls_help_heading_has_only_tls_options() {
     for (command, expected) in [
         ("serve", &["--tls-cert", "--tls-key", "--client-ca"][..]),
+        ("get", &["--tls", "--ca", "--cert", "--key", "--server-name", "--token-file"]),
         ("watch", &["--tls", "--ca", "--cert", "--key", "--server-name", "--token-file"]),
     ] {
         let help = run(&[command, "-h"]).stdout;

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value as Json, json};
-use support::{TempDir, Xds, clusters, endpoints};
+use support::{TempDir, Xds, clusters, endpoints, run_with, without_time};
 use xds_format::{Format, Schema};
 
 #[test]
@@ -25,7 +25,7 @@ fn ndjson_events_have_their_documented_fields() {
         "connect_timeout": "1s",
     });
     let expected = json!({ "event": "changed", "type": "cds", "name": "one", "version": version, "resource": resource });
-    assert_eq!(changed, expected);
+    assert_eq!(without_time(changed), expected);
     let port = "/resource/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/port_value";
     assert_eq!(of(&watch.events(), "eds").pointer(port), Some(&json!(8080)));
 
@@ -203,6 +203,7 @@ fn file_is_watched_without_a_server() {
     let watch = Xds::spawn(&["watch", "--file", path, "-o", "ndjson", "cds"]);
     let missing = watch.wait_event("error", |event| event["event"] == "error");
     assert!(missing["error"].as_str().unwrap().contains(path), "{missing}");
+    assert_eq!((&missing["file"], missing.get("line")), (&json!(path), None));
     directory.save("cds.yaml", &clusters("one two"));
     watch.wait_count("changed", 2);
     directory.save("cds.yaml", "resources: [{}]");
@@ -210,12 +211,49 @@ fn file_is_watched_without_a_server() {
         .wait_event("ambient", |event| event["event"] == "ambient" && !event["error"].is_null());
     let place = format!("{path}:1:13: resources[0]: missing");
     assert!(broken["error"].as_str().unwrap().contains(&place), "{broken}");
+    let fields = [&broken["file"], &broken["line"], &broken["column"]];
+    assert_eq!(fields, [&json!(path), &json!(1), &json!(13)]);
     watch.wait_stderr("cannot read a file");
     directory.replace("cds.yaml", &clusters("two bad=0s"));
     watch.wait_stderr("rejected a response");
     directory.replace("cds.yaml", &clusters("two"));
     let removed = watch.wait_event("removed", |event| event["event"] == "removed");
     assert_eq!(removed["name"], json!("one"), "not by the content that was rejected");
+}
+
+#[test]
+fn text_lines_begin_with_the_time_and_are_not_folded_for_a_pipe() {
+    let directory = TempDir::new();
+    let name = format!("cluster-{}", "long".repeat(40));
+    directory.save("cds.yaml", &clusters(&name));
+    let (_serve, address) = Xds::serve(directory.path());
+    let watch = Xds::spawn(&["watch", "--server", &address, "cds"]);
+    watch.wait_stdout(&name);
+    let stdout = watch.stdout();
+    assert_eq!(stdout.lines().count(), 2, "{stdout}");
+    for line in stdout.lines() {
+        let (time, _) = line.split_once("  ").unwrap();
+        without_time(json!({ "time": time }));
+    }
+}
+
+#[test]
+fn environment_variable_and_default_address_name_the_server() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let (_serve, address) = Xds::serve(directory.path());
+    let variable = [("XDS_SERVER", &*address)];
+    let watch = Xds::spawn_with(&["watch", "-o", "ndjson", "cds"], &variable);
+    watch.wait_count("changed", 1);
+    watch.wait_stderr(&format!("xds: using the server {address} (XDS_SERVER)"));
+    // The flag is stronger, and is not announced.
+    let args = ["watch", "--server", &address, "-o", "ndjson", "cds"];
+    let watch = Xds::spawn_with(&args, &[("XDS_SERVER", "127.0.0.1:1")]);
+    watch.wait_count("changed", 1);
+    assert_eq!(watch.stderr(), "");
+    let ended = run_with(&["watch", "--for", "100ms", "cds"], &[]);
+    let note = "xds: using the server 127.0.0.1:18000 (default; --server or XDS_SERVER selects";
+    assert!(ended.stderr.contains(note), "{}", ended.stderr);
 }
 
 #[test]

@@ -1,15 +1,19 @@
-//! Command-line arguments of `xds`, except those of `check`, `compat`, `serve` and `sim`.
+//! Command-line arguments of `xds`, except those of single commands.
 
 mod check;
+mod client;
 #[cfg(test)]
 mod documents;
+mod get;
+mod node;
 mod serve;
 pub(crate) mod sim;
+mod watch;
 
 use core::{fmt, str::FromStr, time::Duration};
 use std::{path::PathBuf, sync::Arc};
 
-use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
+use clap::{Args, ColorChoice, Parser, Subcommand};
 use thiserror::Error;
 use xds_core::{
     ResourceName, TypeUrl,
@@ -21,8 +25,12 @@ use xds_tokio::credentials::CredentialsError;
 
 pub(crate) use self::{
     check::{CheckArgs, CheckOutput, CompatArgs},
+    client::{ChannelArgs, ClientArgs},
+    get::{GetArgs, GetOutput},
+    node::NodeArgs,
     serve::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
     sim::SimCommand,
+    watch::{WatchArgs, WatchOutput},
 };
 
 /// Serve, watch and check xDS resources, the configuration of proxies and gRPC clients.
@@ -44,8 +52,9 @@ pub(crate) struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 success (also if watch or serve reached its time limit), 1 failure, \
-                          2 wrong usage, 3 the address cannot be resolved or listened on, 130 sim run \
-                          was interrupted.";
+                          2 wrong usage, 3 the address cannot be resolved or listened on, 4 get did not \
+                          reach the server, 5 a resource of get does not exist, 130 sim run or get was \
+                          interrupted.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -53,6 +62,7 @@ pub(crate) enum Command {
     Demo,
     Serve(ServeArgs),
     Watch(WatchArgs),
+    Get(GetArgs),
     Check(CheckArgs),
     Compat(CompatArgs),
     #[command(subcommand)]
@@ -64,7 +74,8 @@ impl Command {
     pub(crate) fn descriptors(&self) -> &[PathBuf] {
         match self {
             Self::Serve(args) => &args.descriptors.descriptors,
-            Self::Watch(args) => &args.descriptors.descriptors,
+            Self::Watch(args) => &args.client.descriptors.descriptors,
+            Self::Get(args) => &args.client.descriptors.descriptors,
             Self::Check(args) => &args.descriptors.descriptors,
             Self::Demo | Self::Compat(_) | Self::Sim(_) => &[],
         }
@@ -119,161 +130,6 @@ impl ExternalArgs {
             }
         })
     }
-}
-
-/// Subscribe to resources and print every change.
-///
-/// The command acts as an xDS client. It rejects a resource that does not decode or that violates a
-/// constraint of the API (validate.rules), and prints the reason. With --bootstrap it behaves like
-/// a gRPC client, which does not check the constraints.
-#[derive(Args, Debug)]
-pub(crate) struct WatchArgs {
-    /// Address of the management server, such as 127.0.0.1:18000 or unix:/run/xds.sock.
-    ///
-    /// The prefix https:// selects TLS.
-    #[arg(long, value_name = "ADDR", required_unless_present_any = ["bootstrap", "file", "proxy_bootstrap"])]
-    pub(crate) server: Option<String>,
-
-    /// Read resources from a file instead of a server, and follow its changes.
-    ///
-    /// The suffix selects the format: JSON, YAML, protobuf text or protobuf binary.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "bootstrap", "fallback", "delta", "per_type", "poll"])]
-    pub(crate) file: Option<String>,
-
-    /// Take servers, authorities, credentials and node from a gRPC bootstrap file (JSON), and
-    /// behave like a gRPC client.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "fallback"])]
-    pub(crate) bootstrap: Option<PathBuf>,
-
-    /// Subscribe like a proxy with this Envoy bootstrap file (JSON or YAML).
-    ///
-    /// Listeners and clusters come from the sources that the bootstrap names, other types come over
-    /// the aggregated stream, and static resources are printed at the start. Connections to
-    /// clusters with a transport socket use the TLS options below; the transport socket itself is
-    /// not read.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "bootstrap", "file", "fallback", "delta", "per_type", "poll"])]
-    pub(crate) proxy_bootstrap: Option<PathBuf>,
-
-    /// Follow the references of listeners and clusters, and watch these resources too: routes,
-    /// scoped routes, endpoints, secrets and extension configurations.
-    ///
-    /// Each is fetched from the config source that its reference names, over any transport.
-    #[arg(long, requires = "proxy_bootstrap")]
-    pub(crate) follow: bool,
-
-    /// Node id to send [default: xds-watch, or the id in the bootstrap].
-    #[arg(long, value_name = "ID")]
-    pub(crate) node: Option<String>,
-
-    /// Cluster of the node to send [default: none, or the cluster in the bootstrap].
-    ///
-    /// Some servers select the resources by this value.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) cluster: Option<String>,
-
-    /// Use the incremental (delta) variant of the protocol instead of state of the world.
-    #[arg(long)]
-    pub(crate) delta: bool,
-
-    /// Open one stream for each type, to its own discovery service, instead of
-    /// one aggregated stream.
-    #[arg(long)]
-    pub(crate) per_type: bool,
-
-    /// Poll each type over REST-JSON instead of using a stream. The value is the pause after each
-    /// response, such as 5s.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["bootstrap", "delta", "per_type"])]
-    pub(crate) poll: Option<Duration>,
-
-    /// Fallback server, used while the servers before it fail. May be given several times.
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) fallback: Vec<String>,
-
-    /// Output format.
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) output: WatchOutput,
-
-    /// Exit after this time, such as 500ms, 20s or 5m. Without it, run until interrupted.
-    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
-    pub(crate) lifetime: Option<Duration>,
-
-    /// Resources to watch: TYPE for all resources of a type, such as cds, or TYPE:NAME for one
-    /// resource, such as eds:backend.
-    ///
-    /// With --delta, NAME may be a glob, such as
-    /// lds:xdstp://AUTHORITY/envoy.config.listener.v3.Listener/edge/*.
-    ///
-    /// TYPE is lds, rds, srds, vhds, cds, eds, sds, ecds, rtds, or a type URL such as
-    /// type.googleapis.com/envoy.config.cluster.v3.Cluster.
-    #[arg(required = true, value_name = "TYPE[:NAME]")]
-    pub(crate) subscriptions: Vec<Subscription>,
-
-    #[command(flatten)]
-    pub(crate) descriptors: DescriptorArgs,
-
-    // Must be last: its heading also applies to all options after it.
-    #[command(flatten)]
-    pub(crate) channel: ChannelArgs,
-}
-
-/// TLS options of connections to the servers given on the command line.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "TLS (each of these options enables it, and so does https://)")]
-pub(crate) struct ChannelArgs {
-    /// Use TLS, and verify the server with the system's root certificates.
-    #[arg(long, conflicts_with = "bootstrap")]
-    pub(crate) tls: bool,
-
-    /// Verify the server with the root certificates in this file (PEM) instead.
-    #[arg(long, value_name = "FILE", conflicts_with = "bootstrap")]
-    pub(crate) ca: Option<PathBuf>,
-
-    /// Client certificate to present to the server (PEM).
-    #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "bootstrap")]
-    pub(crate) cert: Option<PathBuf>,
-
-    /// Private key of the client certificate (PEM).
-    #[arg(long, value_name = "FILE", requires = "cert", conflicts_with = "bootstrap")]
-    pub(crate) key: Option<PathBuf>,
-
-    /// Name expected in the server's certificate, instead of the host in the address.
-    #[arg(long, value_name = "NAME", conflicts_with = "bootstrap")]
-    pub(crate) server_name: Option<String>,
-
-    /// Send the JWT in this file with each call. The file is read again for each call.
-    #[arg(long, value_name = "FILE", conflicts_with = "bootstrap")]
-    pub(crate) token_file: Option<PathBuf>,
-}
-
-impl ChannelArgs {
-    /// Whether any TLS option is given.
-    pub(crate) fn has_tls_flags(&self) -> bool {
-        let files = [&self.ca, &self.cert, &self.key, &self.token_file];
-        self.tls || self.server_name.is_some() || files.iter().any(|file| file.is_some())
-    }
-
-    /// Returns the flag that names the file with the fault, followed by `: `, for use as a prefix.
-    pub(crate) fn flag_of(&self, why: &CredentialsError) -> String {
-        flag_of(
-            why,
-            [
-                ("--ca", &self.ca),
-                ("--cert", &self.cert),
-                ("--key", &self.key),
-                ("--token-file", &self.token_file),
-            ],
-        )
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WatchOutput {
-    /// Text for people: added, changed and removed resources, with the changed fields.
-    Text,
-    /// One JSON object per event.
-    Ndjson,
-    /// One YAML document per changed resource.
-    Yaml,
 }
 
 /// Subscription given as `TYPE[:NAME]`.
@@ -373,6 +229,29 @@ mod tests {
     #[test]
     fn clap_definition_is_valid() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_fits_a_terminal_of_80_columns() {
+        fn check(command: &mut clap::Command, path: &str) {
+            let helps = [command.render_long_help(), command.render_help()];
+            for line in helps
+                .iter()
+                .flat_map(|it| it.to_string().lines().map(str::to_owned).collect::<Vec<_>>())
+            {
+                let line = line.trim_end();
+                assert!(line.chars().count() <= 80, "{path}: {line}");
+            }
+            for subcommand in command.get_subcommands_mut() {
+                let path = format!("{path} {}", subcommand.get_name());
+                check(subcommand, &path);
+            }
+        }
+
+        let mut command = Cli::command().term_width(80);
+        // Passes the width on to the subcommands.
+        command.build();
+        check(&mut command, "xds");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::{
     directory::{FileError, FileFinding, Sources, findings},
     failure::Failure,
     output,
+    place::Place,
     resource_types::Validation,
     style::Style,
     text::{count, escaped, type_name},
@@ -71,8 +72,10 @@ fn is_error(finding: &FileFinding) -> bool {
 
 /// Formats a broken file as an event.
 pub(crate) fn error_object(error: &FileError) -> Json {
-    let file = error.file.display().to_string();
-    json!({ "event": "file_error", "file": file, "error": error.error })
+    let mut object = json!({ "event": "file_error" });
+    Place::in_file(&error.file.display().to_string(), &error.error).add_to(&mut object);
+    object["error"] = error.error.clone().into();
+    object
 }
 
 /// Formats a finding as an event.

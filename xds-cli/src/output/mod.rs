@@ -7,6 +7,7 @@
 //! and the resources of `watch`, waits for [room] instead and is never lost. Standard error and the
 //! log are always offered. [finish] writes the queued output before the process exits.
 
+mod layout;
 pub(crate) mod logging;
 mod queue;
 
@@ -16,13 +17,19 @@ use std::{
     sync::OnceLock,
 };
 
+use serde_json::{Value as Json, json};
 use tokio::{
     select,
     time::{Instant, sleep_until},
 };
 
+pub(crate) use self::layout::Layout;
 use self::queue::{Queue, Unwritten};
-use crate::{failure::Failure, stop::Signals, text::count};
+use crate::{
+    failure::Failure,
+    stop::Signals,
+    text::{count, timestamp},
+};
 
 static STDOUT: OnceLock<Stdout> = OnceLock::new();
 static STDERR: OnceLock<Queue> = OnceLock::new();
@@ -66,7 +73,16 @@ pub(crate) fn not_printed(events: u64) -> String {
 
 /// Formats the line about dropped events for NDJSON output.
 pub(crate) fn not_printed_json(events: u64) -> String {
-    serde_json::json!({ "event": "dropped", "events": events }).to_string()
+    event_line(json!({ "event": "dropped", "events": events }))
+}
+
+/// Formats the object of an event as a line of NDJSON, with the time first.
+pub(crate) fn event_line(event: Json) -> String {
+    let mut line = json!({ "time": timestamp() });
+    if let (Json::Object(line), Json::Object(event)) = (&mut line, event) {
+        line.extend(event);
+    }
+    line.to_string()
 }
 
 fn stderr() -> &'static Queue {
@@ -114,9 +130,10 @@ pub(crate) async fn reader_gone() -> Failure {
     }
 }
 
-/// Prints an error or a warning to standard error. It is dropped if the queue is full.
+/// Prints an error or a warning to standard error, folded if it is a terminal. It is dropped if the
+/// queue is full.
 pub(crate) fn print_to_stderr(lines: &str) {
-    let _ = stderr().offer(whole_lines(lines));
+    let _ = stderr().offer(whole_lines(&Layout::of_stderr().fold(lines)));
 }
 
 /// Standard error as a stream that never blocks. Each write is one text of the queue.

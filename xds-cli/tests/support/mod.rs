@@ -107,9 +107,24 @@ pub(crate) fn endpoints(cluster: &str, ports: &[u32]) -> String {
 
 /// Runs the binary until it exits.
 pub(crate) fn run(args: &[&str]) -> Ended {
-    let mut xds = Xds::spawn(args);
+    run_with(args, &[])
+}
+
+/// Runs the binary with environment variables until it exits.
+pub(crate) fn run_with(args: &[&str], variables: &[(&str, &str)]) -> Ended {
+    let mut xds = Xds::spawn_with(args, variables);
     let status = xds.wait_end();
     Ended { code: status.code(), stdout: xds.stdout(), stderr: xds.stderr() }
+}
+
+/// Removes the time of an event, and checks its form: RFC 3339 in UTC.
+#[track_caller]
+pub(crate) fn without_time(mut event: Json) -> Json {
+    let time = event.as_object_mut().and_then(|fields| fields.shift_remove("time"));
+    let time = time.as_ref().and_then(Json::as_str).unwrap_or_default();
+    let digits_as_zeros = time.replace(|c: char| c.is_ascii_digit(), "0");
+    assert_eq!(digits_as_zeros, "0000-00-00T00:00:00.000000Z", "{event}");
+    event
 }
 
 pub(crate) struct Ended {
@@ -128,9 +143,16 @@ pub(crate) struct Xds {
 
 impl Xds {
     pub(crate) fn spawn(args: &[impl AsRef<OsStr>]) -> Self {
+        Self::spawn_with(args, &[])
+    }
+
+    /// Starts the binary with environment variables.
+    pub(crate) fn spawn_with(args: &[impl AsRef<OsStr>], variables: &[(&str, &str)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_xds"))
             .args(args)
             .env_remove("RUST_LOG")
+            .env_remove("XDS_SERVER")
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -39,7 +39,7 @@ use crate::{
         Rejected, Reload,
     },
     failure::Failure,
-    output::{self, ReaderLoss},
+    output::{self, Layout, ReaderLoss},
     resource_types::JsonPayloads,
     schema::schema,
     stop::Stop,
@@ -55,7 +55,8 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     output::queue_stdout(notice, ReaderLoss::Ignored);
     let mut printer: Box<dyn ServePrinter> = match args.output {
         ServeOutput::Table => {
-            Box::new(Table::new(Style::of(color, &io::stdout()), Style::of(color, &io::stderr())))
+            let (out, err) = (Style::of(color, &io::stdout()), Style::of(color, &io::stderr()));
+            Box::new(Table::new(out, err, Layout::of_stdout()))
         }
         ServeOutput::Ndjson => Box::new(ServeNdjson),
     };

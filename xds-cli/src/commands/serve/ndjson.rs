@@ -17,7 +17,7 @@ pub(crate) struct ServeNdjson;
 impl ServePrinter for ServeNdjson {
     fn print(&mut self, event: ServeEvent<'_>) -> Result<(), Failure> {
         let is_status = matches!(event, ServeEvent::Status(_));
-        let line = object(event).to_string();
+        let line = output::event_line(object(event));
         if is_status { output::print(&line) } else { output::offer(&line) }
     }
 }

@@ -6,21 +6,22 @@ use super::events::{ServeEvent, ServePrinter};
 use crate::{
     directory::{Rejected, Removal},
     failure::Failure,
-    output,
+    output::{self, Layout},
     server_table::table,
     style::Style,
-    text::{count, escaped, time_of_day},
+    text::{count, escaped},
 };
 
 #[derive(Debug)]
 pub(crate) struct Table {
     out: Style,
     err: Style,
+    layout: Layout,
 }
 
 impl Table {
-    pub(crate) fn new(out: Style, err: Style) -> Self {
-        Self { out, err }
+    pub(crate) fn new(out: Style, err: Style, layout: Layout) -> Self {
+        Self { out, err, layout }
     }
 }
 
@@ -36,7 +37,8 @@ impl ServePrinter for Table {
                     format!(", exporting to {to} (files with secrets have mode 0600)")
                 });
                 let export = export.unwrap_or_default();
-                output::offer(&format!("serving {directory} on {listen}{rest}{csds}{export}"))?;
+                let line = format!("serving {directory} on {listen}{rest}{csds}{export}");
+                output::offer(&self.layout.fold(&line))?;
                 if is_ready {
                     self.print_line(&count(resources as u64, "resource"))
                 } else {
@@ -144,6 +146,7 @@ impl Table {
     }
 
     fn line(&self, text: &str) -> String {
-        format!("{} {text}", self.out.quiet(time_of_day()))
+        let line = format!("{} {text}", self.out.quiet(self.layout.time()));
+        self.layout.fold(&line).into_owned()
     }
 }

@@ -5,26 +5,28 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use serde_json::Value as Json;
 use xds_core::client::ClientStats;
 
-use super::events::{EventKind, ResourceState, WatchEvent, WatchPrinter};
+use super::printer::WatchPrinter;
 use crate::{
     args::Subscription,
     facts::summary,
     failure::Failure,
     json_diff::{Difference, differences},
-    output,
+    output::{self, Layout},
+    resource_events::{EventKind, ResourceState, WatchEvent},
     resource_types::shown_as_bytes,
     style::Style,
-    text::{count, escaped, one_line, time_of_day},
+    text::{count, escaped, one_line},
 };
 
 #[derive(Debug)]
 pub(crate) struct Text {
     style: Style,
+    layout: Layout,
 }
 
 impl Text {
-    pub(crate) fn new(style: Style) -> Self {
-        Self { style }
+    pub(crate) fn new(style: Style, layout: Layout) -> Self {
+        Self { style, layout }
     }
 }
 
@@ -57,7 +59,8 @@ impl WatchPrinter for Text {
 
 impl Text {
     fn print_line(&self, text: &str) -> Result<(), Failure> {
-        output::print(&format!("{}  {text}", self.style.quiet(time_of_day())))
+        let line = format!("{}  {text}", self.style.quiet(self.layout.time()));
+        output::print(&self.layout.fold(&line))
     }
 }
 
@@ -66,7 +69,7 @@ const MOST_FIELDS: usize = 10;
 /// Maximum number of characters of a listed field.
 const FIELD: usize = 120;
 /// Indentation of lines below the resource.
-const INDENT: &str = "                ";
+const INDENT: &str = "    ";
 
 /// Formats an event: one line, and one line for each changed field.
 fn lines(event: &WatchEvent, style: Style) -> String {
@@ -146,7 +149,8 @@ mod tests {
     use serde_json::json;
     use xds_core::types;
 
-    use super::{super::events::Version, *};
+    use super::*;
+    use crate::resource_events::Version;
 
     fn shown(name: Option<&str>, kind: EventKind) -> String {
         let name = name.map(str::to_owned);

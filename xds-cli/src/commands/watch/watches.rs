@@ -13,11 +13,12 @@ use tokio::time::{Sleep, sleep};
 use xds_core::client::{Change, InvalidWatch, Notice, Resource, WatchError};
 use xds_tokio::{ClientHandle, Watch, WatchAll};
 
-use super::{
-    events::{EventKind, Problem, ResourceState, WatchEvent},
-    follow::{Change as Followed, Following, Id, Started},
+use super::follow::{Change as Followed, Following, Id, Started};
+use crate::{
+    args::Subscription,
+    resource_events::{EventKind, Problem, ResourceState, WatchEvent},
+    resource_types::json,
 };
-use crate::{args::Subscription, resource_types::json};
 
 #[derive(Debug)]
 pub(crate) struct Watches {

@@ -2,13 +2,14 @@
 
 use xds_format::{PrintOptions, to_yaml};
 
-use super::events::{EventKind, WatchEvent, WatchPrinter};
+use super::printer::WatchPrinter;
 use crate::{
     failure::Failure,
     output,
+    resource_events::{EventKind, WatchEvent},
     resource_types::shown_as_bytes,
     schema::schema,
-    text::{escaped, time_of_day},
+    text::{escaped, timestamp},
 };
 
 #[derive(Debug)]
@@ -16,7 +17,7 @@ pub(crate) struct Yaml;
 
 impl WatchPrinter for Yaml {
     fn print(&mut self, event: &WatchEvent) -> Result<(), Failure> {
-        output::print(&document(event, &time_of_day()))
+        output::print(&document(event, &timestamp()))
     }
 }
 
@@ -57,11 +58,15 @@ mod tests {
     use bytes::Bytes;
     use xds_core::types;
 
-    use super::{super::events::ResourceState, *};
+    use super::*;
+    use crate::resource_events::ResourceState;
 
     fn shown(name: Option<&str>, kind: EventKind) -> String {
         let name = name.map(str::to_owned);
-        document(&WatchEvent { type_url: types::CLUSTER.into(), name, kind }, "12:00:00.000")
+        document(
+            &WatchEvent { type_url: types::CLUSTER.into(), name, kind },
+            "2026-01-02T12:00:00.000000Z",
+        )
     }
 
     #[test]
@@ -74,11 +79,11 @@ mod tests {
             "version 7\n\"@type\": type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: a\n";
         assert_eq!(
             shown(Some("a"), EventKind::Changed { old: None, new: new.clone() }),
-            format!("---\n# 12:00:00.000 added cds a, {document}")
+            format!("---\n# 2026-01-02T12:00:00.000000Z added cds a, {document}")
         );
         assert_eq!(
             shown(Some("a"), EventKind::Changed { old, new }),
-            format!("---\n# 12:00:00.000 changed cds a, {document}")
+            format!("---\n# 2026-01-02T12:00:00.000000Z changed cds a, {document}")
         );
     }
 
@@ -90,7 +95,7 @@ mod tests {
         let new = ResourceState { version: "7".into(), bytes, json: Arc::default() };
         assert_eq!(
             shown(Some("a"), EventKind::Changed { old: None, new }),
-            "---\n# 12:00:00.000 added cds a, version 7\n\
+            "---\n# 2026-01-02T12:00:00.000000Z added cds a, version 7\n\
              # shown as bytes: transport_socket.typed_config: an `Any` cannot be written as JSON or YAML: the type \
              `t/a.B\\n` is not in the schema\n\
              \"@type\": type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: a\ntransport_socket:\n  name: t\n  \
@@ -102,11 +107,11 @@ mod tests {
     fn other_events_are_yaml_comments() {
         assert_eq!(
             shown(Some("a\nb: c"), EventKind::Removed("x\ny".to_owned().into())),
-            "# 12:00:00.000 removed cds a\\nb: c: x\\ny"
+            "# 2026-01-02T12:00:00.000000Z removed cds a\\nb: c: x\\ny"
         );
         assert_eq!(
             shown(None, EventKind::Ambient(Some("away".to_owned().into()))),
-            "# 12:00:00.000 in use with an error cds *: away"
+            "# 2026-01-02T12:00:00.000000Z in use with an error cds *: away"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Servers to watch, and their credentials.
+//! Servers and their credentials.
 
 use bytes::Bytes;
 use xds_bootstrap::{CallCredentials, TlsFiles, envoy::EnvoyBootstrap};
@@ -7,12 +7,14 @@ use xds_tokio::{ClientOptions, Credentials};
 
 use crate::{args::ChannelArgs, failure::Failure};
 
-/// Servers and static resources to watch.
+/// Servers and static resources.
 #[derive(Debug)]
-pub(super) struct Upstream {
+pub(crate) struct Upstream {
     pub(super) origin: Origin,
     /// First server.
-    pub(super) server: String,
+    pub(crate) server: String,
+    /// Whether the client behaves like gRPC with a bootstrap.
+    pub(super) is_grpc: bool,
     /// Static resources of the bootstrap.
     pub(super) static_resources: Vec<StaticResource>,
 }
@@ -22,17 +24,22 @@ pub(super) struct Upstream {
 pub(super) enum Origin {
     /// Servers of the flags or of a gRPC bootstrap.
     Servers(Box<Servers>),
-    /// Sources of a proxy bootstrap, with the credentials for clusters that have
-    /// a transport socket.
-    Proxy(Box<EnvoyBootstrap>, Option<Credentials>),
+    /// Sources of a proxy bootstrap.
+    Proxy {
+        /// File of the bootstrap.
+        place: String,
+        bootstrap: Box<EnvoyBootstrap>,
+        /// Credentials for clusters that have a transport socket.
+        credentials: Option<Credentials>,
+    },
 }
 
 impl Upstream {
     /// Node id of the client.
-    pub(super) fn node_id(&self) -> &str {
+    pub(crate) fn node_id(&self) -> &str {
         match &self.origin {
             Origin::Servers(it) => it.config.node.id(),
-            Origin::Proxy(bootstrap, _) => &bootstrap.node.id,
+            Origin::Proxy { bootstrap, .. } => &bootstrap.node.id,
         }
     }
 }
@@ -57,7 +64,7 @@ pub(super) struct StaticResource {
 }
 
 /// Returns the credentials that the flags select; `None` if the address selects them.
-pub(super) fn credentials(flags: &ChannelArgs) -> Result<Option<Credentials>, Failure> {
+pub(crate) fn credentials(flags: &ChannelArgs) -> Result<Option<Credentials>, Failure> {
     if !flags.has_tls_flags() {
         return Ok(None);
     }

@@ -16,14 +16,14 @@ use xds_tokio::{
 
 use super::servers::{Origin, StaticResource, Upstream, credentials};
 use crate::{
-    args::WatchArgs,
+    args::ClientArgs,
     failure::Failure,
     resource_types::JsonPayloads,
     schema::{FILES, schema},
 };
 
 /// Reads the file as JSON or YAML, whatever its name is.
-pub(super) fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Upstream, Failure> {
+pub(super) fn of_bootstrap(file: &Path, args: &ClientArgs) -> Result<Upstream, Failure> {
     let place = file.display().to_string();
     let fail = |why: String| Failure::ProxyBootstrap { place: place.clone(), why };
     let bytes = fs::read(file).map_err(|why| Failure::Unreadable { file: file.to_owned(), why })?;
@@ -36,12 +36,7 @@ pub(super) fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Upstream, Fa
     for warning in &bootstrap.warnings {
         warn!("{}: {warning}", place_of(&place, &yaml, warning.path()));
     }
-    if let Some(node) = &args.node {
-        bootstrap.node.id.clone_from(node);
-    }
-    if let Some(cluster) = &args.cluster {
-        bootstrap.node.cluster.clone_from(cluster);
-    }
+    args.node.apply(&mut bootstrap.node);
     let config = bootstrap.client_config().map_err(|why| fail(why.to_string()))?;
     let server = config.servers.first().map(|server| server.uri.to_string());
     // Report errors now that would otherwise only occur while connecting.
@@ -52,8 +47,9 @@ pub(super) fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Upstream, Fa
         }
     }
     let static_resources = static_resources(&bootstrap, &place, &yaml)?;
-    let origin = Origin::Proxy(Box::new(bootstrap), credentials(&args.channel)?);
-    Ok(Upstream { origin, server: server.unwrap_or_default(), static_resources })
+    let credentials = credentials(&args.channel)?;
+    let origin = Origin::Proxy { place, bootstrap: Box::new(bootstrap), credentials };
+    Ok(Upstream { origin, server: server.unwrap_or_default(), is_grpc: false, static_resources })
 }
 
 /// Returns the file with line and column of a field, or of the closest parent if the
@@ -65,21 +61,18 @@ fn place_of(file: &str, yaml: &YamlFile<'_>, path: &str) -> String {
     }
 }
 
-/// Starts the clients that a proxy would use.
+/// Starts the clients that a proxy would use. Errors name the file `place`.
 pub(super) fn sources(
+    place: String,
     bootstrap: EnvoyBootstrap,
     credentials: Option<Credentials>,
     types: impl Fn(ClientConfig) -> ClientConfig + Send + Sync + 'static,
-    args: &WatchArgs,
 ) -> Result<Sources, Failure> {
     let options = ClientOptions::default().with_payload_printer(JsonPayloads).with_schema(schema());
     let places = bootstrap.clone();
     let places = move |target: Target<'_>| service(&places, target, credentials.as_ref());
-    Sources::connect(bootstrap, options, types, places).map_err(|why| {
-        let place =
-            args.proxy_bootstrap.as_deref().unwrap_or_else(|| Path::new("")).display().to_string();
-        Failure::ProxyBootstrap { place, why: why.to_string() }
-    })
+    Sources::connect(bootstrap, options, types, places)
+        .map_err(|why| Failure::ProxyBootstrap { place, why: why.to_string() })
 }
 
 /// Returns the address, credentials and metadata of a target.

@@ -1,4 +1,6 @@
-//! Events of `xds watch`.
+//! Events about resources: values, removals and errors.
+
+mod json;
 
 use core::fmt;
 use std::{collections::BTreeSet, sync::Arc};
@@ -7,10 +9,11 @@ use bytes::Bytes;
 use serde_json::Value as Json;
 use xds_core::{
     TypeUrl,
-    client::{ClientStats, WatchError},
+    client::{ChannelError, WatchError, WatchErrorKind},
 };
 
-use crate::{args::Subscription, failure::Failure, text::type_name};
+pub(crate) use self::json::object;
+use crate::{place::Place, text::type_name};
 
 /// Event about one resource, or about all resources of a type.
 #[derive(Clone, Debug)]
@@ -30,6 +33,16 @@ impl WatchEvent {
             new.version = Version::Static;
         }
         self
+    }
+
+    /// Error of the event, if there is one.
+    pub(crate) fn problem(&self) -> Option<&Problem> {
+        match &self.kind {
+            EventKind::Removed(problem)
+            | EventKind::Ambient(Some(problem))
+            | EventKind::Error(problem) => Some(problem),
+            EventKind::Changed { .. } | EventKind::Ambient(None) => None,
+        }
     }
 
     /// Short name of the type, such as `cds`.
@@ -112,34 +125,22 @@ pub(crate) struct Problem {
     pub(crate) text: String,
     /// Reason only.
     pub(crate) reason: String,
+    /// File that cannot be read or is invalid.
+    pub(crate) place: Option<Place>,
 }
 
 impl From<WatchError> for Problem {
     fn from(error: WatchError) -> Self {
-        Self { text: error.to_string(), reason: error.kind().to_string() }
+        let place = match error.kind() {
+            WatchErrorKind::Unavailable(ChannelError::Unreadable(why)) => Place::of_message(why),
+            _ => None,
+        };
+        Self { text: error.to_string(), reason: error.kind().to_string(), place }
     }
 }
 
 impl From<String> for Problem {
     fn from(text: String) -> Self {
-        Self { reason: text.clone(), text }
-    }
-}
-
-/// Output format of events.
-pub(super) trait WatchPrinter {
-    fn begin(
-        &mut self,
-        _server: &str,
-        _node: &str,
-        _: &BTreeSet<Subscription>,
-    ) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    fn print(&mut self, event: &WatchEvent) -> Result<(), Failure>;
-
-    fn end(&mut self, _stats: &ClientStats) -> Result<(), Failure> {
-        Ok(())
+        Self { reason: text.clone(), text, place: None }
     }
 }

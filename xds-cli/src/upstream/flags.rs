@@ -1,12 +1,14 @@
-//! Client configuration from the flags or from a bootstrap.
+//! Client configuration from the flags or from a gRPC bootstrap.
 
 use std::{collections::BTreeSet, env, path::Path};
 
 use tracing::warn;
-use xds_bootstrap::{Bootstrap, BootstrapSource, ChannelCredentials, Guards, XdsServer};
+use xds_bootstrap::{
+    Bootstrap, BootstrapSource, ChannelCredentials, Guards, NodeIdentity, XdsServer,
+};
 use xds_core::{
     client::{
-        AuthorityConfig, ClientConfig, DataErrorPolicy, FilePolicy, Node, PollPolicy, Profile,
+        AuthorityConfig, ClientConfig, DataErrorPolicy, FilePolicy, PollPolicy, Profile,
         ServerAddress, Streams, TransportId,
     },
     service::Variant,
@@ -15,59 +17,74 @@ use xds_tokio::{ClientOptions, Credentials, credentials::CredentialsError};
 
 use super::{
     address::{self, ConfiguredAddress},
-    proxy,
     servers::{Origin, Servers, Upstream, credentials},
 };
 use crate::{
-    args::{Subscription, WatchArgs},
+    args::{ClientArgs, Subscription},
     failure::Failure,
+    output,
+    text::escaped,
 };
 
-/// Reads all files and checks all addresses, so that errors are reported before connecting.
-pub(super) async fn of(args: &WatchArgs) -> Result<Upstream, Failure> {
-    if let Some(file) = &args.proxy_bootstrap {
-        return proxy::of_bootstrap(file, args);
-    }
-    let mut servers = match (&args.bootstrap, &args.server, &args.file) {
-        (Some(file), _, _) => of_bootstrap(file, args).await?,
-        (None, Some(server), _) => of_flags(args, server).await?,
-        (None, None, Some(file)) => of_file(args, file),
-        // Rejected by the definition of the arguments.
-        (None, None, None) => return Err(Failure::NoServer),
+/// Reads the bootstrap and checks all addresses.
+pub(super) async fn of(
+    args: &ClientArgs,
+    subscriptions: &[Subscription],
+    node: &str,
+) -> Result<Upstream, Failure> {
+    let source = &args.source;
+    let mut servers = match (&source.bootstrap, &source.file) {
+        (Some(file), _) => of_bootstrap(file, args).await?,
+        (None, Some(file)) => of_file(file, config_of(args, subscriptions, node, file)),
+        (None, None) => {
+            let (server, note) = source.server(|name| env::var(name).ok());
+            let config = config_of(args, subscriptions, node, &server);
+            let servers = of_flags(args, &server, config).await?;
+            // Only now is it known that the address contains no password.
+            if let Some(note) = note {
+                output::print_to_stderr(&format!("xds: {}", escaped(&note)));
+            }
+            servers
+        }
     };
     let config = &mut servers.config;
     let of_authorities = config.authorities.iter_mut().flat_map(|it| &mut it.servers);
     for server in config.servers.iter_mut().chain(of_authorities) {
-        if args.delta {
+        if source.delta {
             server.variant = Variant::Incremental;
         }
-        if args.per_type {
+        if source.per_type {
             server.streams = Streams::PerType;
         }
-        if let Some(pause) = args.poll {
+        if let Some(pause) = source.poll {
             *server = server.clone().with_polling(PollPolicy::new(pause));
         }
     }
     let server = servers.first.clone();
     let origin = Origin::Servers(Box::new(servers));
-    Ok(Upstream { origin, server, static_resources: Vec::new() })
+    let is_grpc = source.bootstrap.is_some();
+    Ok(Upstream { origin, server, is_grpc, static_resources: Vec::new() })
 }
 
 /// Creates a client that behaves like gRPC: it uses the valid resources of a response, fails over
 /// and back, and reports connection errors. Deleted resources are removed, as in a proxy, because
 /// the user watches for such changes.
-async fn of_flags(args: &WatchArgs, server: &str) -> Result<Servers, Failure> {
+async fn of_flags(
+    args: &ClientArgs,
+    server: &str,
+    config: ClientConfig,
+) -> Result<Servers, Failure> {
+    let fallback = &args.source.fallback;
     let addresses: Vec<&str> =
-        [server].into_iter().chain(args.fallback.iter().map(String::as_str)).collect();
+        [server].into_iter().chain(fallback.iter().map(String::as_str)).collect();
     let written: Vec<_> =
         addresses.iter().map(|address| ConfiguredAddress { address, place: None }).collect();
     address::check(&written).await?;
     let mut profile = Profile::grpc();
     profile.data_errors = DataErrorPolicy::DropDeleted;
     profile.idle_timeout = None;
-    let config = config_of(args, ServerAddress::new(server)).with_profile(profile);
-    let fallback = args.fallback.iter().map(|address| ServerAddress::new(address.as_str()));
-    let config = fallback.fold(config, ClientConfig::with_server);
+    let fallback = fallback.iter().map(|address| ServerAddress::new(address.as_str()));
+    let config = fallback.fold(config.with_profile(profile), ClientConfig::with_server);
     let mut options = ClientOptions::default();
     if let Some(credentials) = credentials(&args.channel)? {
         let named = |why| Failure::Credentials { field: args.channel.flag_of(&why), why };
@@ -80,39 +97,37 @@ async fn of_flags(args: &WatchArgs, server: &str) -> Result<Servers, Failure> {
 }
 
 /// Creates a client that reads a file as a proxy does: one invalid resource rejects the whole file.
-fn of_file(args: &WatchArgs, file: &str) -> Servers {
-    let server = ServerAddress::new(file).with_file(FilePolicy::default());
-    let config = config_of(args, server).with_profile(Profile::envoy());
+fn of_file(file: &str, config: ClientConfig) -> Servers {
+    let mut config = config.with_profile(Profile::envoy());
+    config.servers = vec![ServerAddress::new(file).with_file(FilePolicy::default())];
     Servers { config, options: ClientOptions::default(), first: file.to_owned() }
 }
 
-fn config_of(args: &WatchArgs, server: ServerAddress) -> ClientConfig {
-    let node = Node::new(args.node.as_deref().unwrap_or(NODE))
-        .with_cluster(args.cluster.as_deref().unwrap_or_default());
-    let config = ClientConfig::new(node, server);
+fn config_of(
+    args: &ClientArgs,
+    subscriptions: &[Subscription],
+    node: &str,
+    server: &str,
+) -> ClientConfig {
+    let mut identity = NodeIdentity::default();
+    identity.id = node.to_owned();
+    args.node.apply(&mut identity);
+    let config = ClientConfig::new(identity.to_node(), ServerAddress::new(server));
     // The server is the only one that can answer for the names.
     let authorities: BTreeSet<_> =
-        args.subscriptions.iter().filter_map(Subscription::authority).collect();
+        subscriptions.iter().filter_map(Subscription::authority).collect();
     let authorities = authorities.into_iter().map(AuthorityConfig::new);
     authorities.fold(config, ClientConfig::with_authority)
 }
 
-/// Default node id.
-const NODE: &str = "xds-watch";
-
 /// Creates a client that behaves like gRPC with this bootstrap.
-async fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Servers, Failure> {
+async fn of_bootstrap(file: &Path, args: &ClientArgs) -> Result<Servers, Failure> {
     let guards = Guards::from_variables(|name| env::var(name).ok());
     let mut bootstrap = BootstrapSource::File(file.to_owned()).load(guards)?;
     for warning in &bootstrap.warnings {
         warn!("{}: {warning}", file.display());
     }
-    if let Some(node) = &args.node {
-        bootstrap.node.id.clone_from(node);
-    }
-    if let Some(cluster) = &args.cluster {
-        bootstrap.node.cluster.clone_from(cluster);
-    }
+    args.node.apply(&mut bootstrap.node);
     let place = |field: &str| format!("{}: {field}", file.display());
     let servers: Vec<_> = fields(&bootstrap).collect();
     let addresses = servers.iter().map(|(field, server)| ConfiguredAddress {

@@ -1,0 +1,63 @@
+//! Arguments of `xds get`.
+
+use core::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::{ClientArgs, Subscription, parse_duration};
+
+const EXIT_CODES: &str = "Exit codes: 0 all resources were fetched, 1 another failure such as a rejected \
+                          resource or no answer in time, 2 wrong usage, 3 the address is not valid or \
+                          cannot be resolved, 4 the server was never reached, 5 a resource does not \
+                          exist, 130 interrupted.";
+
+/// Fetch resources once, print them and exit.
+///
+/// The command acts as an xDS client. It rejects a resource that does not decode or that violates a
+/// constraint of the API (validate.rules), as `xds watch` does. Fetched resources are printed to
+/// standard output, and the reason for each other one to standard error. Secrets are hidden.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct GetArgs {
+    /// Resources to fetch: TYPE for all resources of a type, such as cds, or TYPE:NAME for one
+    /// resource, such as eds:backend.
+    ///
+    /// All resources of a type are those of the server's first response. With --delta, NAME may be
+    /// a glob, such as lds:xdstp://AUTHORITY/envoy.config.listener.v3.Listener/edge/*.
+    ///
+    /// TYPE is lds, rds, srds, vhds, cds, eds, sds, ecds, rtds, or a type URL such as
+    /// type.googleapis.com/envoy.config.cluster.v3.Cluster.
+    #[arg(required = true, value_name = "TYPE[:NAME]")]
+    pub(crate) subscriptions: Vec<Subscription>,
+
+    /// Output format.
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
+    pub(crate) output: GetOutput,
+
+    /// Time limit. A server that refuses the connection ends the command at once.
+    ///
+    /// A resource that a server does not send is missing after this time, or after 15 s if that is
+    /// shorter. With --delta, a server reports a missing resource at once.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "20s")]
+    pub(crate) timeout: Duration,
+
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GetOutput {
+    /// One YAML document per resource.
+    Yaml,
+    /// The resource as JSON. With several subscriptions or a whole type, an object with the list
+    /// "resources".
+    Json,
+    /// One JSON object per resource and per error, as in `xds watch`.
+    Ndjson,
+    /// Protobuf text format. With several subscriptions or a whole type, a DiscoveryResponse.
+    Textproto,
+    /// Table with type, name, version, size and summary.
+    Table,
+    /// One TYPE:NAME per line.
+    Names,
+}

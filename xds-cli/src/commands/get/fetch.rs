@@ -1,0 +1,307 @@
+//! The first answer to a subscription.
+
+use core::{future::pending, time::Duration};
+use std::collections::BTreeMap;
+
+use tokio::{
+    select,
+    time::{Instant, sleep_until},
+};
+use xds_core::client::{
+    Change, ChannelError, Instrument, InvalidWatch, MetricsExporter, Notice, Resource, WatchError,
+    WatchErrorKind,
+};
+use xds_tokio::{ClientHandle, Watch, WatchAll};
+
+use crate::{
+    args::Subscription,
+    failure::Shortfall,
+    resource_events::{EventKind, Problem, ResourceState, WatchEvent},
+    resource_types::json,
+    text::type_name,
+};
+
+/// Answer to a subscription.
+#[derive(Debug, Default)]
+pub(super) struct Fetched {
+    /// Resources, sorted by name. Each event is [`EventKind::Changed`].
+    pub(super) resources: Vec<WatchEvent>,
+    /// Reasons why resources are missing. Each event is [`EventKind::Error`].
+    pub(super) problems: Vec<WatchEvent>,
+    /// Most important kind of the problems.
+    pub(super) shortfall: Option<Shortfall>,
+}
+
+/// Time limit of the command.
+#[derive(Debug)]
+pub(super) struct Limit {
+    /// End of the time; `None` if it exceeds the range of the clock.
+    pub(super) end: Option<Instant>,
+    pub(super) length: Duration,
+    /// First server, for errors.
+    pub(super) server: String,
+}
+
+/// Waits for the first answer to a subscription.
+pub(super) async fn fetch(
+    client: &ClientHandle,
+    subscription: &Subscription,
+    limit: &Limit,
+) -> Fetched {
+    let mut fetching = Fetching {
+        subscription,
+        held: BTreeMap::new(),
+        fetched: Fetched::default(),
+        last_error: None,
+    };
+    let mut watch = Answers::start(client, subscription);
+    let is_complete = select! {
+        () = fetching.run(&mut watch) => true,
+        () = limit.over() => false,
+    };
+    if !is_complete {
+        fetching.end_late(client, limit).await;
+    }
+    fetching.finish()
+}
+
+impl Limit {
+    async fn over(&self) {
+        match self.end {
+            Some(end) => sleep_until(end).await,
+            None => pending().await,
+        }
+    }
+}
+
+/// Watch whose first answer is awaited.
+enum Answers {
+    One(Watch),
+    All(WatchAll),
+}
+
+impl Answers {
+    fn start(client: &ClientHandle, subscription: &Subscription) -> Self {
+        let type_url = subscription.type_url.clone();
+        match (subscription.name.clone(), subscription.glob().cloned()) {
+            (_, Some(glob)) => Self::All(client.watch_glob_untyped(type_url, glob)),
+            (Some(name), None) => Self::One(client.watch_untyped(type_url, name)),
+            (None, None) => Self::All(client.watch_all_untyped(type_url)),
+        }
+    }
+}
+
+/// State of an answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AnswerState {
+    Waiting,
+    Complete,
+}
+
+/// State of waiting for an answer.
+struct Fetching<'s> {
+    subscription: &'s Subscription,
+    held: BTreeMap<String, ResourceState>,
+    fetched: Fetched,
+    /// Last error after which the client tries again.
+    last_error: Option<WatchError>,
+}
+
+impl Fetching<'_> {
+    /// Waits for the answer. Cancel safe.
+    async fn run(&mut self, watch: &mut Answers) {
+        loop {
+            let progress = match watch {
+                Answers::One(watch) => match watch.next().await {
+                    Some(notice) => self.take_notice(notice),
+                    None => self.end_early(),
+                },
+                Answers::All(watch) => match watch.next().await {
+                    Some(change) => self.take_change(change),
+                    None => self.end_early(),
+                },
+            };
+            if progress == AnswerState::Complete {
+                return;
+            }
+        }
+    }
+
+    fn end_early(&mut self) -> AnswerState {
+        self.fail(self.name(), Shortfall::Other, "the client ended".to_owned().into())
+    }
+
+    fn take_notice(&mut self, notice: Result<Notice, InvalidWatch>) -> AnswerState {
+        match notice {
+            Ok(Notice::Changed(Ok(resource))) => {
+                let name = self.name().unwrap_or_default();
+                self.hold(name, &resource);
+                AnswerState::Complete
+            }
+            Ok(Notice::Changed(Err(error))) => self.take_error(self.name(), error),
+            Ok(_) => AnswerState::Waiting,
+            Err(why) => self.fail(self.name(), Shortfall::Other, why.to_string().into()),
+        }
+    }
+
+    fn take_change(&mut self, change: Result<Change, InvalidWatch>) -> AnswerState {
+        match change {
+            Ok(Change::Resource { name, result: Ok(resource) }) => {
+                self.hold(name.as_str().to_owned(), &resource);
+                AnswerState::Waiting
+            }
+            Ok(Change::Resource { name, result: Err(error) }) => {
+                let name = name.as_str().to_owned();
+                self.held.remove(&name);
+                if let Outcome::Final(shortfall) = self.outcome(&error) {
+                    self.fail(Some(name), shortfall, error.into());
+                }
+                AnswerState::Waiting
+            }
+            Ok(Change::Collection(Ok(()))) => AnswerState::Complete,
+            Ok(Change::Collection(Err(error))) => self.take_error(self.name(), error),
+            Ok(Change::Resync) => {
+                self.held.clear();
+                AnswerState::Waiting
+            }
+            Ok(_) => AnswerState::Waiting,
+            Err(why) => self.fail(self.name(), Shortfall::Other, why.to_string().into()),
+        }
+    }
+
+    fn take_error(&mut self, name: Option<String>, error: WatchError) -> AnswerState {
+        match self.outcome(&error) {
+            Outcome::Final(shortfall) => self.fail(name, shortfall, error.into()),
+            Outcome::Retried => {
+                self.last_error = Some(error);
+                AnswerState::Waiting
+            }
+        }
+    }
+
+    fn outcome(&self, error: &WatchError) -> Outcome {
+        let is_one = self.subscription.glob().is_none() && self.subscription.name.is_some();
+        match error.kind() {
+            WatchErrorKind::DoesNotExist(_) if !is_one => Outcome::Final(Shortfall::Other),
+            WatchErrorKind::DoesNotExist(_)
+            | WatchErrorKind::Deleted
+            | WatchErrorKind::Absent
+            | WatchErrorKind::Expired
+            | WatchErrorKind::Reported { code: NOT_FOUND, .. } => {
+                Outcome::Final(Shortfall::DoesNotExist)
+            }
+            WatchErrorKind::Unavailable(error) => match error {
+                // A server that was reached before may come back.
+                ChannelError::Unreachable(_) if self.last_error.is_none() => {
+                    Outcome::Final(Shortfall::NotReached)
+                }
+                ChannelError::Unreadable(_) => Outcome::Final(Shortfall::Other),
+                ChannelError::Status { code, .. } if PERMANENT.contains(code) => {
+                    Outcome::Final(Shortfall::Other)
+                }
+                _ => Outcome::Retried,
+            },
+            WatchErrorKind::Reported { code, .. } if !PERMANENT.contains(code) => Outcome::Retried,
+            WatchErrorKind::Timeout(_) => Outcome::Retried,
+            _ => Outcome::Final(Shortfall::Other),
+        }
+    }
+
+    /// Handles the end of the time without a complete answer.
+    async fn end_late(&mut self, client: &ClientHandle, limit: &Limit) {
+        let Limit { length, server, .. } = limit;
+        let subject = &self.subject();
+        if let Some(error) = self.last_error.take() {
+            let problem = Problem::from(error);
+            let text = format!("no answer within {length:?}: {}", problem.text);
+            self.fail(self.name(), Shortfall::Other, Problem { text, ..problem });
+        } else if !is_reached(client).await {
+            let text = format!("{subject}: {server} was not reached within {length:?}");
+            self.fail(self.name(), Shortfall::NotReached, text.into());
+        } else if self.subscription.name.is_some() && self.subscription.glob().is_none() {
+            let text = format!(
+                "{subject}: does not exist: not received within {length:?} (server {server})"
+            );
+            self.fail(self.name(), Shortfall::DoesNotExist, text.into());
+        } else {
+            let text = format!("{subject}: no answer within {length:?} (server {server})");
+            self.fail(self.name(), Shortfall::Other, text.into());
+        }
+    }
+
+    /// Name or glob of the subscription; `None` for all resources of a type.
+    fn name(&self) -> Option<String> {
+        self.subscription.name.as_ref().map(|name| name.as_str().to_owned())
+    }
+
+    fn subject(&self) -> String {
+        let type_name = type_name(self.subscription.type_url.as_str());
+        format!("{type_name} {}", self.name().as_deref().unwrap_or("collection"))
+    }
+
+    fn hold(&mut self, name: String, resource: &Resource) {
+        let state = ResourceState {
+            version: resource.version.as_str().into(),
+            bytes: resource.bytes.clone(),
+            json: json(resource),
+        };
+        self.held.insert(name, state);
+    }
+
+    fn fail(
+        &mut self,
+        name: Option<String>,
+        shortfall: Shortfall,
+        problem: Problem,
+    ) -> AnswerState {
+        let type_url = self.subscription.type_url.clone();
+        let kind = EventKind::Error(problem);
+        self.fetched.problems.push(WatchEvent { type_url, name, kind });
+        self.fetched.shortfall = self.fetched.shortfall.max(Some(shortfall));
+        AnswerState::Complete
+    }
+
+    fn finish(mut self) -> Fetched {
+        let type_url = &self.subscription.type_url;
+        let events = self.held.into_iter().map(|(name, new)| WatchEvent {
+            type_url: type_url.clone(),
+            name: Some(name),
+            kind: EventKind::Changed { old: None, new },
+        });
+        self.fetched.resources = events.collect();
+        self.fetched
+    }
+}
+
+/// Meaning of an error.
+enum Outcome {
+    /// The resource is not fetched.
+    Final(Shortfall),
+    /// The client tries again until the time is over.
+    Retried,
+}
+
+/// gRPC status code of a resource that does not exist.
+const NOT_FOUND: i32 = 5;
+/// gRPC status codes that another attempt does not change: INVALID_ARGUMENT, PERMISSION_DENIED,
+/// UNIMPLEMENTED and UNAUTHENTICATED.
+const PERMANENT: [i32; 4] = [3, 7, 12, 16];
+
+/// Whether a stream to any server has been opened.
+async fn is_reached(client: &ClientHandle) -> bool {
+    struct Reached(bool);
+
+    impl MetricsExporter for Reached {
+        fn counter(&mut self, _: Instrument, _: &[(&'static str, &str)], _: u64) {}
+
+        fn gauge(&mut self, instrument: Instrument, _: &[(&'static str, &str)], value: u64) {
+            self.0 |= instrument == Instrument::Connected && value > 0;
+        }
+    }
+
+    let mut reached = Reached(false);
+    if let Ok(metrics) = client.metrics().await {
+        metrics.export("", &mut reached);
+    }
+    reached.0
+}

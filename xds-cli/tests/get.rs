@@ -1,0 +1,336 @@
+//! `xds get`: formats, exit codes and sources.
+
+mod support;
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _},
+    net::TcpListener,
+};
+
+use serde_json::{Value as Json, json};
+use support::{Ended, TempDir, Xds, clusters, endpoints, run, run_with, without_time};
+use xds_format::{Format, Schema, parse};
+
+/// Runs `xds get` against a server.
+fn get(server: &str, args: &[&str]) -> Ended {
+    run(&[&["get", "--server", server], args].concat())
+}
+
+fn names(format: Format, text: &str) -> Vec<String> {
+    let document = parse(Schema::envoy(), "stdout", format, text.as_bytes()).unwrap();
+    document.resources.into_iter().map(|it| it.name).collect()
+}
+
+/// Address at which nothing listens.
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+#[test]
+fn whole_type_is_printed_in_each_format() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one two"));
+    let (_serve, address) = Xds::serve(directory.path());
+    for variant in [&[][..], &["--delta"], &["--per-type"]] {
+        let ended = get(&address, &[&["cds"], variant].concat());
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{variant:?}");
+        assert_eq!(names(Format::Yaml, &ended.stdout), ["one", "two"]);
+    }
+    let printed = |format: &str, wanted: &str| {
+        let ended = get(&address, &["-o", format, wanted]);
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{format}");
+        ended.stdout
+    };
+    assert_eq!(names(Format::Json, &printed("json", "cds:*")), ["one", "two"]);
+    assert_eq!(names(Format::Text, &printed("textproto", "cds")), ["one", "two"]);
+    assert_eq!(printed("names", "cds"), "cds:one\ncds:two");
+    let table = printed("table", "cds");
+    let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let rows: Vec<_> = table.lines().map(cells).collect();
+    assert_eq!(rows[0], ["TYPE", "NAME", "VERSION", "BYTES", "SUMMARY"]);
+    assert_eq!(rows[2][..2], ["cds", "two"]);
+    // A type without resources is an empty list, and no error.
+    assert_eq!(printed("yaml", "lds"), "resources: []");
+    assert_eq!(printed("names", "lds"), "");
+}
+
+#[test]
+fn named_resources_are_printed_without_a_list() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one two"));
+    directory.save("eds.yaml", &endpoints("one", &[8080]));
+    let (_serve, address) = Xds::serve(directory.path());
+    let ended = get(&address, &["cds:two", "-o", "json"]);
+    let printed: Json = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!((ended.code, &printed["name"]), (Some(0), &json!("two")));
+    let ended = get(&address, &["cds:two", "-o", "textproto"]);
+    assert_eq!(names(Format::Text, &ended.stdout), ["two"]);
+    // What `names` prints can be fetched. The order is that of the arguments.
+    let listed = get(&address, &["eds:one", "cds", "cds:one", "-o", "names"]).stdout;
+    let listed: Vec<_> = listed.lines().collect();
+    assert_eq!(listed, ["eds:one", "cds:one", "cds:two"]);
+    let ended = get(&address, &[&listed[..], &["-o", "names"]].concat());
+    assert_eq!((ended.code, ended.stdout.lines().count()), (Some(0), 3), "{}", ended.stderr);
+}
+
+#[test]
+fn missing_resource_exits_with_five() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let (_serve, address) = Xds::serve(directory.path());
+    // The incremental variant reports it, the other does not.
+    for (flags, why) in [
+        (&["--delta"][..], "xds: cds none: does not exist: reported missing by the server"),
+        (&["--timeout", "5s"], "xds: cds none: does not exist: not received within 5s"),
+    ] {
+        let ended = get(&address, &[&["cds:none", "cds:one", "-o", "names"], flags].concat());
+        assert_eq!((ended.code, &*ended.stdout), (Some(5), "cds:one"), "{flags:?}");
+        assert!(ended.stderr.contains(why), "{flags:?}: {}", ended.stderr);
+    }
+    let ended = get(&address, &["--delta", "cds:none"]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(5), ""));
+    let ended = get(&address, &["--delta", "cds:none", "-o", "ndjson"]);
+    let event = without_time(serde_json::from_str(&ended.stdout).unwrap());
+    assert_eq!((&event["event"], &event["name"]), (&json!("error"), &json!("none")));
+    assert_eq!(ended.code, Some(5));
+}
+
+#[test]
+fn unreachable_server_exits_with_four() {
+    let address = free_address();
+    let ended = get(&address, &["cds", "eds:one"]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(4), ""));
+    for subject in ["cds collection", "eds one"] {
+        let why = format!("xds: {subject}: cannot connect: ");
+        assert!(ended.stderr.contains(&why) && ended.stderr.contains(&address), "{}", ended.stderr);
+    }
+    // Also a client that behaves like a proxy, which waits for its server.
+    let files = TempDir::new();
+    files.save("bootstrap.json", &proxy_bootstrap(&address).to_string());
+    let file = files.join("bootstrap.json");
+    let ended = run(&["get", "--proxy-bootstrap", file.to_str().unwrap(), "eds:one"]);
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let (_serve, fallback) = Xds::serve(directory.path());
+    let ended = get(&address, &["--fallback", &fallback, "cds", "-o", "names"]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(0), "cds:one"), "{}", ended.stderr);
+}
+
+/// A server that accepts connections and says nothing was not reached as an xDS server.
+#[test]
+fn silent_server_is_given_up_after_the_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let ended = get(&address, &["cds", "--timeout", "500ms"]);
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    assert!(ended.stderr.contains("within 500ms"), "{}", ended.stderr);
+}
+
+#[test]
+fn server_that_does_not_answer_exits_with_one() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", "{");
+    let (serve, address) = Xds::serve(directory.path());
+    serve.wait_count("not_ready", 1);
+    let ended = get(&address, &["cds", "--timeout", "5s"]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(1), ""));
+    let why = format!("xds: cds collection: no answer within 5s (server {address})");
+    assert!(ended.stderr.contains(&why), "{}", ended.stderr);
+}
+
+#[test]
+fn rejected_resource_exits_with_one() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("good=1s bad=0s"));
+    let (_serve, address) = Xds::serve(directory.path());
+    for wanted in
+        [&["cds"][..], &["cds:bad", "cds:good", "--delta"], &["cds", "cds:none", "--delta"]]
+    {
+        let ended = get(&address, &[wanted, &["-o", "names"]].concat());
+        assert_eq!((ended.code, &*ended.stdout), (Some(1), "cds:good"), "{wanted:?}");
+        let why = "cds bad: invalid: connect_timeout: must be greater than 0s, is 0s";
+        assert!(ended.stderr.contains(why), "{wanted:?}: {}", ended.stderr);
+    }
+    // gRPC clients do not check the constraints.
+    let bootstrap = json!({
+        "node": { "id": "n" },
+        "xds_servers": [{ "server_uri": address, "channel_creds": [{ "type": "insecure" }] }],
+    });
+    directory.save(".bootstrap", &bootstrap.to_string());
+    let file = directory.join(".bootstrap");
+    let ended = run(&["get", "--bootstrap", file.to_str().unwrap(), "cds", "-o", "names"]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(0), "cds:bad\ncds:good"), "{}", ended.stderr);
+    // A glob is not possible without the incremental variant.
+    let glob = "lds:xdstp://eu/envoy.config.listener.v3.Listener/edge/*";
+    let ended = get(&address, &[glob]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("incremental"), "{}", ended.stderr);
+}
+
+/// A server that does not have the service does not get it by waiting.
+#[test]
+fn server_without_discovery_exits_with_one() {
+    let directory = TempDir::new();
+    let flags = ["--listen", "127.0.0.1:0", "--csds", "127.0.0.1:0"];
+    let (serve, _) = Xds::serve_with(directory.path(), &flags);
+    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+    let ended = get(serving["csds"].as_str().unwrap(), &["cds", "--timeout", "1h"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("stream closed with status 12"), "{}", ended.stderr);
+}
+
+fn proxy_bootstrap(address: &str) -> Json {
+    let (host, port) = address.rsplit_once(':').unwrap();
+    let port: u16 = port.parse().unwrap();
+    let socket = json!({ "socket_address": { "address": host, "port_value": port } });
+    json!({
+        "node": { "id": "proxy-1", "cluster": "edge" },
+        "dynamic_resources": {
+            "ads_config": {
+                "api_type": "GRPC",
+                "transport_api_version": "V3",
+                "grpc_services": [{ "envoy_grpc": { "cluster_name": "xds" } }],
+            },
+            "cds_config": { "resource_api_version": "V3", "ads": {} },
+        },
+        "static_resources": { "clusters": [{ "name": "xds", "load_assignment": {
+            "cluster_name": "xds",
+            "endpoints": [{ "lb_endpoints": [{ "endpoint": { "address": socket } }] }],
+        } }] },
+    })
+}
+
+#[test]
+fn resources_come_from_any_source() {
+    let (files, directory) = (TempDir::new(), TempDir::new());
+    directory.save("cds.yaml", &clusters("one"));
+    let flags = ["--listen", "127.0.0.1:0", "--rest", "127.0.0.1:0", "--rest-hold", "1s"];
+    let (serve, address) = Xds::serve_with(directory.path(), &flags);
+    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+    let rest = serving["rest"].as_str().unwrap();
+    files.save("bootstrap.json", &proxy_bootstrap(&address).to_string());
+    files.save("cds.yaml", &clusters("filed"));
+    let path = |name: &str| files.join(name).to_str().unwrap().to_owned();
+    let (bootstrap, file) = (path("bootstrap.json"), path("cds.yaml"));
+    for (flags, expected) in [
+        (["--server", rest, "--poll", "1s"].as_slice(), "cds:one"),
+        (&["--proxy-bootstrap", &bootstrap], "cds:one\ncds:xds"),
+        (&["--file", &file], "cds:filed"),
+    ] {
+        let ended = run(&[&["get", "cds", "-o", "names"], flags].concat());
+        assert_eq!(
+            (ended.code, &*ended.stdout),
+            (Some(0), expected),
+            "{flags:?}: {}",
+            ended.stderr
+        );
+    }
+    // A static resource has no version.
+    let args = ["get", "--proxy-bootstrap", &bootstrap, "cds:xds", "-o", "ndjson"];
+    let event: Json = serde_json::from_str(&run(&args).stdout).unwrap();
+    assert_eq!((&event["static"], &event["version"]), (&json!(true), &Json::Null));
+    // An unreadable file is reported with its place.
+    files.save("cds.yaml", "resources: [{}]");
+    let ended = run(&["get", "--file", &file, "cds", "-o", "ndjson"]);
+    let event: Json = serde_json::from_str(&ended.stdout).unwrap();
+    let place = [&event["file"], &event["line"], &event["column"]];
+    assert_eq!(place, [&json!(file), &json!(1), &json!(13)]);
+    assert_eq!(ended.code, Some(1));
+}
+
+/// Returns the JSON body of one request over HTTP/1.1.
+fn body_of_request(listener: &TcpListener) -> Json {
+    let (stream, _) = listener.accept().unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        let line = line.trim_end().to_ascii_lowercase();
+        if line.is_empty() {
+            break;
+        }
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    serde_json::from_slice(&body).unwrap()
+}
+
+/// Node that `xds get` sends over REST-JSON.
+fn sent_node(flags: &[&str]) -> Json {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let args = ["get", "--server", &address, "cds", "--poll", "1s"];
+    let _get = Xds::spawn(&[&args, flags].concat());
+    body_of_request(&listener)["node"].take()
+}
+
+#[test]
+fn node_flags_reach_the_server() {
+    let node = sent_node(
+        [
+            ["--node-id", "me"],
+            ["--node-cluster", "edge"],
+            ["--locality", "eu/eu-1/rack"],
+            ["--metadata", "role=ingress"],
+            ["--metadata", r#"{"weights": [1, 2], "deep": {"on": true}}"#],
+        ]
+        .as_flattened(),
+    );
+    assert_eq!((&node["id"], &node["cluster"]), (&json!("me"), &json!("edge")));
+    let locality = json!({ "region": "eu", "zone": "eu-1", "sub_zone": "rack" });
+    assert_eq!(node["locality"], locality);
+    let metadata = json!({ "deep": { "on": true }, "role": "ingress", "weights": [1, 2] });
+    assert_eq!(node["metadata"].to_string().replace(".0", ""), metadata.to_string());
+    // The default, and the aliases.
+    assert_eq!(sent_node(&[])["id"], "xds-get");
+    let node = sent_node(&["--node", "you", "--cluster", "core"]);
+    assert_eq!((&node["id"], &node["cluster"]), (&json!("you"), &json!("core")));
+}
+
+#[test]
+fn environment_variable_names_the_server() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let (_serve, address) = Xds::serve(directory.path());
+    let ended = run_with(&["get", "cds", "-o", "names"], &[("XDS_SERVER", &address)]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(0), "cds:one"), "{}", ended.stderr);
+    assert_eq!(ended.stderr, format!("xds: using the server {address} (XDS_SERVER)"));
+    let ended = run_with(&["get", "cds"], &[("XDS_SERVER", "localhost")]);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+}
+
+#[test]
+fn secrets_are_not_printed() {
+    let directory = TempDir::new();
+    directory.save(
+        "sds.yaml",
+        "\"@type\": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret\n\
+         name: key\ngeneric_secret: { secret: { inline_string: hush } }\n",
+    );
+    let (_serve, address) = Xds::serve(directory.path());
+    for format in ["yaml", "json", "ndjson", "textproto", "table", "names"] {
+        let ended = get(&address, &["-vv", "-o", format, "sds:key"]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(ended.stdout.contains("key"), "{format}: {}", ended.stdout);
+        for output in [&ended.stdout, &ended.stderr] {
+            assert!(!output.contains("hush") && !output.contains("aHVzaA"), "{format}: {output}");
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn interrupted_get_exits_with_130() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let (serve, address) = Xds::serve(directory.path());
+    let mut get = Xds::spawn(&["get", "--server", &address, "eds:none", "--node-id", "me"]);
+    serve.wait_row("eds", |row| row["node"] == "me");
+    assert_eq!(get.signal("INT").code(), Some(130));
+}
