@@ -62,6 +62,9 @@ pub(crate) enum Failure {
     /// Failed simulation. The details have already been printed.
     #[error("{0}")]
     Simulated(String),
+    /// Failed simulations. The verdict has already been printed.
+    #[error("failed")]
+    Verdict,
     /// Interrupted command. The results have already been printed.
     #[error("interrupted")]
     Interrupted,
@@ -75,10 +78,14 @@ pub(crate) enum Failure {
 pub(crate) const INTERRUPTED: u8 = 130;
 
 impl Failure {
-    /// Whether the error is not printed because the reader of standard output has gone,
-    /// as with `head`.
+    /// Whether the error is not printed, because the reader of standard output has gone, as with
+    /// `head`, or because the result has already been printed.
     pub(crate) fn is_silent(&self) -> bool {
-        matches!(self, Self::Output(why) if why.kind() == io::ErrorKind::BrokenPipe)
+        match self {
+            Self::Output(why) => why.kind() == io::ErrorKind::BrokenPipe,
+            Self::Verdict => true,
+            _ => false,
+        }
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
@@ -103,6 +110,7 @@ impl Failure {
             | Self::Serving(_)
             | Self::Output(_)
             | Self::Simulated(_)
+            | Self::Verdict
             | Self::Artifact { .. }
             | Self::Demo(_) => ExitCode::from(1),
         }
