@@ -18,7 +18,7 @@ use xds_core::{
 use xds_tokio::credentials::CredentialsError;
 
 pub(crate) use self::{
-    check::{CheckArgs, CheckOutput, CompatArgs},
+    check::{CheckArgs, CheckOutput, CompatArgs, CompatOutput},
     serve::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
     sim::SimCommand,
 };

@@ -13,7 +13,10 @@ mod queue;
 use core::{future::pending, time::Duration};
 use std::{
     io::{self, Write as _},
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use tokio::{
@@ -26,6 +29,8 @@ use crate::{failure::Failure, stop::Signals, text::count};
 
 static STDOUT: OnceLock<Stdout> = OnceLock::new();
 static STDERR: OnceLock<Queue> = OnceLock::new();
+/// Number of texts for standard error so far.
+static STDERR_TEXTS: AtomicU64 = AtomicU64::new(0);
 
 /// Queued standard output.
 #[derive(Debug)]
@@ -116,7 +121,13 @@ pub(crate) async fn reader_gone() -> Failure {
 
 /// Prints an error or a warning to standard error. It is dropped if the queue is full.
 pub(crate) fn print_to_stderr(lines: &str) {
+    STDERR_TEXTS.fetch_add(1, Ordering::Relaxed);
     let _ = stderr().offer(whole_lines(lines));
+}
+
+/// Returns the number of texts for standard error so far, errors, warnings and log lines.
+pub(crate) fn stderr_texts() -> u64 {
+    STDERR_TEXTS.load(Ordering::Relaxed)
 }
 
 /// Standard error as a stream that never blocks. Each write is one text of the queue.
@@ -125,6 +136,7 @@ pub(crate) struct Stderr;
 
 impl io::Write for Stderr {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        STDERR_TEXTS.fetch_add(1, Ordering::Relaxed);
         let _ = stderr().offer(String::from_utf8_lossy(text).into_owned());
         Ok(text.len())
     }
