@@ -60,6 +60,9 @@ pub(crate) enum Failure {
     /// Failed simulation. The details have already been printed.
     #[error("{0}")]
     Simulated(String),
+    /// Failed simulations. The verdict has already been printed.
+    #[error("failed")]
+    Verdict,
     /// Resources that were not fetched. The reason for each has already been printed.
     #[error("not all resources were fetched")]
     NotFetched(Shortfall),
@@ -76,12 +79,12 @@ pub(crate) enum Failure {
 pub(crate) const INTERRUPTED: u8 = 130;
 
 impl Failure {
-    /// Whether the error is not printed: the reader of standard output has gone, as with `head`, or
-    /// the details have already been printed.
+    /// Whether the error is not printed, because the reader of standard output has gone, as with
+    /// `head`, or because the result has already been printed.
     pub(crate) fn is_silent(&self) -> bool {
         match self {
             Self::Output(why) => why.kind() == io::ErrorKind::BrokenPipe,
-            Self::NotFetched(_) => true,
+            Self::NotFetched(_) | Self::Verdict => true,
             _ => false,
         }
     }
@@ -110,6 +113,7 @@ impl Failure {
             | Self::Serving(_)
             | Self::Output(_)
             | Self::Simulated(_)
+            | Self::Verdict
             | Self::Artifact { .. }
             | Self::Demo(_) => ExitCode::from(1),
         }

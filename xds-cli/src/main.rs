@@ -6,6 +6,7 @@
 //! | `commands/` | `demo`, `serve`, `watch`, `get`, `check`, `compat`, `sim` |
 //! | `upstream/`, `resource_events/` | servers that a client connects to, and events about resources |
 //! | `directory/` | resources in files: their changes and their last valid states |
+//! | `diagnostic.rs` | findings about files, with their positions |
 //! | `resource_types.rs`, `schema.rs` | validation; schema with `--descriptors` |
 //! | `facts.rs`, `json_diff.rs` | summaries of resources, and differences between two states |
 //! | `server_table.rs` | table of subscriptions and accepted versions |
@@ -14,6 +15,7 @@
 
 mod args;
 mod commands;
+mod diagnostic;
 mod directory;
 mod facts;
 mod failure;
@@ -90,7 +92,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         args::Command::Serve(args) => commands::serve::run(args, cli.color).await,
         args::Command::Watch(args) => commands::watch::run(args, cli.color).await,
         args::Command::Get(args) => commands::get::run(args, cli.color).await,
-        args::Command::Check(args) => commands::check::run(args, cli.color),
+        args::Command::Check(args) => commands::check::run(args, cli.color).await,
         args::Command::Compat(args) => commands::compat::run(args, cli.color),
         args::Command::Sim(command) => commands::sim::run(command, cli.color),
     }

@@ -10,7 +10,7 @@ use xds_core::{
     TypeUrl,
     client::{ClientConfig, Rejection, Resource, ResourceType, ValidationContext, Value},
 };
-use xds_format::{PrintOptions, to_json, unprintable};
+use xds_format::{FormatError, PrintOptions, to_json, unprintable};
 use xds_tokio::{PayloadPrinter, Validated};
 
 use crate::{
@@ -66,14 +66,14 @@ impl Validation {
         }
     }
 
-    /// Returns the reasons why proxies reject a resource: the constraints that it violates.
-    pub(crate) fn rejections(self, type_url: &str, resource: &[u8]) -> Vec<String> {
-        if self == Self::Off {
-            return Vec::new();
-        }
-        match validator().violations(type_url, resource) {
-            Ok(violations) => violations.iter().map(ToString::to_string).collect(),
-            Err(broken) => vec![broken.to_string()],
+    /// Returns the reasons why proxies reject a resource: the constraints that it violates, each
+    /// with the path of the field.
+    pub(crate) fn violations(self, type_url: &str, resource: &[u8]) -> Vec<FormatError> {
+        match self {
+            Self::Off => Vec::new(),
+            Self::On => {
+                validator().violations(type_url, resource).unwrap_or_else(|broken| vec![broken])
+            }
         }
     }
 }
@@ -97,7 +97,7 @@ pub(crate) fn shown_as_bytes(type_url: &str, resource: &[u8]) -> Vec<String> {
     listed.iter().map(|why| escaped(&why.to_string())).collect()
 }
 
-fn printed(type_url: &str, resource: &[u8]) -> Result<Json, xds_format::FormatError> {
+fn printed(type_url: &str, resource: &[u8]) -> Result<Json, FormatError> {
     to_json(schema(), type_url, resource, &PrintOptions::default())
 }
 

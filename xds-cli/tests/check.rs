@@ -49,11 +49,11 @@ fn check_findings_name_file_resource_and_missing_reference() {
     assert_eq!(
         lines[1..],
         [
-            "error: a-cds.yaml: cds `cart` refers to eds `cart`, which is missing",
-            "warning: b-eds.yaml: nothing refers to eds `kart`",
-            "error: c-rds.yaml: rds `r` refers to cds `shop`, which is missing",
-            "warning: c-rds.yaml: nothing refers to rds `r`",
-            "error: d-cds.yaml: clients reject cds `slow`: connect_timeout: must be greater than 0s, is 0s",
+            "error: a-cds.yaml:2:7: cds `cart` refers to eds `cart`, which is missing, did you mean `kart`?",
+            "warning: b-eds.yaml:2:1: nothing refers to eds `kart`",
+            "warning: c-rds.yaml:1:1: nothing refers to rds `r`",
+            "error: c-rds.yaml:3:95: rds `r` refers to cds `shop`, which is missing",
+            "error: d-cds.yaml:4:20: clients reject cds `slow`: connect_timeout: must be greater than 0s, is 0s",
             "4 resources in 5 files: 4 errors, 2 warnings",
         ]
     );
@@ -138,8 +138,8 @@ fn serve_warns_once_of_each_new_dangling_reference() {
     assert!(found[1]["file"].as_str().unwrap().ends_with("cds.yaml"), "{found:?}");
 
     let table = Xds::spawn(&["serve", path, "--listen", "127.0.0.1:0"]);
-    table.wait_stderr("cds.yaml: cds `cart` refers to eds `cart`, which is missing");
-    table.wait_stderr("rds.yaml: rds `r` refers to cds `shop`, which is missing");
+    table.wait_stderr("cds.yaml:2:7: cds `cart` refers to eds `cart`, which is missing");
+    table.wait_stderr("rds.yaml:3:95: rds `r` refers to cds `shop`, which is missing");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn strict_serve_rejects_changes_with_dangling_references() {
     let table = Xds::spawn(&["serve", path, "--listen", "127.0.0.1:0", "--strict"]);
     table.wait_stdout("5 resources");
     directory.remove("eds.yaml");
-    table.wait_stderr("cds.yaml: cds `cart` refers to eds `cart`, which is missing");
+    table.wait_stderr("cds.yaml:2:7: cds `cart` refers to eds `cart`, which is missing");
     table.wait_stderr(
         "error: 1 reference would be dangling\n       the served state is unchanged: 5 resources",
     );
@@ -197,10 +197,10 @@ fn check_validates_constraints_only_on_request() {
     assert_eq!(
         lines,
         [
-            "error: cds.yaml: clients reject cds `slow`: connect_timeout: must be greater than 0s, is 0s",
-            "error: eds.yaml: clients reject eds `shop`: endpoints[0].lb_endpoints[0].load_balancing_weight: \
+            "error: cds.yaml:7:20: clients reject cds `slow`: connect_timeout: must be greater than 0s, is 0s",
+            "error: eds.yaml:3:55: clients reject eds `shop`: endpoints[0].lb_endpoints[0].load_balancing_weight: \
              must be at least 1, is 0",
-            "error: eds.yaml: clients reject eds `shop`: endpoints[0].priority: must be at most 128, is 200",
+            "error: eds.yaml:3:71: clients reject eds `shop`: endpoints[0].priority: must be at most 128, is 200",
         ]
     );
     assert_eq!(ended.code, Some(1));
@@ -219,7 +219,9 @@ fn serve_with_validate_rejects_files_that_violate_constraints() {
     let error = serve.wait_count("file_error", 1);
     let text = error[0]["error"].as_str().unwrap();
     assert!(
-        text.ends_with("cds.yaml: cds `shop`: connect_timeout: must be greater than 0s, is 0s"),
+        text.ends_with(
+            "cds.yaml:4:20: cds `shop`: connect_timeout: must be greater than 0s, is 0s"
+        ),
         "{text}"
     );
     directory.save("cds.yaml", &clusters("shop=2s more=1s"));
@@ -237,7 +239,7 @@ fn check_warns_of_deprecated_fields() {
     let ended = check(&directory, &[]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let shown = shown(&directory, &ended);
-    let expected = "warning: cds.yaml: cds `c` uses a deprecated element: http2_protocol_options: \
+    let expected = "warning: cds.yaml:3:25: cds `c` uses a deprecated element: http2_protocol_options: \
                     `envoy.config.cluster.v3.Cluster.http2_protocol_options` is deprecated";
     assert!(shown.lines().any(|line| line == expected), "{shown}");
     println!("covers: S4.011");

@@ -25,9 +25,16 @@ fn demo_shows_every_step_and_exits_with_zero() {
         &["none in the 700 ms since"],
         // The repaired cluster.
         &["~ cluster cart", "0.500s", "0.750s"],
+        // The commands can be run as they stand: tests run in a directory without examples.
+        &["> xds-try/cds.json"],
+        &["' serve xds-try --listen 127.0.0.1:18000"],
     ] {
         assert!(has(parts), "no line with {parts:?} in\n{}", demo.stdout);
     }
+    // Make before break, as the client received it.
+    let order = "1. cds reviews-v2\n   2. eds reviews-v2.shop.internal\n   3. rds shop-routes\n   \
+                 4. cds without reviews\n";
+    assert!(demo.stdout.contains(order), "{}", demo.stdout);
     assert!(!demo.stdout.contains('\x1b'), "colours without a terminal");
 }
 

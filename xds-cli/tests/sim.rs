@@ -27,6 +27,7 @@ fn runs_without_violation_are_summarized() {
     assert!(digits.len() == 16 && u64::from_str_radix(digits, 16).unwrap() != 0, "{hash}");
     assert!(lines.next().unwrap().starts_with("situations reached, "), "{}", ended.stdout);
     assert_eq!(ended.stderr, "", "no progress where there is no terminal");
+    assert_eq!(ended.stdout.lines().last(), Some("no violation in 40 runs"));
 
     let one_job = sim(&["run", "--seeds", "40", "--jobs", "1"]);
     assert_eq!(one_job.stdout.lines().nth(2), Some(hash), "the order of the runs does not matter");
@@ -39,7 +40,8 @@ fn runs_can_be_made_without_oracles() {
     let ended = sim(&["run", "--seeds", "5", "--seed", "7", "--jobs", "1", "--unjudged"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.starts_with("5 seeds from 7: rules not checked\n"), "{}", ended.stdout);
-    assert_eq!(ended.stdout.lines().count(), 3, "{}", ended.stdout);
+    assert_eq!(ended.stdout.lines().count(), 4, "{}", ended.stdout);
+    assert_eq!(ended.stdout.lines().last(), Some("rules not checked in 5 runs"));
 }
 
 #[test]
@@ -205,7 +207,13 @@ fn failing_run_is_shrunk_and_reported() {
     }
 
     let run = sim(&["run", "--seeds", "3", "--jobs", "1", "--options", options]);
-    assert_eq!((run.code, &*run.stderr), (Some(1), "xds: seed 0 breaks IL7"), "{}", run.stdout);
+    assert_eq!((run.code, &*run.stderr), (Some(1), ""), "{}", run.stdout);
+    assert_eq!(
+        run.stdout.trim_end().lines().last(),
+        Some(
+            "FAILED: 1 of 1 run violates IL7, replay: xds sim replay --seed 0 --options \"clock_grain=1000s\""
+        )
+    );
 }
 
 #[test]
@@ -227,7 +235,7 @@ fn keep_going_reports_all_violations() {
             &["--html", folder.to_str().unwrap()],
         ]
         .concat());
-    assert_eq!((ended.code, &*ended.stderr), (Some(1), "xds: 3 violations"), "{}", ended.stdout);
+    assert_eq!((ended.code, &*ended.stderr), (Some(1), ""), "{}", ended.stdout);
     for seed in 0..3 {
         for end in [".html", ".ndjson", ".txt", ".rs", "-whole.html"] {
             let file = folder.join(format!("il7_seed_{seed}{end}"));
@@ -236,8 +244,10 @@ fn keep_going_reports_all_violations() {
     }
     assert_eq!(ended.stdout.matches("\nVIOLATION IL7 at t=").count(), 3, "{}", ended.stdout);
     assert!(ended.stdout.contains("3 seeds from 0: 3 violations\n"), "{}", ended.stdout);
-    let list = "\nviolations:\n  seed 0 breaks IL7\n  seed 1 breaks IL7\n  seed 2 breaks IL7";
-    assert!(ended.stdout.trim_end().ends_with(list), "{}", ended.stdout);
+    let end = "\nviolations:\n  seed 0 breaks IL7\n  seed 1 breaks IL7\n  seed 2 breaks IL7\n\
+               FAILED: 3 of 3 runs violate IL7, replay: xds sim replay --seed 0 --options \
+               \"clock_grain=1000s\"";
+    assert!(ended.stdout.trim_end().ends_with(end), "{}", ended.stdout);
 }
 
 #[cfg(target_os = "linux")]

@@ -375,6 +375,11 @@ impl Fault {
         Box::new(Self { offset: offset.into(), path: path.to_string(), kind })
     }
 
+    /// Whether the errors are the same error at the same place.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        self.offset.is_some() && self.offset == other.offset && self.kind == other.kind
+    }
+
     /// Adds the name of the source and, given its text, line and column.
     pub(crate) fn in_source(self, source_name: &str, text: Option<&str>) -> FormatError {
         let position = text.and_then(|text| Some(Position::of(text, self.offset?)));

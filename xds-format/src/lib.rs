@@ -88,6 +88,7 @@
 mod compat;
 mod encode;
 mod error;
+mod faults;
 mod format;
 mod options;
 mod parse;
@@ -105,9 +106,12 @@ pub use prost_reflect;
 
 pub use compat::{Axes, Axis, Break, Exemption, Rule, compare};
 pub use error::{ErrorKind, FormatError, Position};
+pub use faults::FormatErrors;
 pub use format::Format;
 pub use options::{Leniency, ParseOptions, UnknownFields};
-pub use parse::{YamlFile, encode_message, encode_message_with, parse, parse_with};
+pub use parse::{
+    ResourcePositions, YamlFile, encode_message, encode_message_with, parse, parse_all, parse_with,
+};
 pub use print::{
     FieldNames, PrintOptions, REDACTED, Redaction, UNKNOWN_TYPE, UnknownTypes,
     has_sensitive_fields, message_to_json, to_json, to_json_string, to_text, to_yaml,
@@ -118,4 +122,5 @@ pub use resource::{
     name::resource_name,
 };
 pub use schema::Schema;
+pub use suggest::nearest;
 pub use validate::{Deprecated, Validator, deprecated_uses};

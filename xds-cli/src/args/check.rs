@@ -8,7 +8,7 @@ use xds_format::Axis;
 
 use super::{DescriptorArgs, ExternalArgs};
 
-/// Check the resources in a directory without serving them.
+/// Check the resources in a directory without serving them, or a bootstrap and the files it names.
 ///
 /// Reports broken files, dangling references, resources that nothing refers to and deprecated
 /// fields. With --validate it also reports resources that proxies would reject. The exit code is 1
@@ -16,8 +16,22 @@ use super::{DescriptorArgs, ExternalArgs};
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
     /// Directory with the resource files.
-    #[arg(value_name = "DIR")]
-    pub(crate) directory: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present_any = ["bootstrap", "proxy_bootstrap"])]
+    pub(crate) directory: Option<PathBuf>,
+
+    /// Check a bootstrap instead of a directory, and all files that it names: certificates, keys,
+    /// tokens, and files of resources with everything in them.
+    ///
+    /// A file with `xds_servers` is a gRPC bootstrap (JSON). A file with `static_resources`,
+    /// `dynamic_resources` or other parts of Envoy's bootstrap is one of Envoy (JSON or YAML); the
+    /// constraints of the API are checked, too, because Envoy checks them. Relative paths in the
+    /// bootstrap start at the working directory.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "proxy_bootstrap", "validate", "external"])]
+    pub(crate) bootstrap: Option<PathBuf>,
+
+    /// Check an Envoy bootstrap, like --bootstrap without detecting its kind.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "validate", "external"])]
+    pub(crate) proxy_bootstrap: Option<PathBuf>,
 
     /// Check resources against the constraints of the API, too (validate.rules). Proxies reject a
     /// resource that violates one.
@@ -37,6 +51,18 @@ pub(crate) struct CheckArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CheckOutput {
+    /// One line per finding, and a summary line with the counts.
+    Text,
+    /// One JSON object per finding.
+    Ndjson,
+    /// Annotations of GitHub Actions, and a summary line.
+    Github,
+    /// A SARIF 2.1.0 log, as code review tools read it.
+    Sarif,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompatOutput {
     /// One line per finding, and a summary line with the counts.
     Text,
     /// One JSON object per finding.
@@ -70,7 +96,7 @@ pub(crate) struct CompatArgs {
 
     /// Output format.
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) output: CheckOutput,
+    pub(crate) output: CompatOutput,
 }
 
 fn parse_axis(text: &str) -> Result<Axis, InvalidAxis> {

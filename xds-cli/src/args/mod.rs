@@ -24,7 +24,7 @@ use xds_core::{
 use xds_tokio::credentials::CredentialsError;
 
 pub(crate) use self::{
-    check::{CheckArgs, CheckOutput, CompatArgs},
+    check::{CheckArgs, CheckOutput, CompatArgs, CompatOutput},
     client::{ChannelArgs, ClientArgs},
     get::{GetArgs, GetOutput},
     node::NodeArgs,

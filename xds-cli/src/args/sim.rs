@@ -99,6 +99,11 @@ pub(crate) struct OptionLine {
 const OPERATIONS: u32 = 20;
 
 impl OptionLine {
+    /// Returns the options as given.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     fn names(&self, key: &str) -> bool {
         self.text.split_whitespace().any(|word| word.split_once('=').is_some_and(|it| it.0 == key))
     }

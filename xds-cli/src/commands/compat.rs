@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use xds_format::{Axis, Break, Schema, compare};
 
 use crate::{
-    args::{CheckOutput, CompatArgs},
+    args::{CompatArgs, CompatOutput},
     failure::Failure,
     output,
     style::Style,
@@ -24,7 +24,7 @@ pub(crate) fn run(args: CompatArgs, color: ColorChoice) -> Result<(), Failure> {
 
     let breaks = found.iter().filter(|it| it.counts()).count();
     match args.output {
-        CheckOutput::Text => {
+        CompatOutput::Text => {
             let style = Style::of(color, &io::stdout());
             for it in &found {
                 let text = escaped(&it.to_string());
@@ -35,7 +35,7 @@ pub(crate) fn run(args: CompatArgs, color: ColorChoice) -> Result<(), Failure> {
             }
             output::print(&summary(&found))?;
         }
-        CheckOutput::Ndjson => {
+        CompatOutput::Ndjson => {
             found.iter().try_for_each(|it| output::print(&object(it).to_string()))?;
         }
     }

@@ -1,37 +1,67 @@
 //! Findings about valid resources, each with the file that defines the resource.
 
 use std::{
-    collections::HashMap,
+    cell::OnceCell,
+    collections::{BTreeMap, HashMap},
+    fs,
     path::{Path, PathBuf},
 };
 
 use xds_core::{
-    references::{Consistency, Finding, ResourceId, Severity},
+    references::{Consistency, Finding, ResourceId},
     server::ViewContents,
 };
+use xds_format::{deprecated_uses, nearest};
 
-use xds_format::deprecated_uses;
+use super::{
+    places::{Place, Unplaced, placed},
+    sources::Sources,
+};
+use crate::{
+    diagnostic::{Diagnostic, Level, Rule},
+    resource_types::Validation,
+    schema::schema,
+    text::count,
+};
 
-use super::sources::Sources;
-use crate::{resource_types::Validation, schema::schema, text::escaped};
+/// Maximum number of missing names for which a similar name is looked up.
+const MOST_SUGGESTIONS: usize = 100;
+/// Number of unchecked references that a note names.
+const MOST_NAMED: usize = 3;
 
-/// Finding about a resource in a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FileFinding {
-    /// File that defines the resource.
-    pub(crate) file: PathBuf,
-    pub(crate) resource: ResourceId,
-    pub(crate) severity: Severity,
-    /// Description of the finding. It names the resource.
-    pub(crate) text: String,
+/// Broken files. Their resources are unknown, so references into them cannot be checked.
+#[derive(Debug, Default)]
+pub(super) struct Broken {
+    /// Each file with its text, which is read when it is needed. `None` if it cannot be read.
+    files: Vec<(PathBuf, OnceCell<Option<String>>)>,
 }
 
-impl FileFinding {
-    /// Formats the finding as one line that begins with a coloured word, such as `error`.
-    pub(crate) fn line(&self, word: &str, colour: impl Fn(&str) -> String) -> String {
-        let file = escaped(&self.file.display().to_string());
-        format!("{}: {file}: {}", colour(word), escaped(&self.text))
+impl Broken {
+    pub(super) fn of(sources: &Sources) -> Self {
+        Self { files: sources.broken().map(|file| (file.to_owned(), OnceCell::new())).collect() }
     }
+
+    /// Returns a file that may define, or refer to, a resource of this name: a file that contains
+    /// the name, or that cannot be read.
+    fn that_may_have(&self, name: &str) -> Option<&Path> {
+        let file = self.files.iter().find(|(file, text)| {
+            let text = text.get_or_init(|| {
+                fs::read(file).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            });
+            text.as_ref().is_none_or(|text| has_word(text, name))
+        });
+        file.map(|(file, _)| file.as_path())
+    }
+}
+
+/// Whether a text contains a name that is not part of a longer one.
+fn has_word(text: &str, name: &str) -> bool {
+    let is_part = |it: char| it.is_alphanumeric() || it == '_' || it == '-';
+    text.match_indices(name).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let behind = text[at + name.len()..].chars().next();
+        !before.is_some_and(is_part) && !behind.is_some_and(is_part)
+    })
 }
 
 /// Returns the dangling references of the resources that the files define.
@@ -39,10 +69,14 @@ pub(super) fn dangling(
     sources: &Sources,
     contents: &ViewContents,
     consistency: &Consistency<'_>,
-) -> Vec<FileFinding> {
+    broken: &Broken,
+) -> Vec<Diagnostic> {
     let mut found = contents.check(consistency);
     found.retain(|finding| matches!(finding, Finding::Missing { .. }));
-    in_files(sources, found)
+    let names = contents.iter().map(|(type_url, name, _)| (type_url.as_str(), name.as_str()));
+    let names = Names::new(names);
+    let (found, notes) = without_cascade(found, broken);
+    [placed(sources, in_files(sources, &found, &names)), notes].concat()
 }
 
 /// Returns all findings, sorted by file.
@@ -50,42 +84,119 @@ pub(crate) fn findings(
     sources: &Sources,
     consistency: &Consistency<'_>,
     validation: Validation,
-) -> Vec<FileFinding> {
+) -> Vec<Diagnostic> {
     let rejected = sources.by_file().flat_map(|(file, key, bytes)| {
-        let reasons = validation.rejections(key.type_url.as_str(), bytes);
+        let reasons = validation.violations(key.type_url.as_str(), bytes);
         reasons.into_iter().map(|why| {
             let resource = ResourceId { type_url: key.type_url.clone(), name: key.name.clone() };
             let text = format!("clients reject {resource}: {why}");
-            FileFinding { file: file.to_owned(), resource, severity: Severity::Error, text }
+            let found = Diagnostic::new(Rule::RejectedResource, Level::Error, file, text);
+            let found = found.about(resource).in_field(why.path());
+            Unplaced { place: Place::Field(why.path().to_owned()), found }
         })
     });
-    let set = sources.by_file().map(|(_, key, it)| (key.type_url.clone(), key.name.clone(), it));
-    let inconsistent = in_files(sources, consistency.check(set));
     let deprecated = sources.by_file().flat_map(|(file, key, bytes)| {
         // A resource that does not decode has already been reported as a broken file.
         let uses = deprecated_uses(schema(), key.type_url.as_str(), bytes);
         uses.unwrap_or_default().into_iter().map(|it| {
             let resource = ResourceId { type_url: key.type_url.clone(), name: key.name.clone() };
             let text = format!("{resource} uses a deprecated element: {it}");
-            FileFinding { file: file.to_owned(), resource, severity: Severity::Warning, text }
+            let found = Diagnostic::new(Rule::Deprecated, Level::Warning, file, text);
+            let found = found.about(resource).in_field(it.path.as_str());
+            Unplaced { place: Place::Field(it.path), found }
         })
     });
-    let mut findings: Vec<_> = rejected.chain(deprecated).chain(inconsistent).collect();
+    let set = sources.by_file().map(|(_, key, it)| (key.type_url.clone(), key.name.clone(), it));
+    let names = sources.by_file().map(|(_, key, _)| (key.type_url.as_str(), key.name.as_str()));
+    let names = Names::new(names);
+    let (inconsistent, notes) = without_cascade(consistency.check(set), &Broken::of(sources));
+    let inconsistent = in_files(sources, &inconsistent, &names);
+    let mut findings = placed(sources, rejected.chain(deprecated).chain(inconsistent).collect());
+    findings.extend(notes);
     findings.sort_by(|a, b| a.file.cmp(&b.file));
     findings
 }
 
-fn in_files(sources: &Sources, found: Vec<Finding>) -> Vec<FileFinding> {
+/// Separates findings that a broken file may have caused, and returns one note for each such file.
+fn without_cascade(found: Vec<Finding>, broken: &Broken) -> (Vec<Finding>, Vec<Diagnostic>) {
+    let mut unchecked: BTreeMap<&Path, Vec<String>> = BTreeMap::new();
+    let mut kept = Vec::new();
+    for finding in found {
+        let (name, shown) = match &finding {
+            Finding::Missing { name: Some(name), type_url, .. } => {
+                let missing = ResourceId { type_url: type_url.clone(), name: name.clone() };
+                (name.as_str(), missing.to_string())
+            }
+            Finding::Unreferenced { resource } => (resource.name.as_str(), resource.to_string()),
+            _ => {
+                kept.push(finding);
+                continue;
+            }
+        };
+        match broken.that_may_have(name) {
+            None => kept.push(finding),
+            Some(file) => unchecked.entry(file).or_default().push(shown),
+        }
+    }
+    let note = |(file, mut names): (&Path, Vec<String>)| {
+        let references = count(names.len() as u64, "reference");
+        names.dedup();
+        let more = names.len().saturating_sub(MOST_NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        names.truncate(MOST_NAMED);
+        let text = format!(
+            "{references} not checked until this file is valid: {}{more}",
+            names.join(", ")
+        );
+        Diagnostic::new(Rule::UncheckedReference, Level::Note, file, text)
+    };
+    (kept, unchecked.into_iter().map(note).collect())
+}
+
+/// Names of all resources by type, for suggestions.
+struct Names<'n>(HashMap<&'n str, Vec<&'n str>>);
+
+impl<'n> Names<'n> {
+    fn new(names: impl Iterator<Item = (&'n str, &'n str)>) -> Self {
+        let mut by_type: HashMap<_, Vec<_>> = HashMap::new();
+        names.for_each(|(type_url, name)| by_type.entry(type_url).or_default().push(name));
+        Self(by_type)
+    }
+
+    fn nearest(&self, type_url: &str, name: &str) -> Option<&'n str> {
+        nearest(name, self.0.get(type_url)?.iter().copied())
+    }
+}
+
+fn in_files(sources: &Sources, found: &[Finding], names: &Names<'_>) -> Vec<Unplaced> {
     let files: HashMap<_, &Path> =
         sources.by_file().map(|(file, key, _)| ((&key.type_url, &key.name), file)).collect();
-    let found = found.into_iter().map(|finding| {
+    let mut suggestions_left = MOST_SUGGESTIONS;
+    let found = found.iter().map(|finding| {
         let resource = finding.resource().clone();
         let file = files
             .get(&(&resource.type_url, &resource.name))
             .copied()
             .unwrap_or_else(|| Path::new(""));
-        let (severity, text) = (finding.severity(), finding.to_string());
-        FileFinding { file: file.to_owned(), resource, severity, text }
+        let mut text = finding.to_string();
+        let (rule, place) = match finding {
+            Finding::Missing { type_url, name: Some(name), .. } => {
+                let similar = || names.nearest(type_url.as_str(), name.as_str());
+                suggestions_left = suggestions_left.saturating_sub(1);
+                if suggestions_left > 0
+                    && let Some(similar) = similar()
+                {
+                    text += &format!(", did you mean `{similar}`?");
+                }
+                let place = Place::Reference { type_url: type_url.clone(), name: name.clone() };
+                (Rule::DanglingReference, place)
+            }
+            Finding::Missing { .. } => (Rule::DanglingReference, Place::Resource),
+            Finding::Unreferenced { .. } => (Rule::UnreferencedResource, Place::Resource),
+            _ => (Rule::MalformedResource, Place::Resource),
+        };
+        let level = Level::from(finding.severity());
+        Unplaced { place, found: Diagnostic::new(rule, level, file, text).about(resource) }
     });
     found.collect()
 }

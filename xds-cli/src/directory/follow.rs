@@ -12,18 +12,22 @@ use tokio::{
 };
 use xds_core::{
     client::FilePolicy,
-    references::{Consistency, Severity},
+    references::Consistency,
     server::{Applied, Transaction, ViewContents},
 };
 use xds_fs::{File, Place, Watch, list_saved};
 use xds_tokio::{ServerHandle, server::ApplyError};
 
 use super::{
-    findings::{FileFinding, dangling},
+    findings::{Broken, dangling},
+    parse::Problems,
     rejected::{MaxRemoval, Rejected, Removal},
-    sources::{FileError, Sources},
+    sources::{ChangedResources, FileError, Sources},
 };
-use crate::resource_types::Validation;
+use crate::{
+    diagnostic::{Diagnostic, Level},
+    resource_types::Validation,
+};
 
 /// Outcome of reading the directory, or of applying a change to the server.
 ///
@@ -33,14 +37,18 @@ use crate::resource_types::Validation;
 pub(crate) struct Reload {
     /// New errors.
     pub(crate) errors: Vec<FileError>,
+    /// Files that are valid again.
+    pub(crate) repaired: Vec<PathBuf>,
     /// New dangling references.
-    pub(crate) dangling: Vec<FileFinding>,
+    pub(crate) dangling: Vec<Diagnostic>,
     /// Reason why the state of the files is rejected.
     pub(crate) rejected: Option<Rejected>,
     /// Number of resources that the server has now.
     pub(crate) resources: usize,
     /// Result of applying the change, if there was one.
     pub(crate) applied: Option<Applied>,
+    /// Resources that the change concerns, if there was one.
+    pub(crate) changes: ChangedResources,
     /// Set if the server has become ready, or if it waits for other files than before.
     pub(crate) readiness: Option<ReadinessChange>,
     _reported: Option<oneshot::Sender<()>>,
@@ -128,6 +136,7 @@ impl Drop for FollowedDirectory {
 impl Reload {
     fn has_changes(&self) -> bool {
         let is_wrong = !self.errors.is_empty() || !self.dangling.is_empty();
+        let is_wrong = is_wrong || !self.repaired.is_empty();
         let is_changed = self.applied.is_some() || self.readiness.is_some();
         is_wrong || self.rejected.is_some() || is_changed
     }
@@ -144,7 +153,7 @@ struct DirectoryFollower {
     policy: DanglingReferences,
     max_removal: Option<MaxRemoval>,
     /// Dangling references that have been reported.
-    dangling: Vec<FileFinding>,
+    dangling: Vec<Diagnostic>,
     /// Rejected removal that has been reported.
     removal: Option<Removal>,
     /// Reported problem with the whole directory or with the server.
@@ -183,7 +192,7 @@ impl DirectoryFollower {
             self.changed.notified().await;
             let (mut reload, change) = match self.read().await {
                 Ok(files) => self.examine(files).await,
-                Err(why) => (self.report(format!("{}: {why}", self.directory.display())), None),
+                Err(why) => (self.report(why.to_string()), None),
             };
             if reload.has_changes() {
                 let (reported, is_reported) = oneshot::channel();
@@ -213,9 +222,10 @@ impl DirectoryFollower {
         // Parsing large files takes seconds. It must not block streams.
         let updated = spawn_blocking(move || {
             let errors = sources.update(files);
-            (sources, errors)
+            let repaired = sources.take_repaired();
+            (sources, errors, repaired)
         });
-        let Ok((sources, errors)) = updated.await else {
+        let Ok((sources, errors, repaired)) = updated.await else {
             return (self.report("a file could not be read".to_owned()), None);
         };
         self.sources = sources;
@@ -224,7 +234,7 @@ impl DirectoryFollower {
         if self.waiting.is_some() && !never_valid.is_empty() {
             self.last_failure = None;
             let readiness = self.report_waiting(never_valid);
-            return (Reload { errors, readiness, ..Reload::default() }, None);
+            return (Reload { errors, repaired, readiness, ..Reload::default() }, None);
         }
         let changes = self.sources.changes();
         let removal = self.max_removal.and_then(|it| it.exceeded_by(changes.removed(), resources));
@@ -233,29 +243,31 @@ impl DirectoryFollower {
             self.last_failure = None;
             let is_new = reported.as_ref() != Some(removal);
             let rejected = is_new.then(|| Rejected::Removal(removal.clone()));
-            return (Reload { errors, rejected, resources, ..Reload::default() }, None);
+            return (Reload { errors, repaired, rejected, resources, ..Reload::default() }, None);
         }
         let is_change = !changes.is_empty();
         let change = changes.into_transaction();
         let preview = match self.server.preview(change.clone()).await {
             Ok(preview) => preview,
             Err(why @ ApplyError::Transaction(_)) => {
-                let mut reload = self.report(format!("{}: {why}", self.directory.display()));
+                let mut reload = self.report(why.to_string());
                 reload.errors.splice(0..0, errors);
+                reload.repaired = repaired;
                 return (reload, None);
             }
-            Err(_) => return (Reload { errors, ..Reload::default() }, None),
+            Err(_) => return (Reload { errors, repaired, ..Reload::default() }, None),
         };
         self.last_failure = None;
         let is_known = self.check(preview).await;
         let mut dangling = self.dangling.clone();
         dangling.retain(|finding| !is_known.contains(finding));
-        let wrong = self.dangling.iter().filter(|it| it.severity == Severity::Error).count();
+        let wrong = self.dangling.iter().filter(|it| it.level == Level::Error).count();
         let is_rejected = self.policy == DanglingReferences::Rejected && wrong > 0;
         // Dangling references that have not changed have already been reported.
         let is_new = !dangling.is_empty() || is_known.len() != self.dangling.len();
         let rejected = (is_rejected && is_new).then_some(Rejected::Dangling(wrong));
-        let mut reload = Reload { errors, dangling, rejected, resources, ..Reload::default() };
+        let mut reload =
+            Reload { errors, repaired, dangling, rejected, resources, ..Reload::default() };
         if is_rejected {
             return (reload, None);
         }
@@ -286,11 +298,14 @@ impl DirectoryFollower {
 
     /// Checks the references of the state to be served. Returns the dangling
     /// references found before.
-    async fn check(&mut self, preview: Vec<ViewContents>) -> Vec<FileFinding> {
+    async fn check(&mut self, preview: Vec<ViewContents>) -> Vec<Diagnostic> {
         let sources = core::mem::take(&mut self.sources);
         let consistency = Arc::clone(&self.consistency);
+        // A rejected change is explained by all its dangling references.
+        let is_strict = self.policy == DanglingReferences::Rejected;
         let checked = spawn_blocking(move || {
-            let of = |contents: &ViewContents| dangling(&sources, contents, &consistency);
+            let broken = if is_strict { Broken::default() } else { Broken::of(&sources) };
+            let of = |contents: &ViewContents| dangling(&sources, contents, &consistency, &broken);
             let found: Vec<_> = preview.iter().flat_map(of).collect();
             (sources, found)
         });
@@ -302,14 +317,14 @@ impl DirectoryFollower {
     async fn serve(&mut self, change: Transaction) -> Reload {
         match self.server.apply(change).await {
             Ok(applied) => {
+                let changes = self.sources.changes().resources();
                 let readiness = self.become_ready().await;
                 self.sources.mark_served();
                 let resources = self.sources.served();
-                Reload { resources, applied: Some(applied), readiness, ..Reload::default() }
+                let applied = Some(applied);
+                Reload { resources, applied, changes, readiness, ..Reload::default() }
             }
-            Err(why @ ApplyError::Transaction(_)) => {
-                self.report(format!("{}: {why}", self.directory.display()))
-            }
+            Err(why @ ApplyError::Transaction(_)) => self.report(why.to_string()),
             Err(_) => Reload::default(),
         }
     }
@@ -321,7 +336,8 @@ impl DirectoryFollower {
         let readiness = self.report_waiting(vec![file.clone()]);
         self.last_failure = Some(error.clone());
         let resources = self.sources.served();
-        let error = FileError { file, error, kept: resources };
+        let problems = Problems::one(&file, error);
+        let error = FileError { file, problems, kept: resources };
         let errors = if is_new { vec![error] } else { Vec::new() };
         Reload { errors, resources, readiness, ..Reload::default() }
     }

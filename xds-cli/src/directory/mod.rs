@@ -6,6 +6,7 @@
 //! | `sources.rs` | the newest and the last valid state of each file |
 //! | `rejected.rs` | states that are rejected although each file is valid |
 //! | `findings.rs` | findings about valid resources |
+//! | `places.rs` | lines and columns of these findings |
 //! | `follow.rs` | the task that applies changes of the files to a management server |
 //!
 //! Reading and watching files is done by `xds-fs`.
@@ -13,13 +14,14 @@
 mod findings;
 mod follow;
 mod parse;
+mod places;
 mod rejected;
 mod sources;
 
 pub(crate) use self::{
-    findings::{FileFinding, findings},
+    findings::findings,
     follow::{DanglingReferences, FollowOptions, FollowedDirectory, ReadinessChange, Reload},
-    parse::Key,
+    parse::{Key, MOST_ERRORS, Problems, parse as parse_file},
     rejected::{MaxRemoval, Rejected, Removal},
-    sources::{FileError, Sources},
+    sources::{ChangedResources, FileError, Sources},
 };

@@ -3,14 +3,17 @@
 use std::{collections::BTreeMap, path::Path};
 
 use bytes::Bytes;
-use xds_core::{ResourceName, TypeUrl, server::ServerLimits};
-use xds_format::{Format, Resource, parse_with};
+use xds_core::{ResourceName, TypeUrl, references::ResourceId, server::ServerLimits};
+use xds_format::{Format, Position, Resource, ResourcePositions, parse_all};
 
 use crate::{
+    diagnostic::{Diagnostic, Level, Rule},
     resource_types::Validation,
     schema::{self, schema},
-    text::type_name,
 };
+
+/// Maximum number of errors that are reported for a file. Others are counted.
+pub(crate) const MOST_ERRORS: usize = 20;
 
 /// Type and name of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,21 +24,69 @@ pub(crate) struct Key {
 
 pub(crate) type Resources = BTreeMap<Key, Bytes>;
 
-/// Parses the resources of a file. An error begins with the path of the file.
+/// Errors of a file, at least one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Problems {
+    pub(crate) first: Vec<Diagnostic>,
+    /// Number of further errors.
+    pub(crate) more: usize,
+}
+
+impl Problems {
+    pub(crate) fn one(file: &Path, text: impl Into<String>) -> Self {
+        let problem = Diagnostic::new(Rule::InvalidFile, Level::Error, file, text);
+        Self { first: vec![problem], more: 0 }
+    }
+
+    /// Number of errors.
+    pub(crate) fn count(&self) -> usize {
+        self.first.len() + self.more
+    }
+
+    fn push(&mut self, problem: Diagnostic) {
+        match self.first.len() < MOST_ERRORS {
+            true => self.first.push(problem),
+            false => self.more += 1,
+        }
+    }
+}
+
+/// Parses the resources of a file. The result contains all errors of the file, except that a syntax
+/// error ends it.
 pub(crate) fn parse(
     path: &Path,
     format: Format,
     content: &[u8],
     validation: Validation,
-) -> Result<Resources, String> {
+) -> Result<Resources, Problems> {
     let shown = path.display().to_string();
-    let document = parse_with(schema(), &shown, format, content, schema::FILES)
-        .map_err(|error| error.to_string())?;
+    let document = parse_all(schema(), &shown, format, content, schema::FILES, MOST_ERRORS)
+        .map_err(|errors| Problems {
+            first: errors
+                .errors
+                .iter()
+                .map(|error| Diagnostic::of_format(Rule::InvalidFile, path, error))
+                .collect(),
+            more: errors.more,
+        })?;
     let limits = ServerLimits::default();
-    let mut resources = Resources::new();
+    let (mut resources, mut problems) = (Resources::new(), Problems::default());
+    // Positions are needed only if there is a problem.
+    let mut positions = None;
+    let mut position = |resource: &Resource, field: &str| -> Option<Position> {
+        let parsed = positions
+            .get_or_insert_with(|| ResourcePositions::parse(format, content, schema::FILES));
+        parsed.as_ref()?.position(&resource.type_url, &resource.name, field)
+    };
     for resource in document.resources {
+        let id = ResourceId {
+            type_url: resource.type_url.as_str().into(),
+            name: resource.name.as_str().into(),
+        };
+        let invalid = |text| Diagnostic::new(Rule::InvalidFile, Level::Error, path, text);
         if let Some(fault) = fault_of(&resource, &limits) {
-            return Err(format!("{shown}: {fault}"));
+            problems.push(invalid(fault).at(position(&resource, "")));
+            continue;
         }
         if resource.wrapper.as_ref().is_some_and(|it| it.ttl.is_some() || !it.aliases.is_empty()) {
             tracing::warn!(
@@ -44,14 +95,17 @@ pub(crate) fn parse(
                 "the TTL and the aliases of a resource are not supported"
             );
         }
-        if let Some(why) = validation.rejections(&resource.type_url, &resource.bytes).first() {
-            let (type_name, name) = (type_name(&resource.type_url), &resource.name);
-            return Err(format!("{shown}: {type_name} `{name}`: {why}"));
+        for why in validation.violations(&resource.type_url, &resource.bytes) {
+            let problem = invalid(format!("{id}: {why}")).at(position(&resource, why.path()));
+            problems.push(problem.in_field(why.path()).about(id.clone()));
         }
-        let key = Key { type_url: resource.type_url.into(), name: resource.name.into() };
+        let key = Key { type_url: id.type_url, name: id.name };
         resources.insert(key, resource.bytes);
     }
-    Ok(resources)
+    match problems.first.is_empty() {
+        true => Ok(resources),
+        false => Err(problems),
+    }
 }
 
 /// Returns the fault for which the server would reject a whole transaction.

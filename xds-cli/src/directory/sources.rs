@@ -6,8 +6,9 @@
 //!
 //! This module does no I/O and uses no server, so it can be tested without either.
 
+use core::fmt;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::{Path, PathBuf},
 };
 
@@ -16,7 +17,7 @@ use bytes::Bytes;
 use xds_core::server::Transaction;
 use xds_fs::File;
 
-use super::parse::{Key, Resources, parse};
+use super::parse::{Key, Problems, Resources, parse};
 use crate::{resource_types::Validation, text::type_name};
 
 /// States of all files.
@@ -37,8 +38,10 @@ struct FileState {
     good: Option<Resources>,
     /// Newer state that is valid alone but conflicts with another file.
     pending: Option<Resources>,
-    /// Current error, and whether it has been reported.
+    /// Current errors, and whether they have been reported.
     error: Option<StateError>,
+    /// Whether errors were reported, and the file has not been valid since.
+    is_known_as_broken: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -49,18 +52,30 @@ enum Seen {
 
 #[derive(Debug)]
 struct StateError {
-    text: String,
+    problems: Problems,
     is_reported: bool,
 }
 
-/// Error of a file. The last valid state of the file stays in use.
+/// Errors of a file. The last valid state of the file stays in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileError {
     pub(crate) file: PathBuf,
-    /// Reason. It names the file, and the position in it where one is known.
-    pub(crate) error: String,
+    pub(crate) problems: Problems,
     /// Number of resources of the file that stay in use.
     pub(crate) kept: usize,
+}
+
+/// Writes one line for each error.
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Problems { first, more } = &self.problems;
+        let lines: Vec<_> = first.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))?;
+        match more {
+            0 => Ok(()),
+            more => write!(f, "\n{}: and {more} more errors", self.file.display()),
+        }
+    }
 }
 
 /// Changes to apply to the server.
@@ -68,6 +83,16 @@ pub(crate) struct FileError {
 pub(crate) struct Changes {
     changed: Vec<(Key, Bytes)>,
     removed: Vec<Key>,
+    /// Keys of the changed resources that the server does not have.
+    added: BTreeSet<Key>,
+}
+
+/// Resources that a change concerns, sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChangedResources {
+    pub(crate) added: Vec<Key>,
+    pub(crate) changed: Vec<Key>,
+    pub(crate) removed: Vec<Key>,
 }
 
 impl Sources {
@@ -87,6 +112,33 @@ impl Sources {
         }
         while self.accept_pending() {}
         self.files.iter_mut().filter_map(|(path, source)| source.take_error(path)).collect()
+    }
+
+    /// Returns the files that are valid again since the last call: their errors were reported.
+    pub(crate) fn take_repaired(&mut self) -> Vec<PathBuf> {
+        let repaired = self.files.iter_mut().filter(|(_, source)| {
+            source.is_known_as_broken && source.error.is_none() && source.pending.is_none()
+        });
+        let repaired = repaired.map(|(path, source)| {
+            source.is_known_as_broken = false;
+            path.clone()
+        });
+        repaired.collect()
+    }
+
+    /// Returns the files whose newest content is not in use.
+    pub(super) fn broken(&self) -> impl Iterator<Item = &Path> {
+        let broken = self.files.iter().filter(|(_, source)| source.error.is_some());
+        broken.map(|(path, _)| path.as_path())
+    }
+
+    /// Whether the resources in use of a file are those of this content.
+    pub(super) fn is_in_use(&self, path: &Path, content: &[u8]) -> bool {
+        self.files.get(path).is_some_and(|source| {
+            source.error.is_none()
+                && source.pending.is_none()
+                && source.seen == Some(Seen::Content(blake3::hash(content)))
+        })
     }
 
     /// Number of resources in the valid states of all files.
@@ -123,7 +175,8 @@ impl Sources {
             .collect();
         let removed =
             self.served.keys().filter(|key| !desired.contains_key(*key)).cloned().collect();
-        Changes { changed, removed }
+        let added = desired.keys().filter(|key| !self.served.contains_key(*key)).cloned().collect();
+        Changes { changed, removed, added }
     }
 
     /// Records that the [changes](Self::changes) have been applied to the server.
@@ -142,16 +195,16 @@ impl Sources {
     /// Accepts all pending states without a conflict. Returns true if that may have resolved the
     /// conflict of another pending state.
     fn accept_pending(&mut self) -> bool {
-        let mut rejected: BTreeMap<PathBuf, String> = BTreeMap::new();
+        let mut rejected: BTreeMap<PathBuf, Problems> = BTreeMap::new();
         while let Some((path, error)) = self.conflict(&rejected) {
             rejected.insert(path, error);
         }
         let mut accepted = 0;
         for (path, source) in &mut self.files {
             match (rejected.remove(path), source.pending.take()) {
-                (Some(text), Some(pending)) => {
+                (Some(problems), Some(pending)) => {
                     source.pending = Some(pending);
-                    source.set_error(text);
+                    source.set_error(problems);
                 }
                 (_, Some(pending)) => {
                     source.good = Some(pending);
@@ -166,7 +219,7 @@ impl Sources {
 
     /// Returns the first file whose pending state newly defines a resource of another file,
     /// assuming that all pending states except the rejected ones are accepted.
-    fn conflict(&self, rejected: &BTreeMap<PathBuf, String>) -> Option<(PathBuf, String)> {
+    fn conflict(&self, rejected: &BTreeMap<PathBuf, Problems>) -> Option<(PathBuf, Problems)> {
         let mut owners: HashMap<&Key, &Path> = HashMap::new();
         let mut candidates = Vec::new();
         for (path, source) in &self.files {
@@ -210,36 +263,33 @@ impl FileState {
         self.pending = None;
         let parsed = match &file.content {
             Ok(content) => parse(&file.path, file.format, content, validation),
-            Err(why) => Err(format!("{}: {why}", file.path.display())),
+            Err(why) => Err(Problems::one(&file.path, why.as_str())),
         };
         match parsed {
             Ok(resources) => self.pending = Some(resources),
-            Err(text) => self.set_error(text),
+            Err(problems) => self.set_error(problems),
         }
     }
 
-    fn set_error(&mut self, text: String) {
-        if self.error.as_ref().is_none_or(|error| error.text != text) {
-            self.error = Some(StateError { text, is_reported: false });
+    fn set_error(&mut self, problems: Problems) {
+        if self.error.as_ref().is_none_or(|error| error.problems != problems) {
+            self.error = Some(StateError { problems, is_reported: false });
         }
     }
 
     fn take_error(&mut self, path: &Path) -> Option<FileError> {
         let error = self.error.as_mut().filter(|error| !error.is_reported)?;
         error.is_reported = true;
-        let error = error.text.clone();
-        Some(FileError { file: path.to_owned(), error, kept: self.in_force().len() })
+        let problems = error.problems.clone();
+        self.is_known_as_broken = true;
+        Some(FileError { file: path.to_owned(), problems, kept: self.in_force().len() })
     }
 }
 
-fn error(path: &Path, key: &Key, owner: &Path) -> String {
-    format!(
-        "{}: the {} resource `{}` is already defined in {}",
-        path.display(),
-        type_name(key.type_url.as_str()),
-        key.name,
-        owner.display()
-    )
+fn error(path: &Path, key: &Key, owner: &Path) -> Problems {
+    let (type_name, owner) = (type_name(key.type_url.as_str()), owner.display());
+    let name = &key.name;
+    Problems::one(path, format!("the {type_name} resource `{name}` is already defined in {owner}"))
 }
 
 impl Changes {
@@ -253,6 +303,17 @@ impl Changes {
     /// Returns the resources that the server has and the files no longer define.
     pub(super) fn removed(&self) -> &[Key] {
         &self.removed
+    }
+
+    /// Returns the resources that the change concerns.
+    pub(super) fn resources(&self) -> ChangedResources {
+        let changed = self.changed.iter().map(|(key, _)| key);
+        let changed = changed.filter(|key| !self.added.contains(*key));
+        ChangedResources {
+            added: self.added.iter().cloned().collect(),
+            changed: changed.cloned().collect(),
+            removed: self.removed.clone(),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -307,7 +368,7 @@ mod tests {
     impl Directory {
         /// Updates and serves. Returns the errors, the changed names and the removed names.
         fn step(&mut self, files: Vec<File>) -> (Vec<String>, String, String) {
-            let errors = self.0.update(files).into_iter().map(|error| error.error).collect();
+            let errors = self.0.update(files).into_iter().map(|error| error.to_string()).collect();
             let changes = self.0.changes();
             let (changed, removed) = changes.keys();
             let step = (errors, changed.join(" "), removed.join(" "));

@@ -14,7 +14,10 @@ mod queue;
 use core::{future::pending, time::Duration};
 use std::{
     io::{self, Write as _},
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use serde_json::{Value as Json, json};
@@ -33,6 +36,8 @@ use crate::{
 
 static STDOUT: OnceLock<Stdout> = OnceLock::new();
 static STDERR: OnceLock<Queue> = OnceLock::new();
+/// Number of texts for standard error so far.
+static STDERR_TEXTS: AtomicU64 = AtomicU64::new(0);
 
 /// Queued standard output.
 #[derive(Debug)]
@@ -133,7 +138,13 @@ pub(crate) async fn reader_gone() -> Failure {
 /// Prints an error or a warning to standard error, folded if it is a terminal. It is dropped if the
 /// queue is full.
 pub(crate) fn print_to_stderr(lines: &str) {
+    STDERR_TEXTS.fetch_add(1, Ordering::Relaxed);
     let _ = stderr().offer(whole_lines(&Layout::of_stderr().fold(lines)));
+}
+
+/// Returns the number of texts for standard error so far, errors, warnings and log lines.
+pub(crate) fn stderr_texts() -> u64 {
+    STDERR_TEXTS.load(Ordering::Relaxed)
 }
 
 /// Standard error as a stream that never blocks. Each write is one text of the queue.
@@ -142,6 +153,7 @@ pub(crate) struct Stderr;
 
 impl io::Write for Stderr {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        STDERR_TEXTS.fetch_add(1, Ordering::Relaxed);
         let _ = stderr().offer(String::from_utf8_lossy(text).into_owned());
         Ok(text.len())
     }

@@ -58,10 +58,10 @@ impl Encoder<'_> {
         for entry in &entries {
             let path = Path::Key(at.path, &entry.name);
             let at = Location { path: &path, ..at }.deeper(&path, entry.offset)?;
-            put_nested(field.number(), out, |out| {
+            self.recover(put_nested(field.number(), out, |out| {
                 entry.key.put_field(KEY, out);
                 self.map_value(&value_field, entry.value, at, out)
-            })?;
+            }))?;
         }
         Ok(())
     }

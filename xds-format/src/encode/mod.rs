@@ -15,6 +15,7 @@ pub(crate) use well_known::{WellKnown, of as well_known_of, read_seconds};
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 
 use crate::error::{ErrorKind, Fault, Path, Result, abbreviate};
+use crate::faults::Faults;
 use crate::options::{ParseOptions, UnknownFields};
 use crate::schema::Schema;
 use crate::suggest;
@@ -49,6 +50,9 @@ pub(crate) struct Encoder<'s> {
     pub(crate) schema: &'s Schema,
     pub(crate) dialect: Dialect,
     pub(crate) options: ParseOptions,
+    /// Errors found so far. If it is set, the encoder continues after an error, and the encoding is
+    /// useless if there is one.
+    pub(crate) faults: Option<&'s Faults>,
 }
 
 /// Path and depth of the current message.
@@ -97,6 +101,22 @@ impl Encoder<'_> {
         self.options.leniency.is_envoy() && self.dialect != Dialect::Text
     }
 
+    /// Adds an error to those found so far and continues, if all errors are wanted.
+    pub(crate) fn recover(&self, result: Result<()>) -> Result<()> {
+        match (result, self.faults) {
+            (Err(fault), Some(faults)) => {
+                faults.add(*fault);
+                Ok(())
+            }
+            (result, _) => result,
+        }
+    }
+
+    /// Number of errors found so far.
+    pub(crate) fn fault_count(&self) -> usize {
+        self.faults.map_or(0, Faults::count)
+    }
+
     /// Appends the encoding of a message.
     pub(crate) fn message(
         &self,
@@ -134,14 +154,18 @@ impl Encoder<'_> {
         for member in members.iter().filter(|member| !skip(&member.name)) {
             let field = match self.field_of(message, member, at) {
                 Err(_) if self.options.unknown_fields == UnknownFields::Skipped => continue,
-                field => field?,
+                Err(fault) => {
+                    self.recover(Err(fault))?;
+                    continue;
+                }
+                Ok(field) => field,
             };
             if member.value.value != Value::Null || takes_null(&field) {
                 fields.push((field, member));
             }
         }
         fields.sort_by_key(|(field, _)| field.number());
-        check_oneofs(&fields, at)?;
+        self.recover(check_oneofs(&fields, at))?;
 
         for group in fields.chunk_by(|(a, _), (b, _)| a.number() == b.number()) {
             let (field, first) = &group[0];
@@ -149,16 +173,17 @@ impl Encoder<'_> {
                 && !(self.dialect == Dialect::Text && (field.is_list() || field.is_map()))
             {
                 let kind = ErrorKind::DuplicateField { field: field.name().to_owned() };
-                return Err(Fault::new(second.offset, at.path, kind));
+                self.recover(Err(Fault::new(second.offset, at.path, kind)))?;
             }
             let path = Path::Field(at.path, &first.name);
-            if field.is_map() {
-                self.map(field, group, Location { path: &path, ..at }, out)?;
+            let at = Location { path: &path, ..at };
+            self.recover(if field.is_map() {
+                self.map(field, group, at, out)
             } else if field.is_list() {
-                self.list(field, group, Location { path: &path, ..at }, out)?;
+                self.list(field, group, at, out)
             } else {
-                self.singular(field, &first.value, Location { path: &path, ..at }, out)?;
-            }
+                self.singular(field, &first.value, at, out)
+            })?;
         }
         Ok(())
     }
@@ -246,11 +271,13 @@ impl Encoder<'_> {
                 }
                 continue;
             }
-            match kind {
-                Kind::Message(message) => self.nested(field.number(), &message, node, at, out)?,
-                kind if field.is_packed() => self.scalar(&kind, node, at)?.put(&mut packed),
-                kind => self.scalar(&kind, node, at)?.put_field(field.number(), out),
-            }
+            self.recover(match kind {
+                Kind::Message(message) => self.nested(field.number(), &message, node, at, out),
+                kind if field.is_packed() => {
+                    self.scalar(&kind, node, at).map(|it| it.put(&mut packed))
+                }
+                kind => self.scalar(&kind, node, at).map(|it| it.put_field(field.number(), out)),
+            })?;
         }
         if !packed.is_empty() {
             wire::put_len(out, field.number(), &packed);

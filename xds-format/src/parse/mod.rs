@@ -2,15 +2,17 @@
 
 mod binary;
 mod collector;
+mod positions;
 mod shapes;
 mod text;
 mod yaml_file;
 
-pub use self::yaml_file::YamlFile;
+pub use self::{positions::ResourcePositions, yaml_file::YamlFile};
 
 use self::collector::Collector;
 use crate::encode::{Dialect, Encoder, Location};
 use crate::error::{ErrorKind, Fault, FormatError, Path, Result};
+use crate::faults::{Faults, FormatErrors};
 use crate::format::Format;
 use crate::options::ParseOptions;
 use crate::resource::check;
@@ -85,27 +87,88 @@ pub fn parse_with(
     input: &[u8],
     options: ParseOptions,
 ) -> Result<Document, FormatError> {
+    let text = text_of(source_name, format, input)?;
+    document(schema, format, input, text, options, None)
+        .map_err(|fault| fault.in_source(source_name, text))
+}
+
+/// Parses a file as [`parse_with`] does, and returns all errors instead of the first.
+///
+/// Parsing continues after an error in a resource or in one of its fields. A syntax error ends it.
+/// At most `most` errors are returned; the others are counted.
+///
+/// ```
+/// # #[cfg(feature = "envoy")] {
+/// use xds_format::{Format, ParseOptions, Schema, parse_all};
+///
+/// let file = br#"
+/// "@type": type.googleapis.com/envoy.config.cluster.v3.Cluster
+/// name: backend
+/// typ: EDS
+/// connect_timeout: 5
+/// "#;
+/// let (yaml, options) = (Format::Yaml, ParseOptions::default());
+/// let errors = parse_all(Schema::envoy(), "cds.yaml", yaml, file, options, 20).unwrap_err();
+/// let lines: Vec<_> = errors.errors.iter().map(|it| it.position().unwrap().line).collect();
+/// assert_eq!(lines, [4, 5]);
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// The errors of [`parse`].
+pub fn parse_all(
+    schema: &Schema,
+    source_name: &str,
+    format: Format,
+    input: &[u8],
+    options: ParseOptions,
+    most: usize,
+) -> Result<Document, FormatErrors> {
+    let text = text_of(source_name, format, input)?;
+    let faults = Faults::new(most);
+    let parsed = document(schema, format, input, text, options, Some(&faults));
+    faults.finish(parsed, source_name, text)
+}
+
+/// Parses a file. `text` is its text, unless the format is binary.
+fn document<'s>(
+    schema: &'s Schema,
+    format: Format,
+    input: &[u8],
+    text: Option<&str>,
+    options: ParseOptions,
+    faults: Option<&'s Faults>,
+) -> Result<Document> {
     let mut collector = Collector::new(schema);
+    let Some(text) = text else {
+        binary::response(schema, input, &[], &mut collector)?;
+        return Ok(collector.finish());
+    };
     match format {
-        Format::Binary => {
-            binary::response(schema, input, &[], &mut collector)
-                .map_err(|f| f.in_source(source_name, None))?;
+        Format::Json => {
+            let nodes = [json::parse(text, options.leniency)?];
+            shapes::documents(schema, Dialect::Json, options, faults, &nodes, &mut collector)?;
         }
-        Format::Json | Format::Yaml | Format::Text => {
-            let text = utf8(source_name, input)?;
-            let read = match format {
-                Format::Json => json::parse(text, options.leniency).and_then(|node| {
-                    shapes::documents(schema, Dialect::Json, options, &[node], &mut collector)
-                }),
-                Format::Yaml => yaml::parse(text, options.leniency).and_then(|nodes| {
-                    shapes::documents(schema, Dialect::Yaml, options, &nodes, &mut collector)
-                }),
-                _ => text::document(schema, text, &mut collector),
-            };
-            read.map_err(|fault| fault.in_source(source_name, Some(text)))?;
+        Format::Yaml => {
+            let nodes = yaml::parse(text, options.leniency)?;
+            shapes::documents(schema, Dialect::Yaml, options, faults, &nodes, &mut collector)?;
         }
+        _ => text::document(schema, text, faults, &mut collector)?,
     }
     Ok(collector.finish())
+}
+
+/// Returns the text of a file, or `None` if the format is binary.
+fn text_of<'i>(
+    source_name: &str,
+    format: Format,
+    input: &'i [u8],
+) -> Result<Option<&'i str>, FormatError> {
+    match format {
+        Format::Binary => Ok(None),
+        Format::Json | Format::Yaml | Format::Text => utf8(source_name, input).map(Some),
+    }
 }
 
 /// Encodes one message of a given type, without `@type`, such as the `DiscoveryRequest` of a REST
@@ -153,7 +216,7 @@ pub fn encode_message_with(
             _ => (Dialect::Text, text_tree::parse(text)?),
         };
         let mut out = Vec::new();
-        let encoder = Encoder { schema, dialect, options };
+        let encoder = Encoder { schema, dialect, options, faults: None };
         encoder.message(&message, &node, Location::top(&Path::Root), &mut out)?;
         // In text, an `Any` may be given as bytes, which the encoder does not check.
         if dialect == Dialect::Text {

@@ -5,28 +5,33 @@ use super::collector::{Collector, Place};
 
 use crate::encode::{Dialect, Encoder, Location, TYPE_KEY};
 use crate::error::{ErrorKind, Fault, Path};
+use crate::faults::Faults;
 use crate::format::Format;
 use crate::options::ParseOptions;
 use crate::schema::{DISCOVERY_RESPONSE, Schema};
 use crate::tree::{Member, Node, Value, member, syntax};
 
-const RESOURCES: &str = "resources";
+pub(super) const RESOURCES: &str = "resources";
 
 /// Reads all documents of a file.
 pub(crate) fn documents<'s>(
     schema: &'s Schema,
     dialect: Dialect,
     options: ParseOptions,
+    faults: Option<&'s Faults>,
     nodes: &[Node<'_>],
     collector: &mut Collector<'s>,
 ) -> Result<()> {
-    let mut shapes = Shapes { encoder: Encoder { schema, dialect, options }, collector };
+    let mut shapes = Shapes { encoder: Encoder { schema, dialect, options, faults }, collector };
     // Empty YAML documents (before the first `---`, between two, after the last) are null.
     let documents: Vec<_> = nodes.iter().filter(|node| node.value != Value::Null).collect();
     if documents.is_empty() {
         return Err(Fault::new(None, &Path::Root, ErrorKind::Empty));
     }
-    documents.into_iter().try_for_each(|node| shapes.document(node))
+    documents.into_iter().try_for_each(|node| {
+        let read = shapes.document(node);
+        shapes.encoder.recover(read)
+    })
 }
 
 /// Returns the only document of a text. Empty documents are ignored.
@@ -74,7 +79,8 @@ impl Shapes<'_, '_> {
         let mut head = Vec::new();
         let skip = |name: &str| name == RESOURCES || name == TYPE_KEY;
         self.encoder.fields(&message, members, skip, Location::top(&Path::Root), &mut head)?;
-        self.collector.response(&head, Place { offset: Some(node.offset), path: &Path::Root })?;
+        let place = Place { offset: Some(node.offset), path: &Path::Root };
+        self.encoder.recover(self.collector.response(&head, place))?;
 
         let path = Path::Field(&Path::Root, RESOURCES);
         match member(members, RESOURCES).map(|member| &member.value) {
@@ -101,17 +107,20 @@ impl Shapes<'_, '_> {
     }
 
     fn resource(&mut self, node: &Node<'_>, path: &Path<'_>) -> Result<()> {
-        let resource = self.encoder.typed_object(node, Location::top(path))?;
-        self.collector.push(
-            resource.type_url,
-            resource.value,
-            Place { offset: Some(node.offset), path },
-        )
+        let before = self.encoder.fault_count();
+        let read = self.encoder.typed_object(node, Location::top(path)).and_then(|resource| {
+            if self.encoder.fault_count() > before {
+                return Ok(());
+            }
+            let place = Place { offset: Some(node.offset), path };
+            self.collector.push(resource.type_url, resource.value, place)
+        });
+        self.encoder.recover(read)
     }
 }
 
 /// Whether an object is a response: by its `@type`, or without one, by a key `resources`.
-fn is_response(members: &[Member<'_>]) -> bool {
+pub(super) fn is_response(members: &[Member<'_>]) -> bool {
     match member(members, TYPE_KEY).map(|member| &member.value.value) {
         Some(Value::String(type_url)) => {
             type_url.rsplit_once('/').map(|(_, name)| name) == Some(DISCOVERY_RESPONSE)

@@ -5,6 +5,7 @@ use super::{Result, binary};
 
 use crate::encode::{Dialect, Encoder, Location};
 use crate::error::{ErrorKind, Fault, Path, abbreviate};
+use crate::faults::Faults;
 use crate::options::ParseOptions;
 use crate::resource::check;
 use crate::schema::{DISCOVERY_RESPONSE, Schema};
@@ -16,7 +17,12 @@ const HEADER: &str = "proto-message:";
 const TYPE_URL_PREFIX: &str = "type.googleapis.com";
 
 /// Parses a file.
-pub(crate) fn document(schema: &Schema, text: &str, collector: &mut Collector<'_>) -> Result<()> {
+pub(crate) fn document(
+    schema: &Schema,
+    text: &str,
+    faults: Option<&Faults>,
+    collector: &mut Collector<'_>,
+) -> Result<()> {
     let node = text_tree::parse(text)?;
     let header = header(text);
     if header.is_none() && node.value == Value::Object(Vec::new()) {
@@ -31,8 +37,12 @@ pub(crate) fn document(schema: &Schema, text: &str, collector: &mut Collector<'_
         )
     })?;
     let mut bytes = Vec::new();
-    let encoder = Encoder { schema, dialect: Dialect::Text, options: ParseOptions::default() };
+    let options = ParseOptions::default();
+    let encoder = Encoder { schema, dialect: Dialect::Text, options, faults };
     encoder.message(&message, &node, Location::top(&Path::Root), &mut bytes)?;
+    if encoder.fault_count() > 0 {
+        return Ok(());
+    }
     if full_name == DISCOVERY_RESPONSE {
         return binary::response(schema, &bytes, &resource_offsets(&node.value), collector);
     }
@@ -56,7 +66,7 @@ fn resource_offsets(response: &Value<'_>) -> Vec<usize> {
 }
 
 /// Returns the message type stated in the comments before the first field.
-fn header(text: &str) -> Option<&str> {
+pub(super) fn header(text: &str) -> Option<&str> {
     text.lines()
         .map(str::trim)
         .take_while(|line| line.is_empty() || line.starts_with('#'))

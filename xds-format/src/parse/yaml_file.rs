@@ -3,12 +3,14 @@
 
 use serde_json::{Map, Number, Value as Json};
 
+use super::positions::mention_in;
 use super::{Result, shapes, utf8};
 use crate::encode::{Dialect, Encoder, Location};
-use crate::error::{FormatError, Path, Position};
+use crate::error::{Fault, FormatError, Path, Position};
+use crate::faults::{Faults, FormatErrors};
 use crate::options::{Leniency, ParseOptions};
 use crate::schema::Schema;
-use crate::tree::{Node, Value, yaml};
+use crate::tree::{Node, Value, json, yaml};
 
 /// A YAML or JSON file with one document that the caller interprets, such as a bootstrap.
 ///
@@ -54,6 +56,22 @@ impl<'t> YamlFile<'t> {
         Ok(Self { source_name, text, node })
     }
 
+    /// Parses a text as JSON. Unlike [`parse`](Self::parse), it rejects YAML.
+    ///
+    /// # Errors
+    ///
+    /// If the text is not JSON, has duplicate keys, or exceeds the [limits](crate#limits).
+    pub fn parse_json(
+        source_name: &'t str,
+        input: &'t [u8],
+        leniency: Leniency,
+    ) -> Result<Self, FormatError> {
+        let text = utf8(source_name, input)?;
+        let node = json::parse(text, leniency)
+            .map_err(|fault| fault.in_source(source_name, Some(text)))?;
+        Ok(Self { source_name, text, node })
+    }
+
     /// Returns the document as JSON. Numbers that JSON lacks, such as `.nan`, become strings.
     #[must_use]
     pub fn to_json(&self) -> Json {
@@ -71,11 +89,22 @@ impl<'t> YamlFile<'t> {
     }
 
     /// Returns the position of the value at a path, or of the innermost value around it if there is
-    /// none. Returns `None` if the path is malformed.
+    /// none. Returns `None` if the path is malformed. A field is also found under the
+    /// lowerCamelCase form of its name.
     #[must_use]
     pub fn position(&self, path: &str) -> Option<Position> {
         steps(path)?;
         Some(Position::of(self.text, self.find(path).node.offset))
+    }
+
+    /// Returns the position of the text `target` in the value at a path, or of the value if there is
+    /// no such string. Strings in these fields are preferred, as in
+    /// [`ResourcePositions::mention`](super::ResourcePositions::mention).
+    #[must_use]
+    pub fn mention(&self, path: &str, target: &str, fields: &[&str]) -> Option<Position> {
+        steps(path)?;
+        let offset = mention_in(self.find(path).node, target, fields);
+        Some(Position::of(self.text, offset))
     }
 
     /// Encodes the value at a path as a message of the given type.
@@ -92,41 +121,86 @@ impl<'t> YamlFile<'t> {
         path: &str,
         options: ParseOptions,
     ) -> Result<Vec<u8>, FormatError> {
-        let message =
-            schema.require(full_name).map_err(|kind| FormatError::new(self.source_name, kind))?;
-        let node = self.find(path).node;
-        let mut out = Vec::new();
-        let encoder = Encoder { schema, dialect: Dialect::Yaml, options };
+        self.encoded(schema, full_name, path, options, None)
+            .map_err(|fault| fault.in_source(self.source_name, Some(self.text)))
+    }
+
+    /// Encodes the value at a path as [`encode`](Self::encode) does, and returns all errors instead
+    /// of the first. At most `most` errors are returned; the others are counted.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`encode`](Self::encode).
+    pub fn encode_all(
+        &self,
+        schema: &Schema,
+        full_name: &str,
+        path: &str,
+        options: ParseOptions,
+        most: usize,
+    ) -> Result<Vec<u8>, FormatErrors> {
+        let faults = Faults::new(most);
+        let encoded = self.encoded(schema, full_name, path, options, Some(&faults));
+        faults.finish(encoded, self.source_name, Some(self.text))
+    }
+
+    fn encoded(
+        &self,
+        schema: &Schema,
+        full_name: &str,
+        path: &str,
+        options: ParseOptions,
+        faults: Option<&Faults>,
+    ) -> Result<Vec<u8>> {
         let top = Path::Raw(path);
-        let encoded: Result<()> = encoder.message(&message, node, Location::top(&top), &mut out);
-        encoded.map_err(|fault| fault.in_source(self.source_name, Some(self.text)))?;
+        let message = schema.require(full_name).map_err(|kind| Fault::new(None, &top, kind))?;
+        let mut out = Vec::new();
+        let encoder = Encoder { schema, dialect: Dialect::Yaml, options, faults };
+        encoder.message(&message, self.find(path).node, Location::top(&top), &mut out)?;
         Ok(out)
     }
 
     fn find(&self, path: &str) -> Found<'_, 't> {
-        let mut node = &self.node;
-        for step in steps(path).unwrap_or_default() {
-            let next = match (&node.value, &step) {
-                (Value::Object(members), Step::Key(name)) => {
-                    crate::tree::member(members, name).map(|member| &member.value)
-                }
-                (Value::List(elements), Step::Index(index)) => elements.get(*index),
-                // A single element may lack the list around it.
-                (Value::Object(_), Step::Index(0)) => Some(node),
-                _ => None,
-            };
-            match next {
-                Some(next) => node = next,
-                None => return Found { node, is_whole: false },
-            }
-        }
-        Found { node, is_whole: true }
+        descend(&self.node, path)
     }
 }
 
+/// Follows a path from a node, as far as possible.
+pub(super) fn descend<'n, 't>(top: &'n Node<'t>, path: &str) -> Found<'n, 't> {
+    let mut node = top;
+    for step in steps(path).unwrap_or_default() {
+        let next = match (&node.value, &step) {
+            (Value::Object(members), Step::Key(name)) => {
+                let of = |name: &str| crate::tree::member(members, name);
+                of(name).or_else(|| of(&camel_case(name))).map(|member| &member.value)
+            }
+            (Value::List(elements), Step::Index(index)) => elements.get(*index),
+            // A single element may lack the list around it.
+            (Value::Object(_), Step::Index(0)) => Some(node),
+            _ => None,
+        };
+        match next {
+            Some(next) => node = next,
+            None => return Found { node, is_whole: false },
+        }
+    }
+    Found { node, is_whole: true }
+}
+
+fn camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        camel.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        camel.push_str(letters.as_str());
+    }
+    camel
+}
+
 /// Result of following a path: the last node found, and whether the whole path was followed.
-struct Found<'n, 't> {
-    node: &'n Node<'t>,
+pub(super) struct Found<'n, 't> {
+    pub(super) node: &'n Node<'t>,
     is_whole: bool,
 }
 

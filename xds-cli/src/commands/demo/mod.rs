@@ -6,13 +6,17 @@
 //! | `setup.rs` | server with embedded files, client, and the state of both |
 //! | `follower.rs` | client that watches a listener and the resources it refers to |
 //! | `view.rs` | the client's resources as a tree, and their changes |
+//! | `wire.rs` | the order in which a client receives a change with make before break |
+//! | `try_out.rs` | the commands with which the reader goes on |
 //! | `narrator.rs` | output, with pauses for reading |
 
 mod follower;
 mod narrator;
 mod setup;
 mod steps;
+mod try_out;
 mod view;
+mod wire;
 
 use clap::ColorChoice;
 use core::time::Duration;

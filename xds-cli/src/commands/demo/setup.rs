@@ -101,7 +101,7 @@ impl DemoSetup {
             content: Ok(Bytes::from_static(content.as_bytes())),
         });
         if let Some(error) = self.sources.update(files.collect()).into_iter().next() {
-            return Err(DemoFailure::Configuration(error.error));
+            return Err(DemoFailure::Configuration(error.to_string()));
         }
         let transaction = self.sources.changes().into_transaction();
         self.server

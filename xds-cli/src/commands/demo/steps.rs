@@ -7,7 +7,7 @@ use xds_core::types;
 use super::{
     narrator::Narrator,
     setup::{DemoSetup, DemoState},
-    view,
+    try_out, view, wire,
 };
 use crate::{
     facts,
@@ -47,6 +47,7 @@ impl DemoSteps {
         steps.remove_service().await?;
         steps.break_cluster().await?;
         steps.repair_cluster().await?;
+        steps.make_before_break().await?;
         steps.end().await
     }
 
@@ -172,13 +173,28 @@ impl DemoSteps {
         self.show_server("The server:")
     }
 
+    async fn make_before_break(&mut self) -> Result<(), Failure> {
+        self.narrator
+            .step(
+                "The reviews service moves to another cluster. One change replaces the cluster, its\n\
+                 endpoints and the route. The server uses --ordering make-before-break, and the client\n\
+                 requests all clusters, as Envoy does.",
+            )
+            .await?;
+        let received = wire::move_reviews(FILES).await?;
+        self.narrator.show(
+            "The client received these responses, in this order. The new cluster and its endpoints\n\
+             are in use before the route refers to them, and the old cluster is removed last:",
+            &wire::listing(&received, self.narrator.style),
+        )
+    }
+
     async fn end(self) -> Result<(), Failure> {
         self.setup.end().await;
-        self.narrator.paragraph(
-            "This is the end of the demo. To try it with files, use two terminals:\n\
-             \x20 xds serve examples/config --listen 127.0.0.1:18000\n\
-             \x20 xds watch --server 127.0.0.1:18000 lds cds eds:api",
-        )
+        self.narrator.paragraph(&format!(
+            "This is the end of the demo. To try it with files, use two terminals:\n{}",
+            try_out::commands()
+        ))
     }
 
     /// Waits for the expected result, and shows the changes at the client.

@@ -6,7 +6,8 @@ use xds_core::server::Applied;
 use xds_tokio::server::BoundAddress;
 
 use crate::{
-    directory::{FileError, FileFinding, Rejected},
+    diagnostic::Diagnostic,
+    directory::{ChangedResources, FileError, Rejected},
     failure::Failure,
     server_table::RowChanges,
 };
@@ -32,12 +33,14 @@ pub(crate) enum ServeEvent<'a> {
     Ready { resources: usize },
     /// A file is broken; its last valid state stays in use.
     FileError(&'a FileError),
+    /// A file is valid again after its errors were reported.
+    Repaired(&'a Path),
     /// A resource that is about to be served has a dangling reference.
-    Dangling(&'a FileFinding),
+    Dangling(&'a Diagnostic),
     /// The state of the files is rejected; the last one stays served.
     Rejected { rejected: &'a Rejected, resources: usize },
     /// The files changed, and the change is served.
-    Reloaded { resources: usize, applied: Applied },
+    Reloaded { resources: usize, applied: Applied, changes: &'a ChangedResources },
     /// The state of a subscription changed.
     Status(&'a RowChanges),
 }

@@ -3,6 +3,7 @@
 mod events;
 mod export;
 mod ndjson;
+mod redraw;
 mod status;
 mod table;
 
@@ -29,6 +30,7 @@ use self::{
     events::{ServeEvent, ServePrinter},
     export::Exporter,
     ndjson::ServeNdjson,
+    redraw::Redraw,
     status::Status,
     table::Table,
 };
@@ -56,7 +58,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     let mut printer: Box<dyn ServePrinter> = match args.output {
         ServeOutput::Table => {
             let (out, err) = (Style::of(color, &io::stdout()), Style::of(color, &io::stderr()));
-            Box::new(Table::new(out, err, Layout::of_stdout()))
+            Box::new(Table::new(out, err, Layout::of_stdout(), Redraw::on_terminal()))
         }
         ServeOutput::Ndjson => Box::new(ServeNdjson),
     };
@@ -92,7 +94,8 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
             Some(Rejected::Dangling(dangling)) => *dangling,
             _ => 0,
         };
-        let errors = u32::try_from(first.errors.len() + dangling).unwrap_or(u32::MAX);
+        let errors: usize = first.errors.iter().map(|it| it.problems.count()).sum();
+        let errors = u32::try_from(errors + dangling).unwrap_or(u32::MAX);
         return Err(Failure::NotValid { directory: args.directory.clone(), errors });
     }
     // Resolving names and writing files may take long.
@@ -289,13 +292,17 @@ fn print_reload(printer: &mut dyn ServePrinter, reload: &Reload) -> Result<(), F
     match (&reload.readiness, reload.applied) {
         (Some(ReadinessChange::Waiting(files)), _) => printer.print(ServeEvent::NotReady { files }),
         (Some(ReadinessChange::Ready), _) => printer.print(ServeEvent::Ready { resources }),
-        (None, Some(applied)) => printer.print(ServeEvent::Reloaded { resources, applied }),
+        (None, Some(applied)) => {
+            let changes = &reload.changes;
+            printer.print(ServeEvent::Reloaded { resources, applied, changes })
+        }
         (None, None) => Ok(()),
     }
 }
 
 fn print_errors(printer: &mut dyn ServePrinter, reload: &Reload) -> Result<(), Failure> {
     reload.errors.iter().try_for_each(|error| printer.print(ServeEvent::FileError(error)))?;
+    reload.repaired.iter().try_for_each(|file| printer.print(ServeEvent::Repaired(file)))?;
     reload.dangling.iter().try_for_each(|finding| printer.print(ServeEvent::Dangling(finding)))?;
     let resources = reload.resources;
     match &reload.rejected {

@@ -1,14 +1,16 @@
 //! Output format `ndjson`: one JSON object per line and event.
 
 use serde_json::{Value as Json, json};
+use xds_core::server::Applied;
 
 use super::events::{ServeEvent, ServePrinter};
 use crate::{
-    commands::check::{error_object, finding_object},
-    directory::Rejected,
+    diagnostic::Diagnostic,
+    directory::{ChangedResources, FileError, Key, Rejected},
     failure::Failure,
     output,
     server_table::{Row, Subscribed},
+    text::type_name,
 };
 
 #[derive(Debug)]
@@ -17,9 +19,46 @@ pub(crate) struct ServeNdjson;
 impl ServePrinter for ServeNdjson {
     fn print(&mut self, event: ServeEvent<'_>) -> Result<(), Failure> {
         let is_status = matches!(event, ServeEvent::Status(_));
-        let line = output::event_line(object(event));
-        if is_status { output::print(&line) } else { output::offer(&line) }
+        let events: Vec<_> = match event {
+            ServeEvent::FileError(error) => file_errors(error),
+            event => vec![object(event)],
+        };
+        events.into_iter().map(output::event_line).try_for_each(|line| match is_status {
+            true => output::print(&line),
+            false => output::offer(&line),
+        })
     }
+}
+
+/// Maximum number of resources that an event lists for each kind of change.
+const MOST_LISTED: usize = 1_000;
+
+/// Formats each error of a file as an event.
+fn file_errors(error: &FileError) -> Vec<Json> {
+    let mut events: Vec<_> = error.problems.first.iter().map(Diagnostic::to_json).collect();
+    if error.problems.more > 0 {
+        let (file, more) = (error.file.display().to_string(), error.problems.more);
+        let text = format!("{file}: and {more} more errors");
+        events.push(json!({ "event": "file_error", "file": file, "error": text, "more": more }));
+    }
+    events
+}
+
+fn reloaded(resources: usize, applied: Applied, changes: &ChangedResources) -> Json {
+    let list = |keys: &[Key]| -> Vec<Json> {
+        let listed = keys.iter().take(MOST_LISTED);
+        let object = |key: &Key| json!({ "type": type_name(key.type_url.as_str()), "name": key.name.as_str() });
+        listed.map(object).collect()
+    };
+    json!({
+        "event": "reloaded",
+        "resources": resources,
+        "changed": applied.changed,
+        "removed": applied.removed,
+        "added_resources": list(&changes.added),
+        "changed_resources": list(&changes.changed),
+        "removed_resources": list(&changes.removed),
+    })
 }
 
 fn object(event: ServeEvent<'_>) -> Json {
@@ -46,8 +85,11 @@ fn object(event: ServeEvent<'_>) -> Json {
             json!({ "event": "not_ready", "files": files })
         }
         ServeEvent::Ready { resources } => json!({ "event": "ready", "resources": resources }),
-        ServeEvent::FileError(error) => error_object(error),
-        ServeEvent::Dangling(finding) => finding_object(finding),
+        ServeEvent::FileError(error) => file_errors(error).into(),
+        ServeEvent::Repaired(file) => {
+            json!({ "event": "file_valid", "file": file.display().to_string() })
+        }
+        ServeEvent::Dangling(finding) => finding.to_json(),
         ServeEvent::Rejected { rejected: Rejected::Dangling(dangling), resources } => json!({
             "event": "refused",
             "dangling": dangling,
@@ -59,12 +101,9 @@ fn object(event: ServeEvent<'_>) -> Json {
             "max_removal": removal.allowed,
             "resources": resources,
         }),
-        ServeEvent::Reloaded { resources, applied } => json!({
-            "event": "reloaded",
-            "resources": resources,
-            "changed": applied.changed,
-            "removed": applied.removed,
-        }),
+        ServeEvent::Reloaded { resources, applied, changes } => {
+            reloaded(resources, applied, changes)
+        }
         ServeEvent::Status(changes) => {
             let rows: Vec<Json> = changes.rows.iter().map(row).collect();
             json!({ "event": "status", "rows": rows })

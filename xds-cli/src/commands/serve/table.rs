@@ -2,26 +2,31 @@
 
 use std::path::PathBuf;
 
-use super::events::{ServeEvent, ServePrinter};
+use super::{
+    events::{ServeEvent, ServePrinter},
+    redraw::Redraw,
+};
 use crate::{
-    directory::{Rejected, Removal},
+    diagnostic::Level,
+    directory::{ChangedResources, Key, Problems, Rejected, Removal},
     failure::Failure,
     output::{self, Layout},
     server_table::table,
     style::Style,
-    text::{count, escaped},
+    text::{count, escaped, type_name},
 };
 
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(super) struct Table {
     out: Style,
     err: Style,
     layout: Layout,
+    redraw: Redraw,
 }
 
 impl Table {
-    pub(crate) fn new(out: Style, err: Style, layout: Layout) -> Self {
-        Self { out, err, layout }
+    pub(super) fn new(out: Style, err: Style, layout: Layout, redraw: Redraw) -> Self {
+        Self { out, err, layout, redraw }
     }
 }
 
@@ -66,17 +71,24 @@ impl ServePrinter for Table {
                         )
                     }
                 };
-                let (error, reason) = (self.err.bad("error"), escaped(&error.error));
-                output::print_to_stderr(&format!(
-                    "{error}: {reason}
-       {kept}"
-                ));
+                let Problems { first, more } = &error.problems;
+                let mut lines: Vec<_> = first.iter().map(|it| it.line(self.err)).collect();
+                if *more > 0 {
+                    lines.push(format!("       and {}", count(*more as u64, "more error")));
+                }
+                output::print_to_stderr(&format!("{}\n       {kept}", lines.join("\n")));
                 Ok(())
             }
+            ServeEvent::Repaired(file) => {
+                let (word, file) = (self.out.good("valid again"), file.display().to_string());
+                self.print_line(&format!("{word}: {}", escaped(&file)))
+            }
             ServeEvent::Dangling(finding) => {
-                output::print_to_stderr(
-                    &finding.line("warning", |it| self.err.notable(it).to_string()),
-                );
+                let mut finding = finding.clone();
+                if finding.level == Level::Error {
+                    finding.level = Level::Warning;
+                }
+                output::print_to_stderr(&finding.line(self.err));
                 Ok(())
             }
             ServeEvent::Rejected { rejected, resources } => {
@@ -91,19 +103,29 @@ impl ServePrinter for Table {
                 output::print_to_stderr(&format!("{error}: {why}\n       {stays}"));
                 Ok(())
             }
-            ServeEvent::Reloaded { resources, applied } => self.print_line(&format!(
-                "reloaded: {} changed, {} removed, {}",
-                applied.changed,
-                applied.removed,
-                count(resources as u64, "resource")
-            )),
-            ServeEvent::Status(changes) if changes.rows.is_empty() => {
-                output::print(&self.line("no clients"))
+            ServeEvent::Reloaded { resources, applied, changes } => {
+                let head = format!(
+                    "reloaded: {} changed, {} removed, {}",
+                    applied.changed,
+                    applied.removed,
+                    count(resources as u64, "resource")
+                );
+                self.print_line(&(head + &listed(changes, self.out)))
             }
             ServeEvent::Status(changes) => {
-                let streams = changes.rows.chunk_by(|a, b| a.stream == b.stream).count();
-                let line = self.line(&count(streams as u64, "stream"));
-                output::print(&format!("{line}\n{}", table(&changes.changed, self.out)))
+                let line = match changes.rows.chunk_by(|a, b| a.stream == b.stream).count() {
+                    0 => self.line("no clients"),
+                    streams => self.line(&count(streams as u64, "stream")),
+                };
+                let rows = if self.redraw.is_on() { &changes.rows } else { &changes.changed };
+                let block = match changes.rows.is_empty() {
+                    true => line,
+                    false => format!("{line}\n{}", table(rows, self.out)),
+                };
+                output::print(&match self.redraw.is_on() {
+                    true => self.redraw.replace(&block),
+                    false => block,
+                })
             }
         }
     }
@@ -119,6 +141,44 @@ fn named(files: &[PathBuf]) -> String {
         text += &format!(" and {more} more");
     }
     text
+}
+
+/// Number of characters of a line with the names of changed resources.
+const LINE: usize = 78;
+
+/// Lists the changed resources below a line: one line for each kind of change and type, with the
+/// names that fit.
+fn listed(changes: &ChangedResources, style: Style) -> String {
+    let mut text = String::new();
+    let kinds = [
+        (style.good("+"), &changes.added),
+        (style.notable("~"), &changes.changed),
+        (style.bad("-"), &changes.removed),
+    ];
+    for (sign, keys) in kinds {
+        for of_type in keys.chunk_by(|a, b| a.type_url == b.type_url) {
+            text += &format!("\n  {sign} {}", folded(of_type));
+        }
+    }
+    text
+}
+
+/// Formats resources of one type: `cds a, b and 7 more`.
+fn folded(keys: &[Key]) -> String {
+    let mut line =
+        keys.first().map(|it| type_name(it.type_url.as_str())).unwrap_or_default().to_owned();
+    for (at, key) in keys.iter().enumerate() {
+        let name = escaped(key.name.as_str());
+        let more = format!(" and {} more", keys.len() - at);
+        let is_last = at + 1 == keys.len();
+        let reserved = if is_last { 0 } else { more.len() };
+        if at > 0 && line.chars().count() + name.chars().count() + 2 + reserved > LINE {
+            return line + &more;
+        }
+        line += if at == 0 { " " } else { ", " };
+        line += &name;
+    }
+    line
 }
 
 fn reason(rejected: &Rejected) -> String {
@@ -141,12 +201,45 @@ fn reason(rejected: &Rejected) -> String {
 }
 
 impl Table {
-    fn print_line(&self, text: &str) -> Result<(), Failure> {
-        output::offer(&self.line(text))
+    fn print_line(&mut self, text: &str) -> Result<(), Failure> {
+        let line = self.line(text);
+        output::offer(&self.redraw.above(&line))
     }
 
     fn line(&self, text: &str) -> String {
         let line = format!("{} {text}", self.out.quiet(self.layout.time()));
         self.layout.fold(&line).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xds_core::types;
+
+    use super::*;
+
+    fn keys(type_url: &str, names: &[&str]) -> Vec<Key> {
+        let key = |name: &&str| Key { type_url: type_url.into(), name: (*name).into() };
+        names.iter().map(key).collect()
+    }
+
+    #[test]
+    fn changed_resources_are_listed_by_kind_and_type() {
+        let mut changes = ChangedResources {
+            added: keys(types::CLUSTER, &["a", "b"]),
+            removed: keys(types::LISTENER, &["l"]),
+            ..ChangedResources::default()
+        };
+        changes.added.extend(keys(types::CLUSTER_LOAD_ASSIGNMENT, &["a"]));
+        assert_eq!(listed(&changes, Style::PLAIN), "\n  + cds a, b\n  + eds a\n  - lds l");
+    }
+
+    #[test]
+    fn many_changed_resources_are_folded() {
+        let names: Vec<_> = (0..1_000).map(|at| format!("cluster-{at:04}")).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let line = folded(&keys(types::CLUSTER, &names));
+        assert_eq!(line, "cds cluster-0000, cluster-0001, cluster-0002, cluster-0003 and 996 more");
+        assert_eq!(folded(&keys(types::CLUSTER, &["a"])), "cds a");
     }
 }

@@ -19,7 +19,7 @@ use super::{
     interrupt::Interrupt,
     numbers::{grouped, grouped_count},
     progress::Progress,
-    report::{report, report_failure},
+    report::report,
 };
 use crate::{args::sim::RunArgs, failure::Failure, output, style::Style, text::count};
 
@@ -43,6 +43,7 @@ struct RunResults {
 pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> {
     // Runs with fixed options do not reach all situations.
     let is_fixed = args.fixed.options.is_some();
+    let options = args.fixed.options.as_ref().map(|it| it.text().to_owned());
     let mut config = mem::take(&mut args.fixed).config(false);
     if args.without_oracles {
         config.oracle_mode = OracleMode::Off;
@@ -56,8 +57,11 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
     let took = started.elapsed();
     interrupt.end_runs();
 
-    if let Some(broken) = sum.first {
-        return report_failure(&broken, &config, args.html.as_deref());
+    if let Some(broken) = sum.first.take() {
+        report(&broken, &config, args.html.as_deref())?;
+        let seed = broken.seed.unwrap_or(args.seed);
+        sum.broken = vec![(seed, broken.violation.invariant)];
+        return failed(&violated(&sum, options.as_deref()), color);
     }
     let style = Style::of(color, &io::stdout());
     let violations = count(sum.broken.len() as u64, "violation");
@@ -80,13 +84,47 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
     if !sum.broken.is_empty() {
         sum.broken.sort_unstable();
         output::print(&list(&sum.broken))?;
-        return Err(Failure::Simulated(violations));
+        return failed(&violated(&sum, options.as_deref()), color);
     }
-    match () {
-        () if interrupt.is_requested() => Err(Failure::Interrupted),
-        () if args.without_oracles || is_fixed => Ok(()),
-        () => require_full_coverage(&sum),
+    let is_covered = match interrupt.is_requested() || args.without_oracles || is_fixed {
+        true => Ok(()),
+        false => require_full_coverage(&sum),
+    };
+    if let Err(why) = is_covered {
+        return failed(&why.to_string(), color);
     }
+    let runs = grouped_count(sum.runs, "run");
+    output::print(&match args.without_oracles {
+        true => format!("rules not checked in {runs}"),
+        false => format!("{} in {runs}", style.good("no violation")),
+    })?;
+    match interrupt.is_requested() {
+        true => Err(Failure::Interrupted),
+        false => Ok(()),
+    }
+}
+
+/// Prints the verdict of runs that failed, as the last line.
+fn failed(why: &str, color: ColorChoice) -> Result<(), Failure> {
+    let style = Style::of(color, &io::stdout());
+    output::print(&format!("{}: {why}", style.bad("FAILED")))?;
+    Err(Failure::Verdict)
+}
+
+/// Describes the violations, with the command that repeats the first one.
+fn violated(sum: &RunResults, options: Option<&str>) -> String {
+    let (broken, runs) = (sum.broken.len() as u64, grouped_count(sum.runs, "run"));
+    let mut rules: Vec<_> = sum.broken.iter().map(|(_, rule)| *rule).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    let (verb, seed) = (if broken == 1 { "violates" } else { "violate" }, sum.broken.first());
+    let seed = seed.map_or(0, |(seed, _)| *seed);
+    let options = options.map(|line| format!(" --options \"{line}\"")).unwrap_or_default();
+    format!(
+        "{} of {runs} {verb} {}, replay: xds sim replay --seed {seed}{options}",
+        grouped(broken),
+        rules.join(", ")
+    )
 }
 
 fn list(broken: &[(u64, &str)]) -> String {

@@ -1,0 +1,65 @@
+//! `xds check`: check of the resources in a directory, or of a bootstrap, before they are used.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `report.rs` | the diagnostics of a check, and the forms for people and programs |
+//! | `github.rs`, `sarif.rs` | the forms for code review |
+//! | `bootstrap.rs`, `bootstrap_file.rs` | detection of the kind of bootstrap, and its file |
+//! | `grpc.rs`, `envoy.rs` | checks of the two kinds of bootstrap |
+//! | `config_sources.rs` | files of resources that a bootstrap names |
+//! | `named_files.rs` | certificates, keys, tokens and other files that a bootstrap names |
+
+mod bootstrap;
+mod bootstrap_file;
+mod config_sources;
+mod envoy;
+mod github;
+mod grpc;
+mod named_files;
+mod report;
+mod sarif;
+
+use std::path::Path;
+
+use clap::ColorChoice;
+use xds_fs::list;
+
+use self::report::Report;
+use crate::{
+    args::CheckArgs,
+    directory::{Sources, findings},
+    failure::Failure,
+    resource_types::Validation,
+    text::count,
+};
+
+pub(crate) async fn run(args: CheckArgs, color: ColorChoice) -> Result<(), Failure> {
+    let report = match (&args.bootstrap, &args.proxy_bootstrap, &args.directory) {
+        (Some(file), _, _) => bootstrap::check(file).await?,
+        (None, Some(file), _) => bootstrap::check_of_proxy(file).await?,
+        (None, None, Some(directory)) => check(directory, &args)?,
+        // The definition of the arguments excludes it.
+        (None, None, None) => Report::default(),
+    };
+    report.print(args.output, color)?;
+    match u32::try_from(report.errors()).unwrap_or(u32::MAX) {
+        0 => Ok(()),
+        errors => Err(Failure::Found(errors)),
+    }
+}
+
+fn check(directory: &Path, args: &CheckArgs) -> Result<Report, Failure> {
+    let failure = |why| Failure::Directory { directory: directory.to_owned(), why };
+    let files = list(directory).map_err(failure)?;
+    let read = u32::try_from(files.len()).unwrap_or(u32::MAX);
+    let mut sources = Sources::default();
+    let mut report = Report::default();
+    for error in sources.update(files) {
+        report.add_problems(&error.file, error.problems);
+    }
+    let validation = Validation::from(args.validate);
+    report.diagnostics.extend(findings(&sources, &args.external.consistency(), validation));
+    report.subject =
+        format!("{} in {}", count(sources.resources() as u64, "resource"), count(read, "file"));
+    Ok(report)
+}

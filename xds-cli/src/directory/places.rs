@@ -1,0 +1,82 @@
+//! Lines and columns of findings about valid resources.
+//!
+//! Findings come from encoded resources, which have no positions. The files of the findings are
+//! therefore read and parsed again.
+
+use std::{fs, path::Path};
+
+use xds_core::{ResourceName, TypeUrl, types};
+use xds_format::{Format, Position, ResourcePositions};
+
+use super::sources::Sources;
+use crate::{diagnostic::Diagnostic, schema};
+
+/// Finding without a position, and the place that it is about.
+pub(super) struct Unplaced {
+    pub(super) place: Place,
+    pub(super) found: Diagnostic,
+}
+
+/// Place in a resource.
+pub(super) enum Place {
+    Resource,
+    /// Field at this path.
+    Field(String),
+    /// Reference to a resource of this type and name.
+    Reference {
+        type_url: TypeUrl,
+        name: ResourceName,
+    },
+}
+
+/// Adds the positions, and sorts the findings by file and position.
+pub(super) fn placed(sources: &Sources, mut unplaced: Vec<Unplaced>) -> Vec<Diagnostic> {
+    unplaced.sort_by(|a, b| a.found.file.cmp(&b.found.file));
+    let files = unplaced.chunk_by(|a, b| a.found.file == b.found.file);
+    files.flat_map(|of_file| in_file(sources, of_file)).collect()
+}
+
+fn in_file(sources: &Sources, unplaced: &[Unplaced]) -> Vec<Diagnostic> {
+    let file = unplaced.first().map_or_else(|| Path::new(""), |it| it.found.file.as_path());
+    // A position in another content than the one in use would be wrong.
+    let content = fs::read(file).ok().filter(|content| sources.is_in_use(file, content));
+    let positions = content.as_ref().and_then(|content| {
+        ResourcePositions::parse(Format::from_path(file).ok()?, content, schema::FILES)
+    });
+    let mut found: Vec<_> = unplaced
+        .iter()
+        .map(|it| {
+            let position = positions.as_ref().and_then(|all| position(all, it));
+            it.found.clone().at(position)
+        })
+        .collect();
+    found.sort_by_key(|it| it.position);
+    found
+}
+
+fn position(positions: &ResourcePositions<'_>, unplaced: &Unplaced) -> Option<Position> {
+    let resource = unplaced.found.resource.as_ref()?;
+    let (of, name) = (resource.type_url.as_str(), resource.name.as_str());
+    match &unplaced.place {
+        Place::Resource => positions.position(of, name, ""),
+        Place::Field(path) => positions.position(of, name, path),
+        Place::Reference { type_url, name: target } => {
+            positions.mention(of, name, target.as_str(), fields_with_names_of(type_url.as_str()))
+        }
+    }
+}
+
+/// Fields that contain names of resources of a type.
+fn fields_with_names_of(type_url: &str) -> &'static [&'static str] {
+    match type_url {
+        types::CLUSTER => &["cluster", "clusters.name", "clusters"],
+        types::CLUSTER_LOAD_ASSIGNMENT => &["service_name"],
+        types::ROUTE_CONFIGURATION => &["route_config_name", "route_configuration_name"],
+        types::SCOPED_ROUTE_CONFIGURATION => &["srds_resources_locator"],
+        types::SECRET => &[
+            "tls_certificate_sds_secret_configs.name",
+            "validation_context_sds_secret_config.name",
+        ],
+        _ => &["filters.name", "http_filters.name", "listener_filters.name"],
+    }
+}

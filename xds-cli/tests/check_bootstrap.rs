@@ -1,0 +1,275 @@
+//! `xds check --bootstrap`: a bootstrap and the files that it names.
+
+mod support;
+
+use std::fs;
+
+use support::{Ended, TempDir, run};
+
+const CLUSTER_TYPE: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+
+fn check(directory: &TempDir, file: &str, content: &str) -> Ended {
+    let content = content.replace("DIR", directory.path().to_str().unwrap());
+    directory.save(file, &content);
+    let mut ended = run(&["check", "--bootstrap", directory.join(file).to_str().unwrap()]);
+    ended.stdout = ended.stdout.replace(&format!("{}/", directory.path().display()), "");
+    ended
+}
+
+#[track_caller]
+fn assert_lines(ended: &Ended, expected: &[&str]) {
+    let lines: Vec<_> = ended.stdout.lines().collect();
+    let is_it = lines.len() == expected.len()
+        && lines.iter().zip(expected).all(|(line, start)| line.starts_with(start));
+    assert!(is_it, "{lines:#?}\n{}", ended.stderr);
+}
+
+/// Saves a certificate with its key, and the key of another one.
+fn certificates(directory: &TempDir) {
+    let certificate = || rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (one, other) = (certificate(), certificate());
+    directory.save("cert.pem", &one.cert.pem());
+    directory.save("key.pem", &one.signing_key.serialize_pem());
+    directory.save("other.pem", &other.signing_key.serialize_pem());
+}
+
+#[test]
+fn valid_grpc_bootstrap_passes() {
+    let directory = TempDir::new();
+    certificates(&directory);
+    let ended = check(
+        &directory,
+        "b.json",
+        r#"{"xds_servers": [{"server_uri": "a:1", "channel_creds": [{"type": "tls", "config": {
+            "ca_certificate_file": "DIR/cert.pem",
+            "certificate_file": "DIR/cert.pem", "private_key_file": "DIR/key.pem"}}]}]}"#,
+    );
+    assert_eq!(ended.code, Some(0), "{}", ended.stdout);
+    assert_lines(&ended, &["gRPC bootstrap with 2 named files: 0 errors, 0 warnings"]);
+}
+
+#[test]
+fn every_part_of_a_grpc_bootstrap_is_checked() {
+    let directory = TempDir::new();
+    certificates(&directory);
+    let ended = check(
+        &directory,
+        "b.json",
+        r#"{"xds_servers": [
+ {"server_uri": "a:1", "channel_creds": [{"type": "tls", "config": {
+  "ca_certificate_file": "DIR/none.pem",
+  "certificate_file": "DIR/cert.pem", "private_key_file": "DIR/other.pem"}}]},
+ {"server_uri": "", "channel_creds": [{"type": "insecure"}]},
+ {"server_uri": "c:1", "channel_creds": [{"type": "unknown"}]}],
+ "node": {"id": 5},
+ "certificate_providers": {"d": {"plugin_name": "file_watcher",
+  "config": {"certificate_file": "DIR/cert.pem"}}}}"#,
+    );
+    assert_eq!(ended.code, Some(1));
+    assert_lines(
+        &ended,
+        &[
+            "error: b.json:3:26: xds_servers[0].channel_creds[0].config.ca_certificate_file: cannot \
+             read none.pem: ",
+            "error: b.json:4:23: xds_servers[0].channel_creds[0].config.certificate_file: cert.pem",
+            "error: b.json:5:17: xds_servers[1].server_uri: must not be empty",
+            "error: b.json:6:41: xds_servers[2].channel_creds: no supported type: found unknown; add ",
+            "error: b.json:7:17: node.id: expected a string, found a number",
+            "error: b.json:9:34: certificate_providers.d.config.certificate_file: must be given \
+             together with `private_key_file`",
+            "gRPC bootstrap with 2 named files: 6 errors, 0 warnings",
+        ],
+    );
+}
+
+#[test]
+fn token_file_of_a_grpc_bootstrap_is_checked() {
+    let directory = TempDir::new();
+    directory.save("token", "hush-hush");
+    let ended = check(
+        &directory,
+        "b.json",
+        r#"{"xds_servers": [{"server_uri": "a:1", "channel_creds": [{"type": "tls"}],
+ "call_creds": [{"type": "jwt_token_file", "config": {"jwt_token_file": "DIR/gone"}}]}]}"#,
+    );
+    assert_lines(
+        &ended,
+        &["error: b.json:2:73: xds_servers[0].call_creds[0].config.jwt_token_file: ", "gRPC"],
+    );
+    assert!(!ended.stdout.contains("hush"), "{}", ended.stdout);
+}
+
+#[test]
+fn syntax_error_of_a_bootstrap_has_a_position() {
+    let directory = TempDir::new();
+    let ended = check(&directory, "b.json", "{\"xds_servers\": [\n}");
+    assert_eq!(ended.code, Some(1));
+    assert_lines(
+        &ended,
+        &["error: b.json:2:1: invalid JSON: ", "bootstrap with 0 named files: 1 error"],
+    );
+    let ended = check(&directory, "b.yaml", "static_resources: [\n");
+    assert_lines(
+        &ended,
+        &["error: b.yaml:1:19: invalid YAML: ", "bootstrap with 0 named files: 1 error"],
+    );
+    assert_eq!(run(&["check", "--bootstrap", "no/such.json"]).code, Some(1));
+}
+
+const ENVOY: &str = r#"node: {id: a, cluster: b}
+dynamic_resources:
+  ads_config:
+    api_type: GRPC
+    grpc_services: [{envoy_grpc: {cluster_name: xds_cluster}}]
+  lds_config: {path_config_source: {path: DIR/lds.yaml}}
+static_resources:
+  clusters:
+  - name: xds_cluster
+    type: STATIC
+    load_assignment:
+      cluster_name: xds_cluster
+      endpoints:
+      - lb_endpoints:
+        - endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: 1}}}
+  - name: web
+    type: EDS
+    eds_cluster_config:
+      eds_config: {path_config_source: {path: DIR/eds.yaml}}
+"#;
+
+fn listener(cluster: &str, certificate: &str) -> String {
+    format!(
+        r#"resources:
+- "@type": type.googleapis.com/envoy.config.listener.v3.Listener
+  name: l
+  address: {{socket_address: {{address: 127.0.0.1, port_value: 80}}}}
+  filter_chains:
+  - filters:
+    - name: tcp
+      typed_config:
+        "@type": type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy
+        stat_prefix: x
+        cluster: {cluster}
+    transport_socket:
+      name: tls
+      typed_config:
+        "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext
+        common_tls_context:
+          tls_certificates:
+          - certificate_chain: {{filename: {certificate}}}
+            private_key: {{filename: {certificate}.key}}
+"#
+    )
+}
+
+fn endpoints(name: &str) -> String {
+    format!(
+        "'@type': type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment\n\
+         cluster_name: {name}\n"
+    )
+}
+
+#[test]
+fn valid_envoy_bootstrap_passes() {
+    let directory = TempDir::new();
+    certificates(&directory);
+    fs::copy(directory.join("key.pem"), directory.join("cert.pem.key")).unwrap();
+    directory.save("lds.yaml", &listener("web", directory.join("cert.pem").to_str().unwrap()));
+    directory.save("eds.yaml", &endpoints("web"));
+    let ended = check(&directory, "envoy.yaml", ENVOY);
+    assert_eq!(ended.code, Some(0), "{}", ended.stdout);
+    assert_lines(&ended, &["Envoy bootstrap with 3 named files: 0 errors, 0 warnings"]);
+}
+
+#[test]
+fn files_of_an_envoy_bootstrap_are_checked() {
+    let directory = TempDir::new();
+    directory.save("lds.yaml", &listener("web", directory.join("cert.pem").to_str().unwrap()));
+    directory.save("eds.yaml", &endpoints("wab"));
+    let ended = check(&directory, "envoy.yaml", ENVOY);
+    assert_lines(
+        &ended,
+        &[
+            "error: envoy.yaml:19:47: static_resources.clusters[1].eds_cluster_config.eds_config.\
+             path_config_source.path: eds.yaml has no eds resource `web`, did you mean `wab`?",
+            "error: lds.yaml:18:43: resources[0].filter_chains[0].transport_socket.typed_config.\
+             common_tls_context.tls_certificates[0].certificate_chain.filename: cannot read cert.pem: ",
+            "Envoy bootstrap with 3 named files: 2 errors, 0 warnings",
+        ],
+    );
+
+    directory.save("lds.yaml", &format!("'@type': {CLUSTER_TYPE}\nname: c\nconnect_timeout: 0s\n"));
+    directory.remove("eds.yaml");
+    let ended = check(&directory, "envoy.yaml", ENVOY);
+    assert_lines(
+        &ended,
+        &[
+            "error: envoy.yaml:19:47: static_resources.clusters[1].eds_cluster_config.eds_config.\
+             path_config_source.path: cannot read eds.yaml: ",
+            "error: lds.yaml:3:18: cds `c`: connect_timeout: must be greater than 0s, is 0s",
+            "Envoy bootstrap with 2 named files: 2 errors, 0 warnings",
+        ],
+    );
+    directory.save("lds.yaml", &format!("'@type': {CLUSTER_TYPE}\nname: c\n"));
+    let ended = check(&directory, "envoy.yaml", ENVOY);
+    assert!(
+        ended
+            .stdout
+            .contains("lds.yaml has the cds resource `c`, but only lds resources may be in it"),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn every_error_of_an_envoy_bootstrap_is_reported() {
+    let directory = TempDir::new();
+    let broken = r#"node: {id: a}
+admin: {adress: {}}
+dynamic_resources:
+  ads_config:
+    api_type: GRPC
+    grpc_services: [{envoy_grpc: {cluster_name: xds_clutser}}]
+static_resources:
+  clusters:
+  - name: xds_cluster
+    type: STATICC
+    connect_timeout: 5
+  listeners:
+  - name: l
+    address: {socket_address: {address: 127.0.0.1, port_value: 80}}
+    filter_chains:
+    - filters:
+      - name: tcp
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy
+          stat_prefix: x
+          cluster: wbe
+"#;
+    let ended = check(&directory, "envoy.yaml", broken);
+    assert_eq!(ended.code, Some(1));
+    assert_lines(
+        &ended,
+        &[
+            "warning: envoy.yaml:1:7: node.cluster: must not be empty, unless it is given with",
+            "error: envoy.yaml:2:9: admin: unknown field `adress`",
+            "error: envoy.yaml:5:5: dynamic_resources.ads_config: cluster `xds_clutser` is not in",
+            "error: envoy.yaml:10:11: static_resources.clusters[0].type: unknown value `STATICC`",
+            "error: envoy.yaml:11:22: static_resources.clusters[0].connect_timeout: expected a duration",
+            "error: envoy.yaml:21:20: lds `l` refers to cds `wbe`, which is missing",
+            "Envoy bootstrap with 0 named files: 5 errors, 1 warning",
+        ],
+    );
+}
+
+#[test]
+fn bootstrap_options_exclude_a_directory() {
+    for args in [
+        &["check"][..],
+        &["check", "dir", "--bootstrap", "b.json"],
+        &["check", "--bootstrap", "b.json", "--proxy-bootstrap", "e.yaml"],
+        &["check", "--bootstrap", "b.json", "--validate"],
+    ] {
+        assert_eq!(run(args).code, Some(2), "{args:?}");
+    }
+}
