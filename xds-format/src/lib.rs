@@ -107,13 +107,15 @@ pub use compat::{Axes, Axis, Break, Exemption, Rule, compare};
 pub use error::{ErrorKind, FormatError, Position};
 pub use format::Format;
 pub use options::{Leniency, ParseOptions, UnknownFields};
-pub use parse::{YamlFile, encode_message, encode_message_with, parse, parse_with};
+pub use parse::{
+    TypedMessage, YamlFile, encode_message, encode_message_with, parse, parse_messages, parse_with,
+};
 pub use print::{
     FieldNames, PrintOptions, REDACTED, Redaction, UNKNOWN_TYPE, UnknownTypes,
-    has_sensitive_fields, message_to_json, to_json, to_json_string, to_text, to_yaml,
+    has_sensitive_fields, json_to_yaml, message_to_json, to_json, to_json_string, to_text, to_yaml,
 };
 pub use resource::{
-    check::{decode_check, unprintable},
+    check::{decode_check, unknown_fields, unprintable},
     document::{Document, Resource, Wrapper},
     name::resource_name,
 };

@@ -2,10 +2,12 @@
 
 mod binary;
 mod collector;
+mod messages;
 mod shapes;
 mod text;
 mod yaml_file;
 
+pub use self::messages::{TypedMessage, parse_messages};
 pub use self::yaml_file::YamlFile;
 
 use self::collector::Collector;
