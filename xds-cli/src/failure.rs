@@ -12,6 +12,12 @@ use crate::text::count;
 
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
+    /// Wrong usage that depends on more than one argument.
+    #[error("{0}")]
+    Usage(String),
+    /// Input that cannot be converted. The message names the file.
+    #[error("{0}")]
+    Convert(String),
     #[error("cannot listen on {address}: {why}")]
     Listen { address: String, why: io::Error },
     #[error(transparent)]
@@ -85,9 +91,11 @@ impl Failure {
         match self {
             Self::Output(_) if self.is_silent() => ExitCode::SUCCESS,
             Self::Listen { .. } | Self::Address(_) | Self::Resolve { .. } => ExitCode::from(3),
+            Self::Usage(_) => ExitCode::from(2),
             Self::Interrupted => ExitCode::from(INTERRUPTED),
             Self::Server { why, .. } => why.exit_code(),
-            Self::Bootstrap(_)
+            Self::Convert(_)
+            | Self::Bootstrap(_)
             | Self::ProxyBootstrap { .. }
             | Self::Credentials { .. }
             | Self::NoServer

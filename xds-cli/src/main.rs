@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | command-line arguments |
-//! | `commands/` | `demo`, `serve`, `watch`, `check`, `compat`, `sim` |
+//! | `commands/` | `demo`, `serve`, `watch`, `check`, `compat`, `convert`, `sim`, `completions`, `man` |
 //! | `directory/` | resources in files: their changes and their last valid states |
 //! | `resource_types.rs`, `schema.rs` | validation; schema with `--descriptors` |
 //! | `facts.rs`, `json_diff.rs` | summaries of resources, and differences between two states |
@@ -76,7 +76,10 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         | args::Command::Watch(_)
         | args::Command::Check(_)
         | args::Command::Compat(_)
-        | args::Command::Sim(_) => output::logging::Quietest::Warnings,
+        | args::Command::Convert(_)
+        | args::Command::Sim(_)
+        | args::Command::Completions(_)
+        | args::Command::Man(_) => output::logging::Quietest::Warnings,
     };
     output::logging::init(quietest, cli.verbose, cli.color);
     schema::extend(cli.command.descriptors())?;
@@ -86,6 +89,9 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         args::Command::Watch(args) => commands::watch::run(args, cli.color).await,
         args::Command::Check(args) => commands::check::run(args, cli.color),
         args::Command::Compat(args) => commands::compat::run(args, cli.color),
+        args::Command::Convert(args) => commands::convert::run(&args),
         args::Command::Sim(command) => commands::sim::run(command, cli.color),
+        args::Command::Completions(args) => commands::shell::completions(&args),
+        args::Command::Man(args) => commands::shell::man(&args),
     }
 }

@@ -1,9 +1,11 @@
 //! Command-line arguments of `xds`, except those of `check`, `compat`, `serve` and `sim`.
 
 mod check;
+mod convert;
 #[cfg(test)]
 mod documents;
 mod serve;
+mod shell;
 pub(crate) mod sim;
 
 use core::{fmt, str::FromStr, time::Duration};
@@ -21,7 +23,9 @@ use xds_tokio::credentials::CredentialsError;
 
 pub(crate) use self::{
     check::{CheckArgs, CheckOutput, CompatArgs},
+    convert::{ConvertArgs, ConvertFormat},
     serve::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
+    shell::{CompletionsArgs, ManArgs},
     sim::SimCommand,
 };
 
@@ -55,8 +59,11 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     Check(CheckArgs),
     Compat(CompatArgs),
+    Convert(ConvertArgs),
     #[command(subcommand)]
     Sim(SimCommand),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 impl Command {
@@ -66,7 +73,10 @@ impl Command {
             Self::Serve(args) => &args.descriptors.descriptors,
             Self::Watch(args) => &args.descriptors.descriptors,
             Self::Check(args) => &args.descriptors.descriptors,
-            Self::Demo | Self::Compat(_) | Self::Sim(_) => &[],
+            Self::Convert(args) => &args.descriptors.descriptors,
+            Self::Demo | Self::Compat(_) | Self::Sim(_) | Self::Completions(_) | Self::Man(_) => {
+                &[]
+            }
         }
     }
 }
