@@ -12,6 +12,12 @@ use crate::text::count;
 
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
+    /// Wrong usage that depends on more than one argument.
+    #[error("{0}")]
+    Usage(String),
+    /// Input that cannot be converted. The message names the file.
+    #[error("{0}")]
+    Convert(String),
     #[error("cannot listen on {address}: {why}")]
     Listen { address: String, why: io::Error },
     #[error(transparent)]
@@ -95,9 +101,11 @@ impl Failure {
             Self::Listen { .. } | Self::Address(_) | Self::Resolve { .. } => ExitCode::from(3),
             Self::NotFetched(Shortfall::NotReached) => ExitCode::from(4),
             Self::NotFetched(Shortfall::DoesNotExist) => ExitCode::from(5),
+            Self::Usage(_) => ExitCode::from(2),
             Self::Interrupted => ExitCode::from(INTERRUPTED),
             Self::Server { why, .. } => why.exit_code(),
             Self::NotFetched(Shortfall::Other)
+            | Self::Convert(_)
             | Self::Bootstrap(_)
             | Self::ProxyBootstrap { .. }
             | Self::Credentials { .. }

@@ -2,7 +2,12 @@
 
 mod support;
 
-use std::net::TcpListener;
+use std::{
+    fs,
+    io::Write as _,
+    net::TcpListener,
+    process::{Command, Stdio},
+};
 
 use support::{TempDir, run};
 
@@ -109,4 +114,89 @@ fn missing_directory_exits_with_one() {
         "{}",
         ended.stderr
     );
+}
+
+/// Names of the commands in the help of `xds`.
+fn commands() -> Vec<String> {
+    let help = run(&["-h"]).stdout;
+    let (_, commands) = help.split_once("\nCommands:\n").expect("the list of commands");
+    let lines = commands.lines().take_while(|line| !line.is_empty());
+    let names = lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    names.filter(|name| !name.is_empty() && *name != "help").map(str::to_owned).collect()
+}
+
+#[test]
+fn completions_name_all_commands() {
+    let commands = commands();
+    assert!(commands.len() > 6, "{commands:?}");
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let ended = run(&["completions", shell]);
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{shell}");
+        for name in &commands {
+            assert!(ended.stdout.contains(name), "{shell}: {name}");
+        }
+    }
+    assert_eq!(run(&["completions", "ed"]).code, Some(2));
+}
+
+/// Shells that are not installed are not asked.
+#[test]
+fn shells_accept_the_completions() {
+    let mut accepted = 0;
+    for (shell, check) in
+        [("bash", &["-n"][..]), ("zsh", &["-n", "/dev/stdin"]), ("fish", &["--no-execute"])]
+    {
+        let script = run(&["completions", shell]).stdout;
+        let spawned = Command::new(shell).args(check).stdin(Stdio::piped()).spawn();
+        let Ok(mut child) = spawned else { continue };
+        child.stdin.take().unwrap().write_all(format!("{script}\n").as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success(), "{shell}");
+        accepted += 1;
+    }
+    assert!(accepted > 0, "bash is not installed");
+}
+
+/// The script works in bash: it completes commands and options.
+#[test]
+fn bash_completes_commands_and_options() {
+    let directory = TempDir::new();
+    directory.save("xds.bash", &run(&["completions", "bash"]).stdout);
+    let complete = |words: &[&str]| {
+        let script = format!(
+            "source {}; COMP_WORDS=({}); COMP_CWORD={}; _xds xds \"{}\" \"\"; echo \"${{COMPREPLY[@]}}\"",
+            directory.join("xds.bash").display(),
+            words.join(" "),
+            words.len() - 1,
+            words.last().unwrap()
+        );
+        let ended = Command::new("bash").args(["-c", &script]).output().unwrap();
+        String::from_utf8(ended.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(complete(&["xds", "conv"]), "convert");
+    assert_eq!(complete(&["xds", "convert", "--desc"]), "--descriptors");
+    assert_eq!(complete(&["xds", "sim", "rep"]), "replay");
+}
+
+#[test]
+fn manual_pages_exist_for_all_commands() {
+    let directory = TempDir::new();
+    let pages = directory.join("man1");
+    let ended = run(&["man", pages.to_str().unwrap()]);
+    assert_eq!((ended.code, &*ended.stdout, &*ended.stderr), (Some(0), "", ""));
+    let page = |name: &str| fs::read_to_string(pages.join(name)).expect("a page");
+    for name in commands() {
+        let text = page(&format!("xds-{name}.1"));
+        assert!(text.contains(&format!(".TH xds-{name} 1")), "{name}");
+    }
+    let start = page("xds.1");
+    assert!(start.contains("xds\\-serve(1)") && start.contains("Exit codes: 0 "), "{start}");
+    assert!(page("xds-sim-run.1").contains("Number of runs"));
+    // Without a directory, the page of the command is printed.
+    let printed = run(&["man"]);
+    assert_eq!((printed.code, printed.stdout.trim()), (Some(0), start.trim()));
+
+    directory.save("file", "");
+    let ended = run(&["man", directory.join("file").to_str().unwrap()]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("cannot write "), "{}", ended.stderr);
 }

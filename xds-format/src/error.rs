@@ -315,6 +315,16 @@ pub enum ErrorKind {
         /// Type URL of the `Any`.
         type_url: String,
     },
+    /// A text format cannot express a field, because the schema lacks it.
+    #[error(
+        "the field number {number} of `{message}` is not in the schema, so no text format has it"
+    )]
+    UnprintableField {
+        /// Full name of the message.
+        message: String,
+        /// Number of the field.
+        number: u32,
+    },
     /// A descriptor set cannot be decoded or is inconsistent.
     #[error("invalid descriptor set: {reason}")]
     Descriptors {

@@ -110,14 +110,15 @@ pub use faults::FormatErrors;
 pub use format::Format;
 pub use options::{Leniency, ParseOptions, UnknownFields};
 pub use parse::{
-    ResourcePositions, YamlFile, encode_message, encode_message_with, parse, parse_all, parse_with,
+    ResourcePositions, TypedMessage, YamlFile, encode_message, encode_message_with, parse,
+    parse_all, parse_messages, parse_with,
 };
 pub use print::{
     FieldNames, PrintOptions, REDACTED, Redaction, UNKNOWN_TYPE, UnknownTypes,
-    has_sensitive_fields, message_to_json, to_json, to_json_string, to_text, to_yaml,
+    has_sensitive_fields, json_to_yaml, message_to_json, to_json, to_json_string, to_text, to_yaml,
 };
 pub use resource::{
-    check::{decode_check, unprintable},
+    check::{decode_check, unknown_fields, unprintable},
     document::{Document, Resource, Wrapper},
     name::resource_name,
 };

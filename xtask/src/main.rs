@@ -14,9 +14,12 @@
 //! rules. `structure` and `language` check the layout of the crates and the wording of their
 //! documentation, and `links` the links of all Markdown files; tests do the same on every
 //! `cargo test --workspace`.
+//!
+//! `crates` draws the diagram of the crates.
 
 mod codegen;
 mod coverage;
+mod crates;
 mod descriptors;
 #[cfg(test)]
 mod features;
@@ -61,6 +64,7 @@ commands:
                  --prune lowers the accepted numbers to the present ones
   links [DIR]    list links in Markdown files whose target or heading does not exist, and those in
                  the HTML files of DIR, a built book
+  crates         regenerate docs/pictures/crates.svg, the diagram of the crates
   sizes          list how long the adapters are, in lines of code, and how long they should be";
 
 fn main() -> ExitCode {
@@ -89,6 +93,7 @@ fn main() -> ExitCode {
         },
         ["links"] => links::run(&root(), None).map(Some),
         ["links", book] if !book.starts_with('-') => links::run(&root(), Some(book)).map(Some),
+        ["crates"] => crates::write(&root()).map(Some),
         ["sizes"] => sizes::table(&root()).map(Some),
         [] | ["help" | "--help" | "-h"] => Ok(None),
         _ => Err(Error::Usage { given: args.join(" ") }),

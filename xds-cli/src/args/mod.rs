@@ -2,11 +2,13 @@
 
 mod check;
 mod client;
+mod convert;
 #[cfg(test)]
 mod documents;
 mod get;
 mod node;
 mod serve;
+mod shell;
 pub(crate) mod sim;
 mod watch;
 
@@ -26,9 +28,11 @@ use xds_tokio::credentials::CredentialsError;
 pub(crate) use self::{
     check::{CheckArgs, CheckOutput, CompatArgs, CompatOutput},
     client::{ChannelArgs, ClientArgs},
+    convert::{ConvertArgs, ConvertFormat},
     get::{GetArgs, GetOutput},
     node::NodeArgs,
     serve::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
+    shell::{CompletionsArgs, ManArgs},
     sim::SimCommand,
     watch::{WatchArgs, WatchOutput},
 };
@@ -65,8 +69,11 @@ pub(crate) enum Command {
     Get(GetArgs),
     Check(CheckArgs),
     Compat(CompatArgs),
+    Convert(ConvertArgs),
     #[command(subcommand)]
     Sim(SimCommand),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 impl Command {
@@ -77,7 +84,10 @@ impl Command {
             Self::Watch(args) => &args.client.descriptors.descriptors,
             Self::Get(args) => &args.client.descriptors.descriptors,
             Self::Check(args) => &args.descriptors.descriptors,
-            Self::Demo | Self::Compat(_) | Self::Sim(_) => &[],
+            Self::Convert(args) => &args.descriptors.descriptors,
+            Self::Demo | Self::Compat(_) | Self::Sim(_) | Self::Completions(_) | Self::Man(_) => {
+                &[]
+            }
         }
     }
 }

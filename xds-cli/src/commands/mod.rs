@@ -2,8 +2,10 @@
 
 pub(crate) mod check;
 pub(crate) mod compat;
+pub(crate) mod convert;
 pub(crate) mod demo;
 pub(crate) mod get;
 pub(crate) mod serve;
+pub(crate) mod shell;
 pub(crate) mod sim;
 pub(crate) mod watch;

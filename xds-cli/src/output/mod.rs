@@ -111,6 +111,12 @@ pub(crate) fn print(lines: &str) -> Result<(), Failure> {
     }
 }
 
+/// Writes bytes to standard output, which must not be queued.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(Failure::Output)
+}
+
 /// Prints one or several lines if the queue has room for them, otherwise counts them as dropped.
 pub(crate) fn offer(lines: &str) -> Result<(), Failure> {
     match STDOUT.get() {

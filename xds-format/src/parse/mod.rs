@@ -2,11 +2,13 @@
 
 mod binary;
 mod collector;
+mod messages;
 mod positions;
 mod shapes;
 mod text;
 mod yaml_file;
 
+pub use self::messages::{TypedMessage, parse_messages};
 pub use self::{positions::ResourcePositions, yaml_file::YamlFile};
 
 use self::collector::Collector;

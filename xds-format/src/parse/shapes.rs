@@ -120,7 +120,7 @@ impl Shapes<'_, '_> {
 }
 
 /// Whether an object is a response: by its `@type`, or without one, by a key `resources`.
-pub(super) fn is_response(members: &[Member<'_>]) -> bool {
+pub(crate) fn is_response(members: &[Member<'_>]) -> bool {
     match member(members, TYPE_KEY).map(|member| &member.value.value) {
         Some(Value::String(type_url)) => {
             type_url.rsplit_once('/').map(|(_, name)| name) == Some(DISCOVERY_RESPONSE)

@@ -1,5 +1,7 @@
 //! Proto text files: a `DiscoveryResponse`, or the message type that a header comment states.
 
+use prost_reflect::MessageDescriptor;
+
 use super::collector::{Collector, Place};
 use super::{Result, binary};
 
@@ -29,13 +31,7 @@ pub(crate) fn document(
         return Err(Fault::new(None, &Path::Root, ErrorKind::Empty));
     }
     let full_name = header.unwrap_or(DISCOVERY_RESPONSE);
-    let message = schema.message(full_name).ok_or_else(|| {
-        Fault::new(
-            text.find(HEADER),
-            &Path::Root,
-            ErrorKind::UnknownHeader { name: abbreviate(full_name) },
-        )
-    })?;
+    let message = message_of_header(schema, text, full_name)?;
     let mut bytes = Vec::new();
     let options = ParseOptions::default();
     let encoder = Encoder { schema, dialect: Dialect::Text, options, faults };
@@ -65,8 +61,20 @@ fn resource_offsets(response: &Value<'_>) -> Vec<usize> {
     offsets
 }
 
+/// Returns the message of the name in a header.
+pub(crate) fn message_of_header(
+    schema: &Schema,
+    text: &str,
+    full_name: &str,
+) -> Result<MessageDescriptor> {
+    schema.message(full_name).ok_or_else(|| {
+        let kind = ErrorKind::UnknownHeader { name: abbreviate(full_name) };
+        Fault::new(text.find(HEADER), &Path::Root, kind)
+    })
+}
+
 /// Returns the message type stated in the comments before the first field.
-pub(super) fn header(text: &str) -> Option<&str> {
+pub(crate) fn header(text: &str) -> Option<&str> {
     text.lines()
         .map(str::trim)
         .take_while(|line| line.is_empty() || line.starts_with('#'))

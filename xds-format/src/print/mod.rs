@@ -142,6 +142,13 @@ pub fn to_yaml(
     Ok(yaml::print(&to_json(schema, type_url, bytes, options)?))
 }
 
+/// Prints JSON, such as the result of [`message_to_json`], as one YAML document that
+/// [`parse`](crate::parse()) reads as the same value.
+#[must_use]
+pub fn json_to_yaml(value: &serde_json::Value) -> String {
+    yaml::print(value)
+}
+
 /// Converts a resource to the protobuf text format, with a header comment `# proto-message:
 /// full.name` by which [`parse`](crate::parse) can read it back.
 ///

@@ -8,7 +8,7 @@ use crate::error::{ErrorKind, Fault, FormatError, Path, Result, abbreviate};
 use crate::schema::Schema;
 use crate::wire::{Field, Fields, Payload, WireError, last_string, read_varint};
 
-/// Maximum number of unprintable `Any`s listed for a resource.
+/// Maximum number of unprintable parts listed for a resource.
 const MOST_UNPRINTABLE: usize = 100;
 
 /// Checks that a resource decodes as its type URL states, including every nested `Any` of a known
@@ -39,7 +39,8 @@ pub(crate) fn message(
     bytes: &[u8],
     path: &Path<'_>,
 ) -> Result<()> {
-    Checker { schema, unprintable: None }.message(message, bytes, Location::top(path))
+    let mut checker = Checker { schema, unprintable: None, unknown_fields: None };
+    checker.message(message, bytes, Location::top(path))
 }
 
 /// Lists the `Any`s of a resource that have no JSON or YAML form, in the order of the bytes, at
@@ -73,9 +74,33 @@ pub(crate) fn list_unprintable(
     bytes: &[u8],
     path: &Path<'_>,
 ) -> Result<Vec<Fault>> {
-    let mut checker = Checker { schema, unprintable: Some(Vec::new()) };
+    let mut checker = Checker { schema, unprintable: Some(Vec::new()), unknown_fields: None };
     checker.message(message, bytes, Location::top(path))?;
     Ok(checker.unprintable.unwrap_or_default())
+}
+
+/// Lists the fields of a message that the schema lacks, in the order of the bytes, at most 100. No
+/// text format prints them, so converting the message to text loses them.
+///
+/// Fields of a nested `Any` are included if the schema has its type.
+///
+/// # Errors
+///
+/// The errors of [`decode_check`].
+pub fn unknown_fields(
+    schema: &Schema,
+    type_url: &str,
+    bytes: &[u8],
+) -> Result<Vec<FormatError>, FormatError> {
+    let list = || {
+        let message =
+            schema.require_url(type_url).map_err(|kind| Fault::new(None, &Path::Root, kind))?;
+        let mut checker = Checker { schema, unprintable: None, unknown_fields: Some(Vec::new()) };
+        checker.message(&message, bytes, Location::top(&Path::Root))?;
+        Ok(checker.unknown_fields.unwrap_or_default())
+    };
+    let listed = list().map_err(|fault: Box<Fault>| fault.in_source("", None))?;
+    Ok(listed.into_iter().map(|fault| fault.in_source("", None)).collect())
 }
 
 pub(crate) fn unprintable_any(type_url: &str, path: &Path<'_>) -> Box<Fault> {
@@ -86,6 +111,8 @@ struct Checker<'s> {
     schema: &'s Schema,
     /// `Any`s without a JSON form; `None` if the caller does not need them.
     unprintable: Option<Vec<Fault>>,
+    /// Fields that the schema lacks; `None` if the caller does not need them.
+    unknown_fields: Option<Vec<Fault>>,
 }
 
 /// Creates the error for a message that does not decode.
@@ -110,7 +137,10 @@ impl Checker<'_> {
         let mut counts: Vec<(u32, usize)> = Vec::new();
         for field in Fields::new(bytes) {
             let field = field.map_err(|e| corrupt(at.path, message, e.to_string()))?;
-            let Some(descriptor) = message.get_field(field.number) else { continue };
+            let Some(descriptor) = message.get_field(field.number) else {
+                self.unknown_field(message, field.number, at);
+                continue;
+            };
             self.field(message, &descriptor, field, &mut counts, at)?;
         }
         if message.full_name() == "google.protobuf.Any" {
@@ -159,6 +189,19 @@ impl Checker<'_> {
             (Kind::Float | Kind::Fixed32 | Kind::Sfixed32, Payload::Fixed32) => Ok(()),
             (kind, Payload::Varint(_)) if is_varint(&kind) => Ok(()),
             _ => Err(wrong("has the wrong wire type")),
+        }
+    }
+
+    fn unknown_field(&mut self, message: &MessageDescriptor, number: u32, at: Location<'_>) {
+        if let Some(listed) = &mut self.unknown_fields
+            && listed.len() < MOST_UNPRINTABLE
+        {
+            let message = message.full_name().to_owned();
+            listed.push(*Fault::new(
+                None,
+                at.path,
+                ErrorKind::UnprintableField { message, number },
+            ));
         }
     }
 

@@ -123,7 +123,7 @@ impl Resource {
     }
 }
 
-fn any(type_url: &str, value: &[u8]) -> Vec<u8> {
+pub(crate) fn any(type_url: &str, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(type_url.len() + value.len() + 12);
     put_string(&mut out, ANY_TYPE_URL, type_url);
     if !value.is_empty() {
@@ -132,7 +132,7 @@ fn any(type_url: &str, value: &[u8]) -> Vec<u8> {
     out
 }
 
-fn put_string(out: &mut Vec<u8>, number: u32, value: &str) {
+pub(crate) fn put_string(out: &mut Vec<u8>, number: u32, value: &str) {
     if !value.is_empty() {
         wire::put_len(out, number, value.as_bytes());
     }

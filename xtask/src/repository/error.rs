@@ -46,6 +46,12 @@ pub(crate) enum Error {
     )]
     Mutants { findings: Vec<String> },
 
+    #[error(
+        "crates{}",
+        findings.iter().map(|finding| format!("\n  {finding}")).collect::<String>()
+    )]
+    Crates { findings: Vec<String> },
+
     #[error("{id} is not in the catalogue{}", did_you_mean(near))]
     Rule { id: String, near: Vec<String> },
 

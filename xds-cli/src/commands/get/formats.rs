@@ -218,7 +218,7 @@ mod tests {
         for (format, text) in
             [(Format::Yaml, selection.yaml()), (Format::Text, selection.textproto())]
         {
-            let parsed = parse(crate::schema::schema(), "it", format, text.as_bytes()).unwrap();
+            let parsed = parse(schema(), "it", format, text.as_bytes()).unwrap();
             let names: Vec<_> = parsed.resources.iter().map(|it| it.name.as_str()).collect();
             assert_eq!(names, ["a", "b"], "{text}");
         }

@@ -1,0 +1,1 @@
+"""Recorder of terminal sessions as SVG."""

@@ -1,0 +1,47 @@
+//! Input of a conversion.
+
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use xds_format::Format;
+
+use crate::{args::ConvertFormat, failure::Failure};
+
+/// Content of a file or of standard input.
+#[derive(Debug)]
+pub(super) struct Input {
+    /// Name for errors.
+    pub(super) name: String,
+    pub(super) format: Format,
+    pub(super) content: Vec<u8>,
+}
+
+impl Input {
+    pub(super) fn read(path: &Path, from: Option<ConvertFormat>) -> Result<Self, Failure> {
+        let is_stdin = path == Path::new("-");
+        let format = match from {
+            Some(format) => format.into(),
+            None if is_stdin => {
+                return Err(Failure::Usage(
+                    "the format of standard input is missing: use --from yaml, json, textproto or \
+                     binary"
+                        .to_owned(),
+                ));
+            }
+            None => Format::from_path(path)
+                .map_err(|why| Failure::Usage(format!("{why}; or state the format with --from")))?,
+        };
+        let unreadable = |file: PathBuf| move |why| Failure::Unreadable { file, why };
+        if is_stdin {
+            let name = "<stdin>";
+            let mut content = Vec::new();
+            io::stdin().lock().read_to_end(&mut content).map_err(unreadable(name.into()))?;
+            return Ok(Self { name: name.to_owned(), format, content });
+        }
+        let content = fs::read(path).map_err(unreadable(path.to_owned()))?;
+        Ok(Self { name: path.display().to_string(), format, content })
+    }
+}
