@@ -127,8 +127,22 @@ const NAME: usize = 40;
 const HEADINGS: [&str; 9] =
     ["NODE", "STREAM", "TYPE", "SUBSCRIBED", "RESPONSES", "ACKS", "NACKS", "SENT", "ACKED"];
 
+/// Number of columns of a terminal that a table usually needs.
+pub(crate) const WIDTH: usize = 100;
+/// Columns of a table for a narrower terminal: all except the counters.
+const NARROW: [usize; 6] = [0, 1, 2, 3, 7, 8];
+
 /// Formats the rows as a table, one line each. The reason of a NACK is at the end.
 pub(crate) fn table(rows: &[Row], style: Style) -> String {
+    formatted(rows, style, &[0, 1, 2, 3, 4, 5, 6, 7, 8])
+}
+
+/// Formats the rows as a table without the counters, which fits into 80 columns.
+pub(crate) fn narrow_table(rows: &[Row], style: Style) -> String {
+    formatted(rows, style, &NARROW)
+}
+
+fn formatted(rows: &[Row], style: Style, columns: &[usize]) -> String {
     let cells: Vec<[String; 9]> = rows.iter().map(cells).collect();
     let mut widths = HEADINGS.map(str::len);
     for row in &cells {
@@ -138,13 +152,13 @@ pub(crate) fn table(rows: &[Row], style: Style) -> String {
     }
     let mut out = String::new();
     let mut heading = String::new();
-    for (width, text) in widths.iter().zip(HEADINGS) {
-        let _ = write!(heading, "{text:width$}  ");
+    for &column in columns {
+        let _ = write!(heading, "{:width$}  ", HEADINGS[column], width = widths[column]);
     }
     let _ = writeln!(out, "{}", style.strong(heading + "STATE"));
     for (row, cells) in rows.iter().zip(&cells) {
-        for (width, text) in widths.iter().zip(cells) {
-            let _ = write!(out, "{text:width$}  ");
+        for &column in columns {
+            let _ = write!(out, "{:width$}  ", cells[column], width = widths[column]);
         }
         let state = row.state.name();
         let _ = match row.state {
@@ -217,6 +231,16 @@ pub(crate) mod tests {
         assert_eq!(changes.changed, [acked, of("s3", "lds"), gone]);
         assert_eq!(changes.rows, rows);
         assert_eq!(RowChanges::between(&rows, rows.clone()).changed, []);
+    }
+
+    #[test]
+    fn narrow_table_shows_the_state_within_80_columns() {
+        let acked = Row { state: RowState::Acked, error: None, ..row() };
+        assert_eq!(
+            narrow_table(&[acked], Style::PLAIN),
+            "NODE     STREAM  TYPE  SUBSCRIBED  SENT      ACKED     STATE\n\
+             envoy-1  s1      cds   *           9f31c2aa  81aa00bb  ACKED\n"
+        );
     }
 
     #[test]

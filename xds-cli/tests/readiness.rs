@@ -144,8 +144,8 @@ fn strict_and_validate_check_all_files_before_listening() {
     for (flag, content, told) in [
         ("--strict", BROKEN, "bad.yaml:3:3: "),
         ("--validate", BROKEN, "bad.yaml:3:3: "),
-        ("--validate", &clusters("one=0s"), "bad.yaml: cds `one`: connect_timeout: must be"),
-        ("--strict", &dangling, "bad.yaml: cds `one` refers to eds `one`, which is missing"),
+        ("--validate", &clusters("one=0s"), "bad.yaml:4:20: cds `one`: connect_timeout: must be"),
+        ("--strict", &dangling, ": cds `one` refers to eds `one`, which is missing"),
     ] {
         let directory = TempDir::new();
         directory.save("bad.yaml", content);

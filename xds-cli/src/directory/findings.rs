@@ -14,7 +14,7 @@ use xds_core::{
 use xds_format::{deprecated_uses, nearest};
 
 use super::{
-    places::{Place, Unplaced, placed},
+    places::{Part, Unplaced, placed},
     sources::Sources,
 };
 use crate::{
@@ -92,7 +92,7 @@ pub(crate) fn findings(
             let text = format!("clients reject {resource}: {why}");
             let found = Diagnostic::new(Rule::RejectedResource, Level::Error, file, text);
             let found = found.about(resource).in_field(why.path());
-            Unplaced { place: Place::Field(why.path().to_owned()), found }
+            Unplaced { place: Part::Field(why.path().to_owned()), found }
         })
     });
     let deprecated = sources.by_file().flat_map(|(file, key, bytes)| {
@@ -103,7 +103,7 @@ pub(crate) fn findings(
             let text = format!("{resource} uses a deprecated element: {it}");
             let found = Diagnostic::new(Rule::Deprecated, Level::Warning, file, text);
             let found = found.about(resource).in_field(it.path.as_str());
-            Unplaced { place: Place::Field(it.path), found }
+            Unplaced { place: Part::Field(it.path), found }
         })
     });
     let set = sources.by_file().map(|(_, key, it)| (key.type_url.clone(), key.name.clone(), it));
@@ -188,12 +188,12 @@ fn in_files(sources: &Sources, found: &[Finding], names: &Names<'_>) -> Vec<Unpl
                 {
                     text += &format!(", did you mean `{similar}`?");
                 }
-                let place = Place::Reference { type_url: type_url.clone(), name: name.clone() };
+                let place = Part::Reference { type_url: type_url.clone(), name: name.clone() };
                 (Rule::DanglingReference, place)
             }
-            Finding::Missing { .. } => (Rule::DanglingReference, Place::Resource),
-            Finding::Unreferenced { .. } => (Rule::UnreferencedResource, Place::Resource),
-            _ => (Rule::MalformedResource, Place::Resource),
+            Finding::Missing { .. } => (Rule::DanglingReference, Part::Resource),
+            Finding::Unreferenced { .. } => (Rule::UnreferencedResource, Part::Resource),
+            _ => (Rule::MalformedResource, Part::Resource),
         };
         let level = Level::from(finding.severity());
         Unplaced { place, found: Diagnostic::new(rule, level, file, text).about(resource) }

@@ -13,12 +13,12 @@ use crate::{diagnostic::Diagnostic, schema};
 
 /// Finding without a position, and the place that it is about.
 pub(super) struct Unplaced {
-    pub(super) place: Place,
+    pub(super) place: Part,
     pub(super) found: Diagnostic,
 }
 
-/// Place in a resource.
-pub(super) enum Place {
+/// Part in a resource.
+pub(super) enum Part {
     Resource,
     /// Field at this path.
     Field(String),
@@ -58,9 +58,9 @@ fn position(positions: &ResourcePositions<'_>, unplaced: &Unplaced) -> Option<Po
     let resource = unplaced.found.resource.as_ref()?;
     let (of, name) = (resource.type_url.as_str(), resource.name.as_str());
     match &unplaced.place {
-        Place::Resource => positions.position(of, name, ""),
-        Place::Field(path) => positions.position(of, name, path),
-        Place::Reference { type_url, name: target } => {
+        Part::Resource => positions.position(of, name, ""),
+        Part::Field(path) => positions.position(of, name, path),
+        Part::Reference { type_url, name: target } => {
             positions.mention(of, name, target.as_str(), fields_with_names_of(type_url.as_str()))
         }
     }

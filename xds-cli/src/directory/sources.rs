@@ -515,7 +515,8 @@ mod tests {
     #[test]
     fn resource_that_no_server_accepts_is_an_error_of_its_file() {
         let mut directory = Directory::default();
-        directory.expect_error(vec![file("a", "one '*'")], "a: the resource name `*` is reserved");
+        directory
+            .expect_error(vec![file("a", "one '*'")], "a:5:3: the resource name `*` is reserved");
         directory.expect_error(vec![file("a", &"n".repeat(3_000))], "exceeds the limit of 2048");
     }
 }

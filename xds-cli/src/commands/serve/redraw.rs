@@ -84,6 +84,11 @@ impl Redraw {
     }
 }
 
+/// Returns the width of the terminal.
+pub(super) fn columns() -> usize {
+    size().columns
+}
+
 fn size() -> Size {
     terminal_size().map_or(DEFAULT_SIZE, |(Width(columns), Height(rows))| Size {
         columns: usize::from(columns).max(20),

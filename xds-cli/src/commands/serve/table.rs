@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use super::{
     events::{ServeEvent, ServePrinter},
-    redraw::Redraw,
+    redraw::{self, Redraw},
 };
 use crate::{
     diagnostic::Level,
     directory::{ChangedResources, Key, Problems, Rejected, Removal},
     failure::Failure,
     output::{self, Layout},
-    server_table::table,
+    server_table::{WIDTH, narrow_table, table},
     style::Style,
     text::{count, escaped, type_name},
 };
@@ -117,11 +117,13 @@ impl ServePrinter for Table {
                     0 => self.line("no clients"),
                     streams => self.line(&count(streams as u64, "stream")),
                 };
-                let rows = if self.redraw.is_on() { &changes.rows } else { &changes.changed };
-                let block = match changes.rows.is_empty() {
-                    true => line,
-                    false => format!("{line}\n{}", table(rows, self.out)),
+                let table = match self.redraw.is_on() {
+                    _ if changes.rows.is_empty() => String::new(),
+                    true if redraw::columns() < WIDTH => narrow_table(&changes.rows, self.out),
+                    true => table(&changes.rows, self.out),
+                    false => table(&changes.changed, self.out),
                 };
+                let block = format!("{line}\n{table}");
                 output::print(&match self.redraw.is_on() {
                     true => self.redraw.replace(&block),
                     false => block,
