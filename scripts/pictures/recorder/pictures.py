@@ -36,6 +36,12 @@ MISTAKES = (
     "sed -i '0,/cluster: api/s//cluster: apii/' examples/config/routes.yaml; "
 )
 
+
+def wait_for(pattern, file):
+    """Returns a shell command that waits until a file has a line, and then for what follows from it."""
+    return f"until grep -q '{pattern}' {file}; do sleep 0.1; done; sleep 1.5"
+
+
 PICTURES = [
     Picture("demo", ["xds demo"], animated_rows=28),
     Picture("help", ["xds --help"]),
@@ -43,12 +49,16 @@ PICTURES = [
         "serve",
         [SERVE],
         # A client connects, a file changes, the client leaves.
-        run=f"{SERVE} --for 4s & sleep 1.2; (sleep 0.8; {EDIT}) & {WATCH} --node edge-1 --for 1.8s >/dev/null; wait",
+        run=f"{SERVE} & server=$!; {WATCH} --node edge-1 -o ndjson >seen 2>/dev/null & client=$!; "
+        f"{wait_for('eds', 'seen')}; {EDIT}; {wait_for('2s', 'seen')}; "
+        "kill -INT $client; wait $client; sleep 0.5; kill -INT $server; wait $server",
     ),
     Picture(
         "watch",
         [WATCH],
-        run=f"{SERVE} --for 5s >/dev/null & sleep 1; (sleep 1.2; {EDIT}) & {WATCH} --for 2.2s",
+        run=f"{SERVE} -o ndjson >seen 2>/dev/null & server=$!; {wait_for('serving', 'seen')}; {WATCH} & client=$!; "
+        f"{wait_for('ACKED.*eds', 'seen')}; {EDIT}; {wait_for('reloaded', 'seen')}; "
+        "kill -INT $client; wait $client; kill -INT $server; wait $server",
     ),
     Picture("check", ["xds check examples/config"], run=f"{MISTAKES} xds check examples/config"),
     Picture("compat", ["xds compat old.binpb new.binpb"]),
@@ -60,7 +70,7 @@ PICTURES = [
     Picture(
         "sim-run",
         ["xds sim run --seeds 200"],
-        frozen=[(r" in [\d.]+ s: [\d,]+ a second in each of \d+ jobs? *$", " in 3.1 s: 6,600 a second in each of 2 jobs")],
+        frozen=[(r" in [\d.]+ s: [\d,]+ a second in each of \d+ jobs?", " in 3.1 s: 6,600 a second in each of 2 jobs")],
         first_rows=18,
     ),
 ]

@@ -1,7 +1,7 @@
 """Runs a command in a pseudo terminal and emulates the terminal.
 
 The emulated terminal has more rows than any output, so nothing scrolls out of it. Text that differs
-between two runs (times, ports, directories) is replaced by text of the same length.
+between two runs (times, ports) is replaced by text of the same length.
 """
 
 import fcntl
@@ -23,11 +23,11 @@ ROWS = 400
 #: Longest time that a recorded command may take, in seconds.
 LIMIT = 60
 #: Output after a pause of at least this many seconds is a new frame.
-PAUSE = 0.35
+PAUSE = 0.9
 
 #: Text that differs between two runs, and its replacement.
 FROZEN = [
-    (re.compile(r"\b\d\d:\d\d:\d\d\.\d{3}(?!\d)"), "12:00:00.000"),
+    (re.compile(r"(?<!\d)\d\d:\d\d:\d\d\.\d{3}(?!\d)"), "12:00:00.000"),
     # Ports that the system selects. The ports of the pictures are below 20000.
     (re.compile(r"(?<=127\.0\.0\.1:)(?:3[2-9]|[456]\d)\d{3}\b"), "18000"),
 ]
@@ -56,13 +56,27 @@ def record(command, directory, environment, frozen=()):
     rules = FROZEN + [(re.compile(pattern), text) for pattern, text in frozen]
     frames = []
     last = None
+    # Beginning of a line. Text is replaced in whole lines, before the terminal folds them.
+    held = b""
+
+    def feed(output):
+        text = output.decode(errors="replace")
+        for pattern, replacement in rules:
+            text = pattern.sub(lambda match: _same_length(match, replacement), text)
+        # pyte does not know faint text, so it is recorded as bright black.
+        stream.feed(text.replace("\x1b[2m", "\x1b[90m").encode())
+
     for at, output in _output(command, directory, environment):
         if last is not None and at - last >= PAUSE:
-            frames.append(_frame(screen, rules))
+            feed(held)
+            held = b""
+            frames.append(_frame(screen))
         last = at
-        # pyte does not know faint text, so it is recorded as bright black.
-        stream.feed(output.replace(b"\x1b[2m", b"\x1b[90m"))
-    frames.append(_frame(screen, rules))
+        lines, end, rest = (held + output).rpartition(b"\n")
+        feed(lines + end)
+        held = rest
+    feed(held)
+    frames.append(_frame(screen))
     return [frame for frame in frames if frame.rows]
 
 
@@ -100,20 +114,18 @@ def _output(command, directory, environment):
         child.wait()
 
 
-def _frame(screen, rules):
-    rows = [_row(screen.buffer[number], rules) for number in range(ROWS)]
+def _frame(screen):
+    rows = [_row(screen.buffer[number]) for number in range(ROWS)]
     while rows and not rows[-1]:
         rows.pop()
     return Frame(rows)
 
 
-def _row(line, rules):
+def _row(line):
     cells = [line[column] for column in range(COLUMNS)]
-    text = "".join(cell.data or " " for cell in cells)
-    for pattern, replacement in rules:
-        text = pattern.sub(lambda match: _same_length(match, replacement), text)
     runs = []
-    for column, (cell, character) in enumerate(zip(cells, text)):
+    for column, cell in enumerate(cells):
+        character = cell.data or " "
         style = _style(cell)
         if runs and runs[-1][2] == style:
             runs[-1][1].append(character)
@@ -131,9 +143,8 @@ def _row(line, rules):
 
 def _same_length(match, replacement):
     replacement = match.expand(replacement)
-    if match.end() == len(match.string):
-        replacement = replacement.ljust(len(match[0]))
-    if len(replacement) != len(match[0]):
+    is_at_end = match.string[match.end() :].startswith(("\r", "\n"))
+    if len(replacement) != len(match[0]) and not is_at_end:
         raise ValueError(f"the replacement of {match[0]!r} must have its length: {replacement!r}")
     return replacement
 
