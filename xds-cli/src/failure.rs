@@ -57,6 +57,13 @@ pub(crate) enum Failure {
     /// Incompatible changes of a schema. Each has already been printed.
     #[error("{}", count(*.0, "break"))]
     Incompatible(u32),
+    #[error("cannot reach {address}: {why}")]
+    Unreached { address: String, why: String },
+    #[error("cannot read the status of {address}: {why}")]
+    Status { address: String, why: String },
+    /// Differences between two addresses. Each has already been printed.
+    #[error("{}", count(*.0, "difference"))]
+    Different(u32),
     #[error("cannot start: {0}")]
     Runtime(io::Error),
     #[error("the server stopped: {0}")]
@@ -102,6 +109,7 @@ impl Failure {
             Self::NotFetched(Shortfall::NotReached) => ExitCode::from(4),
             Self::NotFetched(Shortfall::DoesNotExist) => ExitCode::from(5),
             Self::Usage(_) => ExitCode::from(2),
+            Self::Unreached { .. } => ExitCode::from(4),
             Self::Interrupted => ExitCode::from(INTERRUPTED),
             Self::Server { why, .. } => why.exit_code(),
             Self::NotFetched(Shortfall::Other)
@@ -117,6 +125,8 @@ impl Failure {
             | Self::EmptyDescriptors { .. }
             | Self::Schema(_)
             | Self::Incompatible(_)
+            | Self::Status { .. }
+            | Self::Different(_)
             | Self::Runtime(_)
             | Self::Serving(_)
             | Self::Output(_)

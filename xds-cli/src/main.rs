@@ -3,17 +3,19 @@
 //! | file | contents |
 //! |---|---|
 //! | `args/` | command-line arguments |
-//! | `commands/` | `demo`, `serve`, `watch`, `get`, `check`, `compat`, `convert`, `sim`, `completions`, `man` |
+//! | `commands/` | `demo`, `serve`, `watch`, `get`, `status`, `check`, `compat`, `convert`, `sim`, `completions`, `man` |
 //! | `upstream/`, `resource_events/` | servers that a client connects to, and events about resources |
 //! | `directory/` | resources in files: their changes and their last valid states |
 //! | `diagnostic.rs` | findings about files, with their positions |
 //! | `resource_types.rs`, `schema.rs` | validation; schema with `--descriptors` |
 //! | `facts.rs`, `json_diff.rs` | summaries of resources, and differences between two states |
+//! | `client_status/` | status of clients, from CSDS and from Envoy's configuration dump |
 //! | `server_table.rs` | table of subscriptions and accepted versions |
 //! | `output/` | standard output, standard error and logs |
 //! | `failure.rs`, `stop.rs`, `place.rs`, `style.rs`, `text.rs` | errors, signals, places in files, text |
 
 mod args;
+mod client_status;
 mod commands;
 mod diagnostic;
 mod directory;
@@ -81,6 +83,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         args::Command::Serve(_)
         | args::Command::Watch(_)
         | args::Command::Get(_)
+        | args::Command::Status(_)
         | args::Command::Check(_)
         | args::Command::Compat(_)
         | args::Command::Convert(_)
@@ -95,6 +98,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         args::Command::Serve(args) => commands::serve::run(args, cli.color).await,
         args::Command::Watch(args) => commands::watch::run(args, cli.color).await,
         args::Command::Get(args) => commands::get::run(args, cli.color).await,
+        args::Command::Status(args) => commands::status::run(args, cli.color).await,
         args::Command::Check(args) => commands::check::run(args, cli.color).await,
         args::Command::Compat(args) => commands::compat::run(args, cli.color),
         args::Command::Convert(args) => commands::convert::run(&args),

@@ -406,3 +406,19 @@ fn server_credential_errors_are_reported_before_serving() {
         assert!(ended.stderr.contains(&told), "{flags:?}: {}", ended.stderr);
     }
 }
+
+#[test]
+fn status_uses_the_tls_options_of_watch() {
+    let stage = Stage::serving(&["--csds", "127.0.0.1:0"]);
+    let serving = stage.serve.wait_event("serving", |event| event["event"] == "serving");
+    let csds = serving["csds"].as_str().unwrap();
+    let (ca, cert, key) =
+        (stage.path("ca.pem"), stage.path("client.pem"), stage.path("client.key"));
+    let ended = run(&["status", csds, "--ca", &ca, "--cert", &cert, "--key", &key]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "no clients"), "{}", ended.stderr);
+    // A stranger is not let in, and no certificate is trusted unseen.
+    for flags in [&["--ca", &*ca][..], &["--ca", &cert, "--cert", &cert, "--key", &key], &[]] {
+        let ended = run(&[&["status", csds], flags].concat());
+        assert_eq!(ended.code, Some(4), "{flags:?}: {}{}", ended.stdout, ended.stderr);
+    }
+}

@@ -174,9 +174,11 @@ pub type ManagementServer = xds_grpc::ManagementServer<Tokio>;
 /// Clients, with the options and services of their transport: see [`xds_grpc::client`].
 pub mod client {
     pub use xds_grpc::client::{
-        AddressFault, ClientOptions, InvalidAddress, MAX_SOURCES, Resolve, Resolving, Service,
-        SourceError, check_address,
+        AddressFault, CallConnection, ClientOptions, InvalidAddress, MAX_SOURCES, Resolve,
+        Resolving, Service, SourceError, Unreachable, check_address,
     };
+    #[cfg(feature = "rest")]
+    pub use xds_grpc::client::{GetError, GetResponse};
 
     use xds_core::client::ClientConfig;
     use xds_handle::ClientHandle;
@@ -204,6 +206,32 @@ pub mod client {
         options: ClientOptions,
     ) -> (ClientHandle, impl Future<Output = ()> + Send + 'static) {
         xds_grpc::client::driver::<Tokio>(config, options)
+    }
+
+    /// Connects to a gRPC server for single calls, such as those of an admin service.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server cannot be reached: see [`CallConnection::open`].
+    pub async fn open_calls(
+        service: Service,
+        options: &ClientOptions,
+    ) -> Result<CallConnection, Unreachable> {
+        CallConnection::open::<Tokio>(service, options).await
+    }
+
+    /// Sends one HTTP/1.1 request with the method GET: see [`xds_grpc::client::http_get`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no complete response. An error status is a response.
+    #[cfg(feature = "rest")]
+    pub async fn http_get(
+        service: &Service,
+        options: &ClientOptions,
+        path_and_query: &str,
+    ) -> Result<GetResponse, GetError> {
+        xds_grpc::client::http_get::<Tokio>(service, options, path_and_query).await
     }
 
     /// Clients of a proxy with nested config sources.

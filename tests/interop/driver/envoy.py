@@ -52,6 +52,12 @@ class Envoy:
         expect(port.isdigit(), f"not written yet: {file}")
         return host, int(port)
 
+    @property
+    def admin_address(self) -> str:
+        """The address of the admin interface."""
+        host, port = self._admin
+        return f"{host}:{port}"
+
     def admin(self, path: str) -> str:
         """The body of one page of the admin interface."""
         self._process.expect_running()

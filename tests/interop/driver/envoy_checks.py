@@ -18,6 +18,7 @@ from driver.envoy_rest_checks import follows_over_rest
 from driver.envoy_runtime_checks import follows_async_std
 from driver.envoy_secrets_checks import follows_secrets_and_runtime
 from driver.envoy_spelling_checks import agrees_on_spellings
+from driver.envoy_status_checks import shows_the_configuration_dump
 from driver.envoy_world import (
     DELTA_ADS,
     DELTA_PER_TYPE,
@@ -77,6 +78,9 @@ def run(report: PeerReport, run_dir: Path) -> None:
     for transport in (SOTW_PER_TYPE, DELTA_PER_TYPE):
         story = partial(follows_async_std, programs=programs, transport=transport)
         scenarios[f"envoy, {transport.title}: a server on async-std"] = story
+    scenarios["envoy, its configuration dump through xds status"] = partial(
+        shows_the_configuration_dump, programs=programs
+    )
     scenarios["envoy, its own verdict on constraints"] = partial(agrees_on_constraints, programs=programs)
     scenarios["envoy, its own verdict on spellings"] = partial(agrees_on_spellings, programs=programs)
     scenarios["envoy, files: the same is accepted"] = partial(follows_files, programs=programs)

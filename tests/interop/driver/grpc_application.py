@@ -24,6 +24,8 @@ class GrpcApplication:
         ready = self._process.wait_event("ready", lambda event: event["event"] == "ready")
         self.version: str = ready["version"]
         self.ports: dict[str, int] = ready["backends"]
+        # Where it serves its own view (CSDS) over gRPC, if it does.
+        self.admin: str | None = ready.get("admin")
 
     def connect(self, **bootstrap: str) -> None:
         """Makes the channel; what the application does not read from a file is told."""

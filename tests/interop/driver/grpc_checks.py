@@ -9,6 +9,7 @@ from driver import workspace
 from driver.checks import PeerReport, Scenario, play
 from driver.config_dir import ConfigDir
 from driver.grpc_application import GrpcApplication
+from driver.grpc_status_checks import check_status
 from driver.processes import Argv
 from driver.waiting import SILENCE, eventually, expect, settled
 from driver.xds import TYPE_URLS, XdsServe
@@ -32,6 +33,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
             "grpc: a listener turns bad and is repaired": peer.rejects_an_update,
             "grpc: a listener is bad from the first response on": peer.rejects_the_first_response,
             "grpc: a listener appears, goes and comes back": peer.waits_for_a_listener,
+            "grpc: xds status reads the client's own view": peer.shows_its_status,
             "grpc: the management server is killed and started again": peer.reconnects,
         },
     )
@@ -146,6 +148,11 @@ class _GrpcPeer:
             config.replace(listener, f"resources/{listener}")
             client.wait_recovery("first")
             serve.wait_acked(*_TYPES)
+
+    def shows_its_status(self, scenario: Scenario) -> None:
+        world = self._world(scenario)
+        rejection = ("edits/listener-without-filters.yaml", _REJECTION)
+        check_status(scenario, self._xds, world.config, world.serve, world.client, rejection)
 
     def reconnects(self, scenario: Scenario) -> None:
         world = self._world(scenario)

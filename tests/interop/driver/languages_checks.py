@@ -12,6 +12,7 @@ from driver import workspace
 from driver.checks import PeerReport, Scenario, play
 from driver.config_dir import ConfigDir
 from driver.grpc_application import GrpcApplication
+from driver.grpc_status_checks import check_status
 from driver.processes import Argv
 from driver.waiting import SILENCE, eventually, expect, settled
 from driver.xds import TYPE_URLS, XdsServe
@@ -42,16 +43,15 @@ _LANGUAGES = (
 def _run(language: _Language, report: PeerReport, run_dir: Path) -> None:
     """Prepares one implementation and plays its scenarios."""
     peer = _Peer(language, language.prepare(), workspace.xds_binary(), report)
-    play(
-        report,
-        run_dir,
-        {
-            f"{language.name}: a channel resolves its target, and follows the files": peer.follows_the_files,
-            f"{language.name}: a listener turns bad and is repaired": peer.rejects_an_update,
-            f"{language.name}: a listener is bad from the first response on": peer.rejects_the_first_response,
-            f"{language.name}: the management server is killed and started again": peer.reconnects,
-        },
-    )
+    scenarios: dict[str, Callable[[Scenario], None]] = {
+        f"{language.name}: a channel resolves its target, and follows the files": peer.follows_the_files,
+        f"{language.name}: a listener turns bad and is repaired": peer.rejects_an_update,
+        f"{language.name}: a listener is bad from the first response on": peer.rejects_the_first_response,
+        f"{language.name}: the management server is killed and started again": peer.reconnects,
+    }
+    if language.has_csds:
+        scenarios[f"{language.name}: xds status reads the client's own view"] = peer.shows_its_status
+    play(report, run_dir, scenarios)
 
 
 RUNS: dict[str, Callable[[PeerReport, Path], None]] = {
@@ -143,6 +143,11 @@ class _Peer:
             world.config.replace("listener.yaml", "resources/listener.yaml")
             client.wait_recovery("first")
             serve.wait_acked(*_TYPES)
+
+    def shows_its_status(self, scenario: Scenario) -> None:
+        world = self._world(scenario)
+        rejection = ("edits/listener-without-source.yaml", self._language.rejection)
+        check_status(scenario, self._xds, world.config, world.serve, world.client, rejection)
 
     def reconnects(self, scenario: Scenario) -> None:
         world = self._world(scenario)

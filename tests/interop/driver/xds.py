@@ -102,7 +102,7 @@ class XdsServe:
     ) -> None:
         self._streams = streams
         argv: list[str | Path] = [binary, "serve", directory, "--listen", listen, "-o", "ndjson"]
-        argv += ["--for", _LIFETIME, "--ordering", ordering.value, *flags]
+        argv += ["--csds", "127.0.0.1:0", "--for", _LIFETIME, "--ordering", ordering.value, *flags]
         if rest:
             # Envoy waits for a second.
             argv += ["--rest", rest, "--rest-hold", "500ms"]
@@ -110,6 +110,7 @@ class XdsServe:
         serving = self._process.wait_event("serving", lambda event: event["event"] == "serving")
         self.address: str = serving["listen"]
         self.rest: str | None = serving.get("rest")
+        self.csds: str | None = serving.get("csds")
         self.resources: int = serving["resources"]
 
     @property

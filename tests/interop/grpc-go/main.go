@@ -22,6 +22,7 @@ import (
 
 	statuspb "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/admin"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	_ "google.golang.org/grpc/xds"
@@ -52,7 +53,7 @@ func main() {
 	if err != nil {
 		fail(err)
 	}
-	say(event{"event": "ready", "version": grpc.Version, "backends": backends})
+	say(event{"event": "ready", "version": grpc.Version, "backends": backends, "admin": startAdmin()})
 
 	var channel *grpc.ClientConn
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
@@ -91,6 +92,20 @@ func startBackend(name string) int {
 	}))
 	go server.Serve(listener)
 	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// startAdmin returns the address of a server with the admin services: CSDS is one of them.
+func startAdmin() string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fail(err)
+	}
+	server := grpc.NewServer()
+	if _, err := admin.Register(server); err != nil {
+		fail(err)
+	}
+	go server.Serve(listener)
+	return listener.Addr().String()
 }
 
 // call makes one RPC: who answered it, or how it failed.

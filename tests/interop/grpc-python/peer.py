@@ -67,8 +67,9 @@ class _Peer:
         grpc_csds.add_csds_servicer(csds)
         csds.start()
         self._servers.append(csds)
+        self.admin = f"127.0.0.1:{port}"
         self._csds = csds_pb2_grpc.ClientStatusDiscoveryServiceStub(
-            grpc.insecure_channel(f"127.0.0.1:{port}")
+            grpc.insecure_channel(self.admin)
         )
 
     def start_backend(self, name: str) -> int:
@@ -135,7 +136,7 @@ def _say(event: dict[str, Any]) -> None:
 def main() -> None:
     peer = _Peer()
     backends = {name: peer.start_backend(name) for name in ("first", "second")}
-    _say({"event": "ready", "version": grpc.__version__, "backends": backends})
+    _say({"event": "ready", "version": grpc.__version__, "backends": backends, "admin": peer.admin})
     for line in sys.stdin:
         words = json.loads(line)
         _say(getattr(peer, words.pop("command"))(**words))

@@ -10,6 +10,7 @@ mod node;
 mod serve;
 mod shell;
 pub(crate) mod sim;
+mod status;
 mod watch;
 
 use core::{fmt, str::FromStr, time::Duration};
@@ -34,6 +35,7 @@ pub(crate) use self::{
     serve::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
     shell::{CompletionsArgs, ManArgs},
     sim::SimCommand,
+    status::{StatusArgs, StatusOutput},
     watch::{WatchArgs, WatchOutput},
 };
 
@@ -56,9 +58,9 @@ pub(crate) struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 success (also if watch or serve reached its time limit), 1 failure, \
-                          2 wrong usage, 3 the address cannot be resolved or listened on, 4 get did not \
-                          reach the server, 5 a resource of get does not exist, 130 sim run or get was \
-                          interrupted.";
+                          2 wrong usage, 3 the address cannot be resolved or listened on, 4 get or status \
+                          did not reach an address, 5 a resource of get does not exist, 130 sim run or get \
+                          was interrupted.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -67,6 +69,7 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     Watch(WatchArgs),
     Get(GetArgs),
+    Status(StatusArgs),
     Check(CheckArgs),
     Compat(CompatArgs),
     Convert(ConvertArgs),
@@ -83,6 +86,7 @@ impl Command {
             Self::Serve(args) => &args.descriptors.descriptors,
             Self::Watch(args) => &args.client.descriptors.descriptors,
             Self::Get(args) => &args.client.descriptors.descriptors,
+            Self::Status(args) => &args.descriptors.descriptors,
             Self::Check(args) => &args.descriptors.descriptors,
             Self::Convert(args) => &args.descriptors.descriptors,
             Self::Demo | Self::Compat(_) | Self::Sim(_) | Self::Completions(_) | Self::Man(_) => {

@@ -8,4 +8,5 @@ pub(crate) mod get;
 pub(crate) mod serve;
 pub(crate) mod shell;
 pub(crate) mod sim;
+pub(crate) mod status;
 pub(crate) mod watch;

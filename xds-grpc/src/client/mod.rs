@@ -9,6 +9,7 @@
 //! | `dial.rs` | one attempt to connect: addresses in turn, TLS, HTTP/2 |
 //! | `rotation.rs` | fair polling of links |
 //! | `service.rs` | the services of a server and their order |
+//! | `single_call.rs` | requests outside of discovery streams |
 //! | `sources.rs` | the clients of one proxy with nested config sources |
 //! | `log.rs` | log lines and levels |
 //! | `options.rs` | timeouts, keepalive, limits |
@@ -24,6 +25,7 @@ mod options;
 mod polling;
 mod rotation;
 mod service;
+mod single_call;
 mod sources;
 
 use xds_core::client::ClientConfig;
@@ -35,9 +37,12 @@ pub use crate::{
     resolve::{Resolve, Resolving},
 };
 
+#[cfg(feature = "rest")]
+pub use self::single_call::{GetError, GetResponse, http_get};
 pub use self::{
     options::ClientOptions,
     service::Service,
+    single_call::{CallConnection, Unreachable},
     sources::{MAX_SOURCES, SourceError, Sources},
 };
 
