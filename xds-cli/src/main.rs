@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `args/` | command-line arguments |
-//! | `commands/` | `demo`, `serve`, `watch`, `get`, `check`, `compat`, `sim` |
+//! | `commands/` | `demo`, `serve`, `watch`, `get`, `check`, `compat`, `route`, `sim` |
 //! | `upstream/`, `resource_events/` | servers that a client connects to, and events about resources |
 //! | `directory/` | resources in files: their changes and their last valid states |
 //! | `diagnostic.rs` | findings about files, with their positions |
@@ -83,6 +83,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         | args::Command::Get(_)
         | args::Command::Check(_)
         | args::Command::Compat(_)
+        | args::Command::Route(_)
         | args::Command::Sim(_) => output::logging::Quietest::Warnings,
     };
     output::logging::init(quietest, cli.verbose, cli.color);
@@ -94,6 +95,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         args::Command::Get(args) => commands::get::run(args, cli.color).await,
         args::Command::Check(args) => commands::check::run(args, cli.color).await,
         args::Command::Compat(args) => commands::compat::run(args, cli.color),
+        args::Command::Route(command) => commands::route::run(command, cli.color).await,
         args::Command::Sim(command) => commands::sim::run(command, cli.color),
     }
 }

@@ -6,6 +6,7 @@ mod client;
 mod documents;
 mod get;
 mod node;
+mod route;
 mod serve;
 pub(crate) mod sim;
 mod watch;
@@ -28,6 +29,7 @@ pub(crate) use self::{
     client::{ChannelArgs, ClientArgs},
     get::{GetArgs, GetOutput},
     node::NodeArgs,
+    route::{ExplainArgs, RouteCommand, RouteOutput, RouteRules, Scheme},
     serve::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
     sim::SimCommand,
     watch::{WatchArgs, WatchOutput},
@@ -52,8 +54,8 @@ pub(crate) struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 success (also if watch or serve reached its time limit), 1 failure, \
-                          2 wrong usage, 3 the address cannot be resolved or listened on, 4 get did not \
-                          reach the server, 5 a resource of get does not exist, 130 sim run or get was \
+                          2 wrong usage, 3 the address cannot be resolved or listened on, 4 get or route \
+                          did not reach the server, 5 a resource of get does not exist, 130 sim run or get was \
                           interrupted.";
 
 #[derive(Debug, Subcommand)]
@@ -66,6 +68,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Compat(CompatArgs),
     #[command(subcommand)]
+    Route(RouteCommand),
+    #[command(subcommand)]
     Sim(SimCommand),
 }
 
@@ -77,6 +81,7 @@ impl Command {
             Self::Watch(args) => &args.client.descriptors.descriptors,
             Self::Get(args) => &args.client.descriptors.descriptors,
             Self::Check(args) => &args.descriptors.descriptors,
+            Self::Route(RouteCommand::Explain(args)) => &args.descriptors.descriptors,
             Self::Demo | Self::Compat(_) | Self::Sim(_) => &[],
         }
     }
