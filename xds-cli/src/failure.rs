@@ -79,6 +79,17 @@ pub(crate) enum Failure {
     /// Resources that were not fetched. The reason for each has already been printed.
     #[error("not all resources were fetched")]
     NotFetched(Shortfall),
+    /// Arguments that do not fit together.
+    #[error("{0}")]
+    Usage(String),
+    #[error("cannot reach {address}: {why}")]
+    Unreached { address: String, why: String },
+    /// Differences from what was expected. Each has already been printed.
+    #[error("{}", count(*.0, "difference"))]
+    Different(u32),
+    /// Request without an answer. The reason has already been printed.
+    #[error("the request fails")]
+    NotRouted,
     /// Interrupted command. The results have already been printed.
     #[error("interrupted")]
     Interrupted,
@@ -133,6 +144,8 @@ impl Failure {
             | Self::Simulated(_)
             | Self::Verdict
             | Self::Artifact { .. }
+            | Self::Different(_)
+            | Self::NotRouted
             | Self::Demo(_) => ExitCode::from(1),
         }
     }

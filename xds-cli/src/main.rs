@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `args/` | command-line arguments |
-//! | `commands/` | `demo`, `serve`, `watch`, `get`, `status`, `check`, `compat`, `convert`, `sim`, `completions`, `man` |
+//! | `commands/` | `demo`, `serve`, `watch`, `get`, `status`, `check`, `compat`, `convert`, `route`, `sim`, `completions`, `man` |
 //! | `upstream/`, `resource_events/` | servers that a client connects to, and events about resources |
 //! | `directory/` | resources in files: their changes and their last valid states |
 //! | `diagnostic.rs` | findings about files, with their positions |
@@ -87,6 +87,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         | args::Command::Check(_)
         | args::Command::Compat(_)
         | args::Command::Convert(_)
+        | args::Command::Route(_)
         | args::Command::Sim(_)
         | args::Command::Completions(_)
         | args::Command::Man(_) => output::logging::Quietest::Warnings,
@@ -102,6 +103,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         args::Command::Check(args) => commands::check::run(args, cli.color).await,
         args::Command::Compat(args) => commands::compat::run(args, cli.color),
         args::Command::Convert(args) => commands::convert::run(&args),
+        args::Command::Route(command) => commands::route::run(command, cli.color).await,
         args::Command::Sim(command) => commands::sim::run(command, cli.color),
         args::Command::Completions(args) => commands::shell::completions(&args),
         args::Command::Man(args) => commands::shell::man(&args),

@@ -56,6 +56,7 @@
 //! | validation rules | [`rules`] |
 //! | matchers for paths, headers and strings | [`pattern`] |
 //! | the route of a call | [`route::VirtualHost::find`] |
+//! | the reasons why routes do not match a call | [`route::VirtualHost::explain`], [`route::ProxyRoutes`] |
 //! | HTTP filters and their overrides in routes | [`filters`] |
 //! | routes as the configuration of an LB policy | [`service_config`] |
 //! | LB policies | [`lb`] |

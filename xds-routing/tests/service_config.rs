@@ -201,7 +201,7 @@ fn changed_weights_keep_the_action_name() {
 #[test]
 fn service_config_has_routes_in_order_and_each_action_once() {
     let mut skipped_routes = route(prefix("/q"), cluster("never"));
-    let parameter = QueryParameterMatcher { name: "q".into() };
+    let parameter = QueryParameterMatcher { name: "q".into(), ..Default::default() };
     skipped_routes.r#match.as_mut().unwrap().query_parameters = vec![parameter];
     let exact = with_header(path("/s/m"), "h", Header::ExactMatch("v".into()));
     let config = routing(vec![

@@ -18,6 +18,7 @@ from driver.http_load import LoadThread
 from driver.processes import EventProcess
 from driver.routing.compare import Outcome, but, expect_same, expect_shares, told
 from driver.routing.envoy import Differences, differences, envoy_tables, without_rejected
+from driver.routing.explained import expect_explained, expect_shares_explained
 from driver.routing.tables import CALLS, CLUSTERS, Table
 from driver.waiting import eventually, expect
 from driver.xds import TYPE_URLS
@@ -90,9 +91,15 @@ class _Stage:
             with check(f"{table.about}: of {CALLS} calls, Envoy sends {told(theirs)}, and both are within bounds"):
                 expect_shares("ours", ours, table.shares)
                 expect_shares("Envoy", theirs, table.shares)
+            with check(f"{table.about}: `xds route explain` has the same shares, by the rules of both"):
+                for rules in ("envoy", "grpc"):
+                    expect_shares_explained(self._config.path, rules, calls[0], table.shares)
             return
         with check(f"{table.about}: {CALLS} calls, of which Envoy sends {told(theirs)}{but(difference.calls)}"):
             expect_same(calls, ours, "Envoy", theirs, difference.calls)
+        with check(f"{table.about}: `xds route explain` agrees with Envoy and with ours on each call"):
+            for rules, outcomes in (("envoy", theirs), ("grpc", ours)):
+                expect_explained(self._config.path, rules, calls, outcomes)
 
     def play_authorities(self, number: int) -> None:
         """Which virtual host is for a name: other names than the one that all else is for."""
@@ -109,6 +116,10 @@ class _Stage:
         listed = ", ".join(f"{authority} {theirs}" for authority, (_, theirs) in found.items())
         with self._scenario.check(f"{table.about}, with ports or without: both choose {listed}"):
             expect(all(ours == theirs for ours, theirs in found.values()), str(found))
+        with self._scenario.check(f"{table.about}: `xds route explain` agrees with both"):
+            for authority, (ours, theirs) in found.items():
+                for rules, outcome in (("envoy", theirs), ("grpc", ours)):
+                    expect_explained(self._config.path, rules, [call], [outcome], authority)
 
     def _settled(self, call: dict[str, Any]) -> list[Outcome] | None:
         """What ours decides, once it has routes."""

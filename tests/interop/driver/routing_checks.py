@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from driver.differential import resources
 from driver.differential.scenes import resolves
 from driver.differential.stage import BOTH, Side, Stage
 from driver.routing.compare import Outcome, but, expect_same, expect_shares, told
+from driver.routing.explained import expect_explained, expect_shares_explained
 from driver.routing.secured import play_secured
 from driver.routing.tables import CALLS, CLUSTERS, Table, tables
 from driver.waiting import eventually
@@ -51,9 +53,24 @@ def _play(table: Table, number: int, stage: Stage, scenario: Scenario) -> None:
         with scenario.check(f"{table.about}: of {CALLS} calls, ours sends {told(ours)}, and both are within bounds"):
             for side, outcomes in ((Side.OURS, ours), (Side.CORE, core)):
                 expect_shares(side.value, outcomes, table.shares)
+        with scenario.check(f"{table.about}: `xds route explain` has the same shares"):
+            expect_shares_explained(_files(table, number, scenario), "grpc", calls[0], table.shares)
         return
     with scenario.check(f"{table.about}: {CALLS} calls, of which both send {told(ours)}{but(table.explained)}"):
         expect_same(calls, ours, "C-core", core, table.explained)
+    with scenario.check(f"{table.about}: `xds route explain` agrees with ours on each call"):
+        expect_explained(_files(table, number, scenario), "grpc", calls, ours)
+
+
+def _files(table: Table, number: int, scenario: Scenario) -> Path:
+    """A directory with the resources of a table."""
+    directory = scenario.directory / "explained"
+    directory.mkdir(exist_ok=True)
+    routes = {"@type": TYPE_URLS["rds"], "name": "routes", "virtual_hosts": table.virtual_hosts(number)}
+    documents = [resources.listener(), routes, *map(resources.cluster, CLUSTERS)]
+    documents += [resources.endpoints(name) for name in CLUSTERS]
+    (directory / "resources.json").write_text(json.dumps(documents), encoding="utf-8")
+    return directory
 
 
 def _serve(table: Table, number: int, stage: Stage) -> None:

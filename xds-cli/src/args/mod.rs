@@ -7,6 +7,7 @@ mod convert;
 mod documents;
 mod get;
 mod node;
+mod route;
 mod serve;
 mod shell;
 pub(crate) mod sim;
@@ -32,6 +33,7 @@ pub(crate) use self::{
     convert::{ConvertArgs, ConvertFormat},
     get::{GetArgs, GetOutput},
     node::NodeArgs,
+    route::{ExplainArgs, RouteCommand, RouteOutput, RouteRules, Scheme},
     serve::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
     shell::{CompletionsArgs, ManArgs},
     sim::SimCommand,
@@ -58,9 +60,9 @@ pub(crate) struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 success (also if watch or serve reached its time limit), 1 failure, \
-                          2 wrong usage, 3 the address cannot be resolved or listened on, 4 get or status \
-                          did not reach an address, 5 a resource of get does not exist, 130 sim run or get \
-                          was interrupted.";
+                          2 wrong usage, 3 the address cannot be resolved or listened on, 4 get, route or \
+                          status did not reach an address, 5 a resource of get does not exist, 130 sim run or \
+                          get was interrupted.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -73,6 +75,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Compat(CompatArgs),
     Convert(ConvertArgs),
+    #[command(subcommand)]
+    Route(RouteCommand),
     #[command(subcommand)]
     Sim(SimCommand),
     Completions(CompletionsArgs),
@@ -89,6 +93,7 @@ impl Command {
             Self::Status(args) => &args.descriptors.descriptors,
             Self::Check(args) => &args.descriptors.descriptors,
             Self::Convert(args) => &args.descriptors.descriptors,
+            Self::Route(RouteCommand::Explain(args)) => &args.descriptors.descriptors,
             Self::Demo | Self::Compat(_) | Self::Sim(_) | Self::Completions(_) | Self::Man(_) => {
                 &[]
             }

@@ -5,6 +5,7 @@ pub(crate) mod compat;
 pub(crate) mod convert;
 pub(crate) mod demo;
 pub(crate) mod get;
+pub(crate) mod route;
 pub(crate) mod serve;
 pub(crate) mod shell;
 pub(crate) mod sim;

@@ -158,7 +158,7 @@ impl Sources {
     }
 
     /// Returns the resources in the valid states of all files, each with its file.
-    pub(super) fn by_file(&self) -> impl Iterator<Item = (&Path, &Key, &Bytes)> {
+    pub(crate) fn by_file(&self) -> impl Iterator<Item = (&Path, &Key, &Bytes)> {
         self.files.iter().flat_map(|(path, source)| {
             source.in_force().iter().map(move |(key, bytes)| (path.as_path(), key, bytes))
         })

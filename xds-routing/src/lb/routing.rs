@@ -204,10 +204,10 @@ impl<P> XdsRouting<P> {
         call: &Call<'_, H>,
         random: &mut Random,
     ) -> RoutedPick<'_, P> {
-        let route = self.index.first(call.path, |position, path_fits| {
+        let route = self.index.first(call.path, |position, path| {
             let route = self.routes.get(position)?;
-            let path_fits = path_fits || route.matches.path.matches(call.path);
-            (path_fits && route.matches.rest_matches(call, random)).then_some(route)
+            let mismatch = route.matches.mismatch(call, path, |fraction| fraction.draw(random));
+            mismatch.is_none().then_some(route)
         });
         let Some(route) = route else {
             let (path, routes) = (String::from(call.path), self.routes.len());

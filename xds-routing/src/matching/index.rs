@@ -131,7 +131,9 @@ impl RouteIndex {
                 PathMatcher::Prefix(text, LetterCase::Ignored) => {
                     prefixes_any.push((text.to_ascii_lowercase(), position));
                 }
-                PathMatcher::Expression(_) => expressions.push(position),
+                PathMatcher::Expression(_) | PathMatcher::SeparatedPrefix(..) => {
+                    expressions.push(position);
+                }
             }
         }
         Self {
@@ -144,16 +146,13 @@ impl RouteIndex {
     }
 
     /// Returns the first result of `take` for the routes whose paths may match. `take` receives the
-    /// position of the route and whether its path is known to match.
+    /// position of the route and whether its path must be tested.
     pub(crate) fn first<T>(
         &self,
         path: &str,
-        mut take: impl FnMut(usize, bool) -> Option<T>,
+        mut take: impl FnMut(usize, PathTest) -> Option<T>,
     ) -> Option<T> {
-        self.candidates(path).find_map(|candidate| match candidate {
-            Candidate::Fits(position) => take(position, true),
-            Candidate::MayFit(position) => take(position, false),
-        })
+        self.candidates(path).find_map(|(position, test)| take(position, test))
     }
 
     /// Returns the routes whose paths may match, in order.
@@ -179,19 +178,19 @@ struct Candidates<'a> {
     expressions: &'a [u32],
 }
 
-/// Route whose path may match.
+/// Whether the path of a call must be tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Candidate {
-    /// The path matches.
-    Fits(usize),
+pub(crate) enum PathTest {
+    /// The path is known to match.
+    Passed,
     /// The path matcher must be evaluated.
-    MayFit(usize),
+    Needed,
 }
 
 impl Iterator for Candidates<'_> {
-    type Item = Candidate;
+    type Item = (usize, PathTest);
 
-    fn next(&mut self) -> Option<Candidate> {
+    fn next(&mut self) -> Option<(usize, PathTest)> {
         let heads = self.lists.iter_mut().filter(|list| !list.is_empty());
         let least = heads.min_by_key(|list| list.first().copied());
         let of_expressions = self.expressions.split_first();
@@ -199,13 +198,13 @@ impl Iterator for Candidates<'_> {
         match (sure, of_expressions) {
             (sure, Some((&first, rest))) if sure.is_none_or(|sure| first < sure) => {
                 self.expressions = rest;
-                Some(Candidate::MayFit(first as usize))
+                Some((first as usize, PathTest::Needed))
             }
             (Some(position), _) => {
                 if let Some(list) = least {
                     *list = list.get(1..).unwrap_or_default();
                 }
-                Some(Candidate::Fits(position as usize))
+                Some((position as usize, PathTest::Passed))
             }
             (None, _) => None,
         }

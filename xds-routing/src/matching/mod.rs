@@ -2,7 +2,7 @@
 
 mod index;
 
-pub(crate) use self::index::RouteIndex;
+pub(crate) use self::index::{PathTest, RouteIndex};
 use crate::pattern::Headers;
 
 /// Properties of a call that routes match on.

@@ -2,7 +2,7 @@
 
 use alloc::{borrow::Cow, string::String};
 
-use super::StringMatcher;
+use super::{HeaderValues, MatchProfile, StringMatcher};
 
 /// Access to the headers of a call, implemented by adapters.
 pub trait Headers {
@@ -10,6 +10,12 @@ pub trait Headers {
     /// one header are joined by commas.
     // X45
     fn value(&self, name: &str) -> Option<Cow<'_, str>>;
+
+    /// Whether `test` accepts one of the values of the header with this name, which is in lower
+    /// case. `None` if the header is absent. By default, `test` sees all values joined.
+    fn any_value(&self, name: &str, test: &mut dyn FnMut(&str) -> bool) -> Option<bool> {
+        self.value(name).map(|value| test(&value))
+    }
 }
 
 /// Pairs of lower-case names and values.
@@ -27,24 +33,42 @@ impl Headers for [(&str, &str)] {
         }
         Some(Cow::Owned(joined))
     }
+
+    fn any_value(&self, name: &str, test: &mut dyn FnMut(&str) -> bool) -> Option<bool> {
+        let mut values = self.iter().filter(|(key, _)| *key == name).map(|(_, value)| *value);
+        let first = values.next()?;
+        Some(test(first) || values.any(test))
+    }
 }
 
 impl<const N: usize> Headers for [(&str, &str); N] {
     fn value(&self, name: &str) -> Option<Cow<'_, str>> {
         self.as_slice().value(name)
     }
+
+    fn any_value(&self, name: &str, test: &mut dyn FnMut(&str) -> bool) -> Option<bool> {
+        self.as_slice().any_value(name, test)
+    }
 }
 
-/// Returns the value that matchers see. Binary headers (`-bin`) and pseudo-headers (`:path` etc.)
-/// are hidden. An absent `content-type` is `application/grpc`.
-// B13
-fn visible<'a>(headers: &'a (impl Headers + ?Sized), name: &str) -> Option<Cow<'a, str>> {
-    if name.ends_with("-bin") || name.starts_with(':') {
+/// Whether `test` accepts the value, or one of the values, that matchers see. `None` if the header
+/// is absent or hidden.
+fn any_visible(
+    headers: &(impl Headers + ?Sized),
+    name: &str,
+    profile: &MatchProfile,
+    test: &mut dyn FnMut(&str) -> bool,
+) -> Option<bool> {
+    if !profile.headers.includes(name) {
         return None;
     }
-    match headers.value(name) {
-        None if name == "content-type" => Some(Cow::Borrowed("application/grpc")),
-        value => value,
+    let tested = match profile.values {
+        HeaderValues::Joined => headers.value(name).map(|value| test(&value)),
+        HeaderValues::Each => headers.any_value(name, test),
+    };
+    match (tested, profile.content_type) {
+        (None, Some(content_type)) if name == "content-type" => Some(test(content_type)),
+        (tested, _) => tested,
     }
 }
 
@@ -77,25 +101,33 @@ pub enum HeaderTest {
 }
 
 impl HeaderMatcher {
-    /// Whether the headers of a call match.
+    /// Whether the headers of a call match, by the rules of gRPC.
     #[must_use]
     pub fn matches(&self, headers: &(impl Headers + ?Sized)) -> bool {
-        let value = visible(headers, &self.name);
-        if let HeaderTest::Present(expected) = self.test {
-            return (value.is_some() == expected) != self.invert;
-        }
-        let value = match value {
-            None if self.missing_is_empty => Cow::Borrowed(""),
-            None => return false,
-            Some(value) => value,
+        self.matches_by(&MatchProfile::GRPC, headers)
+    }
+
+    /// Whether the headers of a request match.
+    #[must_use]
+    pub fn matches_by(&self, profile: &MatchProfile, headers: &(impl Headers + ?Sized)) -> bool {
+        let mut test = |value: &str| self.accepts(value);
+        let fits = any_visible(headers, &self.name, profile, &mut test);
+        let fits = match (&self.test, fits) {
+            (HeaderTest::Present(expected), fits) => Some(fits.is_some() == *expected),
+            (_, None) if self.missing_is_empty => Some(self.accepts("")),
+            (_, fits) => fits,
         };
-        let fits = match &self.test {
-            HeaderTest::Text(text) => text.matches(&value),
+        fits.is_some_and(|fits| fits != self.invert)
+    }
+
+    /// Whether a value passes the test, before inversion.
+    fn accepts(&self, value: &str) -> bool {
+        match &self.test {
+            HeaderTest::Text(text) => text.matches(value),
             HeaderTest::Range(start, end) => {
                 value.parse::<i64>().is_ok_and(|number| (*start..*end).contains(&number))
             }
             HeaderTest::Present(_) => true,
-        };
-        fits != self.invert
+        }
     }
 }

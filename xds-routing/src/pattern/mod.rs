@@ -4,6 +4,8 @@ mod expression;
 mod fraction;
 mod header;
 mod path;
+mod profile;
+mod query;
 mod rewrite;
 mod text;
 
@@ -13,6 +15,8 @@ pub use self::{
     fraction::Fraction,
     header::{HeaderMatcher, HeaderTest, Headers},
     path::PathMatcher,
+    profile::{HeaderValues, MatchProfile, QueryString, VisibleHeaders},
+    query::{QueryMatcher, QueryTest},
     rewrite::Rewrite,
     text::{LetterCase, StringMatcher},
 };

@@ -17,6 +17,8 @@ pub enum PathMatcher {
     /// The expression matches the whole path. `case_sensitive` has no effect on it.
     // S2.075
     Expression(FullMatch),
+    /// The path equals the text, or starts with the text and a slash. gRPC does not support it.
+    SeparatedPrefix(String, LetterCase),
 }
 
 impl PathMatcher {
@@ -27,6 +29,10 @@ impl PathMatcher {
             Self::Exact(exact, case) => case.is_same(path.as_bytes(), exact.as_bytes()),
             Self::Prefix(prefix, case) => case.is_prefix(path, prefix),
             Self::Expression(expression) => expression.matches(path),
+            Self::SeparatedPrefix(prefix, case) => {
+                let rest = path.as_bytes().get(prefix.len());
+                case.is_prefix(path, prefix) && rest.is_none_or(|&next| next == b'/')
+            }
         }
     }
 
@@ -44,7 +50,7 @@ impl PathMatcher {
             Self::Prefix(prefix, _) => {
                 prefix.is_empty() || matches!(parts(prefix), Some((_, None) | (true, Some(_))))
             }
-            Self::Expression(_) => true,
+            Self::Expression(_) | Self::SeparatedPrefix(..) => true,
         }
     }
 

@@ -5,6 +5,7 @@ use alloc::{
     string::{String, ToString as _},
     vec::Vec,
 };
+use core::fmt;
 
 /// Domain pattern of a virtual host. Comparison ignores ASCII case; patterns are stored in lower
 /// case.
@@ -78,11 +79,16 @@ impl Texts {
         }
     }
 
-    /// Returns the virtual host of the longest match. `part` returns the part of the name with the
-    /// given length.
-    fn longest<'a>(&self, name: &'a str, part: impl Fn(usize) -> Option<&'a str>) -> Option<usize> {
+    /// Returns the virtual host of the longest match, and its text. `part` returns the part of the
+    /// name with the given length.
+    fn longest<'a>(
+        &self,
+        name: &'a str,
+        part: impl Fn(usize) -> Option<&'a str>,
+    ) -> Option<(usize, &'a str)> {
         let shorter = self.lengths.iter().filter(|&&length| length < name.len());
-        shorter.filter_map(|&length| part(length)).find_map(|text| self.hosts.get(text).copied())
+        let mut parts = shorter.filter_map(|&length| part(length));
+        parts.find_map(|text| Some((self.hosts.get(text).copied()?, text)))
     }
 }
 
@@ -117,10 +123,33 @@ impl DomainIndex {
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.find_domain(name).map(|(host, _)| host)
+    }
+
+    /// Returns the virtual host of a name, and the domain that matches most specifically.
+    pub(crate) fn find_domain(&self, name: &str) -> Option<(usize, DomainPattern)> {
         let name = name.to_ascii_lowercase();
-        let exact = self.exact.get(&name).copied();
-        let suffix = || self.suffixes.longest(&name, |length| name.get(name.len() - length..));
-        let prefix = || self.prefixes.longest(&name, |length| name.get(..length));
-        exact.or_else(suffix).or_else(prefix).or(self.any)
+        if let Some(&host) = self.exact.get(&name) {
+            return Some((host, DomainPattern::Exact(name)));
+        }
+        let suffix = self.suffixes.longest(&name, |length| name.get(name.len() - length..));
+        if let Some((host, suffix)) = suffix {
+            return Some((host, DomainPattern::Suffix(suffix.to_string())));
+        }
+        if let Some((host, prefix)) = self.prefixes.longest(&name, |length| name.get(..length)) {
+            return Some((host, DomainPattern::Prefix(prefix.to_string())));
+        }
+        self.any.map(|host| (host, DomainPattern::Any))
+    }
+}
+
+impl fmt::Display for DomainPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(name) => f.write_str(name),
+            Self::Suffix(suffix) => write!(f, "*{suffix}"),
+            Self::Prefix(prefix) => write!(f, "{prefix}*"),
+            Self::Any => f.write_str("*"),
+        }
     }
 }

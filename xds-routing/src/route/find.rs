@@ -41,10 +41,10 @@ impl VirtualHost {
         call: &Call<'_, H>,
         random: &mut Random,
     ) -> Result<&Route, NoRoute> {
-        let found = self.index.first(call.path, |position, path_fits| {
+        let found = self.index.first(call.path, |position, path| {
             let route = self.routes.get(position)?;
-            let path_fits = path_fits || route.matches.path.matches(call.path);
-            (path_fits && route.matches.rest_matches(call, random)).then_some(route)
+            let mismatch = route.matches.mismatch(call, path, |fraction| fraction.draw(random));
+            mismatch.is_none().then_some(route)
         });
         found.ok_or_else(|| NoRoute {
             host: self.name.clone(),

@@ -1,11 +1,13 @@
 //! Route matches.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{boxed::Box, string::String, vec::Vec};
 
+use super::criteria::{Mismatch, ProxyCriteria};
 use crate::{
-    matching::Call,
+    matching::{Call, PathTest},
     pattern::{
-        Fraction, HeaderMatcher, HeaderTest, Headers, LetterCase, PathMatcher, StringMatcher,
+        Fraction, HeaderMatcher, HeaderTest, Headers, LetterCase, MatchProfile, PathMatcher,
+        StringMatcher,
     },
     proto::envoy::config::route::v3::{self as schema, header_matcher::HeaderMatchSpecifier},
     random::Random,
@@ -30,35 +32,59 @@ pub struct RouteMatch {
     /// Fraction of the otherwise matching calls. `None` means all.
     // S2.032
     pub fraction: Option<Fraction>,
+    /// Criteria that only proxies read. `None` in a route of gRPC.
+    pub proxy: Option<Box<ProxyCriteria>>,
 }
 
 impl RouteMatch {
+    /// Creates a match of the criteria that gRPC reads.
+    pub(crate) const fn new(
+        path: PathMatcher,
+        headers: Vec<HeaderMatcher>,
+        fraction: Option<Fraction>,
+    ) -> Self {
+        Self { path, headers, fraction, proxy: None }
+    }
+
     /// Creates a match for every call.
     pub(crate) const fn for_all() -> Self {
-        let path = PathMatcher::Prefix(String::new(), LetterCase::Sensitive);
-        Self { path, headers: Vec::new(), fraction: None }
+        Self::new(PathMatcher::Prefix(String::new(), LetterCase::Sensitive), Vec::new(), None)
     }
 
     /// Whether a call matches. Draws a random number only for calls that meet all other conditions.
     pub fn matches<H: Headers + ?Sized>(&self, call: &Call<'_, H>, random: &mut Random) -> bool {
-        self.path.matches(call.path) && self.rest_matches(call, random)
+        self.mismatch(call, PathTest::Needed, |fraction| fraction.draw(random)).is_none()
     }
 
-    /// Whether a call with a matching path meets the other conditions.
-    pub(crate) fn rest_matches<H: Headers + ?Sized>(
+    /// Returns the first criterion that a call does not meet: of the path, the headers, the criteria
+    /// of proxies and the fraction, in this order. `draw` decides about the fraction.
+    pub(crate) fn mismatch<H: Headers + ?Sized>(
         &self,
         call: &Call<'_, H>,
-        random: &mut Random,
-    ) -> bool {
-        self.headers.iter().all(|header| header.matches(call.headers))
-            && self.fraction.is_none_or(|fraction| fraction.draw(random))
+        path: PathTest,
+        draw: impl FnOnce(Fraction) -> bool,
+    ) -> Option<Mismatch> {
+        let profile = match self.proxy {
+            None => &MatchProfile::GRPC,
+            Some(_) => &MatchProfile::ENVOY,
+        };
+        if path == PathTest::Needed && !self.path.matches(profile.path(call.path)) {
+            return Some(Mismatch::Path);
+        }
+        let fits = |header: &HeaderMatcher| header.matches_by(profile, call.headers);
+        if let Some(header) = self.headers.iter().position(|header| !fits(header)) {
+            return Some(Mismatch::Header(header));
+        }
+        let of_proxy = self.proxy.as_deref().and_then(|proxy| proxy.mismatch(profile, call));
+        let is_drawn = |fraction| !draw(fraction);
+        of_proxy.or_else(|| self.fraction.is_some_and(is_drawn).then_some(Mismatch::Fraction))
     }
 
     /// Whether every call matches.
     #[must_use]
     pub fn is_catch_all(&self) -> bool {
         let is_all = self.fraction.is_none_or(|fraction| fraction == Fraction::ALL);
-        self.path.matches_all() && self.headers.is_empty() && is_all
+        self.path.matches_all() && self.headers.is_empty() && self.proxy.is_none() && is_all
     }
 }
 
@@ -94,24 +120,19 @@ pub(crate) fn validate_match(
         }
         fraction
     });
-    Some(RouteMatch {
-        path: path?,
-        headers,
-        fraction: match fraction {
-            Some(known) => Some(known?),
-            None => None,
-        },
-    })
+    let fraction = match fraction {
+        Some(known) => Some(known?),
+        None => None,
+    };
+    Some(RouteMatch::new(path?, headers, fraction))
 }
 
-fn validate_path(
+/// Validates the case sensitivity and the path specifier.
+pub(crate) fn validate_path(
     matches: &schema::RouteMatch,
     validator: &mut Validator<'_>,
 ) -> Option<PathMatcher> {
-    let case = match matches.case_sensitive.as_ref().is_none_or(|it| it.value) {
-        true => LetterCase::Sensitive,
-        false => LetterCase::Ignored,
-    };
+    let case = letter_case(matches);
     if case == LetterCase::Ignored && validator.rules.case_insensitive == CaseInsensitive::Rejected
     {
         validator.error_in("case_sensitive", "must not be false");
@@ -134,6 +155,14 @@ fn validate_path(
             validator.error_in("path_specifier", "must be prefix, path or safe_regex");
             None
         }
+    }
+}
+
+/// Returns the case sensitivity of the path.
+pub(crate) fn letter_case(matches: &schema::RouteMatch) -> LetterCase {
+    match matches.case_sensitive.as_ref().is_none_or(|it| it.value) {
+        true => LetterCase::Sensitive,
+        false => LetterCase::Ignored,
     }
 }
 

@@ -9,15 +9,20 @@
 //! | domain patterns, virtual hosts | `domains.rs`, [`RouteConfiguration::virtual_host`] |
 //! | route matches | `matches.rs` |
 //! | the route of a call | `find.rs`, [`VirtualHost::find`] |
+//! | the reasons why routes do not match a call | `explain.rs`, [`VirtualHost::explain`] |
+//! | route matches by the rules of Envoy | `criteria.rs`, `proxy.rs`, [`ProxyRoutes`] |
 //! | route actions | `action.rs`, `retry.rs`, `weights.rs` |
 //! | skipped routes | `skipped.rs` |
 //! | validation | `validate.rs` and the `validate_*` functions next to each value |
 //! | incremental validation of an update | `renew.rs`, [`RouteConfiguration::from_bytes_after`] |
 
 mod action;
+mod criteria;
 mod domains;
+mod explain;
 mod find;
 mod matches;
+mod proxy;
 mod renew;
 mod retry;
 mod skipped;
@@ -31,9 +36,12 @@ use xds_core::ResourceName;
 use self::domains::DomainIndex;
 pub use self::{
     action::{Action, ClusterChoice, Forward, HashPolicy, HashSource, HostRewrite},
+    criteria::{Mismatch, NotEvaluated, ProxyCriteria},
     domains::DomainPattern,
+    explain::{ExplainedRoute, Verdict},
     find::NoRoute,
     matches::RouteMatch,
+    proxy::{Drawn, ProxyHost, ProxyRoutes},
     retry::{RetryPolicy, RetryableStatus},
     skipped::{SkipReason, SkippedRoute},
     weights::{WeightedCluster, WeightedClusters},
@@ -72,6 +80,13 @@ impl RouteConfiguration {
     #[must_use]
     pub fn virtual_host(&self, name: &str) -> Option<&VirtualHost> {
         self.index.find(name).and_then(|index| self.virtual_hosts.get(index))
+    }
+
+    /// Returns the index of the [`virtual_host`](Self::virtual_host) of a name, and the domain that
+    /// matches.
+    #[must_use]
+    pub fn matched_domain(&self, name: &str) -> Option<(usize, DomainPattern)> {
+        self.index.find_domain(name)
     }
 
     /// Returns the HTTP filter overrides of the whole configuration (gRFC A39).

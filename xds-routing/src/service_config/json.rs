@@ -47,6 +47,10 @@ fn path(path: &PathMatcher) -> (&'static str, Value) {
         PathMatcher::Exact(text, _) => ("regex", expression("", text, "", LetterCase::Ignored)),
         PathMatcher::Prefix(text, _) => ("regex", expression("", text, ".*", LetterCase::Ignored)),
         PathMatcher::Expression(it) => ("regex", it.pattern().into()),
+        // gRPC has no such routes.
+        PathMatcher::SeparatedPrefix(prefix, _) => {
+            ("regex", format!("{}(/.*)?", regex::escape(prefix)).into())
+        }
     }
 }
 

@@ -181,7 +181,7 @@ fn matches() -> impl Strategy<Value = RouteMatch> {
         matches.headers = headers;
         matches.case_sensitive = case.and_then(boolean);
         if asks {
-            let parameter = QueryParameterMatcher { name: "q".into() };
+            let parameter = QueryParameterMatcher { name: "q".into(), ..Default::default() };
             matches.query_parameters = vec![parameter];
         }
         match share {

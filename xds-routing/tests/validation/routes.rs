@@ -190,7 +190,7 @@ fn only_the_default_of_a_runtime_fraction_is_used() {
 #[test]
 fn route_with_query_parameters_is_skipped_without_validation() {
     let mut matches = safe_regex("(");
-    matches.query_parameters.push(QueryParameterMatcher { name: "q".into() });
+    matches.query_parameters.push(QueryParameterMatcher { name: "q".into(), ..Default::default() });
     let config = valid(vec![route(matches, weighted(&[])), route(prefix(""), cluster("c"))]);
     let host = &config.virtual_hosts()[0];
     assert_eq!(host.routes().len(), 1);

@@ -23,7 +23,7 @@ pub(super) fn read(fields: &FieldReader<'_>, validator: &mut Validator<'_>) -> O
         headers.push(validator.element("headers", index, |validator| header(value, validator)));
     }
     let fraction = fields.number("matchFraction", validator).map(Fraction::from_millionths);
-    Some(RouteMatch { path: path?, headers: headers.into_iter().collect::<Option<_>>()?, fraction })
+    Some(RouteMatch::new(path?, headers.into_iter().collect::<Option<_>>()?, fraction))
 }
 
 fn path(fields: &FieldReader<'_>, validator: &mut Validator<'_>) -> Option<PathMatcher> {

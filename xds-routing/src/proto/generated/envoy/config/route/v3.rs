@@ -12,6 +12,9 @@ pub struct RouteConfiguration {
     /// Cluster specifier plugins, which routes refer to by name.
     #[prost(message, repeated, tag = "12")]
     pub cluster_specifier_plugins: ::prost::alloc::vec::Vec<ClusterSpecifierPlugin>,
+    /// Whether the port of a request's host is ignored when the virtual host is selected.
+    #[prost(bool, tag = "14")]
+    pub ignore_port_in_host_matching: bool,
     /// HTTP filter configurations for all routes, by filter name.
     #[prost(btree_map = "string, message", tag = "16")]
     pub typed_per_filter_config: ::prost::alloc::collections::BTreeMap<
@@ -220,6 +223,19 @@ pub struct RouteMatch {
     /// Criteria for the client certificate.
     #[prost(message, optional, tag = "11")]
     pub tls_context: ::core::option::Option<route_match::TlsContextMatchOptions>,
+    /// Criteria for dynamic metadata.
+    #[prost(message, repeated, tag = "13")]
+    pub dynamic_metadata: ::prost::alloc::vec::Vec<
+        super::super::super::r#type::matcher::v3::MetadataMatcher,
+    >,
+    /// Criteria for filter state.
+    #[prost(message, repeated, tag = "16")]
+    pub filter_state: ::prost::alloc::vec::Vec<
+        super::super::super::r#type::matcher::v3::FilterStateMatcher,
+    >,
+    /// Criteria for cookies.
+    #[prost(message, repeated, tag = "17")]
+    pub cookies: ::prost::alloc::vec::Vec<CookieMatcher>,
     /// Criterion for the path.
     #[prost(oneof = "route_match::PathSpecifier", tags = "1, 2, 10, 12, 14")]
     pub path_specifier: ::core::option::Option<route_match::PathSpecifier>,
@@ -587,12 +603,33 @@ impl ::prost::Name for HeaderMatcher {
         "type.googleapis.com/envoy.config.route.v3.HeaderMatcher".into()
     }
 }
-/// Match criterion for a URL query parameter. Only its presence is read.
+/// Match criterion for a URL query parameter.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct QueryParameterMatcher {
     /// Name of the query parameter.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
+    /// Criterion for the value. Without it, the parameter must be present.
+    #[prost(
+        oneof = "query_parameter_matcher::QueryParameterMatchSpecifier",
+        tags = "5, 6"
+    )]
+    pub query_parameter_match_specifier: ::core::option::Option<
+        query_parameter_matcher::QueryParameterMatchSpecifier,
+    >,
+}
+/// Nested message and enum types in `QueryParameterMatcher`.
+pub mod query_parameter_matcher {
+    /// Criterion for the value. Without it, the parameter must be present.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum QueryParameterMatchSpecifier {
+        /// Matcher for the value.
+        #[prost(message, tag = "5")]
+        StringMatch(::xds_core::proto::envoy::r#type::matcher::v3::StringMatcher),
+        /// Whether the parameter must be present (true) or absent (false).
+        #[prost(bool, tag = "6")]
+        PresentMatch(bool),
+    }
 }
 impl ::prost::Name for QueryParameterMatcher {
     const NAME: &'static str = "QueryParameterMatcher";
@@ -602,6 +639,23 @@ impl ::prost::Name for QueryParameterMatcher {
     }
     fn type_url() -> ::prost::alloc::string::String {
         "type.googleapis.com/envoy.config.route.v3.QueryParameterMatcher".into()
+    }
+}
+/// Match criterion for a cookie. Only its presence is read.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CookieMatcher {
+    /// Name of the cookie.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+impl ::prost::Name for CookieMatcher {
+    const NAME: &'static str = "CookieMatcher";
+    const PACKAGE: &'static str = "envoy.config.route.v3";
+    fn full_name() -> ::prost::alloc::string::String {
+        "envoy.config.route.v3.CookieMatcher".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "type.googleapis.com/envoy.config.route.v3.CookieMatcher".into()
     }
 }
 /// Wrapper for a filter configuration in `typed_per_filter_config`, with additional options.

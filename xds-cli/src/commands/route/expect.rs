@@ -1,0 +1,323 @@
+//! Expected routes of many requests (`--expect`).
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use xds_format::{Leniency, YamlFile};
+
+use super::{
+    explain::Explainer,
+    report::{Action, Outcome, Report},
+    request::Request,
+    router_check,
+    text::percent,
+};
+use crate::{
+    args::{ExplainArgs, RouteOutput, RouteRules, Scheme},
+    failure::Failure,
+    output,
+    style::Style,
+    text::escaped,
+};
+
+/// File with requests and the expected routes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExpectFile {
+    tests: Vec<Row>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    name: Option<String>,
+    request: RowRequest,
+    expect: Expected,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RowRequest {
+    host: Option<String>,
+    path: Option<String>,
+    method: Option<String>,
+    scheme: Option<String>,
+    target: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, Values>,
+    listener: Option<String>,
+    route_config: Option<String>,
+    rules: Option<String>,
+}
+
+/// One value or several values of a header.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Values {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// Expected properties. Absent ones are not compared.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Expected {
+    virtual_host: Option<String>,
+    /// Index or name of the route, or `none`.
+    route: Option<Json>,
+    cluster: Option<String>,
+    /// Shares of the clusters in percent.
+    clusters: Option<BTreeMap<String, f64>>,
+    /// Path and host that the cluster sees.
+    path: Option<String>,
+    host: Option<String>,
+    redirect: Option<String>,
+    /// Status of a redirect or of a direct response.
+    status: Option<u64>,
+}
+
+/// Compared property: its name, the expected and the actual value.
+pub(super) type Difference = (&'static str, Json, Json);
+
+/// Result of one row.
+#[derive(Debug)]
+pub(super) struct Checked {
+    pub(super) name: String,
+    pub(super) differences: Vec<Difference>,
+}
+
+/// Checks all rows of a file, and prints one line for each.
+pub(super) fn run(
+    explainer: &mut Explainer<'_>,
+    rows: &Rows,
+    output: RouteOutput,
+    style: Style,
+) -> Result<(), Failure> {
+    let mut different = 0_u32;
+    for index in 0..rows.len() {
+        let checked = rows.check(index, explainer)?;
+        let is_equal = checked.differences.is_empty();
+        different += u32::from(!is_equal);
+        let line = match output {
+            RouteOutput::Json => {
+                let differences = checked.differences.iter().map(|(what, expected, found)| {
+                    json!({ "field": what, "expected": expected, "found": found })
+                });
+                let differences: Vec<_> = differences.collect();
+                json!({ "test": checked.name, "passed": is_equal, "differences": differences })
+                    .to_string()
+            }
+            RouteOutput::Text if is_equal => {
+                format!("{} {}", style.good("ok  "), escaped(&checked.name))
+            }
+            RouteOutput::Text => {
+                let listed = checked.differences.iter();
+                let listed = listed.map(|(what, expected, found)| {
+                    format!("{what} is {}, expected {}", shown(found), shown(expected))
+                });
+                let listed = listed.collect::<Vec<_>>().join("; ");
+                format!("{} {}", style.bad("FAIL"), escaped(&format!("{}: {listed}", checked.name)))
+            }
+        };
+        output::print(&line)?;
+    }
+    if output == RouteOutput::Text {
+        output::print(&format!("{} requests, {different} differ", rows.len()))?;
+    }
+    match different {
+        0 => Ok(()),
+        different => Err(Failure::Different(different)),
+    }
+}
+
+fn shown(value: &Json) -> String {
+    match value {
+        Json::Null => "none".to_owned(),
+        Json::String(text) => format!("`{text}`"),
+        other => other.to_string(),
+    }
+}
+
+/// Rows of a file, in one of its two formats.
+#[derive(Debug)]
+pub(super) enum Rows {
+    Ours(Vec<(String, Request, Expected)>),
+    RouterCheck(Vec<router_check::Row>),
+}
+
+impl Rows {
+    /// Reads a file with expectations, before any resource is fetched.
+    pub(super) fn read(file: &Path, args: &ExplainArgs) -> Result<Self, Failure> {
+        let content = std::fs::read(file)
+            .map_err(|why| Failure::Unreadable { file: file.to_owned(), why })?;
+        let shown = file.display().to_string();
+        let error = |why: String| Failure::Usage(format!("{shown}: {why}"));
+        let json = YamlFile::parse(&shown, &content, Leniency::Envoy)?.to_json();
+        let tests = json.get("tests").and_then(Json::as_array);
+        if tests.is_some_and(|it| it.iter().any(|row| row.get("input").is_some())) {
+            return router_check::read(json, args).map(Self::RouterCheck).map_err(error);
+        }
+        let read: ExpectFile =
+            serde_json::from_value(json).map_err(|why| error(why.to_string()))?;
+        let rows = read.tests.into_iter().enumerate().map(|(index, row)| {
+            let name = row.name.clone().unwrap_or_else(|| format!("tests[{index}]"));
+            let request =
+                row.request.request(args).map_err(|why| error(format!("{name}: {why}")))?;
+            Ok((name, request, row.expect))
+        });
+        rows.collect::<Result<_, Failure>>().map(Self::Ours)
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Ours(rows) => rows.len(),
+            Self::RouterCheck(rows) => rows.len(),
+        }
+    }
+
+    /// Returns the requests, whose resources are needed.
+    pub(super) fn requests(&self) -> Vec<&Request> {
+        match self {
+            Self::Ours(rows) => rows.iter().map(|(_, request, _)| request).collect(),
+            Self::RouterCheck(rows) => rows.iter().map(router_check::Row::request).collect(),
+        }
+    }
+
+    fn check(&self, index: usize, explainer: &mut Explainer<'_>) -> Result<Checked, Failure> {
+        match self {
+            Self::Ours(rows) => {
+                let (name, request, expected) = &rows[index];
+                let report = explainer.explain(request).report;
+                Ok(Checked { name: name.clone(), differences: expected.differences(&report) })
+            }
+            Self::RouterCheck(rows) => Ok(rows[index].check(explainer)),
+        }
+    }
+}
+
+impl RowRequest {
+    /// Returns the request, with the listener and the rules of the arguments as defaults.
+    fn request(self, args: &ExplainArgs) -> Result<Request, String> {
+        let scheme = match self.scheme.as_deref() {
+            None => args.scheme,
+            Some("http") => Scheme::Http,
+            Some("https") => Scheme::Https,
+            Some(other) => return Err(format!("unknown scheme `{other}`")),
+        };
+        let rules = match self.rules.as_deref() {
+            None => args.rules,
+            Some("envoy") => Some(RouteRules::Envoy),
+            Some("grpc") => Some(RouteRules::Grpc),
+            Some(other) => return Err(format!("unknown rules `{other}`")),
+        };
+        let headers = self.headers.into_iter().flat_map(|(name, values)| {
+            let values = match values {
+                Values::One(value) => vec![value],
+                Values::Several(values) => values,
+            };
+            let name = name.to_ascii_lowercase();
+            values.into_iter().map(move |value| (name.clone(), value))
+        });
+        let mut request = Request {
+            host: self.host.unwrap_or_default(),
+            path: self.path.unwrap_or_default(),
+            method: self.method.unwrap_or_else(|| "GET".into()),
+            scheme,
+            headers: headers.collect(),
+            listener: self.listener.or_else(|| args.listener.clone()),
+            route_config: self.route_config.or_else(|| args.route_config.clone()),
+            rules,
+            is_grpc: false,
+        };
+        if let Some(target) = &self.target {
+            request.set_target(target).map_err(|why| why.to_string())?;
+        }
+        if request.host.is_empty() {
+            return Err("the request needs a host or a target".to_owned());
+        }
+        request.complete().map_err(|why| why.to_string())
+    }
+}
+
+impl Expected {
+    fn differences(&self, report: &Report) -> Vec<Difference> {
+        let mut differences = Vec::new();
+        let mut compare = |what, expected: Option<Json>, found: Json| {
+            if let Some(expected) = expected.filter(|expected| *expected != found) {
+                differences.push((what, expected, found));
+            }
+        };
+        let text = |text: &Option<String>| text.clone().map(Json::from);
+        let host = report.virtual_host.as_ref().map(|it| it.name.as_str());
+        compare("virtual_host", none(text(&self.virtual_host)), json!(host));
+        let first = report.outcomes.iter().find(|it| it.route.is_some());
+        let index = first.and_then(|it| it.route);
+        let name = index.and_then(|index| report.routes.get(index)?.name.as_deref());
+        let route = match &self.route {
+            Some(Json::String(wanted)) if wanted != "none" => json!(name),
+            _ => json!(index),
+        };
+        compare("route", none(self.route.clone()), route);
+        let shares = shares(&report.outcomes);
+        let only = match shares.len() {
+            0 => Json::Null,
+            1 => json!(shares.keys().next()),
+            _ => json!(listed(&shares)),
+        };
+        compare("cluster", none(text(&self.cluster)), only);
+        if let Some(expected) = &self.clusters {
+            let is_near = |name: &String, share: &f64| {
+                shares.get(name).is_some_and(|found| (found - share).abs() < 0.001)
+            };
+            let is_equal = expected.len() == shares.len()
+                && expected.iter().all(|(name, share)| is_near(name, share));
+            let found = if is_equal { json!(expected) } else { json!(shares) };
+            compare("clusters", Some(json!(expected)), found);
+        }
+        let action = report.outcomes.first().map(|it| &it.action);
+        let (path, host, redirect, status) = match action {
+            Some(Action::Forward { path, host, .. }) => {
+                (json!(path), json!(host), Json::Null, Json::Null)
+            }
+            Some(Action::Redirect { status, location }) => {
+                (Json::Null, Json::Null, json!(location), json!(status))
+            }
+            Some(Action::DirectResponse { status }) => {
+                (Json::Null, Json::Null, Json::Null, json!(status))
+            }
+            Some(Action::Fail { .. }) | None => Default::default(),
+        };
+        compare("path", text(&self.path), path);
+        compare("host", text(&self.host), host);
+        compare("redirect", none(text(&self.redirect)), redirect);
+        compare("status", self.status.map(Json::from), status);
+        differences
+    }
+}
+
+/// Converts the text `none` to null.
+fn none(expected: Option<Json>) -> Option<Json> {
+    expected.map(|it| if it == "none" { Json::Null } else { it })
+}
+
+/// Returns the share of each cluster in percent, rounded to a millionth of the requests.
+fn shares(outcomes: &[Outcome]) -> BTreeMap<String, f64> {
+    let mut shares = BTreeMap::new();
+    for outcome in outcomes {
+        if let Action::Forward { clusters, .. } = &outcome.action {
+            for cluster in clusters {
+                *shares.entry(cluster.name.clone()).or_default() +=
+                    outcome.share * cluster.share * 100.0;
+            }
+        }
+    }
+    shares.values_mut().for_each(|share| *share = (*share * 10_000.0).round() / 10_000.0);
+    shares
+}
+
+fn listed(shares: &BTreeMap<String, f64>) -> String {
+    let listed = shares.iter().map(|(name, share)| format!("{name} {}", percent(share / 100.0)));
+    listed.collect::<Vec<_>>().join(", ")
+}
