@@ -61,7 +61,7 @@ pub(crate) enum Failure {
     Unreached { address: String, why: String },
     #[error("cannot read the status of {address}: {why}")]
     Status { address: String, why: String },
-    /// Differences between two addresses. Each has already been printed.
+    /// Differences between two addresses, or from what was expected. Each has already been printed.
     #[error("{}", count(*.0, "difference"))]
     Different(u32),
     #[error("cannot start: {0}")]
@@ -79,14 +79,6 @@ pub(crate) enum Failure {
     /// Resources that were not fetched. The reason for each has already been printed.
     #[error("not all resources were fetched")]
     NotFetched(Shortfall),
-    /// Arguments that do not fit together.
-    #[error("{0}")]
-    Usage(String),
-    #[error("cannot reach {address}: {why}")]
-    Unreached { address: String, why: String },
-    /// Differences from what was expected. Each has already been printed.
-    #[error("{}", count(*.0, "difference"))]
-    Different(u32),
     /// Request without an answer. The reason has already been printed.
     #[error("the request fails")]
     NotRouted,
@@ -144,7 +136,6 @@ impl Failure {
             | Self::Simulated(_)
             | Self::Verdict
             | Self::Artifact { .. }
-            | Self::Different(_)
             | Self::NotRouted
             | Self::Demo(_) => ExitCode::from(1),
         }
