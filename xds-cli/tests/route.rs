@@ -130,11 +130,11 @@ fn as_text(json: &Json) -> &str {
 }
 
 trait Fields {
-    fn at(&self, pointer: &str) -> &Json;
+    fn at(&self, pointer: &str) -> &Self;
 }
 
 impl Fields for Json {
-    fn at(&self, pointer: &str) -> &Json {
+    fn at(&self, pointer: &str) -> &Self {
         self.pointer(pointer).unwrap_or(&Json::Null)
     }
 }

@@ -313,7 +313,9 @@ fn shares(outcomes: &[Outcome]) -> BTreeMap<String, f64> {
             }
         }
     }
-    shares.values_mut().for_each(|share| *share = (*share * 10_000.0).round() / 10_000.0);
+    for share in shares.values_mut() {
+        *share = f64::round(*share * 10_000.0) / 10_000.0;
+    }
     shares
 }
 
