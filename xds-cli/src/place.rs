@@ -4,12 +4,12 @@ use serde_json::Value as Json;
 
 /// File of an error, with the line and column if they are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FilePlace {
     file: String,
     position: Option<(u64, u64)>,
 }
 
-impl Place {
+impl FilePlace {
     /// Returns the place that a message begins with: `FILE:LINE:COLUMN: ` or `FILE: `.
     pub(crate) fn of_message(message: &str) -> Option<Self> {
         let ends = message.match_indices(": ").map(|(at, _)| at);
@@ -19,17 +19,6 @@ impl Place {
             let file = message[..ends.clone().next()?].to_owned();
             Some(Self { file, position: None })
         })
-    }
-
-    /// Returns the place in a file that a message names first.
-    pub(crate) fn in_file(file: &str, message: &str) -> Self {
-        let rest = message.strip_prefix(file).and_then(|rest| rest.strip_prefix(':'));
-        let position = rest.and_then(|rest| {
-            let (position, _) = rest.split_once(": ")?;
-            let (line, column) = position.split_once(':')?;
-            Some((line.parse().ok()?, column.parse().ok()?))
-        });
-        Self { file: file.to_owned(), position }
     }
 
     /// Adds the fields `file` and, if they are known, `line` and `column`.
@@ -43,11 +32,11 @@ impl Place {
 }
 
 /// Parses `FILE:LINE:COLUMN`.
-fn with_position(text: &str) -> Option<Place> {
+fn with_position(text: &str) -> Option<FilePlace> {
     let (rest, column) = text.rsplit_once(':')?;
     let (file, line) = rest.rsplit_once(':')?;
     let position = Some((line.parse().ok()?, column.parse().ok()?));
-    Some(Place { file: file.to_owned(), position })
+    Some(FilePlace { file: file.to_owned(), position })
 }
 
 #[cfg(test)]
@@ -58,7 +47,7 @@ mod tests {
 
     #[test]
     fn place_is_read_from_the_beginning_of_a_message() {
-        let fields = |place: Option<Place>| {
+        let fields = |place: Option<FilePlace>| {
             let mut object = json!({});
             place?.add_to(&mut object);
             Some(object)
@@ -70,15 +59,7 @@ mod tests {
             ("/a/b.yaml: at 1:2", Some(json!({ "file": "/a/b.yaml" }))),
             ("no place", None),
         ] {
-            assert_eq!(fields(Place::of_message(message)), expected, "{message}");
-        }
-        for (message, expected) in [
-            ("f: g.yaml:2:3: x: y", json!({ "file": "f: g.yaml", "line": 2, "column": 3 })),
-            ("f: g.yaml: 2:3: x", json!({ "file": "f: g.yaml" })),
-            ("other: x", json!({ "file": "f: g.yaml" })),
-        ] {
-            let place = Place::in_file("f: g.yaml", message);
-            assert_eq!(fields(Some(place)), Some(expected), "{message}");
+            assert_eq!(fields(FilePlace::of_message(message)), expected, "{message}");
         }
     }
 }

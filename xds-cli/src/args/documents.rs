@@ -142,6 +142,7 @@ fn invalid_arguments_are_faults() {
     let of = |command: &str| fault(&words(command));
     assert_eq!(of("check --help"), None);
     assert_eq!(of("watch --server localhost:1 cds"), None);
-    assert!(of("watch cds").is_some());
+    assert_eq!(of("get cds -o table"), None);
+    assert!(of("watch").is_some());
     assert!(of("chek a").is_some_and(|fault| fault.contains("chek")));
 }

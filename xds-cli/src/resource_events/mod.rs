@@ -13,7 +13,7 @@ use xds_core::{
 };
 
 pub(crate) use self::json::object;
-use crate::{place::Place, text::type_name};
+use crate::{place::FilePlace, text::type_name};
 
 /// Event about one resource, or about all resources of a type.
 #[derive(Clone, Debug)]
@@ -126,13 +126,15 @@ pub(crate) struct Problem {
     /// Reason only.
     pub(crate) reason: String,
     /// File that cannot be read or is invalid.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<FilePlace>,
 }
 
 impl From<WatchError> for Problem {
     fn from(error: WatchError) -> Self {
         let place = match error.kind() {
-            WatchErrorKind::Unavailable(ChannelError::Unreadable(why)) => Place::of_message(why),
+            WatchErrorKind::Unavailable(ChannelError::Unreadable(why)) => {
+                FilePlace::of_message(why)
+            }
             _ => None,
         };
         Self { text: error.to_string(), reason: error.kind().to_string(), place }

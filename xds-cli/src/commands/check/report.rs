@@ -11,7 +11,7 @@ use crate::{
     diagnostic::{Diagnostic, Level, Rule},
     directory::Problems,
     failure::Failure,
-    output,
+    output::{self, Layout},
     style::Style,
     text::count,
 };
@@ -58,7 +58,8 @@ impl Report {
         match form {
             CheckOutput::Text => {
                 let style = Style::of(color, &io::stdout());
-                all.iter().try_for_each(|it| output::print(&it.line(style)))?;
+                let layout = Layout::of_stdout();
+                all.iter().try_for_each(|it| output::print(&layout.fold(&it.line(style))))?;
                 output::print(&self.summary())
             }
             CheckOutput::Ndjson => {
