@@ -29,10 +29,10 @@ fn message_type_comes_from_the_file_then_from_the_caller() {
     let cluster = Some("envoy.config.cluster.v3.Cluster");
     let text = Format::Text;
     for (untyped, format, input, expected) in [
-        (None, Format::Yaml, "resources: []\nnonce: n\n", one(RESPONSE, b"\x2a\x01n")),
-        (None, Format::Json, r#"{"resources": [], "nonce": "n"}"#, one(RESPONSE, b"\x2a\x01n")),
-        (None, text, "nonce: 'n'", one(RESPONSE, b"\x2a\x01n")),
-        (None, Format::Binary, "\x2a\x01n", one(RESPONSE, b"\x2a\x01n")),
+        (None, Format::Yaml, "resources: []\nnonce: m\n", one(RESPONSE, b"\x2a\x01m")),
+        (None, Format::Json, r#"{"resources": [], "nonce": "m"}"#, one(RESPONSE, b"\x2a\x01m")),
+        (None, text, "nonce: 'm'", one(RESPONSE, b"\x2a\x01m")),
+        (None, Format::Binary, "\x2a\x01m", one(RESPONSE, b"\x2a\x01m")),
         (cluster, Format::Yaml, "name: a", one(CLUSTER, b"\x0a\x01a")),
         (cluster, text, "name: 'a'", one(CLUSTER, b"\x0a\x01a")),
         (cluster, text, "", one(CLUSTER, b"")),
