@@ -135,7 +135,7 @@ trait Fields {
 
 impl Fields for Json {
     fn at(&self, pointer: &str) -> &Self {
-        self.pointer(pointer).unwrap_or(&Json::Null)
+        self.pointer(pointer).unwrap_or(&Self::Null)
     }
 }
 

@@ -60,7 +60,7 @@ impl MatchProfile {
 /// Treatment of the part of a path after a question mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryString {
-    /// It is part of the path.
+    /// Part of the path.
     InPath,
     /// Path matchers do not see it, and query matchers do.
     Separate,

@@ -10,14 +10,14 @@ use super::{
     clusters,
     json::{is_true, list, number, text},
     report::{Action, ClusterShare, RequestReport},
-    resources::Resources,
+    resources::RouteResources,
 };
 use crate::args::RouteRules;
 
 /// Route with the resources and the request that its action applies to.
 #[derive(Debug)]
 pub(super) struct Routed<'a> {
-    pub(super) resources: &'a Resources,
+    pub(super) resources: &'a RouteResources,
     pub(super) rules: RouteRules,
     pub(super) request: &'a RequestReport,
     pub(super) virtual_host: &'a Json,
@@ -226,7 +226,10 @@ impl Routed<'_> {
 }
 
 /// Returns the missing resources of an action in words, without duplicates.
-pub(super) fn missing(resources: &Resources, missing: &[(&'static str, String)]) -> Vec<String> {
+pub(super) fn missing(
+    resources: &RouteResources,
+    missing: &[(&'static str, String)],
+) -> Vec<String> {
     let mut texts: Vec<_> =
         missing.iter().map(|(url, name)| resources.missing(url, name)).collect();
     texts.dedup();

@@ -6,13 +6,13 @@ use xds_core::types;
 use super::{
     json::{list, number, text},
     report::{ClusterReport, EndpointReport, LocalityReport},
-    resources::Resources,
+    resources::RouteResources,
 };
 use crate::facts;
 
 /// Explains a cluster. Missing resources are added to `missing`.
 pub(super) fn explain(
-    resources: &Resources,
+    resources: &RouteResources,
     name: &str,
     missing: &mut Vec<(&'static str, String)>,
 ) -> Option<ClusterReport> {

@@ -117,7 +117,7 @@ fn header(matcher: &Json) -> String {
     let test = match (matcher.get("present_match"), matcher.get("range_match")) {
         (Some(present), _) if present == &Json::Bool(false) => "absent".to_owned(),
         (_, Some(range)) => {
-            let bound = |field| range.get(field).map_or("0".to_owned(), |it| plain(it));
+            let bound = |field| range.get(field).map_or_else(|| "0".to_owned(), plain);
             format!("in [{}, {})", bound("start"), bound("end"))
         }
         _ => string(matcher).unwrap_or_else(|| "present".to_owned()),
@@ -163,7 +163,8 @@ fn string(matcher: &Json) -> Option<String> {
 
 fn fraction(matches: &Json) -> Option<String> {
     let fraction = matches.get("runtime_fraction")?;
-    let numerator = fraction.pointer("/default_value/numerator").map_or("0".to_owned(), plain);
+    let numerator =
+        fraction.pointer("/default_value/numerator").map_or_else(|| "0".to_owned(), plain);
     let of = match text(fraction, "/default_value/denominator") {
         Some("TEN_THOUSAND") => " of 10000",
         Some("MILLION") => " of 1000000",

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use xds_format::{Leniency, YamlFile};
 
 use super::{
+    checked::{Checked, FieldDifference},
     explain::Explainer,
-    report::{Action, Outcome, Report},
+    report::{Action, Explanation, RouteOutcome},
     request::Request,
     router_check,
     text::percent,
@@ -26,12 +27,12 @@ use crate::{
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExpectFile {
-    tests: Vec<Row>,
+    tests: Vec<ExpectTest>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct ExpectTest {
     name: Option<String>,
     request: RowRequest,
     expect: Expected,
@@ -76,16 +77,6 @@ pub(super) struct Expected {
     redirect: Option<String>,
     /// Status of a redirect or of a direct response.
     status: Option<u64>,
-}
-
-/// Compared property: its name, the expected and the actual value.
-pub(super) type Difference = (&'static str, Json, Json);
-
-/// Result of one row.
-#[derive(Debug)]
-pub(super) struct Checked {
-    pub(super) name: String,
-    pub(super) differences: Vec<Difference>,
 }
 
 /// Checks all rows of a file, and prints one line for each.
@@ -144,7 +135,7 @@ fn shown(value: &Json) -> String {
 #[derive(Debug)]
 pub(super) enum Rows {
     Ours(Vec<(String, Request, Expected)>),
-    RouterCheck(Vec<router_check::Row>),
+    RouterCheck(Vec<router_check::RouterTest>),
 }
 
 impl Rows {
@@ -181,7 +172,7 @@ impl Rows {
     pub(super) fn requests(&self) -> Vec<&Request> {
         match self {
             Self::Ours(rows) => rows.iter().map(|(_, request, _)| request).collect(),
-            Self::RouterCheck(rows) => rows.iter().map(router_check::Row::request).collect(),
+            Self::RouterCheck(rows) => rows.iter().map(router_check::RouterTest::request).collect(),
         }
     }
 
@@ -242,7 +233,7 @@ impl RowRequest {
 }
 
 impl Expected {
-    fn differences(&self, report: &Report) -> Vec<Difference> {
+    fn differences(&self, report: &Explanation) -> Vec<FieldDifference> {
         let mut differences = Vec::new();
         let mut compare = |what, expected: Option<Json>, found: Json| {
             if let Some(expected) = expected.filter(|expected| *expected != found) {
@@ -303,7 +294,7 @@ fn none(expected: Option<Json>) -> Option<Json> {
 }
 
 /// Returns the share of each cluster in percent, rounded to a millionth of the requests.
-fn shares(outcomes: &[Outcome]) -> BTreeMap<String, f64> {
+fn shares(outcomes: &[RouteOutcome]) -> BTreeMap<String, f64> {
     let mut shares = BTreeMap::new();
     for outcome in outcomes {
         if let Action::Forward { clusters, .. } = &outcome.action {

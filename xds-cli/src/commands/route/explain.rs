@@ -16,34 +16,36 @@ use super::{
     criteria,
     json::{list, text},
     listener::{self, Entry, Routes},
-    report::{Action, HostReport, Outcome, Report, RequestReport, RouteReport, RouteState},
+    report::{
+        Action, Explanation, HostReport, RequestReport, RouteOutcome, RouteReport, RouteState,
+    },
     request::Request,
-    resources::{Resource, Resources},
+    resources::{Resource, RouteResources},
 };
 use crate::{args::RouteRules, schema::schema};
 
 /// Explains requests, and keeps the route tables that it has read.
 #[derive(Debug)]
 pub(super) struct Explainer<'a> {
-    resources: &'a Resources,
-    tables: BTreeMap<(String, &'static str), Result<Table, String>>,
+    resources: &'a RouteResources,
+    tables: BTreeMap<(String, &'static str), Result<RouteTable, String>>,
 }
 
 /// Explanation, and the resources that it lacks.
 #[derive(Debug)]
 pub(super) struct Explained {
-    pub(super) report: Report,
+    pub(super) report: Explanation,
     pub(super) missing: Vec<(&'static str, String)>,
 }
 
 /// Route table by the rules of Envoy or of gRPC.
 #[derive(Debug)]
-enum Table {
+enum RouteTable {
     Envoy(ProxyRoutes),
     Grpc(RouteConfiguration),
 }
 
-impl Table {
+impl RouteTable {
     fn new(rules: RouteRules, resource: &Bytes) -> Result<Self, String> {
         let limits = Rules::default();
         match rules {
@@ -80,7 +82,7 @@ impl Table {
 }
 
 impl<'a> Explainer<'a> {
-    pub(super) fn new(resources: &'a Resources) -> Self {
+    pub(super) fn new(resources: &'a RouteResources) -> Self {
         Self { resources, tables: BTreeMap::new() }
     }
 
@@ -90,7 +92,7 @@ impl<'a> Explainer<'a> {
 
     /// Explains a request. With a number, its fractions are decided by it.
     pub(super) fn explain_drawn(&mut self, request: &Request, drawn: Option<u32>) -> Explained {
-        let mut explained = Explained { report: Report::default(), missing: Vec::new() };
+        let mut explained = Explained { report: Explanation::default(), missing: Vec::new() };
         if let Err(problem) = self.fill(request, drawn, &mut explained) {
             explained.report.problems.push(problem);
         }
@@ -141,7 +143,7 @@ impl<'a> Explainer<'a> {
         let table = self
             .tables
             .entry((key, rules.name()))
-            .or_insert_with(|| Table::new(rules, &config.bytes));
+            .or_insert_with(|| RouteTable::new(rules, &config.bytes));
         let table = table.as_ref().map_err(|why| {
             format!("{} cannot use the route configuration `{name}`: {why}", rules.name())
         })?;
@@ -149,8 +151,8 @@ impl<'a> Explainer<'a> {
     }
 
     fn fill_routes(
-        resources: &Resources,
-        table: &Table,
+        resources: &RouteResources,
+        table: &RouteTable,
         config: &Json,
         rules: RouteRules,
         drawn: Option<u32>,
@@ -204,7 +206,7 @@ impl<'a> Explainer<'a> {
                 report.problems.push(format!("route {}: {reason}", explained.route));
             }
             let route = Some(explained.route);
-            report.outcomes.push(Outcome { share: explained.share, route, action, settings });
+            report.outcomes.push(RouteOutcome { share: explained.share, route, action, settings });
         }
         // Shares are sums of fractions of a million at most.
         if left > 1e-9 {
@@ -215,7 +217,7 @@ impl<'a> Explainer<'a> {
             let reason = format!("no route matches: {answer}");
             report.problems.push(reason.clone());
             let action = Action::Fail { reason };
-            report.outcomes.push(Outcome {
+            report.outcomes.push(RouteOutcome {
                 share: left,
                 route: None,
                 action,
@@ -260,7 +262,11 @@ fn route_report(route: &Json, explained: ExplainedRoute, request: &RequestReport
 }
 
 /// Returns the redirect of a virtual host that requires TLS, if the request does not use it.
-fn needs_tls(virtual_host: &Json, rules: RouteRules, request: &RequestReport) -> Option<Outcome> {
+fn needs_tls(
+    virtual_host: &Json,
+    rules: RouteRules,
+    request: &RequestReport,
+) -> Option<RouteOutcome> {
     let requires = text(virtual_host, "/require_tls")?;
     let is_internal = || {
         let header = request.headers.iter().find(|(name, _)| name == "x-envoy-internal");
@@ -276,7 +282,7 @@ fn needs_tls(virtual_host: &Json, rules: RouteRules, request: &RequestReport) ->
         let host = request.host.strip_suffix(":80").unwrap_or(&request.host);
         let location = format!("https://{host}{}", request.path);
         let action = Action::Redirect { status: 301, location };
-        Outcome { share: 1.0, route: None, action, settings: BTreeMap::new() }
+        RouteOutcome { share: 1.0, route: None, action, settings: BTreeMap::new() }
     })
 }
 

@@ -7,7 +7,7 @@ use super::{
     json::{is_true, list, text},
     report::ListenerReport,
     request::Request,
-    resources::Resources,
+    resources::RouteResources,
 };
 use crate::{args::RouteRules, facts};
 
@@ -36,7 +36,7 @@ struct Manager<'j> {
 }
 
 /// Returns the listener that receives the request.
-pub(super) fn choose(resources: &Resources, request: &Request) -> Result<Entry, String> {
+pub(super) fn choose(resources: &RouteResources, request: &Request) -> Result<Entry, String> {
     let rules = |listener: &Json| match listener.get("api_listener") {
         Some(_) => RouteRules::Grpc,
         None => RouteRules::Envoy,
@@ -107,7 +107,7 @@ pub(super) fn choose(resources: &Resources, request: &Request) -> Result<Entry, 
 }
 
 /// Returns the only listener with routes; `None` if there is no listener at all.
-fn only_listener(resources: &Resources) -> Result<Option<(&str, &Json)>, String> {
+fn only_listener(resources: &RouteResources) -> Result<Option<(&str, &Json)>, String> {
     let with_routes = resources.of(types::LISTENER).map(|(name, it)| (name, &it.json));
     let mut with_routes = with_routes.filter(|(_, it)| managers(it).next().is_some());
     let first = with_routes.next();
@@ -122,7 +122,7 @@ fn only_listener(resources: &Resources) -> Result<Option<(&str, &Json)>, String>
 }
 
 /// Returns the name of the only route configuration.
-fn only_routes(resources: &Resources) -> Result<String, String> {
+fn only_routes(resources: &RouteResources) -> Result<String, String> {
     let names: Vec<_> = resources.of(types::ROUTE_CONFIGURATION).map(|(name, _)| name).collect();
     match names.as_slice() {
         [only] => Ok((*only).to_owned()),

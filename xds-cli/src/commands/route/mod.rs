@@ -7,11 +7,12 @@
 //! | `explain.rs` | the explanation, with `listener.rs`, `action.rs` and `clusters.rs` |
 //! | `criteria.rs` | criteria of routes in words |
 //! | `report.rs`, `text.rs` | output |
-//! | `expect.rs`, `router_check.rs` | expected routes of many requests |
+//! | `expect.rs`, `router_check.rs`, `checked.rs` | expected routes of many requests |
 //!
 //! Matching is done by `xds-routing`.
 
 mod action;
+mod checked;
 mod clusters;
 mod criteria;
 mod expect;
@@ -32,9 +33,9 @@ use clap::ColorChoice;
 use self::{
     expect::Rows,
     explain::Explainer,
-    report::{Action, Report},
+    report::{Action, Explanation},
     request::Request,
-    resources::Resources,
+    resources::RouteResources,
 };
 use crate::{
     args::{ExplainArgs, RouteCommand, RouteOutput},
@@ -66,7 +67,7 @@ pub(crate) async fn run(command: RouteCommand, color: ColorChoice) -> Result<(),
     }
 }
 
-async fn read(args: &ExplainArgs, requests: &[&Request]) -> Result<Resources, Failure> {
+async fn read(args: &ExplainArgs, requests: &[&Request]) -> Result<RouteResources, Failure> {
     match (&args.directory, &args.dump, &args.server) {
         (Some(directory), _, _) => resources::of_directory(directory),
         (_, Some(file), _) => resources::of_dump(file),
@@ -76,13 +77,13 @@ async fn read(args: &ExplainArgs, requests: &[&Request]) -> Result<Resources, Fa
     }
 }
 
-fn to_json(report: &Report) -> String {
+fn to_json(report: &Explanation) -> String {
     // A report has only texts, numbers and lists.
     serde_json::to_string_pretty(report).unwrap_or_default()
 }
 
 /// Whether every such request gets an answer from a cluster, or a response of the route.
-fn is_answered(report: &Report) -> bool {
+fn is_answered(report: &Explanation) -> bool {
     let is_answered = |action: &Action| match action {
         Action::Forward { clusters, .. } => clusters.iter().all(|it| it.cluster.is_some()),
         Action::Redirect { .. } | Action::DirectResponse { .. } => true,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Explanation of the route of a request.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Report {
+pub(super) struct Explanation {
     pub(super) request: RequestReport,
     /// `envoy` or `grpc`.
     pub(super) rules: &'static str,
@@ -15,8 +15,8 @@ pub(super) struct Report {
     pub(super) virtual_host: Option<HostReport>,
     /// Routes of the virtual host, in order.
     pub(super) routes: Vec<RouteReport>,
-    /// What becomes of the request. Several outcomes have shares below 1.
-    pub(super) outcomes: Vec<Outcome>,
+    /// Outcomes of the request. If there are several, each has a share below 1.
+    pub(super) outcomes: Vec<RouteOutcome>,
     /// Facts that the explanation does not take into account.
     pub(super) notes: Vec<String>,
     /// Reasons why the request, or a part of such requests, fails.
@@ -72,9 +72,9 @@ pub(super) enum RouteState {
     NotReached,
 }
 
-/// What becomes of a share of the requests.
+/// Outcome of a share of the requests.
 #[derive(Debug, Serialize)]
-pub(super) struct Outcome {
+pub(super) struct RouteOutcome {
     pub(super) share: f64,
     /// Index of the route.
     pub(super) route: Option<usize>,

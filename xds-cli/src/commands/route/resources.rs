@@ -35,9 +35,9 @@ pub(super) struct Resource {
 
 /// Resources by type and name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Resources(BTreeMap<(&'static str, String), Resource>);
+pub(super) struct RouteResources(BTreeMap<(&'static str, String), Resource>);
 
-impl Resources {
+impl RouteResources {
     pub(super) fn get(&self, type_url: &'static str, name: &str) -> Option<&Resource> {
         self.0.get(&(type_url, name.to_owned()))
     }
@@ -77,7 +77,7 @@ pub(super) fn noun(type_url: &str) -> &'static str {
 }
 
 /// Reads the files in a directory. Broken files are reported and ignored.
-pub(super) fn of_directory(directory: &Path) -> Result<Resources, Failure> {
+pub(super) fn of_directory(directory: &Path) -> Result<RouteResources, Failure> {
     let files = xds_fs::list(directory)
         .map_err(|why| Failure::Directory { directory: directory.to_owned(), why })?;
     let mut sources = Sources::default();
@@ -86,16 +86,16 @@ pub(super) fn of_directory(directory: &Path) -> Result<Resources, Failure> {
         let lines = text.lines().map(|line| format!("xds: {}", escaped(line)));
         lines.for_each(|line| output::print_to_stderr(&line));
     }
-    let mut resources = Resources::default();
+    let mut resources = RouteResources::default();
     for (_, key, bytes) in sources.by_file() {
         resources.insert(key.type_url.as_str(), key.name.as_str(), bytes.clone());
     }
     Ok(resources)
 }
 
-/// Reads the JSON of a configuration dump or of a client status. Resources that this schema cannot
+/// Reads the JSON of a configuration dump or of a client status. RouteResources that this schema cannot
 /// read are reported and ignored.
-pub(super) fn of_dump(file: &Path) -> Result<Resources, Failure> {
+pub(super) fn of_dump(file: &Path) -> Result<RouteResources, Failure> {
     let unreadable = |why| Failure::Unreadable { file: file.to_owned(), why };
     let mut text = Vec::new();
     let read: Box<dyn io::Read> = match file.as_os_str() == "-" {
@@ -110,7 +110,7 @@ pub(super) fn of_dump(file: &Path) -> Result<Resources, Failure> {
         .map_err(|why| unreadable(io::Error::new(io::ErrorKind::InvalidData, why)))?;
     let mut found = Vec::new();
     collect(&dump, &mut found);
-    let mut resources = Resources::default();
+    let mut resources = RouteResources::default();
     // A newer Envoy may have fields that this schema lacks.
     let options = ParseOptions::envoy().with_unknown_fields(UnknownFields::Skipped);
     for resource in found {

@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use super::{
-    expect::{Checked, Difference},
+    checked::{Checked, FieldDifference},
     explain::Explainer,
-    report::{Action, Report},
+    report::{Action, Explanation},
     request::Request,
 };
 use crate::args::{ExplainArgs, RouteRules, Scheme};
@@ -21,13 +21,13 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Test {
     test_name: String,
-    input: Input,
+    input: TestInput,
     validate: Validate,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Input {
+struct TestInput {
     authority: String,
     path: String,
     method: Option<String>,
@@ -59,7 +59,7 @@ struct Validate {
 
 /// Test of one request.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct RouterTest {
     name: String,
     request: Request,
     drawn: u32,
@@ -67,14 +67,21 @@ pub(super) struct Row {
 }
 
 /// Reads the tests. Fields that are not supported are errors.
-pub(super) fn read(json: Json, args: &ExplainArgs) -> Result<Vec<Row>, String> {
+pub(super) fn read(json: Json, args: &ExplainArgs) -> Result<Vec<RouterTest>, String> {
     let file: File = serde_json::from_value(json).map_err(|why| why.to_string())?;
     file.tests.into_iter().map(|test| row(test, args)).collect()
 }
 
-fn row(test: Test, args: &ExplainArgs) -> Result<Row, String> {
-    let Input { authority, path, method, random_value, ssl, internal, additional_request_headers } =
-        test.input;
+fn row(test: Test, args: &ExplainArgs) -> Result<RouterTest, String> {
+    let TestInput {
+        authority,
+        path,
+        method,
+        random_value,
+        ssl,
+        internal,
+        additional_request_headers,
+    } = test.input;
     let added = additional_request_headers.into_iter();
     let mut headers: Vec<_> = added.map(|it| (it.key.to_ascii_lowercase(), it.value)).collect();
     if internal {
@@ -93,10 +100,15 @@ fn row(test: Test, args: &ExplainArgs) -> Result<Row, String> {
     };
     let name = test.test_name;
     let request = request.complete().map_err(|why| format!("{name}: {why}"))?;
-    Ok(Row { name, request, drawn: random_value.unwrap_or_default(), validate: test.validate })
+    Ok(RouterTest {
+        name,
+        request,
+        drawn: random_value.unwrap_or_default(),
+        validate: test.validate,
+    })
 }
 
-impl Row {
+impl RouterTest {
     pub(super) fn request(&self) -> &Request {
         &self.request
     }
@@ -104,7 +116,7 @@ impl Row {
     /// Compares the route of the request. Absent values are empty, as in the tool.
     pub(super) fn check(&self, explainer: &mut Explainer<'_>) -> Checked {
         let report = explainer.explain_drawn(&self.request, Some(self.drawn)).report;
-        let mut differences: Vec<Difference> = Vec::new();
+        let mut differences: Vec<FieldDifference> = Vec::new();
         let mut compare = |what, expected: Option<&String>, found: String| {
             if let Some(expected) = expected.filter(|expected| **expected != found) {
                 differences.push((what, json!(expected), json!(found)));
@@ -134,7 +146,7 @@ impl Row {
     }
 
     /// Returns the cluster that the random value selects.
-    fn cluster(&self, report: &Report) -> String {
+    fn cluster(&self, report: &Explanation) -> String {
         let action = report.outcomes.first().map(|it| &it.action);
         let Some(Action::Forward { clusters, .. }) = action else { return String::new() };
         let total: u64 = clusters.iter().filter_map(|it| it.weight).sum();

@@ -17,7 +17,7 @@ use xds_tokio::{ClientHandle, ClientOptions, client};
 use super::{
     explain::Explainer,
     request::Request,
-    resources::{Resources, TYPES, noun},
+    resources::{RouteResources, TYPES, noun},
 };
 use crate::{
     args::ExplainArgs,
@@ -39,12 +39,12 @@ pub(super) async fn fetch(
     args: &ExplainArgs,
     server: &str,
     requests: &[&Request],
-) -> Result<Resources, Failure> {
+) -> Result<RouteResources, Failure> {
     let deadline = Instant::now() + args.timeout;
     let client = connect(args, server, requests).await?;
     let unreached =
         |why: &str| Failure::Unreached { address: server.to_owned(), why: why.to_owned() };
-    let mut resources = Resources::default();
+    let mut resources = RouteResources::default();
     // A proxy subscribes to all listeners, a gRPC client to the one of its target.
     if requests.iter().any(|it| it.listener.is_none() && it.route_config.is_none()) {
         let fetching = all_listeners(&client, &mut resources);
@@ -111,7 +111,10 @@ async fn first_answer(watch: &mut xds_tokio::Watch) -> Result<bytes::Bytes, NoVa
     }
 }
 
-async fn all_listeners(client: &ClientHandle, resources: &mut Resources) -> Result<(), String> {
+async fn all_listeners(
+    client: &ClientHandle,
+    resources: &mut RouteResources,
+) -> Result<(), String> {
     let mut watch = client.watch_all_untyped(types::LISTENER);
     while let Some(change) = next(&mut watch).await {
         match change.map_err(|why| why.to_string())? {

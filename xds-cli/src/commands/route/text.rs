@@ -1,6 +1,6 @@
 //! Explanation as text.
 
-use super::report::{Action, ClusterReport, ClusterShare, Report, RouteState};
+use super::report::{Action, ClusterReport, ClusterShare, Explanation, RouteState};
 use crate::{
     style::Style,
     text::{count, escaped},
@@ -14,7 +14,7 @@ const MOST_ENDPOINTS: usize = 10;
 const WIDTH: usize = 80;
 
 /// Formats an explanation.
-pub(super) fn format(report: &Report, style: Style) -> Vec<String> {
+pub(super) fn format(report: &Explanation, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     let request = &report.request;
     if !request.method.is_empty() {
