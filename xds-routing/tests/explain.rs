@@ -3,7 +3,6 @@
 
 #[allow(dead_code, reason = "each test binary uses a part of it")]
 mod reference;
-#[allow(dead_code, reason = "each test binary uses a part of it")]
 mod support;
 
 use proptest::prelude::*;
