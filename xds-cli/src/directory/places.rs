@@ -17,7 +17,7 @@ pub(super) struct Unplaced {
     pub(super) found: Diagnostic,
 }
 
-/// Part in a resource.
+/// Part of a resource that a finding is about.
 pub(super) enum Part {
     Resource,
     /// Field at this path.
