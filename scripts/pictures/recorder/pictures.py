@@ -39,19 +39,26 @@ MISTAKES = (
 
 def wait_for(pattern, file):
     """Returns a shell command that waits until a file has a line, and then for what follows from it."""
-    return f"until grep -q '{pattern}' {file}; do sleep 0.1; done; sleep 1.5"
+    return f"until grep -qs '{pattern}' {file}; do sleep 0.1; done; sleep 2.5"
 
 
 PICTURES = [
-    Picture("demo", ["xds demo"], animated_rows=28),
+    Picture(
+        "demo",
+        ["xds demo"],
+        animated_rows=28,
+        # A response has the changes that are there when it is sent, so their number varies.
+        frozen=[(r"It has sent \d+ responses, (.*)(?=\r\n)", r"It has sent 9 responses, \1")],
+    ),
     Picture("help", ["xds --help"]),
     Picture(
         "serve",
         [SERVE],
-        # A client connects, a file changes, the client leaves.
+        # A client connects, and a file changes.
         run=f"{SERVE} & server=$!; {WATCH} --node edge-1 -o ndjson >seen 2>/dev/null & client=$!; "
         f"{wait_for('eds', 'seen')}; {EDIT}; {wait_for('2s', 'seen')}; "
-        "kill -INT $client; wait $client; sleep 0.5; kill -INT $server; wait $server",
+        # The server ends first: without a client, its table would be empty.
+        "kill -INT $server; wait $server; kill -INT $client; wait $client",
     ),
     Picture(
         "watch",
@@ -60,6 +67,20 @@ PICTURES = [
         f"{wait_for('ACKED.*eds', 'seen')}; {EDIT}; {wait_for('reloaded', 'seen')}; "
         "kill -INT $client; wait $client; kill -INT $server; wait $server",
     ),
+    Picture(
+        "get",
+        ["xds get cds lds eds:api -o table"],
+        run=f"{SERVE} -o ndjson >seen 2>/dev/null & server=$!; {wait_for('serving', 'seen')}; "
+        "xds get cds lds eds:api -o table; kill -INT $server; wait $server",
+    ),
+    Picture(
+        "status",
+        ["xds status 127.0.0.1:18001"],
+        run=f"{SERVE} --csds 127.0.0.1:18001 -o ndjson >seen 2>/dev/null & server=$!; {wait_for('serving', 'seen')}; "
+        f"{WATCH} --node edge-1 >/dev/null & client=$!; {wait_for('ACKED.*eds', 'seen')}; "
+        "xds status 127.0.0.1:18001; kill -INT $client $server; wait",
+    ),
+    Picture("route", ["xds route explain examples/config --host example.com --path /api/users"]),
     Picture("check", ["xds check examples/config"], run=f"{MISTAKES} xds check examples/config"),
     Picture("compat", ["xds compat old.binpb new.binpb"]),
     Picture(

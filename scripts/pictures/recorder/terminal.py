@@ -27,6 +27,7 @@ PAUSE = 0.9
 
 #: Text that differs between two runs, and its replacement.
 FROZEN = [
+    (re.compile(r"\b20\d\d-\d\d-\d\d(?=T\d\d:)"), "2026-01-01"),
     (re.compile(r"(?<!\d)\d\d:\d\d:\d\d\.\d{3}(?!\d)"), "12:00:00.000"),
     # Ports that the system selects. The ports of the pictures are below 20000.
     (re.compile(r"(?<=127\.0\.0\.1:)(?:3[2-9]|[456]\d)\d{3}\b"), "18000"),
@@ -143,7 +144,7 @@ def _row(line):
 
 def _same_length(match, replacement):
     replacement = match.expand(replacement)
-    is_at_end = match.string[match.end() :].startswith(("\r", "\n"))
+    is_at_end = match.string[match.end() :].startswith(("\r", "\n", "\x1b"))
     if len(replacement) != len(match[0]) and not is_at_end:
         raise ValueError(f"the replacement of {match[0]!r} must have its length: {replacement!r}")
     return replacement

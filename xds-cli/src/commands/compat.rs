@@ -9,7 +9,7 @@ use xds_format::{Axis, Break, Schema, compare};
 use crate::{
     args::{CompatArgs, CompatOutput},
     failure::Failure,
-    output,
+    output::{self, Layout},
     style::Style,
     text::{count, escaped},
 };
@@ -25,13 +25,14 @@ pub(crate) fn run(args: CompatArgs, color: ColorChoice) -> Result<(), Failure> {
     let breaks = found.iter().filter(|it| it.counts()).count();
     match args.output {
         CompatOutput::Text => {
-            let style = Style::of(color, &io::stdout());
+            let (style, layout) = (Style::of(color, &io::stdout()), Layout::of_stdout());
             for it in &found {
                 let text = escaped(&it.to_string());
-                output::print(&match it.counts() {
+                let line = match it.counts() {
                     true => format!("{}: {text}", style.bad("break")),
                     false => format!("{}: {text}", style.notable("exempt")),
-                })?;
+                };
+                output::print(&layout.fold(&line))?;
             }
             output::print(&summary(&found))?;
         }

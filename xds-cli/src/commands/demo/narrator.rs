@@ -6,7 +6,11 @@ use std::io::{self, IsTerminal as _};
 use clap::ColorChoice;
 use tokio::time::sleep;
 
-use crate::{failure::Failure, output, style::Style};
+use crate::{
+    failure::Failure,
+    output::{self, Layout},
+    style::Style,
+};
 
 #[derive(Debug)]
 pub(crate) struct Narrator {
@@ -43,6 +47,6 @@ impl Narrator {
     }
 
     pub(crate) fn paragraph(&self, text: &str) -> Result<(), Failure> {
-        output::print(&format!("{text}\n\n"))
+        output::print(&format!("{}\n\n", Layout::of_stdout().fold(text)))
     }
 }

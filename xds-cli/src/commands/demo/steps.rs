@@ -12,7 +12,7 @@ use super::{
 use crate::{
     facts,
     failure::{DemoFailure, Failure},
-    server_table::{Row, RowState, Subscribed, table},
+    server_table::{Row, RowState, Subscribed, narrow_table},
 };
 
 /// Files at the start.
@@ -55,16 +55,17 @@ impl DemoSteps {
         let mut setup = DemoSetup::set(FILES).await?;
         let address = setup.address;
         narrator.paragraph(&format!(
-            "Proxies such as Envoy, and gRPC programs, receive their configuration at run time: a\n\
-             management server sends resources over a long-lived gRPC stream. The client answers each\n\
-             response with an ACK (accepted) or a NACK (rejected, with a reason). This protocol is\n\
-             called xDS. The demo runs a server and a client in one process, on {address}."
+            "Proxies such as Envoy, and gRPC programs, receive their configuration at run\n\
+             time: a management server sends resources over a long-lived gRPC stream. The\n\
+             client answers each response with an ACK (accepted) or a NACK (rejected, with a\n\
+             reason). This protocol is called xDS. The demo runs a server and a client in\n\
+             one process, on {address}."
         ))?;
         narrator
             .step(
-                "A client starts. It knows one name, the listener `shop`. Each resource refers to the\n\
-                 next ones to request: the routes, then the clusters (how to reach a service), then\n\
-                 their endpoints (its addresses).",
+                "A client starts. It knows one name, the listener `shop`. Each resource\n\
+                 refers to the next ones to request: the routes, then the clusters (how to\n\
+                 reach a service), then their endpoints (its addresses).",
             )
             .await?;
         setup.follow("shop");
@@ -79,7 +80,8 @@ impl DemoSteps {
             &view::tree(&steps.state.resources, steps.narrator.style),
         )?;
         steps.show_server(
-            "The server's view of the client (lds: listeners, rds: routes, cds: clusters, eds: endpoints):",
+            "The server's view of the client (lds: listeners, rds: routes, cds: clusters,\n\
+             eds: endpoints):",
         )?;
         Ok(steps)
     }
@@ -97,7 +99,7 @@ impl DemoSteps {
 
     async fn remove_service(&mut self) -> Result<(), Failure> {
         self.narrator
-            .step("The reviews service is removed: its route, cluster and endpoints are deleted.")
+            .step("The reviews service is removed: its route, cluster and endpoints.")
             .await?;
         self.setup
             .edit(&[
@@ -123,14 +125,15 @@ impl DemoSteps {
     async fn break_cluster(&mut self) -> Result<(), Failure> {
         self.narrator
             .step(
-                "An update with a mistake. `catalog` gets another load balancing policy, which is valid.\n\
-                 `cart` gets a connect timeout of 0 s, which is invalid.",
+                "An update with a mistake. `catalog` gets another load balancing policy,\n\
+                 which is valid. `cart` gets a connect timeout of 0 s, which is invalid.",
             )
             .await?;
         let responses_before = self.state.responses();
         self.setup.edit(&[("clusters.yaml", edit!("clusters-cart-broken.yaml"))]).await?;
         self.settle(
-            "The client uses the valid cluster, rejects the invalid one, and keeps its previous version:",
+            "The client uses the valid cluster, rejects the invalid one, and keeps its\n\
+             previous version:",
             "the invalid cluster is rejected and the valid one is used",
             |state| {
                 state.problem(types::CLUSTER, "cart").is_some()
@@ -152,8 +155,9 @@ impl DemoSteps {
         }
         self.narrator.show(
             &format!(
-                "The same response would be rejected again, so the server waits for a change. It has sent\n\
-                 {expected} responses, including the rejected one, and none in the {} ms since.",
+                "The same response would be rejected again, so the server waits for a change.\n\
+                 It has sent {expected} responses, including the rejected one, and none in\n\
+                 the {} ms since.",
                 SILENCE.as_millis()
             ),
             "",
@@ -176,15 +180,16 @@ impl DemoSteps {
     async fn make_before_break(&mut self) -> Result<(), Failure> {
         self.narrator
             .step(
-                "The reviews service moves to another cluster. One change replaces the cluster, its\n\
-                 endpoints and the route. The server uses --ordering make-before-break, and the client\n\
-                 requests all clusters, as Envoy does.",
+                "The reviews service moves to another cluster. One change replaces the\n\
+                 cluster, its endpoints and the route. The server uses --ordering\n\
+                 make-before-break, and the client requests all clusters, as Envoy does.",
             )
             .await?;
         let received = wire::move_reviews(FILES).await?;
         self.narrator.show(
-            "The client received these responses, in this order. The new cluster and its endpoints\n\
-             are in use before the route refers to them, and the old cluster is removed last:",
+            "The client received these responses, in this order. The new cluster and its\n\
+             endpoints are in use before the route refers to them, and the old cluster is\n\
+             removed last:",
             &wire::listing(&received, self.narrator.style),
         )
     }
@@ -212,7 +217,7 @@ impl DemoSteps {
     }
 
     fn show_server(&self, title: &str) -> Result<(), Failure> {
-        self.narrator.show(title, &table(&self.state.rows, self.narrator.style))
+        self.narrator.show(title, &narrow_table(&self.state.rows, self.narrator.style))
     }
 }
 

@@ -66,6 +66,7 @@ pub(crate) fn changes(
             (Some(_), None) => writeln!(out, "{} {name}", style.bad("-")),
             (Some(old), Some(new)) => differences(old, new).iter().try_for_each(|difference| {
                 let field = endpoint_of(difference.new, difference.old)
+                    .or_else(|| route_of(difference.new, difference.old))
                     .unwrap_or_else(|| difference.to_string());
                 writeln!(out, "{} {name}: {}", style.notable("~"), escaped(&field))
             }),
@@ -90,6 +91,21 @@ fn endpoint_of(new: Option<&Json>, old: Option<&Json>) -> Option<String> {
     match (new, old) {
         (Some(new), None) => address(new).map(|address| format!("+ endpoint {address}")),
         (None, Some(old)) => address(old).map(|address| format!("- endpoint {address}")),
+        _ => None,
+    }
+}
+
+/// Formats an added or removed route as its match and its clusters.
+fn route_of(new: Option<&Json>, old: Option<&Json>) -> Option<String> {
+    let shown = |route: &Json| {
+        route.get("match")?;
+        let routes = serde_json::json!({ "virtual_hosts": [{ "routes": [route] }] });
+        let route = facts::routes(&routes).pop()?;
+        Some(format!("route {} → cluster {}", route.matches, route.clusters.join(", ")))
+    };
+    match (new, old) {
+        (Some(new), None) => shown(new).map(|route| format!("+ {route}")),
+        (None, Some(old)) => shown(old).map(|route| format!("- {route}")),
         _ => None,
     }
 }
