@@ -118,7 +118,10 @@ fn envoy_yaml_leniency_is_accepted() {
     let path = |name: &str| finding.join(name).to_str().unwrap().to_owned();
     let file = Xds::spawn(&["watch", "-o", "ndjson", "--file", &path("cds.yaml"), "cds"]);
     assert_eq!(file.wait_count("changed", 3).len(), 3);
-    let boot = path("boot.yaml");
+    // Nothing listens on port 1, so the only cluster is the static one.
+    let boot = fs::read_to_string(finding.join("boot.yaml")).unwrap();
+    fs::write(directory.join("boot.yaml"), boot.replace("18000", "1")).unwrap();
+    let boot = directory.join("boot.yaml").to_str().unwrap().to_owned();
     let proxy = Xds::spawn(&["watch", "-o", "ndjson", "--proxy-bootstrap", &boot, "cds"]);
     let changed = &proxy.wait_count("changed", 1)[0];
     assert_eq!(changed["resource"]["type"], "STRICT_DNS");
