@@ -63,8 +63,8 @@ pub(crate) async fn run(args: StatusArgs, color: ColorChoice) -> Result<(), Fail
     };
     let filter = Filter { node: args.node.clone(), resources: args.resources().cloned().collect() };
     let view = View::of_stdout(Style::of(color, &io::stdout()));
-    match endpoints.as_slice() {
-        [first, second] => {
+    match (endpoints.as_slice(), args.watch) {
+        ([first, second], _) => {
             let reports = async {
                 let first = first.report(Wanted::Contents, &filter).await?;
                 Ok::<_, Failure>([first, second.report(Wanted::Contents, &filter).await?])
@@ -76,10 +76,10 @@ pub(crate) async fn run(args: StatusArgs, color: ColorChoice) -> Result<(), Fail
             let names = args.addresses().map(escaped).collect::<Vec<_>>();
             differences::print(&names, &reports, args.output, view)
         }
-        [endpoint, ..] if let Some(interval) = args.watch => {
+        ([endpoint, ..], Some(interval)) => {
             follow::run(endpoint, interval, &filter, args.output, view, stop).await
         }
-        [endpoint, ..] => {
+        ([endpoint, ..], None) => {
             let report = select! {
                 () = stop.requested() => return Err(Failure::Interrupted),
                 report = endpoint.report(Wanted::of(args.output), &filter) => report?,
@@ -92,6 +92,6 @@ pub(crate) async fn run(args: StatusArgs, color: ColorChoice) -> Result<(), Fail
             };
             if text.is_empty() { Ok(()) } else { output::print(&text) }
         }
-        [] => Ok(()),
+        ([], _) => Ok(()),
     }
 }
