@@ -26,7 +26,7 @@ use xds_grpc::{
     Keepalive,
     client::{Resolve, Resolving},
     runtime::{BoxFuture, Io, Listen, Runtime, StdUnixListener},
-    socket,
+    socket::{self, AddressFamilies},
 };
 
 /// Executor of tasks, with its TCP listener.
@@ -142,15 +142,16 @@ impl<E: Executor> Listen for AsyncIo<E> {
     #[cfg(not(unix))]
     type UnixListener = StdUnixListener;
 
-    fn tcp_listener(listener: TcpListener) -> io::Result<E::Listener> {
-        E::tcp_listener(listener)
+    fn bind(&self, address: SocketAddr, families: AddressFamilies) -> io::Result<E::Listener> {
+        E::tcp_listener(socket::listen(address, families)?)
     }
 
-    fn local_address(listener: &E::Listener) -> io::Result<SocketAddr> {
+    fn local_address(&self, listener: &E::Listener) -> io::Result<SocketAddr> {
         E::local_address(listener)
     }
 
     async fn accept(
+        &self,
         listener: &E::Listener,
         keepalive: Keepalive,
     ) -> io::Result<(Box<dyn Io>, Option<SocketAddr>)> {
@@ -159,23 +160,23 @@ impl<E: Executor> Listen for AsyncIo<E> {
     }
 
     #[cfg(unix)]
-    fn unix_listener(listener: StdUnixListener) -> io::Result<Async<StdUnixListener>> {
+    fn unix_listener(&self, listener: StdUnixListener) -> io::Result<Async<StdUnixListener>> {
         Async::new(listener)
     }
 
     #[cfg(not(unix))]
-    fn unix_listener(listener: StdUnixListener) -> io::Result<StdUnixListener> {
+    fn unix_listener(&self, listener: StdUnixListener) -> io::Result<StdUnixListener> {
         Ok(listener)
     }
 
     #[cfg(unix)]
-    async fn accept_unix(listener: &Async<StdUnixListener>) -> io::Result<Box<dyn Io>> {
+    async fn accept_unix(&self, listener: &Async<StdUnixListener>) -> io::Result<Box<dyn Io>> {
         let (socket, _) = listener.accept().await?;
         Ok(Box::new(TokioIo::new(socket.compat())))
     }
 
     #[cfg(not(unix))]
-    async fn accept_unix(listener: &StdUnixListener) -> io::Result<Box<dyn Io>> {
+    async fn accept_unix(&self, listener: &StdUnixListener) -> io::Result<Box<dyn Io>> {
         match *listener {}
     }
 }

@@ -17,7 +17,7 @@ use crate::runtime::{AsyncIo, Executor, accepted};
 /// down, or when the last handle and the last watch are dropped.
 #[must_use = "the client ends when its last handle is dropped"]
 pub fn connect(config: ClientConfig, options: ClientOptions) -> ClientHandle {
-    xds_grpc::client::connect::<AsyncIo<Smol>>(config, options)
+    xds_grpc::client::connect(AsyncIo::<Smol>::default(), config, options)
 }
 
 /// Creates a client and the future that drives it, to be spawned by the caller. Dropping the future
@@ -26,7 +26,7 @@ pub fn driver(
     config: ClientConfig,
     options: ClientOptions,
 ) -> (ClientHandle, impl Future<Output = ()> + Send + 'static) {
-    xds_grpc::client::driver::<AsyncIo<Smol>>(config, options)
+    xds_grpc::client::driver(AsyncIo::<Smol>::default(), config, options)
 }
 
 /// Clients of a proxy with nested config sources.

@@ -2,7 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-use std::{collections::BTreeSet, fs, net::TcpListener};
+use std::{collections::BTreeSet, fs};
 
 use tokio::runtime::Handle;
 use xds_asyncstd::{AsyncIo, ClientOptions, ServerOptions, async_std::AsyncStd, smol::Smol};
@@ -11,17 +11,19 @@ use xds_core::{
     server::{ServerConfig, Transaction},
     types::CLUSTER,
 };
-use xds_grpc::{ManagementServer, client::connect, runtime::Listen};
+use xds_grpc::{ManagementServer, client::connect, runtime::Listen, socket::AddressFamilies};
 
 /// Serves a resource to a watcher.
-async fn served<R: Listen>() {
+async fn served<R: Listen + Default>() {
     assert!(Handle::try_current().is_err(), "this is a tokio runtime");
     let server = ManagementServer::<R>::start(ServerConfig::default(), ServerOptions::default());
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback");
+    let runtime = R::default();
+    let loopback = ([127, 0, 0, 1], 0).into();
+    let listener = runtime.bind(loopback, AddressFamilies::AsTheSystem).expect("loopback");
     // Addressed by host name, to include name resolution.
-    let port = listener.local_addr().expect("it is bound").port();
-    let serving = server.serve(R::tcp_listener(listener).expect("a listener"));
-    R::default().spawn(Box::pin(async {
+    let port = runtime.local_address(&listener).expect("it is bound").port();
+    let serving = server.serve(listener);
+    runtime.spawn(Box::pin(async {
         assert!(Handle::try_current().is_err(), "this is a tokio runtime");
         serving.await.expect("it serves");
     }));
@@ -30,7 +32,7 @@ async fn served<R: Listen>() {
     server.handle().apply(change).await.expect("a sound change");
     let config = ClientConfig::new(Node::new("n"), Upstream::new(format!("localhost:{port}")))
         .with_type(OpaqueType::new(CLUSTER));
-    let client = connect::<R>(config, ClientOptions::default());
+    let client = connect(runtime, config, ClientOptions::default());
     let mut web = client.watch_untyped(CLUSTER, "web");
     let notice = web.next().await.expect("the client lives").expect("a sound watch");
     assert!(matches!(notice, Notice::Changed(Ok(_))), "{notice:?}");

@@ -9,17 +9,17 @@ use std::{hash::RandomState, time::Instant};
 use hyper::rt::Timer as _;
 use xds_core::Time;
 
-use crate::runtime::Shared;
+use crate::runtime::SharedRuntime;
 
 /// Clock that counts from the start of a driver.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
-    runtime: Shared,
+    runtime: SharedRuntime,
     start: Instant,
 }
 
 impl Clock {
-    pub(crate) fn start(runtime: Shared) -> Self {
+    pub(crate) fn start(runtime: SharedRuntime) -> Self {
         let start = runtime.now();
         Self { runtime, start }
     }
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn maximum_time_converts_to_an_instant() {
-        let clock = Clock::start(Shared::new(Still));
+        let clock = Clock::start(SharedRuntime::new(Still));
         assert!(clock.instant(Time::from_nanos(u64::MAX)) > clock.instant(Time::ZERO));
     }
 

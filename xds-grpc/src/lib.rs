@@ -29,7 +29,7 @@
 //! use xds_grpc::ClientOptions;
 //!
 //! let config = ClientConfig::new(Node::new("node-1"), ServerAddress::new("127.0.0.1:18000"));
-//! let client = xds_grpc::client::connect::<MyRuntime>(config, ClientOptions::default());
+//! let client = xds_grpc::client::connect(MyRuntime, config, ClientOptions::default());
 //! # drop(client);
 //! ```
 //!
@@ -45,6 +45,7 @@
 //! | `codec.rs`, `grpc.rs` | codec of encoded messages; method names and status conversion |
 //! | `socket.rs`, `keepalive.rs` | socket options; keepalive pings |
 //! | `shorthand/`, `payload.rs` | formatting of messages in logs |
+//! | `happy_eyeballs.rs` | several addresses of a name |
 //! | `guard.rs` | panics in application code |
 //! | `clock.rs` | the runtime's clock as the core's time |
 #![deny(missing_docs)]
@@ -57,6 +58,7 @@ pub mod credentials;
 pub mod csds;
 mod grpc;
 mod guard;
+pub mod happy_eyeballs;
 pub mod http2;
 mod keepalive;
 mod log_limit;

@@ -7,13 +7,13 @@ use core::{
     pin::Pin,
     time::Duration,
 };
-use std::{io, net::TcpListener, path::PathBuf, sync::Arc, time::Instant};
+use std::{io, path::PathBuf, sync::Arc, time::Instant};
 
 use futures_util::future::{AbortHandle, abortable};
 use hyper::rt::{Executor, Read, Sleep, Timer, Write};
-use tokio::select;
+use tokio::{select, sync::oneshot};
 
-use crate::{keepalive::Keepalive, resolve::Resolving};
+use crate::{keepalive::Keepalive, resolve::Resolving, socket::AddressFamilies};
 
 /// Boxed future, as returned by object-safe traits.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -34,7 +34,8 @@ impl<T: Read + Write + Send + Unpin> Io for T {}
 /// Runtime functions that clients and servers need.
 ///
 /// All timing uses the clock of [`Timer`], so a runtime that pauses its clock in tests pauses
-/// everything.
+/// everything. A value of the type is passed to clients and servers, so it can carry state, such as
+/// the host of a simulated network.
 pub trait Runtime: Timer + Debug + Send + Sync + 'static {
     /// Spawns a task. A panic in it must not affect other tasks.
     fn spawn(&self, task: BoxFuture<'static, ()>);
@@ -61,30 +62,32 @@ pub trait Runtime: Timer + Debug + Send + Sync + 'static {
 }
 
 /// Runtime functions that servers need in addition to [`Runtime`].
-pub trait Listen: Runtime + Clone + Default {
+pub trait Listen: Runtime + Clone {
     /// TCP listener.
     type Listener: Debug + Send + Sync + 'static;
 
     /// Listener on a Unix domain socket.
     type UnixListener: Debug + Send + Sync + 'static;
 
-    /// Registers a non-blocking TCP listener with the runtime.
+    /// Binds a TCP listener to an address. Runtimes on sockets of the operating system use
+    /// [`socket::listen`](crate::socket::listen).
     ///
     /// # Errors
     ///
-    /// Returns errors of the operating system.
-    fn tcp_listener(listener: TcpListener) -> io::Result<Self::Listener>;
+    /// Returns errors of the operating system, for example if the address is in use.
+    fn bind(&self, address: SocketAddr, families: AddressFamilies) -> io::Result<Self::Listener>;
 
     /// Returns the local address of a listener.
     ///
     /// # Errors
     ///
     /// Returns errors of the operating system.
-    fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr>;
+    fn local_address(&self, listener: &Self::Listener) -> io::Result<SocketAddr>;
 
     /// Waits for a connection and [sets its socket options](crate::socket::set_up_accepted).
     /// Returns it with the peer's address. Cancel safe.
     fn accept(
+        &self,
         listener: &Self::Listener,
         keepalive: Keepalive,
     ) -> impl Future<Output = io::Result<(Box<dyn Io>, Option<SocketAddr>)>> + Send;
@@ -93,48 +96,74 @@ pub trait Listen: Runtime + Clone + Default {
     ///
     /// # Errors
     ///
-    /// Returns errors of the operating system.
-    fn unix_listener(listener: StdUnixListener) -> io::Result<Self::UnixListener>;
+    /// Returns errors of the operating system, or [`Unsupported`](io::ErrorKind::Unsupported).
+    fn unix_listener(&self, listener: StdUnixListener) -> io::Result<Self::UnixListener>;
 
     /// Waits for a connection over a Unix domain socket. Cancel safe.
     fn accept_unix(
+        &self,
         listener: &Self::UnixListener,
     ) -> impl Future<Output = io::Result<Box<dyn Io>>> + Send;
 }
 
-/// Reference-counted runtime of one driver and its tasks.
+/// Reference-counted runtime of any type, with functions that are built on those of [`Runtime`].
 #[derive(Clone, Debug)]
-pub(crate) struct Shared(Arc<dyn Runtime>);
+pub struct SharedRuntime(Arc<dyn Runtime>);
 
-impl Shared {
-    pub(crate) fn new(runtime: impl Runtime) -> Self {
+impl SharedRuntime {
+    /// Shares a runtime.
+    #[must_use]
+    pub fn new(runtime: impl Runtime) -> Self {
         Self(Arc::new(runtime))
     }
 
-    pub(crate) fn runtime(&self) -> &dyn Runtime {
+    /// Returns the runtime.
+    #[must_use]
+    pub fn runtime(&self) -> &dyn Runtime {
         &*self.0
     }
 
     /// Spawns a task.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.0.spawn(Box::pin(task));
     }
 
     /// Spawns a task that is aborted when the returned [`Task`] is dropped.
-    pub(crate) fn start(&self, task: impl Future<Output = ()> + Send + 'static) -> Task {
+    #[must_use = "the task is aborted when the returned value is dropped"]
+    pub fn start(&self, task: impl Future<Output = ()> + Send + 'static) -> Task {
         let (task, handle) = abortable(task);
         // Whether the task was aborted does not matter.
         self.spawn(async { task.await.unwrap_or_default() });
         Task(handle)
     }
 
-    /// Returns the output of `work`, or `None` if it takes longer than `limit`.
-    pub(crate) async fn timeout<T>(
+    /// Runs work that may block, and returns its result. Returns `None` if the work panics or the
+    /// runtime ends.
+    pub async fn unblock<T: Send + 'static>(
         &self,
-        limit: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let (sender, receiver) = oneshot::channel();
+        // The caller may be gone.
+        self.0.spawn_blocking(Box::new(move || drop(sender.send(work()))));
+        receiver.await.ok()
+    }
+
+    /// Returns the output of `work`, or `None` if it takes longer than `limit`.
+    pub async fn timeout<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+        Self::until(self.0.sleep(limit), work).await
+    }
+
+    /// Returns the output of `work`, or `None` if it is not there at the deadline.
+    pub async fn timeout_at<T>(
+        &self,
+        deadline: Instant,
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        let late = self.0.sleep(limit);
+        Self::until(self.0.sleep_until(deadline), work).await
+    }
+
+    async fn until<T>(late: Pin<Box<dyn Sleep>>, work: impl Future<Output = T>) -> Option<T> {
         select! {
             biased;
             done = work => Some(done),
@@ -143,7 +172,7 @@ impl Shared {
     }
 }
 
-impl Timer for Shared {
+impl Timer for SharedRuntime {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
         self.0.sleep(duration)
     }
@@ -161,7 +190,7 @@ impl Timer for Shared {
     }
 }
 
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Shared {
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for SharedRuntime {
     fn execute(&self, task: F) {
         self.spawn(task);
     }
@@ -169,7 +198,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Shared {
 
 /// Handle that aborts its task when dropped.
 #[derive(Debug)]
-pub(crate) struct Task(AbortHandle);
+pub struct Task(AbortHandle);
 
 impl Drop for Task {
     fn drop(&mut self) {
@@ -179,12 +208,12 @@ impl Drop for Task {
 
 /// Resettable timer.
 pub(crate) struct Alarm {
-    runtime: Shared,
+    runtime: SharedRuntime,
     set: Option<(Instant, Pin<Box<dyn Sleep>>)>,
 }
 
 impl Alarm {
-    pub(crate) const fn new(runtime: Shared) -> Self {
+    pub(crate) const fn new(runtime: SharedRuntime) -> Self {
         Self { runtime, set: None }
     }
 
@@ -226,17 +255,22 @@ impl Budget {
         self.0 += 1;
         if self.0 == Self::ITERATIONS {
             self.0 = 0;
-            let mut has_yielded = false;
-            core::future::poll_fn(|cx| {
-                if core::mem::replace(&mut has_yielded, true) {
-                    return core::task::Poll::Ready(());
-                }
-                cx.waker().wake_by_ref();
-                core::task::Poll::Pending
-            })
-            .await;
+            yield_now().await;
         }
     }
+}
+
+/// Yields to other tasks once.
+pub async fn yield_now() {
+    let mut has_yielded = false;
+    core::future::poll_fn(|cx| {
+        if core::mem::replace(&mut has_yielded, true) {
+            return core::task::Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        core::task::Poll::Pending
+    })
+    .await;
 }
 
 #[cfg(test)]
@@ -295,7 +329,7 @@ pub(crate) mod tests {
 
     #[test]
     fn alarm_fires_once_and_only_if_set() {
-        let mut alarm = Alarm::new(Shared::new(Still));
+        let mut alarm = Alarm::new(SharedRuntime::new(Still));
         assert!(alarm.ring().now_or_never().is_none());
         alarm.set(Some(Instant::now()));
         assert!(alarm.ring().now_or_never().is_some());

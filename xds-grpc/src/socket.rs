@@ -9,9 +9,7 @@ use crate::keepalive::Keepalive;
 
 /// Default TCP keepalive times and count of client connections.
 const PROBE_AFTER: Duration = Duration::from_secs(30);
-#[cfg(any(target_os = "freebsd", target_os = "linux", target_os = "macos"))]
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
-#[cfg(any(target_os = "freebsd", target_os = "linux", target_os = "macos"))]
 const PROBES: u32 = 3;
 
 /// Maximum number of pending connections of a listener.
@@ -19,27 +17,54 @@ pub(crate) const BACKLOG: i32 = 1_024;
 
 /// Address families that a listener on the IPv6 wildcard address accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Families {
+pub enum AddressFamilies {
     /// IPv6, and also IPv4 if the system is configured for it (`bindv6only` on Linux).
     AsTheSystem,
     /// IPv6 and IPv4.
     Both,
 }
 
-/// Binds a non-blocking listener to an address.
-pub(crate) fn listen(address: SocketAddr, families: Families) -> io::Result<TcpListener> {
+/// Binds a non-blocking TCP listener to an address.
+///
+/// # Errors
+///
+/// Returns errors of the operating system, for example if the address is in use.
+pub fn listen(address: SocketAddr, families: AddressFamilies) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     // A restarted server can bind the port at once. On other systems this option would share the
     // port.
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
-    if address.is_ipv6() && families == Families::Both {
+    if address.is_ipv6() && families == AddressFamilies::Both {
         socket.set_only_v6(false)?;
     }
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+/// Time without a sign of the peer after which TCP keepalive ends the connection of a client, with
+/// the options that [`set_up`] sets.
+#[must_use]
+pub fn dead_after(keepalive: Keepalive) -> Duration {
+    let stated = keepalive.probes;
+    let probe_after = stated.after.unwrap_or_else(|| PROBE_AFTER.min(keepalive.interval));
+    let interval = whole_seconds(stated.interval.unwrap_or(PROBE_INTERVAL));
+    whole_seconds(probe_after) + interval * stated.count.unwrap_or(PROBES).max(1)
+}
+
+/// Time without a sign of the peer after which TCP keepalive ends a connection that a server
+/// accepted, with the options that [`set_up_accepted`] sets and the defaults of Linux.
+#[must_use]
+pub fn accepted_dead_after(keepalive: Keepalive) -> Duration {
+    const SYSTEM_INTERVAL: Duration = Duration::from_secs(75);
+    const SYSTEM_PROBES: u32 = 9;
+
+    let stated = keepalive.probes;
+    let interval = whole_seconds(stated.interval.unwrap_or(SYSTEM_INTERVAL));
+    whole_seconds(stated.after.unwrap_or(keepalive.interval))
+        + interval * stated.count.unwrap_or(SYSTEM_PROBES).max(1)
 }
 
 /// Sets the socket options of a client connection: `TCP_NODELAY`, and TCP keepalive to detect a
@@ -109,7 +134,8 @@ mod tests {
 
     #[test]
     fn dual_stack_listener_accepts_ipv4_connections() {
-        let Ok(listener) = listen("[::]:0".parse().expect("an address"), Families::Both) else {
+        let Ok(listener) = listen("[::]:0".parse().expect("an address"), AddressFamilies::Both)
+        else {
             return println!("not run: there is no IPv6");
         };
         assert!(!SockRef::from(&listener).only_v6().expect("a socket"));

@@ -4,7 +4,7 @@ use core::{
     convert::Infallible,
     task::{Context, Poll},
 };
-use std::{collections::HashMap, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, pin::Pin, sync::Arc};
 
 use futures_channel::{mpsc::UnboundedReceiver, oneshot};
 use futures_core::Stream as _;
@@ -30,7 +30,7 @@ pub struct DriverSide {
     ready: Option<Command>,
     handles_dropped: bool,
     /// Never iterated in an order that matters.
-    slots: HashMap<WatchId, Slot>,
+    slots: BTreeMap<WatchId, Slot>,
     review_queue: Arc<ReviewQueue>,
     waiting_for_end: Vec<oneshot::Sender<Infallible>>,
 }
@@ -61,7 +61,7 @@ impl DriverSide {
             commands,
             ready: None,
             handles_dropped: false,
-            slots: HashMap::new(),
+            slots: BTreeMap::new(),
             review_queue,
             waiting_for_end: Vec::new(),
         }

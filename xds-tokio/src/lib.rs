@@ -194,7 +194,7 @@ pub mod client {
     /// Panics outside of a tokio runtime.
     #[must_use = "the client ends when its last handle is dropped"]
     pub fn connect(config: ClientConfig, options: ClientOptions) -> ClientHandle {
-        xds_grpc::client::connect::<Tokio>(config, options)
+        xds_grpc::client::connect(Tokio, config, options)
     }
 
     /// Creates a client and the future that drives it, to be spawned by the caller.
@@ -205,7 +205,7 @@ pub mod client {
         config: ClientConfig,
         options: ClientOptions,
     ) -> (ClientHandle, impl Future<Output = ()> + Send + 'static) {
-        xds_grpc::client::driver::<Tokio>(config, options)
+        xds_grpc::client::driver(Tokio, config, options)
     }
 
     /// Connects to a gRPC server for single calls, such as those of an admin service.
@@ -217,7 +217,7 @@ pub mod client {
         service: Service,
         options: &ClientOptions,
     ) -> Result<CallConnection, Unreachable> {
-        CallConnection::open::<Tokio>(service, options).await
+        CallConnection::open(Tokio, service, options).await
     }
 
     /// Sends one HTTP/1.1 request with the method GET: see [`xds_grpc::client::http_get`].
@@ -231,7 +231,7 @@ pub mod client {
         options: &ClientOptions,
         path_and_query: &str,
     ) -> Result<GetResponse, GetError> {
-        xds_grpc::client::http_get::<Tokio>(service, options, path_and_query).await
+        xds_grpc::client::http_get(Tokio, service, options, path_and_query).await
     }
 
     /// Clients of a proxy with nested config sources.

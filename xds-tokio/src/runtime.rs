@@ -11,7 +11,7 @@ use xds_grpc::{
     Keepalive,
     client::{Resolve, Resolving},
     runtime::{BoxFuture, Io, Listen, Runtime, StdUnixListener},
-    socket,
+    socket::{self, AddressFamilies},
 };
 
 /// Current tokio runtime. Applications rarely use this type, because [`client::connect`](crate::client::connect) and
@@ -83,16 +83,16 @@ impl Listen for Tokio {
     #[cfg(not(unix))]
     type UnixListener = StdUnixListener;
 
-    fn tcp_listener(listener: std::net::TcpListener) -> io::Result<TcpListener> {
-        listener.set_nonblocking(true)?;
-        TcpListener::from_std(listener)
+    fn bind(&self, address: SocketAddr, families: AddressFamilies) -> io::Result<TcpListener> {
+        TcpListener::from_std(socket::listen(address, families)?)
     }
 
-    fn local_address(listener: &TcpListener) -> io::Result<SocketAddr> {
+    fn local_address(&self, listener: &TcpListener) -> io::Result<SocketAddr> {
         listener.local_addr()
     }
 
     async fn accept(
+        &self,
         listener: &TcpListener,
         keepalive: Keepalive,
     ) -> io::Result<(Box<dyn Io>, Option<SocketAddr>)> {
@@ -102,23 +102,23 @@ impl Listen for Tokio {
     }
 
     #[cfg(unix)]
-    fn unix_listener(listener: StdUnixListener) -> io::Result<tokio::net::UnixListener> {
+    fn unix_listener(&self, listener: StdUnixListener) -> io::Result<tokio::net::UnixListener> {
         tokio::net::UnixListener::from_std(listener)
     }
 
     #[cfg(not(unix))]
-    fn unix_listener(listener: StdUnixListener) -> io::Result<StdUnixListener> {
+    fn unix_listener(&self, listener: StdUnixListener) -> io::Result<StdUnixListener> {
         Ok(listener)
     }
 
     #[cfg(unix)]
-    async fn accept_unix(listener: &tokio::net::UnixListener) -> io::Result<Box<dyn Io>> {
+    async fn accept_unix(&self, listener: &tokio::net::UnixListener) -> io::Result<Box<dyn Io>> {
         let (socket, _) = listener.accept().await?;
         Ok(Box::new(TokioIo::new(socket)))
     }
 
     #[cfg(not(unix))]
-    async fn accept_unix(listener: &StdUnixListener) -> io::Result<Box<dyn Io>> {
+    async fn accept_unix(&self, listener: &StdUnixListener) -> io::Result<Box<dyn Io>> {
         match *listener {}
     }
 }

@@ -158,7 +158,7 @@ async fn stream_end_is_noticed_while_a_watch_is_not_polled() {
     for ending in [Killed, Trailers, TrailersBehindResponses, Reset, ResetBehindResponses, GoAway] {
         let world = World::of_this_thread();
         let options = ClientOptions::default().with_seed(7);
-        let client = client::connect::<VirtualTokio>(gated(FlowControl::On), options);
+        let client = client::connect(VirtualTokio::default(), gated(FlowControl::On), options);
         let _unpolled = client.watch_untyped(CLUSTER, "a");
         let mut connection = Connection::of(&world).await;
         let mut call = soon(connection.call()).await;
@@ -203,7 +203,7 @@ async fn stream_end_is_noticed_while_a_watch_is_not_polled() {
 async fn response_before_the_stream_end_is_delivered() {
     let world = World::of_this_thread();
     let options = ClientOptions::default().with_seed(7);
-    let client = client::connect::<VirtualTokio>(gated(FlowControl::Off), options);
+    let client = client::connect(VirtualTokio::default(), gated(FlowControl::Off), options);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut connection = Connection::of(&world).await;
     let mut call = soon(connection.call()).await;
@@ -219,7 +219,7 @@ async fn response_before_the_stream_end_is_delivered() {
 async fn half_open_connection_is_detected_by_keepalive_while_not_reading() {
     let world = World::of_this_thread();
     let options = ClientOptions::default().with_seed(7);
-    let client = client::connect::<VirtualTokio>(gated(FlowControl::On), options);
+    let client = client::connect(VirtualTokio::default(), gated(FlowControl::On), options);
     let _unpolled = client.watch_untyped(CLUSTER, "a");
     let mut connection = Connection::of(&world).await;
     let mut call = soon(connection.call()).await;
@@ -239,7 +239,7 @@ async fn half_open_connection_is_detected_by_keepalive_while_not_reading() {
 async fn late_http2_settings_are_awaited() {
     let world = World::of_this_thread();
     let options = ClientOptions::default().with_seed(7);
-    let client = client::connect::<VirtualTokio>(gated(FlowControl::Off), options);
+    let client = client::connect(VirtualTokio::default(), gated(FlowControl::Off), options);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let (_, io) = soon(world.accept()).await;
     sleep(Duration::from_secs(10)).await;
@@ -269,7 +269,7 @@ async fn silent_server_fails_over_without_resource_errors() {
     let mut config = gated(FlowControl::Off);
     config.servers.push(ServerAddress::new("127.0.0.1:2"));
     let options = ClientOptions::default().with_seed(7);
-    let client = client::connect::<VirtualTokio>(config, options);
+    let client = client::connect(VirtualTokio::default(), config, options);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let begin = Instant::now();
     let (address, _silent) = soon(world.accept()).await;
@@ -315,7 +315,7 @@ async fn server_without_http2_gets_a_specific_error() {
     ] {
         let world = World::of_this_thread();
         let options = ClientOptions::default().with_seed(7);
-        let client = client::connect::<VirtualTokio>(gated(FlowControl::Off), options);
+        let client = client::connect(VirtualTokio::default(), gated(FlowControl::Off), options);
         let mut watch = client.watch_untyped(CLUSTER, "a");
         let (_, mut io) = soon(world.accept()).await;
         io.write_all(answer).await.expect("it is open");

@@ -18,7 +18,7 @@ use crate::{
     wait::{no_value, soon, value},
 };
 
-pub(super) async fn held_poll<C: Listen, S: Listen>() {
+pub(super) async fn held_poll<C: Listen + Default, S: Listen + Default>() {
     let served = Served::<S>::start(None);
     served.set("a", "1s").await;
     let client = client::<C>(served.listen(RequestMode::Poll).await, RequestMode::Poll, None);
@@ -43,15 +43,15 @@ pub(super) async fn held_poll<C: Listen, S: Listen>() {
     println!("covers: M185 M192 S0.205");
 }
 
-pub(super) async fn secured_stream<C: Listen, S: Listen>() {
+pub(super) async fn secured_stream<C: Listen + Default, S: Listen + Default>() {
     secured::<C, S>(RequestMode::Stream).await;
 }
 
-pub(super) async fn secured_polls<C: Listen, S: Listen>() {
+pub(super) async fn secured_polls<C: Listen + Default, S: Listen + Default>() {
     secured::<C, S>(RequestMode::Poll).await;
 }
 
-async fn secured<C: Listen, S: Listen>(mode: RequestMode) {
+async fn secured<C: Listen + Default, S: Listen + Default>(mode: RequestMode) {
     let certificates = Certificates::new();
     let served = Served::<S>::start(Some(&certificates));
     served.set("a", "1s").await;
@@ -82,7 +82,7 @@ async fn secured<C: Listen, S: Listen>(mode: RequestMode) {
 const FETCH_STATUS: &str =
     "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus";
 
-pub(super) async fn status_and_health<C: Listen, S: Listen>() {
+pub(super) async fn status_and_health<C: Listen + Default, S: Listen + Default>() {
     let served = Served::<S>::start(None);
     served.set("a", "1s").await;
     let client = client::<C>(served.listen(RequestMode::Stream).await, RequestMode::Stream, None);

@@ -17,7 +17,7 @@ use xds_core::{
 use xds_format::Schema;
 use xds_grpc::{
     ClientOptions, Credentials, Keepalive, ManagementServer, ServerHandle, ServerOptions,
-    client::connect, runtime::Listen,
+    client::connect, runtime::Listen, socket::AddressFamilies,
 };
 use xds_handle::ClientHandle;
 use xds_rest::GatewayOptions;
@@ -30,7 +30,7 @@ use crate::{
 /// Returns all cases as tests that run on `R`.
 ///
 /// The value that `enter` returns is held during each test, because some runtimes must be entered.
-pub fn trials<R: Listen, E: 'static>(runtime: &str, enter: fn() -> E) -> Vec<Trial> {
+pub fn trials<R: Listen + Default, E: 'static>(runtime: &str, enter: fn() -> E) -> Vec<Trial> {
     let clients = [("client", client::GRPC), ("rest", client::REST), ("files", client::FILES)];
     let clients = clients.into_iter().flat_map(|(kind, cases)| {
         cases.iter().map(move |case| {
@@ -49,7 +49,7 @@ pub fn trials<R: Listen, E: 'static>(runtime: &str, enter: fn() -> E) -> Vec<Tri
 /// Returns the tests of a client on `C` with a server on `S`.
 ///
 /// The value that `enter` returns is held during each test.
-pub fn trials_of_both<C: Listen, S: Listen, E: 'static>(
+pub fn trials_of_both<C: Listen + Default, S: Listen + Default, E: 'static>(
     runtimes: &str,
     enter: fn() -> E,
 ) -> Vec<Trial> {
@@ -101,7 +101,7 @@ fn trial<A: ?Sized, E: 'static>(
 /// Adapter of this repository for a runtime.
 struct ProjectAdapter<R>(PhantomData<fn() -> R>);
 
-impl<R: Listen> ClientAdapter for ProjectAdapter<R> {
+impl<R: Listen + Default> ClientAdapter for ProjectAdapter<R> {
     fn connect(&self, config: ClientConfig, settings: &ClientSettings) -> ClientHandle {
         let mut options = ClientOptions::default().with_seed(7);
         if let Some((interval, timeout)) = settings.keepalive {
@@ -118,11 +118,11 @@ impl<R: Listen> ClientAdapter for ProjectAdapter<R> {
             }
             options = options.with_credentials("secured".into(), credentials);
         }
-        connect::<R>(config, options)
+        connect(R::default(), config, options)
     }
 }
 
-impl<R: Listen> ServerAdapter for ProjectAdapter<R> {
+impl<R: Listen + Default> ServerAdapter for ProjectAdapter<R> {
     fn start(&self, config: ServerConfig, settings: &ServerSettings) -> Box<dyn RunningServer> {
         let mut options = ServerOptions::default().with_seed(7).with_max_request_bytes(1 << 20);
         if let Some((interval, timeout)) = settings.keepalive {
@@ -136,7 +136,7 @@ impl<R: Listen> ServerAdapter for ProjectAdapter<R> {
     }
 }
 
-impl<R: Listen> RestServerAdapter for ProjectAdapter<R> {
+impl<R: Listen + Default> RestServerAdapter for ProjectAdapter<R> {
     fn start_rest(&self, config: ServerConfig, hold: Duration) -> Box<dyn RunningServer> {
         let server = ManagementServer::<R>::start(config, ServerOptions::default().with_seed(7));
         let (listener, address) = bound::<R>();
@@ -147,11 +147,13 @@ impl<R: Listen> RestServerAdapter for ProjectAdapter<R> {
     }
 }
 
-fn bound<R: Listen>() -> (R::Listener, SocketAddr) {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+fn bound<R: Listen + Default>() -> (R::Listener, SocketAddr) {
+    let runtime = R::default();
+    let loopback = ([127, 0, 0, 1], 0).into();
     // Some runtimes can only create listeners inside the runtime.
-    let listener = block_on(async { R::tcp_listener(listener) }).expect("a listener");
-    let address = R::local_address(&listener).expect("it is bound");
+    let listener = block_on(async { runtime.bind(loopback, AddressFamilies::AsTheSystem) });
+    let listener = listener.expect("loopback");
+    let address = runtime.local_address(&listener).expect("it is bound");
     (listener, address)
 }
 

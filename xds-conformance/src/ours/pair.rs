@@ -16,6 +16,7 @@ use xds_grpc::{
     credentials::{ClientCertificates, ServerCredentials},
     runtime::Listen,
     server::{BoundAddress, ListenAddress, Listener},
+    socket::AddressFamilies,
 };
 use xds_handle::ClientHandle;
 use xds_rest::GatewayOptions;
@@ -85,7 +86,7 @@ pub(super) struct Served<S> {
     _of: PhantomData<S>,
 }
 
-impl<S: Listen> Served<S> {
+impl<S: Listen + Default> Served<S> {
     pub(super) fn start(certificates: Option<&Certificates>) -> Self {
         let mut options = ServerOptions::default().with_seed(7);
         if let Some(certificates) = certificates {
@@ -154,15 +155,16 @@ impl<S> Drop for Served<S> {
     }
 }
 
-async fn bound<S: Listen>() -> (S::Listener, SocketAddr) {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
-    let listener = S::tcp_listener(listener).expect("a listener");
-    let address = S::local_address(&listener).expect("it is bound");
+async fn bound<S: Listen + Default>() -> (S::Listener, SocketAddr) {
+    let runtime = S::default();
+    let loopback = ([127, 0, 0, 1], 0).into();
+    let listener = runtime.bind(loopback, AddressFamilies::AsTheSystem).expect("loopback");
+    let address = runtime.local_address(&listener).expect("it is bound");
     (listener, address)
 }
 
 /// Starts a client of the server at `address`, over TLS if it has credentials.
-pub(super) fn client<C: Listen>(
+pub(super) fn client<C: Listen + Default>(
     address: SocketAddr,
     mode: RequestMode,
     credentials: Option<Credentials>,
@@ -172,7 +174,7 @@ pub(super) fn client<C: Listen>(
 }
 
 /// Starts a client of the server with this URI, over TLS if it has credentials.
-pub(super) fn client_of<C: Listen>(
+pub(super) fn client_of<C: Listen + Default>(
     uri: &str,
     mode: RequestMode,
     credentials: Option<Credentials>,
@@ -191,7 +193,7 @@ pub(super) fn client_of<C: Listen>(
     if let Some(credentials) = credentials {
         options = options.with_credentials(SECURED.into(), credentials);
     }
-    connect::<C>(config, options)
+    connect(C::default(), config, options)
 }
 
 pub(super) fn cluster(name: &str, timeout: &str) -> Vec<u8> {

@@ -33,15 +33,15 @@ impl Socket {
     }
 }
 
-pub(super) async fn stream<C: Listen, S: Listen>() {
+pub(super) async fn stream<C: Listen + Default, S: Listen + Default>() {
     exchange::<C, S>(RequestMode::Stream).await;
 }
 
-pub(super) async fn polls<C: Listen, S: Listen>() {
+pub(super) async fn polls<C: Listen + Default, S: Listen + Default>() {
     exchange::<C, S>(RequestMode::Poll).await;
 }
 
-async fn exchange<C: Listen, S: Listen>(mode: RequestMode) {
+async fn exchange<C: Listen + Default, S: Listen + Default>(mode: RequestMode) {
     let socket = Socket::new();
     let served = Served::<S>::start(None);
     served.set("a", "1s").await;
@@ -56,7 +56,7 @@ async fn exchange<C: Listen, S: Listen>(mode: RequestMode) {
 
 /// TLS over a socket file: the certificate must be valid for `localhost` or for the
 /// client's server name.
-pub(super) async fn secured<C: Listen, S: Listen>() {
+pub(super) async fn secured<C: Listen + Default, S: Listen + Default>() {
     let (socket, certificates) = (Socket::new(), Certificates::new());
     let served = Served::<S>::start(Some(&certificates));
     served.set("a", "1s").await;
@@ -72,7 +72,7 @@ pub(super) async fn secured<C: Listen, S: Listen>() {
 }
 
 /// A server does not replace the socket file of a running server. Its own file is removed with it.
-pub(super) async fn file<C: Listen, S: Listen>() {
+pub(super) async fn file<C: Listen + Default, S: Listen + Default>() {
     let socket = Socket::new();
     let served = Served::<S>::start(None);
     served.set("a", "1s").await;

@@ -6,11 +6,9 @@ use core::{
     pin::Pin,
     sync::atomic::{AtomicU8, Ordering},
     task::{Context, Poll},
-    time::Duration,
 };
 use std::{fmt::Write as _, io};
 
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use http::{
     HeaderValue, Uri,
     header::USER_AGENT,
@@ -19,7 +17,6 @@ use http::{
 use hyper::{
     body::Incoming,
     client::conn::http2::{self, SendRequest},
-    rt::Timer as _,
 };
 use hyper_util::rt::TokioIo;
 use tokio::select;
@@ -30,9 +27,10 @@ use crate::{
     address::{Endpoint, Target},
     grpc::with_causes,
     guard::caught_future,
+    happy_eyeballs::first_success,
     http2::{CallEnd, EndGuard, NotHttp2, Protection, expect_one_call},
     keepalive::Keepalive,
-    runtime::{Io, Shared},
+    runtime::{Io, SharedRuntime},
     tls::{AppProtocol, Security, Tls},
 };
 
@@ -45,7 +43,7 @@ use crate::{
 pub(crate) async fn dial(
     service: &Service,
     options: &ClientOptions,
-    runtime: &Shared,
+    runtime: &SharedRuntime,
 ) -> Result<Http2Connection, String> {
     let progress = Progress::default();
     let connecting = async {
@@ -65,7 +63,7 @@ pub(crate) async fn dial(
 pub(crate) async fn dial_http1(
     service: &Service,
     options: &ClientOptions,
-    runtime: &Shared,
+    runtime: &SharedRuntime,
 ) -> Result<Box<dyn Io>, String> {
     let progress = Progress::default();
     let connecting = async {
@@ -80,7 +78,7 @@ pub(crate) async fn dial_http1(
 async fn with_timeout<T>(
     connecting: impl Future<Output = Result<T, String>>,
     options: &ClientOptions,
-    runtime: &Shared,
+    runtime: &SharedRuntime,
     progress: &Progress,
 ) -> Result<T, String> {
     let limit = options.connect_timeout;
@@ -129,7 +127,7 @@ impl Progress {
 async fn connect<T, F>(
     service: &Service,
     options: &ClientOptions,
-    runtime: &Shared,
+    runtime: &SharedRuntime,
     protocol: AppProtocol,
     progress: &Progress,
     finish: impl Fn(Box<dyn Io>, Protection) -> F + Sync,
@@ -159,7 +157,7 @@ where
         progress.reach(Step::Connect);
         let (connecting, tls) = (runtime.runtime().connect(address, keepalive), tls.clone());
         let secured = &secured;
-        async move { (address, secured(connecting.await, tls).await) }
+        async move { secured(connecting.await, tls).await.map_err(|why| (address, why)) }
     };
     let connected = match target.endpoint {
         Endpoint::Host(host, port) => {
@@ -186,7 +184,7 @@ async fn open(
     io: Box<dyn Io>,
     protection: Protection,
     keepalive: Keepalive,
-    runtime: &Shared,
+    runtime: &SharedRuntime,
     progress: &Progress,
 ) -> Result<(SendRequest<Body>, CallEnd), String> {
     progress.reach(Step::AwaitSettings);
@@ -265,12 +263,6 @@ impl tower_service::Service<http::Request<Body>> for Http2Connection {
     }
 }
 
-/// Delay after which the next address is tried in parallel ([gRFC A61]), so that an address that
-/// drops packets does not use up the whole attempt.
-///
-/// [gRFC A61]: https://github.com/grpc/proposal/blob/master/A61-IPv4-IPv6-dualstack-backends.md
-const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
-
 /// Maximum number of failed addresses in the error message.
 const MAX_LISTED_FAILURES: usize = 8;
 
@@ -279,30 +271,16 @@ const MAX_LISTED_FAILURES: usize = 8;
 async fn first_to_connect<T, F>(
     addresses: Vec<SocketAddr>,
     attempt: impl Fn(SocketAddr) -> F,
-    runtime: &Shared,
+    runtime: &SharedRuntime,
 ) -> Result<T, String>
 where
-    F: Future<Output = (SocketAddr, Result<T, String>)>,
+    F: Future<Output = Result<T, (SocketAddr, String)>>,
 {
     let is_only_one = addresses.len() == 1;
-    let mut waiting = addresses.into_iter();
-    // Dropping it cancels the other attempts.
-    let mut attempts = FuturesUnordered::new();
-    let mut failures: Vec<(SocketAddr, String)> = Vec::new();
-    loop {
-        if let Some(address) = waiting.next() {
-            attempts.push(attempt(address));
-        } else if attempts.is_empty() {
-            break;
-        }
-        select! {
-            Some(done) = attempts.next() => match done {
-                (_, Ok(io)) => return Ok(io),
-                (address, Err(why)) => failures.push((address, why)),
-            },
-            () = runtime.sleep(NEXT_ADDRESS_AFTER), if waiting.len() > 0 => {}
-        }
-    }
+    let failures = match first_success(runtime, addresses, attempt).await {
+        Ok(connected) => return Ok(connected),
+        Err(failures) => failures,
+    };
     Err(match failures.as_slice() {
         [] => "the name has no addresses".into(),
         [(_, why)] if is_only_one => why.clone(),

@@ -3,7 +3,7 @@
 //! Each iteration takes every available command before it renders a request, so that commands
 //! issued together share one request.
 
-use core::{future::poll_fn, time::Duration};
+use core::{future::poll_fn, task::Poll, time::Duration};
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use tokio::select;
@@ -23,7 +23,7 @@ use super::{
 use crate::{
     clock::Clock,
     grpc::{over_size_limit, status_parts},
-    runtime::{Alarm, Budget, Shared},
+    runtime::{Alarm, Budget, SharedRuntime},
 };
 
 /// Driver of one client. Owns the core client, its links and the receiving end of the command
@@ -37,7 +37,7 @@ pub(crate) struct Driver {
     /// Number of failed attempts per transport, which selects the next service.
     failures: BTreeMap<TransportId, usize>,
     max_response_bytes: usize,
-    runtime: Shared,
+    runtime: SharedRuntime,
     clock: Clock,
     alarm: Alarm,
     budget: Budget,
@@ -51,12 +51,19 @@ pub(crate) struct Driver {
 /// Maximum number of consecutive command batches before requests are rendered.
 const MAX_COMMAND_BATCHES: usize = 128;
 
+/// What a driver waits for, apart from timeouts.
+enum DriverInput {
+    Commands,
+    /// Event of the link at this position.
+    Link(usize, LinkEvent),
+}
+
 impl Driver {
     pub(crate) fn new(
         config: ClientConfig,
         options: ClientOptions,
         side: DriverSide,
-        runtime: Shared,
+        runtime: SharedRuntime,
     ) -> Self {
         let clock = Clock::start(runtime.clone());
         let seed = options.seed.unwrap_or_else(crate::clock::entropy);
@@ -83,6 +90,7 @@ impl Driver {
 
     /// Runs until the client is shut down or its last handle and watch are dropped.
     pub(crate) async fn run(mut self) {
+        let mut commands_first = false;
         loop {
             self.budget.spend().await;
             self.process_outputs();
@@ -93,18 +101,34 @@ impl Driver {
                 if client.wants_read(id) { ReadMode::Read } else { ReadMode::Pause }
             };
             self.alarm.set(self.due());
-            select! {
-                () = poll_fn(|cx| self.side.poll_ready(cx)) => {
-                    if self.take_commands().await == ApplyOutcome::Ended {
-                        return self.process_outputs();
-                    }
+            // Commands and links take turns to go first: neither may ever stop.
+            commands_first = !commands_first;
+            let input = poll_fn(|cx| {
+                if commands_first && self.side.poll_ready(cx).is_ready() {
+                    return Poll::Ready(DriverInput::Commands);
                 }
-                (at, link_event) = poll_fn(|cx| {
-                    self.rotation.poll(&mut self.links, |link| {
-                        link.poll(reading(&self.client, link.id), cx)
-                    })
-                }) => self.handle_link_event(at, link_event),
+                let link_event = self
+                    .rotation
+                    .poll(&mut self.links, |link| link.poll(reading(&self.client, link.id), cx));
+                if let Poll::Ready((at, link_event)) = link_event {
+                    return Poll::Ready(DriverInput::Link(at, link_event));
+                }
+                if !commands_first && self.side.poll_ready(cx).is_ready() {
+                    return Poll::Ready(DriverInput::Commands);
+                }
+                Poll::Pending
+            });
+            select! {
+                biased;
                 () = self.alarm.ring() => self.client.handle_timeout(self.clock.now()),
+                input = input => match input {
+                    DriverInput::Commands => {
+                        if self.take_commands().await == ApplyOutcome::Ended {
+                            return self.process_outputs();
+                        }
+                    }
+                    DriverInput::Link(at, link_event) => self.handle_link_event(at, link_event),
+                },
             }
         }
     }

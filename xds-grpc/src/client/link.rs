@@ -49,7 +49,7 @@ use crate::{
     codec::RawCodec,
     grpc::with_causes,
     http2::EndGuard,
-    runtime::{BoxFuture, Shared},
+    runtime::{BoxFuture, SharedRuntime},
 };
 
 /// Link: the transport of one channel.
@@ -70,7 +70,7 @@ pub(crate) struct Link {
     requests: mpsc::Sender<Bytes>,
     /// Maximum size of a response in bytes.
     pub(crate) max_response_bytes: usize,
-    runtime: Shared,
+    runtime: SharedRuntime,
     state: LinkState,
 }
 
@@ -132,7 +132,7 @@ impl Link {
         id: ChannelId,
         target: Call,
         options: &ClientOptions,
-        runtime: &Shared,
+        runtime: &SharedRuntime,
         max_response_bytes: usize,
         failures: usize,
     ) -> Self {
@@ -399,7 +399,7 @@ async fn connect(
     service: Result<Service, String>,
     path: Option<PathAndQuery>,
     options: ClientOptions,
-    runtime: Shared,
+    runtime: SharedRuntime,
 ) -> Result<DialedService, String> {
     let path =
         path.ok_or("no discovery service has a method for this type and protocol variant")?;
@@ -411,7 +411,7 @@ async fn call(
     DialedService { channel, service, path }: DialedService,
     requests: mpsc::Receiver<Bytes>,
     max_response_bytes: usize,
-    runtime: Shared,
+    runtime: SharedRuntime,
 ) -> Result<Streaming<Bytes>, Status> {
     let headers = service.headers(&runtime).await?;
     let requests = Requests { queue: requests, _end: channel.call_end_guard() };

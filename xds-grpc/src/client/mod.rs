@@ -31,7 +31,7 @@ mod sources;
 use xds_core::client::ClientConfig;
 use xds_handle::ClientHandle;
 
-use crate::runtime::{Runtime, Shared};
+use crate::runtime::{Runtime, SharedRuntime};
 pub use crate::{
     address::{AddressFault, InvalidAddress, check_address},
     resolve::{Resolve, Resolving},
@@ -46,30 +46,43 @@ pub use self::{
     sources::{MAX_SOURCES, SourceError, Sources},
 };
 
-/// Starts a client on the runtime `R`. It connects when the first resource is watched. It ends when
+/// Starts a client on the runtime. It connects when the first resource is watched. It ends when
 /// it is shut down, or when the last handle and the last watch are dropped.
 ///
 /// # Panics
 ///
 /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
 #[must_use = "the client ends when its last handle is dropped"]
-pub fn connect<R: Runtime + Default>(config: ClientConfig, options: ClientOptions) -> ClientHandle {
-    let (handle, driver) = driver::<R>(config, options);
-    R::default().spawn(Box::pin(driver));
+pub fn connect(
+    runtime: impl Runtime,
+    config: ClientConfig,
+    options: ClientOptions,
+) -> ClientHandle {
+    let runtime = SharedRuntime::new(runtime);
+    let (handle, driver) = driver_on(runtime.clone(), config, options);
+    runtime.spawn(driver);
     handle
 }
 
-/// Creates a client and the future that drives it on the runtime `R`, to be spawned by the caller.
+/// Creates a client and the future that drives it on the runtime, to be spawned by the caller.
 ///
 /// The future must run within the runtime, with its timers and I/O enabled. Dropping it ends the
 /// client.
-pub fn driver<R: Runtime + Default>(
+pub fn driver(
+    runtime: impl Runtime,
+    config: ClientConfig,
+    options: ClientOptions,
+) -> (ClientHandle, impl Future<Output = ()> + Send + 'static) {
+    driver_on(SharedRuntime::new(runtime), config, options)
+}
+
+fn driver_on(
+    runtime: SharedRuntime,
     config: ClientConfig,
     options: ClientOptions,
 ) -> (ClientHandle, impl Future<Output = ()> + Send + 'static) {
     let (handle, side) = xds_handle::channel();
     let driver = async move {
-        let runtime = Shared::new(R::default());
         driver::Driver::new(config, options, side, runtime).run().await;
     };
     (handle, driver)

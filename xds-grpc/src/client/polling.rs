@@ -15,7 +15,7 @@ use super::{
     options::ClientOptions,
     service::Service,
 };
-use crate::{address::Target, runtime::Shared};
+use crate::{address::Target, runtime::SharedRuntime};
 
 /// Poller and a response that was received but not read yet.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Polling {
         call: Call,
         service: Result<Service, String>,
         options: ClientOptions,
-        runtime: Shared,
+        runtime: SharedRuntime,
         max_response_bytes: usize,
     ) -> Result<Self, String> {
         let no_path = "this type is not available over REST in this protocol variant";
@@ -90,7 +90,7 @@ impl Polling {
 
 /// Returns a function for the headers of each request. It reads tokens anew each time, because
 /// token files may be renewed while the channel is open.
-fn authorize(service: &Service, runtime: &Shared) -> Authorize {
+fn authorize(service: &Service, runtime: &SharedRuntime) -> Authorize {
     let (service, runtime) = (service.clone(), runtime.clone());
     Arc::new(move || {
         let (service, runtime) = (service.clone(), runtime.clone());

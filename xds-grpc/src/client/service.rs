@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, uri::Authority};
 use tonic::Status;
 use xds_core::client::{ServerAddress, TransportId};
 
-use crate::{credentials::Credentials, keepalive::TcpProbes, runtime::Shared};
+use crate::{credentials::Credentials, keepalive::TcpProbes, runtime::SharedRuntime};
 
 /// gRPC service to connect to: its address, credentials and call metadata.
 #[derive(Clone)]
@@ -95,7 +95,7 @@ impl Service {
     }
 
     /// Returns the headers of the next call.
-    pub(crate) async fn headers(&self, runtime: &Shared) -> Result<HeaderMap, Status> {
+    pub(crate) async fn headers(&self, runtime: &SharedRuntime) -> Result<HeaderMap, Status> {
         self.credentials.headers(self.metadata.clone(), runtime).await
     }
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     codec::RawCodec,
-    runtime::{Runtime, Shared},
+    runtime::{Runtime, SharedRuntime},
 };
 
 /// Error of a connection attempt: the server was never reached.
@@ -30,7 +30,7 @@ pub struct Unreachable(String);
 pub struct CallConnection {
     connection: Http2Connection,
     service: Service,
-    runtime: Shared,
+    runtime: SharedRuntime,
 }
 
 impl CallConnection {
@@ -40,11 +40,12 @@ impl CallConnection {
     ///
     /// Returns an error if no address accepts the connection, TLS fails, the server does not speak
     /// HTTP/2, or all of this takes longer than [`ClientOptions::connect_timeout`].
-    pub async fn open<R: Runtime + Default>(
+    pub async fn open(
+        runtime: impl Runtime,
         service: Service,
         options: &ClientOptions,
     ) -> Result<Self, Unreachable> {
-        let runtime = Shared::new(R::default());
+        let runtime = SharedRuntime::new(runtime);
         let connection = dial(&service, options, &runtime).await.map_err(Unreachable)?;
         Ok(Self { connection, service, runtime })
     }
@@ -90,7 +91,7 @@ mod http1 {
         address::Target,
         client::{dial::dial_http1, options::ClientOptions, service::Service},
         grpc::with_causes,
-        runtime::{Runtime, Shared},
+        runtime::{Runtime, SharedRuntime},
     };
 
     /// Response to an HTTP request.
@@ -124,12 +125,13 @@ mod http1 {
     /// # Errors
     ///
     /// Returns an error if there is no complete response. An error status is a response.
-    pub async fn http_get<R: Runtime + Default>(
+    pub async fn http_get(
+        runtime: impl Runtime,
         service: &Service,
         options: &ClientOptions,
         path_and_query: &str,
     ) -> Result<GetResponse, GetError> {
-        let runtime = Shared::new(R::default());
+        let runtime = SharedRuntime::new(runtime);
         let unreachable = |why| GetError::Unreachable(Unreachable(why));
         let io = dial_http1(service, options, &runtime).await.map_err(unreachable)?;
         let failed = |why: hyper::Error| GetError::Failed(with_causes(&why));
@@ -154,7 +156,7 @@ mod http1 {
 
     async fn request(
         service: &Service,
-        runtime: &Shared,
+        runtime: &SharedRuntime,
         path_and_query: &str,
     ) -> Result<Request<Body>, GetError> {
         let failed = |why: &dyn core::fmt::Display| GetError::Failed(why.to_string());

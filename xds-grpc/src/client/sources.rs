@@ -1,7 +1,7 @@
 //! Clients of one proxy: one for its bootstrap, and one for each further config source that
 //! resources name.
 
-use core::{error::Error, fmt, marker::PhantomData};
+use core::{error::Error, fmt};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -58,7 +58,7 @@ pub struct Sources<R> {
     register_types: Box<TypeRegistration>,
     main: ClientHandle,
     nested: Mutex<Vec<NestedClient>>,
-    runtime: PhantomData<fn() -> R>,
+    runtime: R,
 }
 
 struct NestedClient {
@@ -67,7 +67,7 @@ struct NestedClient {
     client: ClientHandle,
 }
 
-impl<R: Runtime + Default> Sources<R> {
+impl<R: Runtime + Clone + Default> Sources<R> {
     /// Starts the client of the bootstrap. `register_types` registers resource types with each client.
     /// `map_service` maps cluster names to services, as in [`ClientOptions::with_envoy_bootstrap`].
     ///
@@ -84,21 +84,35 @@ impl<R: Runtime + Default> Sources<R> {
         register_types: impl Fn(ClientConfig) -> ClientConfig + Send + Sync + 'static,
         map_service: impl Fn(Target<'_>) -> Result<Service, E> + Send + Sync + 'static,
     ) -> Result<Self, SourceError> {
+        Self::connect_on(R::default(), bootstrap, options, register_types, map_service)
+    }
+}
+
+impl<R: Runtime + Clone> Sources<R> {
+    /// Starts the client of the bootstrap like [`connect`](Self::connect), on this runtime.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`connect`](Self::connect).
+    ///
+    /// # Panics
+    ///
+    /// Panics like [`connect`](Self::connect).
+    pub fn connect_on<E: Into<Box<dyn Error + Send + Sync>>>(
+        runtime: R,
+        bootstrap: EnvoyBootstrap,
+        options: ClientOptions,
+        register_types: impl Fn(ClientConfig) -> ClientConfig + Send + Sync + 'static,
+        map_service: impl Fn(Target<'_>) -> Result<Service, E> + Send + Sync + 'static,
+    ) -> Result<Self, SourceError> {
         let map_service: Box<ServiceMapper> =
             Box::new(move |target| map_service(target).map_err(Into::into));
         let config = register_types(bootstrap.client_config()?);
         let of_bootstrap = options.clone().with_envoy_bootstrap(&bootstrap, &*map_service);
-        let main = connect::<R>(config, of_bootstrap.map_err(SourceError::ServiceMapping)?);
+        let of_bootstrap = of_bootstrap.map_err(SourceError::ServiceMapping)?;
+        let main = connect(runtime.clone(), config, of_bootstrap);
         let (register_types, nested) = (Box::new(register_types), Mutex::default());
-        Ok(Self {
-            bootstrap,
-            options,
-            map_service,
-            register_types,
-            main,
-            nested,
-            runtime: PhantomData,
-        })
+        Ok(Self { bootstrap, options, map_service, register_types, main, nested, runtime })
     }
 
     /// Returns the client of the bootstrap.
@@ -151,7 +165,7 @@ impl<R: Runtime + Default> Sources<R> {
                 services.map_err(SourceError::ServiceMapping)?,
             );
         }
-        let client = connect::<R>((self.register_types)(config), options);
+        let client = connect(self.runtime.clone(), (self.register_types)(config), options);
         let mut nested = self.nested();
         match existing_or_space(&nested, reference) {
             Ok(None) => {

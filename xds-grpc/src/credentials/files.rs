@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::{Semaphore, oneshot};
 
 use super::error::CredentialsError;
-use crate::runtime::Shared;
+use crate::runtime::SharedRuntime;
 
 /// Maximum size of a file in bytes. A system's complete root certificates need about a fifth of it.
 const MAX_BYTES: usize = 1 << 20;
@@ -63,7 +63,7 @@ impl ReadLock {
     /// the work continues and keeps the lock.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        runtime: Option<&Shared>,
+        runtime: Option<&SharedRuntime>,
         work: impl FnOnce() -> Result<T, CredentialsError> + Send + 'static,
     ) -> Result<T, CredentialsError> {
         let permit = Arc::clone(&self.0).acquire_owned().await;
@@ -79,7 +79,7 @@ impl ReadLock {
 /// Returns the output of `reading`. If it takes longer than [`READ_TIMEOUT`], returns the known value
 /// if there is one.
 pub(super) async fn or_previous<T>(
-    runtime: Option<&Shared>,
+    runtime: Option<&SharedRuntime>,
     reading: impl Future<Output = T>,
     previous: impl FnOnce() -> Option<T>,
 ) -> T {
@@ -97,7 +97,7 @@ pub(super) async fn or_previous<T>(
 
 /// Runs blocking work on a thread of the runtime, or on a new thread if there is no runtime.
 async fn run_blocking<T: Send + 'static>(
-    runtime: Option<&Shared>,
+    runtime: Option<&SharedRuntime>,
     work: impl FnOnce() -> Result<T, CredentialsError> + Send + 'static,
 ) -> Result<T, CredentialsError> {
     let (sender, done) = oneshot::channel();

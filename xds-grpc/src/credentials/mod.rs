@@ -12,6 +12,7 @@
 //! | `pem.rs` | parsing of certificates and keys |
 //! | `source.rs` | reloading of files with the last valid contents as fallback |
 //! | `token.rs` | tokens from files |
+//! | `crypto.rs` | the cryptography of TLS |
 //! | `files.rs` | reading with a size limit |
 //! | `error.rs`, `file_content.rs` | errors; kinds of unexpected file contents |
 //!
@@ -19,6 +20,7 @@
 //! [gRFC A65]: https://github.com/grpc/proposal/blob/master/A65-xds-mtls-creds-in-bootstrap.md
 //! [gRFC A97]: https://github.com/grpc/proposal/blob/master/A97-xds-jwt-call-creds.md
 
+mod crypto;
 mod error;
 mod file_content;
 mod files;
@@ -37,6 +39,7 @@ use tonic::Status;
 use xds_bootstrap::{CallCredentials, ChannelCredentials, TlsFiles, XdsServer};
 
 pub use self::{
+    crypto::crypto_provider,
     error::CredentialsError,
     file_content::FileContent,
     pem::{load_identity, load_roots},
@@ -49,7 +52,7 @@ use self::{
 pub use crate::tls_advice::{PeerRole, explain_tls_failure};
 use crate::{
     address::{Scheme, Target},
-    runtime::Shared,
+    runtime::SharedRuntime,
     tls::{Security, Tls},
 };
 
@@ -159,7 +162,7 @@ impl Credentials {
         &self,
         target: &Target,
         metadata: &HeaderMap,
-        runtime: Option<&Shared>,
+        runtime: Option<&SharedRuntime>,
     ) -> Result<Security, CredentialsError> {
         let tls = match (&self.channel, target.scheme) {
             (ChannelSecurity::Unstated(tls), Scheme::Https)
@@ -189,7 +192,7 @@ impl Credentials {
     pub(crate) async fn headers(
         &self,
         mut headers: HeaderMap,
-        runtime: &Shared,
+        runtime: &SharedRuntime,
     ) -> Result<HeaderMap, Status> {
         token::read_with_timeout(runtime, async {
             for token in &self.calls {

@@ -5,13 +5,12 @@ use std::path::Path;
 
 use rustls::{
     InconsistentKeys, RootCertStore,
-    crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
     sign::CertifiedKey,
 };
 use xds_bootstrap::IdentityFiles;
 
-use super::{error::CredentialsError, file_content::FileContent, files};
+use super::{crypto::crypto_provider, error::CredentialsError, file_content::FileContent, files};
 
 /// Reads root certificates from a regular file of at most 1 MiB. Blocks while it reads.
 ///
@@ -31,7 +30,7 @@ pub fn load_roots(path: &Path) -> Result<RootCertStore, CredentialsError> {
 /// certificate. They do not match while only one of the files has been replaced.
 pub fn load_identity(identity: &IdentityFiles) -> Result<CertifiedKey, CredentialsError> {
     let (chain, key) = parse_identity(identity, &read_identity(identity)?)?;
-    CertifiedKey::from_der(chain, key, &ring::default_provider())
+    CertifiedKey::from_der(chain, key, &crypto_provider())
         .map_err(|why| bad_identity(identity, &why))
 }
 

@@ -3,16 +3,17 @@
 use core::time::Duration;
 use std::{path::PathBuf, sync::Arc};
 
-use rustls::{RootCertStore, ServerConfig, crypto::ring, server::WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use xds_bootstrap::IdentityFiles;
 
 use super::{
+    crypto::crypto_provider,
     error::CredentialsError,
     files,
     pem::{bad_identity, parse_identity, parse_roots, read_identity},
     source::{FileSource, Files},
 };
-use crate::{grpc::ALPN_HTTP2, runtime::Shared};
+use crate::{grpc::ALPN_HTTP2, runtime::SharedRuntime};
 
 /// TLS credentials of a management server. With a [client authority](Self::with_client_authority)
 /// it uses mutual TLS.
@@ -73,7 +74,7 @@ impl ServerCredentials {
 
     pub(crate) async fn current(
         &self,
-        runtime: Option<&Shared>,
+        runtime: Option<&SharedRuntime>,
     ) -> Result<Arc<ServerConfig>, CredentialsError> {
         self.0.current(runtime).await
     }
@@ -121,7 +122,7 @@ impl Files for ServerFiles {
             return Ok(None);
         }
         let (chain, key) = parse_identity(&self.identity, &contents.identity)?;
-        let provider = Arc::new(ring::default_provider());
+        let provider = crypto_provider();
         let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|why| bad_identity(&self.identity, &why))?;

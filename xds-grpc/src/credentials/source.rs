@@ -13,7 +13,7 @@ use super::{
     error::CredentialsError,
     files::{ReadLock, or_previous},
 };
-use crate::runtime::{Shared, Task};
+use crate::runtime::{SharedRuntime, Task};
 
 /// Lower limit of the refresh interval.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
@@ -74,7 +74,7 @@ impl<F: Files> FileSource<F> {
     /// after their calls. With a runtime, also starts the background task.
     pub(super) async fn current(
         self: &Arc<Self>,
-        runtime: Option<&Shared>,
+        runtime: Option<&SharedRuntime>,
     ) -> Result<Arc<F::Config>, CredentialsError> {
         let config = or_previous(runtime, self.read(runtime), || self.previous().map(Ok)).await?;
         if let Some(runtime) = runtime {
@@ -85,7 +85,7 @@ impl<F: Files> FileSource<F> {
 
     async fn read(
         self: &Arc<Self>,
-        runtime: Option<&Shared>,
+        runtime: Option<&SharedRuntime>,
     ) -> Result<Arc<F::Config>, CredentialsError> {
         let (source, before) = (Arc::clone(self), lock(&self.latest).started);
         self.read_lock.run(runtime, move || source.load_after(before)).await
@@ -129,7 +129,7 @@ impl<F: Files> FileSource<F> {
 
     /// Starts the background task unless it is running. The task ends when the last credentials are
     /// dropped.
-    fn start_refresher(self: &Arc<Self>, runtime: &Shared) {
+    fn start_refresher(self: &Arc<Self>, runtime: &SharedRuntime) {
         let Some(interval) = self.files.refresh_interval() else { return };
         let mut refresher = lock(&self.refresher);
         if refresher.alive.strong_count() > 0 {
@@ -219,7 +219,7 @@ mod tests {
         let source = Arc::new(FileSource::new(Hanging::default()));
         assert_eq!(*wait(source.current(None)).expect("it is read"), 0);
         // On this runtime timeouts elapse at once, and blocking work is never run.
-        let still = Shared::new(Still);
+        let still = SharedRuntime::new(Still);
         let stuck = source.current(None);
         let mut stuck = pin!(stuck);
         let mut cx = Context::from_waker(Waker::noop());

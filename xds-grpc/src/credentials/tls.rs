@@ -7,10 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use rustls::{ClientConfig, RootCertStore};
 use xds_bootstrap::TlsFiles;
 
 use super::{
+    crypto::crypto_provider,
     error::CredentialsError,
     files,
     pem::{bad_identity, parse_identity, parse_roots, read_identity},
@@ -65,7 +66,7 @@ impl Files for ClientFiles {
             Some(before) => (Arc::clone(&before.roots), before.roots_read),
             None => (Arc::new(read_roots(files, &contents)?), Instant::now()),
         };
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let config = ClientConfig::builder_with_provider(crypto_provider())
             .with_safe_default_protocol_versions()
             .map_err(|why| CredentialsError::NoSystemRoots(why.to_string().into()))?
             .with_root_certificates(Arc::clone(&roots));

@@ -27,7 +27,7 @@ use super::{
     error::CredentialsError,
     files::{self, ReadLock, or_previous},
 };
-use crate::runtime::Shared;
+use crate::runtime::SharedRuntime;
 
 /// Time before its expiry at which a token counts as expired, because a call takes time to arrive.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(30);
@@ -70,7 +70,7 @@ impl TokenSource {
     /// Returns the value of the `authorization` header.
     pub(super) async fn current(
         self: &Arc<Self>,
-        runtime: Option<&Shared>,
+        runtime: Option<&SharedRuntime>,
     ) -> Result<HeaderValue, CredentialsError> {
         let source = Arc::clone(self);
         let read = move || source.token_at(SystemTime::now());
@@ -151,7 +151,7 @@ fn parse(text: &[u8]) -> Option<Token> {
 const MAX_READ_TIME: Duration = Duration::from_secs(20);
 
 pub(super) async fn read_with_timeout<T>(
-    runtime: &Shared,
+    runtime: &SharedRuntime,
     reading: impl Future<Output = Result<T, Status>>,
 ) -> Result<T, Status> {
     let late = || Status::unavailable(format!("the token was not read within {MAX_READ_TIME:?}"));
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn token_read_that_blocks_fails_the_call_after_a_timeout() {
-        let runtime = Shared::new(Still);
+        let runtime = SharedRuntime::new(Still);
         let read = read_with_timeout(&runtime, pending::<Result<(), _>>()).now_or_never();
         let status = read.expect("time is up").expect_err("nothing is read");
         assert_eq!(status.code(), Code::Unavailable);

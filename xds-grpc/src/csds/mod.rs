@@ -43,7 +43,7 @@ pub use self::{
 };
 use crate::{
     grpc::CSDS_SERVICE,
-    runtime::{BoxFuture, Runtime, Shared},
+    runtime::{BoxFuture, Runtime, SharedRuntime},
 };
 
 /// Service `envoy.service.status.v3.ClientStatusDiscoveryService` for the clients of this process.
@@ -63,7 +63,7 @@ pub struct CsdsService<R> {
     clients: Arc<Mutex<Vec<Registered>>>,
     /// Contents included unless a request excludes them.
     contents: Contents,
-    runtime: Shared,
+    runtime: SharedRuntime,
     _of: PhantomData<fn() -> R>,
 }
 
@@ -80,12 +80,7 @@ impl<R> Clone for CsdsService<R> {
 
 impl<R: Runtime + Default> Default for CsdsService<R> {
     fn default() -> Self {
-        Self {
-            clients: Arc::default(),
-            contents: Contents::default(),
-            runtime: Shared::new(R::default()),
-            _of: PhantomData,
-        }
+        Self::on(R::default())
     }
 }
 
@@ -103,6 +98,19 @@ impl<R: Runtime + Default> CsdsService<R> {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+}
+
+impl<R: Runtime> CsdsService<R> {
+    /// Creates a service like [`new`](Self::new), on this runtime.
+    #[must_use]
+    pub fn on(runtime: R) -> Self {
+        Self {
+            clients: Arc::default(),
+            contents: Contents::default(),
+            runtime: SharedRuntime::new(runtime),
+            _of: PhantomData,
+        }
     }
 
     /// Includes the contents of secrets, even private keys.

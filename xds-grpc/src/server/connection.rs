@@ -26,7 +26,7 @@ use super::{
 use crate::{
     clock::Clock,
     grpc::with_causes,
-    runtime::{Io, Shared},
+    runtime::{Io, SharedRuntime},
     tls,
 };
 
@@ -60,13 +60,17 @@ pub(super) enum ServedProtocol {
 pub(super) struct Connections {
     pub(super) served: ServedProtocol,
     pub(super) options: ServerOptions,
-    pub(super) runtime: Shared,
+    pub(super) runtime: SharedRuntime,
     warnings: Arc<Mutex<Warnings>>,
     clock: Clock,
 }
 
 impl Connections {
-    pub(super) fn new(served: ServedProtocol, options: ServerOptions, runtime: Shared) -> Self {
+    pub(super) fn new(
+        served: ServedProtocol,
+        options: ServerOptions,
+        runtime: SharedRuntime,
+    ) -> Self {
         let clock = Clock::start(runtime.clone());
         Self { served, options, runtime, warnings: Arc::default(), clock }
     }
@@ -93,6 +97,7 @@ impl Connections {
         stage: watch::Receiver<ListenerStage>,
     ) {
         let secure = select! {
+            biased;
             secure = self.secure(io, peer.clone()) => secure,
             () = closed_by_listener(stage.clone()) => None,
         };
@@ -110,6 +115,7 @@ impl Connections {
                 let late = runtime.sleep(HANDSHAKE_TIMEOUT);
                 let connection = http2::Builder::new(runtime.clone())
                     .timer(runtime)
+                    .auto_date_header(false)
                     .keep_alive_interval(options.keepalive.interval)
                     .keep_alive_timeout(options.keepalive.timeout)
                     .max_concurrent_streams(options.max_concurrent_streams)
@@ -122,6 +128,7 @@ impl Connections {
                     }
                 };
                 select! {
+                    biased;
                     ended = served => (ended, detection.protocol()),
                     () = silent => {
                         debug!(peer = %PeerAddress(&shown), "client sent no HTTP/2 preface: connection closed");
@@ -193,6 +200,7 @@ async fn until_closed<C: Future<Output = hyper::Result<()>>>(
     let mut connection = pin!(connection);
     loop {
         select! {
+            biased;
             ended = connection.as_mut() => return ended,
             changed = stage.changed() => {
                 if changed.is_err() {

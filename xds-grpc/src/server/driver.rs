@@ -5,7 +5,7 @@
 //! changes made together are sent together.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::Arc,
 };
 
@@ -41,7 +41,7 @@ use super::{
 use crate::{
     clock::Clock,
     guard::guard_references,
-    runtime::{Alarm, Budget, Shared, Task},
+    runtime::{Alarm, Budget, SharedRuntime, Task},
 };
 
 /// Driver of one server. Owns the core server and its end of every stream.
@@ -54,7 +54,7 @@ pub(crate) struct Driver {
     events: Arc<EventQueue>,
     event_capacity: usize,
     /// Never iterated in an order that matters.
-    streams: HashMap<StreamId, Stream>,
+    streams: BTreeMap<StreamId, Stream>,
     /// Streams that may have a response to send and space for it.
     writable: Vec<StreamId>,
     /// Streams whose reader waits for permission to read the next request.
@@ -65,7 +65,7 @@ pub(crate) struct Driver {
     status: ServingStatus,
     phase: Phase,
     authorizer: Option<SharedAuthorizer>,
-    runtime: Shared,
+    runtime: SharedRuntime,
     clock: Clock,
     alarm: Alarm,
     budget: Budget,
@@ -128,7 +128,7 @@ impl Driver {
         inbox: &Inbox,
         receiver: InputReceiver,
         reporters: Reporters,
-        runtime: Shared,
+        runtime: SharedRuntime,
     ) -> Self {
         let Reporters { observations, events, health } = reporters;
         guard_references(&mut config);
@@ -148,7 +148,7 @@ impl Driver {
             waits: ConvergenceWaits::default(),
             events,
             event_capacity: options.event_capacity.max(1),
-            streams: HashMap::new(),
+            streams: BTreeMap::new(),
             writable: Vec::new(),
             unread: Vec::new(),
             observations,
@@ -178,9 +178,11 @@ impl Driver {
                 let core = self.server.poll_timeout().map(|due| due.at);
                 let due = [core, self.log.due()].into_iter().flatten().min();
                 self.alarm.set(due.map(|due| self.clock.instant(due)));
+                // Timeouts first: inputs may never stop.
                 let count = select! {
-                    count = self.receiver.recv_many(&mut inputs, MAX_INPUTS) => Some(count),
+                    biased;
                     () = self.alarm.ring() => None,
+                    count = self.receiver.recv_many(&mut inputs, MAX_INPUTS) => Some(count),
                 };
                 match count {
                     Some(0) => self.end(),

@@ -55,7 +55,7 @@ pub(crate) enum Input {
 }
 
 /// Change of a type in a view.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ConvergenceTarget {
     pub(crate) view: ViewName,
     pub(crate) type_url: TypeUrl,

@@ -25,7 +25,7 @@ use crate::{
     address::{BoundAddress, ListenAddress},
     keepalive::Keepalive,
     runtime::{Io, Listen},
-    socket::{Families, listen},
+    socket::AddressFamilies,
 };
 
 /// Listener of a server: a TCP listener of the runtime, or a socket file, which is removed when the
@@ -51,34 +51,36 @@ impl<T, U> From<T> for Listener<T, U> {
 
 /// Binds a listener and returns it with its actual address.
 pub(super) async fn bind<R: Listen>(
+    runtime: &R,
     address: &ListenAddress,
 ) -> io::Result<(Listener<R::Listener, R::UnixListener>, BoundAddress)> {
     let tcp = match address {
         #[cfg(unix)]
         ListenAddress::Unix(socket) => {
             let (listener, file) = SocketFile::bind(socket)?;
-            let listener = R::unix_listener(listener)?;
+            let listener = runtime.unix_listener(listener)?;
             let bound = BoundAddress::Unix(socket.path().to_path_buf());
             return Ok((Listener(ListenerKind::Unix(listener, file)), bound));
         }
         #[cfg(not(unix))]
         ListenAddress::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
-        ListenAddress::Ip(address) => listen(*address, Families::AsTheSystem)?,
+        ListenAddress::Ip(address) => runtime.bind(*address, AddressFamilies::AsTheSystem)?,
         ListenAddress::AllInterfaces(port) => {
-            match listen((Ipv6Addr::UNSPECIFIED, *port).into(), Families::Both) {
+            match runtime.bind((Ipv6Addr::UNSPECIFIED, *port).into(), AddressFamilies::Both) {
                 // IPv4 only.
                 Err(why) if is_unsupported_family(&why) => {
-                    listen((Ipv4Addr::UNSPECIFIED, *port).into(), Families::AsTheSystem)?
+                    let address = (Ipv4Addr::UNSPECIFIED, *port).into();
+                    runtime.bind(address, AddressFamilies::AsTheSystem)?
                 }
                 bound => bound?,
             }
         }
         ListenAddress::Host(host, port) => {
-            let addresses = R::default().resolve(host, *port).await?;
+            let addresses = runtime.resolve(host, *port).await?;
             let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no addresses");
             let mut bound = None;
             for address in addresses {
-                match listen(address, Families::AsTheSystem) {
+                match runtime.bind(address, AddressFamilies::AsTheSystem) {
                     Ok(listener) => {
                         bound = Some(listener);
                         break;
@@ -89,8 +91,8 @@ pub(super) async fn bind<R: Listen>(
             bound.ok_or(refused)?
         }
     };
-    let bound = BoundAddress::Ip(tcp.local_addr()?);
-    Ok((R::tcp_listener(tcp)?.into(), bound))
+    let bound = BoundAddress::Ip(runtime.local_address(&tcp)?);
+    Ok((tcp.into(), bound))
 }
 
 /// Returns whether the system does not support the address family. The error comes from creating or
@@ -103,17 +105,18 @@ fn is_unsupported_family(why: &io::Error) -> bool {
 
 /// Waits for a connection. Cancel safe.
 async fn next<R: Listen>(
+    runtime: &R,
     Listener(source): &Listener<R::Listener, R::UnixListener>,
     keepalive: Keepalive,
 ) -> io::Result<(Box<dyn Io>, Peer)> {
     match source {
         ListenerKind::Tcp(listener) => {
-            let (io, address) = R::accept(listener, keepalive).await?;
+            let (io, address) = runtime.accept(listener, keepalive).await?;
             Ok((io, Peer::new(address)))
         }
         #[cfg(unix)]
         ListenerKind::Unix(listener, file) => {
-            let io = R::accept_unix(listener).await?;
+            let io = runtime.accept_unix(listener).await?;
             Ok((io, Peer::new(None).with_socket(Arc::clone(file.path()))))
         }
         #[cfg(not(unix))]
@@ -131,6 +134,7 @@ const MAX_HANDSHAKES: usize = 1_024;
 /// connections to end, at most for the shutdown grace. Dropping the future closes the connections
 /// at once.
 pub(super) async fn serve<R: Listen>(
+    runtime: &R,
     listener: Listener<R::Listener, R::UnixListener>,
     connections: Connections,
     connection_limit: &ConnectionLimit,
@@ -139,8 +143,9 @@ pub(super) async fn serve<R: Listen>(
     // Dropping the sender closes all connections.
     let (stage, stage_receiver) = watch::channel(ListenerStage::Serving);
     select! {
-        () = accept::<R>(&listener, &connections, connection_limit, &stage_receiver) => {}
+        biased;
         () = ended => {}
+        () = accept(runtime, &listener, &connections, connection_limit, &stage_receiver) => {}
     }
     drop((listener, stage_receiver));
     stage.send_replace(ListenerStage::Closing);
@@ -171,6 +176,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 
 /// Accepts connections forever. A slow handshake does not delay other connections.
 async fn accept<R: Listen>(
+    runtime: &R,
     listener: &Listener<R::Listener, R::UnixListener>,
     connections: &Connections,
     connection_limit: &ConnectionLimit,
@@ -181,7 +187,7 @@ async fn accept<R: Listen>(
     loop {
         // The semaphore is never closed.
         let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else { return };
-        match next::<R>(listener, keepalive).await {
+        match next(runtime, listener, keepalive).await {
             Ok((io, peer)) => {
                 // Dropping it closes the connection.
                 let Some(slot) = connection_limit.admit(&peer, connections.runtime.now()) else {

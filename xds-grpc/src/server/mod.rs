@@ -82,7 +82,7 @@ use self::{
     inbox::{Inbox, Input},
 };
 pub use crate::address::{AddressFault, BoundAddress, ListenAddress, UnixSocket};
-use crate::runtime::{Listen, Runtime, Shared};
+use crate::runtime::{Listen, Runtime, SharedRuntime};
 
 /// Management server over gRPC.
 ///
@@ -107,9 +107,7 @@ impl<R: Runtime + Clone + Default> ManagementServer<R> {
     /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
     #[must_use = "the server ends when its last handle and service are dropped"]
     pub fn start(config: ServerConfig, options: ServerOptions) -> Self {
-        let (server, driver) = Self::driver(config, options);
-        server.runtime.spawn(Box::pin(driver));
-        server
+        Self::start_on(R::default(), config, options)
     }
 
     /// Creates a server and the future that drives it, to be spawned by the caller.
@@ -120,13 +118,35 @@ impl<R: Runtime + Clone + Default> ManagementServer<R> {
         config: ServerConfig,
         options: ServerOptions,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        Self::driver_on(R::default(), config, options)
+    }
+}
+
+impl<R: Runtime + Clone> ManagementServer<R> {
+    /// Starts a server like [`start`](Self::start), on this runtime.
+    ///
+    /// # Panics
+    ///
+    /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
+    #[must_use = "the server ends when its last handle and service are dropped"]
+    pub fn start_on(runtime: R, config: ServerConfig, options: ServerOptions) -> Self {
+        let (server, driver) = Self::driver_on(runtime, config, options);
+        server.runtime.spawn(Box::pin(driver));
+        server
+    }
+
+    /// Creates a server and its future like [`driver`](Self::driver), for this runtime.
+    pub fn driver_on(
+        runtime: R,
+        config: ServerConfig,
+        options: ServerOptions,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (inbox, receiver) = Inbox::new();
         let (observations, _) = broadcast::channel(options.observation_capacity.max(1));
         let events = Arc::new(EventQueue::default());
         let handle =
             ServerHandle::new(inbox.clone(), observations.downgrade(), Arc::clone(&events));
         let health = Health::default();
-        let runtime = R::default();
         let connection_limit =
             Arc::new(ConnectionLimit::new(options.max_connections, observations.downgrade()));
         let driver = Driver::new(
@@ -135,7 +155,7 @@ impl<R: Runtime + Clone + Default> ManagementServer<R> {
             &inbox,
             receiver,
             Reporters { observations, events, health: health.clone() },
-            Shared::new(runtime.clone()),
+            SharedRuntime::new(runtime.clone()),
         );
         (Self { inbox, handle, health, options, connection_limit, runtime }, driver.run())
     }
@@ -181,7 +201,7 @@ impl<R> ManagementServer<R> {
     }
 }
 
-impl<R: Listen> ManagementServer<R> {
+impl<R: Listen + Default> ManagementServer<R> {
     /// Binds a listener for [`serve`](Self::serve) and similar methods. Returns it with its actual
     /// address, which contains the port if port 0 was requested.
     ///
@@ -196,7 +216,21 @@ impl<R: Listen> ManagementServer<R> {
     pub async fn bind(
         address: &ListenAddress,
     ) -> io::Result<(Listener<R::Listener, R::UnixListener>, BoundAddress)> {
-        listener::bind::<R>(address).await
+        Self::bind_on(&R::default(), address).await
+    }
+}
+
+impl<R: Listen> ManagementServer<R> {
+    /// Binds a listener like [`bind`](Self::bind), with this runtime.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`bind`](Self::bind).
+    pub async fn bind_on(
+        runtime: &R,
+        address: &ListenAddress,
+    ) -> io::Result<(Listener<R::Listener, R::UnixListener>, BoundAddress)> {
+        listener::bind(runtime, address).await
     }
 
     /// Listens on an address until the server is [shut down](ServerHandle::shut_down).
@@ -205,7 +239,7 @@ impl<R: Listen> ManagementServer<R> {
     ///
     /// Returns the errors of [`bind`](Self::bind).
     pub async fn serve_addr(&self, address: impl Into<ListenAddress>) -> io::Result<()> {
-        let (listener, _) = Self::bind(&address.into()).await?;
+        let (listener, _) = Self::bind_on(&self.runtime, &address.into()).await?;
         self.serve(listener).await
     }
 
@@ -254,7 +288,7 @@ impl<R: Listen> ManagementServer<R> {
         schema: &'static xds_format::Schema,
         options: xds_rest::GatewayOptions,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let timer = Shared::new(self.runtime.clone());
+        let timer = SharedRuntime::new(self.runtime.clone());
         let health = self.health.clone();
         let gateway = xds_rest::Gateway::new(self.service(), schema, timer, options)
             .with_readiness(move || health.is_serving());
@@ -267,11 +301,13 @@ impl<R: Listen> ManagementServer<R> {
         served: ServedProtocol,
     ) -> impl Future<Output = io::Result<()>> + Send + use<R> {
         let inbox = self.inbox.clone();
-        let runtime = Shared::new(self.runtime.clone());
-        let connections = Connections::new(served, self.options.clone(), runtime);
+        let runtime = self.runtime.clone();
+        let shared = SharedRuntime::new(runtime.clone());
+        let connections = Connections::new(served, self.options.clone(), shared);
         let connection_limit = Arc::clone(&self.connection_limit);
         async move {
-            listener::serve::<R>(listener, connections, &connection_limit, inbox.ended()).await;
+            let ended = inbox.ended();
+            listener::serve(&runtime, listener, connections, &connection_limit, ended).await;
             Ok(())
         }
     }
@@ -299,6 +335,7 @@ impl<R: Listen> ManagementServer<R> {
             core::future::pending().await
         };
         select! {
+            biased;
             result = serving => result,
             () = signalled => Ok(()),
         }

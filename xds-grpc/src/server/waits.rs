@@ -1,6 +1,6 @@
 //! Calls that wait until all clients have accepted a change.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use tokio::sync::oneshot;
 use xds_core::{
@@ -16,7 +16,7 @@ type Reply = oneshot::Sender<Result<(), TooManyWaits>>;
 #[derive(Debug, Default)]
 pub(crate) struct ConvergenceWaits {
     /// Never iterated in an order that matters.
-    replies: HashMap<ConvergenceTarget, Vec<Reply>>,
+    replies: BTreeMap<ConvergenceTarget, Vec<Reply>>,
     count: usize,
     /// Number of waiting calls at which cancelled ones are removed.
     sweep_at: usize,

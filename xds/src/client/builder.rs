@@ -194,7 +194,21 @@ impl<R: Runtime + Default> ClientBuilder<R> {
     /// # Panics
     ///
     /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
-    pub fn start(mut self) -> Result<Client<R>, StartError> {
+    pub fn start(self) -> Result<Client<R>, StartError> {
+        self.start_on(R::default())
+    }
+
+    /// Starts the client like [`start`](Self::start), on another runtime than the one of the type:
+    /// that of an application, or a simulated host.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`start`](Self::start).
+    ///
+    /// # Panics
+    ///
+    /// Panics like [`start`](Self::start).
+    pub fn start_on(mut self, runtime: impl Runtime) -> Result<Client<R>, StartError> {
         if let Some(address) = self.address {
             check_address(&address).map_err(|source| StartError::Address { address, source })?;
         }
@@ -220,7 +234,7 @@ impl<R: Runtime + Default> ClientBuilder<R> {
 
             self.config = self.config.with_validated_types(validator);
         }
-        let handle = xds_grpc::client::connect::<R>(self.config, self.options);
+        let handle = xds_grpc::client::connect(runtime, self.config, self.options);
         Ok(Client::new(handle, decoders))
     }
 }

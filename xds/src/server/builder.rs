@@ -64,7 +64,7 @@ pub enum BindError {
     },
 }
 
-impl<R: Listen> ServerBuilder<R> {
+impl<R: Listen + Default> ServerBuilder<R> {
     pub(super) fn new() -> Self {
         Self {
             config: ServerConfig::default(),
@@ -143,6 +143,24 @@ impl<R: Listen> ServerBuilder<R> {
     ///
     /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
     pub async fn bind(self, address: impl AsRef<str>) -> Result<ManagementServer<R>, BindError> {
+        self.bind_on(R::default(), address).await
+    }
+
+    /// Binds and serves like [`bind`](Self::bind), on another runtime than the one of the type: that
+    /// of an application, or a simulated host.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`bind`](Self::bind).
+    ///
+    /// # Panics
+    ///
+    /// Panics like [`bind`](Self::bind).
+    pub async fn bind_on<S: Listen>(
+        self,
+        runtime: S,
+        address: impl AsRef<str>,
+    ) -> Result<ManagementServer<S>, BindError> {
         let address = address.as_ref();
         if self.client_authority.is_some() && self.credentials.is_none() {
             return Err(BindError::ClientAuthorityWithoutTls);
@@ -150,7 +168,7 @@ impl<R: Listen> ServerBuilder<R> {
         let parsed: ListenAddress = address
             .parse()
             .map_err(|fault| BindError::Address { address: address.into(), fault })?;
-        let (listener, bound) = xds_grpc::ManagementServer::<R>::bind(&parsed)
+        let (listener, bound) = xds_grpc::ManagementServer::bind_on(&runtime, &parsed)
             .await
             .map_err(|source| BindError::Listen { address: address.into(), source })?;
         let mut options = self.options;
@@ -162,9 +180,9 @@ impl<R: Listen> ServerBuilder<R> {
             options = options.with_credentials(credentials);
         }
         let grace_period = options.shutdown_grace;
-        let server = xds_grpc::ManagementServer::<R>::start(self.config, options);
+        let server = xds_grpc::ManagementServer::start_on(runtime.clone(), self.config, options);
         let serving = server.serve(listener);
-        R::default().spawn(Box::pin(async move {
+        runtime.spawn(Box::pin(async move {
             // Serving has no errors: accepting is retried.
             let _ = serving.await;
         }));

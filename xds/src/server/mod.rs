@@ -73,12 +73,14 @@ pub enum ChangeError {
     DanglingReferences(Vec<Finding>),
 }
 
-impl<R: Listen> ManagementServer<R> {
+impl<R: Listen + Default> ManagementServer<R> {
     /// Prepares a server.
     pub fn builder() -> ServerBuilder<R> {
         ServerBuilder::new()
     }
+}
 
+impl<R: Listen> ManagementServer<R> {
     /// Returns the address on which the server listens, with the port that was chosen for port 0.
     #[must_use]
     pub const fn address(&self) -> &BoundAddress {
