@@ -1,7 +1,7 @@
 //! Response body of a call.
 
 use core::{
-    future::Future as _,
+    fmt,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
-use tokio::time::{Instant, Sleep, sleep_until};
+use hyper::{body::Incoming, rt::Sleep};
 use tonic::Status;
 use xds_routing::balancer::CallPermit;
 
@@ -31,7 +30,7 @@ pub struct CallBody {
 impl CallBody {
     pub(crate) fn new(
         body: Incoming,
-        deadline: Option<Instant>,
+        deadline: Option<Pin<Box<dyn Sleep>>>,
         permit: CallPermit,
         cluster_ref: Arc<ClusterRef>,
     ) -> Self {
@@ -84,15 +83,20 @@ impl Body for CallBody {
 }
 
 /// Body with a deadline.
-#[derive(Debug)]
 struct DeadlineBody<B> {
     body: B,
-    deadline: Option<Pin<Box<Sleep>>>,
+    deadline: Option<Pin<Box<dyn Sleep>>>,
+}
+
+impl<B: fmt::Debug> fmt::Debug for DeadlineBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadlineBody").field("body", &self.body).finish_non_exhaustive()
+    }
 }
 
 impl<B: Body + Unpin> DeadlineBody<B> {
-    fn new(body: B, deadline: Option<Instant>) -> Self {
-        Self { body, deadline: deadline.map(|deadline| Box::pin(sleep_until(deadline))) }
+    fn new(body: B, deadline: Option<Pin<Box<dyn Sleep>>>) -> Self {
+        Self { body, deadline }
     }
 
     /// Returns the next frame. The error `None` means that the deadline has passed, even if a frame
@@ -114,7 +118,9 @@ impl<B: Body + Unpin> DeadlineBody<B> {
 mod tests {
     use core::{convert::Infallible, future::poll_fn, time::Duration};
 
+    use hyper::rt::Timer as _;
     use tokio::time::advance;
+    use xds_tokio::Tokio;
 
     use super::*;
 
@@ -136,7 +142,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn response_body_ends_at_the_deadline() {
         let limit = Duration::from_secs(3);
-        let mut body = DeadlineBody::new(Endless, Some(Instant::now() + limit));
+        let mut body = DeadlineBody::new(Endless, Some(Tokio.sleep(limit)));
         for _ in 0..3 {
             let frame = poll_fn(|cx| body.poll_frame(cx)).await;
             assert!(matches!(frame, Some(Ok(_))), "there is time left");

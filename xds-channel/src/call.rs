@@ -1,6 +1,9 @@
 //! A call, from its request to the head of its response.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
 
 use http::{
     HeaderValue, Request, Response, Uri,
@@ -8,13 +11,10 @@ use http::{
     request::Parts,
     uri::{Authority, PathAndQuery, Scheme},
 };
-use hyper::{body::Incoming, client::conn::http2::SendRequest};
-use tokio::{
-    sync::watch,
-    task::yield_now,
-    time::{Instant, timeout_at},
-};
+use hyper::{body::Incoming, client::conn::http2::SendRequest, rt::Timer as _};
+use tokio::sync::watch;
 use tonic::{Status, body::Body};
+use xds_grpc::runtime::{SharedRuntime, yield_now};
 use xds_routing::{
     Call, Random,
     balancer::{CallPermit, ConnectionId, EndpointPick, PickAttempt},
@@ -49,6 +49,7 @@ pub(crate) struct ChannelState {
     pub(crate) authority: Authority,
     pub(crate) node_id: Arc<str>,
     pub(crate) random: Mutex<Random>,
+    pub(crate) runtime: SharedRuntime,
 }
 
 impl ChannelState {
@@ -82,7 +83,8 @@ async fn run_call(
     shared: Arc<ChannelState>,
     request: Request<Body>,
 ) -> Result<Response<CallBody>, Status> {
-    let began = Instant::now();
+    let runtime = shared.runtime.clone();
+    let began = runtime.now();
     let wait_mode = match request.extensions().get::<WaitForReady>() {
         Some(WaitForReady) => WaitMode::WaitForReady,
         None => WaitMode::FailFast,
@@ -93,9 +95,10 @@ async fn run_call(
     let (mut parts, body) = request.into_parts();
     let deciding = decide(&shared, &parts, wait_mode);
     let (cluster_ref, limit, fault) =
-        with_deadline(at(stated), deciding, || shared.waiting()).await?;
+        with_deadline(&runtime, at(stated), deciding, || shared.waiting()).await?;
     let deadline = at(limit);
-    with_deadline(deadline, inject_fault(fault), || cluster_ref.waiting()).await?;
+    with_deadline(&runtime, deadline, inject_fault(fault, &runtime), || cluster_ref.waiting())
+        .await?;
     complete_request(&shared, &mut parts)?;
     let outgoing = Outgoing {
         parts,
@@ -105,20 +108,24 @@ async fn run_call(
         refused_by: None,
     };
     let sending = send(&shared, &cluster_ref, outgoing, wait_mode);
-    let (response, permit) = with_deadline(deadline, sending, || cluster_ref.waiting()).await?;
-    Ok(response.map(|body| CallBody::new(body, deadline, permit, cluster_ref)))
+    let (response, permit) =
+        with_deadline(&runtime, deadline, sending, || cluster_ref.waiting()).await?;
+    Ok(response.map(|body| {
+        CallBody::new(body, deadline.map(|at| runtime.sleep_until(at)), permit, cluster_ref)
+    }))
 }
 
 /// Limits work by the deadline of the call. The error describes what the call waited for.
 async fn with_deadline<T>(
+    runtime: &SharedRuntime,
     deadline: Option<Instant>,
     work: impl Future<Output = Result<T, Status>>,
     waiting: impl FnOnce() -> Waiting,
 ) -> Result<T, Status> {
     match deadline {
         Some(deadline) => {
-            let worked = timeout_at(deadline, work).await;
-            worked.unwrap_or_else(|_| Err(status::deadline_exceeded(waiting())))
+            let worked = runtime.timeout_at(deadline, work).await;
+            worked.unwrap_or_else(|| Err(status::deadline_exceeded(waiting())))
         }
         None => work.await,
     }
@@ -208,11 +215,11 @@ struct Outgoing {
 impl Outgoing {
     /// Returns a request to send over a connection with this scheme, from which the server learns
     /// whether TLS is used. Returns `None` if the body cannot be sent again.
-    fn request(&self, scheme: Scheme) -> Option<Request<Body>> {
+    fn request(&self, scheme: Scheme, now: Instant) -> Option<Request<Body>> {
         let mut parts = self.parts.clone();
         // The endpoint gets the remaining time.
         if let Some(deadline) = self.deadline {
-            set_timeout(&mut parts.headers, deadline.saturating_duration_since(Instant::now()));
+            set_timeout(&mut parts.headers, deadline.saturating_duration_since(now));
         }
         let mut uri = parts.uri.into_parts();
         uri.scheme = Some(scheme);
@@ -244,7 +251,7 @@ async fn send(
                 // meanwhile.
                 drop(picking);
                 if let Some(found) = found {
-                    match try_send(found, &outgoing, &cluster).await? {
+                    match try_send(found, &outgoing, &cluster, shared.runtime.now()).await? {
                         SendOutcome::Response(response, permit) => return Ok((response, permit)),
                         // Not sent: wait for the next picker.
                         SendOutcome::NotSent => {}
@@ -323,9 +330,10 @@ async fn try_send(
     found: PickedEndpoint,
     outgoing: &Outgoing,
     cluster: &ClusterConfiguration,
+    now: Instant,
 ) -> Result<SendOutcome, Status> {
     let PickedEndpoint { id, mut connection, scheme, permit } = found;
-    let Some(request) = outgoing.request(scheme) else {
+    let Some(request) = outgoing.request(scheme, now) else {
         let why =
             cluster.loss("the endpoint refused the call, and the request is too long to retry");
         return Err(status::of(&why, &cluster.note));
@@ -356,11 +364,12 @@ mod tests {
     use std::{collections::BTreeMap, sync::Mutex};
 
     use crate::support::{api_listener, cluster, manager, prefix, rds, route, valid};
-    use tokio::{sync::watch, time::advance};
+    use tokio::sync::watch;
     use tonic::Code;
     use xds_routing::{
         Random, Rules, dependencies::DependencyManager, listener::Listener, router::Router,
     };
+    use xds_tokio::Tokio;
 
     use super::*;
 
@@ -386,6 +395,7 @@ mod tests {
             authority: "shop".parse().expect("an authority"),
             node_id: "node-1".into(),
             random: Mutex::new(Random::new(0)),
+            runtime: SharedRuntime::new(Tokio),
         };
         let status = call(Arc::new(shared), request()).await.expect_err("it cannot go anywhere");
         assert_eq!(status.code(), Code::Internal);
@@ -395,24 +405,24 @@ mod tests {
     }
 
     /// The endpoint receives the remaining time as its timeout.
-    #[tokio::test(start_paused = true)]
-    async fn outgoing_timeout_is_the_remaining_time() {
+    #[test]
+    fn outgoing_timeout_is_the_remaining_time() {
+        let start = Instant::now();
         let (parts, body) = request().into_parts();
         let outgoing = Outgoing {
             parts,
             body: Replay::new(body),
-            deadline: Some(Instant::now() + Duration::from_secs(20)),
+            deadline: Some(start + Duration::from_secs(20)),
             trial: PickAttempt::First,
             refused_by: None,
         };
-        let told = || {
-            let request = outgoing.request(Scheme::HTTP).expect("all of it is there");
+        let told = |after| {
+            let request =
+                outgoing.request(Scheme::HTTP, start + after).expect("all of it is there");
             request.headers()["grpc-timeout"].to_str().expect("a text").to_owned()
         };
-        assert_eq!(told(), "20000000u");
-        advance(Duration::from_millis(200)).await;
-        assert_eq!(told(), "19800000u");
-        advance(Duration::from_secs(60)).await;
-        assert_eq!(told(), "0n");
+        assert_eq!(told(Duration::ZERO), "20000000u");
+        assert_eq!(told(Duration::from_millis(200)), "19800000u");
+        assert_eq!(told(Duration::from_secs(60)), "0n");
     }
 }

@@ -6,17 +6,17 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
+use hyper::rt::Timer as _;
 use rustls::{RootCertStore, sign::CertifiedKey};
-use tokio::{
-    task::{AbortHandle, spawn_blocking},
-    time::sleep,
-};
 use xds_bootstrap::TlsFiles;
-use xds_grpc::credentials::{load_identity, load_roots};
+use xds_grpc::{
+    credentials::{load_identity, load_roots},
+    runtime::{SharedRuntime, Task},
+};
 
 /// Lower limit of the refresh interval.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
@@ -29,7 +29,9 @@ pub(crate) type Providers = BTreeMap<String, Arc<Provider>>;
 pub(crate) struct Provider {
     files: TlsFiles,
     known: Mutex<LoadedFiles>,
-    refresher: OnceLock<AbortHandle>,
+    runtime: SharedRuntime,
+    /// Rereads the files. Dropping it ends that.
+    refresher: OnceLock<Task>,
 }
 
 #[derive(Default)]
@@ -39,8 +41,8 @@ struct LoadedFiles {
 }
 
 impl Provider {
-    pub(crate) fn new(files: TlsFiles) -> Arc<Self> {
-        Arc::new(Self { files, known: Mutex::default(), refresher: OnceLock::new() })
+    pub(crate) fn new(files: TlsFiles, runtime: SharedRuntime) -> Arc<Self> {
+        Arc::new(Self { files, known: Mutex::default(), runtime, refresher: OnceLock::new() })
     }
 
     pub(crate) const fn files(&self) -> &TlsFiles {
@@ -73,9 +75,9 @@ impl Provider {
             return Ok(value);
         }
         let reading = Arc::clone(self);
-        spawn_blocking(move || reading.read()).await.map_err(|why| why.to_string())?;
-        self.refresher
-            .get_or_init(|| start_refresher(Arc::downgrade(self), self.files.refresh_interval));
+        let read = self.runtime.unblock(move || reading.read()).await;
+        read.ok_or("reading the files of the certificate provider failed")?;
+        self.refresher.get_or_init(|| self.start_refresher());
         let known = self.known();
         let last = which(&known);
         let why = || last.fault.clone().unwrap_or_else(|| "no certificate is available".into());
@@ -97,6 +99,21 @@ impl Provider {
         }
     }
 
+    /// Starts a task that rereads the files at the interval.
+    fn start_refresher(self: &Arc<Self>) -> Task {
+        let interval = self.files.refresh_interval.max(MIN_INTERVAL);
+        let (provider, runtime) = (Arc::downgrade(self), self.runtime.clone());
+        self.runtime.start(async move {
+            loop {
+                runtime.sleep(interval).await;
+                let Some(provider) = provider.upgrade() else { return };
+                if runtime.unblock(move || provider.read()).await.is_none() {
+                    return;
+                }
+            }
+        })
+    }
+
     fn known(&self) -> MutexGuard<'_, LoadedFiles> {
         // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -107,28 +124,6 @@ impl fmt::Debug for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Provider").field(&self.files).finish()
     }
-}
-
-impl Drop for Provider {
-    fn drop(&mut self) {
-        if let Some(refresher) = self.refresher.get() {
-            refresher.abort();
-        }
-    }
-}
-
-/// Starts a task that rereads the files at the interval.
-fn start_refresher(provider: Weak<Provider>, interval: Duration) -> AbortHandle {
-    let refreshing = async move {
-        loop {
-            sleep(interval.max(MIN_INTERVAL)).await;
-            let Some(provider) = provider.upgrade() else { return };
-            if spawn_blocking(move || provider.read()).await.is_err() {
-                return;
-            }
-        }
-    };
-    tokio::spawn(refreshing).abort_handle()
 }
 
 /// Last valid contents, and the current fault.

@@ -31,8 +31,7 @@ pub struct XdsChannel {
 }
 
 impl XdsChannel {
-    /// Creates a channel for the target `xds:///name` on an xDS client, in the current tokio
-    /// runtime.
+    /// Creates a channel for the target `xds:///name` on an xDS client.
     ///
     /// Register the four resource types of the example in the crate documentation with the client,
     /// so that invalid resources are rejected.
@@ -60,12 +59,13 @@ impl XdsChannel {
         };
         let manager = DependencyManager::new(listener, name, options.node_id.as_str());
         let node_id = Arc::from(options.node_id.as_str());
+        let runtime = options.runtime.clone();
         let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         let (driver, routing) =
             Driver::new(manager, client.clone(), authority.host(), options, seed);
-        tokio::spawn(driver.run());
+        runtime.spawn(driver.run());
         let random = Mutex::new(Random::new(seed));
-        Ok(Self { shared: Arc::new(ChannelState { routing, authority, node_id, random }) })
+        Ok(Self { shared: Arc::new(ChannelState { routing, authority, node_id, random, runtime }) })
     }
 }
 

@@ -10,13 +10,10 @@ use std::{
 
 use http::uri::Scheme;
 use hyper::client::conn::http2::SendRequest;
-use tokio::{
-    sync::{mpsc, watch},
-    task::AbortHandle,
-    time::Instant,
-};
+use tokio::sync::{mpsc, watch};
 use tonic::body::Body;
 use xds_core::{ResourceName, Time};
+use xds_grpc::runtime::Task;
 use xds_routing::{
     balancer::{
         Balancer, BalancerOutput, ConnectionEvent, ConnectionId, ConnectorId, Picker, leaves,
@@ -33,21 +30,6 @@ use crate::{
     options::ChannelOptions,
     tls::ClusterTls,
 };
-
-/// Clock of the driver as the core's time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock(pub(crate) Instant);
-
-impl Clock {
-    pub(crate) fn now(self) -> Time {
-        let nanos = self.0.elapsed().as_nanos();
-        Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-    }
-
-    pub(crate) fn instant(self, time: Time) -> Instant {
-        self.0 + time.since(Time::ZERO)
-    }
-}
 
 /// State of a cluster for calls.
 #[derive(Clone, Debug)]
@@ -89,7 +71,8 @@ pub(crate) struct Cluster {
     leaves: Vec<Arc<ClusterConfiguration>>,
     picker: Option<Picker>,
     connections: Connections,
-    dials: BTreeMap<ConnectionId, (AbortHandle, Scheme)>,
+    /// Attempts to connect. Dropping one ends it.
+    dials: BTreeMap<ConnectionId, (Task, Scheme)>,
     state: watch::Sender<ClusterState>,
 }
 
@@ -102,7 +85,12 @@ impl Cluster {
         seed: u64,
         events: mpsc::UnboundedSender<DriverEvent>,
     ) -> Self {
-        let dial = Dial { timeout: options.connect_timeout, host: Arc::clone(host), tls: None };
+        let dial = Dial {
+            runtime: options.runtime.clone(),
+            timeout: options.connect_timeout,
+            host: Arc::clone(host),
+            tls: None,
+        };
         Self {
             name: name.clone(),
             serial: next_serial(),
@@ -229,9 +217,7 @@ impl Cluster {
                     self.dials.insert(id, (dial.start(addresses, report), scheme));
                 }
                 BalancerOutput::Disconnect(id) => {
-                    if let Some((dial, _)) = self.dials.remove(&id) {
-                        dial.abort();
-                    }
+                    self.dials.remove(&id);
                     // Active calls continue. The connection ends with the last one.
                     Arc::make_mut(&mut self.connections).remove(&id);
                 }
@@ -253,12 +239,6 @@ impl Cluster {
 fn next_serial() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.dials.values().for_each(|(dial, _)| dial.abort());
-    }
 }
 
 /// TLS settings by number. Settings requested again keep their number, so that their connections

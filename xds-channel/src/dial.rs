@@ -1,23 +1,22 @@
 //! Connections to endpoints.
 
-use core::{pin::Pin, time::Duration};
+use core::{net::SocketAddr, pin::Pin, time::Duration};
 use std::sync::Arc;
 
 use hyper::client::conn::http2::{self, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpStream, lookup_host},
-    select,
-    task::AbortHandle,
-    time::timeout,
-};
+use tokio::select;
 use tonic::body::Body;
-use xds_grpc::http2::{Http2Io, NotHttp2, Protection, expect_settings};
+use xds_grpc::{
+    Keepalive,
+    happy_eyeballs::first_success,
+    http2::{Http2Io, NotHttp2, Protection, expect_settings},
+    runtime::{Io, SharedRuntime, Task},
+};
 use xds_routing::SocketAddress;
 
-use crate::{happy_eyeballs::first_success, status, tls::ClusterTls};
+use crate::{status, tls::ClusterTls};
 
 /// Event of a connection.
 #[derive(Debug)]
@@ -30,6 +29,7 @@ pub(crate) enum DialEvent {
 /// Parameters of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Dial {
+    pub(crate) runtime: SharedRuntime,
     pub(crate) timeout: Duration,
     /// Host name of the channel, sent to endpoints as the TLS server name.
     pub(crate) host: Arc<str>,
@@ -37,22 +37,24 @@ pub(crate) struct Dial {
 }
 
 impl Dial {
-    /// Starts to connect. The first address whose HTTP/2 SETTINGS arrive is used. Aborting the
-    /// handle ends the attempt, but not an established connection.
+    /// Starts to connect. The first address whose HTTP/2 SETTINGS arrive is used. Dropping the
+    /// returned task ends the attempt, but not an established connection.
     pub(crate) fn start(
         self,
         addresses: Vec<SocketAddress>,
         report: impl Fn(DialEvent) + Send + 'static,
-    ) -> AbortHandle {
-        let dialing = async move {
+    ) -> Task {
+        let runtime = self.runtime.clone();
+        let spawner = runtime.clone();
+        runtime.start(async move {
             let limit = self.timeout;
-            let connected = timeout(limit, self.connect(addresses)).await;
+            let connected = spawner.timeout(limit, self.connect(addresses)).await;
             let connected =
-                connected.unwrap_or_else(|_| Err(format!("no connection within {limit:?}")));
+                connected.unwrap_or_else(|| Err(format!("no connection within {limit:?}")));
             match connected {
                 Ok((requests, connection)) => {
                     report(DialEvent::Connected(requests));
-                    tokio::spawn(async move {
+                    spawner.spawn(async move {
                         if let Err(why) = connection.await {
                             tracing::debug!(%why, "connection to an endpoint lost");
                         }
@@ -61,8 +63,7 @@ impl Dial {
                 }
                 Err(why) => report(DialEvent::Failed(why)),
             }
-        };
-        tokio::spawn(dialing).abort_handle()
+        })
     }
 
     /// Tries the addresses in order. If one is slow, also tries the next one in parallel ([gRFC
@@ -73,14 +74,15 @@ impl Dial {
         self,
         addresses: Vec<SocketAddress>,
     ) -> Result<(SendRequest<Body>, Connection), String> {
-        let connected = first_success(addresses, |address| {
+        let runtime = self.runtime.clone();
+        let connected = first_success(&runtime, addresses, |address| {
             let dial = self.clone();
             async move {
                 let opened = dial.open(&address).await;
                 opened.map_err(|why| format!("{address}: {why}"))
             }
         });
-        connected.await
+        connected.await.map_err(last_failure)
     }
 
     async fn open(
@@ -88,9 +90,10 @@ impl Dial {
         address: &SocketAddress,
     ) -> Result<(SendRequest<Body>, Connection), String> {
         let protection = if self.tls.is_some() { Protection::Tls } else { Protection::Plaintext };
-        let (io, mut opening) = expect_settings(self.connect_to(address).await?, protection);
-        let handshake = http2::Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
+        let io = TokioIo::new(self.connect_to(address).await?);
+        let (io, mut opening) = expect_settings(io, protection);
+        let handshake = http2::Builder::new(self.runtime.clone())
+            .timer(self.runtime.clone())
             .adaptive_window(true)
             .handshake(TokioIo::new(io));
         let closed = |error: hyper::Error| {
@@ -114,31 +117,31 @@ impl Dial {
     }
 
     async fn connect_to(&self, address: &SocketAddress) -> Result<Box<dyn Io>, String> {
-        let socket = open_socket(address).await?;
-        let Some(tls) = &self.tls else { return Ok(Box::new(socket)) };
-        let name = match ServerName::try_from(self.host.to_string()) {
-            Ok(name) => name,
-            Err(_) => socket.peer_addr().map_err(|why| why.to_string())?.ip().into(),
-        };
-        Ok(Box::new(tls.connect(socket, name).await?))
+        let (io, peer) = self.open_socket(address).await?;
+        let Some(tls) = &self.tls else { return Ok(io) };
+        let name = ServerName::try_from(self.host.to_string());
+        tls.connect(io, name.unwrap_or_else(|_| peer.ip().into()), &self.runtime).await
+    }
+
+    /// Connects to a host. A DNS name may have several addresses.
+    async fn open_socket(
+        &self,
+        address: &SocketAddress,
+    ) -> Result<(Box<dyn Io>, SocketAddr), String> {
+        let runtime = self.runtime.runtime();
+        let found = runtime.resolve(&address.host, address.port).await;
+        let found = found.map_err(|why| why.to_string())?;
+        let connected = first_success(&self.runtime, found, |address| async move {
+            let connected = runtime.connect(address, Keepalive::CLIENT).await;
+            connected.map(|io| (io, address)).map_err(|why| why.to_string())
+        });
+        connected.await.map_err(last_failure)
     }
 }
 
-trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+type Connection =
+    Pin<Box<http2::Connection<TokioIo<Http2Io<TokioIo<Box<dyn Io>>>>, Body, SharedRuntime>>>;
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
-
-type Connection = Pin<Box<http2::Connection<TokioIo<Http2Io<Box<dyn Io>>>, Body, TokioExecutor>>>;
-
-/// Connects to a host. A DNS name may have several addresses.
-async fn open_socket(address: &SocketAddress) -> Result<TcpStream, String> {
-    let found = lookup_host((address.host.as_str(), address.port)).await;
-    let found = found.map_err(|why| why.to_string())?;
-    let found: Vec<_> = found.collect();
-    first_success(found, |address| async move {
-        let socket = TcpStream::connect(address).await.map_err(|why| why.to_string())?;
-        socket.set_nodelay(true).map_err(|why| why.to_string())?;
-        Ok(socket)
-    })
-    .await
+fn last_failure(mut failures: Vec<String>) -> String {
+    failures.pop().unwrap_or_else(|| "no address".into())
 }

@@ -9,7 +9,6 @@ use std::{
 use tokio::{
     select,
     sync::{mpsc, watch},
-    time::{Instant, sleep_until},
 };
 use xds_core::ResourceName;
 use xds_handle::ClientHandle;
@@ -20,7 +19,8 @@ use xds_routing::{
 
 use crate::{
     certificates::{Provider, Providers},
-    cluster::{Clock, Cluster},
+    clock::Clock,
+    cluster::Cluster,
     events::DriverEvent,
     options::ChannelOptions,
     routing::{ClusterRef, Routing, RoutingTable},
@@ -55,13 +55,15 @@ impl Driver {
         let (routing, watched) = watch::channel(Routing::Unknown);
         let (event_sender, events) = mpsc::unbounded_channel();
         let files = options.certificate_providers.iter();
-        let providers = files.map(|(name, files)| (name.clone(), Provider::new(files.clone())));
+        let runtime = options.runtime.clone();
+        let provider = |files| Provider::new(files, runtime.clone());
+        let providers = files.map(|(name, files)| (name.clone(), provider(files.clone())));
         let driver = Self {
             dependencies: HandleDependencies::new(manager, client),
             providers: Arc::new(providers.collect()),
             node_id: options.node_id.as_str().into(),
             options,
-            clock: Clock(Instant::now()),
+            clock: Clock::start(runtime.clone()),
             random: Random::new(seed ^ 1),
             clusters: BTreeMap::new(),
             unsupported: UnsupportedFeatures::default(),
@@ -80,11 +82,13 @@ impl Driver {
                 self.clusters.values().filter_map(|(cluster, _)| cluster.poll_timeout()).min();
             let due = async {
                 match due {
-                    Some(due) => sleep_until(self.clock.instant(due)).await,
+                    Some(due) => self.clock.sleep_until(due).await,
                     None => pending().await,
                 }
             };
             select! {
+                biased;
+                () = self.routing.closed() => return,
                 configuration = self.dependencies.next() => match configuration {
                     Some(Ok(configuration)) => self.configure(&configuration),
                     Some(Err(why)) => {
@@ -103,7 +107,6 @@ impl Driver {
                     let now = self.clock.now();
                     self.clusters.values_mut().for_each(|(cluster, _)| cluster.handle_timeout(now));
                 }
-                () = self.routing.closed() => return,
             }
         }
     }

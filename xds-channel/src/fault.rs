@@ -4,8 +4,9 @@
 
 use std::sync::LazyLock;
 
-use tokio::time::sleep;
+use hyper::rt::Timer as _;
 use tonic::{Code, Status};
+use xds_grpc::runtime::SharedRuntime;
 use xds_routing::filters::{ActiveFaults, Fault};
 
 /// Active faults of the process, which share a limit.
@@ -13,7 +14,7 @@ static ACTIVE: LazyLock<ActiveFaults> = LazyLock::new(ActiveFaults::default);
 
 /// Delays the call, then aborts it, as decided. Does nothing if the limit of active faults is
 /// reached.
-pub(crate) async fn inject_fault(fault: Fault) -> Result<(), Status> {
+pub(crate) async fn inject_fault(fault: Fault, runtime: &SharedRuntime) -> Result<(), Status> {
     if fault.is_none() {
         return Ok(());
     }
@@ -21,7 +22,7 @@ pub(crate) async fn inject_fault(fault: Fault) -> Result<(), Status> {
         return Ok(());
     };
     if let Some(delay) = fault.delay {
-        sleep(delay).await;
+        runtime.sleep(delay).await;
     }
     match fault.abort {
         Some(status) => {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use xds_bootstrap::{Bootstrap, BootstrapError, TlsFiles};
 use xds_core::ResourceName;
+use xds_grpc::runtime::{Runtime, SharedRuntime};
 use xds_routing::balancer::BalancerTimes;
+use xds_tokio::Tokio;
 
 /// Options of a channel.
 #[derive(Clone, Debug)]
@@ -26,6 +28,8 @@ pub struct ChannelOptions {
     pub certificate_providers: BTreeMap<String, TlsFiles>,
     /// Seed of random decisions; `None` selects a random seed.
     pub seed: Option<u64>,
+    /// Runtime of the channel's tasks, timers and connections; the current tokio runtime by default.
+    pub runtime: SharedRuntime,
 }
 
 impl ChannelOptions {
@@ -39,6 +43,7 @@ impl ChannelOptions {
             times: BalancerTimes::default(),
             certificate_providers: BTreeMap::new(),
             seed: None,
+            runtime: SharedRuntime::new(Tokio),
         }
     }
 
@@ -86,6 +91,13 @@ impl ChannelOptions {
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
+        self
+    }
+
+    /// Sets the runtime of the channel's tasks, timers and connections.
+    #[must_use]
+    pub fn with_runtime(mut self, runtime: impl Runtime) -> Self {
+        self.runtime = SharedRuntime::new(runtime);
         self
     }
 

@@ -6,21 +6,24 @@
 use core::fmt;
 use std::{net::IpAddr, sync::Arc};
 
+use hyper_util::rt::TokioIo;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::{
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
         verify_server_cert_signed_by_trust_anchor,
     },
-    crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature},
+    crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime},
     server::ParsedCertificate,
     sign::SingleCertAndKey,
 };
-use tokio::{net::TcpStream, task::spawn_blocking};
-use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_rustls::TlsConnector;
 use webpki::EndEntityCert;
-use xds_grpc::credentials::{PeerRole, explain_tls_failure};
+use xds_grpc::{
+    credentials::{PeerRole, crypto_provider, explain_tls_failure},
+    runtime::{Io, SharedRuntime},
+};
 use xds_routing::{
     listener::{CertificateProvider, TlsContext, TrustedRoots},
     pattern::StringMatcher,
@@ -94,26 +97,30 @@ impl ClusterTls {
     /// Performs the TLS handshake with an endpoint.
     pub(crate) async fn connect(
         &self,
-        socket: TcpStream,
+        io: Box<dyn Io>,
         name: ServerName<'static>,
-    ) -> Result<TlsStream<TcpStream>, String> {
-        let config = Arc::new(self.config().await?);
-        let connecting = TlsConnector::from(config).connect(name, socket);
+        runtime: &SharedRuntime,
+    ) -> Result<Box<dyn Io>, String> {
+        let config = Arc::new(self.config(runtime).await?);
+        let connecting = TlsConnector::from(config).connect(name, TokioIo::new(io));
         let stream = connecting.await;
         let stream = stream
             .map_err(|why| format!("TLS: {}", explain_tls_failure(&why, PeerRole::Server)))?;
         if stream.get_ref().1.alpn_protocol() != Some(ALPN_HTTP2) {
             return Err("TLS: the endpoint did not agree to speak HTTP/2 (ALPN h2)".into());
         }
-        Ok(stream)
+        Ok(Box::new(TokioIo::new(stream)))
     }
 
-    async fn config(&self) -> Result<ClientConfig, String> {
+    async fn config(&self, runtime: &SharedRuntime) -> Result<ClientConfig, String> {
         let roots = match &self.roots {
             Some(provider) => provider.roots().await?,
-            None => Arc::new(spawn_blocking(system_roots).await.map_err(|why| why.to_string())??),
+            None => {
+                let read = runtime.unblock(system_roots).await;
+                Arc::new(read.ok_or("reading the root certificates failed")??)
+            }
         };
-        let provider = Arc::new(ring::default_provider());
+        let provider = crypto_provider();
         let algorithms = provider.signature_verification_algorithms;
         let verifier = Verifier { roots, algorithms, names: self.names.clone() };
         let config = ClientConfig::builder_with_provider(provider)
