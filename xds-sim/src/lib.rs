@@ -69,6 +69,8 @@ pub mod options;
 pub mod oracle;
 pub mod script;
 pub mod situations;
+#[cfg(feature = "stack")]
+pub mod stack;
 pub mod status_text;
 pub mod storm;
 pub mod tape;
@@ -76,6 +78,9 @@ mod toy;
 pub mod trace;
 pub mod wire_text;
 pub mod world;
+
+#[cfg(feature = "stack")]
+pub use stack::{app, server_app};
 
 pub use check::{
     Config, Failure, Outcome, Summary, check,

@@ -39,22 +39,32 @@ pub struct Progress {
 /// `progress` after each attempt.
 #[must_use]
 pub fn shrink(failure: &Failure, config: &Config, progress: &mut dyn FnMut(Progress)) -> Failure {
-    let mut search = Search {
-        config,
-        invariant: failure.violation.invariant,
-        values: failure.tape.values().to_vec(),
-        spans: failure.spans.clone(),
-        tries: 0,
-        progress,
-    };
-    search.run();
-    let smallest = Tape::from_values(search.values);
+    let invariant = failure.violation.invariant;
+    let breaks = |tape: &Tape| breaks(tape, invariant, config);
+    let smallest = smallest(&failure.tape, &failure.spans, config.effort, &breaks, progress);
     replay(&smallest, config).violation.unwrap_or_else(|| failure.clone())
 }
 
+/// Function that makes the run of a tape, and returns its choices and spans if it breaks the rule.
+type Breaks<'a> = dyn Fn(&Tape) -> Option<(Tape, Vec<Span>)> + 'a;
+
+/// Returns the smallest tape found that `breaks` accepts.
+pub(crate) fn smallest(
+    tape: &Tape,
+    spans: &[Span],
+    effort: Effort,
+    breaks: &Breaks<'_>,
+    progress: &mut dyn FnMut(Progress),
+) -> Tape {
+    let (values, spans) = (tape.values().to_vec(), spans.to_vec());
+    let mut search = Search { breaks, effort, values, spans, tries: 0, progress };
+    search.run();
+    Tape::from_values(search.values)
+}
+
 struct Search<'a> {
-    config: &'a Config,
-    invariant: &'static str,
+    breaks: &'a Breaks<'a>,
+    effort: Effort,
     /// Smallest tape found.
     values: Vec<u32>,
     spans: Vec<Span>,
@@ -81,7 +91,7 @@ impl Search<'_> {
     }
 
     fn is_exhausted(&self) -> bool {
-        self.tries >= self.config.effort.tries
+        self.tries >= self.effort.tries
     }
 
     /// Keeps a tape if it still breaks the rule and is smaller than the smallest one found.
@@ -90,7 +100,7 @@ impl Search<'_> {
             return false;
         }
         self.tries += 1;
-        let broken = breaks(&Tape::from_values(values), self.invariant, self.config);
+        let broken = (self.breaks)(&Tape::from_values(values));
         let is_broken = match broken {
             Some((tape, spans)) => {
                 let weight: u64 = tape.values().iter().map(|&value| u64::from(value)).sum();
@@ -104,7 +114,7 @@ impl Search<'_> {
         };
         (self.progress)(Progress {
             tries: self.tries,
-            limit: self.config.effort.tries,
+            limit: self.effort.tries,
             choices: self.values.len(),
             operations: self.spans.len(),
         });

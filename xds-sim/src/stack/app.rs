@@ -1,0 +1,335 @@
+//! Runs of an application's own code on a stage with faults.
+//!
+//! # What works in an application
+//!
+//! `tokio::spawn`, `tokio::time`, channels and locks of tokio, streams, and everything that is built
+//! on the traits of [`Future`]. Time is virtual: a sleep of an hour takes no time.
+//!
+//! Not supported are other threads (`std::thread`, `spawn_blocking`, a runtime of the application),
+//! `std::time` (it does not advance), sockets and files of the operating system (connections are
+//! made with [`Host::dial`](super::Host::dial)), and entropy from outside of the run: maps with
+//! random iteration order, and `tokio::select!` without `biased`, unless the program is compiled
+//! with `--cfg tokio_unstable`. A run with entropy may not be reproducible.
+
+use core::{future::Future, ops::Range, time::Duration};
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use tokio::{
+    sync::oneshot,
+    time::{sleep, timeout},
+};
+use xds_core::{
+    ResourceName, TypeUrl,
+    client::{ClientConfig, Node, OpaqueType, ServerAddress},
+    server::{ServerConfig, Transaction},
+};
+use xds_grpc::{ClientOptions, ManagementServer, ServerHandle, ServerOptions, client::connect};
+use xds_handle::ClientHandle;
+
+use super::{
+    Host, Reach, Stage,
+    check::{Scenario, StackSummary, check},
+};
+
+const PORT: u16 = 18_000;
+
+/// Maximum virtual time from the repair of the last fault until an application has ended.
+const LIMIT: Duration = Duration::from_secs(3_600);
+
+/// Prepares runs of an application that uses a client. Each run has a server and draws faults of the
+/// network and of the server, which are repaired in the end. The application has to end, and its
+/// panics are failures.
+///
+/// ```
+/// use xds_core::{client::Notice, types::CLUSTER};
+/// use xds_sim::{Toy, app};
+///
+/// app(|client| async move {
+///     let mut watch = client.watch_untyped(CLUSTER, "web");
+///     loop {
+///         // Errors are told while the server is away.
+///         if let Some(Ok(Notice::Changed(Ok(resource)))) = watch.next().await {
+///             assert_eq!(Toy::text_of(&resource.bytes), "content");
+///             return;
+///         }
+///     }
+/// })
+/// .with_resource(CLUSTER, "web", Toy::bytes("web", "content"))
+/// .check(0..20);
+/// ```
+pub fn app<F, Fut>(application: F) -> App<F>
+where
+    F: Fn(ClientHandle) -> Fut + Sync,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    App { application, content: Content::default() }
+}
+
+/// Prepares runs of an application that uses a server. Each run has clients, which watch what is
+/// [listed](App::with_watch), and draws faults of the network, which are repaired in the end. The
+/// application has to end, and its panics are failures.
+pub fn server_app<F, Fut>(application: F) -> ServerApp<F>
+where
+    F: Fn(ServerHandle) -> Fut + Sync,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    ServerApp { application, content: Content::default() }
+}
+
+/// Application with a client: see [`app`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing runs before `check`"]
+pub struct App<F> {
+    application: F,
+    content: Content,
+}
+
+/// Application with a server: see [`server_app`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing runs before `check`"]
+pub struct ServerApp<F> {
+    application: F,
+    content: Content,
+}
+
+/// What a run has besides the application.
+#[derive(Clone, Debug)]
+struct Content {
+    limit: Duration,
+    resources: Vec<(TypeUrl, ResourceName, Bytes)>,
+    changes: Vec<Change>,
+    watches: Vec<(TypeUrl, ResourceName)>,
+}
+
+#[derive(Clone, Debug)]
+struct Change {
+    at: Duration,
+    type_url: TypeUrl,
+    name: ResourceName,
+    bytes: Option<Bytes>,
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self { limit: LIMIT, resources: Vec::new(), changes: Vec::new(), watches: Vec::new() }
+    }
+}
+
+impl<F> App<F> {
+    /// Sets the maximum virtual time from the repair of the last fault until the application has
+    /// ended; an hour by default.
+    pub fn with_limit(mut self, limit: Duration) -> Self {
+        self.content.limit = limit;
+        self
+    }
+
+    /// Adds a resource that the server has from the beginning: an encoded message with its name in
+    /// field 1, such as a [`Toy`](crate::Toy).
+    pub fn with_resource(
+        mut self,
+        type_url: impl Into<TypeUrl>,
+        name: impl Into<ResourceName>,
+        bytes: impl Into<Bytes>,
+    ) -> Self {
+        self.content.resources.push((type_url.into(), name.into(), bytes.into()));
+        self
+    }
+
+    /// Sets or removes a resource of the server at a virtual time.
+    pub fn with_change(
+        mut self,
+        at: Duration,
+        type_url: impl Into<TypeUrl>,
+        name: impl Into<ResourceName>,
+        bytes: Option<Bytes>,
+    ) -> Self {
+        let (type_url, name) = (type_url.into(), name.into());
+        self.content.changes.push(Change { at, type_url, name, bytes });
+        self
+    }
+}
+
+impl<F> ServerApp<F> {
+    /// Sets the maximum virtual time from the repair of the last fault until the application has
+    /// ended; an hour by default.
+    pub fn with_limit(mut self, limit: Duration) -> Self {
+        self.content.limit = limit;
+        self
+    }
+
+    /// Adds a resource that every client watches.
+    pub fn with_watch(
+        mut self,
+        type_url: impl Into<TypeUrl>,
+        name: impl Into<ResourceName>,
+    ) -> Self {
+        self.content.watches.push((type_url.into(), name.into()));
+        self
+    }
+}
+
+impl<F, Fut> App<F>
+where
+    F: Fn(ClientHandle) -> Fut + Sync,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    /// Runs the application with the faults of many seeds.
+    ///
+    /// # Panics
+    ///
+    /// Panics like [`check`](super::check::check), with the smallest run found that fails.
+    pub fn check(&self, seeds: Range<u64>) -> StackSummary {
+        check(seeds, self)
+    }
+}
+
+impl<F, Fut> ServerApp<F>
+where
+    F: Fn(ServerHandle) -> Fut + Sync,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    /// Runs the application with the faults of many seeds.
+    ///
+    /// # Panics
+    ///
+    /// Panics like [`check`](super::check::check), with the smallest run found that fails.
+    pub fn check(&self, seeds: Range<u64>) -> StackSummary {
+        check(seeds, self)
+    }
+}
+
+impl<F, Fut> Scenario for App<F>
+where
+    F: Fn(ClientHandle) -> Fut + Sync,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    async fn play(&self, stage: &Stage) {
+        let (near, far) = (stage.host("application"), stage.server_host("server"));
+        let server = serve(&far);
+        let mut content = Transaction::new();
+        for (type_url, name, bytes) in &self.content.resources {
+            content.set(type_url.clone(), name.clone(), bytes.clone());
+        }
+        apply(stage, &server, content).await;
+        let changes = self.content.changes.iter();
+        let types = self.content.resources.iter().map(|(type_url, ..)| type_url);
+        let types: BTreeSet<_> = types.chain(changes.map(|change| &change.type_url)).collect();
+        let client = client(&near, types);
+        let ended = start(&near, (self.application)(client));
+        for change in &self.content.changes {
+            let (handle, change) = (server.handle(), change.clone());
+            far.start(async move {
+                sleep(change.at).await;
+                let mut transaction = Transaction::new();
+                match change.bytes {
+                    Some(bytes) => transaction.set(change.type_url, change.name, bytes),
+                    None => transaction.remove(change.type_url, change.name),
+                };
+                // The application may have ended the run.
+                let _ = handle.apply(transaction).await;
+            });
+        }
+        run_to_end(stage, &near, &far, ended, self.content.limit).await;
+    }
+}
+
+impl<F, Fut> Scenario for ServerApp<F>
+where
+    F: Fn(ServerHandle) -> Fut + Sync,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    async fn play(&self, stage: &Stage) {
+        const CLIENTS: u32 = 2;
+
+        let far = stage.server_host("server");
+        let server = serve(&far);
+        let types: BTreeSet<_> =
+            self.content.watches.iter().map(|(type_url, _)| type_url).collect();
+        let mut near = stage.host("client-0");
+        for number in 0..CLIENTS {
+            if number > 0 {
+                near = stage.host(&format!("client-{number}"));
+            }
+            let client = client(&near, types.clone());
+            for (type_url, name) in &self.content.watches {
+                let mut watch = client.watch_untyped(type_url.clone(), name.clone());
+                near.start(async move { while watch.next().await.is_some() {} });
+            }
+        }
+        let ended = start(&far, (self.application)(server.handle()));
+        run_to_end(stage, &near, &far, ended, self.content.limit).await;
+    }
+}
+
+fn serve(host: &Host) -> ManagementServer<Host> {
+    let options = ServerOptions::default().with_seed(1);
+    let server = ManagementServer::start_on(host.clone(), ServerConfig::default(), options);
+    if let Ok(listener) = host.listen((host.address(), PORT).into()) {
+        let serving = server.serve(listener);
+        host.start(async move { drop(serving.await) });
+    }
+    server
+}
+
+fn client(host: &Host, types: BTreeSet<&TypeUrl>) -> ClientHandle {
+    let address = ServerAddress::new(format!("server:{PORT}"));
+    let mut config = ClientConfig::new(Node::new(host.name()), address);
+    for type_url in types {
+        config = config.with_type(OpaqueType::new(type_url.clone()));
+    }
+    connect(host.clone(), config, ClientOptions::default().with_seed(2))
+}
+
+async fn apply(stage: &Stage, server: &ManagementServer<Host>, change: Transaction) {
+    if let Err(error) = server.handle().apply(change).await {
+        stage.violate("content", "The content of the server is valid.", error.to_string());
+    }
+}
+
+/// Starts the application. The returned receiver is closed when it has ended, also by a panic.
+fn start(
+    host: &Host,
+    application: impl Future<Output = ()> + Send + 'static,
+) -> oneshot::Receiver<()> {
+    let (sender, ended) = oneshot::channel();
+    host.start(async move {
+        let _sender = sender;
+        application.await;
+    });
+    ended
+}
+
+/// Draws faults, repairs them, and waits for the end of the application.
+async fn run_to_end(
+    stage: &Stage,
+    near: &Host,
+    far: &Host,
+    ended: oneshot::Receiver<()>,
+    limit: Duration,
+) {
+    let address = (far.address(), PORT).into();
+    let faults = stage.below("number of faults", 12);
+    for _ in 0..faults {
+        stage.choices().begin_span();
+        let wait = stage.choices().pick("wait", &[0, 1, 50, 1_000, 8_000, 40_000]);
+        sleep(Duration::from_millis(wait)).await;
+        match stage.below("fault", 8) {
+            0 => stage.reset(near, far),
+            1 => stage.set_reach(address, Reach::Refused),
+            2 => stage.set_reach(address, Reach::Open),
+            3 => stage.partition(near, far),
+            4 => stage.heal(near, far),
+            5 => stage.lose_connections(near, far),
+            6 => stage.go_away(far, near),
+            _ => stage.set_reach(address, Reach::Silent),
+        }
+        stage.choices().end_span();
+    }
+    stage.set_reach(address, Reach::Open);
+    stage.heal(near, far);
+    if timeout(limit, ended).await.is_err() {
+        let what = format!("it still runs {limit:?} after the last fault was repaired");
+        stage.violate("application-ends", "The application ends.", what);
+    }
+}

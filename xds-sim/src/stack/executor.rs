@@ -1,0 +1,234 @@
+//! Single-threaded executor whose order of tasks is drawn from a seed.
+//!
+//! It is itself a future, which a current-thread tokio runtime with a paused clock polls. So
+//! `tokio::spawn` and `tokio::time` work in its tasks, and the clock jumps to the next timer
+//! whenever all tasks are idle.
+
+use core::{
+    any::Any,
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+};
+use std::{
+    collections::BTreeMap,
+    mem::take,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::Wake,
+};
+
+use rand_pcg::{Pcg32, rand_core::Rng as _};
+
+/// Future of a task.
+pub(super) type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Index of a host.
+pub(super) type HostId = usize;
+
+/// Maximum number of tasks polled before tokio's own tasks get a turn.
+const POLLS_PER_TURN: usize = 32;
+
+/// Tasks of all hosts.
+#[derive(Clone, Default)]
+pub(super) struct Executor(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    tasks: BTreeMap<u64, Task>,
+    next_task: u64,
+    /// Tasks to poll, in the order in which they were woken.
+    ready: Vec<u64>,
+    /// Waker of the future that polls the tasks.
+    waker: Option<Waker>,
+    /// Task that is being polled.
+    current: Option<u64>,
+    /// Order of ready tasks; `None` polls them in the order in which they were woken.
+    order: Option<Pcg32>,
+    polls: u64,
+    /// Panics of tasks, in order.
+    panics: Vec<String>,
+}
+
+struct Task {
+    host: HostId,
+    /// `None` while it is being polled.
+    future: Option<TaskFuture>,
+    is_ready: bool,
+}
+
+/// Stream number of the generator, so that other users of a seed draw different values.
+const STREAM: u64 = 0x7374_6167_655f_6f72;
+
+impl Executor {
+    /// Draws the order of ready tasks from a seed. Seed 0 keeps the order in which they were woken.
+    pub(super) fn set_order(&self, seed: u32) {
+        self.lock().order = (seed != 0).then(|| Pcg32::new(u64::from(seed), STREAM));
+    }
+
+    pub(super) fn spawn(&self, host: HostId, future: TaskFuture) {
+        let mut state = self.lock();
+        let id = state.next_task;
+        state.next_task += 1;
+        state.tasks.insert(id, Task { host, future: Some(future), is_ready: false });
+        let waker = state.wake(id);
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Wakes every task.
+    pub(super) fn kick(&self) {
+        let mut woken = Vec::new();
+        let mut state = self.lock();
+        for (id, task) in &mut state.tasks {
+            if !core::mem::replace(&mut task.is_ready, true) {
+                woken.push(*id);
+            }
+        }
+        state.ready.extend(woken);
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Drops the tasks of a host, as if its process were killed.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it is called by a task of this host.
+    pub(super) fn kill(&self, host: HostId) {
+        let mut state = self.lock();
+        let is_own = |id| state.tasks.get(&id).is_some_and(|task: &Task| task.host == host);
+        assert!(!state.current.is_some_and(is_own), "a task cannot kill its own host");
+        let (killed, kept): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            take(&mut state.tasks).into_iter().partition(|(_, task)| task.host == host);
+        state.tasks = kept;
+        drop(state);
+        // Futures may wake tasks when they are dropped, so the state is not locked.
+        drop(killed);
+    }
+
+    /// Number of tasks.
+    pub(super) fn tasks(&self) -> usize {
+        self.lock().tasks.len()
+    }
+
+    /// Number of times that a task was polled.
+    pub(super) fn polls(&self) -> u64 {
+        self.lock().polls
+    }
+
+    /// Returns the messages of the panics so far.
+    pub(super) fn take_panics(&self) -> Vec<String> {
+        take(&mut self.lock().panics)
+    }
+
+    /// Polls ready tasks. Never completes.
+    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+        for _ in 0..POLLS_PER_TURN {
+            let Some((id, mut future)) = self.begin(cx) else { return Poll::Pending };
+            let waker = Waker::from(Arc::new(TaskWaker { id, state: Arc::downgrade(&self.0) }));
+            let polled = catch_unwind(AssertUnwindSafe(|| {
+                future.as_mut().poll(&mut Context::from_waker(&waker))
+            }));
+            let unused = self.finish(id, future, polled);
+            // A future may wake tasks when it is dropped, so the state is not locked.
+            drop(unused);
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Takes the next task.
+    fn begin(&self, cx: &Context<'_>) -> Option<(u64, TaskFuture)> {
+        let mut state = self.lock();
+        loop {
+            if state.ready.is_empty() {
+                state.waker = Some(cx.waker().clone());
+                return None;
+            }
+            let count = u64::try_from(state.ready.len()).unwrap_or(u64::MAX);
+            let drawn =
+                state.order.as_mut().map(|order| (u64::from(order.next_u32()) * count) >> 32);
+            let at = usize::try_from(drawn.unwrap_or_default()).unwrap_or_default();
+            let id = state.ready.remove(at);
+            // A killed task may still be listed.
+            let Some(task) = state.tasks.get_mut(&id) else { continue };
+            task.is_ready = false;
+            let Some(future) = task.future.take() else { continue };
+            state.current = Some(id);
+            state.polls += 1;
+            return Some((id, future));
+        }
+    }
+
+    /// Returns a polled task, or its future if the task has ended.
+    fn finish(
+        &self,
+        id: u64,
+        future: TaskFuture,
+        polled: Result<Poll<()>, Box<dyn Any + Send>>,
+    ) -> Option<TaskFuture> {
+        let mut state = self.lock();
+        state.current = None;
+        match polled {
+            Ok(Poll::Pending) => {
+                // A killed task is not listed any more.
+                let Some(task) = state.tasks.get_mut(&id) else { return Some(future) };
+                task.future = Some(future);
+                return None;
+            }
+            Ok(Poll::Ready(())) => {}
+            Err(panic) => state.panics.push(message(&*panic)),
+        }
+        state.tasks.remove(&id);
+        Some(future)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Tasks are not polled under the lock, so a panic leaves a valid state.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Lists a task as ready. Returns the waker of the executor if it has to be woken.
+    fn wake(&mut self, id: u64) -> Option<Waker> {
+        let task = self.tasks.get_mut(&id)?;
+        if core::mem::replace(&mut task.is_ready, true) {
+            return None;
+        }
+        self.ready.push(id);
+        self.waker.take()
+    }
+}
+
+impl fmt::Debug for Executor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executor").field("tasks", &self.tasks()).finish_non_exhaustive()
+    }
+}
+
+struct TaskWaker {
+    id: u64,
+    state: Weak<Mutex<State>>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        let Some(state) = self.state.upgrade() else { return };
+        let waker = state.lock().unwrap_or_else(PoisonError::into_inner).wake(self.id);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// Returns the message of a panic.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".into())
+}

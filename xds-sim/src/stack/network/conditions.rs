@@ -1,0 +1,51 @@
+//! Conditions of the network between two hosts.
+
+use core::time::Duration;
+
+/// Conditions of one direction of a connection. The default is a perfect network: no delay and no
+/// limit, except for the sizes of the buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Conditions {
+    /// Time between a write and the earliest read of its bytes.
+    pub latency: Duration,
+    /// Additional delay of the first bytes of the direction, for example of a server's SETTINGS.
+    pub first_byte_delay: Duration,
+    /// Bytes per second; `None` for no limit.
+    pub bandwidth: Option<u64>,
+    /// Receive window: maximum number of bytes that are on the way or not yet read; 64 KiB by
+    /// default, at least 1. The next bytes leave when the reader has made room and the sender knows.
+    pub window: usize,
+    /// Size of the send buffer: maximum number of bytes that are written but did not leave yet;
+    /// 64 KiB by default, at least 1.
+    pub send_buffer: usize,
+    /// Maximum number of bytes that one read or write transfers. At least 1.
+    pub chunk: usize,
+}
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self {
+            latency: Duration::ZERO,
+            first_byte_delay: Duration::ZERO,
+            bandwidth: None,
+            window: 1 << 16,
+            send_buffer: 1 << 16,
+            chunk: usize::MAX,
+        }
+    }
+}
+
+/// What happens to attempts to connect to an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// The listener accepts the connection, or the attempt is refused if there is none.
+    #[default]
+    Open,
+    /// The attempt is refused.
+    Refused,
+    /// The attempt gets no answer.
+    Dropped,
+    /// The connection is established, but nobody reads from it or writes to it.
+    Silent,
+}

@@ -1,0 +1,430 @@
+//! Simulated network: hosts, names, listeners, and connections made of byte streams.
+
+mod conditions;
+mod frames;
+mod pipe;
+mod socket;
+
+use core::{
+    fmt,
+    future::{Future, pending, poll_fn},
+    net::{IpAddr, SocketAddr},
+    task::{Poll, Waker},
+    time::Duration,
+};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::time::sleep;
+
+pub use self::{
+    conditions::{Conditions, Reach},
+    socket::Socket,
+};
+use self::{
+    frames::{FrameReader, Sender, Variants},
+    pipe::{End, Pipe},
+};
+use super::{executor::HostId, log::Log};
+use crate::trace::{EventKind, Extent, MessageId, ParticipantId};
+
+/// Number of a connection, in the order of their establishment.
+pub(super) type ConnectionId = u64;
+
+/// Network between the hosts of a stage.
+#[derive(Clone)]
+pub(super) struct Network {
+    state: Arc<Mutex<State>>,
+    log: Log,
+}
+
+#[derive(Default)]
+struct State {
+    hosts: Vec<HostState>,
+    names: BTreeMap<String, Name>,
+    listeners: BTreeMap<SocketAddr, Queue>,
+    reach: BTreeMap<SocketAddr, Reach>,
+    links: BTreeMap<(HostId, HostId), LinkState>,
+    connections: BTreeMap<ConnectionId, Connection>,
+    next_connection: ConnectionId,
+    next_port: u16,
+    /// Sockets of connections that nobody accepts.
+    silent: Vec<Socket>,
+}
+
+struct HostState {
+    address: IpAddr,
+    lane: ParticipantId,
+}
+
+/// Answer of the name service.
+#[derive(Clone, Debug)]
+struct Name {
+    answer: Result<Vec<IpAddr>, io::ErrorKind>,
+    delay: Duration,
+}
+
+/// Listener with its connections that are not accepted yet.
+struct Queue {
+    waiting: VecDeque<(Socket, SocketAddr)>,
+    acceptor: Option<Waker>,
+    backlog: usize,
+}
+
+/// Conditions from one host to another.
+#[derive(Clone, Copy, Debug, Default)]
+struct LinkState {
+    conditions: Conditions,
+    is_partitioned: bool,
+}
+
+/// Connection with one pipe for each direction, from the client first.
+struct Connection {
+    hosts: [HostId; 2],
+    directions: [Direction; 2],
+    variants: Variants,
+    /// Number of open sockets.
+    sockets: usize,
+}
+
+struct Direction {
+    pipe: Pipe,
+    frames: FrameReader,
+    written: u64,
+    read: u64,
+    /// Units on their way, with the number of bytes that were written when they were complete.
+    units: VecDeque<(u64, MessageId)>,
+}
+
+impl Direction {
+    fn new(conditions: Conditions, sender: Sender) -> Self {
+        Self {
+            pipe: Pipe::new(conditions),
+            frames: FrameReader::new(sender),
+            written: 0,
+            read: 0,
+            units: VecDeque::new(),
+        }
+    }
+}
+
+/// First port of clients.
+const FIRST_CLIENT_PORT: u16 = 32_768;
+
+/// Maximum number of connections that wait to be accepted by default.
+const BACKLOG: usize = 1_024;
+
+impl Network {
+    pub(super) fn new(log: Log) -> Self {
+        let state = State { next_port: FIRST_CLIENT_PORT, ..State::default() };
+        Self { state: Arc::new(Mutex::new(state)), log }
+    }
+
+    pub(super) fn add_host(&self, lane: ParticipantId) -> (HostId, IpAddr) {
+        let mut state = self.lock();
+        let id = state.hosts.len();
+        let number = u32::try_from(id).unwrap_or(u32::MAX).saturating_add(1);
+        let [_, high, middle, low] = number.to_be_bytes();
+        let address = IpAddr::from([10, high, middle, low]);
+        state.hosts.push(HostState { address, lane });
+        (id, address)
+    }
+
+    /// Sets the answer of the name service for a name.
+    pub(super) fn set_name(
+        &self,
+        name: &str,
+        answer: Result<Vec<IpAddr>, io::ErrorKind>,
+        delay: Duration,
+    ) {
+        self.lock().names.insert(name.into(), Name { answer, delay });
+    }
+
+    pub(super) async fn resolve(self, host: String, port: u16) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(address) = host.parse() {
+            return Ok(vec![SocketAddr::new(address, port)]);
+        }
+        let name = self.lock().names.get(&host).cloned();
+        let Some(Name { answer, delay }) = name else {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "no such name"));
+        };
+        if !delay.is_zero() {
+            sleep(delay).await;
+        }
+        Ok(answer?.into_iter().map(|address| SocketAddr::new(address, port)).collect())
+    }
+
+    /// Sets what happens to attempts to connect to an address.
+    pub(super) fn set_reach(&self, address: SocketAddr, reach: Reach) {
+        self.lock().reach.insert(address, reach);
+    }
+
+    /// Sets the conditions from one host to another, also of existing connections.
+    pub(super) fn set_conditions(&self, from: HostId, to: HostId, conditions: Conditions) {
+        let mut state = self.lock();
+        state.links.entry((from, to)).or_default().conditions = conditions;
+        state.directions(from, to).for_each(|it| it.pipe.set_conditions(conditions));
+    }
+
+    /// Stops or resumes all traffic between two hosts. Nothing is lost.
+    pub(super) fn set_partitioned(&self, one: HostId, other: HostId, is_partitioned: bool) {
+        let mut state = self.lock();
+        let extent = if is_partitioned { Extent::Begins } else { Extent::Ends };
+        self.log.fault(&state.lanes([one, other]), extent, "partition");
+        for (from, to) in [(one, other), (other, one)] {
+            state.links.entry((from, to)).or_default().is_partitioned = is_partitioned;
+            state.directions(from, to).for_each(|it| it.pipe.set_frozen(is_partitioned));
+        }
+    }
+
+    /// Binds a listener.
+    pub(super) fn listen(&self, host: HostId, address: SocketAddr) -> io::Result<SocketAddr> {
+        let mut state = self.lock();
+        let own = state.hosts[host].address;
+        let ip = if address.ip().is_unspecified() || address.ip().is_loopback() {
+            own
+        } else {
+            address.ip()
+        };
+        if ip != own {
+            return Err(io::ErrorKind::AddrNotAvailable.into());
+        }
+        let port = if address.port() == 0 { state.free_port(ip) } else { address.port() };
+        let address = SocketAddr::new(ip, port);
+        if state.listeners.contains_key(&address) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        let queue = Queue { waiting: VecDeque::new(), acceptor: None, backlog: BACKLOG };
+        state.listeners.insert(address, queue);
+        Ok(address)
+    }
+
+    pub(super) fn unbind(&self, address: SocketAddr) {
+        let queue = self.lock().listeners.remove(&address);
+        // Dropping the sockets locks the state.
+        drop(queue);
+    }
+
+    /// Sets the maximum number of connections that wait to be accepted.
+    pub(super) fn set_backlog(&self, address: SocketAddr, backlog: usize) {
+        if let Some(queue) = self.lock().listeners.get_mut(&address) {
+            queue.backlog = backlog;
+        }
+    }
+
+    pub(super) fn accept(
+        &self,
+        address: SocketAddr,
+    ) -> impl Future<Output = io::Result<(Socket, SocketAddr)>> + Send {
+        poll_fn(move |cx| {
+            let mut state = self.lock();
+            let Some(queue) = state.listeners.get_mut(&address) else {
+                return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+            };
+            match queue.waiting.pop_front() {
+                Some((socket, peer)) => {
+                    self.log.count_action();
+                    Poll::Ready(Ok((socket, peer)))
+                }
+                None => {
+                    queue.acceptor = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+    }
+
+    /// Connects a host to an address. Takes one round trip.
+    pub(super) async fn connect(self, host: HostId, address: SocketAddr) -> io::Result<Socket> {
+        self.log.count_action();
+        let (address, round_trip) = {
+            let state = self.lock();
+            let own = state.hosts[host].address;
+            let ip = if address.ip().is_loopback() { own } else { address.ip() };
+            let address = SocketAddr::new(ip, address.port());
+            let peer = state.host_at(ip);
+            let lane = state.hosts[host].lane;
+            self.log.local(lane, EventKind::Transport, format!("connects to {address}"));
+            let Some(peer) = peer else {
+                return Err(io::ErrorKind::HostUnreachable.into());
+            };
+            let there = state.link(host, peer).conditions.latency;
+            (address, there + state.link(peer, host).conditions.latency)
+        };
+        if !round_trip.is_zero() {
+            sleep(round_trip).await;
+        }
+        match self.establish(host, address)? {
+            Some(socket) => Ok(socket),
+            None => pending().await,
+        }
+    }
+
+    /// Establishes a connection. Returns `None` if the attempt gets no answer.
+    fn establish(&self, host: HostId, address: SocketAddr) -> io::Result<Option<Socket>> {
+        let mut state = self.lock();
+        let Some(peer) = state.host_at(address.ip()) else { return Ok(None) };
+        if state.link(host, peer).is_partitioned {
+            return Ok(None);
+        }
+        let reach = state.reach.get(&address).copied().unwrap_or_default();
+        let is_silent = match reach {
+            Reach::Refused => return Err(io::ErrorKind::ConnectionRefused.into()),
+            Reach::Dropped => return Ok(None),
+            Reach::Silent => true,
+            Reach::Open => match state.listeners.get(&address) {
+                None => return Err(io::ErrorKind::ConnectionRefused.into()),
+                Some(queue) if queue.waiting.len() >= queue.backlog => return Ok(None),
+                Some(_) => false,
+            },
+        };
+        let id = state.next_connection;
+        state.next_connection += 1;
+        let own = state.hosts[host].address;
+        let port = state.next_port;
+        state.next_port = state.next_port.checked_add(1).unwrap_or(FIRST_CLIENT_PORT);
+        let directions = [
+            Direction::new(state.link(host, peer).conditions, Sender::Client),
+            Direction::new(state.link(peer, host).conditions, Sender::Server),
+        ];
+        let hosts = [host, peer];
+        let connection = Connection { hosts, directions, variants: Variants::new(), sockets: 2 };
+        state.connections.insert(id, connection);
+        let (near, far) = (Socket::new(self, id, 0), Socket::new(self, id, 1));
+        if is_silent {
+            state.silent.push(far);
+        } else if let Some(queue) = state.listeners.get_mut(&address) {
+            queue.waiting.push_back((far, SocketAddr::new(own, port)));
+            if let Some(acceptor) = queue.acceptor.take() {
+                acceptor.wake();
+            }
+        }
+        Ok(Some(near))
+    }
+
+    /// Resets the connections between two hosts.
+    pub(super) fn reset(&self, one: HostId, other: HostId) {
+        let mut state = self.lock();
+        self.log.fault(&state.lanes([one, other]), Extent::Instant, "connection reset");
+        for direction in state.between(one, other) {
+            direction.pipe.end(End::Reset);
+        }
+        state.lose_units(&self.log);
+    }
+
+    /// Cuts the connections between two hosts without a sign to either.
+    pub(super) fn cut(&self, one: HostId, other: HostId) {
+        let mut state = self.lock();
+        self.log.fault(
+            &state.lanes([one, other]),
+            Extent::Instant,
+            "connection lost without a sign",
+        );
+        for direction in state.between(one, other) {
+            direction.pipe.cut();
+        }
+        state.lose_units(&self.log);
+    }
+
+    /// Ends the direction from one host to another of their connections. The other direction stays
+    /// open.
+    pub(super) fn close_direction(&self, from: HostId, to: HostId) {
+        let mut state = self.lock();
+        self.log.fault(&state.lanes([from, to]), Extent::Instant, "one direction closed");
+        state.directions(from, to).for_each(|it| it.pipe.end(End::Closed));
+    }
+
+    /// Sends a GOAWAY from one host to another, as a proxy between them may do, on their HTTP/2
+    /// connections without TLS that are between two frames.
+    pub(super) fn go_away(&self, from: HostId, to: HostId) {
+        const FRAME: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+
+        let mut state = self.lock();
+        self.log.fault(&state.lanes([from, to]), Extent::Instant, "GOAWAY of a proxy");
+        for direction in state.directions(from, to) {
+            if direction.frames.is_between_frames() {
+                direction.written += FRAME.len() as u64;
+                direction.pipe.inject(&FRAME);
+            }
+        }
+    }
+
+    /// Number of connections with an open socket, without the sockets that nobody accepts.
+    pub(super) fn connections(&self) -> usize {
+        let state = self.lock();
+        let is_held = |id: &ConnectionId, connection: &Connection| {
+            connection.sockets == 2 || !state.silent.iter().any(|socket| socket.id() == *id)
+        };
+        state.connections.iter().filter(|(id, connection)| is_held(id, connection)).count()
+    }
+
+    /// Whether bytes are on their way.
+    pub(super) fn is_quiet(&self) -> bool {
+        let state = self.lock();
+        let mut directions = state.connections.values().flat_map(|it| &it.directions);
+        directions.all(|direction| direction.pipe.is_empty())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code that may panic runs under the lock, except for the caller's wakers.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn host_at(&self, address: IpAddr) -> Option<HostId> {
+        self.hosts.iter().position(|host| host.address == address)
+    }
+
+    fn link(&self, from: HostId, to: HostId) -> LinkState {
+        self.links.get(&(from, to)).copied().unwrap_or_default()
+    }
+
+    fn lanes(&self, hosts: [HostId; 2]) -> [ParticipantId; 2] {
+        hosts.map(|host| self.hosts[host].lane)
+    }
+
+    fn free_port(&self, ip: IpAddr) -> u16 {
+        let is_free = |port: &u16| !self.listeners.contains_key(&SocketAddr::new(ip, *port));
+        (1_024..FIRST_CLIENT_PORT).find(is_free).unwrap_or_default()
+    }
+
+    /// Returns the directions from one host to another.
+    fn directions(&mut self, from: HostId, to: HostId) -> impl Iterator<Item = &mut Direction> {
+        self.connections.values_mut().filter_map(move |connection| {
+            let side = match connection.hosts {
+                hosts if hosts == [from, to] => 0,
+                hosts if hosts == [to, from] => 1,
+                _ => return None,
+            };
+            connection.directions.get_mut(side)
+        })
+    }
+
+    /// Returns both directions of the connections between two hosts.
+    fn between(&mut self, one: HostId, other: HostId) -> impl Iterator<Item = &mut Direction> {
+        let connections = self.connections.values_mut();
+        let found =
+            connections.filter(move |it| it.hosts == [one, other] || it.hosts == [other, one]);
+        found.flat_map(|connection| &mut connection.directions)
+    }
+
+    /// Records that the units on ended or cut pipes are lost.
+    fn lose_units(&mut self, log: &Log) {
+        let directions = self.connections.values_mut().flat_map(|it| &mut it.directions);
+        for direction in directions.filter(|it| it.pipe.is_lossy()) {
+            for (_, unit) in direction.units.drain(..) {
+                log.lost(unit, "the connection was lost");
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network").field("connections", &self.connections()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,89 @@
+//! Options of a stack storm.
+
+use core::{fmt, time::Duration};
+
+use xds_core::{client::FlowControl, service::Variant};
+
+use crate::{stack::Conditions, tape::Choices};
+
+/// Options of one run, drawn from its choices.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct StackOptions {
+    /// Number of clients, from 1 to 3.
+    pub clients: u32,
+    /// Number of servers, from 1 to 3. Each client knows all of them, as its servers in order.
+    pub servers: u32,
+    /// Variant of the protocol.
+    pub variant: Variant,
+    /// Whether connections use mutual TLS.
+    pub tls: bool,
+    /// Whether clients wait for their watchers.
+    pub flow_control: FlowControl,
+    /// Number of resource names.
+    pub names: u32,
+    /// Number of operations.
+    pub operations: u32,
+    /// Conditions of the network at the start, in both directions.
+    pub conditions: Conditions,
+}
+
+impl StackOptions {
+    /// Draws the options of a run.
+    #[must_use]
+    pub fn draw(choices: &mut Choices) -> Self {
+        let mut options = Self {
+            clients: choices.between("clients", 1, 3),
+            servers: choices.between("servers", 1, 3),
+            variant: choices.pick("variant", &[Variant::StateOfTheWorld, Variant::Incremental]),
+            tls: choices.chance("tls", 250),
+            flow_control: choices.pick("flow control", &[FlowControl::Off, FlowControl::On]),
+            names: choices.between("names", 1, 6),
+            operations: choices.between("operations", 5, 60),
+            conditions: Conditions::default(),
+        };
+        options.conditions = draw_conditions(choices);
+        options
+    }
+}
+
+/// Draws conditions of the network, of which the first are perfect.
+pub(super) fn draw_conditions(choices: &mut Choices) -> Conditions {
+    let defaults = Conditions::default();
+    let millis = |choices: &mut Choices, label, bound| {
+        Duration::from_millis(u64::from(choices.below(label, bound)))
+    };
+    Conditions {
+        latency: millis(choices, "latency", 200),
+        first_byte_delay: match choices.chance("late first byte", 100) {
+            true => millis(choices, "first byte", 3_000),
+            false => Duration::ZERO,
+        },
+        bandwidth: match choices.chance("narrow band", 100) {
+            true => Some(u64::from(choices.between("bandwidth", 500, 20_000))),
+            false => None,
+        },
+        window: choices.pick("window", &[defaults.window, 4_096, 100, 1]),
+        send_buffer: choices.pick("send buffer", &[defaults.send_buffer, 4_096, 16]),
+        chunk: choices.pick("chunk", &[defaults.chunk, 1_000, 64, 9, 1]),
+    }
+}
+
+impl fmt::Display for StackOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { clients, servers, names, operations, .. } = self;
+        let variant = match self.variant {
+            Variant::Incremental => "incremental",
+            _ => "state of the world",
+        };
+        let tls = if self.tls { "mutual TLS" } else { "no TLS" };
+        let Conditions { latency, window, send_buffer, chunk, .. } = self.conditions;
+        write!(
+            f,
+            "{clients} clients, {servers} servers, {variant}, {tls}, flow control {:?}, {names} \
+             names, {operations} operations, latency {latency:?}, window {window}, send buffer \
+             {send_buffer}, chunk {chunk}",
+            self.flow_control,
+        )
+    }
+}
