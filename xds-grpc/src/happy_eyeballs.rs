@@ -6,7 +6,10 @@ use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use hyper::rt::Timer as _;
 use tokio::select;
 
-use crate::runtime::SharedRuntime;
+use crate::{
+    runtime::SharedRuntime,
+    zoo::{self, Bug},
+};
 
 /// Delay before the next attempt starts in parallel ([gRFC A61]).
 ///
@@ -34,6 +37,9 @@ where
     loop {
         if let Some(candidate) = candidates.next() {
             attempts.push(attempt(candidate));
+        }
+        if zoo::is(Bug::FirstAddressOnly) {
+            candidates.by_ref().for_each(drop);
         }
         select! {
             biased;

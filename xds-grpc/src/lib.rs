@@ -70,6 +70,10 @@ mod shorthand;
 pub mod socket;
 mod tls;
 mod tls_advice;
+#[cfg(not(feature = "zoo"))]
+mod zoo;
+#[cfg(feature = "zoo")]
+pub mod zoo;
 
 pub use client::ClientOptions;
 pub use codec::RawCodec;

@@ -67,6 +67,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
 
+    /// Simulate the drivers too: clients and servers with their HTTP/2 and TLS on a simulated network
+    /// of byte streams, instead of the protocol alone.
+    #[arg(long, conflicts_with_all = ["options", "without_oracles"])]
+    pub(crate) stack: bool,
+
     /// Do not check the rules. This measures the speed of client and server alone.
     #[arg(long, alias = "unjudged")]
     pub(crate) without_oracles: bool,
@@ -167,6 +172,11 @@ pub(crate) struct ReplayArgs {
     #[command(flatten)]
     pub(crate) fixed: FixedOptions,
 
+    /// Simulate the drivers too: clients and servers with their HTTP/2 and TLS on a simulated network
+    /// of byte streams, instead of the protocol alone.
+    #[arg(long, conflicts_with_all = ["options"])]
+    pub(crate) stack: bool,
+
     #[command(flatten)]
     pub(crate) form: TraceFormat,
 
@@ -203,6 +213,11 @@ pub(crate) struct ShrinkArgs {
 
     #[command(flatten)]
     pub(crate) fixed: FixedOptions,
+
+    /// Simulate the drivers too: clients and servers with their HTTP/2 and TLS on a simulated network
+    /// of byte streams, instead of the protocol alone.
+    #[arg(long, conflicts_with_all = ["options"])]
+    pub(crate) stack: bool,
 
     /// Maximum number of runs to try.
     #[arg(long, value_name = "N", default_value = "2_000", value_parser = parse_number)]

@@ -6,6 +6,7 @@ use core::{
     pin::Pin,
     sync::atomic::{AtomicU8, Ordering},
     task::{Context, Poll},
+    time::Duration,
 };
 use std::{fmt::Write as _, io};
 
@@ -32,6 +33,7 @@ use crate::{
     keepalive::Keepalive,
     runtime::{Io, SharedRuntime},
     tls::{AppProtocol, Security, Tls},
+    zoo::{self, Bug},
 };
 
 /// Connects to a service and opens HTTP/2.
@@ -82,6 +84,9 @@ async fn with_timeout<T>(
     progress: &Progress,
 ) -> Result<T, String> {
     let limit = options.connect_timeout;
+    if zoo::is(Bug::NoConnectTimeout) {
+        return connecting.await;
+    }
     match runtime.timeout(limit, connecting).await {
         Some(done) => done,
         None => Err(format!("no connection within {limit:?}: {}", progress.missing())),
@@ -143,7 +148,10 @@ where
         Security::Tls(tls) => (Some(tls.with_protocol(protocol)), Scheme::HTTPS),
     };
     let keepalive = service.probes().map(|probes| options.keepalive.with_probes(probes));
-    let keepalive = keepalive.unwrap_or(options.keepalive);
+    let mut keepalive = keepalive.unwrap_or(options.keepalive);
+    if zoo::is(Bug::KeepaliveOff) {
+        keepalive.probes.after = Some(Duration::from_secs(30_000));
+    }
     let secured = |connected: io::Result<Box<dyn Io>>, tls: Option<Tls>| {
         let finish = &finish;
         async move {
@@ -191,15 +199,23 @@ async fn open(
     let (io, mut opening, end) = expect_one_call(TokioIo::new(io), protection);
     let closed =
         |error: hyper::Error| format!("{}: {}", NotHttp2::Closed(protection), with_causes(&error));
+    let interval = (!zoo::is(Bug::KeepaliveOff)).then_some(keepalive.interval);
     let (requests, connection) = http2::Builder::new(runtime.clone())
         .timer(runtime.clone())
-        .keep_alive_interval(keepalive.interval)
+        .keep_alive_interval(interval)
         .keep_alive_timeout(keepalive.timeout)
         .keep_alive_while_idle(true)
         .handshake(TokioIo::new(io))
         .await
         .map_err(closed)?;
     let mut connection = Box::pin(connection);
+    if zoo::is(Bug::ConnectionLeaked) {
+        core::mem::forget(requests.clone());
+    }
+    if zoo::is(Bug::OpenBeforeSettings) {
+        runtime.spawn(async { drop(connection.await) });
+        return Ok((requests, end));
+    }
     let why = select! {
         biased;
         opened = &mut opening => match opened {

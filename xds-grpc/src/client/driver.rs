@@ -24,6 +24,7 @@ use crate::{
     clock::Clock,
     grpc::{over_size_limit, status_parts},
     runtime::{Alarm, Budget, SharedRuntime},
+    zoo::{self, Bug},
 };
 
 /// Driver of one client. Owns the core client, its links and the receiving end of the command
@@ -113,7 +114,8 @@ impl Driver {
                 if let Poll::Ready((at, link_event)) = link_event {
                     return Poll::Ready(DriverInput::Link(at, link_event));
                 }
-                if !commands_first && self.side.poll_ready(cx).is_ready() {
+                let is_asked = !commands_first && !zoo::is(Bug::CommandWakerLost);
+                if is_asked && self.side.poll_ready(cx).is_ready() {
                     return Poll::Ready(DriverInput::Commands);
                 }
                 Poll::Pending
@@ -123,7 +125,8 @@ impl Driver {
                 () = self.alarm.ring() => self.client.handle_timeout(self.clock.now()),
                 input = input => match input {
                     DriverInput::Commands => {
-                        if self.take_commands().await == ApplyOutcome::Ended {
+                        let has_ended = self.take_commands().await == ApplyOutcome::Ended;
+                        if has_ended && !zoo::is(Bug::HandleDropIgnored) {
                             return self.process_outputs();
                         }
                     }

@@ -50,6 +50,7 @@ use crate::{
     grpc::with_causes,
     http2::EndGuard,
     runtime::{BoxFuture, SharedRuntime},
+    zoo::{self, Bug},
 };
 
 /// Link: the transport of one channel.
@@ -322,6 +323,9 @@ impl Link {
                         return self.poll_queue_space(cx);
                     }
                     match Pin::new(&mut *responses).poll_next(cx) {
+                        Poll::Ready(Some(Err(_)) | None) if zoo::is(Bug::StreamEndNotReported) => {
+                            return Poll::Pending;
+                        }
                         Poll::Ready(Some(Ok(message))) => {
                             self.state = LinkState::Streaming(channel, responses);
                             self.responses += 1;

@@ -19,6 +19,7 @@ use tonic::Status;
 use xds_core::{Frame, StreamId};
 
 use super::inbox::{Inbox, Input};
+use crate::zoo::{self, Bug};
 
 /// Slot in which the driver puts a response, and finally a status, for the transport.
 #[derive(Debug, Default)]
@@ -151,12 +152,13 @@ impl http_body::Body for ResponseBody {
                 Delivery::Partial => Err(status),
             }));
         }
-        if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        let is_known = state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        if !is_known && !zoo::is(Bug::ResponseWakerLost) {
             state.waker = Some(cx.waker().clone());
         }
         let was = core::mem::replace(&mut state.space, SlotSpace::Free);
         drop(state);
-        if was == SlotSpace::Awaited {
+        if was == SlotSpace::Awaited && !zoo::is(Bug::SlotFreeNotReported) {
             this.inbox.send(Input::SlotFree(this.stream));
         }
         Poll::Pending

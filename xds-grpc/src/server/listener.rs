@@ -26,6 +26,7 @@ use crate::{
     keepalive::Keepalive,
     runtime::{Io, Listen},
     socket::AddressFamilies,
+    zoo::{self, Bug},
 };
 
 /// Listener of a server: a TCP listener of the runtime, or a socket file, which is removed when the
@@ -144,7 +145,7 @@ pub(super) async fn serve<R: Listen>(
     let (stage, stage_receiver) = watch::channel(ListenerStage::Serving);
     select! {
         biased;
-        () = ended => {}
+        () = ended, if !zoo::is(Bug::ListenerOutlivesServer) => {}
         () = accept(runtime, &listener, &connections, connection_limit, &stage_receiver) => {}
     }
     drop((listener, stage_receiver));

@@ -8,7 +8,10 @@ use tonic::{Code, Status, Streaming};
 use xds_core::StreamId;
 
 use super::inbox::{Inbox, Input};
-use crate::grpc::{over_size_limit, with_causes};
+use crate::{
+    grpc::{over_size_limit, with_causes},
+    zoo::{self, Bug},
+};
 
 /// Kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +39,10 @@ pub(super) async fn read(
     inbox: Inbox,
 ) {
     let mut seen = RequestsSeen::None;
-    loop {
+    for number in 0_u64.. {
+        if number == 2 && zoo::is(Bug::ReadGateStuck) {
+            return core::future::pending().await;
+        }
         credit.notified().await;
         match requests.message().await {
             Ok(Some(message)) => {

@@ -5,7 +5,6 @@
 //! whenever all tasks are idle.
 
 use core::{
-    any::Any,
     fmt,
     future::Future,
     pin::Pin,
@@ -14,12 +13,13 @@ use core::{
 use std::{
     collections::BTreeMap,
     mem::take,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::Wake,
 };
 
 use rand_pcg::{Pcg32, rand_core::Rng as _};
+
+use crate::world::actor::{self, Actor, Caught};
 
 /// Future of a task.
 pub(super) type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -131,9 +131,9 @@ impl Executor {
         for _ in 0..POLLS_PER_TURN {
             let Some((id, mut future)) = self.begin(cx) else { return Poll::Pending };
             let waker = Waker::from(Arc::new(TaskWaker { id, state: Arc::downgrade(&self.0) }));
-            let polled = catch_unwind(AssertUnwindSafe(|| {
+            let polled = actor::catch(Actor::Task, || {
                 future.as_mut().poll(&mut Context::from_waker(&waker))
-            }));
+            });
             let unused = self.finish(id, future, polled);
             // A future may wake tasks when it is dropped, so the state is not locked.
             drop(unused);
@@ -166,23 +166,18 @@ impl Executor {
     }
 
     /// Returns a polled task, or its future if the task has ended.
-    fn finish(
-        &self,
-        id: u64,
-        future: TaskFuture,
-        polled: Result<Poll<()>, Box<dyn Any + Send>>,
-    ) -> Option<TaskFuture> {
+    fn finish(&self, id: u64, future: TaskFuture, polled: Caught<Poll<()>>) -> Option<TaskFuture> {
         let mut state = self.lock();
         state.current = None;
         match polled {
-            Ok(Poll::Pending) => {
+            Caught::Finished(Poll::Pending) => {
                 // A killed task is not listed any more.
                 let Some(task) = state.tasks.get_mut(&id) else { return Some(future) };
                 task.future = Some(future);
                 return None;
             }
-            Ok(Poll::Ready(())) => {}
-            Err(panic) => state.panics.push(message(&*panic)),
+            Caught::Finished(Poll::Ready(())) | Caught::Stopped => {}
+            Caught::Panicked(_, what) => state.panics.push(what),
         }
         state.tasks.remove(&id);
         Some(future)
@@ -225,10 +220,4 @@ impl Wake for TaskWaker {
             waker.wake();
         }
     }
-}
-
-/// Returns the message of a panic.
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".into())
 }

@@ -29,6 +29,9 @@ pub struct Stage {
     description: RefCell<Vec<String>>,
 }
 
+/// Maximum number of polls of tasks at one virtual time.
+const MAX_POLLS: u64 = 1_000_000;
+
 /// Result of a run on a stage.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -97,14 +100,26 @@ impl Stage {
                 scenario(&stage).await;
                 stage.settle().await;
             });
-            poll_fn(|cx| match scenario.as_mut().poll(cx) {
-                Poll::Ready(()) => Poll::Ready(()),
-                Poll::Pending => executor.poll(cx),
+            let mut instant = (stage.now(), executor.polls());
+            poll_fn(|cx| {
+                if scenario.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(());
+                }
+                let _ = executor.poll(cx);
+                let (now, polls) = (stage.now(), executor.polls());
+                if now != instant.0 {
+                    instant = (now, polls);
+                } else if polls - instant.1 > MAX_POLLS {
+                    let what = format!("{MAX_POLLS} polls of tasks while no time passes");
+                    stage.violate("no busy loop", "tasks become idle", what);
+                    return Poll::Ready(());
+                }
+                Poll::Pending
             })
             .await;
         }
         for panic in executor.take_panics() {
-            stage.violate("no-panic", "No task panics.", panic);
+            stage.violate("no panic", "no task panics", panic);
         }
         stage.end()
     }

@@ -21,6 +21,8 @@ const SCENARIO: Rule = Rule::new("scenario", "the assertions of a scenario hold,
 const APPLICATION: Rule = Rule::new("application", "an application does not panic");
 const CONTROL_PLANE: Rule = Rule::new("control plane", "a control plane does not panic");
 const ORACLE: Rule = Rule::new("oracle", "an oracle does not panic");
+#[cfg(feature = "stack")]
+const TASK: Rule = Rule::new("no panic", "no task panics");
 const WORLD: Rule = Rule::new("world", "the simulation itself does not panic");
 
 /// Owner of the code that is running.
@@ -39,6 +41,9 @@ pub(crate) enum Actor {
     ControlPlane,
     /// An oracle.
     Oracle,
+    /// A task on a stage.
+    #[cfg(feature = "stack")]
+    Task,
 }
 
 impl Actor {
@@ -50,6 +55,8 @@ impl Actor {
             Self::Application => APPLICATION,
             Self::ControlPlane => CONTROL_PLANE,
             Self::Oracle => ORACLE,
+            #[cfg(feature = "stack")]
+            Self::Task => TASK,
         }
     }
 }
@@ -64,6 +71,8 @@ impl fmt::Display for Actor {
             Self::Application => f.write_str("the application"),
             Self::ControlPlane => f.write_str("the control plane"),
             Self::Oracle => f.write_str("an oracle"),
+            #[cfg(feature = "stack")]
+            Self::Task => f.write_str("a task"),
         }
     }
 }

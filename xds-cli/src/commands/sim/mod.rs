@@ -6,6 +6,7 @@ mod many;
 mod numbers;
 mod progress;
 mod report;
+mod stack;
 
 use std::fs;
 
@@ -24,6 +25,9 @@ use crate::{
 
 pub(crate) fn run(command: SimCommand, color: ColorChoice) -> Result<(), Failure> {
     match command {
+        SimCommand::Run(args) if args.stack => stack::run(&args, color),
+        SimCommand::Replay(args) if args.stack => stack::replay(&args),
+        SimCommand::Shrink(args) if args.stack => stack::shrink(&args),
         SimCommand::Run(args) => many::run(args, color),
         SimCommand::Replay(args) => replay(args),
         SimCommand::Shrink(args) => shrink_one(args),

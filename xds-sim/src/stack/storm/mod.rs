@@ -5,7 +5,7 @@ mod application;
 mod options;
 
 use core::{net::SocketAddr, time::Duration};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, env, fs, process, sync::OnceLock};
 
 use tokio::time::sleep;
 use xds_bootstrap::{IdentityFiles, TlsFiles};
@@ -65,8 +65,7 @@ pub async fn storm(stage: &Stage) {
 /// Runs a storm with these options.
 pub async fn storm_with(stage: &Stage, options: StackOptions) {
     stage.describe(options.to_string());
-    let directory = std::env::temp_dir().join("xds-stack-certificates");
-    let files = options.tls.then(|| certificates(&directory));
+    let files = options.tls.then(certificates);
     let mut storm = Storm {
         stage,
         files,
@@ -96,17 +95,30 @@ pub async fn storm_with(stage: &Stage, options: StackOptions) {
     }
 }
 
-/// Writes the certificates of a stage to a directory, from which the credentials read them.
-fn certificates(directory: &std::path::Path) -> CertificateFiles {
-    let written =
-        std::fs::create_dir_all(directory).and_then(|()| CertificateFiles::write(directory));
-    written.unwrap_or_else(|error| panic!("cannot write {}: {error}", directory.display()))
+/// Returns the files from which credentials read the certificates of stages. They are written once
+/// per process, because parallel runs must not see half a file.
+fn certificates() -> CertificateFiles {
+    static FILES: OnceLock<CertificateFiles> = OnceLock::new();
+
+    let write = || {
+        let directory = env::temp_dir().join(format!("xds-stack-{}", process::id()));
+        let written =
+            fs::create_dir_all(&directory).and_then(|()| CertificateFiles::write(&directory));
+        written.unwrap_or_else(|error| panic!("cannot write to {}: {error}", directory.display()))
+    };
+    FILES.get_or_init(write).clone()
 }
 
 impl Storm<'_> {
     async fn set_up(&mut self) {
         for number in 0..self.options.servers {
             let host = self.stage.server_host(&format!("server-{number}"));
+            if self.options.dead_address {
+                let dead = self.stage.host(&format!("dead-{number}"));
+                self.stage.set_reach(SocketAddr::new(dead.address(), PORT), Reach::Dropped);
+                let addresses = Ok(vec![dead.address(), host.address()]);
+                self.stage.set_name(host.name(), addresses, Duration::from_millis(5));
+            }
             self.servers.push(StackServer { host, running: None });
             self.start_server(self.servers.len() - 1).await;
         }
@@ -297,8 +309,19 @@ impl Storm<'_> {
             client.application.end();
         }
         sleep(LONGEST_RECOVERY).await;
+        let connections = self.stage.connections();
+        if connections > 0 {
+            let rule = "After the end of all clients, no connection is left.";
+            self.stage.violate("connections", rule, format!("{connections} connections"));
+        }
         for server in self.servers {
             if let Some(running) = server.running {
+                let streams = running.handle().stats().await.map_or(0, |stats| stats.streams);
+                if streams > 0 {
+                    let rule = "After the end of all clients, a server has no stream.";
+                    let what = format!("{} has {streams}", server.host.name());
+                    self.stage.violate("streams", rule, what);
+                }
                 running.handle().shut_down().await;
             }
         }

@@ -18,6 +18,8 @@ pub struct StackOptions {
     pub variant: Variant,
     /// Whether connections use mutual TLS.
     pub tls: bool,
+    /// Whether the names of servers have an address before the right one that never answers.
+    pub dead_address: bool,
     /// Whether clients wait for their watchers.
     pub flow_control: FlowControl,
     /// Number of resource names.
@@ -37,6 +39,7 @@ impl StackOptions {
             servers: choices.between("servers", 1, 3),
             variant: choices.pick("variant", &[Variant::StateOfTheWorld, Variant::Incremental]),
             tls: choices.chance("tls", 250),
+            dead_address: choices.chance("dead address", 250),
             flow_control: choices.pick("flow control", &[FlowControl::Off, FlowControl::On]),
             names: choices.between("names", 1, 6),
             operations: choices.between("operations", 5, 60),
@@ -77,10 +80,11 @@ impl fmt::Display for StackOptions {
             _ => "state of the world",
         };
         let tls = if self.tls { "mutual TLS" } else { "no TLS" };
+        let addresses = if self.dead_address { "a dead address first, " } else { "" };
         let Conditions { latency, window, send_buffer, chunk, .. } = self.conditions;
         write!(
             f,
-            "{clients} clients, {servers} servers, {variant}, {tls}, flow control {:?}, {names} \
+            "{clients} clients, {servers} servers, {variant}, {tls}, {addresses}flow control {:?}, {names} \
              names, {operations} operations, latency {latency:?}, window {window}, send buffer \
              {send_buffer}, chunk {chunk}",
             self.flow_control,
