@@ -49,21 +49,23 @@ def main() -> int:
     run_dir.mkdir(parents=True)
     certificates = Certificates.make(run_dir)
     started, left = time.monotonic(), sum(it.seconds for it in ATTACKS)
-    results = []
+    results: list[Result] = []
     for attack in map(by_name, chosen or names):
         left -= attack.seconds
         result = _try(attack, binary, certificates, run_dir / attack.name)
         left_with_overhead = left + _OVERHEAD_SECONDS * (len(ATTACKS) - len(results))
         time_left = _SECONDS - (time.monotonic() - started) - left_with_overhead
-        if result.is_slow and not result.problems and (chosen or time_left > _RETRY_SECONDS):
+        if result.slowness and not result.problems and (chosen or time_left > _RETRY_SECONDS):
             _retry(result, binary, certificates, run_dir / f"{attack.name}-again")
         table.print_row(result)
         results.append(result)
     if not chosen:
         table.write(results, CHECKOUT / "docs" / "ATTACKS.md")
     failed = [it for it in results if it.problems]
-    slow = [it for it in results if it.is_slow]
-    print(f"{len(results)} attacks, {len(failed)} failed, {len(slow)} slow, {time.monotonic() - started:.0f} s")
+    slow = [it for it in results if it.slowness]
+    print(
+        f"{len(results)} attacks, {len(failed)} failed, {len(slow)} slow, {time.monotonic() - started:.0f} s"
+    )
     if failed:
         print(f"the logs of the servers are in {run_dir.relative_to(CHECKOUT)}")
     else:

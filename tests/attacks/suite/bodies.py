@@ -61,7 +61,7 @@ def slow_messages(target: Target, until: float) -> Outcome:
         nonlocal count
         byte = next(bytes_left, None)
         for connection, stream in streams:
-            if byte is not None and not connection.ended:
+            if byte is not None and connection.streams[stream] == "open":
                 connection.send(stream, bytes([byte]))
                 count += 1
 

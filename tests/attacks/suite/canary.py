@@ -19,6 +19,8 @@ import ssl
 import sys
 import time
 from contextlib import suppress
+from typing import cast
+from urllib.parse import unquote
 
 import h2.config
 import h2.connection
@@ -88,9 +90,10 @@ class Subscription:
                     self._h2.acknowledge_received_data(event.flow_controlled_length, self._stream)
                     complete += map(messages.parse_response, self._messages.feed(event.data))
                 case h2.events.ResponseReceived() | h2.events.TrailersReceived():
-                    headers = dict(event.headers)
+                    headers = cast(dict[str, str], dict(event.headers))
                     if "grpc-status" in headers:
-                        raise NotAnswered(f"gRPC status {headers['grpc-status']}: {headers.get('grpc-message')}")
+                        reason = unquote(headers.get("grpc-message", ""))
+                        raise NotAnswered(f"gRPC status {headers['grpc-status']}: {reason}")
                 case h2.events.StreamReset() | h2.events.ConnectionTerminated():
                     raise NotAnswered(f"{type(event).__name__} {event.error_code}")
         for response in complete:

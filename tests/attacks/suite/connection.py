@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import cast
 
 import hpack
 
@@ -17,10 +18,24 @@ from suite.messages import SOTW, Messages
 from suite.target import Target
 
 GRPC_CODES = (
-    "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED "
-    "RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS "
-    "UNAUTHENTICATED"
-).split()
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+)
 
 # A flood refills the buffer of a connection when less than this waits to be written.
 OUTBOX_BYTES = 256 << 10
@@ -160,7 +175,7 @@ class Connection:
         elif kind in (frames.HEADERS, frames.CONTINUATION):
             self._block += payload
             if flags & frames.END_HEADERS:
-                headers = dict(self._hpack.decode(bytes(self._block)))
+                headers = cast(dict[str, str], dict(self._hpack.decode(bytes(self._block))))
                 self._block.clear()
                 if (status := headers.get("grpc-status")) is not None:
                     self._end(stream, f"gRPC {GRPC_CODES[int(status)]}")

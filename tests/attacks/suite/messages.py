@@ -67,9 +67,7 @@ def sotw_request(
     return b"".join(parts)
 
 
-def delta_request(
-    type_url: str, *, node: str = "", subscribe: Iterable[str] = (), nonce: str = ""
-) -> bytes:
+def delta_request(type_url: str, *, node: str = "", subscribe: Iterable[str] = (), nonce: str = "") -> bytes:
     """A DeltaDiscoveryRequest."""
     parts = [field(1, field(1, node) + field(2, "attacks"))] if node else []
     parts.append(field(2, type_url))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 SUITE = Path(__file__).resolve().parents[1]
+_LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 _SAMPLE_SECONDS = 0.05
 _ATTACKER_BYTES = 2 << 30
@@ -40,7 +41,7 @@ def _environment() -> dict[str, str]:
 
 
 def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _of_attacker() -> None:

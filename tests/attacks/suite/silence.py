@@ -6,6 +6,7 @@ import select
 import socket
 import time
 from collections import Counter
+from contextlib import suppress
 
 from suite.attack import Attack, Outcome, Setup
 from suite.target import Target
@@ -13,6 +14,9 @@ from suite.target import Target
 _CONNECTIONS = 1_100
 # The beginning of a ClientHello of 512 bytes.
 _HALF_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(32)
+
+_HEAD = b"POST /v3/discovery:clusters HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+_CHUNK = 64 << 10
 
 
 class Silent:
@@ -71,10 +75,8 @@ def _wait(connections: list[Silent], until: float, drip: bytes = b"") -> Outcome
                 del by_file[file]
         if drip and now >= due and at < len(drip):
             for connection in by_file.values():
-                try:
+                with suppress(OSError):
                     connection.socket.send(drip[at : at + 1])
-                except OSError:
-                    pass
             due, at = now + 1, at + 1
     statuses = Counter(it.status for it in connections)
     return Outcome(f"{len(connections):,} connections", statuses)
@@ -101,8 +103,25 @@ def silent_rest(target: Target, until: float) -> Outcome:
 def slow_rest(target: Target, until: float) -> Outcome:
     """Sends the head of a request, and one byte of its body a second."""
     body = b'{"node": {"id": "slow"}, "resource_names": []}'
-    head = b"POST /v3/discovery:clusters HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
-    return _wait(_open(target, target.rest_port, 500, head % len(body), until), until, body)
+    return _wait(_open(target, target.rest_port, 500, _HEAD % len(body), until), until, body)
+
+
+def partial_rest(target: Target, until: float) -> Outcome:
+    """Sends bodies of almost 4 MiB, the largest that are accepted, and completes none."""
+    length = 4 << 20
+    connections = _open(target, target.rest_port, 100, _HEAD % length, until)
+    left = dict.fromkeys(range(len(connections)), length - _CHUNK)
+    while time.monotonic() < until:
+        for at, connection in enumerate(connections):
+            if left[at] > 0:
+                with suppress(OSError):
+                    left[at] -= connection.socket.send(bytes(min(_CHUNK, left[at])))
+        time.sleep(0.005)
+    for connection in connections:
+        connection.read()
+    sent = sum(length - _CHUNK - it for it in left.values()) >> 20
+    statuses = Counter(it.status for it in connections)
+    return Outcome(f"{sent} MiB on {len(connections)} connections", statuses)
 
 
 _ENDED = ("connection closed", "connection reset")
@@ -140,6 +159,14 @@ ATTACKS = (
         slow_rest,
         (*_ENDED, "HTTP 408"),
         seconds=_UNTIL_CLOSED,
+        setup=Setup.REST,
+        canaries=("rest", "grpc"),
+    ),
+    Attack(
+        "partial-rest",
+        "begins bodies of 4 MiB on 100 connections to REST-JSON and completes none",
+        partial_rest,
+        ("connection open", *_ENDED, "HTTP 4", "HTTP 503"),
         setup=Setup.REST,
         canaries=("rest", "grpc"),
     ),

@@ -55,7 +55,10 @@ def million_subscriptions(target: Target, until: float) -> Outcome:
         while connection.unsent() < 1 << 20 and sent < _MILLION:
             names = (f"n{number:06}" for number in range(sent, sent + 1_000))
             request = messages.delta_request(messages.CLUSTER, node="greedy", subscribe=names)
-            connection.send(streams[sent // 1_000 % len(streams)], messages.grpc(request))
+            alive = [it for it in streams if connection.streams[it] == "open"]
+            if not alive:
+                return False
+            connection.send(alive[sent // 1_000 % len(alive)], messages.grpc(request))
             sent += 1_000
         return sent < _MILLION or connection.unsent() > 0
 
