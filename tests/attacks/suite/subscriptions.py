@@ -47,7 +47,7 @@ def million_subscriptions(target: Target, until: float) -> Outcome:
         connection.send(stream, messages.grpc(request))
 
     connection.on_message = ack
-    streams = [connection.open(messages.DELTA) for _ in range(4)]
+    streams = [connection.open(messages.DELTA) for _ in range(20)]
     sent = 0
 
     def subscribe() -> bool:
@@ -150,7 +150,7 @@ ATTACKS = (
     ),
     Attack(
         "million-subscriptions",
-        "subscribes to a million resources in 1,000 requests on four streams",
+        "subscribes to a million resources in 1,000 requests on 20 streams",
         million_subscriptions,
         ("answered", "stream open", "gRPC RESOURCE_EXHAUSTED"),
         seconds=10.0,

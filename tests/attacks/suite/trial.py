@@ -23,6 +23,7 @@ _UNLOADED_TRIES = 15
 _UNLOADED_EDITS = 5
 _FEW_FILES = 1_024
 _EDIT_SECONDS = 2.0
+_AFTER_SECONDS = 0.3
 
 
 @dataclass
@@ -151,6 +152,8 @@ class Trial:
         except SuiteFailed as failed:
             problem = str(failed)
         written = editor.stop() if editor else {}
+        # The server still has to forget the offender.
+        time.sleep(_AFTER_SECONDS)
         if "follower" in attack.canaries:
             # The last edits are still on their way.
             time.sleep(_EDIT_SECONDS)
