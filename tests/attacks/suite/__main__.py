@@ -44,9 +44,7 @@ def main() -> int:
         signal.signal(how, lambda number, _: sys.exit(128 + number))
     raise_file_limit()
 
-    run_dir = CHECKOUT / ".interop" / "attacks" / str(os.getpid())
-    shutil.rmtree(run_dir, ignore_errors=True)
-    run_dir.mkdir(parents=True)
+    run_dir = _new_run_dir()
     certificates = Certificates.make(run_dir)
     started, left = time.monotonic(), sum(it.seconds for it in ATTACKS)
     results: list[Result] = []
@@ -71,6 +69,19 @@ def main() -> int:
     else:
         shutil.rmtree(run_dir)
     return 1 if failed else 0
+
+
+def _new_run_dir() -> Path:
+    """An empty directory for this run. The logs of runs that have ended are removed."""
+    runs = CHECKOUT / ".interop" / "attacks"
+    runs.mkdir(parents=True, exist_ok=True)
+    for old in runs.iterdir():
+        if old.name.isdecimal() and not Path("/proc", old.name).exists():
+            shutil.rmtree(old, ignore_errors=True)
+    run_dir = runs / str(os.getpid())
+    shutil.rmtree(run_dir, ignore_errors=True)
+    run_dir.mkdir()
+    return run_dir
 
 
 def _try(attack: Attack, binary: Path, certificates: Certificates, run_dir: Path) -> Result:

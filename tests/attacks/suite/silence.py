@@ -87,17 +87,20 @@ def silent_tcp(target: Target, until: float) -> Outcome:
     return _wait(_open(target, target.port, _CONNECTIONS, b"", until), until)
 
 
-def silent_tls(target: Target, until: float) -> Outcome:
-    """Opens connections that send nothing, and others that send the beginning of a ClientHello."""
+def _half_silent(target: Target, port: int, first: bytes, until: float) -> Outcome:
     half = _CONNECTIONS // 2
-    connections = _open(target, target.port, half, b"", until)
-    connections += _open(target, target.port, half, _HALF_HELLO, until)
+    connections = _open(target, port, half, b"", until) + _open(target, port, half, first, until)
     return _wait(connections, until)
 
 
+def silent_tls(target: Target, until: float) -> Outcome:
+    """Opens connections that send nothing, and others that send the beginning of a ClientHello."""
+    return _half_silent(target, target.port, _HALF_HELLO, until)
+
+
 def silent_rest(target: Target, until: float) -> Outcome:
-    """Opens connections to the port of REST-JSON and sends nothing."""
-    return _wait(_open(target, target.rest_port, _CONNECTIONS, b"", until), until)
+    """Opens connections to REST-JSON that send nothing, and others that send half of a head."""
+    return _half_silent(target, target.rest_port, _HEAD[:40], until)
 
 
 def slow_rest(target: Target, until: float) -> Outcome:
@@ -146,7 +149,7 @@ ATTACKS = (
     ),
     Attack(
         "silent-rest",
-        "opens 1,100 connections to REST-JSON and sends nothing",
+        "opens 1,100 connections to REST-JSON with no or half a request head",
         silent_rest,
         (*_ENDED, "HTTP 408"),
         seconds=_UNTIL_CLOSED,
