@@ -1,0 +1,111 @@
+"""`scripts/attacks/run [ATTACK...]`: runs the attacks named, or all, and prints one row for each."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from suite import table
+from suite.attack import Attack
+from suite.attacks import ATTACKS, by_name
+from suite.certificates import Certificates
+from suite.processes import SUITE, SuiteFailed, raise_file_limit
+from suite.trial import Result, Trial
+
+CHECKOUT = SUITE.parents[1]
+_SECONDS = 165.0
+"""Time after which no attack is tried again."""
+_RETRY_SECONDS = 4.0
+# Time that an attack takes besides its own.
+_OVERHEAD_SECONDS = 2.5
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/attacks/run", description=__doc__)
+    names = [it.name for it in ATTACKS]
+    parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"{', '.join(names)}; none means all")
+    chosen = parser.parse_args().attacks
+    if unknown := set(chosen) - set(names):
+        parser.error(f"no such attack: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    if not sys.platform.startswith("linux"):
+        print("skip: the memory of a process is read from /proc, which only Linux has")
+        return 0
+    binary = Path(os.environ.get("XDS_BIN") or CHECKOUT / "target/debug/xds").resolve()
+    if not binary.exists():
+        parser.error(f"{binary} does not exist: build it, or name another with XDS_BIN")
+    for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # An exception, so that every `finally` on the way out ends its processes.
+        signal.signal(how, lambda number, _: sys.exit(128 + number))
+    raise_file_limit()
+
+    run_dir = _new_run_dir()
+    certificates = Certificates.make(run_dir)
+    started, left = time.monotonic(), sum(it.seconds for it in ATTACKS)
+    results: list[Result] = []
+    for attack in map(by_name, chosen or names):
+        left -= attack.seconds
+        result = _try(attack, binary, certificates, run_dir / attack.name)
+        left_with_overhead = left + _OVERHEAD_SECONDS * (len(ATTACKS) - len(results))
+        time_left = _SECONDS - (time.monotonic() - started) - left_with_overhead
+        if result.slowness and not result.problems and (chosen or time_left > _RETRY_SECONDS):
+            _retry(result, binary, certificates, run_dir / f"{attack.name}-again")
+        table.print_row(result)
+        results.append(result)
+    if not chosen:
+        table.write(results, CHECKOUT / "docs" / "ATTACKS.md")
+    failed = [it for it in results if it.problems]
+    slow = [it for it in results if it.slowness]
+    print(
+        f"{len(results)} attacks, {len(failed)} failed, {len(slow)} slow, {time.monotonic() - started:.0f} s"
+    )
+    if failed:
+        print(f"the logs of the servers are in {run_dir.relative_to(CHECKOUT)}")
+    else:
+        shutil.rmtree(run_dir)
+    return 1 if failed else 0
+
+
+def _new_run_dir() -> Path:
+    """An empty directory for this run. The logs of runs that have ended are removed."""
+    runs = CHECKOUT / ".interop" / "attacks"
+    runs.mkdir(parents=True, exist_ok=True)
+    for old in runs.iterdir():
+        if old.name.isdecimal() and not Path("/proc", old.name).exists():
+            shutil.rmtree(old, ignore_errors=True)
+    run_dir = runs / str(os.getpid())
+    shutil.rmtree(run_dir, ignore_errors=True)
+    run_dir.mkdir()
+    return run_dir
+
+
+def _try(attack: Attack, binary: Path, certificates: Certificates, run_dir: Path) -> Result:
+    try:
+        return Trial(attack, binary, certificates, run_dir).run(attack.seconds)
+    except SuiteFailed as failed:
+        return Result(attack, problems=[str(failed)])
+    except Exception:
+        traceback.print_exc()
+        return Result(attack, problems=["the suite failed"])
+
+
+def _retry(result: Result, binary: Path, certificates: Certificates, run_dir: Path) -> None:
+    """Measures the latency once more: the machine may have been busy with something else."""
+    attack = result.attack
+    seconds = min(attack.seconds, _RETRY_SECONDS)
+    try:
+        again = Trial(attack, binary, certificates, run_dir).run(seconds)
+    except SuiteFailed:
+        return
+    result.is_retried = True
+    if not again.canary.failures and again.canary.latencies:
+        result.canary, result.unloaded = again.canary, again.unloaded
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,18 @@
+"""All attacks, in the order in which they run."""
+
+from __future__ import annotations
+
+from suite import bodies, floods, silence, subscriptions
+from suite.attack import Attack
+
+ATTACKS: tuple[Attack, ...] = (
+    *floods.ATTACKS,
+    *bodies.ATTACKS,
+    *subscriptions.ATTACKS,
+    *silence.ATTACKS,
+)
+
+
+def by_name(name: str) -> Attack:
+    """The attack with a name."""
+    return next(it for it in ATTACKS if it.name == name)
