@@ -18,7 +18,8 @@
 //! | `body.rs` | response bodies with one response at a time |
 //! | `listener.rs`, `connection.rs` | listeners and connections |
 //! | `socket_file.rs` | socket files |
-//! | `connection_limit.rs`, `preface.rs` | connection limit; detection of the client's protocol |
+//! | `connection_limit.rs`, `handshakes.rs` | limits of connections and of handshakes |
+//! | `preface.rs` | detection of the client's protocol |
 //! | `peer.rs`, `authorize.rs` | identity and authorization of clients |
 //! | `handle.rs`, `reports.rs` | the application's handle and its snapshots |
 //! | `observations.rs`, `events.rs` | observations; requests to the application |
@@ -34,6 +35,7 @@ mod connection_limit;
 mod driver;
 mod events;
 mod handle;
+mod handshakes;
 mod health;
 mod inbox;
 mod listener;
@@ -147,8 +149,7 @@ impl<R: Runtime + Clone> ManagementServer<R> {
         let handle =
             ServerHandle::new(inbox.clone(), observations.downgrade(), Arc::clone(&events));
         let health = Health::default();
-        let connection_limit =
-            Arc::new(ConnectionLimit::new(options.max_connections, observations.downgrade()));
+        let connection_limit = Arc::new(ConnectionLimit::new(&options, observations.downgrade()));
         let driver = Driver::new(
             config,
             &options,

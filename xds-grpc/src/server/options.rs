@@ -36,6 +36,20 @@ pub struct ServerOptions {
     /// Each connection needs a file descriptor. If the process has fewer, accepting pauses when
     /// they run out, so raise the process's limit or lower this one.
     pub max_connections: usize,
+    /// Maximum number of concurrent connections from one IP address; `None`, the default, for no
+    /// limit. IPv6 addresses with the same first 64 bits count as one. Connections over socket
+    /// files are not limited.
+    ///
+    /// Further connections are closed at once and [reported](super::Observed::ConnectionRefused).
+    pub max_connections_per_address: Option<usize>,
+    /// Maximum number of concurrent handshakes of the server's listeners; 1,024 by default, at
+    /// least 1.
+    ///
+    /// A handshake ends after TLS and the client's HTTP/2 preface; on a REST listener, after the
+    /// head of the first request. At the limit, and at that of connections, a new connection takes
+    /// the place of the oldest handshake, whose connection is closed. Clients that connect and send
+    /// nothing therefore do not keep others out.
+    pub max_handshakes: usize,
     /// Maximum time for connections to close after a shutdown; 5 s by default.
     pub shutdown_grace: Duration,
     /// Number of observations that wait for a slow reader before it loses the oldest; 1,024 by
@@ -58,6 +72,8 @@ impl Default for ServerOptions {
             max_request_bytes: 16 << 20,
             max_concurrent_streams: 1_000,
             max_connections: 10_000,
+            max_connections_per_address: None,
+            max_handshakes: 1_024,
             shutdown_grace: Duration::from_secs(5),
             observation_capacity: 1_024,
             event_capacity: 1_024,
@@ -101,6 +117,20 @@ impl ServerOptions {
     #[must_use]
     pub fn with_max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections;
+        self
+    }
+
+    /// Sets the maximum number of concurrent connections from one IP address.
+    #[must_use]
+    pub fn with_max_connections_per_address(mut self, connections: usize) -> Self {
+        self.max_connections_per_address = Some(connections);
+        self
+    }
+
+    /// Sets the maximum number of concurrent handshakes.
+    #[must_use]
+    pub fn with_max_handshakes(mut self, handshakes: usize) -> Self {
+        self.max_handshakes = handshakes;
         self
     }
 
