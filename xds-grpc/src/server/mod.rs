@@ -82,6 +82,7 @@ use self::{
     events::EventQueue,
     health::Health,
     inbox::{Inbox, Input},
+    requests::RequestLimit,
 };
 pub use crate::address::{AddressFault, BoundAddress, ListenAddress, UnixSocket};
 use crate::runtime::{Listen, Runtime, SharedRuntime};
@@ -172,7 +173,7 @@ impl<R> ManagementServer<R> {
     /// Returns the discovery services as one tower service, for a gRPC server other than tonic's.
     #[must_use]
     pub fn service(&self) -> DiscoveryService {
-        DiscoveryService::new(self.inbox.clone(), self.options.max_request_bytes)
+        DiscoveryService::new(self.inbox.clone(), RequestLimit::of(&self.options))
     }
 
     /// Returns the discovery services as tonic routes, for the application's own gRPC server.

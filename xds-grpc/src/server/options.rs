@@ -23,11 +23,12 @@ pub struct ServerOptions {
     pub seed: Option<u64>,
     /// Keepalive pings and probes, which detect dead connections; [`Keepalive::SERVER`] by default.
     pub keepalive: Keepalive,
-    /// Maximum size of a request in bytes; 16 MiB by default, enough for a few hundred thousand
-    /// names. gRPC's default is 4 MiB. A larger request ends its stream with `RESOURCE_EXHAUSTED`.
+    /// Maximum size of a request in bytes; 4 MiB by default, like gRPC's, enough for about a hundred
+    /// thousand names. A larger request ends its stream with `RESOURCE_EXHAUSTED` and a message that
+    /// contains the limit.
     pub max_request_bytes: usize,
-    /// Maximum number of concurrent calls on a connection; 1,000 by default. A client needs one, a
-    /// relay one per client.
+    /// Maximum number of concurrent calls on a connection; 100 by default. A client needs one, or
+    /// one per type; a relay needs one per client. Further calls wait in the client.
     pub max_concurrent_streams: u32,
     /// Maximum number of concurrent connections of the server's listeners, those in a handshake
     /// included; 10,000 by default.
@@ -60,6 +61,7 @@ pub struct ServerOptions {
     pub event_capacity: usize,
     /// TLS credentials of the server's listeners; `None`, the default, serves without TLS.
     pub credentials: Option<ServerCredentials>,
+    pub(crate) request_limit_advice: Option<Arc<str>>,
     pub(crate) authorizer: Option<SharedAuthorizer>,
     pub(crate) printer: Printer,
 }
@@ -69,8 +71,9 @@ impl Default for ServerOptions {
         Self {
             seed: None,
             keepalive: Keepalive::SERVER,
-            max_request_bytes: 16 << 20,
-            max_concurrent_streams: 1_000,
+            max_request_bytes: 4 << 20,
+            request_limit_advice: None,
+            max_concurrent_streams: 100,
             max_connections: 10_000,
             max_connections_per_address: None,
             max_handshakes: 1_024,
@@ -103,6 +106,14 @@ impl ServerOptions {
     #[must_use]
     pub fn with_max_request_bytes(mut self, bytes: usize) -> Self {
         self.max_request_bytes = bytes;
+        self
+    }
+
+    /// Sets the advice that is appended to the error of a request that is too large, for example
+    /// how to raise the limit. The client sees it.
+    #[must_use]
+    pub fn with_request_limit_advice(mut self, advice: impl Into<Arc<str>>) -> Self {
+        self.request_limit_advice = Some(advice.into());
         self
     }
 
