@@ -20,7 +20,7 @@
 //! | `socket_file.rs` | socket files |
 //! | `connection_limit.rs`, `handshakes.rs` | limits of connections and of handshakes |
 //! | `preface.rs` | detection of the client's protocol |
-//! | `peer.rs`, `authorize.rs` | identity and authorization of clients |
+//! | `peer.rs`, `authorize.rs`, `policies.rs` | identity and authorization of clients |
 //! | `handle.rs`, `reports.rs` | the application's handle and its snapshots |
 //! | `observations.rs`, `events.rs` | observations; requests to the application |
 //! | `waits.rs` | calls that wait until all clients have accepted a change |
@@ -43,6 +43,7 @@ mod log;
 mod observations;
 mod options;
 mod peer;
+mod policies;
 mod preface;
 mod reports;
 mod requests;
@@ -72,6 +73,7 @@ pub use self::{
     observations::{Observations, Observed},
     options::ServerOptions,
     peer::Peer,
+    policies::{AllowSans, BothAuthorizers, InvalidSanPattern, NodeFromSan},
     reports::{RejectionSnapshot, SubscriptionSnapshot},
     service::DiscoveryService,
 };
