@@ -44,7 +44,8 @@ use crate::runtime::BoxFuture;
 /// # }
 /// ```
 ///
-/// It requires [client certificates](crate::credentials::ClientCertificates).
+/// It requires [client certificates](crate::credentials::ClientCertificates). It is also an authorizer
+/// of [client status](crate::csds::CsdsAuthorizer), which gives access to all clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowSans {
     patterns: Arc<[SanPattern]>,
@@ -105,6 +106,15 @@ impl AllowSans {
     ) -> Result<Self, InvalidSanPattern> {
         let patterns = patterns.into_iter().map(|pattern| SanPattern::new(pattern.as_ref()));
         Ok(Self { patterns: patterns.collect::<Result<_, _>>()? })
+    }
+
+    /// Checks a client certificate.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why the client is not admitted.
+    pub fn check(&self, peer: &Peer) -> Result<(), Denied> {
+        self.allows(peer).map_err(|why| Denied::new(StatusCode::PermissionDenied, why))
     }
 
     fn allows(&self, peer: &Peer) -> Result<(), String> {
