@@ -101,9 +101,34 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) descriptors: DescriptorArgs,
 
-    // Must be last: its heading also applies to all options after it.
+    // The last ones: a heading also applies to all options after it.
+    #[command(flatten)]
+    pub(crate) limits: ServerLimitArgs,
+
     #[command(flatten)]
     pub(crate) tls: ServerTlsArgs,
+}
+
+/// Limits of the server's listeners.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct ServerLimitArgs {
+    /// Maximum number of concurrent connections. Further ones are closed at once.
+    ///
+    /// It is lowered if the process may not open enough files. At the start the soft limit of open
+    /// files (ulimit -n) is raised to the hard limit.
+    #[arg(long, value_name = "N", default_value = "10000")]
+    pub(crate) max_connections: usize,
+
+    /// Maximum number of concurrent connections from one IP address, or from one /64 network of
+    /// IPv6. Further ones are closed at once. There is no limit by default.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_connections_per_address: Option<usize>,
+
+    /// Maximum size of a request in bytes. A larger one ends its stream with RESOURCE_EXHAUSTED, or
+    /// a REST request with status 413.
+    #[arg(long, value_name = "BYTES", default_value = "4194304")]
+    pub(crate) max_request_bytes: usize,
 }
 
 /// TLS options of the server.

@@ -3,6 +3,7 @@
 mod events;
 mod export;
 mod ndjson;
+mod open_files;
 mod redraw;
 mod status;
 mod table;
@@ -62,10 +63,10 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         }
         ServeOutput::Ndjson => Box::new(ServeNdjson),
     };
-    let mut options = ServerOptions::default().with_payload_printer(JsonPayloads);
-    if let Some(credentials) = credentials(&args.tls).await? {
-        options = options.with_credentials(credentials);
-    }
+    let options = select! {
+        () = stop.requested() => return Ok(()),
+        options = server_options(&args) => options?,
+    };
     let mut config = ServerConfig::default()
         .with_ordering(ordering(args.ordering))
         .with_readiness(Readiness::HoldRequests);
@@ -131,7 +132,9 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     let mut serving = tokio::spawn(server.serve(listener));
     let mut services = Vec::new();
     if let Some((_, listener)) = rest_listener {
-        let gateway = GatewayOptions::default().with_hold(args.rest_hold);
+        let gateway = GatewayOptions::default()
+            .with_hold(args.rest_hold)
+            .with_max_request_bytes(args.limits.max_request_bytes);
         services.push(tokio::spawn(server.serve_rest(listener, schema(), gateway)));
     }
     if let Some((_, listener)) = csds_listener {
@@ -253,6 +256,24 @@ async fn start_export(
         exporter.write().await.map_err(failure)?;
     }
     Ok(Some(exporter))
+}
+
+/// Returns the transport options that the flags select.
+async fn server_options(args: &ServeArgs) -> Result<ServerOptions, Failure> {
+    let limits = &args.limits;
+    let connections = open_files::connections_for(&args.directory, limits.max_connections).await;
+    let mut options = ServerOptions::default()
+        .with_payload_printer(JsonPayloads)
+        .with_max_connections(connections)
+        .with_max_request_bytes(limits.max_request_bytes)
+        .with_request_limit_advice("xds serve --max-request-bytes sets the limit");
+    if let Some(connections) = limits.max_connections_per_address {
+        options = options.with_max_connections_per_address(connections);
+    }
+    if let Some(credentials) = credentials(&args.tls).await? {
+        options = options.with_credentials(credentials);
+    }
+    Ok(options)
 }
 
 /// Returns the credentials that the flags select; `None` without TLS.
