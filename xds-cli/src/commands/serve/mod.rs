@@ -24,7 +24,7 @@ use xds_tokio::{
     ManagementServer, ServerHandle, ServerOptions,
     credentials::{ClientCertificates, ServerCredentials},
     csds::ServerCsdsService,
-    server::{BoundAddress, ListenAddress, Listener},
+    server::{AllowSans, Authorizer as _, BoundAddress, ListenAddress, Listener, NodeFromSan},
 };
 
 use self::{
@@ -67,6 +67,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         () = stop.requested() => return Ok(()),
         options = server_options(&args) => options?,
     };
+    let allowed = allowed_sans(&args.tls)?;
     let mut config = ServerConfig::default()
         .with_ordering(ordering(args.ordering))
         .with_readiness(Readiness::HoldRequests);
@@ -138,8 +139,12 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         services.push(tokio::spawn(server.serve_rest(listener, schema(), gateway)));
     }
     if let Some((_, listener)) = csds_listener {
-        let routes = Routes::new(ServerCsdsService::new(handle.clone()).with_unrestricted_access());
-        let routes = routes.add_service(server.health());
+        let service = ServerCsdsService::new(handle.clone());
+        let service = match allowed {
+            Some(allowed) => service.with_authorizer(allowed),
+            None => service.with_unrestricted_access(),
+        };
+        let routes = Routes::new(service).add_service(server.health());
         services.push(tokio::spawn(server.serve_routes(listener, routes)));
     }
 
@@ -273,7 +278,21 @@ async fn server_options(args: &ServeArgs) -> Result<ServerOptions, Failure> {
     if let Some(credentials) = credentials(&args.tls).await? {
         options = options.with_credentials(credentials);
     }
-    Ok(options)
+    Ok(match (allowed_sans(&args.tls)?, args.tls.node_from_san) {
+        (None, false) => options,
+        (None, true) => options.with_authorizer(NodeFromSan),
+        (Some(allowed), false) => options.with_authorizer(allowed),
+        (Some(allowed), true) => options.with_authorizer(allowed.and(NodeFromSan)),
+    })
+}
+
+/// Returns the names of client certificates that the flags allow; `None` for all.
+fn allowed_sans(flags: &ServerTlsArgs) -> Result<Option<AllowSans>, Failure> {
+    if flags.allow_san.is_empty() {
+        return Ok(None);
+    }
+    let allowed = AllowSans::new(&flags.allow_san);
+    allowed.map(Some).map_err(|why| Failure::Usage(format!("--allow-san: {why}")))
 }
 
 /// Returns the credentials that the flags select; `None` without TLS.
@@ -285,6 +304,7 @@ async fn credentials(flags: &ServerTlsArgs) -> Result<Option<ServerCredentials>,
     let mut credentials = ServerCredentials::tls(IdentityFiles { certificate, private_key });
     if let Some(authority) = &flags.client_ca {
         credentials = credentials.with_client_authority(authority, ClientCertificates::Required);
+        credentials = credentials.with_revocation_lists(&flags.crl);
     }
     let wrong = |why| Failure::Credentials { field: flags.flag_of(&why), why };
     credentials.check().await.map_err(wrong)?;
