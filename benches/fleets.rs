@@ -145,7 +145,9 @@ impl Ours {
         limits.streams_per_node = limits.streams;
         // Observations of rejections are not measured.
         let config = ServerConfig::default().with_limits(limits);
-        let server = ManagementServer::start(config, ServerOptions::default());
+        // All clients share a few connections.
+        let options = ServerOptions::default().with_max_concurrent_streams(1_000);
+        let server = ManagementServer::start(config, options);
         let handle = server.handle();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");

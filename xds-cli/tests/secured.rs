@@ -2,24 +2,45 @@
 
 mod support;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, IsCa, Issuer,
+    KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
+};
 use serde_json::{Value as Json, json};
 use support::{TempDir, Xds, clusters, run, run_with};
 
 /// Writes the certificates of one authority: `ca.pem`, `server.pem` and `.key`,
-/// `client.pem` and `.key`.
+/// `client.pem` and `.key`, and the revocation lists `none.crl` and `client.crl`.
 fn certificates(directory: &TempDir) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().unwrap();
     directory.save("ca.pem", &params.self_signed(&key).unwrap().pem());
     let issuer = Issuer::new(params, key);
-    for (name, host) in [("server", "127.0.0.1"), ("client", "client")] {
+    for (name, host, serial) in [("server", "127.0.0.1", 1_u64), ("client", "client", 2)] {
         let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new([host.to_owned()]).unwrap();
+        let mut certificate = CertificateParams::new([host.to_owned()]).unwrap();
+        certificate.serial_number = Some(serial.into());
         let certificate = certificate.signed_by(&key, &issuer).unwrap();
         directory.save(&format!("{name}.pem"), &certificate.pem());
         directory.save(&format!("{name}.key"), &key.serialize_pem());
+    }
+    for (name, serials) in [("none.crl", &[][..]), ("client.crl", &[2_u64])] {
+        let revoked = |&serial: &u64| RevokedCertParams {
+            serial_number: serial.into(),
+            revocation_time: date_time_ymd(2024, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2024, 1, 1),
+            next_update: date_time_ymd(2034, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: serials.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        directory.save(name, &list.signed_by(&issuer).unwrap().pem().unwrap());
     }
 }
 
@@ -36,15 +57,35 @@ impl Stage {
     }
 
     fn serving(more: &[&str]) -> Self {
+        Self::start(&[], more)
+    }
+
+    /// Starts a server with these files of revocation lists.
+    fn with_lists(lists: &[&str]) -> Self {
+        Self::start(lists, &[])
+    }
+
+    fn start(lists: &[&str], more: &[&str]) -> Self {
         let (files, served) = (TempDir::new(), TempDir::new());
         certificates(&files);
         served.save("cds.yaml", &clusters("one"));
         let path = |name: &str| files.join(name).to_str().unwrap().to_owned();
         let (cert, key, ca) = (path("server.pem"), path("server.key"), path("ca.pem"));
         let tls = ["--tls-cert", &cert, "--tls-key", &key, "--client-ca", &ca];
-        let flags = [&["--listen", "127.0.0.1:0"][..], &tls, more].concat();
+        let lists: Vec<_> = lists.iter().map(|list| path(list)).collect();
+        let lists: Vec<_> = lists.iter().flat_map(|list| ["--crl", list]).collect();
+        let flags = [&["--listen", "127.0.0.1:0"][..], &tls, &lists, more].concat();
         let (serve, address) = Xds::serve_with(served.path(), &flags);
         Self { files, served, serve, address }
+    }
+
+    /// Starts `xds watch` with the client's certificate.
+    fn watch(&self, node: &str) -> Xds {
+        let (ca, cert, key) =
+            (self.path("ca.pem"), self.path("client.pem"), self.path("client.key"));
+        let flags = ["--ca", &ca, "--cert", &cert, "--key", &key, "--node", node];
+        let base = ["watch", "-o", "ndjson", "--server", &self.address, "cds"];
+        Xds::spawn(&[&base[..], &flags].concat())
     }
 
     fn path(&self, name: &str) -> String {
@@ -420,5 +461,72 @@ fn status_uses_the_tls_options_of_watch() {
     for flags in [&["--ca", &*ca][..], &["--ca", &cert, "--cert", &cert, "--key", &key], &[]] {
         let ended = run(&[&["status", csds], flags].concat());
         assert_eq!(ended.code, Some(4), "{flags:?}: {}{}", ended.stdout, ended.stderr);
+    }
+}
+
+/// Returns the text of the first error of `xds watch`.
+fn first_error(watch: &Xds) -> String {
+    let error = watch.wait_event("error", |event| event["event"] == "error");
+    error["error"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn allow_san_serves_only_clients_with_a_matching_name() {
+    let stage = Stage::serving(&["--allow-san", "spiffe://mesh/*", "--allow-san", "cl*"]);
+    stage.watch("any").wait_count("changed", 1);
+    let stage = Stage::serving(&["--allow-san", "*.client", "--csds", "127.0.0.1:0"]);
+    let expected = "the names of the client certificate are not allowed: [\"client\"]";
+    let error = first_error(&stage.watch("any"));
+    assert!(error.contains(expected), "{error}");
+    // Client status is as confidential.
+    let serving = &stage.serve.events_of("serving")[0];
+    let csds = serving["csds"].as_str().unwrap();
+    let (ca, cert, key) =
+        (stage.path("ca.pem"), stage.path("client.pem"), stage.path("client.key"));
+    let ended = run(&["status", csds, "--ca", &ca, "--cert", &cert, "--key", &key]);
+    assert_ne!(ended.code, Some(0));
+    assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+}
+
+#[test]
+fn node_from_san_serves_only_the_node_of_the_certificate() {
+    let stage = Stage::serving(&["--node-from-san"]);
+    let error = first_error(&stage.watch("other"));
+    let expected = "the node id is \"other\", but the client certificate is for \"client\"";
+    assert!(error.contains(expected), "{error}");
+    stage.watch("client").wait_count("changed", 1);
+    let stage = Stage::serving(&["--node-from-san", "--allow-san", "other"]);
+    let error = first_error(&stage.watch("client"));
+    assert!(error.contains("not allowed"), "{error}");
+}
+
+#[test]
+fn revoked_client_certificate_is_rejected_after_the_list_changed() {
+    let stage = Stage::with_lists(&["none.crl"]);
+    stage.watch("client").wait_count("changed", 1);
+    let revoked = std::fs::read_to_string(stage.path("client.crl")).unwrap();
+    stage.files.replace("none.crl", &revoked);
+    let error = first_error(&stage.watch("client"));
+    assert!(error.contains("because it has been revoked"), "{error}");
+    stage.serve.wait_stderr("the client's certificate has been revoked");
+}
+
+#[test]
+fn errors_of_revocation_lists_and_patterns_name_the_flag() {
+    let files = TempDir::new();
+    certificates(&files);
+    let path = |name: &str| files.join(name).to_str().unwrap().to_owned();
+    let (cert, key, ca) = (path("server.pem"), path("server.key"), path("ca.pem"));
+    let base = ["serve", ".", "--listen", "127.0.0.1:0", "--tls-cert", &cert, "--tls-key", &key];
+    let base = [&base[..], &["--client-ca", &ca]].concat();
+    for (flags, code, part) in [
+        (["--crl", &*path("missing")], 1, "--crl: cannot read"),
+        (["--crl", &*ca], 1, "--crl: "),
+        (["--allow-san", "spiffe://mesh/**"], 2, "contains **"),
+        (["--allow-san", ""], 2, "--allow-san"),
+    ] {
+        let ended = run(&[&base[..], &flags].concat());
+        assert_eq!(ended.code, Some(code), "{flags:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(part), "{flags:?}: {}", ended.stderr);
     }
 }

@@ -43,7 +43,11 @@ fn usage_errors_exit_with_two() {
 #[test]
 fn tls_help_heading_has_only_tls_options() {
     for (command, expected) in [
-        ("serve", &["--tls-cert", "--tls-key", "--client-ca"][..]),
+        (
+            "serve",
+            &["--tls-cert", "--tls-key", "--client-ca", "--crl", "--allow-san", "--node-from-san"]
+                [..],
+        ),
         ("get", &["--tls", "--ca", "--cert", "--key", "--server-name", "--token-file"]),
         ("watch", &["--tls", "--ca", "--cert", "--key", "--server-name", "--token-file"]),
     ] {

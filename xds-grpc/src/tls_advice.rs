@@ -111,6 +111,9 @@ fn of_alert(alert: Alert, peer: PeerRole) -> Option<String> {
         (Alert::CertificateExpired, PeerRole::Server) => {
             "the server considers the client certificate expired: renew it, or check the clocks"
         }
+        (Alert::CertificateRevoked, PeerRole::Server) => {
+            "the server rejected the client certificate because it has been revoked: issue another one"
+        }
         (Alert::UnrecognisedName, PeerRole::Server) => {
             "the server has no certificate for the requested name: set another server name"
         }
@@ -151,6 +154,13 @@ fn of_certificate(error: &CertificateError, peer: PeerRole) -> Option<String> {
         E::NotValidYet | E::NotValidYetContext { .. } => {
             format!("{whose} is not valid yet: check the clock of this machine and of its issuer")
         }
+        E::Revoked => format!(
+            "{whose} has been revoked: a certificate revocation list (CRL) of its issuer contains it"
+        ),
+        E::UnknownRevocationStatus => format!(
+            "no certificate revocation list (CRL) covers {whose}: add the list of each authority in \
+             its chain"
+        ),
         E::NotValidForNameContext { expected, presented } => {
             let expected = name(expected);
             let presented = match presented.as_slice() {
@@ -222,6 +232,8 @@ mod tests {
                 PeerRole::Client,
                 "the client's certificate has expired",
             ),
+            (of(CertificateError::Revoked), PeerRole::Client, "certificate has been revoked"),
+            (of(CertificateError::UnknownRevocationStatus), PeerRole::Client, "no certificate rev"),
             (of(CertificateError::NotValidYet), PeerRole::Server, "clock"),
             (of(CertificateError::UnknownIssuer), PeerRole::Server, "trust the CA certificate"),
             (of(CertificateError::InvalidPurpose), PeerRole::Client, "clientAuth"),

@@ -288,11 +288,11 @@ pub mod csds {
 /// Types for management servers: see [`xds_grpc::server`].
 pub mod server {
     pub use xds_grpc::server::{
-        AddressFault, Admitted, ApplyError, AuthorizationDecision, AuthorizationRequest,
-        Authorizer, BoundAddress, ConvergenceError, Denied, DiscoveryService, ListenAddress,
-        Observations, Observed, Peer, RejectionSnapshot, SendCustomMessageError, ServerEnded,
-        ServerEvent, ServerEvents, ServerHandle, ServerOptions, SetLayersError,
-        SubscriptionSnapshot, UnixSocket,
+        AddressFault, Admitted, AllowSans, ApplyError, AuthorizationDecision, AuthorizationRequest,
+        Authorizer, BothAuthorizers, BoundAddress, ConvergenceError, Denied, DiscoveryService,
+        InvalidSanPattern, ListenAddress, NodeFromSan, Observations, Observed, Peer,
+        RejectionSnapshot, SendCustomMessageError, ServerEnded, ServerEvent, ServerEvents,
+        ServerHandle, ServerOptions, SetLayersError, SubscriptionSnapshot, UnixSocket,
     };
 
     /// Listener of a server.

@@ -5,7 +5,9 @@ mod support;
 use core::net::SocketAddr;
 
 use support::{
-    CLUSTER, RawClient, config, names, no_value, resource,
+    CLUSTER, RawClient, config,
+    log::Log,
+    names, no_value, resource,
     server::{Running, set, start_with, streams},
     soon,
     tls::{Ca, Directory, Identity, der},
@@ -26,8 +28,8 @@ use xds_tokio::{
     ClientHandle, ClientOptions, Credentials, ManagementServer, ServerOptions, client,
     credentials::{ClientCertificates, CredentialsError, ServerCredentials},
     server::{
-        Admitted, AuthorizationDecision, AuthorizationRequest, Denied, Observations, Observed,
-        Peer, UnixSocket,
+        Admitted, AllowSans, AuthorizationDecision, AuthorizationRequest, Authorizer, Denied,
+        NodeFromSan, Observations, Observed, Peer, UnixSocket,
     },
 };
 
@@ -184,6 +186,139 @@ async fn required_client_certificate_must_be_issued_by_the_client_authority() {
     let own = clients.issue(&["node-1"]);
     let member = over_tls(running.address, client_files(&directory, &ca, Some(&own)));
     value(&mut member.watch_untyped(CLUSTER, "a")).await;
+}
+
+/// Starts a server that requires certificates of `clients`, with an authorizer. It has one stream
+/// per node.
+async fn authorized(
+    directory: &Directory,
+    (ca, clients): (&Ca, &Ca),
+    authorizer: impl Authorizer + 'static,
+) -> Running {
+    let authority = directory.write("clients.pem", &clients.pem);
+    let credentials = ServerCredentials::tls(identity(directory, &ca.issue(&["127.0.0.1"])))
+        .with_client_authority(authority, ClientCertificates::Required);
+    let options =
+        ServerOptions::default().with_credentials(credentials).with_authorizer(authorizer);
+    let mut limits = ServerLimits::default();
+    limits.streams_per_node = 1;
+    let running = start_with(ServerConfig::default().with_limits(limits), options).await;
+    running.handle.apply(set(&[(CLUSTER, "a", "one")])).await.unwrap();
+    running
+}
+
+#[tokio::test]
+async fn node_from_san_refuses_a_node_id_of_another_certificate() {
+    let (ca, clients, directory) = (Ca::new("servers"), Ca::new("clients"), Directory::new());
+    let running = authorized(&directory, (&ca, &clients), NodeFromSan).await;
+    let connect =
+        |own: &Identity| over_tls(running.address, client_files(&directory, &ca, Some(own)));
+    // All clients have the node id node-1.
+    let strangers = [
+        (clients.issue(&["node-2", "node-1"]), "node-2"),
+        (clients.issue_for_uri("spiffe://mesh/node-2", &["node-1"]), "spiffe://mesh/node-2"),
+    ];
+    let refused = async |(own, name): &(Identity, &str)| {
+        let client = connect(own);
+        let why = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
+        let expected =
+            format!("the node id is \"node-1\", but the client certificate is for \"{name}\"");
+        assert!(why.contains(&expected), "{why}");
+    };
+    for stranger in &strangers {
+        refused(stranger).await;
+    }
+    // Refused streams do not count towards the limit of the node, which is one stream.
+    let own = connect(&clients.issue(&["node-1"]));
+    let mut watch = own.watch_untyped(CLUSTER, "a");
+    value(&mut watch).await;
+    for stranger in &strangers {
+        refused(stranger).await;
+    }
+    running.handle.apply(set(&[(CLUSTER, "a", "two")])).await.unwrap();
+    assert_eq!(value(&mut watch).await.bytes, resource("a", "two"));
+    let nameless = clients.issue(&[]);
+    let client = connect(&nameless);
+    let why = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
+    assert!(why.contains("has no URI and no DNS name"), "{why}");
+    println!("covers: M9 M10");
+}
+
+#[tokio::test]
+async fn allowed_names_are_combined_with_another_authorizer() {
+    let (ca, clients, directory) = (Ca::new("servers"), Ca::new("clients"), Directory::new());
+    let mesh = |_: AuthorizationRequest| core::future::ready(Ok(Admitted::to("mesh")));
+    let patterns = ["spiffe://mesh/*/envoy", "node-*.example"];
+    let policy = AllowSans::new(patterns).unwrap().and(mesh);
+    let running = authorized(&directory, (&ca, &clients), policy).await;
+    let mut transaction = Transaction::snapshot("mesh");
+    transaction.set(CLUSTER, "a", resource("a", "mesh"));
+    running.handle.apply(transaction).await.unwrap();
+    for (own, is_allowed) in [
+        (clients.issue_for_uri("spiffe://mesh/a/envoy", &[]), true),
+        (clients.issue(&["other", "node-1.example"]), true),
+        (clients.issue_for_uri("spiffe://mesh/a/b/envoy", &["other"]), false),
+        (clients.issue(&["node-1.a.example"]), false),
+    ] {
+        let client = over_tls(running.address, client_files(&directory, &ca, Some(&own)));
+        let mut watch = client.watch_untyped(CLUSTER, "a");
+        if is_allowed {
+            assert_eq!(value(&mut watch).await.bytes, resource("a", "mesh"));
+        } else {
+            let why = no_value(&mut watch).await.to_string();
+            assert!(why.contains("names of the client certificate are not allowed: ["), "{why}");
+        }
+        drop((watch, client));
+        streams(&running.handle, 0).await;
+    }
+    println!("covers: M9 M10 M12");
+}
+
+#[tokio::test]
+async fn revoked_client_certificate_is_rejected_and_lists_are_reloaded() {
+    let (log, _guard) = Log::start();
+    let (ca, clients, directory) = (Ca::new("servers"), Ca::new("clients"), Directory::new());
+    let list = directory.write("clients.crl", &clients.revoke(&[1]));
+    let credentials = ServerCredentials::tls(identity(&directory, &ca.issue(&["127.0.0.1"])))
+        .with_client_authority(
+            directory.write("clients.pem", &clients.pem),
+            ClientCertificates::Required,
+        )
+        .with_revocation_lists([list]);
+    credentials.check().await.unwrap();
+    let running = secured(credentials.clone()).await;
+    let connect =
+        |own: &Identity| over_tls(running.address, client_files(&directory, &ca, Some(own)));
+    let (first, second) = (clients.issue_numbered("a", 1), clients.issue_numbered("b", 2));
+    let client = connect(&first);
+    let why = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
+    assert!(why.contains("because it has been revoked"), "{why}");
+    let lines = log.lines(&["WARN", "the client's certificate has been revoked"]);
+    assert!(!lines.is_empty(), "{}", log.text());
+    value(&mut connect(&second).watch_untyped(CLUSTER, "a")).await;
+
+    directory.write("clients.crl", &clients.revoke(&[2]));
+    let client = connect(&second);
+    let why = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
+    assert!(why.contains("because it has been revoked"), "{why}");
+    value(&mut connect(&first).watch_untyped(CLUSTER, "a")).await;
+    // An invalid file changes nothing.
+    directory.write("clients.crl", "no list");
+    value(&mut connect(&first).watch_untyped(CLUSTER, "a")).await;
+
+    for (content, expected) in [
+        ("no list", "no line begins with"),
+        ("-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n", "CertRevocationList"),
+        (&*clients.pem, "certificate"),
+    ] {
+        directory.write("other.crl", content);
+        let credentials = credentials.clone().with_revocation_lists([directory.path("other.crl")]);
+        let why = credentials.check().await.unwrap_err();
+        assert!(matches!(why, CredentialsError::BadRevocationList { .. }), "{why}");
+        assert_eq!(why.path(), Some(&*directory.path("other.crl")));
+        assert!(why.to_string().contains(expected), "{why}");
+    }
+    println!("covers: M9");
 }
 
 #[tokio::test]

@@ -135,7 +135,9 @@ async fn service_can_be_added_to_a_tonic_server() {
 
 #[tokio::test]
 async fn protocol_violation_closes_only_its_stream() {
-    let options = ServerOptions::default().with_max_request_bytes(10_000);
+    let options = ServerOptions::default()
+        .with_max_request_bytes(10_000)
+        .with_request_limit_advice("raise it with --limit");
     let Running { handle, address, .. } = start_with(ServerConfig::default(), options).await;
     handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
     let mut good = RawClient::open(address).await;
@@ -158,7 +160,8 @@ async fn protocol_violation_closes_only_its_stream() {
     long.subscribe(CLUSTER, &[&"x".repeat(20_000)]);
     let status = long.end().await;
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
-    assert!(status.message().contains("limit is: 10000 bytes"), "{status}");
+    let expected = "limit is: 10000 bytes; raise it with --limit";
+    assert!(status.message().contains(expected), "{status}");
 
     handle.apply(set(&[(ENDPOINTS, "e", "1")])).await.unwrap();
     good.subscribe(ENDPOINTS, &["e"]);

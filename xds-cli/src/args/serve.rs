@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use thiserror::Error;
-use xds_tokio::credentials::CredentialsError;
+use xds_tokio::{
+    credentials::CredentialsError,
+    server::{AllowSans, InvalidSanPattern},
+};
 
 use super::{DescriptorArgs, ExternalArgs, flag_of, parse_duration};
 
@@ -101,9 +104,34 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) descriptors: DescriptorArgs,
 
-    // Must be last: its heading also applies to all options after it.
+    // The last ones: a heading also applies to all options after it.
+    #[command(flatten)]
+    pub(crate) limits: ServerLimitArgs,
+
     #[command(flatten)]
     pub(crate) tls: ServerTlsArgs,
+}
+
+/// Limits of the server's listeners.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct ServerLimitArgs {
+    /// Maximum number of concurrent connections. Further ones are closed at once.
+    ///
+    /// It is lowered if the process may not open enough files. At the start the soft limit of open
+    /// files (ulimit -n) is raised to the hard limit.
+    #[arg(long, value_name = "N", default_value = "10000")]
+    pub(crate) max_connections: usize,
+
+    /// Maximum number of concurrent connections from one IP address, or from one /64 network of
+    /// IPv6. Further ones are closed at once. There is no limit by default.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_connections_per_address: Option<usize>,
+
+    /// Maximum size of a request in bytes. A larger one ends its stream with RESOURCE_EXHAUSTED, or
+    /// a REST request with status 413.
+    #[arg(long, value_name = "BYTES", default_value = "4194304")]
+    pub(crate) max_request_bytes: usize,
 }
 
 /// TLS options of the server.
@@ -121,11 +149,47 @@ pub(crate) struct ServerTlsArgs {
     /// Require client certificates that are issued by the root certificates in this file (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) client_ca: Option<PathBuf>,
+
+    /// Reject client certificates that are in a certificate revocation list (CRL) in this file
+    /// (PEM). May be given several times.
+    ///
+    /// If it is given, each authority in a client's chain must have a list. A list is used even if
+    /// its next update is overdue.
+    #[arg(long, value_name = "FILE", requires = "client_ca")]
+    pub(crate) crl: Vec<PathBuf>,
+
+    /// Serve only clients whose certificate has a URI or DNS name (SAN) that matches this pattern.
+    /// May be given several times; one match suffices.
+    ///
+    /// A pattern with a colon, such as spiffe://mesh/ns/*/sa/envoy, applies to URIs, and any other
+    /// one, such as envoy-*.example, to DNS names. * stands for one or more characters of one path
+    /// segment or label. It applies to --listen, --rest and --csds. Others get PERMISSION_DENIED.
+    #[arg(long, value_name = "PATTERN", requires = "client_ca", value_parser = parse_san_pattern)]
+    pub(crate) allow_san: Vec<String>,
+
+    /// Serve only clients whose node id is the identity in their certificate: its first URI, or its
+    /// first DNS name if it has no URI. Others get PERMISSION_DENIED.
+    #[arg(long, requires = "client_ca")]
+    pub(crate) node_from_san: bool,
+}
+
+fn parse_san_pattern(text: &str) -> Result<String, InvalidSanPattern> {
+    AllowSans::new([text]).map(|_| text.to_owned())
 }
 
 impl ServerTlsArgs {
     /// Returns the flag that names the file with the fault, followed by `: `, for use as a prefix.
     pub(crate) fn flag_of(&self, why: &CredentialsError) -> String {
+        if self.crl.iter().any(|file| Some(file.as_path()) == why.path())
+            && matches!(
+                why,
+                CredentialsError::BadRevocationList { .. }
+                    | CredentialsError::Unreadable { .. }
+                    | CredentialsError::TooLong { .. }
+            )
+        {
+            return "--crl: ".into();
+        }
         flag_of(
             why,
             [

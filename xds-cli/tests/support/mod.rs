@@ -148,8 +148,13 @@ impl Xds {
 
     /// Starts the binary with environment variables.
     pub(crate) fn spawn_with(args: &[impl AsRef<OsStr>], variables: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_xds"))
-            .args(args)
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xds"));
+        command.args(args);
+        Self::start(command, variables)
+    }
+
+    fn start(mut command: Command, variables: &[(&str, &str)]) -> Self {
+        let mut child = command
             .env_remove("RUST_LOG")
             .env_remove("XDS_SERVER")
             .envs(variables.iter().copied())
@@ -177,9 +182,25 @@ impl Xds {
     pub(crate) fn serve_with(directory: &Path, flags: &[&str]) -> (Self, String) {
         let directory = directory.to_str().unwrap();
         let xds = Self::spawn(&[&["serve", directory, "-o", "ndjson"], flags].concat());
-        let serving = xds.wait_event("serving", |event| event["event"] == "serving");
+        xds.with_address()
+    }
+
+    /// Starts `xds serve -o ndjson` with flags in a shell, after a command such as `ulimit`.
+    #[cfg(unix)]
+    pub(crate) fn serve_after(first: &str, directory: &Path, flags: &[&str]) -> (Self, String) {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("{first} && exec \"$0\" \"$@\"")])
+            .args([env!("CARGO_BIN_EXE_xds"), "serve", directory.to_str().unwrap(), "-o", "ndjson"])
+            .args(flags);
+        Self::start(command, &[]).with_address()
+    }
+
+    /// Waits until the server listens. Returns it with its address.
+    fn with_address(self) -> (Self, String) {
+        let serving = self.wait_event("serving", |event| event["event"] == "serving");
         let address = serving["listen"].as_str().unwrap().to_owned();
-        (xds, address)
+        (self, address)
     }
 
     /// Starts `xds watch -o ndjson`.

@@ -46,6 +46,14 @@ pub enum CredentialsError {
         /// Reason.
         why: Arc<str>,
     },
+    /// A file of certificate revocation lists contains none, or an invalid one.
+    #[error("{} is not a list of certificate revocation lists (CRLs) in PEM form: {why}", .path.display())]
+    BadRevocationList {
+        /// The file.
+        path: PathBuf,
+        /// Reason.
+        why: Arc<str>,
+    },
     /// A private key file contains no private key.
     #[error("{} is not a private key in PEM form: {found}", .path.display())]
     NoPrivateKey {
@@ -111,6 +119,7 @@ impl CredentialsError {
             | Self::TooLong { path, .. }
             | Self::NoCertificates { path, .. }
             | Self::BadRoot { path, .. }
+            | Self::BadRevocationList { path, .. }
             | Self::NoPrivateKey { path, .. }
             | Self::BadIdentity { certificate: path, .. }
             | Self::NoToken(path)

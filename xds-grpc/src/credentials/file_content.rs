@@ -36,6 +36,14 @@ impl FileContent {
         }
     }
 
+    /// Classifies a file from which not all certificate revocation lists, or none, could be read.
+    pub(super) fn instead_of_revocation_lists(content: &[u8]) -> Self {
+        match content.split(|byte| *byte == b'\n').filter_map(label).any(|it| it == b"X509 CRL") {
+            true => Self::Broken,
+            false => Self::of(content),
+        }
+    }
+
     /// Classifies a file from which no private key could be read.
     pub(super) fn instead_of_key(content: &[u8]) -> Self {
         match Self::of(content) {

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use rustls::{
     InconsistentKeys, RootCertStore,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, pem::PemObject as _},
     sign::CertifiedKey,
 };
+use webpki::OwnedCertRevocationList;
 use xds_bootstrap::IdentityFiles;
 
 use super::{crypto::crypto_provider, error::CredentialsError, file_content::FileContent, files};
@@ -64,6 +65,25 @@ pub(super) fn parse_roots(path: &Path, content: &[u8]) -> Result<RootCertStore, 
         })?;
     }
     Ok(roots)
+}
+
+/// Parses certificate revocation lists. At least one is required, and all must be valid.
+pub(super) fn parse_revocation_lists(
+    path: &Path,
+    content: &[u8],
+) -> Result<Vec<CertificateRevocationListDer<'static>>, CredentialsError> {
+    let invalid = |why: String| CredentialsError::BadRevocationList {
+        path: path.to_owned(),
+        why: why.into(),
+    };
+    let all: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(content).collect();
+    let all = all.ok().filter(|all| !all.is_empty());
+    let all =
+        all.ok_or_else(|| invalid(FileContent::instead_of_revocation_lists(content).to_string()))?;
+    for list in &all {
+        OwnedCertRevocationList::from_der(list).map_err(|why| invalid(why.to_string()))?;
+    }
+    Ok(all)
 }
 
 /// Parses certificates. At least one is required, and all must be valid PEM.

@@ -10,7 +10,7 @@ use super::{
     crypto::crypto_provider,
     error::CredentialsError,
     files,
-    pem::{bad_identity, parse_identity, parse_roots, read_identity},
+    pem::{bad_identity, parse_identity, parse_revocation_lists, parse_roots, read_identity},
     source::{FileSource, Files},
 };
 use crate::{grpc::ALPN_HTTP2, runtime::SharedRuntime};
@@ -43,7 +43,8 @@ impl ServerCredentials {
     #[must_use]
     pub fn tls(identity: IdentityFiles) -> Self {
         let refresh_interval = Duration::from_secs(600);
-        Self::from(ServerFiles { identity, clients: None, refresh_interval })
+        let revocation_lists = Arc::default();
+        Self::from(ServerFiles { identity, clients: None, revocation_lists, refresh_interval })
     }
 
     /// Trusts client certificates issued by the root certificates in a PEM file.
@@ -54,6 +55,20 @@ impl ServerCredentials {
         policy: ClientCertificates,
     ) -> Self {
         Self::from(ServerFiles { clients: Some((path.into(), policy)), ..self.0.files().clone() })
+    }
+
+    /// Rejects client certificates that are listed in these PEM files of certificate revocation
+    /// lists (CRLs). Without a [client authority](Self::with_client_authority) they are not used.
+    ///
+    /// If there is any file, each authority in a client's chain must have a list, whose signature is
+    /// checked; otherwise the client is rejected. A list whose next update is overdue is still used.
+    #[must_use]
+    pub fn with_revocation_lists<P: Into<PathBuf>>(
+        self,
+        files: impl IntoIterator<Item = P>,
+    ) -> Self {
+        let revocation_lists = files.into_iter().map(Into::into).collect();
+        Self::from(ServerFiles { revocation_lists, ..self.0.files().clone() })
     }
 
     /// Sets the interval at which files are read between connections, so that recent valid contents
@@ -91,6 +106,7 @@ impl From<ServerFiles> for ServerCredentials {
 struct ServerFiles {
     identity: IdentityFiles,
     clients: Option<(PathBuf, ClientCertificates)>,
+    revocation_lists: Arc<[PathBuf]>,
     refresh_interval: Duration,
 }
 
@@ -104,6 +120,7 @@ struct LoadedServerFiles {
 struct ServerFileContents {
     identity: [Vec<u8>; 2],
     clients: Option<Vec<u8>>,
+    revocation_lists: Vec<Vec<u8>>,
 }
 
 impl Files for ServerFiles {
@@ -117,6 +134,11 @@ impl Files for ServerFiles {
         let contents = ServerFileContents {
             identity: read_identity(&self.identity)?,
             clients: self.clients.as_ref().map(|(path, _)| files::read(path)).transpose()?,
+            revocation_lists: self
+                .revocation_lists
+                .iter()
+                .map(|path| files::read(path))
+                .collect::<Result<_, _>>()?,
         };
         if before.is_some_and(|before| before.contents == contents) {
             return Ok(None);
@@ -129,7 +151,11 @@ impl Files for ServerFiles {
         let config = match (&self.clients, &contents.clients) {
             (Some((path, policy)), Some(content)) => {
                 let roots: Arc<RootCertStore> = Arc::new(parse_roots(path, content)?);
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+                let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+                for (path, content) in self.revocation_lists.iter().zip(&contents.revocation_lists)
+                {
+                    verifier = verifier.with_crls(parse_revocation_lists(path, content)?);
+                }
                 let verifier = match policy {
                     ClientCertificates::Required => verifier,
                     ClientCertificates::Requested => verifier.allow_unauthenticated(),

@@ -12,7 +12,7 @@ use xds_core::{ViewName, server::StatusCode};
 
 use crate::{
     guard::{caught, caught_future},
-    server::{Denied, Peer},
+    server::{AllowSans, Denied, Peer},
     shorthand::Printable,
 };
 
@@ -57,6 +57,16 @@ where
         caller: CsdsCaller,
     ) -> Pin<Box<dyn Future<Output = CsdsDecision> + Send + '_>> {
         Box::pin(self(caller))
+    }
+}
+
+impl CsdsAuthorizer for AllowSans {
+    fn authorize(
+        &self,
+        caller: CsdsCaller,
+    ) -> Pin<Box<dyn Future<Output = CsdsDecision> + Send + '_>> {
+        let decision = self.check(&caller.peer).map(|()| VisibleClients::All);
+        Box::pin(core::future::ready(decision))
     }
 }
 

@@ -14,6 +14,7 @@ use xds_core::{
 use super::{
     inbox::{Inbox, Input},
     peer::Peer,
+    policies::BothAuthorizers,
 };
 
 /// Decides whether a client is served and which view it sees.
@@ -41,6 +42,8 @@ use super::{
 /// # drop(options);
 /// ```
 ///
+/// [`AllowSans`](super::AllowSans) and [`NodeFromSan`](super::NodeFromSan) are ready-made authorizers.
+///
 /// A decision can be changed later: see [`ServerHandle::assign`](super::ServerHandle::assign),
 /// [`ServerHandle::limit_client`](super::ServerHandle::limit_client) and
 /// [`ServerHandle::refuse`](super::ServerHandle::refuse).
@@ -52,6 +55,15 @@ pub trait Authorizer: Send + Sync {
         &self,
         request: AuthorizationRequest,
     ) -> Pin<Box<dyn Future<Output = AuthorizationDecision> + Send + '_>>;
+
+    /// Returns an authorizer that asks this one, and then `next` if this one admits the client.
+    /// View and limits are those that `next` decides.
+    fn and<B: Authorizer>(self, next: B) -> BothAuthorizers<Self, B>
+    where
+        Self: Sized,
+    {
+        BothAuthorizers::new(self, next)
+    }
 }
 
 impl<F, Decision> Authorizer for F

@@ -9,15 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use http::Request;
 use hyper::{body::Incoming, rt::Timer as _, server::conn::http2, service::service_fn};
-use tokio::{
-    select,
-    sync::{OwnedSemaphorePermit, watch},
-};
+use tokio::{select, sync::watch};
 use tonic::service::Routes;
 use tower_service::Service as _;
 use tracing::{debug, warn};
 
 use super::{
+    handshakes::{Handshake, HandshakeEnd},
     log::{PeerAddress, Warnings},
     options::ServerOptions,
     peer::Peer,
@@ -30,8 +28,12 @@ use crate::{
     tls,
 };
 
-/// Maximum time for the TLS handshake, and for the HTTP/2 preface.
+/// Maximum time for the TLS handshake, and for the HTTP/2 preface or the head of the first REST
+/// request after it.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+const HANDSHAKE_DROPPED: &str =
+    "too many handshakes: a newer connection took the place of this one, the oldest";
 
 /// Maximum time for a polling client to send the head of its next request. Longer than usual
 /// polling intervals.
@@ -88,23 +90,24 @@ impl Connections {
         }
     }
 
-    /// Serves a connection until it ends. The permit is released after the handshake.
+    /// Serves a connection until it ends, or its handshake is dropped in favour of a newer one.
     pub(super) async fn serve(
         self,
         io: Box<dyn Io>,
         peer: Peer,
-        permit: OwnedSemaphorePermit,
+        mut handshake: Handshake,
         stage: watch::Receiver<ListenerStage>,
     ) {
         let secure = select! {
             biased;
             secure = self.secure(io, peer.clone()) => secure,
+            () = handshake.dropped() => return self.warn(&peer, HANDSHAKE_DROPPED),
             () = closed_by_listener(stage.clone()) => None,
         };
         let Some((io, peer)) = secure else { return };
         let shown = peer.clone();
-        drop(permit);
         let Self { served, options, runtime, .. } = self.clone();
+        let late = runtime.sleep(HANDSHAKE_TIMEOUT);
         let (ended, protocol) = match served {
             ServedProtocol::Grpc(routes) => {
                 let respond = service_fn(move |mut request: Request<Incoming>| {
@@ -112,7 +115,6 @@ impl Connections {
                     routes.clone().call(request)
                 });
                 let (io, detection) = PrefaceIo::new(io);
-                let late = runtime.sleep(HANDSHAKE_TIMEOUT);
                 let connection = http2::Builder::new(runtime.clone())
                     .timer(runtime)
                     .auto_date_header(false)
@@ -121,24 +123,21 @@ impl Connections {
                     .max_concurrent_streams(options.max_concurrent_streams)
                     .serve_connection(io, respond);
                 let served = until_closed(connection, stage, |it| it.graceful_shutdown());
-                let silent = async {
-                    late.await;
-                    if detection.protocol() == ClientProtocol::Http2 {
-                        pending::<()>().await;
-                    }
-                };
+                let begun = detection.http2_preface();
                 select! {
                     biased;
                     ended = served => (ended, detection.protocol()),
-                    () = silent => {
-                        debug!(peer = %PeerAddress(&shown), "client sent no HTTP/2 preface: connection closed");
-                        return;
+                    failure = unfinished(handshake, begun, late) => {
+                        return self.report_unfinished(&shown, failure, "HTTP/2 preface");
                     }
                 }
             }
             #[cfg(feature = "rest")]
             ServedProtocol::Rest(gateway) => {
+                let begun = Arc::new(tokio::sync::Notify::new());
+                let first_request = Arc::clone(&begun);
                 let respond = service_fn(move |mut request: Request<Incoming>| {
+                    begun.notify_one();
                     request.extensions_mut().insert(peer.clone());
                     gateway.clone().call(request)
                 });
@@ -149,7 +148,14 @@ impl Connections {
                     .timer(runtime)
                     .header_read_timeout(REST_IDLE_TIMEOUT)
                     .serve_connection(io, respond);
-                let ended = until_closed(connection, stage, |it| it.graceful_shutdown()).await;
+                let served = until_closed(connection, stage, |it| it.graceful_shutdown());
+                let ended = select! {
+                    biased;
+                    ended = served => ended,
+                    failure = unfinished(handshake, first_request.notified(), late) => {
+                        return self.report_unfinished(&shown, failure, "request");
+                    }
+                };
                 let is_tls = detection.protocol() == ClientProtocol::Tls;
                 (ended, if is_tls { ClientProtocol::Tls } else { ClientProtocol::Unknown })
             }
@@ -160,6 +166,15 @@ impl Connections {
                 return self.warn(&shown, advice);
             }
             debug!(peer = %PeerAddress(&shown), reason = with_causes(&why), "connection lost");
+        }
+    }
+
+    fn report_unfinished(&self, peer: &Peer, why: Unfinished, missing: &str) {
+        match why {
+            Unfinished::Silent => {
+                debug!(peer = %PeerAddress(peer), "client sent no {missing}: connection closed");
+            }
+            Unfinished::Dropped => self.warn(peer, HANDSHAKE_DROPPED),
         }
     }
 
@@ -188,6 +203,34 @@ impl Connections {
         };
         self.warn(&peer, &format!("TLS: {reason}"));
         None
+    }
+}
+
+/// Reason why a handshake is not finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unfinished {
+    /// The client sent nothing, or too little, for [`HANDSHAKE_TIMEOUT`].
+    Silent,
+    /// A newer connection took the place of the handshake.
+    Dropped,
+}
+
+/// Completes the handshake when the client has `begun`, and then never returns. Returns the reason
+/// if the connection must be closed before.
+async fn unfinished(
+    mut handshake: Handshake,
+    begun: impl Future<Output = ()>,
+    late: impl Future<Output = ()>,
+) -> Unfinished {
+    select! {
+        biased;
+        () = begun => {}
+        () = handshake.dropped() => return Unfinished::Dropped,
+        () = late => return Unfinished::Silent,
+    }
+    match handshake.complete() {
+        HandshakeEnd::Completed => pending().await,
+        HandshakeEnd::Dropped => Unfinished::Dropped,
     }
 }
 

@@ -1,7 +1,8 @@
-//! Limit of the number of connections.
+//! Limits of the number of connections.
 
-use core::time::Duration;
+use core::{net::IpAddr, time::Duration};
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
@@ -9,45 +10,107 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 use tracing::{debug, warn};
 
-use super::{log::PeerAddress, observations::Observed, peer::Peer};
+use super::{
+    handshakes::{Handshake, Handshakes, OpenGuard},
+    log::PeerAddress,
+    observations::Observed,
+    options::ServerOptions,
+    peer::Peer,
+};
 
-/// Connection limit of all listeners of a server.
+/// Connection limits of all listeners of a server.
 #[derive(Debug)]
 pub(super) struct ConnectionLimit {
     permits: Arc<Semaphore>,
     limit: usize,
+    per_address: Option<AddressLimit>,
+    pub(super) handshakes: Handshakes,
     observations: broadcast::WeakSender<Observed>,
     warned: Mutex<Option<Instant>>,
+}
+
+/// Limit of the number of connections from one address.
+#[derive(Debug)]
+struct AddressLimit {
+    limit: usize,
+    /// Number of connections of each address that has any.
+    open: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
+}
+
+/// Place of a connection within the limits, to be held while it is open.
+#[derive(Debug)]
+pub(super) struct Place {
+    _permit: OwnedSemaphorePermit,
+    _of_address: Option<PlaceOfAddress>,
+    // Last, because the others are free when the limit is notified.
+    _open: OpenGuard,
+}
+
+/// Place of a connection within the limit of its address.
+#[derive(Debug)]
+struct PlaceOfAddress {
+    address: IpAddr,
+    open: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
 }
 
 /// Minimum time between warnings, because clients control the number of refused connections.
 const BETWEEN_WARNINGS: Duration = Duration::from_secs(10);
 
 impl ConnectionLimit {
-    pub(super) fn new(limit: usize, observations: broadcast::WeakSender<Observed>) -> Self {
-        let permits = Arc::new(Semaphore::new(limit.min(Semaphore::MAX_PERMITS)));
-        Self { permits, limit, observations, warned: Mutex::default() }
-    }
-
-    /// Returns a permit for one more connection, to be held while it is open. At the limit, reports
-    /// the refusal and returns `None`.
-    pub(super) fn admit(&self, peer: &Peer, now: Instant) -> Option<OwnedSemaphorePermit> {
-        // The semaphore is never closed.
-        let permit = Arc::clone(&self.permits).try_acquire_owned().ok();
-        if permit.is_none() {
-            self.report_refused(peer, now);
+    pub(super) fn new(
+        options: &ServerOptions,
+        observations: broadcast::WeakSender<Observed>,
+    ) -> Self {
+        let limit = options.max_connections;
+        Self {
+            permits: Arc::new(Semaphore::new(limit.min(Semaphore::MAX_PERMITS))),
+            limit,
+            per_address: options
+                .max_connections_per_address
+                .map(|limit| AddressLimit { limit, open: Arc::default() }),
+            handshakes: Handshakes::new(options.max_handshakes),
+            observations,
+            warned: Mutex::default(),
         }
-        permit
     }
 
-    fn report_refused(&self, peer: &Peer, now: Instant) {
-        let limit = self.limit;
+    /// Returns a place for one more connection, and its handshake. At a limit of connections,
+    /// reports the refusal and returns `None`. The oldest handshake is dropped if there are too
+    /// many handshakes, or too many connections.
+    pub(super) async fn admit(&self, peer: &Peer, now: Instant) -> Option<(Place, Handshake)> {
+        let of_address = match &self.per_address {
+            Some(per_address) => match per_address.admit(peer) {
+                Ok(place) => place,
+                Err(limit) => {
+                    let why = "too many connections of one address: refused a connection";
+                    self.report_refused(peer, limit, now, why);
+                    return None;
+                }
+            },
+            None => None,
+        };
+        let permit = loop {
+            // The semaphore is never closed.
+            if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+                break permit;
+            }
+            if !self.handshakes.drop_oldest().await {
+                let why = "too many connections: refused a connection";
+                self.report_refused(peer, self.limit, now, why);
+                return None;
+            }
+        };
+        let (handshake, open) = self.handshakes.begin().await;
+        Some((Place { _permit: permit, _of_address: of_address, _open: open }, handshake))
+    }
+
+    fn report_refused(&self, peer: &Peer, limit: usize, now: Instant, why: &str) {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.is_none_or(|at| now.saturating_duration_since(at) >= BETWEEN_WARNINGS) {
             *warned = Some(now);
-            warn!(peer = %PeerAddress(peer), limit, "too many connections: refused a connection");
+            warn!(peer = %PeerAddress(peer), limit, "{why}");
         } else {
-            debug!(peer = %PeerAddress(peer), limit, "too many connections: refused a connection");
+            debug!(peer = %PeerAddress(peer), limit, "{why}");
         }
         drop(warned);
         if let Some(observations) = self.observations.upgrade() {
@@ -55,5 +118,79 @@ impl ConnectionLimit {
             let address = peer.address;
             let _ = observations.send(Observed::ConnectionRefused { address, limit });
         }
+    }
+}
+
+impl AddressLimit {
+    /// Returns a place for one more connection of the peer's address; `None` if the peer has no
+    /// address.
+    ///
+    /// # Errors
+    ///
+    /// Returns the limit if the address has too many connections.
+    fn admit(&self, peer: &Peer) -> Result<Option<PlaceOfAddress>, usize> {
+        let Some(address) = peer.address else { return Ok(None) };
+        let address = counted_address(address.ip());
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.get(&address).copied().unwrap_or_default();
+        if count >= self.limit {
+            return Err(self.limit);
+        }
+        open.insert(address, count + 1);
+        drop(open);
+        Ok(Some(PlaceOfAddress { address, open: Arc::clone(&self.open) }))
+    }
+}
+
+impl Drop for PlaceOfAddress {
+    fn drop(&mut self) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// Returns the address that stands for all addresses which are counted together: an IPv4 address,
+/// or the first 64 bits of an IPv6 address, because one host usually has all addresses with them.
+fn counted_address(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_ipv6_network_are_counted_together() {
+        let of = |text: &str| counted_address(text.parse().expect("an address"));
+        assert_eq!(of("2001:db8:1:2::3"), of("2001:db8:1:2:3:4:5:6"));
+        assert_ne!(of("2001:db8:1:2::3"), of("2001:db8:1:3::3"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
+
+    #[test]
+    fn address_limit_counts_open_connections_of_each_address() {
+        let limit = AddressLimit { limit: 2, open: Arc::default() };
+        let peer = |text: &str| Peer::new(Some(text.parse().expect("a socket address")));
+        let first = limit.admit(&peer("192.0.2.1:1")).expect("the first");
+        let _second = limit.admit(&peer("192.0.2.1:2")).expect("the second");
+        assert_eq!(limit.admit(&peer("192.0.2.1:3")).map(drop), Err(2));
+        let _other = limit.admit(&peer("192.0.2.2:1")).expect("another address");
+        drop(first);
+        let third = limit.admit(&peer("192.0.2.1:3")).expect("in place of the first");
+        assert!(limit.admit(&Peer::new(None)).is_ok_and(|place| place.is_none()));
+        drop((third, _second, _other));
+        assert!(limit.open.lock().expect("not poisoned").is_empty());
     }
 }

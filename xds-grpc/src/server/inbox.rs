@@ -16,7 +16,9 @@ use xds_core::{
     server::{DrainPlan, Refusal, Server, StreamKind, TooManyWaits},
 };
 
-use super::{authorize::AuthorizationDecision, body::ResponseBody, peer::Peer};
+use super::{
+    authorize::AuthorizationDecision, body::ResponseBody, peer::Peer, requests::RequestLimit,
+};
 
 #[derive(Debug)]
 pub(crate) enum Input {
@@ -84,8 +86,8 @@ impl fmt::Debug for Command {
 pub(crate) struct IncomingCall {
     pub(crate) via: StreamKind,
     pub(crate) requests: Streaming<Bytes>,
-    /// Maximum size of a request in bytes, as enforced by `requests`.
-    pub(crate) max_request_bytes: usize,
+    /// Maximum size of a request, as enforced by `requests`.
+    pub(crate) request_limit: RequestLimit,
     pub(crate) peer: Peer,
     pub(crate) metadata: HeaderMap,
 }

@@ -8,10 +8,7 @@ use core::{
 use std::{io, sync::Arc};
 
 use hyper::rt::Timer as _;
-use tokio::{
-    select,
-    sync::{Semaphore, watch},
-};
+use tokio::{select, sync::watch};
 use tracing::{debug, warn};
 
 #[cfg(unix)]
@@ -128,9 +125,6 @@ async fn next<R: Listen>(
 /// Pause after a failed accept, for example when the process has no free file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Maximum number of concurrent handshakes. Further connections wait in the listener's queue.
-const MAX_HANDSHAKES: usize = 1_024;
-
 /// Serves a listener's connections until `ended`. Then closes the listener and waits for the
 /// connections to end, at most for the shutdown grace. Dropping the future closes the connections
 /// at once.
@@ -175,7 +169,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Accepts connections forever. A slow handshake does not delay other connections.
+/// Accepts connections forever. Slow handshakes do not delay other connections.
 async fn accept<R: Listen>(
     runtime: &R,
     listener: &Listener<R::Listener, R::UnixListener>,
@@ -184,20 +178,19 @@ async fn accept<R: Listen>(
     stage_receiver: &watch::Receiver<ListenerStage>,
 ) {
     let keepalive = connections.options.keepalive;
-    let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
     loop {
-        // The semaphore is never closed.
-        let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else { return };
         match next(runtime, listener, keepalive).await {
             Ok((io, peer)) => {
                 // Dropping it closes the connection.
-                let Some(slot) = connection_limit.admit(&peer, connections.runtime.now()) else {
+                let now = connections.runtime.now();
+                let Some((place, handshake)) = connection_limit.admit(&peer, now).await else {
                     continue;
                 };
-                let serving = connections.clone().serve(io, peer, permit, stage_receiver.clone());
+                let stage = stage_receiver.clone();
+                let serving = connections.clone().serve(io, peer, handshake, stage);
                 connections.runtime.spawn(async move {
                     serving.await;
-                    drop(slot);
+                    drop(place);
                 });
             }
             Err(error) if is_of_one_connection(&error) => {

@@ -18,8 +18,9 @@
 //! | `body.rs` | response bodies with one response at a time |
 //! | `listener.rs`, `connection.rs` | listeners and connections |
 //! | `socket_file.rs` | socket files |
-//! | `connection_limit.rs`, `preface.rs` | connection limit; detection of the client's protocol |
-//! | `peer.rs`, `authorize.rs` | identity and authorization of clients |
+//! | `connection_limit.rs`, `handshakes.rs` | limits of connections and of handshakes |
+//! | `preface.rs` | detection of the client's protocol |
+//! | `peer.rs`, `authorize.rs`, `policies.rs` | identity and authorization of clients |
 //! | `handle.rs`, `reports.rs` | the application's handle and its snapshots |
 //! | `observations.rs`, `events.rs` | observations; requests to the application |
 //! | `waits.rs` | calls that wait until all clients have accepted a change |
@@ -34,6 +35,7 @@ mod connection_limit;
 mod driver;
 mod events;
 mod handle;
+mod handshakes;
 mod health;
 mod inbox;
 mod listener;
@@ -41,6 +43,7 @@ mod log;
 mod observations;
 mod options;
 mod peer;
+mod policies;
 mod preface;
 mod reports;
 mod requests;
@@ -70,6 +73,7 @@ pub use self::{
     observations::{Observations, Observed},
     options::ServerOptions,
     peer::Peer,
+    policies::{AllowSans, BothAuthorizers, InvalidSanPattern, NodeFromSan},
     reports::{RejectionSnapshot, SubscriptionSnapshot},
     service::DiscoveryService,
 };
@@ -80,6 +84,7 @@ use self::{
     events::EventQueue,
     health::Health,
     inbox::{Inbox, Input},
+    requests::RequestLimit,
 };
 pub use crate::address::{AddressFault, BoundAddress, ListenAddress, UnixSocket};
 use crate::runtime::{Listen, Runtime, SharedRuntime};
@@ -147,8 +152,7 @@ impl<R: Runtime + Clone> ManagementServer<R> {
         let handle =
             ServerHandle::new(inbox.clone(), observations.downgrade(), Arc::clone(&events));
         let health = Health::default();
-        let connection_limit =
-            Arc::new(ConnectionLimit::new(options.max_connections, observations.downgrade()));
+        let connection_limit = Arc::new(ConnectionLimit::new(&options, observations.downgrade()));
         let driver = Driver::new(
             config,
             &options,
@@ -171,7 +175,7 @@ impl<R> ManagementServer<R> {
     /// Returns the discovery services as one tower service, for a gRPC server other than tonic's.
     #[must_use]
     pub fn service(&self) -> DiscoveryService {
-        DiscoveryService::new(self.inbox.clone(), self.options.max_request_bytes)
+        DiscoveryService::new(self.inbox.clone(), RequestLimit::of(&self.options))
     }
 
     /// Returns the discovery services as tonic routes, for the application's own gRPC server.

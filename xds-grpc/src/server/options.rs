@@ -23,11 +23,12 @@ pub struct ServerOptions {
     pub seed: Option<u64>,
     /// Keepalive pings and probes, which detect dead connections; [`Keepalive::SERVER`] by default.
     pub keepalive: Keepalive,
-    /// Maximum size of a request in bytes; 16 MiB by default, enough for a few hundred thousand
-    /// names. gRPC's default is 4 MiB. A larger request ends its stream with `RESOURCE_EXHAUSTED`.
+    /// Maximum size of a request in bytes; 4 MiB by default, like gRPC's, enough for about a hundred
+    /// thousand names. A larger request ends its stream with `RESOURCE_EXHAUSTED` and a message that
+    /// contains the limit.
     pub max_request_bytes: usize,
-    /// Maximum number of concurrent calls on a connection; 1,000 by default. A client needs one, a
-    /// relay one per client.
+    /// Maximum number of concurrent calls on a connection; 100 by default. A client needs one, or
+    /// one per type; a relay needs one per client. Further calls wait in the client.
     pub max_concurrent_streams: u32,
     /// Maximum number of concurrent connections of the server's listeners, those in a handshake
     /// included; 10,000 by default.
@@ -36,6 +37,20 @@ pub struct ServerOptions {
     /// Each connection needs a file descriptor. If the process has fewer, accepting pauses when
     /// they run out, so raise the process's limit or lower this one.
     pub max_connections: usize,
+    /// Maximum number of concurrent connections from one IP address; `None`, the default, for no
+    /// limit. IPv6 addresses with the same first 64 bits count as one. Connections over socket
+    /// files are not limited.
+    ///
+    /// Further connections are closed at once and [reported](super::Observed::ConnectionRefused).
+    pub max_connections_per_address: Option<usize>,
+    /// Maximum number of concurrent handshakes of the server's listeners; 1,024 by default, at
+    /// least 1.
+    ///
+    /// A handshake ends after TLS and the client's HTTP/2 preface; on a REST listener, after the
+    /// head of the first request. At the limit, and at that of connections, a new connection takes
+    /// the place of the oldest handshake, whose connection is closed. Clients that connect and send
+    /// nothing therefore do not keep others out.
+    pub max_handshakes: usize,
     /// Maximum time for connections to close after a shutdown; 5 s by default.
     pub shutdown_grace: Duration,
     /// Number of observations that wait for a slow reader before it loses the oldest; 1,024 by
@@ -46,6 +61,7 @@ pub struct ServerOptions {
     pub event_capacity: usize,
     /// TLS credentials of the server's listeners; `None`, the default, serves without TLS.
     pub credentials: Option<ServerCredentials>,
+    pub(crate) request_limit_advice: Option<Arc<str>>,
     pub(crate) authorizer: Option<SharedAuthorizer>,
     pub(crate) printer: Printer,
 }
@@ -55,9 +71,12 @@ impl Default for ServerOptions {
         Self {
             seed: None,
             keepalive: Keepalive::SERVER,
-            max_request_bytes: 16 << 20,
-            max_concurrent_streams: 1_000,
+            max_request_bytes: 4 << 20,
+            request_limit_advice: None,
+            max_concurrent_streams: 100,
             max_connections: 10_000,
+            max_connections_per_address: None,
+            max_handshakes: 1_024,
             shutdown_grace: Duration::from_secs(5),
             observation_capacity: 1_024,
             event_capacity: 1_024,
@@ -90,6 +109,14 @@ impl ServerOptions {
         self
     }
 
+    /// Sets the advice that is appended to the error of a request that is too large, for example
+    /// how to raise the limit. The client sees it.
+    #[must_use]
+    pub fn with_request_limit_advice(mut self, advice: impl Into<Arc<str>>) -> Self {
+        self.request_limit_advice = Some(advice.into());
+        self
+    }
+
     /// Sets the maximum number of concurrent calls on a connection.
     #[must_use]
     pub fn with_max_concurrent_streams(mut self, streams: u32) -> Self {
@@ -101,6 +128,20 @@ impl ServerOptions {
     #[must_use]
     pub fn with_max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections;
+        self
+    }
+
+    /// Sets the maximum number of concurrent connections from one IP address.
+    #[must_use]
+    pub fn with_max_connections_per_address(mut self, connections: usize) -> Self {
+        self.max_connections_per_address = Some(connections);
+        self
+    }
+
+    /// Sets the maximum number of concurrent handshakes.
+    #[must_use]
+    pub fn with_max_handshakes(mut self, handshakes: usize) -> Self {
+        self.max_handshakes = handshakes;
         self
     }
 

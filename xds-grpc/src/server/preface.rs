@@ -15,6 +15,7 @@ use std::{
 };
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
+use tokio::sync::Notify;
 
 /// HTTP/2 client connection preface.
 const PREFACE: &[u8; LENGTH] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -32,7 +33,14 @@ pub(super) struct PrefaceIo<T> {
 
 /// Shared result of the inspection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Detection(Arc<AtomicU8>);
+pub(super) struct Detection(Arc<DetectionState>);
+
+#[derive(Debug, Default)]
+struct DetectionState {
+    /// A [`ClientProtocol`].
+    protocol: AtomicU8,
+    is_http2: Notify,
+}
 
 /// Protocol with which a client began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,13 +97,21 @@ impl Detection {
     pub(super) fn protocol(&self) -> ClientProtocol {
         use ClientProtocol::{Http1, Http2, Other, Tls, Unknown};
 
-        let stored = self.0.load(Ordering::Relaxed);
+        let stored = self.0.protocol.load(Ordering::Relaxed);
         let all = [Unknown, Http2, Tls, Http1, Other];
         all.into_iter().find(|it| *it as u8 == stored).unwrap_or(Unknown)
     }
 
+    /// Waits for the client's HTTP/2 preface. At most one caller may wait.
+    pub(super) async fn http2_preface(&self) {
+        self.0.is_http2.notified().await;
+    }
+
     fn set(&self, protocol: ClientProtocol) {
-        self.0.store(protocol as u8, Ordering::Relaxed);
+        self.0.protocol.store(protocol as u8, Ordering::Relaxed);
+        if protocol == ClientProtocol::Http2 {
+            self.0.is_http2.notify_one();
+        }
     }
 }
 

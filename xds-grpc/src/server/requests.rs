@@ -7,11 +7,28 @@ use tokio::sync::Notify;
 use tonic::{Code, Status, Streaming};
 use xds_core::StreamId;
 
-use super::inbox::{Inbox, Input};
+use super::{
+    inbox::{Inbox, Input},
+    options::ServerOptions,
+};
 use crate::{
     grpc::{over_size_limit, with_causes},
     zoo::{self, Bug},
 };
+
+/// Maximum size of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestLimit {
+    pub(crate) bytes: usize,
+    /// Advice for the operator, appended to the error of a request that exceeds it.
+    advice: Option<Arc<str>>,
+}
+
+impl RequestLimit {
+    pub(super) fn of(options: &ServerOptions) -> Self {
+        Self { bytes: options.max_request_bytes, advice: options.request_limit_advice.clone() }
+    }
+}
 
 /// Kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +51,7 @@ pub(super) async fn read(
     id: StreamId,
     kind: CallKind,
     mut requests: Streaming<Bytes>,
-    limit: usize,
+    limit: RequestLimit,
     credit: Arc<Notify>,
     inbox: Inbox,
 ) {
@@ -56,15 +73,19 @@ pub(super) async fn read(
             // dropped.
             Ok(None) if kind == CallKind::Fetch => return,
             Ok(None) => return inbox.send(Input::HalfClosed(id)),
-            Err(status) => return inbox.send(unreadable(id, &status, limit)),
+            Err(status) => return inbox.send(unreadable(id, &status, &limit)),
         }
     }
 }
 
 /// Maps an error of the request stream to an input: an invalid message or a closed stream.
-fn unreadable(id: StreamId, status: &Status, limit: usize) -> Input {
-    if let Some(why) = over_size_limit(status, limit) {
-        return Input::TooLong(id, why.into());
+fn unreadable(id: StreamId, status: &Status, limit: &RequestLimit) -> Input {
+    if let Some(why) = over_size_limit(status, limit.bytes) {
+        let why = match &limit.advice {
+            Some(advice) => format!("{why}; {advice}").into(),
+            None => why.into(),
+        };
+        return Input::TooLong(id, why);
     }
     // An error without a source is about the message, otherwise about the connection.
     match (status.code(), core::error::Error::source(status)) {

@@ -15,6 +15,7 @@ use xds_core::{server::StreamKind, service::method_at};
 use super::{
     inbox::{Inbox, IncomingCall, Input},
     peer::Peer,
+    requests::RequestLimit,
 };
 use crate::codec::RawCodec;
 
@@ -30,12 +31,12 @@ use crate::codec::RawCodec;
 #[derive(Clone, Debug)]
 pub struct DiscoveryService {
     inbox: Inbox,
-    max_request_bytes: usize,
+    request_limit: RequestLimit,
 }
 
 impl DiscoveryService {
-    pub(crate) fn new(inbox: Inbox, max_request_bytes: usize) -> Self {
-        Self { inbox, max_request_bytes }
+    pub(crate) fn new(inbox: Inbox, request_limit: RequestLimit) -> Self {
+        Self { inbox, request_limit }
     }
 }
 
@@ -65,12 +66,12 @@ where
             RawCodec,
             request.into_body(),
             None,
-            Some(self.max_request_bytes),
+            Some(self.request_limit.bytes),
         );
         let inbox = self.inbox.clone();
-        let max_request_bytes = self.max_request_bytes;
+        let request_limit = self.request_limit.clone();
         Box::pin(async move {
-            let call = Box::new(IncomingCall { via, requests, max_request_bytes, peer, metadata });
+            let call = Box::new(IncomingCall { via, requests, request_limit, peer, metadata });
             let response = match inbox.call(|reply| Input::Accept { call, reply }).await {
                 Some(Ok(body)) => {
                     let mut response = http::Response::new(Body::new(body));

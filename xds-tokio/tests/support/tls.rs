@@ -17,7 +17,10 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures_core::Stream;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
+    KeyIdMethod, KeyPair, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
+};
 use rustls::{
     RootCertStore, ServerConfig,
     crypto::ring,
@@ -68,6 +71,36 @@ impl Ca {
     /// Issues a certificate for these names.
     pub(crate) fn issue(&self, names: &[&str]) -> Identity {
         self.issue_as(names, |_| {})
+    }
+
+    /// Issues a certificate for a URI and these other names.
+    pub(crate) fn issue_for_uri(&self, uri: &str, names: &[&str]) -> Identity {
+        let uri = SanType::URI(uri.try_into().unwrap());
+        self.issue_as(names, |params| params.subject_alt_names.push(uri))
+    }
+
+    /// Issues a certificate for a name, with a serial number.
+    pub(crate) fn issue_numbered(&self, name: &str, serial: u64) -> Identity {
+        self.issue_as(&[name], |params| params.serial_number = Some(serial.into()))
+    }
+
+    /// Returns a certificate revocation list with these serial numbers, in PEM form.
+    pub(crate) fn revoke(&self, serials: &[u64]) -> String {
+        let revoked = |&serial: &u64| RevokedCertParams {
+            serial_number: serial.into(),
+            revocation_time: date_time_ymd(2024, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2024, 1, 1),
+            next_update: date_time_ymd(2034, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: serials.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        list.signed_by(&self.issuer).unwrap().pem().unwrap()
     }
 
     /// Issues a certificate with modified parameters.

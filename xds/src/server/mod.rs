@@ -45,8 +45,9 @@ pub use xds_core::server::{
     ServerLimits, ViewContents,
 };
 pub use xds_grpc::server::{
-    AddressFault, Admitted, ApplyError, AuthorizationDecision, AuthorizationRequest, Authorizer,
-    BoundAddress, Denied, ServerEnded, ServerEvents, ServerHandle, ServerOptions,
+    AddressFault, Admitted, AllowSans, ApplyError, AuthorizationDecision, AuthorizationRequest,
+    Authorizer, BothAuthorizers, BoundAddress, Denied, InvalidSanPattern, NodeFromSan, ServerEnded,
+    ServerEvents, ServerHandle, ServerOptions,
 };
 
 /// Management server that listens on an address.

@@ -3,6 +3,7 @@
 mod events;
 mod export;
 mod ndjson;
+mod open_files;
 mod redraw;
 mod status;
 mod table;
@@ -23,7 +24,7 @@ use xds_tokio::{
     ManagementServer, ServerHandle, ServerOptions,
     credentials::{ClientCertificates, ServerCredentials},
     csds::ServerCsdsService,
-    server::{BoundAddress, ListenAddress, Listener},
+    server::{AllowSans, Authorizer as _, BoundAddress, ListenAddress, Listener, NodeFromSan},
 };
 
 use self::{
@@ -62,10 +63,11 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         }
         ServeOutput::Ndjson => Box::new(ServeNdjson),
     };
-    let mut options = ServerOptions::default().with_payload_printer(JsonPayloads);
-    if let Some(credentials) = credentials(&args.tls).await? {
-        options = options.with_credentials(credentials);
-    }
+    let options = select! {
+        () = stop.requested() => return Ok(()),
+        options = server_options(&args) => options?,
+    };
+    let allowed = allowed_sans(&args.tls)?;
     let mut config = ServerConfig::default()
         .with_ordering(ordering(args.ordering))
         .with_readiness(Readiness::HoldRequests);
@@ -131,12 +133,18 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     let mut serving = tokio::spawn(server.serve(listener));
     let mut services = Vec::new();
     if let Some((_, listener)) = rest_listener {
-        let gateway = GatewayOptions::default().with_hold(args.rest_hold);
+        let gateway = GatewayOptions::default()
+            .with_hold(args.rest_hold)
+            .with_max_request_bytes(args.limits.max_request_bytes);
         services.push(tokio::spawn(server.serve_rest(listener, schema(), gateway)));
     }
     if let Some((_, listener)) = csds_listener {
-        let routes = Routes::new(ServerCsdsService::new(handle.clone()).with_unrestricted_access());
-        let routes = routes.add_service(server.health());
+        let service = ServerCsdsService::new(handle.clone());
+        let service = match allowed {
+            Some(allowed) => service.with_authorizer(allowed),
+            None => service.with_unrestricted_access(),
+        };
+        let routes = Routes::new(service).add_service(server.health());
         services.push(tokio::spawn(server.serve_routes(listener, routes)));
     }
 
@@ -255,6 +263,38 @@ async fn start_export(
     Ok(Some(exporter))
 }
 
+/// Returns the transport options that the flags select.
+async fn server_options(args: &ServeArgs) -> Result<ServerOptions, Failure> {
+    let limits = &args.limits;
+    let connections = open_files::connections_for(&args.directory, limits.max_connections).await;
+    let mut options = ServerOptions::default()
+        .with_payload_printer(JsonPayloads)
+        .with_max_connections(connections)
+        .with_max_request_bytes(limits.max_request_bytes)
+        .with_request_limit_advice("xds serve --max-request-bytes sets the limit");
+    if let Some(connections) = limits.max_connections_per_address {
+        options = options.with_max_connections_per_address(connections);
+    }
+    if let Some(credentials) = credentials(&args.tls).await? {
+        options = options.with_credentials(credentials);
+    }
+    Ok(match (allowed_sans(&args.tls)?, args.tls.node_from_san) {
+        (None, false) => options,
+        (None, true) => options.with_authorizer(NodeFromSan),
+        (Some(allowed), false) => options.with_authorizer(allowed),
+        (Some(allowed), true) => options.with_authorizer(allowed.and(NodeFromSan)),
+    })
+}
+
+/// Returns the names of client certificates that the flags allow; `None` for all.
+fn allowed_sans(flags: &ServerTlsArgs) -> Result<Option<AllowSans>, Failure> {
+    if flags.allow_san.is_empty() {
+        return Ok(None);
+    }
+    let allowed = AllowSans::new(&flags.allow_san);
+    allowed.map(Some).map_err(|why| Failure::Usage(format!("--allow-san: {why}")))
+}
+
 /// Returns the credentials that the flags select; `None` without TLS.
 async fn credentials(flags: &ServerTlsArgs) -> Result<Option<ServerCredentials>, Failure> {
     let (Some(certificate), Some(private_key)) = (&flags.tls_cert, &flags.tls_key) else {
@@ -264,6 +304,7 @@ async fn credentials(flags: &ServerTlsArgs) -> Result<Option<ServerCredentials>,
     let mut credentials = ServerCredentials::tls(IdentityFiles { certificate, private_key });
     if let Some(authority) = &flags.client_ca {
         credentials = credentials.with_client_authority(authority, ClientCertificates::Required);
+        credentials = credentials.with_revocation_lists(&flags.crl);
     }
     let wrong = |why| Failure::Credentials { field: flags.flag_of(&why), why };
     credentials.check().await.map_err(wrong)?;
