@@ -14,12 +14,15 @@ use tonic::service::Routes;
 use tower_service::Service as _;
 use tracing::{debug, warn};
 
+#[cfg(feature = "rest")]
+use super::preface::ClientProtocol;
 use super::{
     handshakes::{Handshake, HandshakeEnd},
     log::{PeerAddress, Warnings},
+    memory::RequestMemory,
     options::ServerOptions,
     peer::Peer,
-    preface::{ClientProtocol, PrefaceIo},
+    preface::PrefaceIo,
 };
 use crate::{
     clock::Clock,
@@ -63,6 +66,7 @@ pub(super) struct Connections {
     pub(super) served: ServedProtocol,
     pub(super) options: ServerOptions,
     pub(super) runtime: SharedRuntime,
+    memory: RequestMemory,
     warnings: Arc<Mutex<Warnings>>,
     clock: Clock,
 }
@@ -71,10 +75,11 @@ impl Connections {
     pub(super) fn new(
         served: ServedProtocol,
         options: ServerOptions,
+        memory: RequestMemory,
         runtime: SharedRuntime,
     ) -> Self {
         let clock = Clock::start(runtime.clone());
-        Self { served, options, runtime, warnings: Arc::default(), clock }
+        Self { served, options, runtime, memory, warnings: Arc::default(), clock }
     }
 
     /// Logs why a connection failed. The warnings are rate limited, because clients control their
@@ -110,8 +115,10 @@ impl Connections {
         let late = runtime.sleep(HANDSHAKE_TIMEOUT);
         let (ended, protocol) = match served {
             ServedProtocol::Grpc(routes) => {
+                let memory = self.memory.connection();
                 let respond = service_fn(move |mut request: Request<Incoming>| {
                     request.extensions_mut().insert(peer.clone());
+                    request.extensions_mut().insert(memory.clone());
                     routes.clone().call(request)
                 });
                 let (io, detection) = PrefaceIo::new(io);

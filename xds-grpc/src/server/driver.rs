@@ -303,8 +303,15 @@ impl Driver {
             return Err(Refusal::ShuttingDown);
         };
         let (slot, credit) = (Arc::new(ResponseSlot::default()), Arc::new(Notify::new()));
-        let reader =
-            read(id, kind, call.requests, call.request_limit, Arc::clone(&credit), inbox.clone());
+        let reader = read(
+            id,
+            kind,
+            call.requests,
+            call.request_limit,
+            self.runtime.clone(),
+            Arc::clone(&credit),
+            inbox.clone(),
+        );
         let authorization_request = self.authorizer.is_some().then(|| {
             Box::new(AuthorizationRequest {
                 stream: id,

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 use tokio::sync::{mpsc, oneshot};
-use tonic::Streaming;
 use xds_core::{
     StreamId, Time, TypeUrl, ViewName,
     server::{DrainPlan, Refusal, Server, StreamKind, TooManyWaits},
 };
 
 use super::{
-    authorize::AuthorizationDecision, body::ResponseBody, peer::Peer, requests::RequestLimit,
+    authorize::AuthorizationDecision, body::ResponseBody, message_reader::MessageReader,
+    peer::Peer, requests::RequestLimit,
 };
 
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl fmt::Debug for Command {
 #[derive(Debug)]
 pub(crate) struct IncomingCall {
     pub(crate) via: StreamKind,
-    pub(crate) requests: Streaming<Bytes>,
+    pub(crate) requests: MessageReader,
     /// Maximum size of a request, as enforced by `requests`.
     pub(crate) request_limit: RequestLimit,
     pub(crate) peer: Peer,

@@ -15,6 +15,7 @@
 //! | `driver.rs` | main loop: takes inputs, processes outputs, renders responses |
 //! | `inbox.rs`, `requests.rs` | inputs of the driver; reading of requests |
 //! | `service.rs`, `routes.rs` | the gRPC methods as a tower service, and as tonic routes |
+//! | `message_reader.rs`, `memory.rs` | messages of a request body; memory of incomplete ones |
 //! | `body.rs` | response bodies with one response at a time |
 //! | `listener.rs`, `connection.rs` | listeners and connections |
 //! | `socket_file.rs` | socket files |
@@ -40,6 +41,8 @@ mod health;
 mod inbox;
 mod listener;
 mod log;
+mod memory;
+mod message_reader;
 mod observations;
 mod options;
 mod peer;
@@ -84,6 +87,7 @@ use self::{
     events::EventQueue,
     health::Health,
     inbox::{Inbox, Input},
+    memory::RequestMemory,
     requests::RequestLimit,
 };
 pub use crate::address::{AddressFault, BoundAddress, ListenAddress, UnixSocket};
@@ -100,6 +104,7 @@ pub struct ManagementServer<R> {
     health: Health,
     options: ServerOptions,
     connection_limit: Arc<ConnectionLimit>,
+    memory: RequestMemory,
     runtime: R,
 }
 
@@ -161,7 +166,12 @@ impl<R: Runtime + Clone> ManagementServer<R> {
             Reporters { observations, events, health: health.clone() },
             SharedRuntime::new(runtime.clone()),
         );
-        (Self { inbox, handle, health, options, connection_limit, runtime }, driver.run())
+        let memory = RequestMemory::new(
+            options.max_incomplete_bytes_per_connection,
+            options.max_incomplete_bytes,
+        );
+        let server = Self { inbox, handle, health, options, connection_limit, memory, runtime };
+        (server, driver.run())
     }
 }
 
@@ -175,7 +185,11 @@ impl<R> ManagementServer<R> {
     /// Returns the discovery services as one tower service, for a gRPC server other than tonic's.
     #[must_use]
     pub fn service(&self) -> DiscoveryService {
-        DiscoveryService::new(self.inbox.clone(), RequestLimit::of(&self.options))
+        DiscoveryService::new(
+            self.inbox.clone(),
+            RequestLimit::of(&self.options),
+            self.memory.clone(),
+        )
     }
 
     /// Returns the discovery services as tonic routes, for the application's own gRPC server.
@@ -307,7 +321,8 @@ impl<R: Listen> ManagementServer<R> {
         let inbox = self.inbox.clone();
         let runtime = self.runtime.clone();
         let shared = SharedRuntime::new(runtime.clone());
-        let connections = Connections::new(served, self.options.clone(), shared);
+        let connections =
+            Connections::new(served, self.options.clone(), self.memory.clone(), shared);
         let connection_limit = Arc::clone(&self.connection_limit);
         async move {
             let ended = inbox.ended();

@@ -27,6 +27,17 @@ pub struct ServerOptions {
     /// thousand names. A larger request ends its stream with `RESOURCE_EXHAUSTED` and a message that
     /// contains the limit.
     pub max_request_bytes: usize,
+    /// Time for a request to arrive once it has begun; 10 s by default. Long requests get more: a
+    /// second for each 16 KiB. A request that takes longer ends its stream with
+    /// `RESOURCE_EXHAUSTED`.
+    pub request_timeout: Duration,
+    /// Maximum number of bytes of incomplete requests on a connection; 16 MiB by default. The stream
+    /// that exceeds it ends with `RESOURCE_EXHAUSTED`.
+    pub max_incomplete_bytes_per_connection: usize,
+    /// Maximum number of bytes of incomplete requests on all connections; 64 MiB by default. If it is
+    /// exceeded, the streams with incomplete requests of the connection that holds most end with
+    /// `RESOURCE_EXHAUSTED`.
+    pub max_incomplete_bytes: usize,
     /// Maximum number of concurrent calls on a connection; 100 by default. A client needs one, or
     /// one per type; a relay needs one per client. Further calls wait in the client.
     pub max_concurrent_streams: u32,
@@ -73,6 +84,9 @@ impl Default for ServerOptions {
             keepalive: Keepalive::SERVER,
             max_request_bytes: 4 << 20,
             request_limit_advice: None,
+            request_timeout: Duration::from_secs(10),
+            max_incomplete_bytes_per_connection: 16 << 20,
+            max_incomplete_bytes: 64 << 20,
             max_concurrent_streams: 100,
             max_connections: 10_000,
             max_connections_per_address: None,
@@ -99,6 +113,21 @@ impl ServerOptions {
     #[must_use]
     pub fn with_keepalive(mut self, keepalive: Keepalive) -> Self {
         self.keepalive = keepalive;
+        self
+    }
+
+    /// Sets the time for a request to arrive once it has begun.
+    #[must_use]
+    pub fn with_request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = timeout;
+        self
+    }
+
+    /// Sets the maximum number of bytes of incomplete requests, on a connection and on all of them.
+    #[must_use]
+    pub fn with_max_incomplete_bytes(mut self, per_connection: usize, in_total: usize) -> Self {
+        self.max_incomplete_bytes_per_connection = per_connection;
+        self.max_incomplete_bytes = in_total;
         self
     }
 

@@ -1,18 +1,18 @@
 //! Reading of a stream's requests.
 
+use core::time::Duration;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tokio::sync::Notify;
-use tonic::{Code, Status, Streaming};
 use xds_core::StreamId;
 
 use super::{
     inbox::{Inbox, Input},
+    message_reader::{MessageReader, ReadError},
     options::ServerOptions,
 };
 use crate::{
-    grpc::{over_size_limit, with_causes},
+    runtime::SharedRuntime,
     zoo::{self, Bug},
 };
 
@@ -20,13 +20,19 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct RequestLimit {
     pub(crate) bytes: usize,
+    /// Time for a request to arrive once it has begun.
+    pub(crate) patience: Duration,
     /// Advice for the operator, appended to the error of a request that exceeds it.
     advice: Option<Arc<str>>,
 }
 
 impl RequestLimit {
     pub(super) fn of(options: &ServerOptions) -> Self {
-        Self { bytes: options.max_request_bytes, advice: options.request_limit_advice.clone() }
+        Self {
+            bytes: options.max_request_bytes,
+            patience: options.request_timeout,
+            advice: options.request_limit_advice.clone(),
+        }
     }
 }
 
@@ -50,8 +56,9 @@ enum RequestsSeen {
 pub(super) async fn read(
     id: StreamId,
     kind: CallKind,
-    mut requests: Streaming<Bytes>,
+    mut requests: MessageReader,
     limit: RequestLimit,
+    runtime: SharedRuntime,
     credit: Arc<Notify>,
     inbox: Inbox,
 ) {
@@ -61,7 +68,7 @@ pub(super) async fn read(
             return core::future::pending().await;
         }
         credit.notified().await;
-        match requests.message().await {
+        match requests.next(&runtime).await {
             Ok(Some(message)) => {
                 seen = RequestsSeen::Any;
                 inbox.send(Input::Request(id, message));
@@ -73,23 +80,23 @@ pub(super) async fn read(
             // dropped.
             Ok(None) if kind == CallKind::Fetch => return,
             Ok(None) => return inbox.send(Input::HalfClosed(id)),
-            Err(status) => return inbox.send(unreadable(id, &status, &limit)),
+            Err(why) => return inbox.send(unreadable(id, why, &limit)),
         }
     }
 }
 
-/// Maps an error of the request stream to an input: an invalid message or a closed stream.
-fn unreadable(id: StreamId, status: &Status, limit: &RequestLimit) -> Input {
-    if let Some(why) = over_size_limit(status, limit.bytes) {
-        let why = match &limit.advice {
-            Some(advice) => format!("{why}; {advice}").into(),
-            None => why.into(),
-        };
-        return Input::TooLong(id, why);
-    }
-    // An error without a source is about the message, otherwise about the connection.
-    match (status.code(), core::error::Error::source(status)) {
-        (Code::Internal, None) => Input::Malformed(id, with_causes(status).into()),
-        _ => Input::Closed(id),
+/// Maps an error of the request stream to an input.
+fn unreadable(id: StreamId, why: ReadError, limit: &RequestLimit) -> Input {
+    match why {
+        ReadError::TooLong { bytes } => {
+            let mut why = format!("it has {bytes} bytes, and the limit is {}", limit.bytes);
+            if let Some(advice) = &limit.advice {
+                why = format!("{why}; {advice}");
+            }
+            Input::TooLong(id, why.into())
+        }
+        ReadError::Limit(why) => Input::TooLong(id, why.into()),
+        ReadError::Malformed(why) => Input::Malformed(id, why.into()),
+        ReadError::Closed => Input::Closed(id),
     }
 }

@@ -7,17 +7,17 @@ use core::{
     task::{Context, Poll},
 };
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
-use tonic::{Code, Status, Streaming, body::Body, metadata::MetadataValue};
+use tonic::{Code, Status, body::Body, metadata::MetadataValue};
 use xds_core::{server::StreamKind, service::method_at};
 
 use super::{
     inbox::{Inbox, IncomingCall, Input},
+    memory::{ConnectionMemory, RequestMemory},
+    message_reader::MessageReader,
     peer::Peer,
     requests::RequestLimit,
 };
-use crate::codec::RawCodec;
 
 /// All discovery services as one tower service: the aggregated service (ADS) and the service of
 /// each type.
@@ -32,11 +32,12 @@ use crate::codec::RawCodec;
 pub struct DiscoveryService {
     inbox: Inbox,
     request_limit: RequestLimit,
+    memory: RequestMemory,
 }
 
 impl DiscoveryService {
-    pub(crate) fn new(inbox: Inbox, request_limit: RequestLimit) -> Self {
-        Self { inbox, request_limit }
+    pub(crate) fn new(inbox: Inbox, request_limit: RequestLimit, memory: RequestMemory) -> Self {
+        Self { inbox, request_limit, memory }
     }
 }
 
@@ -62,12 +63,11 @@ where
             return Box::pin(core::future::ready(Ok(status.into_http())));
         }
         let (peer, metadata) = (Peer::of(&request), request.headers().clone());
-        let requests: Streaming<Bytes> = Streaming::new_request(
-            RawCodec,
-            request.into_body(),
-            None,
-            Some(self.request_limit.bytes),
-        );
+        // In a gRPC server of the application, each call counts as a connection.
+        let memory = request.extensions().get::<ConnectionMemory>().cloned();
+        let memory = memory.unwrap_or_else(|| self.memory.connection());
+        let RequestLimit { bytes, patience, .. } = self.request_limit;
+        let requests = MessageReader::new(request.into_body(), bytes, patience, &memory);
         let inbox = self.inbox.clone();
         let request_limit = self.request_limit.clone();
         Box::pin(async move {

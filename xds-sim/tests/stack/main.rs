@@ -3,6 +3,7 @@
 #![cfg(feature = "stack")]
 
 mod apps;
+mod budgets;
 mod determinism;
 mod faults;
 mod pair;
