@@ -52,7 +52,7 @@ pub(crate) struct Driver {
 /// Maximum number of consecutive command batches before requests are rendered.
 const MAX_COMMAND_BATCHES: usize = 128;
 
-/// What a driver waits for, apart from timeouts.
+/// Input of a driver, apart from timeouts.
 enum DriverInput {
     Commands,
     /// Event of the link at this position.

@@ -172,8 +172,16 @@ impl MessageReader {
     /// Reads the length of a message from its header, if that is complete.
     fn length_in(&self, bytes: &[u8]) -> Result<Option<usize>, ReadError> {
         let Some([flag, length @ ..]) = bytes.first_chunk::<HEADER>() else { return Ok(None) };
-        if *flag != 0 {
-            return Err(ReadError::Malformed("a message is compressed, which no header announced"));
+        match flag {
+            0 => {}
+            1 => {
+                let why = "a message is compressed, which no header announced";
+                return Err(ReadError::Malformed(why));
+            }
+            _ => {
+                let why = "the compression flag of a message is neither 0 nor 1";
+                return Err(ReadError::Malformed(why));
+            }
         }
         let bytes = u32::from_be_bytes(*length) as usize;
         if bytes > self.max_bytes {

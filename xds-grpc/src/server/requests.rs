@@ -89,7 +89,7 @@ pub(super) async fn read(
 fn unreadable(id: StreamId, why: ReadError, limit: &RequestLimit) -> Input {
     match why {
         ReadError::TooLong { bytes } => {
-            let mut why = format!("it has {bytes} bytes, and the limit is {}", limit.bytes);
+            let mut why = format!("found {bytes} bytes, the limit is: {} bytes", limit.bytes);
             if let Some(advice) = &limit.advice {
                 why = format!("{why}; {advice}");
             }

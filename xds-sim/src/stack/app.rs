@@ -28,8 +28,8 @@ use xds_grpc::{ClientOptions, ManagementServer, ServerHandle, ServerOptions, cli
 use xds_handle::ClientHandle;
 
 use super::{
-    Host, Reach, Stage,
-    check::{Scenario, StackSummary, check},
+    DialOutcome, Host, Stage,
+    check::{StackScenario, StackSummary, check},
 };
 
 const PORT: u16 = 18_000;
@@ -93,7 +93,7 @@ pub struct ServerApp<F> {
     content: Content,
 }
 
-/// What a run has besides the application.
+/// Content of a run besides the application.
 #[derive(Clone, Debug)]
 struct Content {
     limit: Duration,
@@ -199,7 +199,7 @@ where
     }
 }
 
-impl<F, Fut> Scenario for App<F>
+impl<F, Fut> StackScenario for App<F>
 where
     F: Fn(ClientHandle) -> Fut + Sync,
     Fut: Future<Output = ()> + Send + 'static,
@@ -234,7 +234,7 @@ where
     }
 }
 
-impl<F, Fut> Scenario for ServerApp<F>
+impl<F, Fut> StackScenario for ServerApp<F>
 where
     F: Fn(ServerHandle) -> Fut + Sync,
     Fut: Future<Output = ()> + Send + 'static,
@@ -316,17 +316,17 @@ async fn run_to_end(
         sleep(Duration::from_millis(wait)).await;
         match stage.below("fault", 8) {
             0 => stage.reset(near, far),
-            1 => stage.set_reach(address, Reach::Refused),
-            2 => stage.set_reach(address, Reach::Open),
+            1 => stage.set_reach(address, DialOutcome::Refused),
+            2 => stage.set_reach(address, DialOutcome::Open),
             3 => stage.partition(near, far),
             4 => stage.heal(near, far),
             5 => stage.lose_connections(near, far),
             6 => stage.go_away(far, near),
-            _ => stage.set_reach(address, Reach::Silent),
+            _ => stage.set_reach(address, DialOutcome::Silent),
         }
         stage.choices().end_span();
     }
-    stage.set_reach(address, Reach::Open);
+    stage.set_reach(address, DialOutcome::Open);
     stage.heal(near, far);
     if timeout(limit, ended).await.is_err() {
         let what = format!("it still runs {limit:?} after the last fault was repaired");

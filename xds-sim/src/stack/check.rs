@@ -13,13 +13,13 @@ use crate::{
     trace::{Keep, Trace},
 };
 
-/// Scenario on a stage. It draws what it does from the stage's choices.
-pub trait Scenario: Sync {
+/// StackScenario on a stage. It draws what it does from the stage's choices.
+pub trait StackScenario: Sync {
     /// Runs the scenario.
     fn play(&self, stage: &Stage) -> impl Future<Output = ()>;
 }
 
-impl<F: AsyncFn(&Stage) + Sync> Scenario for F {
+impl<F: AsyncFn(&Stage) + Sync> StackScenario for F {
     async fn play(&self, stage: &Stage) {
         self(stage).await;
     }
@@ -78,18 +78,18 @@ impl fmt::Display for StackOutcome {
 }
 
 /// Makes the run of a seed.
-pub fn run_seed(seed: u64, scenario: &impl Scenario, keep: Keep) -> StackOutcome {
+pub fn run_seed(seed: u64, scenario: &impl StackScenario, keep: Keep) -> StackOutcome {
     let mut outcome = run(Choices::from_seed(seed), scenario, keep);
     outcome.seed = Some(seed);
     outcome
 }
 
 /// Makes the run of a tape and records its events.
-pub fn replay(tape: &Tape, scenario: &impl Scenario) -> StackOutcome {
+pub fn replay(tape: &Tape, scenario: &impl StackScenario) -> StackOutcome {
     run(Choices::from_tape(tape), scenario, Keep::Newest(EVENTS_KEPT))
 }
 
-fn run(choices: Choices, scenario: &impl Scenario, keep: Keep) -> StackOutcome {
+fn run(choices: Choices, scenario: &impl StackScenario, keep: Keep) -> StackOutcome {
     let report = Stage::run_with(choices, keep, async |stage: &Stage| scenario.play(stage).await);
     StackOutcome {
         seed: None,
@@ -105,7 +105,7 @@ fn run(choices: Choices, scenario: &impl Scenario, keep: Keep) -> StackOutcome {
 /// Searches for the smallest run that breaks the same rule as a failed run.
 pub fn shrink(
     failure: &StackOutcome,
-    scenario: &impl Scenario,
+    scenario: &impl StackScenario,
     effort: Effort,
     progress: &mut dyn FnMut(Progress),
 ) -> StackOutcome {
@@ -142,7 +142,7 @@ pub struct StackSummary {
 ///
 /// Panics if a run breaks a rule. The message has the rule, the smallest run found that breaks it,
 /// its tape, and its last events.
-pub fn check(seeds: Range<u64>, scenario: &impl Scenario) -> StackSummary {
+pub fn check(seeds: Range<u64>, scenario: &impl StackScenario) -> StackSummary {
     if let Ok(text) = env::var("XDS_SIM_TAPE") {
         let tape = text.parse().unwrap_or_else(|error| panic!("XDS_SIM_TAPE: {error}"));
         let outcome = replay(&tape, scenario);

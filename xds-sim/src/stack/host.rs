@@ -21,9 +21,11 @@ use xds_grpc::{
 };
 
 use super::{
-    executor::{Executor, HostId},
-    log::Log,
     network::{Network, Socket},
+    run::{
+        executor::{Executor, HostId},
+        log::Log,
+    },
 };
 use crate::trace::{EventKind, ParticipantId};
 

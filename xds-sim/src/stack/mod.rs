@@ -41,17 +41,15 @@
 mod app;
 pub mod certificates;
 pub mod check;
-mod entropy;
-mod executor;
 mod host;
-mod log;
 mod network;
+mod run;
 mod stage;
 pub mod storm;
 
 pub use self::{
     app::{App, ServerApp, app, server_app},
     host::{Host, StageListener},
-    network::{Conditions, Reach, Socket},
+    network::{Conditions, DialOutcome, Socket},
     stage::{Stage, StageReport},
 };

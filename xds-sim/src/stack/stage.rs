@@ -7,11 +7,9 @@ use tokio::{runtime::Builder, task::yield_now, time::sleep};
 use xds_core::Time;
 
 use super::{
-    entropy::SeededEntropy,
-    executor::Executor,
     host::{Host, HostShared},
-    log::Log,
-    network::{Conditions, Network, Reach},
+    network::{Conditions, DialOutcome, Network},
+    run::{entropy::SeededEntropy, executor::Executor, log::Log},
 };
 use crate::{
     tape::Choices,
@@ -30,7 +28,7 @@ pub struct Stage {
 }
 
 /// Maximum number of polls of tasks at one virtual time.
-const MAX_POLLS: u64 = 1_000_000;
+const MAX_POLLS: u64 = 200_000;
 
 /// Result of a run on a stage.
 #[derive(Debug)]
@@ -203,7 +201,7 @@ impl Stage {
     }
 
     /// Sets what happens to attempts to connect to an address.
-    pub fn set_reach(&self, address: SocketAddr, reach: Reach) {
+    pub fn set_reach(&self, address: SocketAddr, reach: DialOutcome) {
         self.network.set_reach(address, reach);
     }
 

@@ -114,7 +114,7 @@ fn claimed_length_reserves_nothing_and_one_over_the_limit_ends_the_call() {
         calls[1].begin(1_001, 1);
         let (status, why) = calls.pop().expect("two calls").status().await;
         assert_eq!(status, "8", "{why}");
-        assert!(why.contains("1001 bytes") && why.ends_with("ask for more"), "{why}");
+        assert!(why.contains("found 1001 bytes") && why.ends_with("ask for more"), "{why}");
         let call = calls.pop().expect("two calls");
         assert!(timeout(Duration::from_secs(9), call.status()).await.is_err(), "it may go on");
     });

@@ -1,4 +1,4 @@
-//! The same seed gives the same events in every process.
+//! Equal seeds give equal events in every process.
 
 use std::{env, process::Command};
 

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use xds_core::{service::Variant, types::CLUSTER};
-use xds_sim::stack::{Conditions, Reach, Stage};
+use xds_sim::stack::{Conditions, DialOutcome, Stage};
 
 use crate::pair::{PORT, Served, client, value};
 
@@ -53,7 +53,7 @@ fn client_recovers_from_every_way_to_lose_a_connection() {
 /// A server that accepts connections and stays silent is left for the next address.
 #[test]
 fn silent_address_is_left_for_the_next_one() {
-    for reach in [Reach::Silent, Reach::Dropped, Reach::Refused] {
+    for reach in [DialOutcome::Silent, DialOutcome::Dropped, DialOutcome::Refused] {
         let report = Stage::run(5, async |stage| {
             let (first, second) = (Served::start(stage, "first"), Served::start(stage, "second"));
             let addresses = vec![first.host.address(), second.host.address()];

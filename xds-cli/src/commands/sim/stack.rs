@@ -42,7 +42,7 @@ use crate::{
 const TICK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
-struct RunResults {
+struct StackResults {
     runs: u64,
     events: u64,
     polls: u64,
@@ -117,10 +117,10 @@ pub(super) fn run(args: &RunArgs, color: ColorChoice) -> Result<(), Failure> {
 
 /// Executes the runs. Without `--keep-going`, runs with lower seeds than that of a failed run are
 /// still executed, so that the result does not depend on the number of jobs.
-fn execute(args: &RunArgs, jobs: u64, interrupt: &Interrupt) -> RunResults {
+fn execute(args: &RunArgs, jobs: u64, interrupt: &Interrupt) -> StackResults {
     let started = Instant::now();
     let seeds = if args.minutes.is_some() { u64::MAX } else { args.seeds };
-    let sum = Mutex::new(RunResults::default());
+    let sum = Mutex::new(StackResults::default());
     let (next, lowest) = (AtomicU64::new(0), AtomicU64::new(seeds));
     thread::scope(|scope| {
         let job = || {

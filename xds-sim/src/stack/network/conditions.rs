@@ -36,9 +36,9 @@ impl Default for Conditions {
     }
 }
 
-/// What happens to attempts to connect to an address.
+/// Outcome of attempts to connect to an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reach {
+pub enum DialOutcome {
     /// The listener accepts the connection, or the attempt is refused if there is none.
     #[default]
     Open,

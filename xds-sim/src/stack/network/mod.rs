@@ -21,14 +21,14 @@ use std::{
 use tokio::time::sleep;
 
 pub use self::{
-    conditions::{Conditions, Reach},
+    conditions::{Conditions, DialOutcome},
     socket::Socket,
 };
 use self::{
     frames::{FrameReader, Sender, Variants},
-    pipe::{End, Pipe},
+    pipe::{ByteStream, End},
 };
-use super::{executor::HostId, log::Log};
+use super::run::{executor::HostId, log::Log};
 use crate::trace::{EventKind, Extent, MessageId, ParticipantId};
 
 /// Number of a connection, in the order of their establishment.
@@ -37,18 +37,18 @@ pub(super) type ConnectionId = u64;
 /// Network between the hosts of a stage.
 #[derive(Clone)]
 pub(super) struct Network {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<NetworkState>>,
     log: Log,
 }
 
 #[derive(Default)]
-struct State {
+struct NetworkState {
     hosts: Vec<HostState>,
     names: BTreeMap<String, Name>,
     listeners: BTreeMap<SocketAddr, Queue>,
-    reach: BTreeMap<SocketAddr, Reach>,
-    links: BTreeMap<(HostId, HostId), LinkState>,
-    connections: BTreeMap<ConnectionId, Connection>,
+    reach: BTreeMap<SocketAddr, DialOutcome>,
+    links: BTreeMap<(HostId, HostId), HostLink>,
+    connections: BTreeMap<ConnectionId, TcpConnection>,
     next_connection: ConnectionId,
     next_port: u16,
     /// Sockets of connections that nobody accepts.
@@ -76,22 +76,22 @@ struct Queue {
 
 /// Conditions from one host to another.
 #[derive(Clone, Copy, Debug, Default)]
-struct LinkState {
+struct HostLink {
     conditions: Conditions,
     is_partitioned: bool,
 }
 
-/// Connection with one pipe for each direction, from the client first.
-struct Connection {
+/// TcpConnection with one pipe for each direction, from the client first.
+struct TcpConnection {
     hosts: [HostId; 2],
-    directions: [Direction; 2],
+    directions: [OneWay; 2],
     variants: Variants,
     /// Number of open sockets.
     sockets: usize,
 }
 
-struct Direction {
-    pipe: Pipe,
+struct OneWay {
+    pipe: ByteStream,
     frames: FrameReader,
     written: u64,
     read: u64,
@@ -99,10 +99,10 @@ struct Direction {
     units: VecDeque<(u64, MessageId)>,
 }
 
-impl Direction {
+impl OneWay {
     fn new(conditions: Conditions, sender: Sender) -> Self {
         Self {
-            pipe: Pipe::new(conditions),
+            pipe: ByteStream::new(conditions),
             frames: FrameReader::new(sender),
             written: 0,
             read: 0,
@@ -119,7 +119,7 @@ const BACKLOG: usize = 1_024;
 
 impl Network {
     pub(super) fn new(log: Log) -> Self {
-        let state = State { next_port: FIRST_CLIENT_PORT, ..State::default() };
+        let state = NetworkState { next_port: FIRST_CLIENT_PORT, ..NetworkState::default() };
         Self { state: Arc::new(Mutex::new(state)), log }
     }
 
@@ -158,7 +158,7 @@ impl Network {
     }
 
     /// Sets what happens to attempts to connect to an address.
-    pub(super) fn set_reach(&self, address: SocketAddr, reach: Reach) {
+    pub(super) fn set_reach(&self, address: SocketAddr, reach: DialOutcome) {
         self.lock().reach.insert(address, reach);
     }
 
@@ -272,10 +272,10 @@ impl Network {
         }
         let reach = state.reach.get(&address).copied().unwrap_or_default();
         let is_silent = match reach {
-            Reach::Refused => return Err(io::ErrorKind::ConnectionRefused.into()),
-            Reach::Dropped => return Ok(None),
-            Reach::Silent => true,
-            Reach::Open => match state.listeners.get(&address) {
+            DialOutcome::Refused => return Err(io::ErrorKind::ConnectionRefused.into()),
+            DialOutcome::Dropped => return Ok(None),
+            DialOutcome::Silent => true,
+            DialOutcome::Open => match state.listeners.get(&address) {
                 None => return Err(io::ErrorKind::ConnectionRefused.into()),
                 Some(queue) if queue.waiting.len() >= queue.backlog => return Ok(None),
                 Some(_) => false,
@@ -287,11 +287,11 @@ impl Network {
         let port = state.next_port;
         state.next_port = state.next_port.checked_add(1).unwrap_or(FIRST_CLIENT_PORT);
         let directions = [
-            Direction::new(state.link(host, peer).conditions, Sender::Client),
-            Direction::new(state.link(peer, host).conditions, Sender::Server),
+            OneWay::new(state.link(host, peer).conditions, Sender::Client),
+            OneWay::new(state.link(peer, host).conditions, Sender::Server),
         ];
         let hosts = [host, peer];
-        let connection = Connection { hosts, directions, variants: Variants::new(), sockets: 2 };
+        let connection = TcpConnection { hosts, directions, variants: Variants::new(), sockets: 2 };
         state.connections.insert(id, connection);
         let (near, far) = (Socket::new(self, id, 0), Socket::new(self, id, 1));
         if is_silent {
@@ -355,7 +355,7 @@ impl Network {
     /// Number of connections with an open socket, without the sockets that nobody accepts.
     pub(super) fn connections(&self) -> usize {
         let state = self.lock();
-        let is_held = |id: &ConnectionId, connection: &Connection| {
+        let is_held = |id: &ConnectionId, connection: &TcpConnection| {
             connection.sockets == 2 || !state.silent.iter().any(|socket| socket.id() == *id)
         };
         state.connections.iter().filter(|(id, connection)| is_held(id, connection)).count()
@@ -368,18 +368,18 @@ impl Network {
         directions.all(|direction| direction.pipe.is_empty())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, NetworkState> {
         // No code that may panic runs under the lock, except for the caller's wakers.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl NetworkState {
     fn host_at(&self, address: IpAddr) -> Option<HostId> {
         self.hosts.iter().position(|host| host.address == address)
     }
 
-    fn link(&self, from: HostId, to: HostId) -> LinkState {
+    fn link(&self, from: HostId, to: HostId) -> HostLink {
         self.links.get(&(from, to)).copied().unwrap_or_default()
     }
 
@@ -393,7 +393,7 @@ impl State {
     }
 
     /// Returns the directions from one host to another.
-    fn directions(&mut self, from: HostId, to: HostId) -> impl Iterator<Item = &mut Direction> {
+    fn directions(&mut self, from: HostId, to: HostId) -> impl Iterator<Item = &mut OneWay> {
         self.connections.values_mut().filter_map(move |connection| {
             let side = match connection.hosts {
                 hosts if hosts == [from, to] => 0,
@@ -405,7 +405,7 @@ impl State {
     }
 
     /// Returns both directions of the connections between two hosts.
-    fn between(&mut self, one: HostId, other: HostId) -> impl Iterator<Item = &mut Direction> {
+    fn between(&mut self, one: HostId, other: HostId) -> impl Iterator<Item = &mut OneWay> {
         let connections = self.connections.values_mut();
         let found =
             connections.filter(move |it| it.hosts == [one, other] || it.hosts == [other, one]);

@@ -13,7 +13,7 @@ use super::conditions::Conditions;
 
 /// Bytes on their way from a writer to a reader.
 #[derive(Debug)]
-pub(super) struct Pipe {
+pub(super) struct ByteStream {
     conditions: Conditions,
     /// Bytes in the send buffer.
     unsent: BytesMut,
@@ -50,7 +50,7 @@ pub(super) enum End {
 
 /// Result of an attempt to read.
 #[derive(Debug)]
-pub(super) enum Read {
+pub(super) enum ReadOutcome {
     /// Bytes, or the end if empty.
     Bytes(Bytes),
     /// The next bytes arrive at this time.
@@ -59,7 +59,7 @@ pub(super) enum Read {
     Waiting,
 }
 
-impl Pipe {
+impl ByteStream {
     pub(super) fn new(conditions: Conditions) -> Self {
         Self {
             conditions,
@@ -76,13 +76,13 @@ impl Pipe {
     }
 
     /// Reads at most `limit` bytes.
-    pub(super) fn read(&mut self, limit: usize, cx: &Context<'_>) -> io::Result<Read> {
+    pub(super) fn read(&mut self, limit: usize, cx: &Context<'_>) -> io::Result<ReadOutcome> {
         if self.end == End::Reset {
             return Err(io::ErrorKind::ConnectionReset.into());
         }
         if self.is_frozen {
             self.reader = Some(cx.waker().clone());
-            return Ok(Read::Waiting);
+            return Ok(ReadOutcome::Waiting);
         }
         let now = Instant::now();
         let limit = limit.min(self.conditions.chunk.max(1));
@@ -96,18 +96,18 @@ impl Pipe {
                 self.in_flight -= count;
                 // The sender learns of the room after the latency.
                 self.transmit(self.conditions.latency);
-                Ok(Read::Bytes(bytes))
+                Ok(ReadOutcome::Bytes(bytes))
             }
             Some(segment) => {
                 self.reader = Some(cx.waker().clone());
-                Ok(Read::Later(segment.arrives))
+                Ok(ReadOutcome::Later(segment.arrives))
             }
             None if self.end == End::Closed && self.unsent.is_empty() => {
-                Ok(Read::Bytes(Bytes::new()))
+                Ok(ReadOutcome::Bytes(Bytes::new()))
             }
             None => {
                 self.reader = Some(cx.waker().clone());
-                Ok(Read::Waiting)
+                Ok(ReadOutcome::Waiting)
             }
         }
     }

@@ -16,7 +16,7 @@ use tokio::{
 
 use super::{
     ConnectionId, Network,
-    pipe::{End, Read},
+    pipe::{End, ReadOutcome},
 };
 
 /// End of a simulated connection, as an I/O object of tokio. Dropping it closes the connection.
@@ -66,7 +66,7 @@ impl AsyncRead for Socket {
             };
             let direction = &mut connection.directions[1 - *side];
             match direction.pipe.read(buf.remaining(), cx)? {
-                Read::Bytes(bytes) => {
+                ReadOutcome::Bytes(bytes) => {
                     direction.read += bytes.len() as u64;
                     buf.put_slice(&bytes);
                     while let Some((end, unit)) = direction.units.front().copied()
@@ -77,8 +77,8 @@ impl AsyncRead for Socket {
                     }
                     return Poll::Ready(Ok(()));
                 }
-                Read::Later(at) => *arrival = Some(Box::pin(sleep_until(at))),
-                Read::Waiting => {
+                ReadOutcome::Later(at) => *arrival = Some(Box::pin(sleep_until(at))),
+                ReadOutcome::Waiting => {
                     let lost = direction.pipe.cut_since().zip(*dead_after);
                     let Some((since, dead_after)) = lost else { return Poll::Pending };
                     let dead_at = since + dead_after;

@@ -22,21 +22,21 @@ struct Known {
 }
 
 /// Watchers of one client, by name of their resource.
-pub(super) struct Application {
+pub(super) struct WatchingApplication {
     host: Host,
     client: ClientHandle,
-    watchers: BTreeMap<String, Watcher>,
+    watchers: BTreeMap<String, StackWatcher>,
     /// Whether the watchers poll.
     is_polling: watch::Sender<bool>,
 }
 
-struct Watcher {
+struct StackWatcher {
     known: Arc<Mutex<Known>>,
     /// Ends the watcher.
     stop: Arc<Notify>,
 }
 
-impl Application {
+impl WatchingApplication {
     pub(super) fn new(host: Host, client: ClientHandle) -> Self {
         Self { host, client, watchers: BTreeMap::new(), is_polling: watch::Sender::new(true) }
     }
@@ -47,7 +47,7 @@ impl Application {
         }
         let watch = self.client.watch_untyped(types::CLUSTER, name);
         let (known, stop) = (Arc::new(Mutex::new(Known::default())), Arc::new(Notify::new()));
-        let watcher = Watcher { known: Arc::clone(&known), stop: Arc::clone(&stop) };
+        let watcher = StackWatcher { known: Arc::clone(&known), stop: Arc::clone(&stop) };
         self.watchers.insert(name.into(), watcher);
         let polling = self.is_polling.subscribe();
         let (host, name) = (self.host.clone(), name.to_owned());

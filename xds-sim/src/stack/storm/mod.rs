@@ -20,9 +20,9 @@ use xds_grpc::{
     credentials::{ClientCertificates, ServerCredentials},
 };
 
-use self::application::Application;
+use self::application::WatchingApplication;
 pub use self::options::StackOptions;
-use super::{Conditions, Host, Reach, Stage, certificates::CertificateFiles};
+use super::{Conditions, DialOutcome, Host, Stage, certificates::CertificateFiles};
 use crate::{
     Toy, ToyType,
     trace::{EventKind, Phase},
@@ -53,7 +53,7 @@ struct StackServer {
 
 struct StackClient {
     host: Host,
-    application: Application,
+    application: WatchingApplication,
 }
 
 /// Runs a storm with options and operations drawn from the stage's choices.
@@ -115,7 +115,7 @@ impl Storm<'_> {
             let host = self.stage.server_host(&format!("server-{number}"));
             if self.options.dead_address {
                 let dead = self.stage.host(&format!("dead-{number}"));
-                self.stage.set_reach(SocketAddr::new(dead.address(), PORT), Reach::Dropped);
+                self.stage.set_reach(SocketAddr::new(dead.address(), PORT), DialOutcome::Dropped);
                 let addresses = Ok(vec![dead.address(), host.address()]);
                 self.stage.set_name(host.name(), addresses, Duration::from_millis(5));
             }
@@ -130,7 +130,7 @@ impl Storm<'_> {
             }
             let client =
                 connect(host.clone(), self.client_config(&host), self.client_options(number));
-            let application = Application::new(host.clone(), client);
+            let application = WatchingApplication::new(host.clone(), client);
             self.clients.push(StackClient { host, application });
         }
     }
@@ -217,9 +217,15 @@ impl Storm<'_> {
             13 => stage.partition(&near, &far),
             14 => stage.heal(&near, &far),
             15 => {
-                let reach = stage
-                    .choices()
-                    .pick("reach", &[Reach::Open, Reach::Refused, Reach::Dropped, Reach::Silent]);
+                let reach = stage.choices().pick(
+                    "reach",
+                    &[
+                        DialOutcome::Open,
+                        DialOutcome::Refused,
+                        DialOutcome::Dropped,
+                        DialOutcome::Silent,
+                    ],
+                );
                 stage.set_reach(address, reach);
             }
             16 => {
@@ -271,7 +277,7 @@ impl Storm<'_> {
                 self.start_server(at).await;
             }
             let far = self.servers[at].host.clone();
-            self.stage.set_reach(SocketAddr::new(far.address(), PORT), Reach::Open);
+            self.stage.set_reach(SocketAddr::new(far.address(), PORT), DialOutcome::Open);
             for client in &self.clients {
                 self.stage.heal(&client.host, &far);
                 self.stage.set_conditions(&far, &client.host, Conditions::default());

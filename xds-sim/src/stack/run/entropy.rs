@@ -3,7 +3,7 @@
 //! ring draws its own entropy. On the thread of a running stage, random bytes come from the run's
 //! seed instead, and the key exchange is one without secrets. Signatures of Ed25519 keys have no
 //! entropy; those of ECDSA and RSA-PSS keys do, so a stage needs [Ed25519
-//! certificates](super::certificates). Then every byte of a connection is determined by the seed.
+//! certificates](crate::stack::certificates). Then every byte of a connection is determined by the seed.
 //! Other threads of the process use ring.
 
 use core::cell::RefCell;
@@ -27,13 +27,13 @@ thread_local! {
 
 /// Entropy of the run on this thread. Dropping it ends the run.
 #[derive(Debug)]
-pub(super) struct SeededEntropy(());
+pub(crate) struct SeededEntropy(());
 
 impl SeededEntropy {
     /// Draws the entropy of TLS on this thread from a seed, until the value is dropped.
     ///
     /// If the process has installed another provider of cryptography, TLS is not deterministic.
-    pub(super) fn start(seed: u64) -> Self {
+    pub(crate) fn start(seed: u64) -> Self {
         static INSTALLED: Once = Once::new();
 
         INSTALLED.call_once(|| {

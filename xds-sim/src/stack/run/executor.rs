@@ -22,20 +22,20 @@ use rand_pcg::{Pcg32, rand_core::Rng as _};
 use crate::world::actor::{self, Actor, Caught};
 
 /// Future of a task.
-pub(super) type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Index of a host.
-pub(super) type HostId = usize;
+pub(crate) type HostId = usize;
 
 /// Maximum number of tasks polled before tokio's own tasks get a turn.
 const POLLS_PER_TURN: usize = 32;
 
 /// Tasks of all hosts.
 #[derive(Clone, Default)]
-pub(super) struct Executor(Arc<Mutex<State>>);
+pub(crate) struct Executor(Arc<Mutex<ExecutorState>>);
 
 #[derive(Default)]
-struct State {
+struct ExecutorState {
     tasks: BTreeMap<u64, Task>,
     next_task: u64,
     /// Tasks to poll, in the order in which they were woken.
@@ -63,11 +63,11 @@ const STREAM: u64 = 0x7374_6167_655f_6f72;
 
 impl Executor {
     /// Draws the order of ready tasks from a seed. Seed 0 keeps the order in which they were woken.
-    pub(super) fn set_order(&self, seed: u32) {
+    pub(crate) fn set_order(&self, seed: u32) {
         self.lock().order = (seed != 0).then(|| Pcg32::new(u64::from(seed), STREAM));
     }
 
-    pub(super) fn spawn(&self, host: HostId, future: TaskFuture) {
+    pub(crate) fn spawn(&self, host: HostId, future: TaskFuture) {
         let mut state = self.lock();
         let id = state.next_task;
         state.next_task += 1;
@@ -80,7 +80,7 @@ impl Executor {
     }
 
     /// Wakes every task.
-    pub(super) fn kick(&self) {
+    pub(crate) fn kick(&self) {
         let mut woken = Vec::new();
         let mut state = self.lock();
         for (id, task) in &mut state.tasks {
@@ -99,7 +99,7 @@ impl Executor {
     /// # Panics
     ///
     /// Panics if it is called by a task of this host.
-    pub(super) fn kill(&self, host: HostId) {
+    pub(crate) fn kill(&self, host: HostId) {
         let mut state = self.lock();
         let is_own = |id| state.tasks.get(&id).is_some_and(|task: &Task| task.host == host);
         assert!(!state.current.is_some_and(is_own), "a task cannot kill its own host");
@@ -112,22 +112,22 @@ impl Executor {
     }
 
     /// Number of tasks.
-    pub(super) fn tasks(&self) -> usize {
+    pub(crate) fn tasks(&self) -> usize {
         self.lock().tasks.len()
     }
 
     /// Number of times that a task was polled.
-    pub(super) fn polls(&self) -> u64 {
+    pub(crate) fn polls(&self) -> u64 {
         self.lock().polls
     }
 
     /// Returns the messages of the panics so far.
-    pub(super) fn take_panics(&self) -> Vec<String> {
+    pub(crate) fn take_panics(&self) -> Vec<String> {
         take(&mut self.lock().panics)
     }
 
     /// Polls ready tasks. Never completes.
-    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
         for _ in 0..POLLS_PER_TURN {
             let Some((id, mut future)) = self.begin(cx) else { return Poll::Pending };
             let waker = Waker::from(Arc::new(TaskWaker { id, state: Arc::downgrade(&self.0) }));
@@ -183,13 +183,13 @@ impl Executor {
         Some(future)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ExecutorState> {
         // Tasks are not polled under the lock, so a panic leaves a valid state.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ExecutorState {
     /// Lists a task as ready. Returns the waker of the executor if it has to be woken.
     fn wake(&mut self, id: u64) -> Option<Waker> {
         let task = self.tasks.get_mut(&id)?;
@@ -209,7 +209,7 @@ impl fmt::Debug for Executor {
 
 struct TaskWaker {
     id: u64,
-    state: Weak<Mutex<State>>,
+    state: Weak<Mutex<ExecutorState>>,
 }
 
 impl Wake for TaskWaker {

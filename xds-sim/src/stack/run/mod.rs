@@ -1,0 +1,5 @@
+//! State of one run: tasks, events and entropy.
+
+pub(crate) mod entropy;
+pub(crate) mod executor;
+pub(crate) mod log;
