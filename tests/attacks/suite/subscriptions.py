@@ -159,14 +159,20 @@ ATTACKS = (
         "nack-everything",
         "rejects each response on 1,000 streams while the clusters change",
         nack_everything,
-        ("stream open", "gRPC RESOURCE_EXHAUSTED"),
+        ("stream open", "gRPC RESOURCE_EXHAUSTED", "RST_STREAM REFUSED_STREAM"),
         edit_every=0.5,
     ),
     Attack(
         "stolen-node",
         "keeps 1,100 streams with the node id of the canary and another certificate",
         stolen_node,
-        ("stream open", "gRPC RESOURCE_EXHAUSTED", "gRPC PERMISSION_DENIED"),
+        (
+            "stream open",
+            "gRPC RESOURCE_EXHAUSTED",
+            "gRPC PERMISSION_DENIED",
+            "RST_STREAM REFUSED_STREAM",
+            "GOAWAY ENHANCE_YOUR_CALM",
+        ),
         setup=Setup.MUTUAL_TLS,
     ),
     Attack(

@@ -67,7 +67,7 @@ where
 }
 
 /// Prepares runs of an application that uses a server. Each run has clients, which watch what is
-/// [listed](App::with_watch), and draws faults of the network, which are repaired in the end. The
+/// [listed](ServerApp::with_watch), and draws faults of the network, which are repaired in the end. The
 /// application has to end, and its panics are failures.
 pub fn server_app<F, Fut>(application: F) -> ServerApp<F>
 where
