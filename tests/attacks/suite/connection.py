@@ -144,7 +144,7 @@ class Connection:
     def _write(self) -> None:
         try:
             while self.outbox:
-                sent = self._socket.send(memoryview(self.outbox)[:_READ_BYTES].toreadonly())
+                sent = self._socket.send(bytes(self.outbox[:_READ_BYTES]))
                 del self.outbox[:sent]
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             pass

@@ -159,7 +159,8 @@ impl MessageReader {
         Ok(())
     }
 
-    /// Sets the deadline of a message of this length, unless it was set already for a known length.
+    /// Sets the deadline of an incomplete message. While the header is incomplete, the length is 0 and
+    /// the deadline is provisional.
     fn begin(&mut self, runtime: &SharedRuntime, length: usize) {
         let time = Duration::from_millis(length as u64 * 1_000 / MIN_RATE);
         let deadline = runtime.now() + self.patience + time;

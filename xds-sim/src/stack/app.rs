@@ -38,8 +38,7 @@ const PORT: u16 = 18_000;
 const LIMIT: Duration = Duration::from_secs(3_600);
 
 /// Prepares runs of an application that uses a client. Each run has a server and draws faults of the
-/// network and of the server, which are repaired in the end. The application has to end, and its
-/// panics are failures.
+/// network, which are repaired in the end. The application has to end, and its panics are failures.
 ///
 /// ```
 /// use xds_core::{client::Notice, types::CLUSTER};
@@ -48,7 +47,7 @@ const LIMIT: Duration = Duration::from_secs(3_600);
 /// app(|client| async move {
 ///     let mut watch = client.watch_untyped(CLUSTER, "web");
 ///     loop {
-///         // Errors are told while the server is away.
+///         // Errors are reported while the server is away.
 ///         if let Some(Ok(Notice::Changed(Ok(resource)))) = watch.next().await {
 ///             assert_eq!(Toy::text_of(&resource.bytes), "content");
 ///             return;

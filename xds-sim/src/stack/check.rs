@@ -13,7 +13,7 @@ use crate::{
     trace::{Keep, Trace},
 };
 
-/// StackScenario on a stage. It draws what it does from the stage's choices.
+/// Scenario on a stage. It draws what it does from the stage's choices.
 pub trait StackScenario: Sync {
     /// Runs the scenario.
     fn play(&self, stage: &Stage) -> impl Future<Output = ()>;

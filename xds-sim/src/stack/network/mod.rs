@@ -81,7 +81,7 @@ struct HostLink {
     is_partitioned: bool,
 }
 
-/// TcpConnection with one pipe for each direction, from the client first.
+/// Connection with one pipe for each direction, from the client first.
 struct TcpConnection {
     hosts: [HostId; 2],
     directions: [OneWay; 2],
