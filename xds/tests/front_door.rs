@@ -85,6 +85,18 @@ async fn changes_of_a_collection_are_events() {
 }
 
 #[tokio::test]
+async fn clients_are_answered_after_the_first_change() {
+    let server = server().await;
+    let client = client(&server);
+    let mut clusters = client.watch_all::<Cluster>();
+    let early = timeout(Duration::from_millis(300), clusters.next()).await;
+    assert!(early.is_err(), "an empty answer: {early:?}");
+    server.apply(Transaction::snapshot("").with(&cluster("a", "1")).unwrap()).await.unwrap();
+    assert_eq!(next(&mut clusters).await, "+a 1");
+    assert_eq!(next(&mut clusters).await, "synced");
+}
+
+#[tokio::test]
 async fn named_watch_reports_a_missing_resource_and_its_creation() {
     let server = server().await;
     server.apply(Transaction::snapshot("").with(&cluster("a", "1")).unwrap()).await.unwrap();
@@ -210,6 +222,9 @@ async fn invalid_addresses_are_errors() {
     let untrusting = ManagementServer::builder().client_authority("roots.pem");
     let error = untrusting.bind("127.0.0.1:0").await.unwrap_err();
     assert!(error.to_string().starts_with("client certificates require TLS"), "{error}");
+    let without_files = ManagementServer::builder().tls("no-cert.pem", "no-key.pem");
+    let error = without_files.bind("127.0.0.1:0").await.unwrap_err();
+    assert!(error.to_string().contains("no-cert.pem"), "{error}");
     let taken = server().await;
     let error = ManagementServer::builder().bind(taken.address().to_string()).await.unwrap_err();
     assert!(error.to_string().starts_with("cannot listen on 127.0.0.1:"), "{error}");

@@ -1,17 +1,17 @@
 //! Builder of a management server.
 
-use core::{fmt, marker::PhantomData};
-use std::{io, path::PathBuf};
+use core::{fmt, marker::PhantomData, time::Duration};
+use std::{io, path::PathBuf, sync::Arc};
 
 use thiserror::Error;
 use xds_bootstrap::IdentityFiles;
 use xds_core::{
     ViewName,
-    server::{Admission, ServerConfig},
+    server::{Admission, Readiness, ServerConfig},
 };
 use xds_grpc::{
     ServerOptions,
-    credentials::{ClientCertificates, ServerCredentials},
+    credentials::{ClientCertificates, CredentialsError, ServerCredentials},
     runtime::Listen,
     server::{
         AddressFault, Admitted, AuthorizationDecision, AuthorizationRequest, Authorizer,
@@ -54,6 +54,9 @@ pub enum BindError {
     /// Client certificates are required, but the server has no certificate of its own.
     #[error("client certificates require TLS: set a certificate and key with `tls`")]
     ClientAuthorityWithoutTls,
+    /// A file with a certificate or a key cannot be read or is invalid.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
     /// The address cannot be bound.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -64,10 +67,16 @@ pub enum BindError {
     },
 }
 
+/// Longest time for which the first request of a client is held. Clients that wait for longer than
+/// 15 seconds treat resources as missing.
+const MAX_HOLD: Duration = Duration::from_secs(10);
+
 impl<R: Listen + Default> ServerBuilder<R> {
     pub(super) fn new() -> Self {
+        let mut config = ServerConfig::default().with_readiness(Readiness::HoldRequests);
+        config.limits.decision = Some(MAX_HOLD);
         Self {
-            config: ServerConfig::default(),
+            config,
             options: ServerOptions::default(),
             credentials: None,
             client_authority: None,
@@ -76,8 +85,10 @@ impl<R: Listen + Default> ServerBuilder<R> {
         }
     }
 
-    /// Serves over TLS, with a certificate chain and its private key in PEM files. The files are
-    /// read again when they change; an invalid change is logged and has no effect.
+    /// Serves over TLS, with a certificate chain and its private key in PEM files.
+    ///
+    /// [`bind`](Self::bind) fails if the files cannot be read or do not fit together. They are read
+    /// again when they change; an invalid change is logged and has no effect.
     pub fn tls(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         let identity = IdentityFiles { certificate: certificate.into(), private_key: key.into() };
         self.credentials = Some(ServerCredentials::tls(identity));
@@ -134,10 +145,16 @@ impl<R: Listen + Default> ServerBuilder<R> {
     /// Binds an address, such as `127.0.0.1:18000`, `localhost:0` or `unix:/run/xds.sock`, and
     /// starts to serve on it.
     ///
+    /// Clients are answered after the first [`apply`](ManagementServer::apply), since an answer
+    /// without resources would tell a client to delete those that it has from before. A client whose
+    /// request has waited for 10 seconds is disconnected with `UNAVAILABLE`; it keeps its resources
+    /// and reconnects. [`configure`](Self::configure) changes this with
+    /// [`Readiness`] and [`ServerLimits::decision`](xds_core::server::ServerLimits::decision).
+    ///
     /// # Errors
     ///
-    /// Returns an error if the address is invalid or cannot be bound, or if client certificates are
-    /// required without TLS.
+    /// Returns an error if the address is invalid or cannot be bound, if a file with a certificate
+    /// or a key is invalid, or if client certificates are required without TLS.
     ///
     /// # Panics
     ///
@@ -168,17 +185,18 @@ impl<R: Listen + Default> ServerBuilder<R> {
         let parsed: ListenAddress = address
             .parse()
             .map_err(|fault| BindError::Address { address: address.into(), fault })?;
-        let (listener, bound) = xds_grpc::ManagementServer::bind_on(&runtime, &parsed)
-            .await
-            .map_err(|source| BindError::Listen { address: address.into(), source })?;
         let mut options = self.options;
         if let Some(mut credentials) = self.credentials {
             if let Some(roots) = self.client_authority {
                 credentials =
                     credentials.with_client_authority(roots, ClientCertificates::Required);
             }
+            credentials.check().await?;
             options = options.with_credentials(credentials);
         }
+        let (listener, bound) = xds_grpc::ManagementServer::bind_on(&runtime, &parsed)
+            .await
+            .map_err(|source| BindError::Listen { address: address.into(), source })?;
         let grace_period = options.shutdown_grace;
         let server = xds_grpc::ManagementServer::start_on(runtime.clone(), self.config, options);
         let serving = server.serve(listener);
@@ -186,7 +204,13 @@ impl<R: Listen + Default> ServerBuilder<R> {
             // Serving has no errors: accepting is retried.
             let _ = serving.await;
         }));
-        Ok(ManagementServer { server, address: bound, references: self.references, grace_period })
+        Ok(ManagementServer {
+            server,
+            address: bound,
+            references: self.references,
+            grace_period,
+            is_ready: Arc::default(),
+        })
     }
 }
 

@@ -24,9 +24,11 @@ mod transaction;
 use core::{
     future::{Future, poll_fn},
     pin::pin,
+    sync::atomic::{AtomicBool, Ordering},
     task::Poll,
     time::Duration,
 };
+use std::sync::Arc;
 
 use thiserror::Error;
 use xds_core::references::{Consistency, Finding};
@@ -60,6 +62,8 @@ pub struct ManagementServer<R> {
     address: BoundAddress,
     references: References,
     grace_period: Duration,
+    /// Whether a change has been applied, so that clients are answered.
+    is_ready: Arc<AtomicBool>,
 }
 
 /// Reason why a change has not been applied. The contents of the server are as before.
@@ -90,6 +94,10 @@ impl<R: Listen> ManagementServer<R> {
 
     /// Changes or replaces the resources of a view. Clients are sent what has changed.
     ///
+    /// From the first change on, clients of all views are [answered](ServerBuilder::bind). To fill
+    /// several views before that, apply their changes with the [handle](Self::handle), and then call
+    /// its [`set_ready`](ServerHandle::set_ready).
+    ///
     /// # Errors
     ///
     /// Returns an error if a name is invalid, if a snapshot has a name twice, if a limit is
@@ -100,7 +108,13 @@ impl<R: Listen> ManagementServer<R> {
         if self.references == References::Complete {
             check_references(&self.handle().preview(transaction.clone()).await?)?;
         }
-        Ok(self.handle().apply(transaction).await?)
+        let handle = self.handle();
+        let applied = handle.apply(transaction).await?;
+        if !self.is_ready.load(Ordering::Relaxed) {
+            handle.set_ready().await.map_err(ApplyError::Ended)?;
+            self.is_ready.store(true, Ordering::Relaxed);
+        }
+        Ok(applied)
     }
 
     /// Returns the handle of the server, with its untyped interface, events, status and statistics.
