@@ -18,17 +18,21 @@ use core::{
 };
 use std::sync::Arc;
 
-use bytes::Bytes;
-use futures_util::future::{Either, select};
+use bytes::{Buf as _, Bytes, BytesMut};
+use futures_util::{
+    future::{Either, select},
+    lock::Mutex,
+};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Full};
 use hyper::rt::Timer;
 use tower_service::Service;
 use xds_core::service::fetch_path_at;
 use xds_format::{FormatError, PrintOptions, Schema};
 
 use crate::{
+    budget::{RefusedBody, ResponseBudget},
     grpc, json,
     printed::Printed,
     status,
@@ -45,8 +49,8 @@ pub struct GatewayOptions {
     /// default.
     // RJ-05
     pub hold: Duration,
-    /// Timeout for receiving the body of a request, which is then rejected with status 408.
-    /// Default: 10 s.
+    /// Time for receiving the body of a request, in addition to a second for each 16 KiB received.
+    /// A slower request is rejected with status 408. Default: 10 s.
     pub body_timeout: Duration,
     /// Maximum length of a request in bytes. Default: 4 MiB.
     pub max_request_bytes: usize,
@@ -77,7 +81,7 @@ impl GatewayOptions {
         self
     }
 
-    /// Sets the timeout for receiving the body of a request.
+    /// Sets the time for receiving the body of a request.
     #[must_use]
     pub fn with_body_timeout(mut self, timeout: Duration) -> Self {
         self.body_timeout = timeout;
@@ -115,11 +119,11 @@ impl GatewayOptions {
 /// | 304 | there is none during the [hold](GatewayOptions::hold) |
 /// | 400 | the body is not a `DiscoveryRequest` |
 /// | 404, 405 | no type has this path, or the method is not POST |
-/// | 408 | the body exceeds its [timeout](GatewayOptions::body_timeout) |
+/// | 408 | the body is not received [in time](GatewayOptions::body_timeout) |
 /// | 413, 415 | the body is too long, or its content type is not JSON |
 /// | 500 | a resource has no JSON form, and the client may have an older version of it |
-/// | 503 | the service is unavailable, or not [ready](Self::with_readiness) after the hold |
-/// | other | the HTTP equivalent of the gRPC status of the service |
+/// | 503 | the service is unavailable, or not [ready](Self::with_readiness) after the hold; or there is [no memory](ResponseBudget) for the response |
+/// | other | the HTTP equivalent of the gRPC status of the service, or the status of a [refused body](RefusedBody) |
 ///
 /// JSON has no form for an `Any` of a type that the schema lacks. If such a resource were omitted
 /// from a response, the client would delete it. A client that states a version therefore gets
@@ -137,6 +141,8 @@ pub struct Gateway<S> {
     timer: Arc<dyn Timer + Send + Sync>,
     options: GatewayOptions,
     printed: Arc<Printed>,
+    /// Held while a response is printed.
+    printing: Arc<Mutex<()>>,
     reported: Arc<Reported>,
     is_ready: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
@@ -149,6 +155,7 @@ impl<S: Clone> Clone for Gateway<S> {
             timer: Arc::clone(&self.timer),
             options: self.options,
             printed: Arc::clone(&self.printed),
+            printing: Arc::clone(&self.printing),
             reported: Arc::clone(&self.reported),
             is_ready: self.is_ready.clone(),
         }
@@ -171,8 +178,16 @@ impl<S> Gateway<S> {
     ) -> Self {
         let printed = Arc::new(Printed::new(options.max_printed_bytes));
         let reported = Arc::default();
-        let is_ready = None;
-        Self { service, schema, timer: Arc::new(timer), options, printed, reported, is_ready }
+        Self {
+            service,
+            schema,
+            timer: Arc::new(timer),
+            options,
+            printed,
+            printing: Arc::default(),
+            reported,
+            is_ready: None,
+        }
     }
 
     /// Sets a callback that returns whether the service is ready. By default it always is.
@@ -236,19 +251,15 @@ where
     {
         let method = method_at(request.uri().path(), request.method(), request.headers())?;
         let (head, body) = request.into_parts();
-        let late = self.timer.sleep(self.options.body_timeout);
-        let body = match select(pin!(read(body, self.options.max_request_bytes)), late).await {
-            Either::Left((body, _)) => body?,
-            Either::Right(_) => {
-                let why =
-                    format!("the request was not complete within {:?}", self.options.body_timeout);
-                return Err(ErrorResponse::new(StatusCode::REQUEST_TIMEOUT, why));
-            }
+        let budget = head.extensions.get::<ResponseBudget>().cloned();
+        let (request, stated) = {
+            // The body is dropped before the request is held.
+            let body = read(body, &*self.timer, self.options).await?;
+            let message = json::read_request(self.schema, &body)
+                .map_err(|why| ErrorResponse::new(StatusCode::BAD_REQUEST, why.to_string()))?;
+            let stated = stated_version(&message);
+            (grpc::request(method, &message, &head.headers, head.extensions), stated)
         };
-        let message = json::read_request(self.schema, &body)
-            .map_err(|why| ErrorResponse::new(StatusCode::BAD_REQUEST, why.to_string()))?;
-        let stated = stated_version(&message);
-        let request = grpc::request(method, &message, &head.headers, head.extensions);
         let call = async {
             let Ok(()) = core::future::poll_fn(|cx| self.service.poll_ready(cx)).await;
             let Ok(response) = self.service.call(request).await;
@@ -268,6 +279,19 @@ where
                 return Err(ErrorResponse::new(status::over_http(status::UNAVAILABLE), why));
             }
         };
+        let message = match &budget {
+            Some(budget) => budget.memory().hold(message),
+            None => message,
+        };
+        // Printing takes time. One after the other, responses do not occupy all threads.
+        let _turn = match self.printed.find(&message) {
+            Some(_) => None,
+            None => Some(self.printing.lock().await),
+        };
+        if budget.is_some_and(|budget| !budget.memory().has_room()) {
+            let why = "too many responses that their clients do not read: try again later";
+            return Err(ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, why.into()));
+        }
         let print = |message: &[u8]| json::print_response(self.schema, message, self.options.print);
         let json = match self.printed.get(&message, print) {
             Ok(json) => json,
@@ -309,22 +333,65 @@ impl<S> Gateway<S> {
     }
 }
 
-async fn read<B>(body: B, limit: usize) -> Result<Bytes, ErrorResponse>
+/// Reads the body of a request. The bytes are copied, because a chunk may be a small part of a
+/// large buffer.
+async fn read<B>(
+    body: B,
+    timer: &(dyn Timer + Send + Sync),
+    options: GatewayOptions,
+) -> Result<Bytes, ErrorResponse>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
 {
-    let collected = Limited::new(body, limit).collect().await;
-    collected.map(|body| body.to_bytes()).map_err(|why| match why.is::<LengthLimitError>() {
-        true => ErrorResponse::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the request is longer than {limit} bytes"),
-        ),
-        false => {
+    let GatewayOptions { body_timeout, max_request_bytes: limit, .. } = options;
+    let too_long = || {
+        let why = format!("the request is longer than {limit} bytes");
+        ErrorResponse::new(StatusCode::PAYLOAD_TOO_LARGE, why)
+    };
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_long());
+    }
+    let begun = timer.now();
+    let (mut body, mut read) = (pin!(body), BytesMut::new());
+    loop {
+        let more = Duration::from_millis(read.len() as u64 * 1_000 / MIN_RATE);
+        let late = timer.sleep_until(begun + body_timeout + more);
+        let frame = match select(pin!(body.frame()), late).await {
+            Either::Left((Some(frame), _)) => frame.map_err(|why| refused(why.into()))?,
+            Either::Left((None, _)) => return Ok(read.freeze()),
+            Either::Right(_) => {
+                let why = format!(
+                    "the request was not complete within {body_timeout:?} and a second for \
+                     each 16 KiB: {} bytes were received",
+                    read.len()
+                );
+                return Err(ErrorResponse::new(StatusCode::REQUEST_TIMEOUT, why));
+            }
+        };
+        // Trailers have no meaning.
+        let Ok(mut data) = frame.into_data() else { continue };
+        if read.len() + data.remaining() > limit {
+            return Err(too_long());
+        }
+        read.extend_from_slice(&data);
+        data.clear();
+    }
+}
+
+/// Returns the response to a request whose body cannot be read.
+fn refused(why: Box<dyn core::error::Error + Send + Sync>) -> ErrorResponse {
+    match why.downcast::<RefusedBody>() {
+        Ok(refused) => ErrorResponse::new(refused.status, refused.reason),
+        Err(why) => {
             ErrorResponse::new(StatusCode::BAD_REQUEST, format!("cannot read the body: {why}"))
         }
-    })
+    }
 }
+
+/// Minimum rate at which the body of a request must arrive after the
+/// [timeout](GatewayOptions::body_timeout), in bytes per second.
+const MIN_RATE: u64 = 16 << 10;
 
 const JSON: &str = "application/json";
 

@@ -17,6 +17,7 @@
 //!
 //! | file | content |
 //! |---|---|
+//! | `budget.rs` | budgets of the transport around a gateway |
 //! | `json.rs` | requests and responses between protobuf and JSON |
 //! | `gateway.rs` | conversion of an HTTP request to a gRPC call |
 //! | `grpc.rs` | unary gRPC calls |
@@ -28,6 +29,7 @@
 
 #![deny(missing_docs)]
 
+mod budget;
 mod gateway;
 mod grpc;
 mod json;
@@ -36,5 +38,6 @@ mod printed;
 mod status;
 mod unprintable;
 
+pub use budget::{RefusedBody, ResponseBudget, ResponseMemory};
 pub use gateway::{Gateway, GatewayOptions};
 pub use poller::{Authorize, Dial, Io, PollResult, Poller, PollerOptions};

@@ -49,7 +49,8 @@ impl Printed {
         Ok(json)
     }
 
-    fn find(&self, message: &Bytes) -> Option<Bytes> {
+    /// Returns the JSON of a message if it is cached.
+    pub(crate) fn find(&self, message: &Bytes) -> Option<Bytes> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.json.get(message).cloned()
     }

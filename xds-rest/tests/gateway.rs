@@ -2,7 +2,11 @@
 
 mod support;
 
-use core::time::Duration;
+use core::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, header};
@@ -21,7 +25,7 @@ use xds_core::{
     types,
 };
 use xds_format::{Format, Schema, encode_message};
-use xds_rest::{Gateway, GatewayOptions};
+use xds_rest::{Gateway, GatewayOptions, RefusedBody, ResponseBudget, ResponseMemory};
 use xds_tokio::{
     DiscoveryService, ServerOptions,
     server::{Admitted, AuthorizationRequest, Denied},
@@ -339,9 +343,60 @@ async fn incomplete_request_body_is_rejected_after_the_timeout() {
     let half = "POST /v3/discovery:clusters HTTP/1.1\r\nhost: a\r\ncontent-length: 99\r\n\r\n{";
     socket.write_all(half.as_bytes()).await.expect("it reads");
     let mut answer = Vec::new();
-    while !answer.ends_with(b"within 50ms\n") {
+    while !answer.ends_with(b"1 bytes were received\n") {
         let read = socket.read_buf(&mut answer).await.expect("an answer");
         assert_ne!(read, 0, "{}", String::from_utf8_lossy(&answer));
     }
     assert!(answer.starts_with(b"HTTP/1.1 408 "), "{}", String::from_utf8_lossy(&answer));
+}
+
+/// Memory that has room or not.
+struct Memory(bool);
+
+impl ResponseMemory for Memory {
+    fn has_room(&self) -> bool {
+        self.0
+    }
+
+    fn hold(&self, bytes: Bytes) -> Bytes {
+        bytes
+    }
+}
+
+/// A response is not printed if the transport has no memory for it.
+#[tokio::test]
+async fn response_without_room_is_unavailable() {
+    let (server, gateway) = serving();
+    set(&server, "a", "1s").await;
+    for (has_room, status) in [(false, StatusCode::SERVICE_UNAVAILABLE), (true, StatusCode::OK)] {
+        let mut request = post(CLUSTERS, json!({"node": {"id": "n"}}).to_string());
+        request.extensions_mut().insert(ResponseBudget::new(Memory(has_room)));
+        assert_eq!(send(&gateway, request).await.0, status);
+    }
+}
+
+/// Body that the transport refuses to read.
+struct Refused;
+
+impl http_body::Body for Refused {
+    type Data = Bytes;
+    type Error = RefusedBody;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, RefusedBody>>> {
+        let why = RefusedBody::new(StatusCode::SERVICE_UNAVAILABLE, "no memory");
+        Poll::Ready(Some(Err(why)))
+    }
+}
+
+#[tokio::test]
+async fn refused_body_is_answered_with_its_status() {
+    let (_server, mut gateway) = serving();
+    let request = post(CLUSTERS, "").map(|_| Refused);
+    let response = gateway.call(request).await.expect("infallible");
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let body = response.into_body().collect().await.expect("a whole body").to_bytes();
+    assert_eq!(body, "no memory\n");
 }

@@ -292,7 +292,8 @@ pub mod server {
         Authorizer, BothAuthorizers, BoundAddress, ConvergenceError, Denied, DiscoveryService,
         InvalidSanPattern, ListenAddress, NodeFromSan, Observations, Observed, Peer,
         RejectionSnapshot, SendCustomMessageError, ServerEnded, ServerEvent, ServerEvents,
-        ServerHandle, ServerOptions, SetLayersError, SubscriptionSnapshot, UnixSocket,
+        ServerHandle, ServerOptions, SetLayersError, SubscriptionSnapshot, TransportStats,
+        UnixSocket,
     };
 
     /// Listener of a server.

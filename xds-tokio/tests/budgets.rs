@@ -226,3 +226,90 @@ async fn connections_of_one_address_over_its_limit_are_closed_and_reported() {
     .await;
     println!("covers: IS24");
 }
+
+/// Starts a request over REST with a body of `length` bytes, and sends `sent` of them.
+async fn begin_rest(address: SocketAddr, length: usize, sent: usize) -> TcpStream {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let head = "POST /v3/discovery:clusters HTTP/1.1\r\nhost: a\r\n";
+    let head = format!("{head}content-length: {length}\r\n\r\n{}", " ".repeat(sent));
+    socket.write_all(head.as_bytes()).await.unwrap();
+    socket
+}
+
+/// Returns the status of a response over REST, and its text.
+async fn rest_response(socket: &mut TcpStream) -> (u16, String) {
+    let mut response = Vec::new();
+    // The connection closes, because the server does not read the rest of the body.
+    timeout(AT_ONCE, socket.read_to_end(&mut response)).await.expect("at once").unwrap();
+    let text = String::from_utf8(response).unwrap();
+    (text[9..12].parse().unwrap(), text)
+}
+
+async fn serve_rest(options: ServerOptions) -> (ManagementServer, SocketAddr) {
+    let server = ManagementServer::start(ServerConfig::default(), options);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(server.serve_rest(listener, Schema::envoy(), GatewayOptions::default()));
+    (server, address)
+}
+
+// IS24
+#[tokio::test]
+async fn incomplete_rest_requests_share_the_budget_of_the_server() {
+    let options = ServerOptions::default().with_max_incomplete_bytes(10_000, 12_000);
+    let (server, address) = serve_rest(options).await;
+    let held = || server.handle().transport_stats().incomplete_request_bytes;
+    let wait_for = async |bytes| {
+        soon(async {
+            while held() != bytes {
+                give_way().await;
+            }
+        })
+        .await;
+    };
+    let mut heavy = begin_rest(address, 9_000, 8_000).await;
+    wait_for(8_000).await;
+    let mut light = begin_rest(address, 9_000, 3_990).await;
+    wait_for(11_990).await;
+    light.write_all(&[b' '; 100]).await.unwrap();
+    let (status, text) = rest_response(&mut heavy).await;
+    assert_eq!(status, 503, "{text}");
+    assert!(text.contains("of all connections exceed 12000 bytes"), "{text}");
+    wait_for(4_090).await;
+    assert!(is_open(&mut light).await);
+    drop(light);
+    wait_for(0).await;
+    println!("covers: IS24");
+}
+
+// IS24
+#[tokio::test]
+async fn rest_request_over_a_limit_of_its_size_gets_status_413() {
+    let options = ServerOptions::default().with_max_incomplete_bytes(10_000, 1 << 20);
+    let (server, address) = serve_rest(options).await;
+    for (length, sent, why) in [
+        ((4 << 20) + 1, 0, "longer than 4194304 bytes"),
+        (20_000, 10_001, "of the connection exceed 10000 bytes"),
+    ] {
+        let mut socket = begin_rest(address, length, sent).await;
+        let (status, text) = rest_response(&mut socket).await;
+        assert_eq!(status, 413, "{text}");
+        assert!(text.contains(why), "{text}");
+    }
+    assert_eq!(server.handle().transport_stats().refused_requests, 2);
+    println!("covers: IS24");
+}
+
+#[tokio::test]
+async fn refused_and_dropped_connections_are_counted() {
+    let options = ServerOptions::default().with_max_handshakes(1).with_max_connections(1);
+    let running = limited(options).await;
+    let mut silent = silent_clients(running.address, 1, b"").await;
+    let served = is_served(running.address).await;
+    assert!(is_closed(&mut silent[0]).await);
+    let mut refused = TcpStream::connect(running.address).await.unwrap();
+    assert!(is_closed(&mut refused).await);
+    let stats = running.handle.transport_stats();
+    assert_eq!((stats.dropped_handshakes, stats.refused_connections), (1, 1), "{stats:?}");
+    drop(served);
+}

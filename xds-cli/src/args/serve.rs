@@ -132,6 +132,22 @@ pub(crate) struct ServerLimitArgs {
     /// a REST request with status 413.
     #[arg(long, value_name = "BYTES", default_value = "4194304")]
     pub(crate) max_request_bytes: usize,
+
+    /// Maximum number of bytes of incomplete requests on all connections. A connection may use a
+    /// quarter of it.
+    ///
+    /// At the limit, the incomplete requests of the connection that holds most end with
+    /// RESOURCE_EXHAUSTED, or REST requests with status 503.
+    #[arg(long, value_name = "BYTES", default_value = "67108864")]
+    pub(crate) max_incomplete_bytes: usize,
+
+    /// Maximum number of bytes of responses that clients do not read, on all connections. A
+    /// connection may use a quarter of it.
+    ///
+    /// At the limit, further responses wait, and connections whose clients do not read are ended,
+    /// those that hold most first.
+    #[arg(long, value_name = "BYTES", default_value = "67108864")]
+    pub(crate) max_unread_bytes: usize,
 }
 
 /// TLS options of the server.

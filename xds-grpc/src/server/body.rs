@@ -1,10 +1,11 @@
 //! Response side of a stream: a slot for one response, filled by the driver and emptied by the HTTP
 //! body.
 //!
-//! A response is written in two pieces without copying the shared part: the gRPC prefix with the
-//! response's own bytes, then the body that all clients share. The slot accepts a response only
-//! when HTTP/2 asks for data. A response is therefore rendered when the client can receive it, and
-//! a slow client delays only itself.
+//! A response is written without copying the shared part: first the gRPC prefix with the response's
+//! own bytes, then the body that all clients share. The slot accepts a response only when HTTP/2 asks
+//! for data. A response is therefore rendered when the client can receive it, and a slow client
+//! delays only itself. HTTP/2 takes a long response in pieces, so that its progress is visible
+//! ([`response_memory`](super::response_memory)).
 // IS25
 
 use core::{
@@ -18,7 +19,10 @@ use http::HeaderMap;
 use tonic::Status;
 use xds_core::{Frame, StreamId};
 
-use super::inbox::{Inbox, Input};
+use super::{
+    inbox::{Inbox, Input},
+    response_memory::{ConnectionResponses, HeldResponse},
+};
 use crate::zoo::{self, Bug};
 
 /// Slot in which the driver puts a response, and finally a status, for the transport.
@@ -29,12 +33,20 @@ pub(crate) struct ResponseSlot {
 
 #[derive(Debug, Default)]
 struct SlotState {
-    /// Unwritten pieces of a response.
-    response: Option<Pieces>,
+    /// Unwritten bytes of a response.
+    response: Option<Unwritten>,
     end: Option<Status>,
     delivery: Delivery,
     space: SlotSpace,
     waker: Option<Waker>,
+}
+
+/// Response of which the transport has taken nothing, or a part.
+#[derive(Debug)]
+struct Unwritten {
+    /// The response's own bytes, and the shared bytes.
+    parts: [HeldResponse; 2],
+    delivery: Delivery,
 }
 
 /// Whether the client has received complete messages only.
@@ -69,10 +81,10 @@ impl ResponseSlot {
     }
 
     /// Puts a response in the slot. Requires [`is_free`](Self::is_free).
-    pub(crate) fn put(&self, response: &mut Frame) {
-        let pieces = pieces(response);
+    pub(crate) fn put(&self, response: &mut Frame, memory: &ConnectionResponses) {
+        let parts = parts(response).map(|part| memory.hold(part));
         let mut state = self.lock();
-        state.response = Some(pieces);
+        state.response = Some(Unwritten { parts, delivery: Delivery::Complete });
         state.space = SlotSpace::Busy;
         wake(state);
     }
@@ -82,7 +94,7 @@ impl ResponseSlot {
     pub(crate) fn abort(&self, status: Status) {
         let mut state = self.lock();
         let unsent = state.response.take();
-        if unsent.is_some_and(|[head, body]| head.is_empty() && !body.is_empty()) {
+        if unsent.as_ref().is_some_and(Unwritten::is_incomplete) {
             state.delivery = Delivery::Partial;
         }
         state.end.get_or_insert(status);
@@ -139,10 +151,9 @@ impl http_body::Body for ResponseBody {
             return Poll::Ready(None);
         }
         let mut state = this.slot.lock();
-        // The remaining pieces stay in the slot, where `abort` can drop them.
-        let mut pieces = state.response.iter_mut().flatten();
-        if let Some(piece) = pieces.find(|piece| !piece.is_empty()) {
-            return Poll::Ready(Some(Ok(http_body::Frame::data(core::mem::take(piece)))));
+        // The remaining bytes stay in the slot, where `abort` can drop them.
+        if let Some(piece) = state.response.as_mut().and_then(Unwritten::next_piece) {
+            return Poll::Ready(Some(Ok(http_body::Frame::data(piece))));
         }
         state.response = None;
         if let Some(status) = state.end.take() {
@@ -175,11 +186,25 @@ impl Drop for ResponseBody {
     }
 }
 
-/// Pieces of a response: its own bytes, and the shared bytes.
-type Pieces = [Bytes; 2];
+/// Maximum number of bytes that the transport takes at once: those of a DATA frame.
+pub(crate) const PIECE: usize = 16 << 10;
 
-/// Frames a message for gRPC without compression: a zero, the length, then the message.
-fn pieces(message: &mut Frame) -> Pieces {
+impl Unwritten {
+    fn next_piece(&mut self) -> Option<Bytes> {
+        let part = self.parts.iter_mut().find(|part| !part.is_empty())?;
+        self.delivery = Delivery::Partial;
+        Some(part.take(PIECE))
+    }
+
+    /// Whether the transport has taken a part and not the rest.
+    fn is_incomplete(&self) -> bool {
+        self.delivery == Delivery::Partial && self.parts.iter().any(|part| !part.is_empty())
+    }
+}
+
+/// Frames a message for gRPC without compression: a zero, the length, then the message. Returns its
+/// own bytes and the shared bytes.
+fn parts(message: &mut Frame) -> [Bytes; 2] {
     const PREFIX: usize = 5;
 
     let mut first = BytesMut::with_capacity(PREFIX + message.head.len());
@@ -205,7 +230,11 @@ mod tests {
         service::Variant,
     };
 
-    use super::*;
+    use super::{super::response_memory::ResponseMemory, *};
+    use crate::{
+        clock::Clock,
+        runtime::{SharedRuntime, tests::Still},
+    };
 
     #[test]
     fn response_frame_is_written_without_copying_its_body() {
@@ -213,14 +242,14 @@ mod tests {
         let mut frame = Frame::default();
         frame.head = b"h".to_vec();
         frame.body = body.clone();
-        let pieces = pieces(&mut frame);
-        assert_eq!(pieces, [&b"\0\0\0\0\x07h"[..], b"shared"]);
-        assert_eq!(pieces[1].as_ptr(), body.as_ptr());
+        let parts = parts(&mut frame);
+        assert_eq!(parts, [&b"\0\0\0\0\x07h"[..], b"shared"]);
+        assert_eq!(parts[1].as_ptr(), body.as_ptr());
     }
 
     #[test]
     fn empty_message_is_only_a_grpc_prefix() {
-        assert_eq!(pieces(&mut Frame::default()), [&b"\0\0\0\0\0"[..], b""]);
+        assert_eq!(parts(&mut Frame::default()), [&b"\0\0\0\0\0"[..], b""]);
     }
 
     /// Returns the next frame of the body, which must be ready.
@@ -235,6 +264,8 @@ mod tests {
     // IS23: an unsent response is dropped when a stream is cut, even if the client does not read.
     #[test]
     fn unsent_response_is_dropped_when_its_stream_is_cut() {
+        let clock = Clock::start(SharedRuntime::new(Still));
+        let memory = ResponseMemory::new(1 << 20, 1 << 20, clock, || ()).connection();
         let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);
         let via = StreamKind::Aggregated(Variant::StateOfTheWorld);
         let stream = server.accept(via, Time::ZERO).expect("a stream");
@@ -242,11 +273,11 @@ mod tests {
             let (inbox, _outlet) = Inbox::new();
             let slot = Arc::new(ResponseSlot::default());
             let mut body = ResponseBody::new(stream, Arc::clone(&slot), inbox);
-            let shared = Bytes::from(vec![7; 1_000]);
+            let shared = Bytes::from(vec![7; PIECE]);
             let mut frame = Frame::default();
             frame.head = b"h".to_vec();
             frame.body = shared.clone();
-            slot.put(&mut frame);
+            slot.put(&mut frame, &memory);
             assert!(!shared.is_unique());
             for _ in 0..written {
                 assert!(next(&mut body).expect("it goes on").expect("it is well").is_data());

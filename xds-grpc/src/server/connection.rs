@@ -7,6 +7,7 @@ use core::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::FutureExt as _;
 use http::Request;
 use hyper::{body::Incoming, rt::Timer as _, server::conn::http2, service::service_fn};
 use tokio::{select, sync::watch};
@@ -14,16 +15,19 @@ use tonic::service::Routes;
 use tower_service::Service as _;
 use tracing::{debug, warn};
 
-#[cfg(feature = "rest")]
-use super::preface::ClientProtocol;
 use super::{
+    budgets::{ConnectionBudgets, TransportBudgets},
+    fair_io::FairIo,
+    go_away::GoAwayIo,
     handshakes::{Handshake, HandshakeEnd},
     log::{PeerAddress, Warnings},
-    memory::RequestMemory,
     options::ServerOptions,
     peer::Peer,
     preface::PrefaceIo,
+    transport_stats::TransportEvent,
 };
+#[cfg(feature = "rest")]
+use super::{preface::ClientProtocol, rest_bodies};
 use crate::{
     clock::Clock,
     grpc::with_causes,
@@ -42,6 +46,11 @@ const HANDSHAKE_DROPPED: &str =
 /// polling intervals.
 #[cfg(feature = "rest")]
 const REST_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Maximum size in bytes of the buffer of a REST connection, and so of the head of a request. hyper
+/// would use 400 KiB.
+#[cfg(feature = "rest")]
+const REST_BUFFER: usize = 64 << 10;
 
 /// Stage of a listener, sent to its connections. They are closed at once when the sender is
 /// dropped.
@@ -66,20 +75,20 @@ pub(super) struct Connections {
     pub(super) served: ServedProtocol,
     pub(super) options: ServerOptions,
     pub(super) runtime: SharedRuntime,
-    memory: RequestMemory,
+    budgets: TransportBudgets,
     warnings: Arc<Mutex<Warnings>>,
-    clock: Clock,
+    pub(super) clock: Clock,
 }
 
 impl Connections {
     pub(super) fn new(
         served: ServedProtocol,
         options: ServerOptions,
-        memory: RequestMemory,
+        budgets: TransportBudgets,
         runtime: SharedRuntime,
     ) -> Self {
         let clock = Clock::start(runtime.clone());
-        Self { served, options, runtime, memory, warnings: Arc::default(), clock }
+        Self { served, options, runtime, budgets, warnings: Arc::default(), clock }
     }
 
     /// Logs why a connection failed. The warnings are rate limited, because clients control their
@@ -106,22 +115,24 @@ impl Connections {
         let secure = select! {
             biased;
             secure = self.secure(io, peer.clone()) => secure,
-            () = handshake.dropped() => return self.warn(&peer, HANDSHAKE_DROPPED),
+            () = handshake.dropped() => return self.report_unfinished(&peer, Unfinished::Dropped, ""),
             () = closed_by_listener(stage.clone()) => None,
         };
         let Some((io, peer)) = secure else { return };
         let shown = peer.clone();
         let Self { served, options, runtime, .. } = self.clone();
         let late = runtime.sleep(HANDSHAKE_TIMEOUT);
+        let budgets = self.budgets.connection();
+        let responses = budgets.responses.clone();
         let (ended, protocol) = match served {
             ServedProtocol::Grpc(routes) => {
-                let memory = self.memory.connection();
                 let respond = service_fn(move |mut request: Request<Incoming>| {
                     request.extensions_mut().insert(peer.clone());
-                    request.extensions_mut().insert(memory.clone());
+                    request.extensions_mut().insert::<ConnectionBudgets>(budgets.clone());
                     routes.clone().call(request)
                 });
-                let (io, detection) = PrefaceIo::new(io);
+                let (io, ending) = GoAwayIo::new(io, self.clock.clone());
+                let (io, detection) = PrefaceIo::new(FairIo::new(io));
                 let connection = http2::Builder::new(runtime.clone())
                     .timer(runtime)
                     .auto_date_header(false)
@@ -129,11 +140,24 @@ impl Connections {
                     .keep_alive_timeout(options.keepalive.timeout)
                     .max_concurrent_streams(options.max_concurrent_streams)
                     .serve_connection(io, respond);
-                let served = until_closed(connection, stage, |it| it.graceful_shutdown());
+                let mut served = pin!(until_closed(connection, stage, |it| it.graceful_shutdown()));
                 let begun = detection.http2_preface();
                 select! {
                     biased;
-                    ended = served => (ended, detection.protocol()),
+                    ended = served.as_mut() => match ending.reason() {
+                        Some(reason) => {
+                            self.budgets.counters.note(TransportEvent::FloodedConnection);
+                            return self.warn(&shown, reason);
+                        }
+                        None => (ended, detection.protocol()),
+                    },
+                    reason = responses.evicted() => {
+                        // The driver has logged it.
+                        ending.order(reason);
+                        // The HTTP/2 stack uses the connection at once, and ends.
+                        served.now_or_never();
+                        return;
+                    }
                     failure = unfinished(handshake, begun, late) => {
                         return self.report_unfinished(&shown, failure, "HTTP/2 preface");
                     }
@@ -146,19 +170,22 @@ impl Connections {
                 let respond = service_fn(move |mut request: Request<Incoming>| {
                     begun.notify_one();
                     request.extensions_mut().insert(peer.clone());
-                    gateway.clone().call(request)
+                    rest_bodies::respond(gateway.clone(), request, budgets.clone())
                 });
-                let (io, detection) = PrefaceIo::new(io);
+                let (io, detection) = PrefaceIo::new(FairIo::new(io));
                 // The timeout closes connections of clients that do not send a complete request
                 // head.
                 let connection = hyper::server::conn::http1::Builder::new()
                     .timer(runtime)
                     .header_read_timeout(REST_IDLE_TIMEOUT)
+                    .max_buf_size(REST_BUFFER)
                     .serve_connection(io, respond);
                 let served = until_closed(connection, stage, |it| it.graceful_shutdown());
                 let ended = select! {
                     biased;
                     ended = served => ended,
+                    // HTTP/1 has no way to send a reason within a response.
+                    reason = responses.evicted() => return self.warn(&shown, &reason),
                     failure = unfinished(handshake, first_request.notified(), late) => {
                         return self.report_unfinished(&shown, failure, "request");
                     }
@@ -179,9 +206,13 @@ impl Connections {
     fn report_unfinished(&self, peer: &Peer, why: Unfinished, missing: &str) {
         match why {
             Unfinished::Silent => {
+                self.budgets.counters.note(TransportEvent::SilentConnection);
                 debug!(peer = %PeerAddress(peer), "client sent no {missing}: connection closed");
             }
-            Unfinished::Dropped => self.warn(peer, HANDSHAKE_DROPPED),
+            Unfinished::Dropped => {
+                self.budgets.counters.note(TransportEvent::DroppedHandshake);
+                self.warn(peer, HANDSHAKE_DROPPED);
+            }
         }
     }
 
@@ -208,6 +239,7 @@ impl Connections {
             Some(Err(reason)) => reason,
             None => "the handshake timed out".into(),
         };
+        self.budgets.counters.note(TransportEvent::FailedTlsHandshake);
         self.warn(&peer, &format!("TLS: {reason}"));
         None
     }

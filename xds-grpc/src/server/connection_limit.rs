@@ -16,6 +16,7 @@ use super::{
     observations::Observed,
     options::ServerOptions,
     peer::Peer,
+    transport_stats::{TransportCounters, TransportEvent},
 };
 
 /// Connection limits of all listeners of a server.
@@ -26,6 +27,7 @@ pub(super) struct ConnectionLimit {
     per_address: Option<AddressLimit>,
     pub(super) handshakes: Handshakes,
     observations: broadcast::WeakSender<Observed>,
+    counters: TransportCounters,
     warned: Mutex<Option<Instant>>,
 }
 
@@ -60,6 +62,7 @@ impl ConnectionLimit {
     pub(super) fn new(
         options: &ServerOptions,
         observations: broadcast::WeakSender<Observed>,
+        counters: TransportCounters,
     ) -> Self {
         let limit = options.max_connections;
         Self {
@@ -70,6 +73,7 @@ impl ConnectionLimit {
                 .map(|limit| AddressLimit { limit, open: Arc::default() }),
             handshakes: Handshakes::new(options.max_handshakes),
             observations,
+            counters,
             warned: Mutex::default(),
         }
     }
@@ -82,6 +86,7 @@ impl ConnectionLimit {
             Some(per_address) => match per_address.admit(peer) {
                 Ok(place) => place,
                 Err(limit) => {
+                    self.counters.note(TransportEvent::RefusedConnectionOfOneAddress);
                     let why = "too many connections of one address: refused a connection";
                     self.report_refused(peer, limit, now, why);
                     return None;
@@ -95,6 +100,7 @@ impl ConnectionLimit {
                 break permit;
             }
             if !self.handshakes.drop_oldest().await {
+                self.counters.note(TransportEvent::RefusedConnection);
                 let why = "too many connections: refused a connection";
                 self.report_refused(peer, self.limit, now, why);
                 return None;

@@ -28,14 +28,17 @@ use xds_core::{
 use super::{
     authorize::{AuthorizationDecision, AuthorizationRequest, SharedAuthorizer},
     body::{ResponseBody, ResponseSlot},
+    budgets::TransportBudgets,
     events::EventQueue,
     health::Health,
     inbox::{ConvergenceTarget, Inbox, IncomingCall, Input, InputReceiver, WeakInbox},
     log::Log,
+    memory_waits::MemoryWaits,
     observations::Observed,
     options::ServerOptions,
     peer::Peer,
     requests::{CallKind, read},
+    response_memory::ConnectionResponses,
     waits::ConvergenceWaits,
 };
 use crate::{
@@ -47,7 +50,7 @@ use crate::{
 
 /// Driver of one server. Owns the core server and its end of every stream.
 pub(crate) struct Driver {
-    server: Server,
+    pub(super) server: Server,
     receiver: InputReceiver,
     /// Cloned for streams. Weak, because it must not keep the server alive.
     inbox: WeakInbox,
@@ -55,9 +58,10 @@ pub(crate) struct Driver {
     events: Arc<EventQueue>,
     event_capacity: usize,
     /// Never iterated in an order that matters.
-    streams: BTreeMap<StreamId, Stream>,
+    pub(super) streams: BTreeMap<StreamId, Stream>,
     /// Streams that may have a response to send and space for it.
-    writable: Vec<StreamId>,
+    pub(super) writable: Vec<StreamId>,
+    pub(super) memory_waits: MemoryWaits,
     /// Streams whose reader waits for permission to read the next request.
     unread: Vec<StreamId>,
     observations: broadcast::Sender<Observed>,
@@ -66,12 +70,13 @@ pub(crate) struct Driver {
     status: ServingStatus,
     phase: Phase,
     authorizer: Option<SharedAuthorizer>,
+    pub(super) budgets: TransportBudgets,
     runtime: SharedRuntime,
-    clock: Clock,
+    pub(super) clock: Clock,
     alarm: Alarm,
     budget: Budget,
-    log: Log,
-    frame: Frame,
+    pub(super) log: Log,
+    pub(super) frame: Frame,
 }
 
 /// Receivers of the driver's notifications.
@@ -88,7 +93,9 @@ pub(crate) struct Stream {
     pub(crate) node: Arc<str>,
     pub(crate) peer: Peer,
     pub(crate) variant: Variant,
-    slot: Arc<ResponseSlot>,
+    pub(super) slot: Arc<ResponseSlot>,
+    /// Memory of the connection's responses.
+    pub(super) responses: ConnectionResponses,
     credit: Arc<Notify>,
     request_side: RequestSide,
     /// Input of the authorizer; `None` after it was called.
@@ -129,6 +136,7 @@ impl Driver {
         inbox: &Inbox,
         receiver: InputReceiver,
         reporters: Reporters,
+        budgets: TransportBudgets,
         runtime: SharedRuntime,
     ) -> Self {
         let Reporters { observations, events, health } = reporters;
@@ -151,12 +159,14 @@ impl Driver {
             event_capacity: options.event_capacity.max(1),
             streams: BTreeMap::new(),
             writable: Vec::new(),
+            memory_waits: MemoryWaits::new(budgets.responses.clone()),
             unread: Vec::new(),
             observations,
             health,
             status,
             phase: Phase::Serving,
             authorizer: options.authorizer.clone(),
+            budgets,
             alarm: Alarm::new(runtime.clone()),
             runtime,
             clock,
@@ -177,7 +187,8 @@ impl Driver {
             self.log.left_out(self.clock.now());
             if rest.is_empty() {
                 let core = self.server.poll_timeout().map(|due| due.at);
-                let due = [core, self.log.due()].into_iter().flatten().min();
+                let others = [self.log.due(), self.memory_waits.due()];
+                let due = others.into_iter().chain([core]).flatten().min();
                 self.alarm.set(due.map(|due| self.clock.instant(due)));
                 // Timeouts first: inputs may never stop.
                 let count = select! {
@@ -199,6 +210,9 @@ impl Driver {
                 return;
             }
             self.transmit();
+            for connection in self.memory_waits.relieve(self.clock.now()) {
+                self.end_connection(connection);
+            }
             self.permit_reads();
         }
     }
@@ -236,6 +250,11 @@ impl Driver {
                 }
             }
             Input::SlotFree(id) => self.writable.push(id),
+            Input::ResponseMemory => {
+                let responses = |id| self.streams.get(&id).map(|stream| &stream.responses);
+                let connection = |id| responses(id).map(|it| (it.id(), it.held()));
+                self.writable.extend(self.memory_waits.take(connection));
+            }
             Input::Closed(_) if zoo::is(Bug::CloseNotReported) => {}
             Input::Closed(id) => self.close(id),
             Input::HalfClosed(id) => {
@@ -327,6 +346,7 @@ impl Driver {
             peer: call.peer,
             variant,
             slot: Arc::clone(&slot),
+            responses: call.responses,
             credit,
             request_side: RequestSide::Open,
             authorization_request,
@@ -346,7 +366,7 @@ impl Driver {
     }
 
     /// Processes the core's outputs: closes streams and forwards observations and events.
-    fn process_outputs(&mut self) {
+    pub(super) fn process_outputs(&mut self) {
         while let Some(output) = self.server.poll_output() {
             match output {
                 ServerOutput::Writable(id) => self.writable.push(id),
@@ -431,36 +451,6 @@ impl Driver {
                 self.server.assign(id, &admitted.view, now);
             }
             Err(why) => self.server.refuse(id, why.code, why.message, now),
-        }
-    }
-
-    /// Renders responses for streams that are ready for one.
-    fn transmit(&mut self) {
-        while !self.writable.is_empty() {
-            let mut writable = core::mem::take(&mut self.writable);
-            writable.drain(..).for_each(|id| self.transmit_to(id));
-            // Rendering may cause observations.
-            self.process_outputs();
-        }
-    }
-
-    fn transmit_to(&mut self, id: StreamId) {
-        let Some(stream) = self.streams.get(&id) else { return };
-        while stream.slot.is_free() {
-            let now = self.clock.now();
-            let Some(transmit) = self.server.poll_transmit(id, now, &mut self.frame) else {
-                return;
-            };
-            let bytes = self.frame.len();
-            if u32::try_from(bytes).is_err() {
-                let why =
-                    format!("response of {bytes} bytes exceeds the maximum message size of gRPC");
-                stream.slot.end(Status::resource_exhausted(why));
-                self.streams.remove(&id);
-                return self.server.handle_event(StreamEvent::Closed(id), now);
-            }
-            self.log.sent(stream, &transmit, &self.frame);
-            stream.slot.put(&mut self.frame);
         }
     }
 

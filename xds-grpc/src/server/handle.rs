@@ -21,10 +21,12 @@ use xds_core::{
 
 use super::{
     authorize::Denied,
+    budgets::TransportBudgets,
     events::{EventQueue, ServerEvents},
     inbox::{ConvergenceTarget, Inbox, Input},
     observations::{Observations, Observed},
     reports::{RejectionSnapshot, SubscriptionSnapshot},
+    transport_stats::TransportStats,
 };
 
 /// Handle of a running management server. Clones are cheap and refer to the same server.
@@ -33,6 +35,7 @@ pub struct ServerHandle {
     inbox: Inbox,
     observations: broadcast::WeakSender<Observed>,
     events: Arc<EventQueue>,
+    budgets: TransportBudgets,
 }
 
 /// Number of attempts to compare a snapshot outside of the driver before it is compared in the
@@ -97,8 +100,9 @@ impl ServerHandle {
         inbox: Inbox,
         observations: broadcast::WeakSender<Observed>,
         events: Arc<EventQueue>,
+        budgets: TransportBudgets,
     ) -> Self {
-        Self { inbox, observations, events }
+        Self { inbox, observations, events, budgets }
     }
 
     /// Applies a transaction atomically and sends the changes to subscribed clients.
@@ -338,6 +342,12 @@ impl ServerHandle {
     /// Returns an error if the server has ended.
     pub async fn stats(&self) -> Result<ServerStats, ServerEnded> {
         self.with_server(|server, _| server.stats()).await
+    }
+
+    /// Returns the counters and gauges of the server's connections and budgets.
+    #[must_use]
+    pub fn transport_stats(&self) -> TransportStats {
+        self.budgets.stats()
     }
 
     /// Returns the counters of a resource type, over all views.

@@ -17,7 +17,7 @@ use xds_core::{
 
 use super::{
     authorize::AuthorizationDecision, body::ResponseBody, message_reader::MessageReader,
-    peer::Peer, requests::RequestLimit,
+    peer::Peer, requests::RequestLimit, response_memory::ConnectionResponses,
 };
 
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(crate) enum Input {
     TooLong(StreamId, Arc<str>),
     /// The transport of a stream is ready for a response.
     SlotFree(StreamId),
+    /// Memory of responses was released, or is exhausted.
+    ResponseMemory,
     Closed(StreamId),
     /// The client has half-closed the stream and can still receive responses.
     HalfClosed(StreamId),
@@ -88,6 +90,8 @@ pub(crate) struct IncomingCall {
     pub(crate) requests: MessageReader,
     /// Maximum size of a request, as enforced by `requests`.
     pub(crate) request_limit: RequestLimit,
+    /// Memory of the responses of the connection.
+    pub(crate) responses: ConnectionResponses,
     pub(crate) peer: Peer,
     pub(crate) metadata: HeaderMap,
 }

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     address::{BoundAddress, ListenAddress},
     keepalive::Keepalive,
+    log_limit::{LogDecision, LogLimit},
     runtime::{Io, Listen},
     socket::AddressFamilies,
     zoo::{self, Bug},
@@ -122,6 +123,10 @@ async fn next<R: Listen>(
     }
 }
 
+/// Minimum time between warnings about failed accepts, because clients can cause them: each needs a
+/// file descriptor.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Pause after a failed accept, for example when the process has no free file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -178,6 +183,7 @@ async fn accept<R: Listen>(
     stage_receiver: &watch::Receiver<ListenerStage>,
 ) {
     let keepalive = connections.options.keepalive;
+    let mut failures = LogLimit::new(1, WARNING_INTERVAL);
     loop {
         match next(runtime, listener, keepalive).await {
             Ok((io, peer)) => {
@@ -197,7 +203,12 @@ async fn accept<R: Listen>(
                 debug!(%error, "a connection ended before it was accepted");
             }
             Err(error) => {
-                warn!(%error, "cannot accept a connection");
+                match failures.admit((), connections.clock.now()) {
+                    LogDecision::Logged { left_out } => {
+                        warn!(%error, left_out, "cannot accept a connection");
+                    }
+                    LogDecision::Suppressed => debug!(%error, "cannot accept a connection"),
+                }
                 connections.runtime.sleep(PAUSE).await;
             }
         }

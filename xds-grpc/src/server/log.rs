@@ -124,6 +124,15 @@ impl Log {
         }
     }
 
+    /// Logs that the server ended a connection with this stream.
+    pub(crate) fn ended(&mut self, stream: &Stream, streams: usize, reason: &str, now: Time) {
+        let (node, peer) = (Printable(&stream.node), PeerAddress(&stream.peer));
+        match self.warnings.admit(now) {
+            true => warn!(%node, %peer, streams, reason, "closed a connection"),
+            false => debug!(%node, %peer, streams, reason, "closed a connection"),
+        }
+    }
+
     pub(crate) fn observed(&self, stream: &Stream, observation: &Observation) {
         let (node, id) = (Printable(&stream.node), stream.id);
         match observation {

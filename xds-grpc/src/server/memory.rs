@@ -4,14 +4,14 @@
 //! server. Nothing is reserved for a length that a client claims: only bytes that have arrived
 //! count.
 
-use core::sync::atomic::{AtomicBool, Ordering};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use thiserror::Error;
-use tokio::sync::Notify;
+
+use super::eviction::Eviction;
 
 /// Memory of a server's incomplete requests.
 #[derive(Clone, Debug)]
@@ -36,14 +36,8 @@ struct State {
 #[derive(Debug)]
 struct Connection {
     used: usize,
+    /// Whether the connection has to give up its incomplete requests.
     eviction: Arc<Eviction>,
-}
-
-/// Whether a connection has to give up its incomplete requests.
-#[derive(Debug, Default)]
-struct Eviction {
-    is_evicted: AtomicBool,
-    notify: Notify,
 }
 
 /// Memory of one connection's incomplete requests. Clones share it.
@@ -78,6 +72,11 @@ impl RequestMemory {
         ConnectionMemory { memory: self.clone(), id, eviction: Arc::default() }
     }
 
+    /// Returns the number of bytes of all incomplete requests.
+    pub(crate) fn used(&self) -> usize {
+        self.lock().used
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -88,10 +87,6 @@ impl ConnectionMemory {
     /// Returns the memory of an incomplete request, which is empty.
     pub(crate) fn request(&self) -> HeldBytes {
         HeldBytes { connection: self.clone(), bytes: 0 }
-    }
-
-    fn is_evicted(&self) -> bool {
-        self.eviction.is_evicted.load(Ordering::Relaxed)
     }
 
     fn server_limit(&self) -> MemoryExceeded {
@@ -111,14 +106,14 @@ impl HeldBytes {
     /// most has to give up its requests.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), MemoryExceeded> {
         let ConnectionMemory { memory, id, eviction } = &self.connection;
-        if self.connection.is_evicted() {
+        if eviction.is_set() {
             return Err(self.connection.server_limit());
         }
         let Budgets { per_connection, per_server, .. } = *memory.0;
         let mut state = memory.lock();
         let entry = state.connections.entry(*id);
-        let eviction = || Connection { used: 0, eviction: Arc::clone(eviction) };
-        let connection = entry.or_insert_with(eviction);
+        let connection =
+            entry.or_insert_with(|| Connection { used: 0, eviction: Arc::clone(eviction) });
         if connection.used + bytes > per_connection {
             return Err(MemoryExceeded::Connection(per_connection));
         }
@@ -136,8 +131,7 @@ impl HeldBytes {
         }
         let evicted = Arc::clone(&connection.eviction);
         drop(state);
-        evicted.is_evicted.store(true, Ordering::Relaxed);
-        evicted.notify.notify_waiters();
+        evicted.set();
         Ok(())
     }
 
@@ -153,7 +147,7 @@ impl HeldBytes {
             connection.used -= self.bytes;
             if connection.used == 0 {
                 // Its requests are gone, so it may begin others.
-                self.connection.eviction.is_evicted.store(false, Ordering::Relaxed);
+                self.connection.eviction.clear();
                 state.connections.remove(id);
             }
         }
@@ -161,13 +155,11 @@ impl HeldBytes {
     }
 
     /// Waits until the connection has to give up its requests.
-    pub(crate) async fn evicted(&self) -> MemoryExceeded {
-        loop {
-            let notified = self.connection.eviction.notify.notified();
-            if self.connection.is_evicted() {
-                return self.connection.server_limit();
-            }
-            notified.await;
+    pub(crate) fn evicted(&self) -> impl Future<Output = MemoryExceeded> + Send + use<> {
+        let connection = self.connection.clone();
+        async move {
+            connection.eviction.wait().await;
+            connection.server_limit()
         }
     }
 }

@@ -17,7 +17,11 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use hyper::rt::Timer as _;
 use tokio::select;
 
-use super::memory::{ConnectionMemory, HeldBytes};
+use super::{
+    budgets::ConnectionBudgets,
+    memory::HeldBytes,
+    transport_stats::{TransportCounters, TransportEvent},
+};
 use crate::runtime::SharedRuntime;
 
 /// Bytes before each message.
@@ -48,6 +52,7 @@ pub(crate) struct MessageReader {
     /// Header and bytes of an incomplete message.
     partial: BytesMut,
     held: HeldBytes,
+    counters: TransportCounters,
     /// Time at which the incomplete message must be complete.
     deadline: Option<Instant>,
     max_bytes: usize,
@@ -60,7 +65,7 @@ impl MessageReader {
         body: B,
         max_bytes: usize,
         patience: Duration,
-        memory: &ConnectionMemory,
+        budgets: &ConnectionBudgets,
     ) -> Self
     where
         B: http_body::Body<Data: Send> + Send + 'static,
@@ -70,7 +75,8 @@ impl MessageReader {
             body: Box::pin(body),
             rest: Bytes::new(),
             partial: BytesMut::new(),
-            held: memory.request(),
+            held: budgets.requests.request(),
+            counters: budgets.counters.clone(),
             deadline: None,
             max_bytes,
             patience,
@@ -82,6 +88,14 @@ impl MessageReader {
         &mut self,
         runtime: &SharedRuntime,
     ) -> Result<Option<Bytes>, ReadError> {
+        let next = self.read(runtime).await;
+        if let Err(ReadError::Limit(_) | ReadError::TooLong { .. }) = next {
+            self.counters.note(TransportEvent::RefusedRequest);
+        }
+        next
+    }
+
+    async fn read(&mut self, runtime: &SharedRuntime) -> Result<Option<Bytes>, ReadError> {
         loop {
             if let Some(message) = self.take_message(runtime)? {
                 return Ok(Some(message));

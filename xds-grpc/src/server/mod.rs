@@ -12,12 +12,20 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `driver.rs` | main loop: takes inputs, processes outputs, renders responses |
+//! | `driver.rs` | main loop: takes inputs, processes outputs |
+//! | `transmit.rs` | rendering of responses |
 //! | `inbox.rs`, `requests.rs` | inputs of the driver; reading of requests |
 //! | `service.rs`, `routes.rs` | the gRPC methods as a tower service, and as tonic routes |
-//! | `message_reader.rs`, `memory.rs` | messages of a request body; memory of incomplete ones |
+//! | `message_reader.rs` | messages of a request body |
 //! | `body.rs` | response bodies with one response at a time |
+//! | `rest_bodies.rs` | bodies of REST requests and responses |
+//! | `memory.rs`, `response_memory.rs` | memory of incomplete requests, and of responses that are not read |
+//! | `memory_waits.rs` | streams that wait for memory for a response |
+//! | `budgets.rs`, `eviction.rs` | budgets of a server and a connection; connections that have to give way |
+//! | `transport_stats.rs` | counters of connections and budgets |
 //! | `listener.rs`, `connection.rs` | listeners and connections |
+//! | `fair_io.rs` | pauses of a connection that always has data |
+//! | `go_away.rs`, `frame_position.rs` | end of a connection with a reason |
 //! | `socket_file.rs` | socket files |
 //! | `connection_limit.rs`, `handshakes.rs` | limits of connections and of handshakes |
 //! | `preface.rs` | detection of the client's protocol |
@@ -31,10 +39,15 @@
 
 mod authorize;
 mod body;
+mod budgets;
 mod connection;
 mod connection_limit;
 mod driver;
 mod events;
+mod eviction;
+mod fair_io;
+mod frame_position;
+mod go_away;
 mod handle;
 mod handshakes;
 mod health;
@@ -42,6 +55,7 @@ mod inbox;
 mod listener;
 mod log;
 mod memory;
+mod memory_waits;
 mod message_reader;
 mod observations;
 mod options;
@@ -50,10 +64,15 @@ mod policies;
 mod preface;
 mod reports;
 mod requests;
+mod response_memory;
+#[cfg(feature = "rest")]
+mod rest_bodies;
 mod routes;
 mod service;
 #[cfg(unix)]
 mod socket_file;
+mod transmit;
+mod transport_stats;
 mod waits;
 
 use core::time::Duration;
@@ -79,19 +98,23 @@ pub use self::{
     policies::{AllowSans, BothAuthorizers, InvalidSanPattern, NodeFromSan},
     reports::{RejectionSnapshot, SubscriptionSnapshot},
     service::DiscoveryService,
+    transport_stats::TransportStats,
 };
 use self::{
+    budgets::TransportBudgets,
     connection::{Connections, ServedProtocol},
     connection_limit::ConnectionLimit,
     driver::{Driver, Reporters},
     events::EventQueue,
     health::Health,
     inbox::{Inbox, Input},
-    memory::RequestMemory,
     requests::RequestLimit,
 };
 pub use crate::address::{AddressFault, BoundAddress, ListenAddress, UnixSocket};
-use crate::runtime::{Listen, Runtime, SharedRuntime};
+use crate::{
+    clock::Clock,
+    runtime::{Listen, Runtime, SharedRuntime},
+};
 
 /// Management server over gRPC.
 ///
@@ -104,7 +127,7 @@ pub struct ManagementServer<R> {
     health: Health,
     options: ServerOptions,
     connection_limit: Arc<ConnectionLimit>,
-    memory: RequestMemory,
+    budgets: TransportBudgets,
     runtime: R,
 }
 
@@ -154,23 +177,33 @@ impl<R: Runtime + Clone> ManagementServer<R> {
         let (inbox, receiver) = Inbox::new();
         let (observations, _) = broadcast::channel(options.observation_capacity.max(1));
         let events = Arc::new(EventQueue::default());
-        let handle =
-            ServerHandle::new(inbox.clone(), observations.downgrade(), Arc::clone(&events));
+        let shared = SharedRuntime::new(runtime.clone());
+        let driver_inbox = inbox.downgrade();
+        let budgets = TransportBudgets::new(&options, Clock::start(shared.clone()), move || {
+            if let Some(inbox) = driver_inbox.upgrade() {
+                inbox.send(Input::ResponseMemory);
+            }
+        });
+        let observed = observations.downgrade();
+        let handle = ServerHandle::new(
+            inbox.clone(),
+            observed.clone(),
+            Arc::clone(&events),
+            budgets.clone(),
+        );
         let health = Health::default();
-        let connection_limit = Arc::new(ConnectionLimit::new(&options, observations.downgrade()));
+        let counters = budgets.counters.clone();
+        let connection_limit = Arc::new(ConnectionLimit::new(&options, observed, counters));
         let driver = Driver::new(
             config,
             &options,
             &inbox,
             receiver,
             Reporters { observations, events, health: health.clone() },
-            SharedRuntime::new(runtime.clone()),
+            budgets.clone(),
+            shared,
         );
-        let memory = RequestMemory::new(
-            options.max_incomplete_bytes_per_connection,
-            options.max_incomplete_bytes,
-        );
-        let server = Self { inbox, handle, health, options, connection_limit, memory, runtime };
+        let server = Self { inbox, handle, health, options, connection_limit, budgets, runtime };
         (server, driver.run())
     }
 }
@@ -188,7 +221,7 @@ impl<R> ManagementServer<R> {
         DiscoveryService::new(
             self.inbox.clone(),
             RequestLimit::of(&self.options),
-            self.memory.clone(),
+            self.budgets.clone(),
         )
     }
 
@@ -322,7 +355,7 @@ impl<R: Listen> ManagementServer<R> {
         let runtime = self.runtime.clone();
         let shared = SharedRuntime::new(runtime.clone());
         let connections =
-            Connections::new(served, self.options.clone(), self.memory.clone(), shared);
+            Connections::new(served, self.options.clone(), self.budgets.clone(), shared);
         let connection_limit = Arc::clone(&self.connection_limit);
         async move {
             let ended = inbox.ended();

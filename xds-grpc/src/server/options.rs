@@ -32,12 +32,26 @@ pub struct ServerOptions {
     /// `RESOURCE_EXHAUSTED`.
     pub request_timeout: Duration,
     /// Maximum number of bytes of incomplete requests on a connection; 16 MiB by default. The stream
-    /// that exceeds it ends with `RESOURCE_EXHAUSTED`.
+    /// that exceeds it ends with `RESOURCE_EXHAUSTED`, or a REST request with status 413.
     pub max_incomplete_bytes_per_connection: usize,
     /// Maximum number of bytes of incomplete requests on all connections; 64 MiB by default. If it is
     /// exceeded, the streams with incomplete requests of the connection that holds most end with
-    /// `RESOURCE_EXHAUSTED`.
+    /// `RESOURCE_EXHAUSTED`, or its REST request with status 503.
     pub max_incomplete_bytes: usize,
+    /// Maximum number of bytes of responses on a connection that HTTP/2 has not taken, because the
+    /// client does not read them; 16 MiB by default. It is exceeded by at most one response. Further
+    /// responses are rendered later, when the client has read some.
+    pub max_unread_bytes_per_connection: usize,
+    /// Maximum number of bytes of such responses on all connections; 64 MiB by default. It is
+    /// exceeded by at most one response. Bytes that several clients share count once, and only while
+    /// the server's state does not contain them any more.
+    ///
+    /// At the limit, further responses are rendered when clients have read some. The connections with
+    /// most bytes are ended, until half of the limit is free, with `ENHANCE_YOUR_CALM`, which gRPC
+    /// maps to `RESOURCE_EXHAUSTED`. A connection is not ended if its client has read a part of each
+    /// response within the last 250 ms. In a gRPC server of the application each call counts as a
+    /// connection, and only the call ends.
+    pub max_unread_bytes: usize,
     /// Maximum number of concurrent calls on a connection; 100 by default. A client needs one, or
     /// one per type; a relay needs one per client. Further calls wait in the client.
     pub max_concurrent_streams: u32,
@@ -87,6 +101,8 @@ impl Default for ServerOptions {
             request_timeout: Duration::from_secs(10),
             max_incomplete_bytes_per_connection: 16 << 20,
             max_incomplete_bytes: 64 << 20,
+            max_unread_bytes_per_connection: 16 << 20,
+            max_unread_bytes: 64 << 20,
             max_concurrent_streams: 100,
             max_connections: 10_000,
             max_connections_per_address: None,
@@ -128,6 +144,15 @@ impl ServerOptions {
     pub fn with_max_incomplete_bytes(mut self, per_connection: usize, in_total: usize) -> Self {
         self.max_incomplete_bytes_per_connection = per_connection;
         self.max_incomplete_bytes = in_total;
+        self
+    }
+
+    /// Sets the maximum number of bytes of responses that clients do not read, on a connection and on
+    /// all of them.
+    #[must_use]
+    pub fn with_max_unread_bytes(mut self, per_connection: usize, in_total: usize) -> Self {
+        self.max_unread_bytes_per_connection = per_connection;
+        self.max_unread_bytes = in_total;
         self
     }
 

@@ -12,8 +12,8 @@ use tonic::{Code, Status, body::Body, metadata::MetadataValue};
 use xds_core::{server::StreamKind, service::method_at};
 
 use super::{
+    budgets::{ConnectionBudgets, TransportBudgets},
     inbox::{Inbox, IncomingCall, Input},
-    memory::{ConnectionMemory, RequestMemory},
     message_reader::MessageReader,
     peer::Peer,
     requests::RequestLimit,
@@ -32,12 +32,16 @@ use super::{
 pub struct DiscoveryService {
     inbox: Inbox,
     request_limit: RequestLimit,
-    memory: RequestMemory,
+    budgets: TransportBudgets,
 }
 
 impl DiscoveryService {
-    pub(crate) fn new(inbox: Inbox, request_limit: RequestLimit, memory: RequestMemory) -> Self {
-        Self { inbox, request_limit, memory }
+    pub(crate) fn new(
+        inbox: Inbox,
+        request_limit: RequestLimit,
+        budgets: TransportBudgets,
+    ) -> Self {
+        Self { inbox, request_limit, budgets }
     }
 }
 
@@ -64,14 +68,16 @@ where
         }
         let (peer, metadata) = (Peer::of(&request), request.headers().clone());
         // In a gRPC server of the application, each call counts as a connection.
-        let memory = request.extensions().get::<ConnectionMemory>().cloned();
-        let memory = memory.unwrap_or_else(|| self.memory.connection());
+        let budgets = request.extensions().get::<ConnectionBudgets>().cloned();
+        let budgets = budgets.unwrap_or_else(|| self.budgets.connection());
         let RequestLimit { bytes, patience, .. } = self.request_limit;
-        let requests = MessageReader::new(request.into_body(), bytes, patience, &memory);
+        let requests = MessageReader::new(request.into_body(), bytes, patience, &budgets);
         let inbox = self.inbox.clone();
         let request_limit = self.request_limit.clone();
         Box::pin(async move {
-            let call = Box::new(IncomingCall { via, requests, request_limit, peer, metadata });
+            let responses = budgets.responses;
+            let call =
+                Box::new(IncomingCall { via, requests, request_limit, responses, peer, metadata });
             let response = match inbox.call(|reply| Input::Accept { call, reply }).await {
                 Some(Ok(body)) => {
                     let mut response = http::Response::new(Body::new(body));

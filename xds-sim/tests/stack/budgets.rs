@@ -2,86 +2,11 @@
 
 use core::time::Duration;
 
-use bytes::Bytes;
-use h2::{SendStream, client::ResponseFuture};
-use http::{HeaderMap, Request};
 use tokio::time::{Instant, sleep, timeout};
-use xds_core::server::ServerConfig;
-use xds_grpc::{ManagementServer, ServerOptions};
-use xds_sim::stack::{Host, Stage};
+use xds_grpc::ServerOptions;
+use xds_sim::stack::Stage;
 
-use crate::pair::PORT;
-
-const PATH: &str =
-    "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
-
-fn serve(stage: &Stage, options: ServerOptions) -> ManagementServer<Host> {
-    let host = stage.server_host("server");
-    let server =
-        ManagementServer::start_on(host.clone(), ServerConfig::default(), options.with_seed(1));
-    let listener = host.listen(([0, 0, 0, 0], PORT).into()).expect("a free port");
-    let serving = server.serve(listener);
-    host.start(async move { serving.await.expect("it serves") });
-    server
-}
-
-/// A call whose requests are written as bytes.
-struct RawCall {
-    requests: SendStream<Bytes>,
-    response: ResponseFuture,
-}
-
-/// Opens calls on a connection of their own.
-async fn open(host: &Host, count: usize) -> Vec<RawCall> {
-    let socket = host.dial((server_address(), PORT).into()).await.expect("it listens");
-    let (mut client, connection) = h2::client::handshake(socket).await.expect("HTTP/2");
-    host.start(async move { drop(connection.await) });
-    let mut calls = Vec::new();
-    for _ in 0..count {
-        client = client.ready().await.expect("open");
-        let request = Request::post(format!("http://server{PATH}"))
-            .header("content-type", "application/grpc")
-            .header("te", "trailers")
-            .body(())
-            .expect("a request");
-        let (response, requests) = client.send_request(request, false).expect("open");
-        calls.push(RawCall { requests, response });
-    }
-    calls
-}
-
-/// Address of the first host of a stage.
-fn server_address() -> core::net::IpAddr {
-    [10, 0, 0, 1].into()
-}
-
-impl RawCall {
-    fn send(&mut self, bytes: &[u8]) {
-        self.requests.send_data(Bytes::copy_from_slice(bytes), false).expect("open");
-    }
-
-    /// Sends the header of a message of `claimed` bytes, and `sent` of them.
-    fn begin(&mut self, claimed: u32, sent: usize) {
-        self.send(&[&[0], &claimed.to_be_bytes()[..], &vec![0; sent]].concat());
-    }
-
-    /// Waits for the status of the call, and returns it with its message.
-    async fn status(self) -> (String, String) {
-        let response = self.response.await.expect("a response");
-        let text = |headers: &HeaderMap, name: &str| {
-            let value = headers.get(name);
-            value.map(|value| value.to_str().expect("ASCII").replace("%20", " "))
-        };
-        let headers = response.headers().clone();
-        if let Some(status) = text(&headers, "grpc-status") {
-            return (status, text(&headers, "grpc-message").unwrap_or_default());
-        }
-        let mut body = response.into_body();
-        let trailers = body.trailers().await.expect("no reset").expect("trailers");
-        let status = text(&trailers, "grpc-status").expect("a status");
-        (status, text(&trailers, "grpc-message").unwrap_or_default())
-    }
-}
+use crate::raw::{open, serve};
 
 #[test]
 fn message_that_has_begun_must_be_complete_in_time() {

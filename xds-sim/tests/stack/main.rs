@@ -7,4 +7,6 @@ mod budgets;
 mod determinism;
 mod faults;
 mod pair;
+mod raw;
 mod storms;
+mod unread;

@@ -271,6 +271,12 @@ async fn server_options(args: &ServeArgs) -> Result<ServerOptions, Failure> {
         .with_payload_printer(JsonPayloads)
         .with_max_connections(connections)
         .with_max_request_bytes(limits.max_request_bytes)
+        .with_max_incomplete_bytes(
+            // A single request fits.
+            (limits.max_incomplete_bytes / 4).max(limits.max_request_bytes),
+            limits.max_incomplete_bytes,
+        )
+        .with_max_unread_bytes(limits.max_unread_bytes / 4, limits.max_unread_bytes)
         .with_request_limit_advice("xds serve --max-request-bytes sets the limit");
     if let Some(connections) = limits.max_connections_per_address {
         options = options.with_max_connections_per_address(connections);

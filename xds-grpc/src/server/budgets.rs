@@ -1,0 +1,61 @@
+//! Budgets of a server's transports, and of each connection.
+
+use super::{
+    memory::{ConnectionMemory, RequestMemory},
+    options::ServerOptions,
+    response_memory::{ConnectionResponses, ResponseMemory},
+    transport_stats::{TransportCounters, TransportStats},
+};
+use crate::clock::Clock;
+
+/// Memory of a server's requests and responses in its transports, and counters. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct TransportBudgets {
+    pub(crate) requests: RequestMemory,
+    pub(crate) responses: ResponseMemory,
+    pub(crate) counters: TransportCounters,
+}
+
+/// Budgets of one connection. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectionBudgets {
+    pub(crate) requests: ConnectionMemory,
+    pub(crate) responses: ConnectionResponses,
+    pub(crate) counters: TransportCounters,
+}
+
+impl TransportBudgets {
+    /// `notify` is called when memory of responses was released, or is exhausted.
+    pub(super) fn new(
+        options: &ServerOptions,
+        clock: Clock,
+        notify: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            requests: RequestMemory::new(
+                options.max_incomplete_bytes_per_connection,
+                options.max_incomplete_bytes,
+            ),
+            responses: ResponseMemory::new(
+                options.max_unread_bytes_per_connection,
+                options.max_unread_bytes,
+                clock,
+                notify,
+            ),
+            counters: TransportCounters::default(),
+        }
+    }
+
+    /// Returns the budgets of a new connection.
+    pub(crate) fn connection(&self) -> ConnectionBudgets {
+        ConnectionBudgets {
+            requests: self.requests.connection(),
+            responses: self.responses.connection(),
+            counters: self.counters.clone(),
+        }
+    }
+
+    pub(super) fn stats(&self) -> TransportStats {
+        self.counters.stats(&self.requests, &self.responses)
+    }
+}

@@ -1,0 +1,39 @@
+//! Flag of a connection that has to give way because the memory of the server is exhausted.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Notify;
+
+/// Whether a connection has to give way.
+#[derive(Debug, Default)]
+pub(super) struct Eviction {
+    is_set: AtomicBool,
+    notify: Notify,
+}
+
+impl Eviction {
+    pub(super) fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set(&self) {
+        self.is_set.store(true, Ordering::Relaxed);
+        self.notify.notify_waiters();
+    }
+
+    /// Withdraws the flag after the connection has given way.
+    pub(super) fn clear(&self) {
+        self.is_set.store(false, Ordering::Relaxed);
+    }
+
+    /// Waits until the flag is set. Cancel safe.
+    pub(super) async fn wait(&self) {
+        loop {
+            let notified = self.notify.notified();
+            if self.is_set() {
+                return;
+            }
+            notified.await;
+        }
+    }
+}

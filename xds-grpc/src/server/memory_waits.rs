@@ -1,0 +1,90 @@
+//! Streams that wait for memory for a response.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use xds_core::{StreamId, Time};
+
+use super::response_memory::{Relief, ResponseMemory};
+
+/// Time after which it is checked whether the end of connections has released enough memory.
+const RELIEF_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Streams that may have a response to send, but whose connection or server has no memory for it.
+#[derive(Debug)]
+pub(super) struct MemoryWaits {
+    responses: ResponseMemory,
+    streams: BTreeSet<StreamId>,
+    check: Check,
+}
+
+/// When connections that do not read may have to be ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Check {
+    NotNeeded,
+    Now,
+    At(Time),
+}
+
+impl MemoryWaits {
+    pub(super) fn new(responses: ResponseMemory) -> Self {
+        Self { responses, streams: BTreeSet::new(), check: Check::NotNeeded }
+    }
+
+    /// Adds a stream for which there is no memory.
+    pub(super) fn add(&mut self, id: StreamId) {
+        self.streams.insert(id);
+        if self.check == Check::NotNeeded {
+            self.check = Check::Now;
+        }
+    }
+
+    /// Returns all waiting streams, because memory was released: first those whose connections hold
+    /// least, and of these the ones with the fewest waiting streams, so that a connection does not
+    /// keep others waiting by many streams. `connection` returns the id of a stream's connection and
+    /// the bytes that it holds.
+    pub(super) fn take(
+        &mut self,
+        connection: impl Fn(StreamId) -> Option<(u64, usize)>,
+    ) -> Vec<StreamId> {
+        self.check = Check::Now;
+        let streams = core::mem::take(&mut self.streams).into_iter();
+        let streams = streams.filter_map(|id| connection(id).map(|of| (id, of)));
+        let streams: Vec<_> = streams.collect();
+        let mut waiting = BTreeMap::<u64, usize>::new();
+        for (_, (connection, _)) in &streams {
+            *waiting.entry(*connection).or_default() += 1;
+        }
+        let waiting = |connection| waiting.get(connection).copied().unwrap_or_default();
+        let mut streams: Vec<_> = streams
+            .iter()
+            .map(|(id, (connection, held))| (*held, waiting(connection), *id))
+            .collect();
+        streams.sort_unstable();
+        streams.into_iter().map(|(_, _, id)| id).collect()
+    }
+
+    /// Returns the time at which to call [`relieve`](Self::relieve).
+    pub(super) fn due(&self) -> Option<Time> {
+        match self.check {
+            Check::At(at) => Some(at),
+            Check::NotNeeded | Check::Now => None,
+        }
+    }
+
+    /// Ends the heaviest connections that do not read, if the memory is exhausted. Returns their ids.
+    pub(super) fn relieve(&mut self, now: Time) -> Vec<u64> {
+        match self.check {
+            Check::NotNeeded => return Vec::new(),
+            Check::At(at) if at > now => return Vec::new(),
+            Check::Now | Check::At(_) => {}
+        }
+        let (next, evicted) = match self.responses.relieve(now) {
+            Relief::NotNeeded => (Check::NotNeeded, Vec::new()),
+            Relief::After(at) => (Check::At(at), Vec::new()),
+            Relief::Evicted(ids) => (Check::At(now.after(RELIEF_INTERVAL)), ids),
+        };
+        self.check = if self.streams.is_empty() { Check::NotNeeded } else { next };
+        evicted
+    }
+}

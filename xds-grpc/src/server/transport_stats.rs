@@ -1,0 +1,114 @@
+//! Counters of a server's transports, for operators.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use super::{memory::RequestMemory, response_memory::ResponseMemory};
+
+/// Counters of a server's connections and budgets since its start, and gauges of their current state
+/// ([`ServerHandle::transport_stats`](super::ServerHandle::transport_stats)).
+///
+/// Fields of type `usize` are gauges; fields of type `u64` are counters. Those of connections concern
+/// the server's own listeners.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TransportStats {
+    /// Bytes of incomplete requests
+    /// ([`max_incomplete_bytes`](super::ServerOptions::max_incomplete_bytes)).
+    pub incomplete_request_bytes: usize,
+    /// Bytes of responses that transports have not taken
+    /// ([`max_unread_bytes`](super::ServerOptions::max_unread_bytes)).
+    pub unread_response_bytes: usize,
+    /// Connections closed at once because of
+    /// [`max_connections`](super::ServerOptions::max_connections).
+    pub refused_connections: u64,
+    /// Connections closed at once because of
+    /// [`max_connections_per_address`](super::ServerOptions::max_connections_per_address).
+    pub refused_connections_of_one_address: u64,
+    /// Handshakes dropped in favour of newer connections
+    /// ([`max_handshakes`](super::ServerOptions::max_handshakes)).
+    pub dropped_handshakes: u64,
+    /// TLS handshakes that failed or took too long.
+    pub failed_tls_handshakes: u64,
+    /// Connections without a request head or an HTTP/2 preface in time.
+    pub silent_connections: u64,
+    /// Requests given up because of the size, the deadline or the budgets of incomplete requests.
+    pub refused_requests: u64,
+    /// Connections ended because of more than 100 SETTINGS frames in a second.
+    pub flooded_connections: u64,
+    /// Connections ended because their clients did not read responses
+    /// ([`max_unread_bytes`](super::ServerOptions::max_unread_bytes)).
+    pub unread_connections: u64,
+}
+
+/// Shared counters of a server's transports.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TransportCounters(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    refused_connections: AtomicU64,
+    refused_connections_of_one_address: AtomicU64,
+    dropped_handshakes: AtomicU64,
+    failed_tls_handshakes: AtomicU64,
+    silent_connections: AtomicU64,
+    refused_requests: AtomicU64,
+    flooded_connections: AtomicU64,
+    unread_connections: AtomicU64,
+}
+
+/// Event that is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TransportEvent {
+    RefusedConnection,
+    RefusedConnectionOfOneAddress,
+    DroppedHandshake,
+    FailedTlsHandshake,
+    SilentConnection,
+    RefusedRequest,
+    FloodedConnection,
+    UnreadConnection,
+}
+
+impl TransportCounters {
+    pub(crate) fn note(&self, event: TransportEvent) {
+        self.counter(event).fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn counter(&self, event: TransportEvent) -> &AtomicU64 {
+        let Self(counts) = self;
+        match event {
+            TransportEvent::RefusedConnection => &counts.refused_connections,
+            TransportEvent::RefusedConnectionOfOneAddress => {
+                &counts.refused_connections_of_one_address
+            }
+            TransportEvent::DroppedHandshake => &counts.dropped_handshakes,
+            TransportEvent::FailedTlsHandshake => &counts.failed_tls_handshakes,
+            TransportEvent::SilentConnection => &counts.silent_connections,
+            TransportEvent::RefusedRequest => &counts.refused_requests,
+            TransportEvent::FloodedConnection => &counts.flooded_connections,
+            TransportEvent::UnreadConnection => &counts.unread_connections,
+        }
+    }
+
+    /// Returns the counters, with the gauges of the budgets.
+    pub(super) fn stats(
+        &self,
+        requests: &RequestMemory,
+        responses: &ResponseMemory,
+    ) -> TransportStats {
+        let read = |event| self.counter(event).load(Ordering::Relaxed);
+        TransportStats {
+            incomplete_request_bytes: requests.used(),
+            unread_response_bytes: responses.used(),
+            refused_connections: read(TransportEvent::RefusedConnection),
+            refused_connections_of_one_address: read(TransportEvent::RefusedConnectionOfOneAddress),
+            dropped_handshakes: read(TransportEvent::DroppedHandshake),
+            failed_tls_handshakes: read(TransportEvent::FailedTlsHandshake),
+            silent_connections: read(TransportEvent::SilentConnection),
+            refused_requests: read(TransportEvent::RefusedRequest),
+            flooded_connections: read(TransportEvent::FloodedConnection),
+            unread_connections: read(TransportEvent::UnreadConnection),
+        }
+    }
+}
