@@ -47,6 +47,8 @@ class Attack:
     setup: Setup = Setup.PLAIN
     clusters: int = 5
     """Number of clusters in the directory."""
+    cluster_bytes: int = 0
+    """Bytes by which each cluster that never changes is padded."""
     canaries: tuple[str, ...] = ("grpc",)
     """Kinds of canaries, which take turns."""
     edit_every: float = 0.0

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import time
+from collections import Counter
 
 from suite import frames, messages
 from suite.attack import Attack, Outcome
 from suite.connection import Connection, drive, every, stream_statuses
+from suite.directory import cluster_name
 from suite.target import Target
 
 _LARGEST = 16 << 20
 # The suite must not exhaust the memory of the machine.
 _MOST_BYTES = 512 << 20
 _CHUNK = bytes(256 << 10)
+_UNREAD_CLUSTERS = 100
+# Between two connections, so that the attack is not a flood of connections.
+_RECONNECT_PAUSE = 0.01
 
 
 def claimed_lengths(target: Target, until: float) -> Outcome:
@@ -90,6 +96,32 @@ def one_byte_windows(target: Target, until: float) -> Outcome:
     return Outcome(f"1,000 subscriptions, received {received:,} frames", stream_statuses(connections))
 
 
+def unread_responses(target: Target, until: float) -> Outcome:
+    """Subscribes by name to all clusters on 100 streams of each of 20 connections, with windows of 0."""
+    names = [cluster_name(number) for number in range(_UNREAD_CLUSTERS - 1)]
+    request = messages.grpc(messages.sotw_request(messages.CLUSTER, node="unread", names=names))
+    statuses = Counter[str]()
+    count = 0
+
+    def connect() -> Connection:
+        nonlocal count
+        connection = Connection(target, window=0)
+        for _ in range(100):
+            count += 1
+            connection.send(connection.open(), request)
+        return connection
+
+    current = [connect() for _ in range(20)]
+    while time.monotonic() < until:
+        drive(current, until, turn=lambda: not any(it.ended for it in current))
+        for at, connection in enumerate(current):
+            if connection.ended:
+                statuses += stream_statuses([connection])
+                time.sleep(_RECONNECT_PAUSE)
+                current[at] = connect()
+    return Outcome(f"{count:,} subscriptions", statuses + stream_statuses(current))
+
+
 _REFUSED = ("gRPC RESOURCE_EXHAUSTED", "gRPC DEADLINE_EXCEEDED", "GOAWAY ENHANCE_YOUR_CALM", "RST_STREAM")
 # A stream may stay open until the limit of its first request, which is a minute.
 _BOUNDED = ("stream open", *_REFUSED)
@@ -120,5 +152,14 @@ ATTACKS = (
         _BOUNDED,
         clusters=2_000,
         edit_every=0.5,
+    ),
+    Attack(
+        "unread-responses",
+        "subscribes to 4 MiB by name on 2,000 streams with windows of 0, and again when a connection ends",
+        unread_responses,
+        (*_BOUNDED, "connection closed", "connection reset"),
+        clusters=_UNREAD_CLUSTERS,
+        cluster_bytes=40 << 10,
+        canaries=("named",),
     ),
 )

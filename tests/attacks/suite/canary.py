@@ -4,7 +4,7 @@
 input is closed if COUNT is 0, and prints one JSON object.
 
 `grpc` opens a connection, subscribes to all clusters and measures the time to the first response.
-`rest` does the same with a POST request over REST-JSON. `follower` keeps one subscription, ACKs each
+`named` does the same with one cluster. `rest` does the same with a POST request over REST-JSON. `follower` keeps one subscription, ACKs each
 response, and reports when the name of each edit of the directory arrived.
 """
 
@@ -28,7 +28,7 @@ import h2.events
 import h2.exceptions
 
 from suite import messages
-from suite.directory import EDIT_NAME
+from suite.directory import EDIT_NAME, EDITED
 from suite.target import Target
 
 NODE = "canary"
@@ -42,9 +42,9 @@ class NotAnswered(Exception):
 
 
 class Subscription:
-    """A new connection with one subscription to all clusters."""
+    """A new connection with one subscription, to all clusters if no name is given."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *names: str) -> None:
         self._deadline = time.monotonic() + TIMEOUT
         self._socket = target.connect(TIMEOUT)
         self._messages = messages.Messages()
@@ -61,7 +61,7 @@ class Subscription:
             "te": "trailers",
         }
         self._h2.send_headers(self._stream, list(headers.items()))
-        self._send(messages.sotw_request(messages.CLUSTER, node=NODE))
+        self._send(messages.sotw_request(messages.CLUSTER, node=NODE, names=names))
 
     def fileno(self) -> int:
         """For `select`."""
@@ -115,13 +115,18 @@ class Subscription:
         self._socket.close()
 
 
-def grpc(target: Target) -> None:
-    """One try of the kind `grpc`, until the first response."""
-    subscription = Subscription(target)
+def grpc(target: Target, *names: str) -> None:
+    """One try of the kind `grpc`, or `named`, until the first response."""
+    subscription = Subscription(target, *names)
     try:
         subscription.next()
     finally:
         subscription.close()
+
+
+def named(target: Target) -> None:
+    """One try of the kind `named`."""
+    grpc(target, EDITED)
 
 
 def rest(target: Target) -> None:
@@ -152,7 +157,7 @@ def measure(target: Target, kinds: list[str], count: int) -> dict[str, object]:
             return {"latencies": latencies, "failures": failures}
         started = time.monotonic()
         try:
-            {"grpc": grpc, "rest": rest}[kinds[turn % len(kinds)]](target)
+            {"grpc": grpc, "named": named, "rest": rest}[kinds[turn % len(kinds)]](target)
             latencies.append((time.monotonic() - started) * 1_000)
         except TimeoutError:
             failures.append(f"no answer in {TIMEOUT:g} s")

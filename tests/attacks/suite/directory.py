@@ -14,11 +14,16 @@ EDITED = "edited"
 _CLUSTER = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 
 
-def _cluster(name: str, edit: int = 0) -> dict[str, object]:
+def cluster_name(number: int) -> str:
+    """The name of a cluster that never changes."""
+    return f"cluster-{number}"
+
+
+def _cluster(name: str, edit: int = 0, padding: int = 0) -> dict[str, object]:
     return {
         "@type": _CLUSTER,
         "name": name,
-        "altStatName": edit_name(edit),
+        "altStatName": edit_name(edit) + "x" * padding,
         "type": "EDS",
         "edsClusterConfig": {"edsConfig": {"ads": {}, "resourceApiVersion": "V3"}},
         "connectTimeout": "1s",
@@ -33,10 +38,11 @@ def edit_name(edit: int) -> str:
 class Directory:
     """Clusters in two files: one that never changes, and one with a single cluster that each edit replaces."""
 
-    def __init__(self, path: Path, clusters: int) -> None:
+    def __init__(self, path: Path, clusters: int, cluster_bytes: int) -> None:
         self.path = path
         path.mkdir()
-        fixed = [_cluster(f"cluster-{number}") for number in range(clusters - 1)]
+        names = map(cluster_name, range(clusters - 1))
+        fixed = [_cluster(name, padding=cluster_bytes) for name in names]
         (path / "clusters.json").write_text(json.dumps(fixed))
         self._edits = 0
         self._write()

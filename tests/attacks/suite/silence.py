@@ -9,6 +9,7 @@ from collections import Counter
 from contextlib import suppress
 
 from suite.attack import Attack, Outcome, Setup
+from suite.directory import cluster_name
 from suite.target import Target
 
 _CONNECTIONS = 1_100
@@ -17,6 +18,8 @@ _HALF_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(32)
 
 _HEAD = b"POST /v3/discovery:clusters HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
 _CHUNK = 64 << 10
+_CLUSTERS = 100
+_UNREAD = 90
 
 
 class Silent:
@@ -27,6 +30,16 @@ class Silent:
         self.socket = connection
         self.status = "connection open"
         self._received = b""
+
+    def read_status(self) -> None:
+        """Notes the status of HTTP/1, or that the connection ended, and reads no more than that."""
+        try:
+            first = self.socket.recv(12)
+            self.status = f"HTTP {first[9:12].decode()}" if first else "connection closed"
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.status = "connection reset"
 
     def read(self) -> None:
         """Notes how the connection ended, and the status of HTTP/1."""
@@ -127,6 +140,25 @@ def partial_rest(target: Target, until: float) -> Outcome:
     return Outcome(f"{sent} MiB on {len(connections)} connections", statuses)
 
 
+def unread_rest(target: Target, until: float) -> Outcome:
+    """Requests all clusters but one by name on 90 connections, and never reads the responses."""
+    requests = []
+    for missing in range(_UNREAD):
+        names = ", ".join(f'"{cluster_name(number)}"' for number in range(_CLUSTERS) if number != missing)
+        body = b'{"node": {"id": "unread"}, "resource_names": [%s]}' % names.encode()
+        requests.append(_HEAD % len(body) + body)
+    connections = []
+    for request in requests:
+        if time.monotonic() > until:
+            break
+        connections += _open(target, target.rest_port, 1, request, until)
+    time.sleep(max(0.0, until - time.monotonic()))
+    for connection in connections:
+        connection.read_status()
+    statuses = Counter(it.status for it in connections)
+    return Outcome(f"{len(connections)} requests", statuses)
+
+
 _ENDED = ("connection closed", "connection reset")
 # The server gives a handshake ten seconds.
 _UNTIL_CLOSED = 12.0
@@ -172,6 +204,16 @@ ATTACKS = (
         ("connection open", *_ENDED, "HTTP 4", "HTTP 503"),
         setup=Setup.REST,
         canaries=("rest", "grpc"),
+    ),
+    Attack(
+        "unread-rest",
+        "requests 4 MiB by name over REST-JSON on 90 connections, each time others, and reads nothing",
+        unread_rest,
+        ("connection open", *_ENDED, "HTTP 200", "HTTP 503"),
+        setup=Setup.REST,
+        clusters=_CLUSTERS,
+        cluster_bytes=40 << 10,
+        canaries=("named",),
     ),
     Attack(
         "few-files",

@@ -88,7 +88,7 @@ class Trial:
     def __init__(self, attack: Attack, binary: Path, certificates: Certificates, run_dir: Path) -> None:
         run_dir.mkdir(parents=True)
         self._attack = attack
-        self._directory = Directory(run_dir / "resources", attack.clusters)
+        self._directory = Directory(run_dir / "resources", attack.clusters, attack.cluster_bytes)
         setup = attack.setup
         argv: list[str | Path] = [binary, "serve", self._directory.path, "--listen", "127.0.0.1:0"]
         argv += ["-o", "ndjson", "--for", "120s"]
