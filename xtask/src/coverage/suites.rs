@@ -30,7 +30,7 @@ pub(crate) struct Results {
 /// Test program.
 #[derive(Debug, PartialEq, Eq)]
 struct Suite {
-    /// Package and target, such as `xds-core server_nonces`.
+    /// Package and target, such as `xds-core server`.
     name: String,
     executable: PathBuf,
     /// Working directory that cargo would use: the folder of the package.
@@ -69,9 +69,15 @@ pub(crate) fn run(root: &Path) -> Result<Results, Error> {
 /// Reads the results from the output of test programs under cargo's headings.
 pub(crate) fn read(log: &str) -> Results {
     let mut results = Results::default();
+    let mut unit_tests = "";
     for program in log.split(HEADING).skip(1) {
         let (heading, output) = program.split_once('\n').unwrap_or((program, ""));
         let Some(name) = target(heading) else { continue };
+        if heading.starts_with("unittests ") {
+            unit_tests = name;
+        }
+        // Many packages have a program of this name, which cargo runs after their unit tests.
+        let name = if name == "it" { &format!("{unit_tests} it") } else { name };
         // Doc tests come last and have another heading.
         let output = output.split(DOC_TESTS).next().unwrap_or(output);
         if !output.lines().any(|line| line.starts_with("test result: ok.")) {
@@ -258,6 +264,17 @@ test result: FAILED. 3 passed; 1 failed; 1 ignored
         let covers_first: Vec<&String> = results.covered_by["IC1"].iter().collect();
         assert_eq!(covers_first, ["a-b: one", "xds_core: acks::in_order"]);
         assert!(!results.covered_by.contains_key("IC9"));
+    }
+
+    #[test]
+    fn programs_named_it_are_told_apart_by_their_package() {
+        let log = "     Running unittests src/lib.rs (/t/deps/xds_fs-01)\n\
+                   test result: ok. 0 passed\n\
+                   \x20    Running tests/it/main.rs (/t/deps/it-02)\n\
+                   test one ... ok\n---- one stdout ----\ncovers: IC1\ntest result: ok. 1 passed\n";
+        let results = read(log);
+        let covers_first: Vec<&String> = results.covered_by["IC1"].iter().collect();
+        assert_eq!(covers_first, ["xds_fs it: one"]);
     }
 
     #[test]
