@@ -1,14 +1,12 @@
 //! Limits of `xds serve`: connections, open files, request sizes.
 
-mod support;
-
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
     time::Duration,
 };
 
-use support::{TempDir, Xds, clusters};
+use crate::support::{TempDir, Xds, clusters};
 
 /// The preface of an HTTP/2 client, and its settings.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";

@@ -1,11 +1,9 @@
 //! `xds serve`: changes of files, as seen in its events and by a client.
 
-mod support;
-
 use std::{fs, path::Path};
 
+use crate::support::{TempDir, Xds, clusters, endpoints};
 use serde_json::{Value as Json, json};
-use support::{TempDir, Xds, clusters, endpoints};
 
 /// Server on a directory, and a client that watches its clusters.
 struct World {

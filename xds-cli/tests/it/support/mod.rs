@@ -1,5 +1,4 @@
 //! Runs the real binary as a child process, on a directory to serve, with bounded waits.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::{
     env,

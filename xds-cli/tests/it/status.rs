@@ -1,8 +1,6 @@
 //! `xds status` against real servers and clients, and against a stand-in for Envoy's admin
 //! interface.
 
-mod support;
-
 use core::{
     convert::Infallible,
     task::{Context, Poll},
@@ -13,8 +11,8 @@ use std::{
     thread,
 };
 
+use crate::support::{self, Ended, TempDir, Xds, clusters, eventually, run};
 use serde_json::{Value as Json, json};
-use support::{Ended, TempDir, Xds, clusters, eventually, run};
 use tokio::runtime::{Builder, Runtime};
 use tonic::{Status, body::Body, server::NamedService, service::Routes};
 use tower_service::Service;

@@ -1,16 +1,14 @@
 //! Regression tests for faults found by using the commands, one for each
 //! folder of `tests/findings/`.
 
-mod support;
-
 use std::{
     fs,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
+use crate::support::{TempDir, Xds, eventually, run};
 use serde_json::{Value as Json, json};
-use support::{TempDir, Xds, eventually, run};
 
 /// Path of the input of a finding.
 fn finding(name: &str) -> PathBuf {

@@ -1,11 +1,9 @@
 //! `xds serve`: the ways in which clients connect and request resources.
 
-mod support;
-
 use std::{fs, path::Path};
 
+use crate::support::{TempDir, Xds, clusters, endpoints};
 use serde_json::{Value as Json, json};
-use support::{TempDir, Xds, clusters, endpoints};
 
 #[test]
 fn every_variant_and_stream_kind_is_served_and_has_rows() {

@@ -1,13 +1,11 @@
 //! `xds serve` answers no request until every file has been valid once.
 
-mod support;
-
 use std::net::TcpListener;
 
+use crate::support::{TempDir, Xds, clusters, endpoints, eventually, run};
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use serde_json::json;
-use support::{TempDir, Xds, clusters, endpoints, eventually, run};
 use tokio::runtime::Builder;
 use tonic::{Request, client::Grpc, transport::Endpoint};
 use xds_tokio::RawCodec;

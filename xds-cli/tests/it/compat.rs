@@ -1,11 +1,9 @@
 //! `xds compat`.
 
-mod support;
-
 use std::fs;
 
+use crate::support::{Ended, TempDir, run};
 use serde_json::Value as Json;
-use support::{Ended, TempDir, run};
 use xds_format::Schema;
 use xds_format::prost_reflect::prost::Message as _;
 use xds_format::prost_reflect::prost_types::{

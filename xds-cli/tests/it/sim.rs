@@ -1,11 +1,9 @@
 //! `xds sim` as a user runs it.
 
-mod support;
-
 use std::fs;
 
+use crate::support::{self, Ended, TempDir, run};
 use serde_json::Value as Json;
-use support::{Ended, TempDir, run};
 
 fn sim(args: &[&str]) -> Ended {
     run(&[&["sim"], args].concat())

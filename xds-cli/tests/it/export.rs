@@ -1,10 +1,8 @@
 //! `xds serve --export`: files with the served resources.
 
-mod support;
-
 use std::fs;
 
-use support::{TempDir, Xds, clusters};
+use crate::support::{self, TempDir, Xds, clusters};
 
 /// A client can subscribe to the exported files and gets the resources of the streams.
 #[test]

@@ -1,8 +1,6 @@
 //! Reports of `xds serve` about changed files.
 
-mod support;
-
-use support::{TempDir, Xds, clusters};
+use crate::support::{TempDir, Xds, clusters};
 
 const BROKEN: &str = "'@type': type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: b\n\
     typ: EDS\nconnect_timeout: 5\n";

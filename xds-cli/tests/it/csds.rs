@@ -1,10 +1,8 @@
 //! `xds serve --csds`: client status over real connections.
 
-mod support;
-
+use crate::support::{self, TempDir, Xds, clusters, eventually};
 use http::uri::PathAndQuery;
 use prost::Message as _;
-use support::{TempDir, Xds, clusters, eventually};
 use tokio::runtime::Builder;
 use tonic::{Request, Status, client::Grpc, transport::Endpoint};
 use xds_core::proto::{ClientStatusRequest, ClientStatusResponse, ConfigStatus};

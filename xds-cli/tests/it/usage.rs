@@ -1,7 +1,5 @@
 //! Exit codes of all commands: 0 success, 1 failure, 2 wrong usage, 3 an address that cannot be used.
 
-mod support;
-
 use std::{
     fs,
     io::Write as _,
@@ -9,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use support::{TempDir, run};
+use crate::support::{TempDir, run};
 
 #[test]
 fn usage_errors_exit_with_two() {

@@ -1,14 +1,12 @@
 //! `xds serve`: changes of files that look like deletions, and their results.
 
-mod support;
-
 use std::{
     fs::{self, File},
     io::Write as _,
 };
 
+use crate::support::{TempDir, Xds, clusters};
 use serde_json::json;
-use support::{TempDir, Xds, clusters};
 
 fn serve(directory: &TempDir, flags: &[&str]) -> (Xds, Xds) {
     let (serve, address) =

@@ -1,11 +1,9 @@
 //! `xds route explain`.
 
-mod support;
-
 use std::{fs, path::Path};
 
+use crate::support::{Ended, TempDir, Xds, run};
 use serde_json::Value as Json;
-use support::{Ended, TempDir, Xds, run};
 
 /// Resources of a proxy (listener `ingress`) and of a gRPC client (listener `greeter`).
 const RESOURCES: &str = r#"

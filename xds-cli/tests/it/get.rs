@@ -1,14 +1,12 @@
 //! `xds get`: formats, exit codes and sources.
 
-mod support;
-
 use std::{
     io::{BufRead as _, BufReader, Read as _},
     net::TcpListener,
 };
 
+use crate::support::{Ended, TempDir, Xds, clusters, endpoints, run, run_with, without_time};
 use serde_json::{Value as Json, json};
-use support::{Ended, TempDir, Xds, clusters, endpoints, run, run_with, without_time};
 use xds_format::{Format, Schema, parse};
 
 /// Runs `xds get` against a server.

@@ -2,8 +2,6 @@
 
 #![cfg(unix)]
 
-mod support;
-
 use std::{
     fmt::Write as _,
     io::{BufRead as _, BufReader, Read as _},
@@ -12,8 +10,8 @@ use std::{
     time::Duration,
 };
 
+use crate::support::{TempDir, Xds, clusters, eventually};
 use serde_json::Value as Json;
-use support::{TempDir, Xds, clusters, eventually};
 
 /// More bytes than a pipe holds.
 const PIPE: usize = 256 << 10;

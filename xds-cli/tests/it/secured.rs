@@ -1,13 +1,11 @@
 //! `xds serve` and `xds watch` over TLS, and `xds watch` with a bootstrap.
 
-mod support;
-
+use crate::support::{TempDir, Xds, clusters, run, run_with};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, IsCa, Issuer,
     KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 use serde_json::{Value as Json, json};
-use support::{TempDir, Xds, clusters, run, run_with};
 
 /// Writes the certificates of one authority: `ca.pem`, `server.pem` and `.key`,
 /// `client.pem` and `.key`, and the revocation lists `none.crl` and `client.crl`.

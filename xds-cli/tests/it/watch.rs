@@ -1,9 +1,7 @@
 //! `xds watch`: its three output formats, and its behaviour as a client.
 
-mod support;
-
+use crate::support::{self, TempDir, Xds, clusters, endpoints, run_with, without_time};
 use serde_json::{Value as Json, json};
-use support::{TempDir, Xds, clusters, endpoints, run_with, without_time};
 use xds_format::{Format, Schema};
 
 #[test]

@@ -1,14 +1,12 @@
 //! `xds convert`: formats, messages of any type, secrets, and what a format cannot express.
 
-mod support;
-
 use std::{
     fs,
     io::Write as _,
     process::{Command, Stdio},
 };
 
-use support::{TempDir, run};
+use crate::support::{TempDir, run};
 
 const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
 

@@ -1,9 +1,7 @@
 //! Output formats of `xds check`, and findings next to broken files.
 
-mod support;
-
+use crate::support::{Ended, TempDir, run};
 use serde_json::Value as Json;
-use support::{Ended, TempDir, run};
 
 const ROUTES: &str = "'@type': type.googleapis.com/envoy.config.route.v3.RouteConfiguration\n\
     name: routes\nvirtual_hosts:\n- name: shop\n  domains: ['*']\n  routes:\n  \

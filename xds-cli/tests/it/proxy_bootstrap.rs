@@ -1,9 +1,7 @@
 //! `xds watch --proxy-bootstrap`: resources that a proxy with this bootstrap would get.
 
-mod support;
-
+use crate::support::{TempDir, Xds, clusters, endpoints, eventually};
 use serde_json::{Value as Json, json};
-use support::{TempDir, Xds, clusters, endpoints, eventually};
 
 fn static_cluster(name: &str, address: &str) -> Json {
     let (host, port) = address.rsplit_once(':').unwrap();

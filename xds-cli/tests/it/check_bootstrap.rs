@@ -1,10 +1,8 @@
 //! `xds check --bootstrap`: a bootstrap and the files that it names.
 
-mod support;
-
 use std::fs;
 
-use support::{Ended, TempDir, run};
+use crate::support::{Ended, TempDir, run};
 
 const CLUSTER_TYPE: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
 

@@ -1,10 +1,10 @@
 //! `xds demo` exits with 0 and prints the expected story.
 
-mod support;
+use crate::support::run;
 
 #[test]
 fn demo_shows_every_step_and_exits_with_zero() {
-    let demo = support::run(&["demo"]);
+    let demo = run(&["demo"]);
     assert_eq!(demo.code, Some(0), "{}", demo.stderr);
     assert_eq!(demo.stderr, "");
     let lines: Vec<&str> = demo.stdout.lines().collect();
@@ -45,7 +45,7 @@ fn demo_shows_every_step_and_exits_with_zero() {
 
 #[test]
 fn demo_prints_colours_on_request() {
-    let demo = support::run(&["demo", "--color", "always"]);
+    let demo = run(&["demo", "--color", "always"]);
     assert_eq!(demo.code, Some(0), "{}", demo.stderr);
     assert!(demo.stdout.contains("\x1b[32mACKED\x1b[0m"), "{}", demo.stdout);
 }

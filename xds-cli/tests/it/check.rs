@@ -1,11 +1,9 @@
 //! `xds check`, and the dangling references that `xds serve` reports.
 
-mod support;
-
 use std::fs;
 
+use crate::support::{Ended, TempDir, Xds, clusters, endpoints, run};
 use serde_json::Value as Json;
-use support::{Ended, TempDir, Xds, clusters, endpoints, run};
 use xds_format::prost_reflect::prost::Message as _;
 use xds_format::prost_reflect::prost_types::{
     DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet,

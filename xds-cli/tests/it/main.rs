@@ -1,0 +1,27 @@
+//! Integration tests of `xds-cli`, in one binary because that builds faster.
+
+mod budgets;
+mod check;
+mod check_bootstrap;
+mod check_reports;
+mod compat;
+mod convert;
+mod csds;
+mod demo;
+mod export;
+mod file_changes;
+mod findings;
+mod get;
+mod proxy_bootstrap;
+mod readiness;
+mod reloads;
+mod route;
+mod secured;
+mod serve;
+mod serve_transports;
+mod sim;
+mod status;
+mod support;
+mod unread_output;
+mod usage;
+mod watch;
