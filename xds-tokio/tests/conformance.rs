@@ -1,4 +1,4 @@
-//! Conformance tests of the adapter for tokio.
+//! A binary of its own, because its tests are generated (`harness = false`): conformance tests of the adapter for tokio.
 
 use std::{process::ExitCode, sync::LazyLock};
 

@@ -54,7 +54,7 @@
 //! | messages over the transport's size limit | they do not reach a core | `xds-tokio/tests/hostile` |
 //! | renamed files, swapped symbolic links | a core is told when to read; the reader decides which events count | `xds-fs/tests` |
 //! | HTTP statuses and bodies that are not valid answers | a core distinguishes only a few outcomes | `xds-rest/tests` |
-//! | different wall clocks | no core reads one: times on the wire are durations, and the driver timestamps the client status | `xds-tokio/tests/csds.rs` |
+//! | different wall clocks | no core reads one: times on the wire are durations, and the driver timestamps the client status | `xds-tokio/tests/it/csds.rs` |
 //! | peers that never answer | liveness rules require an answer; in a world, peers are silent for up to 40 s | [`Fault::Lag`], [`Fault::BlockResponses`] |
 //! | lies over polls and in files | they are sent on streams, and the same code decodes all of them | `xds-core/tests`, `fuzz/` |
 //! | a hundred thousand watched names | runs must be short; they watch thousands of names and remove a hundred thousand | `benches` |

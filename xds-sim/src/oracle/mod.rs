@@ -46,7 +46,7 @@
 //!   oracles of these deadlines check this in runs with slow watchers.
 //! - Half-open streams: the transport must detect them, in the simulation
 //!   [`World::half_open`](crate::World::half_open). Oracles check the recovery by the cores. A real
-//!   transport is tested in `xds-tokio/tests/client.rs`
+//!   transport is tested in `xds-tokio/tests/it/client.rs`
 //!   (`keepalive_detects_a_server_that_stops_responding`).
 //! - Draining: how a server spreads the ends of its streams is tested in
 //!   `xds-core/tests/server/lifecycle.rs`.
