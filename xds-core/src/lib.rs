@@ -112,7 +112,7 @@
 //!
 //! # Rules of the interface
 //!
-//! Each rule has a test (`tests/client_contract.rs`, and `tests/server/model.rs` for the server).
+//! Each rule has a test (`tests/it/client_contract.rs`, and `tests/server/model.rs` for the server).
 //!
 //! 1. `now` never goes back; if it does, the latest time is used.
 //! 2. The same config, seed and calls give the same outputs, byte for byte, in every process.

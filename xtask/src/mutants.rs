@@ -34,8 +34,8 @@ const FOLDER: &str = "tests/mutants";
 const STAGES: [&[&str]; 4] = [
     &["-p", "xds-tests", "--test", "scripts"],
     &["-p", "xds-tests", "--test", "calls"],
-    &["-p", "xds-core", "--test", "client_*"],
-    &["-p", "xds-core", "--lib", "--test", "[!c]*"],
+    &["-p", "xds-core", "--test", "it"],
+    &["-p", "xds-core", "--lib", "--test", "server"],
 ];
 
 /// Dependencies that the first stage does not need. With them it would be rebuilt for each bug.

@@ -1,4 +1,5 @@
-//! Tests of the management server through its public API, in one binary to share the support code.
+//! Tests of the management server through its public API, in one binary to share the support code. A binary apart from
+//! `it`, because a change of the other tests should not compile these.
 
 mod support;
 

@@ -36,7 +36,7 @@
 //!
 //! - Polls: HTTP statuses and JSON belong to the gateway (`xds-core/tests/server/fetches.rs`,
 //!   `xds-rest/tests`).
-//! - Files: readers decide when a file is complete (`xds-core/tests/client_files.rs`,
+//! - Files: readers decide when a file is complete (`xds-core/tests/it/client_files.rs`,
 //!   `xds-fs/tests`, `xds-format`). That a file's contents are used is checked only in the gRPC
 //!   profile with one server and without external verdicts.
 //! - Unchanged endpoints of changed clusters: checked for state-of-the-world clients, which request

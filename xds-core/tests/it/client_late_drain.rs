@@ -3,8 +3,6 @@
 //! and against a test server that supports both variants and stream layouts and checks each
 //! request.
 
-mod client_support;
-
 use std::collections::BTreeMap;
 
 use proptest::{prelude::*, test_runner::TestCaseError};
@@ -13,7 +11,7 @@ use xds_core::{
     service::Variant,
 };
 
-use client_support::{
+use crate::client_support::{
     TYPES,
     late::{
         Pair, Step,

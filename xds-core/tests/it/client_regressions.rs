@@ -2,8 +2,6 @@
 //! show are in the workspace's `tests/scripts/client/`; these depend on when outputs are polled, on
 //! memory, or on large numbers.
 
-mod client_support;
-
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +16,7 @@ use xds_core::{
     proto,
 };
 
-use client_support::{Picky, TYPES, config, response};
+use crate::client_support::{Picky, TYPES, config, response};
 
 /// Indices into [`TYPES`].
 const CLUSTER: usize = 0;

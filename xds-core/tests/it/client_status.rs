@@ -1,8 +1,6 @@
 //! Client status and metrics beyond the protocol scripts: raw bytes, the node, and limits. The rest
 //! is in `tests/scripts/client-status/` of the workspace.
 
-mod client_support;
-
 use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
@@ -18,7 +16,7 @@ use xds_core::{
     types::CLUSTER,
 };
 
-use client_support::config;
+use crate::client_support::config;
 
 /// A client with an open channel and without read gating.
 fn connected(mut config: ClientConfig, interest: Interest<'_>) -> (Client, ChannelId) {

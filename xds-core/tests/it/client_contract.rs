@@ -1,8 +1,6 @@
 //! Properties of the client's contract (`xds_core`'s rules 1 to 7) under valid and hostile inputs,
 //! except rule 3, which `client_late_drain.rs` tests.
 
-mod client_support;
-
 use std::{cell::Cell, env, process::Command};
 
 use proptest::{
@@ -17,7 +15,9 @@ use xds_core::{
     service::Variant,
 };
 
-use client_support::{Driver, Input, VARIANTS, inputs, profiles, resource, response_in, run};
+use crate::client_support::{
+    Driver, Input, VARIANTS, inputs, profiles, resource, response_in, run,
+};
 
 fn variant() -> impl Strategy<Value = Variant> {
     proptest::sample::select(VARIANTS.to_vec())
@@ -249,7 +249,11 @@ fn trace_is_identical_across_processes() {
     }
     let print = || {
         let output = Command::new(env::current_exe().expect("a test has an executable"))
-            .args(["trace_is_identical_across_processes", "--exact", "--nocapture"])
+            .args([
+                "client_contract::trace_is_identical_across_processes",
+                "--exact",
+                "--nocapture",
+            ])
             .env(CHILD, "1")
             .output()
             .expect("the test can run itself");

@@ -169,10 +169,6 @@ impl Peer {
         }
     }
 
-    pub fn was_asked_for(&self, kind: usize) -> bool {
-        self.types[kind].was_requested
-    }
-
     /// Time since which a name, or the wildcard, has been subscribed.
     pub fn subscribed_since(&self, kind: usize, name: &str) -> Option<Time> {
         self.types[kind].since.get(name).copied().filter(|_| self.is_open)

@@ -31,8 +31,6 @@
 // | IC40 | `peer.rs`: each request carries information new to the server |
 // | D6 | `idle.rs`: unused streams of one server |
 
-mod client_support;
-
 use std::{collections::BTreeSet, ops::Range, time::Duration};
 
 use proptest::{
@@ -45,7 +43,7 @@ use xds_core::{
     service::Variant,
 };
 
-use client_support::fleet::{
+use crate::client_support::fleet::{
     World,
     setup::{Servers, Setup},
     situations::Situation,

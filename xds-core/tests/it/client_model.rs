@@ -5,8 +5,6 @@
 //! the requests as a server would and records every watcher's notifications. At rest, the model's
 //! two sides and the client's cache must agree.
 
-mod client_support;
-
 use std::{collections::BTreeSet, fmt::Debug, mem, time::Duration};
 
 use bytes::Bytes;
@@ -20,7 +18,7 @@ use xds_core::{
     proto,
 };
 
-use client_support::{
+use crate::client_support::{
     TYPES, config,
     far_end::FarEnd,
     reported::Reported,

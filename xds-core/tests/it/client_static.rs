@@ -1,8 +1,6 @@
 //! Static resources from the client's configuration: watchers receive them like those of servers,
 //! and no server can change them.
 
-mod client_support;
-
 use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
@@ -16,7 +14,7 @@ use xds_core::{
     types,
 };
 
-use client_support::{VARIANTS, config_in, resource, response_in};
+use crate::client_support::{VARIANTS, config_in, resource, response_in};
 
 fn clusters() -> TypeUrl {
     TypeUrl::from(types::CLUSTER)

@@ -1,6 +1,6 @@
 //! A driver for the client's tests: generated inputs and their effects.
 
-#![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
+#![allow(unreachable_pub, reason = "private to the test binary")]
 
 pub mod far_end;
 pub mod fleet;

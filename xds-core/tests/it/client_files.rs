@@ -1,8 +1,6 @@
 //! Resources from a file: watchers see the file's current content while it is readable, and keep
 //! the last content while it is not.
 
-mod client_support;
-
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -15,7 +13,7 @@ use xds_core::{
     },
 };
 
-use client_support::{Picky, TYPES, resource, response};
+use crate::client_support::{Picky, TYPES, resource, response};
 
 #[derive(Clone, Debug)]
 enum Step {
