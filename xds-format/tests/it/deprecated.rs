@@ -1,11 +1,7 @@
 //! Deprecated fields and values that resources use.
 // S4.011
 
-#![cfg(feature = "envoy")]
-
-mod common;
-
-use common::protos::schema;
+use crate::common::protos::schema;
 use serde_json::json;
 use xds_format::{Format, deprecated_uses, encode_message};
 

@@ -1,6 +1,6 @@
 //! Numbers, strings and bytes.
 
-use crate::{expect, faults, thing};
+use crate::validate::{expect, faults, thing};
 
 #[test]
 fn number_interval_is_checked() {

@@ -1,6 +1,6 @@
 //! Removed definitions and their replacements.
 
-use crate::expect;
+use crate::compat::expect;
 
 #[test]
 fn removal_requires_a_previous_deprecation() {

@@ -1,7 +1,5 @@
 //! `Any` in every form: empty, of unknown types, and with invalid type URLs.
 
-#![cfg(feature = "envoy")]
-
 use serde_json::{Value as Json, json};
 use xds_format::{
     ErrorKind, Format, PrintOptions, Redaction, Schema, UnknownTypes, decode_check, encode_message,

@@ -1,12 +1,8 @@
 //! Comparison of the table in `docs/FORMATS.md` with strict and lenient reading.
 
-#![cfg(feature = "envoy")]
-
-mod common;
-
 use std::path::Path;
 
-use common::{Rng, random_message, random_type};
+use crate::common::{Rng, random_message, random_type};
 use proptest::prelude::*;
 use prost_reflect::prost::Message as _;
 use xds_format::{

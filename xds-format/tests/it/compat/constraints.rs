@@ -1,6 +1,6 @@
 //! Tightened constraints.
 
-use crate::expect;
+use crate::compat::expect;
 
 #[test]
 fn tighter_constraints_break_only_the_constraint_axis() {

@@ -3,7 +3,7 @@
 use xds_format::{Axis, Break, Rule, compare};
 
 use crate::common::protos::{schema, schema_of};
-use crate::{expect, found};
+use crate::compat::{expect, found};
 
 #[test]
 fn renaming_a_field_breaks_json_yaml_and_text_but_not_the_wire() {

@@ -1,10 +1,6 @@
 //! `decode_check`, the validator for clients that do not decode resources.
 
-#![cfg(feature = "envoy")]
-
-mod common;
-
-use common::{RESOURCE_TYPES, Rng, random_message, random_type};
+use crate::common::{RESOURCE_TYPES, Rng, random_message, random_type};
 use proptest::prelude::*;
 use prost_reflect::prost::Message as _;
 use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};

@@ -1,8 +1,6 @@
 //! Random messages of any type, generated from descriptors.
 
-#![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
-
-pub mod protos;
+pub(crate) mod protos;
 
 use prost_reflect::prost::Message as _;
 use prost_reflect::{
@@ -11,7 +9,7 @@ use prost_reflect::{
 use xds_format::Schema;
 
 /// Types that most configurations consist of.
-pub const RESOURCE_TYPES: [&str; 7] = [
+pub(crate) const RESOURCE_TYPES: [&str; 7] = [
     "envoy.config.cluster.v3.Cluster",
     "envoy.config.endpoint.v3.ClusterLoadAssignment",
     "envoy.config.listener.v3.Listener",
@@ -57,10 +55,10 @@ const STRINGS: [&str; 22] = [
 ];
 
 /// Random number generator (splitmix64). A seed gives the same message on every machine.
-pub struct Rng(pub u64);
+pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -68,17 +66,21 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    pub fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
-    pub fn one_in(&mut self, n: usize) -> bool {
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 }
 
 /// Creates a message with some of its fields set, nested `depth` levels.
-pub fn random_message(rng: &mut Rng, message: &MessageDescriptor, depth: usize) -> DynamicMessage {
+pub(crate) fn random_message(
+    rng: &mut Rng,
+    message: &MessageDescriptor,
+    depth: usize,
+) -> DynamicMessage {
     let mut out = DynamicMessage::new(message.clone());
     match message.full_name() {
         "google.protobuf.Any" => fill_any(rng, &mut out, depth),
@@ -169,7 +171,7 @@ fn leaf(message: &MessageDescriptor) -> DynamicMessage {
     out
 }
 
-pub fn random_string(rng: &mut Rng) -> String {
+pub(crate) fn random_string(rng: &mut Rng) -> String {
     match rng.below(4) {
         0 => format!("name-{}", rng.below(1000)),
         _ => STRINGS[rng.below(STRINGS.len())].to_owned(),
@@ -202,7 +204,7 @@ fn fill_value(rng: &mut Rng, out: &mut DynamicMessage, depth: usize) {
 }
 
 /// Returns a random type: in half of the cases a common resource type, otherwise any message type.
-pub fn random_type(rng: &mut Rng, schema: &Schema) -> MessageDescriptor {
+pub(crate) fn random_type(rng: &mut Rng, schema: &Schema) -> MessageDescriptor {
     if rng.one_in(2) {
         let name = RESOURCE_TYPES[rng.below(RESOURCE_TYPES.len())];
         return schema.message(name).expect("a type of the schema");

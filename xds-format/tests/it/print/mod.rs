@@ -1,7 +1,5 @@
 //! Printing of resources, and hiding of secrets.
 
-#![cfg(feature = "envoy")]
-
 mod redaction;
 
 use xds_format::{

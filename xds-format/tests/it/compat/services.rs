@@ -1,7 +1,7 @@
 //! Services, methods and their paths.
 
 use crate::common::protos::schema;
-use crate::{expect, found};
+use crate::compat::{expect, found};
 
 #[test]
 fn package_change_breaks_grpc_paths_but_not_rest_paths() {

@@ -1,15 +1,11 @@
 //! Validation of resources against the constraints of the schema.
 
-#![cfg(feature = "envoy")]
-
-#[path = "../common/mod.rs"]
-mod common;
 mod scalars;
 mod table;
 
 use std::collections::BTreeSet;
 
-use common::protos::schema;
+use crate::common::protos::schema;
 use prost_reflect::ReflectMessage as _;
 use xds_format::{ErrorKind, Format, Schema, Validator, encode_message, parse};
 

@@ -1,7 +1,7 @@
 //! Numbers, types and cardinality of fields.
 
 use crate::common::protos::PROTO2;
-use crate::expect;
+use crate::compat::expect;
 
 #[test]
 fn changed_field_number_or_type_is_a_break() {

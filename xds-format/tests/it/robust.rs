@@ -1,10 +1,6 @@
 //! No input causes a panic, a stack overflow or excessive memory use.
 
-#![cfg(feature = "envoy")]
-
-mod common;
-
-use common::{Rng, random_message, random_type};
+use crate::common::{Rng, random_message, random_type};
 use proptest::prelude::*;
 use prost_reflect::FileDescriptor;
 use prost_reflect::prost::Message as _;

@@ -2,11 +2,7 @@
 //! formats of prost-reflect.
 // S4.022
 
-#![cfg(feature = "envoy")]
-
-mod common;
-
-use common::{RESOURCE_TYPES, Rng, random_message, random_type};
+use crate::common::{RESOURCE_TYPES, Rng, random_message, random_type};
 use proptest::prelude::*;
 use prost_reflect::prost::Message as _;
 use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor};

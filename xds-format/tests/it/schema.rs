@@ -1,7 +1,5 @@
 //! The embedded descriptor set, and those of users.
 
-#![cfg(feature = "envoy")]
-
 use prost_reflect::prost::Message as _;
 use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
 use prost_reflect::prost_types::{

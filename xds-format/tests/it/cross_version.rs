@@ -1,11 +1,7 @@
 //! Two versions of a schema in one conversation: an old client with a new server, and the reverse,
 //! in every format.
 
-#![cfg(feature = "envoy")]
-
-mod common;
-
-use common::protos::{schema, schema_of};
+use crate::common::protos::{schema, schema_of};
 use serde_json::{Value as Json, json};
 use xds_format::{
     Axis, ErrorKind, Format, ParseOptions, PrintOptions, Schema, UnknownFields, compare,

@@ -1,7 +1,5 @@
 //! Error messages: file, position, field path and reason in one line.
 
-#![cfg(feature = "envoy")]
-
 use xds_format::{ErrorKind, Format, Leniency, Position, Schema, YamlFile, encode_message, parse};
 
 fn error(format: Format, text: &str) -> String {

@@ -1,7 +1,5 @@
 //! Files read as messages, and the fields that no text format has.
 
-#![cfg(feature = "envoy")]
-
 use xds_format::{
     ErrorKind, Format, ParseOptions, Schema, TypedMessage, parse_messages, unknown_fields,
 };

@@ -10,19 +10,19 @@ use xds_format::Schema;
 
 /// Compiles one file `acme/v1/thing.proto`, by default of package `acme.v1` and in proto3.
 #[track_caller]
-pub fn schema(text: &str) -> Schema {
+pub(crate) fn schema(text: &str) -> Schema {
     schema_of(&[("acme/v1/thing.proto", text)])
 }
 
 /// Compiles the given files, with their imports.
 #[track_caller]
-pub fn schema_of(files: &[(&str, &str)]) -> Schema {
+pub(crate) fn schema_of(files: &[(&str, &str)]) -> Schema {
     Schema::from_descriptor_set(&descriptor_set(files)).expect("a compiled schema")
 }
 
 /// Compiles the given files as `protoc --include_imports` does.
 #[track_caller]
-pub fn descriptor_set(files: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn descriptor_set(files: &[(&str, &str)]) -> Vec<u8> {
     let mut resolver = ChainFileResolver::new();
     resolver
         .add(InMemory(files.iter().map(|&(name, text)| (name.into(), complete(text))).collect()));
@@ -39,7 +39,7 @@ pub fn descriptor_set(files: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// First line of a text in proto2.
-pub const PROTO2: &str = "syntax = \"proto2\";";
+pub(crate) const PROTO2: &str = "syntax = \"proto2\";";
 
 /// Adds the usual first lines of a file.
 fn complete(text: &str) -> String {

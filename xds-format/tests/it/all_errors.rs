@@ -1,7 +1,5 @@
 //! All errors of a file at once, and positions in valid resources.
 
-#![cfg(feature = "envoy")]
-
 use xds_format::{
     Format, Leniency, ParseOptions, ResourcePositions, Schema, YamlFile, parse, parse_all,
 };

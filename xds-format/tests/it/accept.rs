@@ -1,8 +1,6 @@
 //! Accepted forms of files, and the independence of the bytes from the form.
 // S0.012, S0.013, S0.014, S0.015, S0.016, S0.176, S4.056
 
-#![cfg(feature = "envoy")]
-
 use core::time::Duration;
 
 use prost_reflect::prost::Message as _;
