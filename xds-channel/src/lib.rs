@@ -131,7 +131,7 @@ mod tls;
 mod unsupported;
 
 #[cfg(test)]
-#[path = "../../xds-routing/tests/support/mod.rs"]
+#[path = "../../xds-routing/tests/it/support/mod.rs"]
 mod support;
 
 pub use self::{

@@ -1,7 +1,7 @@
 //! Calls of a generated client through the channel, with a management server and backends on
 //! loopback.
 
-#[path = "../../../xds-routing/tests/support/mod.rs"]
+#[path = "../../../xds-routing/tests/it/support/mod.rs"]
 mod support;
 
 mod bootstrap;

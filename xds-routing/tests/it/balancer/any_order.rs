@@ -1,0 +1,125 @@
+//! Property test of the balancer's invariants under random events.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use proptest::prelude::*;
+use xds_core::Time;
+use xds_routing::{
+    Random,
+    balancer::{
+        Balancer, BalancerOutput, BalancerTimes, ConnectionEvent, ConnectionId, EndpointPick,
+        Source,
+    },
+};
+
+use crate::balancer::rig::{a_cluster, judged_endpoints, schema};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Update(Vec<(u32, u32, Vec<u32>)>),
+    /// The next event of one of the connections: success or failure.
+    Connection(prop::sample::Index, bool),
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let ports = prop::collection::btree_set(1..12_u32, 0..4);
+    let localities = prop::collection::vec((0..3_u32, 1..5_u32, ports), 0..5);
+    prop_oneof![
+        1 => localities.prop_map(|list| {
+            // An address is in one locality only, and priorities are contiguous.
+            let mut seen = BTreeSet::new();
+            let mut known: Vec<u32> = list.iter().map(|it| it.0).collect();
+            known.sort_unstable();
+            known.dedup();
+            let place = |priority| known.iter().position(|it| *it == priority).unwrap_or_default();
+            let list = list.into_iter().map(|(priority, weight, ports)| {
+                let ports = ports.into_iter().filter(|port| seen.insert(*port)).collect();
+                (u32::try_from(place(priority)).expect("few"), weight, ports)
+            });
+            Step::Update(list.collect())
+        }),
+        6 => (any::<prop::sample::Index>(), any::<bool>())
+            .prop_map(|(which, is_well)| Step::Connection(which, is_well)),
+        3 => (0..40_u64).prop_map(Step::Wait),
+    ]
+}
+
+/// State of a connection, as its owner sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Made {
+    Trying,
+    There,
+    /// Failed or lost, and the balancer has not requested it again.
+    Gone,
+}
+
+proptest! {
+    /// Calls go to established connections. No endpoint has two connections, connections of removed
+    /// endpoints exist only while they serve, and no timeout is overdue.
+    #[test]
+    fn balancer_invariants_hold_for_any_sequence_of_events(
+        steps in prop::collection::vec(step(), 1..60), seed: u64,
+    ) {
+        let mut balancer = Balancer::new(BalancerTimes::default(), seed);
+        let (mut now, mut random) = (Time::ZERO, Random::new(seed));
+        let mut made: BTreeMap<ConnectionId, (u16, Made)> = BTreeMap::new();
+        let mut known: BTreeSet<u16> = BTreeSet::new();
+        let mut picker = None;
+        for step in steps {
+            match step {
+                Step::Update(list) => {
+                    let list: Vec<(u32, u32, &[u32])> =
+                        list.iter().map(|(p, w, ports)| (*p, *w, ports.as_slice())).collect();
+                    known = list.iter().flat_map(|it| it.2).map(|port| *port as u16).collect();
+                    let endpoints = judged_endpoints(&schema(&list));
+                    balancer.update(&[Source::new(&a_cluster(), &endpoints)], now);
+                }
+                Step::Connection(which, is_well) => {
+                    let open: Vec<_> = made.iter().filter(|it| it.1.1 != Made::Gone).collect();
+                    if open.is_empty() {
+                        continue;
+                    }
+                    let (&id, &(port, is)) = open[which.index(open.len())];
+                    let (event, then) = match (is, is_well) {
+                        (Made::Trying, true) => (ConnectionEvent::Connected, Made::There),
+                        (Made::There, true) => continue,
+                        (Made::There, false) => (ConnectionEvent::Closed, Made::Gone),
+                        _ => (ConnectionEvent::Failed("refused".into()), Made::Gone),
+                    };
+                    made.insert(id, (port, then));
+                    balancer.handle_connection(id, event, now);
+                }
+                Step::Wait(seconds) => now = now.after(Duration::from_secs(seconds)),
+            }
+            balancer.handle_timeout(now);
+            while let Some(output) = balancer.poll_output() {
+                match output {
+                    BalancerOutput::Connect(id, _, addresses) => {
+                        let before = made.insert(id, (addresses[0].port, Made::Trying));
+                        prop_assert!(before.is_none_or(|it| it.1 == Made::Gone), "{before:?}");
+                    }
+                    BalancerOutput::Disconnect(id) => {
+                        prop_assert!(made.remove(&id).is_some());
+                    }
+                    BalancerOutput::Pick(next) => picker = Some(next),
+                    other => panic!("{other:?}"),
+                }
+            }
+            prop_assert!(balancer.poll_timeout().is_none_or(|due| due > now), "nothing is due");
+            // A removed endpoint serves until others can.
+            for (port, is) in made.values() {
+                prop_assert!(known.contains(port) || *is == Made::There, "{port} is {is:?}");
+            }
+            let ports: BTreeSet<u16> = made.values().map(|it| it.0).collect();
+            prop_assert_eq!(ports.len(), made.len(), "one connection for each endpoint");
+            let picked = picker.as_ref().map(|picker| picker.pick(&mut random));
+            if let Some(EndpointPick::Endpoint(id, _)) = picked {
+                prop_assert_eq!(made.get(&id).map(|it| it.1), Some(Made::There));
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Members of aggregate clusters, each with its own policy and way to connect (gRFC A75).
+
+use xds_core::Time;
+use xds_routing::{
+    Random, Rules,
+    balancer::{
+        Balancer, BalancerOutput, BalancerTimes, ConnectionEvent, ConnectionId, ConnectorId,
+        EndpointPick, Picker, Source,
+    },
+    cluster::Cluster,
+    proto::envoy::config::cluster::v3 as cds,
+};
+
+use crate::balancer::rig::{Driver, a_cluster, cluster_schema, judged_endpoints, schema};
+
+/// Cluster with an LB policy that the balancer does not implement.
+fn of_a_ring() -> Cluster {
+    let mut schema = cluster_schema("ring");
+    schema.lb_policy = cds::cluster::LbPolicy::RingHash as i32;
+    Cluster::from_schema(&schema, &Rules::default()).expect("a cluster")
+}
+
+fn named(name: &str) -> Cluster {
+    Cluster::from_schema(&cluster_schema(name), &Rules::default()).expect("a cluster")
+}
+
+#[test]
+fn calls_to_an_unsupported_lb_policy_fail() {
+    let (ring, endpoints) = (of_a_ring(), judged_endpoints(&schema(&[(0, 1, &[1])])));
+    let mut driver = Driver::new(&[(0, 1, &[1])]);
+    driver.connected(&[1]);
+    driver.balance(&[Source::new(&ring, &endpoints)]);
+    let why = driver.pick().unwrap_err();
+    assert_eq!(why, "the LB policy of cluster `ring` is not supported");
+    assert_eq!(driver.log(), "+1 -1", "nobody is connected to");
+}
+
+#[test]
+fn unusable_aggregate_member_does_not_affect_the_others() {
+    let at = |port| judged_endpoints(&schema(&[(0, 1, &[port])]));
+    let (elsewhere, good, better) = (at(1), at(3), at(4));
+    let (ring, bare, plain, spare) = (of_a_ring(), named("bare"), named("plain"), named("spare"));
+    let refused = Source::new(&bare, &elsewhere).with_connector(Err("no roots".into()));
+    let mut driver = Driver::new(&[]);
+    driver.balance(&[Source::new(&ring, &elsewhere), refused.clone(), Source::new(&plain, &good)]);
+    assert_eq!(driver.log(), "+3", "those before it are no reason to wait");
+    driver.connected(&[3]);
+    assert_eq!(driver.serving(), [3].into());
+
+    // Its position does not matter, nor whether it was usable before.
+    driver.balance(&[Source::new(&plain, &good), refused.clone(), Source::new(&spare, &better)]);
+    assert_eq!((driver.log().as_str(), driver.serving()), ("", [3].into()));
+    driver.is(3, ConnectionEvent::Closed);
+    driver.fails(3);
+    assert_eq!(driver.log(), "+4");
+    driver.connected(&[4]);
+    assert_eq!(driver.serving(), [4].into());
+    driver.balance(&[Source::new(&plain, &elsewhere), refused.clone()]);
+    driver.fails(1);
+    assert_eq!(driver.pick().unwrap_err(), "no roots", "the last one says why");
+
+    // First all members are unusable, then one is usable again.
+    driver.balance(&[refused, Source::new(&ring, &elsewhere)]);
+    assert!(driver.pick().unwrap_err().contains("not supported"));
+    driver.log();
+    driver.balance(&[Source::new(&plain, &elsewhere), Source::new(&plain, &good)]);
+    driver.connected(&[1]);
+    assert_eq!(driver.serving(), [1].into());
+    println!("covers: B30b");
+}
+
+/// Reads all outputs of a balancer.
+fn outputs(
+    balancer: &mut Balancer,
+) -> (Picker, Vec<(ConnectionId, ConnectorId)>, Vec<ConnectionId>) {
+    let (mut picker, mut made, mut ended) = (None, Vec::new(), Vec::new());
+    while let Some(output) = balancer.poll_output() {
+        match output {
+            BalancerOutput::Pick(newest) => picker = Some(newest),
+            BalancerOutput::Connect(id, way, _) => made.push((id, way)),
+            BalancerOutput::Disconnect(id) => ended.push(id),
+            other => panic!("{other:?}"),
+        }
+    }
+    (picker.expect("one for each input"), made, ended)
+}
+
+fn picked(picker: &Picker) -> Option<ConnectionId> {
+    match picker.pick(&mut Random::new(0)) {
+        EndpointPick::Endpoint(id, _) => Some(id),
+        _ => None,
+    }
+}
+
+/// An address with two ways is two endpoints. The old one serves until the new one is ready or has
+/// failed.
+#[test]
+fn connection_uses_the_connector_of_its_cluster() {
+    let endpoints = judged_endpoints(&schema(&[(0, 1, &[1])]));
+    let cluster = a_cluster();
+    let by = |way| Source::new(&cluster, &endpoints).with_connector(Ok(ConnectorId(way)));
+    let mut balancer = Balancer::new(BalancerTimes::default(), 0);
+    balancer.update(&[by(1)], Time::ZERO);
+    let (_, made, _) = outputs(&mut balancer);
+    let [(first, ConnectorId(1))] = made[..] else { panic!("{made:?}") };
+    balancer.handle_connection(first, ConnectionEvent::Connected, Time::ZERO);
+    assert_eq!(picked(&outputs(&mut balancer).0), Some(first));
+
+    balancer.update(&[by(2)], Time::ZERO);
+    let (picker, made, ended) = outputs(&mut balancer);
+    let [(second, ConnectorId(2))] = made[..] else { panic!("{made:?}") };
+    assert_eq!((picked(&picker), ended.as_slice()), (Some(first), [].as_slice()));
+    balancer.handle_connection(second, ConnectionEvent::Connected, Time::ZERO);
+    let (picker, _, ended) = outputs(&mut balancer);
+    assert_eq!((picked(&picker), ended.as_slice()), (Some(second), [first].as_slice()));
+
+    balancer.update(&[by(3)], Time::ZERO);
+    let (_, made, _) = outputs(&mut balancer);
+    balancer.handle_connection(made[0].0, ConnectionEvent::Failed("no".into()), Time::ZERO);
+    let (picker, _, ended) = outputs(&mut balancer);
+    assert_eq!((picked(&picker), ended.as_slice()), (None, [second].as_slice()));
+
+    // Two members connect to the same address, each in its own way.
+    balancer.update(&[by(4), by(5)], Time::ZERO);
+    let (_, made, _) = outputs(&mut balancer);
+    let ways: Vec<_> = made.iter().map(|(_, way)| *way).collect();
+    assert_eq!(ways, [ConnectorId(4), ConnectorId(5)]);
+    println!("covers: B30b");
+}
