@@ -1,12 +1,10 @@
 //! Watches of decoded resources.
 
-mod rig;
-
 use core::{any::Any as _, task::Poll};
 use std::sync::Arc;
 
+use crate::rig::{Bell, CLUSTER, ENDPOINTS, Rig};
 use prost::{Message, Name, bytes::Bytes};
-use rig::{Bell, CLUSTER, ENDPOINTS, Rig};
 use xds_core::{
     TypeUrl,
     client::{

@@ -1,11 +1,9 @@
 //! Status of a client, as seen through its handle.
 
-mod rig;
-
 use core::task::Poll;
 use std::time::{Duration, SystemTime};
 
-use rig::{CLUSTER, ENDPOINTS, Rig, poll_once};
+use crate::rig::{CLUSTER, ENDPOINTS, Rig, poll_once};
 use xds_core::client::{Contents, Instrument, MetricsExporter, ResourceState};
 use xds_handle::{ApplyOutcome, ClientEnded};
 

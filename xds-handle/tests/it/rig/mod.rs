@@ -1,7 +1,5 @@
 //! Test rig: a core with an open channel, driven by hand.
 
-#![allow(dead_code, reason = "each test uses its part")]
-
 use core::{
     pin::Pin,
     sync::atomic::{AtomicUsize, Ordering},

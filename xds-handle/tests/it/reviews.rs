@@ -1,10 +1,8 @@
 //! Updates that need an external verdict.
 
-mod rig;
-
 use core::task::Poll;
 
-use rig::{Bell, CLUSTER, ENDPOINTS, Rig};
+use crate::rig::{Bell, CLUSTER, ENDPOINTS, Rig};
 use xds_core::{
     TypeUrl,
     client::{ClientConfig, Node, Notice, Rejection, ResourceType, ServerAddress, VerdictSource},

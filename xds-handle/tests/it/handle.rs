@@ -1,13 +1,11 @@
 //! Application's side and driver's side of a client, with a core between them and without a
 //! runtime. Tests poll and drive by hand.
 
-mod rig;
-
 use core::task::Poll;
 use std::thread;
 
+use crate::rig::{self, Bell, CLUSTER, ENDPOINTS, Rig, poll_once};
 use prost::{Message as _, bytes::Bytes};
-use rig::{Bell, CLUSTER, ENDPOINTS, Rig, poll_once};
 use xds_core::{
     client::{Change, FlowControl, InvalidWatch, Node, Notice, WatchErrorKind},
     proto,
