@@ -1,14 +1,10 @@
 //! Export of a view to files: when they are written, and their permissions.
 
-#![allow(missing_docs, reason = "a test")]
-
-mod support;
-
 use std::fs;
 
+use crate::support::{Folder, Reader, names_in, response};
 use bytes::Bytes;
 use prost::Message as _;
-use support::{Folder, Reader, names_in, response};
 use xds_core::{
     ResourceName, TypeUrl, ViewName,
     proto::DiscoveryResponse,

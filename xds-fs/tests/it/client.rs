@@ -1,13 +1,10 @@
 //! A client of files with the driver of xds-tokio, from watchers to the disk.
 
 #![cfg(target_os = "linux")]
-#![allow(missing_docs, reason = "a test")]
-
-mod support;
 
 use std::time::Duration;
 
-use support::{Folder, clusters};
+use crate::support::{Folder, clusters};
 use tokio::time::timeout;
 use xds_bootstrap::envoy::EnvoyBootstrap;
 use xds_core::{

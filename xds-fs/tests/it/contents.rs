@@ -1,11 +1,7 @@
 //! Contents of files, and errors of unusable files.
 
-#![allow(missing_docs, reason = "a test")]
-
-mod support;
-
+use crate::support::{Folder, Reader, clusters, noticing, response};
 use prost::Message as _;
-use support::{Folder, Reader, clusters, noticing, response};
 use xds_core::{proto::DiscoveryResponse, types};
 
 fn clusters_in(folder: &Folder, name: &str, content: impl AsRef<[u8]>) -> DiscoveryResponse {

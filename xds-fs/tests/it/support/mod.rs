@@ -1,4 +1,4 @@
-#![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "some tests need Linux"))]
 //! A temporary folder, and a reader that waits for the results of a subscription.
 
 use std::{
@@ -18,29 +18,29 @@ use xds_format::Schema;
 use xds_fs::{Content, FileSubscription};
 
 /// Maximum time of any wait. On an idle machine nothing takes a second.
-pub const LONGEST: Duration = Duration::from_secs(30);
+pub(crate) const LONGEST: Duration = Duration::from_secs(30);
 
 /// A folder that is removed at the end of the test.
-pub struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = env::temp_dir().join(format!("xds-fs-{}-{name}", process::id()));
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
     /// Saves a file in place.
-    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) {
         fs::write(self.path(name), text).unwrap();
     }
 
     /// Replaces a file by a rename.
-    pub fn replace(&self, name: &str, text: impl AsRef<[u8]>) {
+    pub(crate) fn replace(&self, name: &str, text: impl AsRef<[u8]>) {
         let new = self.path("new");
         fs::write(&new, text).unwrap();
         fs::rename(new, self.path(name)).unwrap();
@@ -54,7 +54,7 @@ impl Drop for Folder {
 }
 
 /// Returns the text of a file with clusters of the given names.
-pub fn clusters(names: &[&str]) -> String {
+pub(crate) fn clusters(names: &[&str]) -> String {
     let mut text = "version_info: v\nresources:\n".to_owned();
     for name in names {
         text += &format!("- {{'@type': {}, name: {name}}}\n", types::CLUSTER);
@@ -63,34 +63,34 @@ pub fn clusters(names: &[&str]) -> String {
 }
 
 /// Returns a policy without periodic checks within the time of a test.
-pub fn noticing() -> FilePolicy {
+pub(crate) fn noticing() -> FilePolicy {
     let mut policy = FilePolicy::default();
     policy.poll_interval = Duration::from_secs(3600);
     policy
 }
 
 /// A subscription with blocking reads.
-pub struct Reader(pub FileSubscription);
+pub(crate) struct Reader(pub(crate) FileSubscription);
 
 impl Reader {
-    pub fn of(path: &Path, type_url: &str, policy: FilePolicy) -> Self {
+    pub(crate) fn of(path: &Path, type_url: &str, policy: FilePolicy) -> Self {
         let mut reader = Self::unasked(path, type_url, policy);
         reader.0.read();
         reader
     }
 
     /// Creates a reader without a read request.
-    pub fn unasked(path: &Path, type_url: &str, policy: FilePolicy) -> Self {
+    pub(crate) fn unasked(path: &Path, type_url: &str, policy: FilePolicy) -> Self {
         let (path, type_url) = (path.to_str().unwrap(), TypeUrl::from(type_url));
         Self(FileSubscription::new(path, type_url, policy, Schema::envoy()))
     }
 
-    pub fn of_clusters(path: &Path) -> Self {
+    pub(crate) fn of_clusters(path: &Path) -> Self {
         Self::of(path, types::CLUSTER, noticing())
     }
 
     /// Waits for the next result.
-    pub fn next(&mut self) -> Content {
+    pub(crate) fn next(&mut self) -> Content {
         let deadline = Instant::now() + LONGEST;
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut cx = Context::from_waker(&waker);
@@ -106,7 +106,7 @@ impl Reader {
 
     /// Waits for a result that `is_it` accepts, and skips others, such as those read during a
     /// change.
-    pub fn wait_for<T>(&mut self, is_it: impl Fn(&Content) -> Option<T>) -> T {
+    pub(crate) fn wait_for<T>(&mut self, is_it: impl Fn(&Content) -> Option<T>) -> T {
         let deadline = Instant::now() + LONGEST;
         loop {
             let content = self.next();
@@ -118,12 +118,12 @@ impl Reader {
     }
 
     /// Waits for a response with resources of the given names.
-    pub fn wait_for_names(&mut self, names: &[&str]) {
+    pub(crate) fn wait_for_names(&mut self, names: &[&str]) {
         self.wait_for(|content| (names_in(content)? == names).then_some(()));
     }
 
     /// Waits for an error and returns its text.
-    pub fn wait_for_trouble(&mut self) -> String {
+    pub(crate) fn wait_for_trouble(&mut self) -> String {
         self.wait_for(|content| match content {
             Content::Unreadable(why) => Some(why.to_string()),
             _ => None,
@@ -131,7 +131,7 @@ impl Reader {
     }
 }
 
-pub fn response(content: &Content) -> Option<DiscoveryResponse> {
+pub(crate) fn response(content: &Content) -> Option<DiscoveryResponse> {
     match content {
         Content::Response(bytes) => Some(DiscoveryResponse::decode(bytes.clone()).unwrap()),
         _ => None,
@@ -140,7 +140,7 @@ pub fn response(content: &Content) -> Option<DiscoveryResponse> {
 
 /// Returns the names of unwrapped resources. In the types of these tests the name is the first
 /// field.
-pub fn names_in(content: &Content) -> Option<Vec<String>> {
+pub(crate) fn names_in(content: &Content) -> Option<Vec<String>> {
     let name = |value: &[u8]| {
         let length = usize::from(value[1]);
         String::from_utf8(value[2..2 + length].to_vec()).unwrap()

@@ -1,9 +1,6 @@
 //! The final content of a file is read, however the file changes.
 
 #![cfg(target_os = "linux")]
-#![allow(missing_docs, reason = "a test")]
-
-mod support;
 
 use std::{
     fs::{self, File},
@@ -16,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use support::{Folder, Reader, clusters, noticing};
+use crate::support::{self, Folder, Reader, clusters, noticing};
 use xds_core::types;
 use xds_fs::{Cause, Place, Watch};
 
