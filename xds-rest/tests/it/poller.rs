@@ -1,7 +1,5 @@
 //! The poller with the gateway and with other servers.
 
-mod support;
-
 use core::{convert::Infallible, task::Poll, time::Duration};
 use std::sync::{
     Arc,
@@ -25,7 +23,7 @@ use xds_core::{
 use xds_format::Schema;
 use xds_rest::{Io, PollResult, Poller, PollerOptions};
 
-use support::{cluster, listening, serving, set};
+use crate::support::{cluster, listening, serving, set};
 
 const CLUSTERS: &str = "/v3/discovery:clusters";
 

@@ -1,12 +1,10 @@
 //! An Envoy bootstrap with polled clusters and streamed listeners, from different servers in one
 //! client.
 
-mod support;
-
 use core::{convert::Infallible, time::Duration};
 
+use crate::support::{cluster, listening, serving, set};
 use serde_json::json;
-use support::{cluster, listening, serving, set};
 use tokio::{net::TcpListener, time::timeout};
 use xds_bootstrap::envoy::{EnvoyBootstrap, Target};
 use xds_core::{

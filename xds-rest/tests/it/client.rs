@@ -1,10 +1,8 @@
 //! A polling client with the driver of xds-tokio, from watchers to a server behind the gateway.
 
-mod support;
-
 use core::time::Duration;
 
-use support::{cluster, listening, serving, set};
+use crate::support::{cluster, listening, serving, set};
 use tokio::{io::AsyncReadExt as _, time::timeout};
 use xds_core::{
     client::{ClientConfig, Node, Notice, OpaqueType, PollPolicy, Resource, ServerAddress},

@@ -1,7 +1,5 @@
 //! A management server with a REST gateway.
 
-#![allow(dead_code, reason = "no test needs all of it")]
-
 use core::time::Duration;
 use std::net::SocketAddr;
 

@@ -1,7 +1,5 @@
 //! The gateway with a real server.
 
-mod support;
-
 use core::{
     pin::Pin,
     task::{Context, Poll},
@@ -31,7 +29,7 @@ use xds_tokio::{
     server::{Admitted, AuthorizationRequest, Denied},
 };
 
-use support::{HOLD, cluster, listening, serving, serving_with, set, waiting};
+use crate::support::{HOLD, cluster, listening, serving, serving_with, set, waiting};
 
 const CLUSTERS: &str = "/v3/discovery:clusters";
 
