@@ -8,7 +8,7 @@ use xds_bootstrap::{
 };
 use xds_core::client::{DataErrorPolicy, Fallback, Federation, ReportedErrors, ServerFeature};
 
-use crate::{first_server, load, refusal, server, warnings, with};
+use crate::bootstrap::{first_server, load, refusal, server, warnings, with};
 
 #[test]
 fn at_least_one_server_with_a_uri_is_required() {

@@ -10,7 +10,7 @@ use xds_core::{
     types,
 };
 
-use crate::{load, with_top};
+use crate::bootstrap::{load, with_top};
 
 /// Returns the first request of a client that watches one cluster.
 fn first_request(config: ClientConfig) -> DiscoveryRequest {
@@ -43,7 +43,7 @@ fn client_node_comes_from_the_bootstrap_and_user_agent_from_the_library() {
             "user_agent_name": "mine", "userAgentVersion": "9", "client_features": ["mine"],
         }),
     ));
-    let without = load(&json!({ "xds_servers": [crate::server("a")] }));
+    let without = load(&json!({ "xds_servers": [crate::bootstrap::server("a")] }));
     for (bootstrap, id) in [(&with_node, "n"), (&without, "")] {
         let node = first_request(bootstrap.client_config()).node.expect("the first names the node");
         assert_eq!(node.id, id);
@@ -75,7 +75,7 @@ fn same_uri_with_other_credentials_is_another_server() {
         ("two", same),
         ("three", tls(json!({ "ca_certificate_file": "/ca" }))),
         ("four", with_token),
-        ("five", crate::server("a")),
+        ("five", crate::bootstrap::server("a")),
     ];
     let authorities = entries
         .iter()

@@ -17,7 +17,7 @@ use xds_core::{
     types::{CLUSTER, LISTENER, ROUTE_CONFIGURATION as ROUTE},
 };
 
-use crate::{
+use crate::bootstrap::{
     envoy::{grpc, refusal, rest, services, source},
     first_server,
 };

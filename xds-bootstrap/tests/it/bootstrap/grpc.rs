@@ -4,7 +4,7 @@ use serde_json::json;
 use xds_bootstrap::{Bootstrap, ChannelCredentials, TlsFiles, UnknownAuthority};
 use xds_core::proto::{NullValue, value::Kind};
 
-use crate::{load, refusal, server, with_top};
+use crate::bootstrap::{load, refusal, server, with_top};
 
 #[test]
 fn invalid_json_or_non_object_error_states_the_position() {

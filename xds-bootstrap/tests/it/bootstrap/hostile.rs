@@ -7,7 +7,7 @@ use xds_bootstrap::{
     envoy::{ApiConfigSource, ConfigSource, EnvoyBootstrap},
 };
 
-use crate::first_server;
+use crate::bootstrap::first_server;
 
 const SECRET: &str = "hunter2";
 

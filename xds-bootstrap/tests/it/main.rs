@@ -1,0 +1,5 @@
+//! Integration tests of `xds-bootstrap`, in one binary because that builds faster.
+
+mod bootstrap;
+mod by_configuration;
+mod proxy_bootstrap;
