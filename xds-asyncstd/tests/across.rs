@@ -1,4 +1,5 @@
-//! Conformance tests of clients and servers on different runtimes in one process.
+//! A process of its own, because it has a runtime of tokio, which `conformance` forbids: conformance tests of clients
+//! and servers on different runtimes in one process.
 
 use std::{process::ExitCode, sync::LazyLock};
 

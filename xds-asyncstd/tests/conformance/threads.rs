@@ -1,9 +1,8 @@
 //! A client and a server on each of these runtimes start no thread of tokio.
 
-#![cfg(target_os = "linux")]
-
 use std::{collections::BTreeSet, fs};
 
+use libtest_mimic::Trial;
 use tokio::runtime::Handle;
 use xds_asyncstd::{AsyncIo, ClientOptions, ServerOptions, async_std::AsyncStd, smol::Smol};
 use xds_core::{
@@ -45,7 +44,13 @@ fn threads() -> BTreeSet<String> {
     tasks.filter_map(|task| name(task.expect("a thread"))).map(|it| it.trim().to_owned()).collect()
 }
 
-#[test]
+pub(crate) fn trial() -> Trial {
+    Trial::test("asyncstd_and_smol_start_no_tokio_thread", || {
+        asyncstd_and_smol_start_no_tokio_thread();
+        Ok(())
+    })
+}
+
 fn asyncstd_and_smol_start_no_tokio_thread() {
     async_std::task::block_on(served::<AsyncIo<AsyncStd>>());
     smol::block_on(served::<AsyncIo<Smol>>());

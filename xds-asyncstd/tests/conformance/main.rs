@@ -1,4 +1,8 @@
-//! Conformance tests of the adapters for async-std and smol, without a tokio runtime.
+//! A process of its own, because it checks that no thread of tokio is in the process: conformance tests of the adapters
+//! for async-std and smol.
+
+#[cfg(target_os = "linux")]
+mod threads;
 
 use std::process::ExitCode;
 
@@ -9,6 +13,8 @@ use xds_conformance::ours::trials;
 fn main() -> ExitCode {
     let mut tests = trials::<AsyncIo<AsyncStd>, _>("async-std", || WithoutTokio);
     tests.extend(trials::<AsyncIo<Smol>, _>("smol", || WithoutTokio));
+    #[cfg(target_os = "linux")]
+    tests.push(threads::trial());
     run(&Arguments::from_args(), tests).exit_code()
 }
 
