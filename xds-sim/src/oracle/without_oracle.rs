@@ -50,17 +50,17 @@ pub const RULES_WITHOUT_ORACLE: &[RuleWithoutOracle] = &[
     by_comparison(
         "IC37",
         "a client with the same inputs at the same times has the same outputs, byte for byte",
-        "xds-sim/tests/meta.rs",
+        "xds-sim/tests/it/meta.rs",
     ),
     by_comparison(
         "IS34",
         "a server with the same inputs at the same times has the same outputs, byte for byte",
-        "xds-sim/tests/meta.rs",
+        "xds-sim/tests/it/meta.rs",
     ),
     by_comparison(
         "IL4",
         "a scenario has the same result in both variants of the protocol",
-        "xds-sim/tests/variants.rs",
+        "xds-sim/tests/it/variants.rs",
     ),
     by_other_tests(
         "IL6",

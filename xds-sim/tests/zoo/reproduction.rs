@@ -1,6 +1,4 @@
 //! Generated tests fail while the bug exists, and pass when it is fixed.
-//!
-//! The file contains one test, because an enabled bug affects the whole process.
 
 use xds_core::zoo::{Bug, activate};
 use xds_sim::{Config, Options, Tape, replay, run_seed, shrink};
@@ -38,9 +36,10 @@ fn broken_by_generated(source: &str) -> Option<&'static str> {
 
 #[test]
 fn generated_test_fails_while_the_bug_exists() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/generated.rs");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/generated.rs");
     let there = || std::fs::read_to_string(file).expect("a file of the checkout");
     let config = Config::default();
+    let _bugs = crate::lock_bugs();
     activate(Some(BUG));
     let found = (0..200).find_map(|seed| run_seed(seed, &config).violation);
     let found = found.expect("the bug is found within 200 seeds");
@@ -53,7 +52,7 @@ fn generated_test_fails_while_the_bug_exists() {
     let there = there();
     let loose = broken_by_generated(&there);
     activate(None);
-    assert_eq!(frame(&source), frame(&there), "UPDATE=1 renews tests/generated.rs");
+    assert_eq!(frame(&source), frame(&there), "UPDATE=1 renews tests/it/generated.rs");
     assert!(loose.is_some(), "the bug is loose, and its test does not fail");
     assert_eq!(broken_by_generated(&there), None, "and passes without it");
 }

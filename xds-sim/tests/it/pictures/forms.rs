@@ -2,7 +2,7 @@
 
 use xds_sim::trace::{EventKind, TraceKind};
 
-use crate::example::{HOSTILE, hostile, long, small};
+use crate::pictures::example::{HOSTILE, hostile, long, small};
 
 /// Returns the diagram without spaces at the ends of lines.
 fn trimmed(picture: &str) -> String {

@@ -1,3 +1,5 @@
+//! A process of its own, because the bugs are switches of the process.
+//!
 //! The bug zoo: bugs that xDS implementations shipped, or similar ones, are enabled on purpose and
 //! must be found.
 //!
@@ -6,10 +8,22 @@
 //! `docs/BUG_ZOO.md`. The bugs are switches in the cores (`xds_core::zoo`) that other builds do not
 //! contain.
 
-use std::{env, fs};
+mod reproduction;
+
+use std::{
+    env, fs,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use xds_core::zoo::{Bug, activate};
 use xds_sim::{Config, run_seed};
+
+/// Held by a test while it enables bugs.
+static BUGS: Mutex<()> = Mutex::new(());
+
+fn lock_bugs() -> MutexGuard<'static, ()> {
+    BUGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A bug, the rules that must find it, and the limits.
 struct Exhibit {
@@ -322,7 +336,7 @@ impl Exhibit {
 
 /// Head of the page, and the current page.
 const HEAD: &str = include_str!("zoo.md");
-const PAGE: &str = include_str!("../../docs/BUG_ZOO.md");
+const PAGE: &str = include_str!("../../../docs/BUG_ZOO.md");
 
 #[test]
 fn every_seeded_bug_is_found() {
@@ -332,6 +346,7 @@ fn every_seeded_bug_is_found() {
         !is_written || only.is_none(),
         "the page has all bugs: XDS_SIM_ZOO without XDS_SIM_BUG"
     );
+    let _bugs = lock_bugs();
     let mut table = String::new();
     let mut escaped = Vec::new();
     for (number, exhibit) in (1..).zip(&EXHIBITS) {

@@ -147,7 +147,7 @@ fn assertion_failure_is_attributed_to_the_scenario() {
     let violation = failure_of(&config).violation;
     assert_eq!(violation.invariant, "scenario", "{violation:?}");
     assert!(violation.what.contains("too few clients"), "{violation:?}");
-    assert!(violation.what.contains("tests/users.rs"), "it says where: {violation:?}");
+    assert!(violation.what.contains("tests/it/users.rs"), "it says where: {violation:?}");
 }
 
 /// An application that panics at each notice.
@@ -212,7 +212,11 @@ fn environment_variables_are_applied_or_rejected() {
     }
     let say = |seed: &str| {
         let mut command = Command::new(env::current_exe().expect("a test has a file"));
-        command.args(["--exact", "environment_variables_are_applied_or_rejected", "--nocapture"]);
+        command.args([
+            "--exact",
+            "users::environment_variables_are_applied_or_rejected",
+            "--nocapture",
+        ]);
         let output = command.env(CHILD, "1").env("XDS_SIM_SEED", seed).output().expect("it starts");
         String::from_utf8_lossy(&output.stdout).into_owned()
             + &String::from_utf8_lossy(&output.stderr)
@@ -232,7 +236,7 @@ fn tape_of_another_run_is_not_a_success() {
     }
     let say = |tape: &Tape| {
         let mut command = Command::new(env::current_exe().expect("a test has a file"));
-        command.args(["--exact", "tape_of_another_run_is_not_a_success", "--nocapture"]);
+        command.args(["--exact", "users::tape_of_another_run_is_not_a_success", "--nocapture"]);
         command.env(CHILD, "1").env("XDS_SIM_TAPE", tape.to_string());
         let output = command.output().expect("it starts");
         let text = [output.stdout, output.stderr].concat();

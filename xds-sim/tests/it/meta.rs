@@ -9,9 +9,9 @@ use xds_sim::{
     storm::settle,
 };
 
-#[path = "../examples/control_plane.rs"]
+#[path = "../../examples/control_plane.rs"]
 mod control_plane;
-#[path = "../examples/watcher.rs"]
+#[path = "../../examples/watcher.rs"]
 mod watcher;
 
 #[test]
@@ -52,7 +52,7 @@ fn every_process_gives_the_same_hashes() {
     }
     let this = env::current_exe().expect("a test has a file");
     let output = Command::new(this)
-        .args(["--exact", "every_process_gives_the_same_hashes", "--nocapture"])
+        .args(["--exact", "meta::every_process_gives_the_same_hashes", "--nocapture"])
         .env(CHILD, "1")
         .output()
         .expect("it starts");

@@ -49,7 +49,7 @@ fn questions_of(tape: &Tape, outcome: &Outcome) -> String {
 /// questions, or in another order, it is a different run, which may not test the fixed bug any
 /// more.
 fn ensure_nothing_drifted(read: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions/questions.txt");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/regressions/questions.txt");
     if env::var_os("UPDATE").is_some() {
         fs::write(&path, read).expect("the tests of this crate can be written");
     }

@@ -8,7 +8,7 @@ use std::{env, fs, path::PathBuf, process::Command};
 
 use xds_sim::trace::{Trace, TraceKind};
 
-use crate::example::{hostile, long, small};
+use crate::pictures::example::{hostile, long, small};
 
 /// Returns the document after its script has run, if there is a browser.
 fn document(name: &str, trace: &Trace, address: &str) -> Option<String> {
