@@ -1,7 +1,7 @@
 //! Versions that requests state, for every combination of the accepted resources, the subscription
 //! and the cause of the request, as a table in `accepted-versions.txt`.
 //!
-//! `UPDATE=1 cargo test -p xds-tests --test accepted_versions` writes the table. Review the
+//! `UPDATE=1 cargo test -p xds-tests --test it accepted_versions` writes the table. Review the
 //! difference like any other change.
 // UN-04, B06
 

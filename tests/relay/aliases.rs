@@ -8,7 +8,7 @@ use xds_core::{
 };
 use xds_sim::{Toy, ToyType};
 
-use crate::{relay::client, segment::Segment};
+use crate::relay::{relay::client, segment::Segment};
 
 const TYPE: &str = types::CLUSTER_LOAD_ASSIGNMENT;
 

@@ -23,7 +23,7 @@ use xds_tokio::{
     server::{Admitted, AuthorizationDecision, AuthorizationRequest, ServerHandle},
 };
 
-use crate::adapter::{self, ResourceRequest, SetStateRequest};
+use super::adapter::{self, ResourceRequest, SetStateRequest};
 
 /// Serves the adapter on one socket and the discovery services on the other until one
 /// of them fails.

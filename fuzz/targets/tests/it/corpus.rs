@@ -3,8 +3,6 @@
 //! `UPDATE=1` writes the seeds of `seeds/mod.rs` to the corpora. Files with other names were found
 //! by fuzzers, or increase their coverage.
 
-mod seeds;
-
 use std::{env, fs, path::PathBuf};
 
 use xds_fuzz_targets::TARGETS;
@@ -16,7 +14,7 @@ fn corpus(target: &str) -> PathBuf {
 
 #[test]
 fn seed_files_equal_the_generated_seeds() {
-    for (target, name, bytes) in seeds::all() {
+    for (target, name, bytes) in crate::seeds::all() {
         let file = corpus(target).join(name);
         if env::var_os("UPDATE").is_some() {
             fs::create_dir_all(corpus(target)).expect("the checkout can be written");
