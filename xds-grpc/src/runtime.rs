@@ -190,6 +190,32 @@ impl Timer for SharedRuntime {
     }
 }
 
+impl Runtime for SharedRuntime {
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        self.0.spawn(task);
+    }
+
+    fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        self.0.spawn_blocking(work);
+    }
+
+    fn connect(
+        &self,
+        address: SocketAddr,
+        keepalive: Keepalive,
+    ) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        self.0.connect(address, keepalive)
+    }
+
+    fn connect_unix(&self, path: PathBuf) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        self.0.connect_unix(path)
+    }
+
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
+        self.0.resolve(host, port)
+    }
+}
+
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for SharedRuntime {
     fn execute(&self, task: F) {
         self.spawn(task);

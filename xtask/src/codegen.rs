@@ -24,9 +24,12 @@ enum GeneratedCrate {
     Core,
     /// Resources: all other types. They use the core's types where they refer to them.
     Routing,
+    /// Keys, watches and leases of etcd.
+    Etcd,
 }
 
-const PARTS: [GeneratedCrate; 2] = [GeneratedCrate::Core, GeneratedCrate::Routing];
+const PARTS: [GeneratedCrate; 3] =
+    [GeneratedCrate::Core, GeneratedCrate::Routing, GeneratedCrate::Etcd];
 
 impl GeneratedCrate {
     /// Output folder, relative to the workspace's root.
@@ -34,15 +37,28 @@ impl GeneratedCrate {
         match self {
             Self::Core => "xds-core/src/proto/generated",
             Self::Routing => "xds-routing/src/proto/generated",
+            Self::Etcd => "xds-etcd/src/proto/generated",
+        }
+    }
+
+    /// Returns the crate that has the code of a schema file.
+    fn of_file(file: &str, of_the_core: &BTreeSet<String>) -> Self {
+        match file {
+            _ if of_the_core.contains(file) => Self::Core,
+            _ if file.starts_with(ETCD_FOLDER) => Self::Etcd,
+            _ => Self::Routing,
         }
     }
 }
 
 /// Output paths, as shown in messages.
-pub(crate) const OUTPUTS: &str = "xds-core/src/proto/generated, xds-routing/src/proto/generated and xds-format/src/schema/xds_types.bin";
+pub(crate) const OUTPUTS: &str = "the generated folders of xds-core, xds-routing and xds-etcd, and xds-format/src/schema/xds_types.bin";
 
 /// Files below this folder, and the files that they import, belong to the core.
 const SERVICES_FOLDER: &str = "envoy/service/";
+
+/// Files below this folder belong to the etcd client.
+const ETCD_FOLDER: &str = "etcd/";
 
 /// Schema folder, relative to the workspace's root.
 pub(crate) const SCHEMA: &str = "proto";
@@ -145,7 +161,7 @@ fn generate(root: &Path, part: GeneratedCrate) -> Result<Tree, Error> {
         }
     }
     let is_of_part = |file: &FileDescriptorProto| {
-        of_the_core.contains(file.name()) == (part == GeneratedCrate::Core)
+        GeneratedCrate::of_file(file.name(), &of_the_core) == part
     };
     let wanted: BTreeSet<Module> = files
         .iter()

@@ -1,11 +1,11 @@
-//! Single requests outside of discovery streams: calls of admin services over gRPC, and, with the
-//! feature `rest`, HTTP requests to an admin interface.
+//! Calls outside of discovery streams: calls of other services over gRPC, and, with the feature
+//! `rest`, HTTP requests to an admin interface.
 
 use bytes::Bytes;
-use futures_util::stream;
-use http::uri::PathAndQuery;
+use futures_util::{Stream, stream};
+use http::{HeaderName, HeaderValue, uri::PathAndQuery};
 use thiserror::Error;
-use tonic::{Request, Status, metadata::MetadataMap};
+use tonic::{Request, Status, Streaming, metadata::MetadataMap};
 
 use super::{
     dial::{Http2Connection, dial},
@@ -22,7 +22,7 @@ use crate::{
 #[error("{0}")]
 pub struct Unreachable(String);
 
-/// Connection to a gRPC server for single calls, such as those of an admin service.
+/// Connection to a gRPC server for calls of services other than discovery, such as an admin service.
 ///
 /// It has the credentials and metadata of its [`Service`]. Messages are encoded by the caller. The
 /// connection closes when it is dropped.
@@ -58,17 +58,41 @@ impl CallConnection {
     /// Returns the status of a failed call. A response that exceeds
     /// [`Service::with_max_response_bytes`] fails with `OUT_OF_RANGE`.
     pub async fn call(&self, method: &str, request: Bytes) -> Result<Bytes, Status> {
+        let mut responses = self.stream(method, stream::iter([request])).await?;
+        let response = responses.message().await?;
+        response.ok_or_else(|| Status::internal("the call ended without a response"))
+    }
+
+    /// Adds a header to the calls that follow, like [`Service::with_metadata`].
+    #[must_use]
+    pub fn with_metadata(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.service = self.service.with_metadata(name, value);
+        self
+    }
+
+    /// Calls a method with a stream of requests. Returns its responses once the server has begun to
+    /// respond, which some servers do only after a request.
+    ///
+    /// Dropping the responses cancels the call. While they exist, the connection stays open.
+    ///
+    /// # Errors
+    ///
+    /// Returns the status of a failed call. A response that exceeds
+    /// [`Service::with_max_response_bytes`] ends the stream with `OUT_OF_RANGE`.
+    pub async fn stream(
+        &self,
+        method: &str,
+        requests: impl Stream<Item = Bytes> + Send + 'static,
+    ) -> Result<Streaming<Bytes>, Status> {
         let method = PathAndQuery::try_from(method);
         let method = method.map_err(|why| Status::invalid_argument(why.to_string()))?;
         let limit = self.service.max_response_bytes();
         let mut grpc = self.connection.clone().grpc().max_decoding_message_size(limit);
         grpc.ready().await.map_err(|why| Status::unavailable(why.to_string()))?;
         let headers = self.service.headers(&self.runtime).await?;
-        let mut request = Request::new(stream::iter([request]));
+        let mut request = Request::new(requests);
         *request.metadata_mut() = MetadataMap::from_headers(headers);
-        let mut responses = grpc.streaming(request, method, RawCodec).await?.into_inner();
-        let response = responses.message().await?;
-        response.ok_or_else(|| Status::internal("the call ended without a response"))
+        Ok(grpc.streaming(request, method, RawCodec).await?.into_inner())
     }
 }
 

@@ -1,0 +1,88 @@
+//! Errors of calls.
+
+use thiserror::Error;
+use tonic::{Code, Status};
+use xds_source::SourceError;
+
+/// Failure of a call to an etcd cluster.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum EtcdError {
+    /// No member of the cluster can be reached.
+    #[error("no member of the etcd cluster can be reached: {0}")]
+    Unreachable(String),
+    /// The cluster rejects the user, the password or the permissions.
+    #[error("etcd denies access: {0}")]
+    Denied(String),
+    /// A member rejected the call, or the call was interrupted. Whether a write was applied is then
+    /// unknown, unless the status says that it was rejected.
+    #[error("etcd {member}: {} ({:?})", .status.message(), .status.code())]
+    Call {
+        /// Address of the member.
+        member: String,
+        /// Status of the call.
+        status: Status,
+    },
+    /// A member answered with something that is not understood.
+    #[error("etcd {member}: {why}")]
+    Malformed {
+        /// Address of the member.
+        member: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl EtcdError {
+    /// Whether the member may be at fault and another one may do better: it is unreachable, has no
+    /// leader, or is overloaded.
+    #[must_use]
+    pub fn is_of_member(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Call { status, .. } => {
+                let codes = [Code::Unavailable, Code::DeadlineExceeded, Code::Cancelled];
+                codes.contains(&status.code()) || status.code() == Code::Unknown
+            }
+            Self::Denied(_) | Self::Malformed { .. } => false,
+        }
+    }
+
+    /// Whether the token of the user has expired.
+    pub(crate) fn is_expired_token(&self) -> bool {
+        let of_token = |status: &Status| {
+            status.code() == Code::Unauthenticated
+                || status.message().contains("revision of auth store is old")
+        };
+        matches!(self, Self::Call { status, .. } if of_token(status))
+    }
+
+    /// Whether the requested revision is no longer known.
+    pub(crate) fn is_compacted(&self) -> bool {
+        let of_revision = |status: &Status| status.message().contains("has been compacted");
+        matches!(self, Self::Call { status, .. } if of_revision(status))
+    }
+
+    pub(crate) fn of_status(member: &str, status: Status) -> Self {
+        let is_denied = match status.code() {
+            Code::PermissionDenied => true,
+            Code::InvalidArgument => status.message().contains("authentication failed"),
+            _ => false,
+        };
+        match is_denied {
+            true => Self::Denied(format!("{member}: {}", status.message())),
+            false => Self::Call { member: member.to_owned(), status },
+        }
+    }
+}
+
+impl From<EtcdError> for SourceError {
+    fn from(error: EtcdError) -> Self {
+        let text = error.to_string();
+        match error {
+            EtcdError::Denied(_) => Self::Denied(text),
+            EtcdError::Malformed { .. } => Self::Failed(text),
+            EtcdError::Unreachable(_) | EtcdError::Call { .. } => Self::Unavailable(text),
+        }
+    }
+}

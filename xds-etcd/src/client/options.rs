@@ -1,0 +1,79 @@
+//! Addresses and credentials of a cluster.
+
+use core::{fmt, time::Duration};
+
+use xds_grpc::{Credentials, client::check_address};
+
+/// Addresses and credentials of an etcd cluster.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EtcdOptions {
+    /// Addresses of the members, at least one, in the forms of
+    /// [`check_address`](xds_grpc::client::check_address). The first member that can be reached is
+    /// used until it fails.
+    pub members: Vec<String>,
+    /// Credentials of connections. By default the address decides about TLS.
+    pub credentials: Credentials,
+    /// User, if the cluster requires authentication.
+    pub user: Option<User>,
+    /// Time limit for an attempt to connect to a member; 5 s by default.
+    pub connect_timeout: Duration,
+    /// Time limit for a call; 10 s by default. Watches have none.
+    pub call_timeout: Duration,
+    /// Largest response to accept, in bytes; 64 MiB by default.
+    pub max_response_bytes: usize,
+}
+
+/// User with a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct User {
+    /// Name of the user.
+    pub name: String,
+    /// Password of the user.
+    pub password: String,
+}
+
+/// Prints the name only.
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("User").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl EtcdOptions {
+    /// Creates options for a cluster with these members.
+    pub fn new<M: Into<String>>(members: impl IntoIterator<Item = M>) -> Self {
+        Self {
+            members: members.into_iter().map(Into::into).collect(),
+            credentials: Credentials::default(),
+            user: None,
+            connect_timeout: Duration::from_secs(5),
+            call_timeout: Duration::from_secs(10),
+            max_response_bytes: 64 << 20,
+        }
+    }
+
+    /// Sets the credentials of connections.
+    #[must_use]
+    pub fn with_credentials(mut self, credentials: Credentials) -> Self {
+        self.credentials = credentials;
+        self
+    }
+
+    /// Sets the user.
+    #[must_use]
+    pub fn with_user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
+        self.user = Some(User { name: name.into(), password: password.into() });
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.members.is_empty() {
+            return Err("no address of a member".to_owned());
+        }
+        let check = |member: &String| {
+            check_address(member).map_err(|fault| format!("invalid address {member:?}: {fault}"))
+        };
+        self.members.iter().try_for_each(check)
+    }
+}

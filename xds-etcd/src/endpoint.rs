@@ -1,0 +1,158 @@
+//! Registered endpoints, and the resource that those of a cluster make.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Endpoint that a service registers under a lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Endpoint {
+    /// IP address or, for clusters that resolve names, a name.
+    pub address: String,
+    /// TCP port.
+    pub port: u16,
+    /// Region of the endpoint.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub region: String,
+    /// Zone of the endpoint.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub zone: String,
+    /// Priority; 0, the default, is used first.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub priority: u32,
+    /// Share of requests within the zone; 1 by default.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub weight: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Endpoint {
+    /// Creates an endpoint with a weight of 1 and without a zone.
+    pub fn new(address: impl Into<String>, port: u16) -> Self {
+        Self { address: address.into(), port, weight: 1, ..Self::default() }
+    }
+
+    /// Sets the region and the zone.
+    #[must_use]
+    pub fn in_zone(mut self, region: impl Into<String>, zone: impl Into<String>) -> Self {
+        (self.region, self.zone) = (region.into(), zone.into());
+        self
+    }
+
+    /// Sets the weight.
+    #[must_use]
+    pub const fn with_weight(mut self, weight: u32) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// Sets the priority.
+    #[must_use]
+    pub const fn with_priority(mut self, priority: u32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    pub(crate) fn parse(value: &[u8]) -> Result<Self, String> {
+        let endpoint: Self = serde_json::from_slice(value).map_err(|why| {
+            format!("not a registered endpoint, such as {EXAMPLE}: {why}")
+        })?;
+        if endpoint.address.is_empty() || endpoint.port == 0 || endpoint.weight == 0 {
+            return Err("an endpoint needs an address, a port and a weight of at least 1".into());
+        }
+        Ok(endpoint)
+    }
+
+    pub(crate) fn to_value(&self) -> Bytes {
+        serde_json::to_vec(self).unwrap_or_default().into()
+    }
+}
+
+const EXAMPLE: &str = r#"{"address": "10.0.0.1", "port": 8080, "zone": "a"}"#;
+
+/// Returns the `ClusterLoadAssignment` of a cluster as JSON. The same endpoints have the same text
+/// in every process.
+pub(crate) fn assignment(cluster: &str, endpoints: &BTreeMap<String, Endpoint>) -> Bytes {
+    let mut localities: BTreeMap<(u32, &str, &str), Vec<Value>> = BTreeMap::new();
+    for endpoint in endpoints.values() {
+        let Endpoint { address, port, region, zone, priority, weight } = endpoint;
+        let entry = json!({
+            "endpoint": { "address": { "socket_address": {
+                "address": address, "port_value": port,
+            }}},
+            "load_balancing_weight": weight,
+        });
+        localities.entry((*priority, region, zone)).or_default().push(entry);
+    }
+    let groups: Vec<_> = localities
+        .into_iter()
+        .map(|((priority, region, zone), endpoints)| {
+            // Each zone has a share of the requests that its endpoints' weights add up to.
+            let weights = endpoints.iter().filter_map(|it| it["load_balancing_weight"].as_u64());
+            let weight = u32::try_from(weights.sum::<u64>()).unwrap_or(u32::MAX);
+            json!({
+                "locality": { "region": region, "zone": zone },
+                "priority": priority,
+                "load_balancing_weight": weight,
+                "lb_endpoints": endpoints,
+            })
+        })
+        .collect();
+    let assignment = json!({ "cluster_name": cluster, "endpoints": groups });
+    assignment.to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoint_is_parsed_as_it_is_written() {
+        let endpoint = Endpoint::new("10.0.0.1", 80).in_zone("eu", "eu-1").with_weight(3);
+        assert_eq!(Endpoint::parse(&endpoint.to_value()), Ok(endpoint));
+        let short = Endpoint::parse(br#"{"address": "::1", "port": 1}"#).unwrap();
+        assert_eq!(short, Endpoint::new("::1", 1));
+        let fault = Endpoint::parse(br#"{"address": "::1"}"#).unwrap_err();
+        assert!(fault.contains("port"), "{fault}");
+        let fault = Endpoint::parse(br#"{"address": "::1", "port": 1, "zon": "a"}"#).unwrap_err();
+        assert!(fault.contains("zon"), "{fault}");
+    }
+
+    #[test]
+    fn endpoints_are_grouped_by_priority_and_zone() {
+        let endpoints = [
+            ("1", Endpoint::new("10.0.0.1", 80).in_zone("eu", "b")),
+            ("2", Endpoint::new("10.0.0.2", 80).in_zone("eu", "a").with_weight(2)),
+            ("3", Endpoint::new("10.0.0.3", 80).in_zone("eu", "b")),
+            ("4", Endpoint::new("10.0.0.4", 80).with_priority(1)),
+        ];
+        let endpoints = endpoints.map(|(id, endpoint)| (id.to_owned(), endpoint)).into();
+        let text = assignment("web", &endpoints);
+        let parsed: Value = serde_json::from_slice(&text).unwrap();
+        let groups = parsed["endpoints"].as_array().unwrap();
+        let shape: Vec<_> = groups
+            .iter()
+            .map(|group| {
+                let zone = group["locality"]["zone"].as_str().unwrap();
+                let weight = group["load_balancing_weight"].as_u64().unwrap();
+                (zone, weight, group["lb_endpoints"].as_array().unwrap().len())
+            })
+            .collect();
+        assert_eq!(shape, [("a", 2, 1), ("b", 2, 2), ("", 1, 1)]);
+    }
+}

@@ -1,0 +1,40 @@
+//! etcd as a source of xDS resources, for any async runtime.
+//!
+//! - [`EtcdSource`] reads and watches the resources below a prefix: the
+//!   [`Source`](xds_source::Source) of a management server.
+//! - [`EtcdStore`] writes them: all changes of a call or none, and never over those of another writer.
+//! - [`Registration`] registers an endpoint of a cluster for as long as the process lives.
+//!
+//! [`EtcdClient`] is the connection that they share. It speaks the gRPC interface of
+//! [etcd v3](https://etcd.io/docs/latest/learning/api/), with messages that are generated from this
+//! project's `proto/etcd/`.
+//!
+//! | file | content |
+//! |---|---|
+//! | `client/` | connection to a member, authentication, change of the member |
+//! | `range.rs`, `watch.rs` | reading at one revision; transactions from watch responses |
+//! | `layout.rs` | names of keys |
+//! | `source.rs` | resources and registrations as objects of a source |
+//! | `store.rs` | reading and writing of all resources |
+//! | `registration.rs`, `endpoint.rs` | endpoints under leases |
+//! | `proto/` | messages |
+
+#![deny(missing_docs)]
+
+mod client;
+mod endpoint;
+mod layout;
+mod proto;
+mod range;
+mod registration;
+mod source;
+mod store;
+mod watch;
+
+pub use self::{
+    client::{EtcdClient, EtcdError, EtcdOptions, User},
+    endpoint::Endpoint,
+    registration::Registration,
+    source::EtcdSource,
+    store::{Diff, EtcdStore, Prune, Stored, StoredName, TransactionLimits, WriteError},
+};

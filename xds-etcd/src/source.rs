@@ -1,0 +1,300 @@
+//! The cluster as a source of resources.
+
+use core::fmt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use futures_util::stream;
+use xds_core::{ViewName, types};
+use xds_format::{Format, Schema, resource_name};
+use xds_source::{
+    Change, Content, List, Object, ObjectChange, ObjectId, Revision, Source, SourceError,
+    WatchError,
+};
+
+use crate::{
+    client::{EtcdClient, EtcdError},
+    endpoint::{Endpoint, assignment},
+    layout::{Layout, ResourceKey},
+    proto::mvccpb::{Event, KeyValue, event::EventType},
+    range::KeyRange,
+    watch::{RangeWatch, Transaction, WatchEnd},
+};
+
+/// Resources below a prefix of an etcd cluster, as a [`Source`].
+///
+/// - `PREFIX/VIEW/TYPE/NAME` has one resource, as JSON, YAML, text format (with a first line that
+///   begins with `# proto-message:`) or its encoded message. `VIEW` is `default` for the view
+///   without a name, and `TYPE` is `clusters`, `endpoints`, `listeners`, `routes` and so on.
+/// - `PREFIX/VIEW/endpoints/CLUSTER/ID` with a lease is one [`Endpoint`] of a cluster. Those of a
+///   cluster make its resource, and an endpoint is removed when its lease ends.
+/// - `PREFIX/@current` names the generation whose keys, below `PREFIX/@generations/NAME`, are
+///   served instead of those below `PREFIX`. A change that exceeds the limits of a transaction is
+///   written as a new generation, which becomes current at once.
+///
+/// A transaction of etcd is one [`Change`].
+#[derive(Clone)]
+pub struct EtcdSource {
+    client: EtcdClient,
+    layout: Layout,
+    state: Arc<Mutex<State>>,
+}
+
+impl fmt::Debug for EtcdSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdSource")
+            .field("client", &self.client)
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the meaning of an event depends on.
+#[derive(Debug, Default)]
+struct State {
+    /// Current generation.
+    generation: Option<String>,
+    /// Registered endpoints by view and cluster.
+    clusters: BTreeMap<(ViewName, String), BTreeMap<String, Endpoint>>,
+    /// Ids of the registrations that are known, with their keys. A deleted key has no lease, so only
+    /// this shows that it was a registration.
+    registrations: BTreeSet<Bytes>,
+}
+
+impl EtcdSource {
+    /// Creates a source of the resources below a prefix, such as `/xds`.
+    #[must_use]
+    pub fn new(client: EtcdClient, prefix: &str) -> Self {
+        Self { client, layout: Layout::new(prefix), state: Arc::default() }
+    }
+
+    async fn read(&self) -> Result<List, EtcdError> {
+        let pointer = KeyRange { first: self.layout.current().into(), end: Bytes::new() };
+        let pointer = self.client.read(&pointer, None).await?;
+        let generation = pointer.keys.first().map(|it| text_of(&it.value));
+        // Registrations are below the prefix itself.
+        let mut ranges = self.layout.ranges(None);
+        if generation.is_some() {
+            ranges.extend(self.layout.ranges(generation.as_deref()));
+        }
+        let keys = self.client.read_all(&ranges, pointer.revision).await?;
+        let mut state = State { generation, ..State::default() };
+        let mut changes = Changes::default();
+        for kv in keys {
+            state.take(&self.layout, Event { kv: Some(kv), ..Event::default() }, &mut changes);
+        }
+        let objects = changes.finish(&state, pointer.revision).into_iter();
+        let objects = objects.filter_map(|change| match change {
+            ObjectChange::Set(object) => Some(object),
+            ObjectChange::Delete(_) => None,
+        });
+        let objects = objects.collect();
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        Ok(List { revision: Revision(pointer.revision), objects })
+    }
+
+    /// Converts a transaction. Fails if another generation has become current.
+    fn change_of(&self, transaction: Transaction) -> Result<Change, WatchError> {
+        let Transaction { revision, events } = transaction;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let pointer = self.layout.current();
+        let is_pointer = |event: &Event| {
+            event.kv.as_ref().is_some_and(|kv| kv.key == pointer.as_bytes())
+        };
+        if events.iter().any(is_pointer) {
+            return Err(WatchError::Replaced);
+        }
+        let mut changes = Changes::default();
+        for event in events {
+            state.take(&self.layout, event, &mut changes);
+        }
+        Ok(Change { revision: Revision(revision), objects: changes.finish(&state, revision) })
+    }
+}
+
+impl Source for EtcdSource {
+    async fn list(&self) -> Result<List, SourceError> {
+        Ok(self.read().await?)
+    }
+
+    fn watch(
+        &self,
+        after: Revision,
+    ) -> impl Stream<Item = Result<Change, WatchError>> + Send + 'static {
+        enum Progress {
+            Start(EtcdSource),
+            Running(EtcdSource, Box<RangeWatch>),
+            Ended,
+        }
+        stream::unfold(Progress::Start(self.clone()), move |progress| async move {
+            let (source, mut watch) = match progress {
+                Progress::Start(source) => {
+                    let range = KeyRange::of_prefix(&source.layout.all());
+                    match RangeWatch::open(&source.client, &range, after.0).await {
+                        Ok(watch) => (source, Box::new(watch)),
+                        Err(why) => return Some((Err(error_of(why)), Progress::Ended)),
+                    }
+                }
+                Progress::Running(source, watch) => (source, watch),
+                Progress::Ended => return None,
+            };
+            let changed = watch.next().await.map_err(error_of);
+            match changed.and_then(|transaction| source.change_of(transaction)) {
+                Ok(change) => Some((Ok(change), Progress::Running(source, watch))),
+                Err(why) => Some((Err(why), Progress::Ended)),
+            }
+        })
+    }
+}
+
+fn error_of(end: WatchEnd) -> WatchError {
+    match end {
+        WatchEnd::Compacted => WatchError::Compacted,
+        WatchEnd::Failed(why) => WatchError::Source(why.into()),
+    }
+}
+
+/// Objects that a transaction changes.
+#[derive(Debug, Default)]
+struct Changes {
+    objects: BTreeMap<ObjectId, ObjectChange>,
+    /// Clusters whose registrations have changed.
+    clusters: BTreeSet<(ViewName, String)>,
+}
+
+impl Changes {
+    fn set(&mut self, object: Object) {
+        self.objects.insert(object.id.clone(), ObjectChange::Set(object));
+    }
+
+    fn delete(&mut self, id: ObjectId) {
+        self.objects.insert(id.clone(), ObjectChange::Delete(id));
+    }
+
+    /// Adds the resources of the clusters with changed registrations.
+    fn finish(mut self, state: &State, revision: u64) -> Vec<ObjectChange> {
+        for (view, cluster) in core::mem::take(&mut self.clusters) {
+            let segment = if view.as_str().is_empty() { "default" } else { view.as_str() };
+            let id = ObjectId::from(format!("{segment}/endpoints/{cluster} (registrations)"));
+            let key = (view, cluster);
+            let Some(endpoints) = state.clusters.get(&key) else { continue };
+            let (view, cluster) = key;
+            let content = Content::Document {
+                format: Format::Json,
+                bytes: assignment(&cluster, endpoints),
+                only: Some((types::CLUSTER_LOAD_ASSIGNMENT.into(), cluster.as_str().into())),
+            };
+            self.set(Object { id, view, revision: Revision(revision), content });
+        }
+        self.objects.into_values().collect()
+    }
+}
+
+impl State {
+    /// Takes one event into account. Keys of other generations are ignored.
+    fn take(&mut self, layout: &Layout, event: Event, changes: &mut Changes) {
+        let is_deleted = event.r#type() == EventType::Delete;
+        let Some(kv) = event.kv else { return };
+        let id = ObjectId::from(String::from_utf8_lossy(&kv.key).into_owned());
+        let was_registered = self.registrations.remove(&kv.key);
+        if was_registered || kv.lease != 0 {
+            let rest = layout.of_generation(None, &kv.key).map(ResourceKey::parse);
+            let registration = rest.and_then(Result::ok).and_then(|key| {
+                let (cluster, endpoint) = key.registration()?;
+                Some(((key.view.clone(), cluster.to_owned()), endpoint.to_owned()))
+            });
+            if let Some((key, endpoint)) = registration {
+                let value = (!is_deleted && kv.lease != 0).then(|| Endpoint::parse(&kv.value));
+                self.take_registration(key, endpoint, &kv, value, id.clone(), changes);
+                if is_deleted || kv.lease != 0 {
+                    return;
+                }
+            }
+        }
+        let Some(rest) = layout.of_generation(self.generation.as_deref(), &kv.key) else { return };
+        if is_deleted {
+            return changes.delete(id);
+        }
+        let revision = revision_of(&kv);
+        let (view, content) = match ResourceKey::parse(rest) {
+            Ok(key) => (key.view.clone(), content_of(&key, kv.value)),
+            Err(fault) => (ViewName::default(), Content::Invalid(fault.to_string())),
+        };
+        changes.set(Object { id, view, revision, content });
+    }
+
+    fn take_registration(
+        &mut self,
+        key: (ViewName, String),
+        endpoint: String,
+        kv: &KeyValue,
+        value: Option<Result<Endpoint, String>>,
+        id: ObjectId,
+        changes: &mut Changes,
+    ) {
+        match value {
+            Some(Ok(value)) => {
+                self.registrations.insert(kv.key.clone());
+                self.clusters.entry(key.clone()).or_default().insert(endpoint, value);
+                // It may have been invalid before.
+                changes.delete(id);
+            }
+            // The last valid registration stays in use until its key is deleted.
+            Some(Err(fault)) => {
+                self.registrations.insert(kv.key.clone());
+                let (view, content) = (key.0.clone(), Content::Invalid(fault));
+                changes.set(Object { id, view, revision: revision_of(kv), content });
+            }
+            None => {
+                // Without any endpoint, the resource stays and is empty: the state of the world
+                // cannot tell clients that it is gone.
+                if let Some(endpoints) = self.clusters.get_mut(&key) {
+                    endpoints.remove(&endpoint);
+                }
+                changes.delete(id);
+            }
+        }
+        changes.clusters.insert(key);
+    }
+}
+
+fn revision_of(kv: &KeyValue) -> Revision {
+    Revision(u64::try_from(kv.mod_revision).unwrap_or(0))
+}
+
+/// Returns the contents of a key that has a whole resource.
+fn content_of(key: &ResourceKey, value: Bytes) -> Content {
+    let only = Some((key.type_url.clone(), key.name.clone()));
+    match format_of(key, &value) {
+        Some(format) => Content::Document { format, bytes: value, only },
+        None => Content::Resources(vec![(key.type_url.clone(), key.name.clone(), value)]),
+    }
+}
+
+/// First characters of a document in the text format.
+const TEXT_MARK: &str = "# proto-message:";
+
+/// Returns the format of a value, or `None` for an encoded message.
+fn format_of(key: &ResourceKey, value: &[u8]) -> Option<Format> {
+    let text = core::str::from_utf8(value).ok()?;
+    let is_printable = |it: char| !it.is_control() || matches!(it, '\n' | '\r' | '\t');
+    // An encoded message may consist of printable characters by chance, but then it has the name of
+    // its key.
+    let encoded_name = resource_name(Schema::envoy(), key.type_url.as_str(), value);
+    if !text.chars().all(is_printable) || encoded_name.is_ok_and(|it| it == key.name.as_str()) {
+        return None;
+    }
+    Some(match text.trim_start() {
+        text if text.starts_with(TEXT_MARK) => Format::Text,
+        text if text.starts_with('{') => Format::Json,
+        _ => Format::Yaml,
+    })
+}
+
+fn text_of(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).trim().to_owned()
+}

@@ -1,0 +1,173 @@
+//! Watch of a range of keys: responses of the server as changes, one for each transaction.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::Bytes;
+use futures_util::stream;
+use tokio::sync::mpsc;
+use tonic::Streaming;
+
+use crate::{
+    client::{EtcdClient, EtcdError, Member, decode},
+    proto::{
+        WatchCreateRequest, WatchRequest, WatchResponse, mvccpb::Event,
+        watch_request::RequestUnion,
+    },
+    range::KeyRange,
+};
+
+/// Watch of a range of keys.
+#[derive(Debug)]
+pub(crate) struct RangeWatch {
+    client: EtcdClient,
+    member: Arc<Member>,
+    /// Keeps the request side of the stream open.
+    _requests: mpsc::Sender<WatchRequest>,
+    responses: Streaming<Bytes>,
+    /// Events of a response that has further parts.
+    parts: Vec<Event>,
+    transactions: VecDeque<Transaction>,
+}
+
+/// Events of one transaction, or none and the revision up to which nothing else happened.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Transaction {
+    pub(crate) revision: u64,
+    pub(crate) events: Vec<Event>,
+}
+
+/// Reason for the end of a watch.
+#[derive(Debug)]
+pub(crate) enum WatchEnd {
+    /// The revision to begin with is no longer known.
+    Compacted,
+    Failed(EtcdError),
+}
+
+impl From<EtcdError> for WatchEnd {
+    fn from(error: EtcdError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl RangeWatch {
+    /// Watches a range after a revision.
+    pub(crate) async fn open(
+        client: &EtcdClient,
+        range: &KeyRange,
+        after: u64,
+    ) -> Result<Self, WatchEnd> {
+        let create = WatchCreateRequest {
+            key: range.first.clone(),
+            range_end: range.end.clone(),
+            start_revision: after.saturating_add(1).try_into().unwrap_or(i64::MAX),
+            progress_notify: true,
+            fragment: true,
+        };
+        let request = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
+        let (sender, receiver) = mpsc::channel(1);
+        // The channel has room for it.
+        let _ = sender.try_send(request);
+        let requests = stream::unfold(receiver, |mut receiver| async {
+            let request = receiver.recv().await?;
+            Some((request, receiver))
+        });
+        let (member, responses) = client.watch(requests).await?;
+        Ok(Self {
+            client: client.clone(),
+            member,
+            _requests: sender,
+            responses,
+            parts: Vec::new(),
+            transactions: VecDeque::new(),
+        })
+    }
+
+    /// Waits for the next transaction.
+    pub(crate) async fn next(&mut self) -> Result<Transaction, WatchEnd> {
+        loop {
+            if let Some(transaction) = self.transactions.pop_front() {
+                return Ok(transaction);
+            }
+            let response = match self.responses.message().await {
+                Ok(Some(response)) => response,
+                // Members end watches when they shut down.
+                Ok(None) => return Err(self.fail("the member has ended the watch").await),
+                Err(status) => {
+                    let why = EtcdError::of_status(&self.member.address, status);
+                    if why.is_of_member() {
+                        self.client.leave(&self.member).await;
+                    }
+                    return Err(if why.is_compacted() { WatchEnd::Compacted } else { why.into() });
+                }
+            };
+            let response: WatchResponse = decode(&self.member.address, response)?;
+            if response.compact_revision > 0 {
+                return Err(WatchEnd::Compacted);
+            }
+            if response.canceled {
+                return Err(self.fail(&response.cancel_reason).await);
+            }
+            self.take(response);
+        }
+    }
+
+    /// Splits a response into transactions. Events of one transaction have the same revision, and
+    /// the server never spreads them over several responses, only over parts of one.
+    fn take(&mut self, response: WatchResponse) {
+        let WatchResponse { header, events, created, fragment, .. } = response;
+        self.parts.extend(events);
+        if fragment || created && self.parts.is_empty() {
+            return;
+        }
+        let events = std::mem::take(&mut self.parts);
+        if events.is_empty() {
+            let revision = header.map_or(0, |header| header.revision);
+            let revision = u64::try_from(revision).unwrap_or(0);
+            self.transactions.push_back(Transaction { revision, events });
+            return;
+        }
+        for transaction in by_revision(events) {
+            self.transactions.push_back(transaction);
+        }
+    }
+
+    async fn fail(&mut self, why: &str) -> WatchEnd {
+        self.client.leave(&self.member).await;
+        let why = if why.is_empty() { "the member has ended the watch" } else { why };
+        let status = tonic::Status::unavailable(why);
+        WatchEnd::Failed(EtcdError::of_status(&self.member.address, status))
+    }
+}
+
+/// Groups consecutive events of one revision.
+fn by_revision(events: Vec<Event>) -> Vec<Transaction> {
+    let mut transactions: Vec<Transaction> = Vec::new();
+    for event in events {
+        let revision = event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
+        let revision = u64::try_from(revision).unwrap_or(0);
+        match transactions.last_mut() {
+            Some(last) if last.revision == revision => last.events.push(event),
+            _ => transactions.push(Transaction { revision, events: vec![event] }),
+        }
+    }
+    transactions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::mvccpb::KeyValue;
+
+    fn event(revision: i64, key: &'static str) -> Event {
+        let kv = KeyValue { key: key.into(), mod_revision: revision, ..KeyValue::default() };
+        Event { kv: Some(kv), ..Event::default() }
+    }
+
+    #[test]
+    fn events_of_one_revision_are_one_transaction() {
+        let transactions = by_revision(vec![event(3, "a"), event(3, "b"), event(5, "a")]);
+        let shape: Vec<_> = transactions.iter().map(|it| (it.revision, it.events.len())).collect();
+        assert_eq!(shape, [(3, 2), (5, 1)]);
+    }
+}

@@ -1,0 +1,285 @@
+//! Reading, watching and writing at a real etcd. `XDS_ETCD` names its binary:
+//! `XDS_ETCD=etcd cargo test -p xds-etcd --test cluster -- --ignored`.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    net::TcpListener,
+    path::PathBuf,
+    pin::pin,
+    process::{Child, Command, Stdio, id},
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use tokio::time::{sleep, timeout};
+use xds_core::types;
+use xds_etcd::{
+    Endpoint, EtcdClient, EtcdOptions, EtcdSource, EtcdStore, Prune, Registration, StoredName,
+    TransactionLimits, WriteError,
+};
+use xds_source::{Change, Content, ObjectChange, Revision, Source as _, WatchError};
+use xds_tokio::Tokio;
+
+/// etcd with one member, which ends with its value.
+struct Etcd {
+    process: Child,
+    address: String,
+    directory: PathBuf,
+}
+
+static STARTED: AtomicU32 = AtomicU32::new(0);
+
+impl Etcd {
+    async fn start(flags: &[&str]) -> Self {
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let directory = env::temp_dir().join(format!("xds-etcd-{}-{number}", id()));
+        fs::create_dir_all(&directory).unwrap();
+        let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (clients, peers) = (port(), port());
+        let clients_url = format!("http://127.0.0.1:{clients}");
+        let binary = env::var("XDS_ETCD").expect("XDS_ETCD names the binary of etcd");
+        let process = Command::new(binary)
+            .arg("--data-dir")
+            .arg(&directory)
+            .args(["--listen-client-urls", &clients_url, "--advertise-client-urls", &clients_url])
+            .args(["--listen-peer-urls", &format!("http://127.0.0.1:{peers}")])
+            .args(flags)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let etcd = Self { process, address: format!("127.0.0.1:{clients}"), directory };
+        let store = etcd.store();
+        while store.read().await.is_err() {
+            sleep(Duration::from_millis(50)).await;
+        }
+        etcd
+    }
+
+    fn client(&self) -> EtcdClient {
+        EtcdClient::new(Tokio, EtcdOptions::new([self.address.as_str()])).unwrap()
+    }
+
+    fn store(&self) -> EtcdStore {
+        EtcdStore::new(self.client(), "/xds")
+    }
+
+    fn source(&self) -> EtcdSource {
+        EtcdSource::new(self.client(), "/xds")
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn cluster(name: &str) -> StoredName {
+    ("".into(), types::CLUSTER.into(), name.into())
+}
+
+fn clusters(names: &[&str], value: &str) -> BTreeMap<StoredName, Bytes> {
+    let value = |name: &str| Bytes::from(format!("name: {name}\nalt_stat_name: {value}\n"));
+    names.iter().map(|name| (cluster(name), value(name))).collect()
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(30), future).await.expect("it takes longer than 30 s")
+}
+
+/// Returns the next change with objects.
+async fn next(
+    changes: &mut (impl Stream<Item = Result<Change, WatchError>> + Unpin),
+) -> Result<Change, WatchError> {
+    loop {
+        match soon(changes.next()).await.expect("the watch has ended") {
+            Ok(change) if change.objects.is_empty() => {}
+            result => return result,
+        }
+    }
+}
+
+/// Returns the changed objects in short form, sorted.
+fn shown(change: &Change) -> String {
+    let mut shown: Vec<_> = change
+        .objects
+        .iter()
+        .map(|change| match change {
+            ObjectChange::Set(object) => {
+                let mark = if matches!(object.content, Content::Invalid(_)) { '!' } else { '+' };
+                format!("{mark}{}", object.id)
+            }
+            ObjectChange::Delete(id) => format!("-{id}"),
+        })
+        .collect();
+    shown.sort();
+    shown.join(" ")
+}
+
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+async fn transaction_is_one_change_and_a_watch_resumes_behind_it() {
+    let etcd = Etcd::start(&[]).await;
+    let (store, source) = (etcd.store(), etcd.source());
+    let written = clusters(&["a", "b"], "1");
+    let empty = soon(store.read()).await.unwrap();
+    let diff = soon(store.write(&empty, &written, Prune::No)).await.unwrap();
+    assert_eq!((diff.added.len(), diff.changed.len(), diff.removed.len()), (2, 0, 0));
+    let list = soon(source.list()).await.unwrap();
+    assert_eq!(list.objects.len(), 2);
+
+    let mut watch = pin!(source.watch(list.revision));
+    let stored = soon(store.read()).await.unwrap();
+    assert_eq!(stored.resources, written);
+    let changed = clusters(&["b", "c"], "2");
+    soon(store.write(&stored, &changed, Prune::Yes)).await.unwrap();
+    let change = next(&mut watch).await.unwrap();
+    let keys = ["-/xds/default/clusters/a", "+/xds/default/clusters/b", "+/xds/default/clusters/c"];
+    let mut expected = keys;
+    expected.sort();
+    assert_eq!(shown(&change), expected.join(" "));
+
+    // Two further transactions while nobody watches are two changes of the next watch.
+    for value in ["3", "4"] {
+        let stored = soon(store.read()).await.unwrap();
+        soon(store.write(&stored, &clusters(&["c"], value), Prune::No)).await.unwrap();
+    }
+    let mut resumed = pin!(source.watch(change.revision));
+    let revisions = [next(&mut resumed).await.unwrap(), next(&mut resumed).await.unwrap()];
+    assert!(revisions.iter().all(|it| shown(it) == "+/xds/default/clusters/c"));
+    assert!(change.revision < revisions[0].revision);
+    assert!(revisions[0].revision < revisions[1].revision);
+}
+
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+async fn slower_writer_loses_nothing_of_the_faster_one() {
+    let etcd = Etcd::start(&[]).await;
+    let store = etcd.store();
+    let stored = soon(store.read()).await.unwrap();
+    soon(store.write(&stored, &clusters(&["a"], "1"), Prune::No)).await.unwrap();
+    let late = soon(store.write(&stored, &clusters(&["a"], "2"), Prune::No)).await;
+    assert!(matches!(late, Err(WriteError::Conflict)), "{late:?}");
+    let stored = soon(store.read()).await.unwrap();
+    assert_eq!(stored.resources, clusters(&["a"], "1"));
+}
+
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+async fn large_change_becomes_current_at_once() {
+    let etcd = Etcd::start(&[]).await;
+    let (store, source) = (etcd.store(), etcd.source());
+    let stored = soon(store.read()).await.unwrap();
+    soon(store.write(&stored, &clusters(&["old"], "1"), Prune::No)).await.unwrap();
+    let list = soon(source.list()).await.unwrap();
+    let mut watch = pin!(source.watch(list.revision));
+    let names: Vec<_> = (0..1_000).map(|number| format!("c{number}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    for value in ["1", "2", "3"] {
+        let stored = soon(store.read()).await.unwrap();
+        soon(store.write(&stored, &clusters(&names, value), Prune::Yes)).await.unwrap();
+        assert_eq!(next(&mut watch).await.unwrap_err(), WatchError::Replaced);
+        let list = soon(source.list()).await.unwrap();
+        assert_eq!(list.objects.len(), 1_000);
+        watch.set(source.watch(list.revision));
+    }
+    // Small changes are made within the generation.
+    let stored = soon(store.read()).await.unwrap();
+    soon(store.write(&stored, &clusters(&["c7"], "9"), Prune::No)).await.unwrap();
+    assert!(shown(&next(&mut watch).await.unwrap()).ends_with("/default/clusters/c7"));
+    // Conflicts are found in it too.
+    let late = soon(store.write(&stored, &clusters(&names, "late"), Prune::Yes)).await;
+    assert!(matches!(late, Err(WriteError::Conflict)), "{late:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+async fn value_that_is_too_large_is_refused_before_the_write() {
+    let etcd = Etcd::start(&[]).await;
+    let store = etcd.store();
+    let stored = soon(store.read()).await.unwrap();
+    let mut resources = clusters(&["a"], "1");
+    resources.insert(cluster("big"), vec![b'#'; 2 << 20].into());
+    let error = soon(store.write(&stored, &resources, Prune::No)).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("/xds/default/clusters/big has 2097152 bytes"), "{text}");
+    assert_eq!(soon(store.read()).await.unwrap().resources.len(), 0);
+    // A limit that the cluster does not have is its error.
+    let limits = TransactionLimits::default().with_operations(1_000);
+    let names: Vec<_> = (0..300).map(|number| format!("c{number}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let greedy = etcd.store().with_limits(limits);
+    let error = soon(greedy.write(&stored, &clusters(&names, "1"), Prune::No)).await.unwrap_err();
+    assert!(error.to_string().contains("too many operations"), "{error}");
+}
+
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+async fn endpoint_is_removed_when_its_lease_ends() {
+    let etcd = Etcd::start(&[]).await;
+    let source = etcd.source();
+    let list = soon(source.list()).await.unwrap();
+    let mut watch = pin!(source.watch(list.revision));
+    let register = |id| {
+        let client = etcd.client();
+        async move {
+            let endpoint = Endpoint::new("127.0.0.1", 80);
+            let ttl = Duration::from_secs(2);
+            Registration::start(&client, "/xds", "", "web", id, endpoint, ttl).await.unwrap()
+        }
+    };
+    let endpoints = |change: &Change| {
+        let found = change.objects.iter().find_map(|change| match change {
+            ObjectChange::Set(object) => match &object.content {
+                Content::Document { bytes, .. } => Some(bytes.clone()),
+                _ => None,
+            },
+            ObjectChange::Delete(_) => None,
+        });
+        let text = String::from_utf8(found.unwrap().to_vec()).unwrap();
+        text.matches("port_value").count()
+    };
+    let ended = soon(register("1")).await;
+    assert_eq!(endpoints(&next(&mut watch).await.unwrap()), 1);
+    let lost = soon(register("2")).await;
+    assert_eq!(endpoints(&next(&mut watch).await.unwrap()), 2);
+    // It is renewed for longer than its time to live.
+    sleep(Duration::from_secs(5)).await;
+    let list = soon(source.list()).await.unwrap();
+    assert_eq!(list.objects.len(), 1);
+    soon(ended.end()).await.unwrap();
+    assert_eq!(endpoints(&next(&mut watch).await.unwrap()), 1);
+    drop(lost);
+    assert_eq!(endpoints(&next(&mut watch).await.unwrap()), 0);
+}
+
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+async fn keys_that_are_no_resources_are_invalid_objects() {
+    let etcd = Etcd::start(&[]).await;
+    let stored = soon(etcd.store().read()).await.unwrap();
+    // The store writes any type; these keys have none.
+    let odd = EtcdStore::new(etcd.client(), "/xds/default");
+    soon(odd.write(&stored, &clusters(&["a"], "1"), Prune::No)).await.unwrap();
+    let list = soon(etcd.source().list()).await.unwrap();
+    let [object] = list.objects.as_slice() else { panic!("{list:?}") };
+    assert_eq!(object.id.as_str(), "/xds/default/default/clusters/a");
+    let Content::Invalid(why) = &object.content else { panic!("{object:?}") };
+    assert!(why.contains("unknown type \"default\""), "{why}");
+}
+
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+async fn unreachable_cluster_is_an_error_with_all_members() {
+    let options = EtcdOptions::new(["127.0.0.1:1", "127.0.0.1:2"]);
+    let client = EtcdClient::new(Tokio, options).unwrap();
+    let error = soon(EtcdStore::new(client, "/xds").read()).await.unwrap_err().to_string();
+    assert!(error.contains("127.0.0.1:1: ") && error.contains("127.0.0.1:2: "), "{error}");
+    assert_eq!(Revision::default(), Revision(0));
+}

@@ -1,0 +1,285 @@
+//! State machine that follows a source.
+
+use core::time::Duration;
+
+use rand_pcg::{Pcg32, rand_core::Rng as _};
+use xds_core::Time;
+
+use crate::contract::{Change, Revision, SourceError, WatchError};
+
+/// State machine that follows a [`Source`](crate::Source): what to do next, from what the source
+/// returned last.
+///
+/// It performs no input or output and reads no clock. A driver asks for the next [`Step`], performs
+/// it, and reports the result:
+///
+/// ```
+/// use xds_core::Time;
+/// use xds_source::{Change, Follower, FollowerOptions, Revision, SourceError, Step};
+///
+/// let mut follower = Follower::new(FollowerOptions::default(), 1);
+/// assert_eq!(follower.step(), Step::List);
+/// follower.listed(Revision(7), Time::ZERO);
+/// assert_eq!(follower.step(), Step::Watch { after: Revision(7) });
+/// let change = Change { revision: Revision(8), objects: Vec::new() };
+/// assert!(follower.changed(&change, Time::ZERO));
+///
+/// // The watch goes on behind the last change.
+/// let lost = SourceError::Unavailable("connection reset".into());
+/// follower.watch_ended(Some(&lost.into()), Time::ZERO);
+/// let Step::Wait { until } = follower.step() else { panic!("no wait") };
+/// follower.waited(until);
+/// assert_eq!(follower.step(), Step::Watch { after: Revision(8) });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Follower {
+    options: FollowerOptions,
+    random: Pcg32,
+    /// Revision up to which the source is known; `None` if it must be read as a whole.
+    position: Option<Revision>,
+    /// Greatest revision ever known. It outlives the position.
+    newest: Option<Revision>,
+    /// Failures without a success in between.
+    failures: u32,
+    /// End of the wait after a failure.
+    wait_until: Option<Time>,
+    /// Time of the first failure without a success since.
+    failing_since: Option<Time>,
+}
+
+/// Number of the sequence of random numbers. Any odd or even number does.
+const RANDOM_STREAM: u64 = 0;
+
+/// Delays after failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FollowerOptions {
+    /// Delay after the first failure; 100 ms by default. Each further failure doubles it.
+    pub initial_delay: Duration,
+    /// Upper bound of the delay; 10 s by default.
+    pub max_delay: Duration,
+}
+
+impl Default for FollowerOptions {
+    fn default() -> Self {
+        Self { initial_delay: Duration::from_millis(100), max_delay: Duration::from_secs(10) }
+    }
+}
+
+/// What a driver does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// Read the source as a whole, and report the result with [`Follower::listed`] or
+    /// [`Follower::list_failed`].
+    List,
+    /// Watch the source, and report each change with [`Follower::changed`] and the end with
+    /// [`Follower::watch_ended`].
+    Watch {
+        /// Revision after which to watch.
+        after: Revision,
+    },
+    /// Wait, and report it with [`Follower::waited`].
+    Wait {
+        /// End of the wait.
+        until: Time,
+    },
+}
+
+impl Follower {
+    /// Creates the state machine for a source that has not been read. `seed` determines the random
+    /// part of the delays, so that replicas do not return to a source at the same moment.
+    #[must_use]
+    pub fn new(options: FollowerOptions, seed: u64) -> Self {
+        Self {
+            options,
+            random: Pcg32::new(seed, RANDOM_STREAM),
+            position: None,
+            newest: None,
+            failures: 0,
+            wait_until: None,
+            failing_since: None,
+        }
+    }
+
+    /// Returns what to do next. O(1).
+    #[must_use]
+    pub fn step(&self) -> Step {
+        match (self.wait_until, self.position) {
+            (Some(until), _) => Step::Wait { until },
+            (None, None) => Step::List,
+            (None, Some(after)) => Step::Watch { after },
+        }
+    }
+
+    /// Returns the greatest revision that the source was known at.
+    #[must_use]
+    pub const fn revision(&self) -> Option<Revision> {
+        self.newest
+    }
+
+    /// Returns since when every attempt has failed. `None` if the last one succeeded.
+    #[must_use]
+    pub const fn failing_since(&self) -> Option<Time> {
+        self.failing_since
+    }
+
+    /// Notes that the source was read as a whole. Returns whether to use the list: one that is older
+    /// than what is already known, as a member of a cluster may return that lags behind, is not
+    /// used and counts as a failure.
+    pub fn listed(&mut self, revision: Revision, now: Time) -> bool {
+        if self.newest.is_some_and(|newest| revision < newest) {
+            self.fail(now);
+            return false;
+        }
+        self.position = Some(revision);
+        self.newest = Some(revision);
+        // A watch that fails at once, over and over, still backs off.
+        self.failing_since = None;
+        true
+    }
+
+    /// Notes that the source could not be read.
+    pub fn list_failed(&mut self, _why: &SourceError, now: Time) {
+        self.fail(now);
+    }
+
+    /// Notes a change. Returns whether to use it: a source may repeat changes that are known.
+    pub fn changed(&mut self, change: &Change, _now: Time) -> bool {
+        self.failures = 0;
+        self.failing_since = None;
+        if self.position.is_some_and(|position| change.revision <= position) {
+            return false;
+        }
+        self.position = Some(change.revision);
+        self.newest = self.newest.max(Some(change.revision));
+        true
+    }
+
+    /// Notes the end of a watch, with the error that ended it.
+    pub fn watch_ended(&mut self, why: Option<&WatchError>, now: Time) {
+        match why {
+            Some(WatchError::Compacted) => {
+                self.position = None;
+                self.fail(now);
+            }
+            // This is no failure: the objects are read again at once.
+            Some(WatchError::Replaced) => self.position = None,
+            Some(WatchError::Source(_)) | None => self.fail(now),
+        }
+    }
+
+    /// Notes that time has passed.
+    pub fn waited(&mut self, now: Time) {
+        if self.wait_until.is_some_and(|until| until <= now) {
+            self.wait_until = None;
+        }
+    }
+
+    fn fail(&mut self, now: Time) {
+        let FollowerOptions { initial_delay, max_delay } = self.options;
+        let delay = initial_delay.saturating_mul(1 << self.failures.min(20)).min(max_delay);
+        self.failures = self.failures.saturating_add(1);
+        self.failing_since.get_or_insert(now);
+        // Between half of the delay and all of it.
+        let share = f64::from(self.random.next_u32()) / f64::from(u32::MAX);
+        self.wait_until = Some(now.after(delay.mul_f64(0.5 + share / 2.0)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn follower() -> Follower {
+        Follower::new(FollowerOptions::default(), 7)
+    }
+
+    fn change(revision: u64) -> Change {
+        Change { revision: Revision(revision), objects: Vec::new() }
+    }
+
+    fn wait(follower: &mut Follower, now: &mut Time) -> Duration {
+        let Step::Wait { until } = follower.step() else { panic!("{:?}", follower.step()) };
+        let waited = until.since(*now);
+        *now = until;
+        follower.waited(until);
+        waited
+    }
+
+    #[test]
+    fn interrupted_watch_goes_on_behind_the_last_change() {
+        let (mut follower, mut now) = (follower(), Time::ZERO);
+        assert!(follower.listed(Revision(5), now));
+        assert!(follower.changed(&change(9), now));
+        follower.watch_ended(None, now);
+        wait(&mut follower, &mut now);
+        assert_eq!(follower.step(), Step::Watch { after: Revision(9) });
+        assert!(!follower.changed(&change(9), now), "it is known");
+        assert!(follower.changed(&change(10), now));
+    }
+
+    #[test]
+    fn compacted_source_is_read_as_a_whole() {
+        let (mut follower, mut now) = (follower(), Time::ZERO);
+        assert!(follower.listed(Revision(5), now));
+        follower.watch_ended(Some(&WatchError::Compacted), now);
+        wait(&mut follower, &mut now);
+        assert_eq!(follower.step(), Step::List);
+        assert!(follower.listed(Revision(50), now));
+        assert_eq!(follower.step(), Step::Watch { after: Revision(50) });
+    }
+
+    #[test]
+    fn replaced_objects_are_read_at_once() {
+        let mut follower = follower();
+        assert!(follower.listed(Revision(5), Time::ZERO));
+        follower.watch_ended(Some(&WatchError::Replaced), Time::ZERO);
+        assert_eq!(follower.step(), Step::List);
+        assert_eq!(follower.failing_since(), None);
+    }
+
+    #[test]
+    fn older_list_is_not_used() {
+        let (mut follower, mut now) = (follower(), Time::ZERO);
+        assert!(follower.listed(Revision(5), now));
+        follower.watch_ended(Some(&WatchError::Compacted), now);
+        wait(&mut follower, &mut now);
+        assert!(!follower.listed(Revision(4), now));
+        assert_eq!(follower.revision(), Some(Revision(5)));
+        wait(&mut follower, &mut now);
+        assert_eq!(follower.step(), Step::List);
+        assert!(follower.listed(Revision(5), now));
+    }
+
+    #[test]
+    fn delays_double_up_to_the_maximum_and_start_anew_after_a_change() {
+        let (mut follower, mut now) = (follower(), Time::ZERO);
+        let why = SourceError::Unavailable(String::new());
+        for bound in [100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000] {
+            follower.list_failed(&why, now);
+            let delay = wait(&mut follower, &mut now).as_millis();
+            assert!((bound / 2..=bound).contains(&delay), "{delay} ms");
+            assert_eq!(follower.failing_since(), Some(Time::ZERO));
+        }
+        // A watch that ends without a change keeps the delay.
+        assert!(follower.listed(Revision(1), now));
+        assert_eq!(follower.failing_since(), None);
+        follower.watch_ended(None, now);
+        assert!(wait(&mut follower, &mut now).as_millis() >= 5_000);
+        assert!(follower.changed(&change(2), now));
+        follower.watch_ended(None, now);
+        assert!(wait(&mut follower, &mut now).as_millis() <= 100);
+    }
+
+    #[test]
+    fn replicas_wait_for_different_times() {
+        let delay = |seed| {
+            let mut follower = Follower::new(FollowerOptions::default(), seed);
+            follower.list_failed(&SourceError::Unavailable(String::new()), Time::ZERO);
+            follower.step()
+        };
+        assert_ne!(delay(1), delay(2));
+        assert_eq!(delay(3), delay(3));
+    }
+}
