@@ -69,9 +69,8 @@ impl Endpoint {
     }
 
     pub(crate) fn parse(value: &[u8]) -> Result<Self, String> {
-        let endpoint: Self = serde_json::from_slice(value).map_err(|why| {
-            format!("not a registered endpoint, such as {EXAMPLE}: {why}")
-        })?;
+        let endpoint: Self = serde_json::from_slice(value)
+            .map_err(|why| format!("not a registered endpoint, such as {EXAMPLE}: {why}"))?;
         if endpoint.address.is_empty() || endpoint.port == 0 || endpoint.weight == 0 {
             return Err("an endpoint needs an address, a port and a weight of at least 1".into());
         }

@@ -99,10 +99,7 @@ impl Layout {
             None => {
                 let KeyRange { first, end } = KeyRange::of_prefix(&self.all());
                 let special = KeyRange::of_prefix(&format!("{}@", self.all()));
-                vec![
-                    KeyRange { first, end: special.first },
-                    KeyRange { first: special.end, end },
-                ]
+                vec![KeyRange { first, end: special.first }, KeyRange { first: special.end, end }]
             }
         }
     }

@@ -60,11 +60,7 @@ impl EtcdClient {
     }
 
     /// Reads a range in pages, at the revision of the first page, or at a given one.
-    pub(crate) async fn read(
-        &self,
-        range: &KeyRange,
-        at: Option<u64>,
-    ) -> Result<Keys, EtcdError> {
+    pub(crate) async fn read(&self, range: &KeyRange, at: Option<u64>) -> Result<Keys, EtcdError> {
         let mut restarts = 0;
         loop {
             match self.read_once(range, at).await {

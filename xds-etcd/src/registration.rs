@@ -104,11 +104,7 @@ impl Entry {
     /// Registers the endpoint under a new lease.
     async fn register(&self) -> Result<i64, EtcdError> {
         let lease = self.client.grant(self.seconds).await?.id;
-        let put = PutRequest {
-            key: self.key.clone().into(),
-            value: self.value.to_value(),
-            lease,
-        };
+        let put = PutRequest { key: self.key.clone().into(), value: self.value.to_value(), lease };
         let success = vec![RequestOp { request: Some(Request::RequestPut(put)) }];
         self.client.txn(&TxnRequest { success, ..TxnRequest::default() }).await?;
         Ok(lease)

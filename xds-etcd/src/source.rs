@@ -102,9 +102,8 @@ impl EtcdSource {
         let Transaction { revision, events } = transaction;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let pointer = self.layout.current();
-        let is_pointer = |event: &Event| {
-            event.kv.as_ref().is_some_and(|kv| kv.key == pointer.as_bytes())
-        };
+        let is_pointer =
+            |event: &Event| event.kv.as_ref().is_some_and(|kv| kv.key == pointer.as_bytes());
         if events.iter().any(is_pointer) {
             return Err(WatchError::Replaced);
         }

@@ -312,7 +312,8 @@ impl EtcdStore {
     /// the one before, which replicas may still be reading.
     async fn clean_up(&self, stored: &Stored, current: &str) -> Result<(), EtcdError> {
         if stored.generation.is_none() {
-            let keys: Vec<_> = stored.resources.keys().map(|name| self.key_of(None, name)).collect();
+            let keys: Vec<_> =
+                stored.resources.keys().map(|name| self.key_of(None, name)).collect();
             for keys in keys.chunks(self.limits.operations) {
                 self.write_batch(keys.iter().cloned().map(delete).collect()).await?;
             }

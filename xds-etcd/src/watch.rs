@@ -10,8 +10,7 @@ use tonic::Streaming;
 use crate::{
     client::{EtcdClient, EtcdError, Member, decode},
     proto::{
-        WatchCreateRequest, WatchRequest, WatchResponse, mvccpb::Event,
-        watch_request::RequestUnion,
+        WatchCreateRequest, WatchRequest, WatchResponse, mvccpb::Event, watch_request::RequestUnion,
     },
     range::KeyRange,
 };

@@ -117,7 +117,7 @@ impl fmt::Display for ObjectId {
 }
 
 /// Object of a source: resources that are valid or invalid together.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// Name of the object.
     pub id: ObjectId,
@@ -130,7 +130,7 @@ pub struct Object {
 }
 
 /// Contents of an object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Text or encoded messages, which are parsed.
     Document {

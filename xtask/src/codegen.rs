@@ -160,9 +160,8 @@ fn generate(root: &Path, part: GeneratedCrate) -> Result<Tree, Error> {
             take_from_the_core(&mut config, file);
         }
     }
-    let is_of_part = |file: &FileDescriptorProto| {
-        GeneratedCrate::of_file(file.name(), &of_the_core) == part
-    };
+    let is_of_part =
+        |file: &FileDescriptorProto| GeneratedCrate::of_file(file.name(), &of_the_core) == part;
     let wanted: BTreeSet<Module> = files
         .iter()
         .filter(|file| is_of_part(file))

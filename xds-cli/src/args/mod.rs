@@ -5,6 +5,7 @@ mod client;
 mod convert;
 #[cfg(test)]
 mod documents;
+mod etcd;
 mod get;
 mod node;
 mod route;
@@ -31,6 +32,7 @@ pub(crate) use self::{
     check::{CheckArgs, CheckOutput, CompatArgs, CompatOutput},
     client::{ChannelArgs, ClientArgs},
     convert::{ConvertArgs, ConvertFormat},
+    etcd::{EtcdAddress, EtcdArgs, SourceAddress},
     get::{GetArgs, GetOutput},
     node::NodeArgs,
     route::{ExplainArgs, RouteCommand, RouteOutput, RouteRules, Scheme},

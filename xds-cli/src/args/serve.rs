@@ -10,9 +10,9 @@ use xds_tokio::{
     server::{AllowSans, InvalidSanPattern},
 };
 
-use super::{DescriptorArgs, ExternalArgs, flag_of, parse_duration};
+use super::{DescriptorArgs, EtcdArgs, ExternalArgs, SourceAddress, flag_of, parse_duration};
 
-/// Serve the resources in a directory, and follow changes of its files.
+/// Serve the resources in a directory or in etcd, and follow their changes.
 ///
 /// Files end in .json, .yaml, .yml, .pb_text, .textproto, .txtpb or .pb. Each contains one resource
 /// (an object with "@type"), a list of resources, several YAML documents, or an object with
@@ -22,9 +22,13 @@ use super::{DescriptorArgs, ExternalArgs, flag_of, parse_duration};
 /// once every file has been valid.
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
-    /// Directory with the resource files.
-    #[arg(value_name = "DIR")]
-    pub(crate) directory: PathBuf,
+    /// Directory with the resource files, or etcd://HOST:PORT[,HOST:PORT...]/PREFIX.
+    ///
+    /// In etcd, the key PREFIX/VIEW/TYPE/NAME has one resource as JSON, YAML, text format or encoded
+    /// message. VIEW is `default`; TYPE is clusters, endpoints, listeners, routes, secrets and so
+    /// on. A transaction is served as one change.
+    #[arg(value_name = "SOURCE")]
+    pub(crate) source: SourceAddress,
 
     /// Address to listen on: HOST:PORT such as 127.0.0.1:18000, :PORT for all interfaces, or
     /// unix:PATH for a socket file.
@@ -105,6 +109,9 @@ pub(crate) struct ServeArgs {
     pub(crate) descriptors: DescriptorArgs,
 
     // The last ones: a heading also applies to all options after it.
+    #[command(flatten)]
+    pub(crate) etcd: EtcdArgs,
+
     #[command(flatten)]
     pub(crate) limits: ServerLimitArgs,
 

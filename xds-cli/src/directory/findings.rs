@@ -1,12 +1,11 @@
 //! Findings about valid resources, each with the file that defines the resource.
 
 use std::{
-    cell::OnceCell,
     collections::{BTreeMap, HashMap},
-    fs,
     path::{Path, PathBuf},
 };
 
+use bytes::Bytes;
 use xds_core::{
     references::{Consistency, Finding, ResourceId},
     server::ViewContents,
@@ -14,6 +13,7 @@ use xds_core::{
 use xds_format::{deprecated_uses, nearest};
 
 use super::{
+    parse::Key,
     places::{Part, Unplaced, placed},
     sources::Sources,
 };
@@ -32,25 +32,24 @@ const MOST_NAMED: usize = 3;
 /// Broken files. Their resources are unknown, so references into them cannot be checked.
 #[derive(Debug, Default)]
 pub(super) struct Broken {
-    /// Each file with its text, which is read when it is needed. `None` if it cannot be read.
-    files: Vec<(PathBuf, OnceCell<Option<String>>)>,
+    /// Each file with its text. `None` if it cannot be read.
+    files: Vec<(PathBuf, Option<String>)>,
 }
 
 impl Broken {
     pub(super) fn of(sources: &Sources) -> Self {
-        Self { files: sources.broken().map(|file| (file.to_owned(), OnceCell::new())).collect() }
+        let text = |file: &Path| {
+            let (_, content) = sources.document(file)?;
+            Some(String::from_utf8_lossy(content).into_owned())
+        };
+        Self { files: sources.broken().map(|file| (file.to_owned(), text(file))).collect() }
     }
 
     /// Returns a file that may define, or refer to, a resource of this name: a file that contains
     /// the name, or that cannot be read.
     fn that_may_have(&self, name: &str) -> Option<&Path> {
-        let file = self.files.iter().find(|(file, text)| {
-            let text = text.get_or_init(|| {
-                fs::read(file).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            });
-            text.as_ref().is_none_or(|text| has_word(text, name))
-        });
-        file.map(|(file, _)| file.as_path())
+        let may_have = |text: &Option<String>| text.as_ref().is_none_or(|it| has_word(it, name));
+        self.files.iter().find(|(_, text)| may_have(text)).map(|(file, _)| file.as_path())
     }
 }
 
@@ -76,7 +75,8 @@ pub(super) fn dangling(
     let names = contents.iter().map(|(type_url, name, _)| (type_url.as_str(), name.as_str()));
     let names = Names::new(names);
     let (found, notes) = without_cascade(found, broken);
-    [placed(sources, in_files(sources, &found, &names)), notes].concat()
+    let by_file = sources.by_file_in(contents.view());
+    [placed(sources, in_files(by_file, &found, &names)), notes].concat()
 }
 
 /// Returns all findings, sorted by file.
@@ -110,7 +110,7 @@ pub(crate) fn findings(
     let names = sources.by_file().map(|(_, key, _)| (key.type_url.as_str(), key.name.as_str()));
     let names = Names::new(names);
     let (inconsistent, notes) = without_cascade(consistency.check(set), &Broken::of(sources));
-    let inconsistent = in_files(sources, &inconsistent, &names);
+    let inconsistent = in_files(sources.by_file(), &inconsistent, &names);
     let mut findings = placed(sources, rejected.chain(deprecated).chain(inconsistent).collect());
     findings.extend(notes);
     findings.sort_by(|a, b| a.file.cmp(&b.file));
@@ -168,9 +168,13 @@ impl<'n> Names<'n> {
     }
 }
 
-fn in_files(sources: &Sources, found: &[Finding], names: &Names<'_>) -> Vec<Unplaced> {
+fn in_files<'s>(
+    by_file: impl Iterator<Item = (&'s Path, &'s Key, &'s Bytes)>,
+    found: &[Finding],
+    names: &Names<'_>,
+) -> Vec<Unplaced> {
     let files: HashMap<_, &Path> =
-        sources.by_file().map(|(file, key, _)| ((&key.type_url, &key.name), file)).collect();
+        by_file.map(|(file, key, _)| ((&key.type_url, &key.name), file)).collect();
     let mut suggestions_left = MOST_SUGGESTIONS;
     let found = found.iter().map(|finding| {
         let resource = finding.resource().clone();

@@ -1,25 +1,21 @@
-//! Task that keeps a management server in sync with the files of a directory.
+//! Task that keeps a management server in sync with a source: the files of a directory, or the keys
+//! of etcd.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{io, path::PathBuf, sync::Arc};
 
 use tokio::{
-    sync::{Notify, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     task::{JoinHandle, spawn_blocking},
 };
 use xds_core::{
-    client::FilePolicy,
     references::Consistency,
     server::{Applied, Transaction, ViewContents},
 };
-use xds_fs::{File, Place, Watch, list_saved};
 use xds_tokio::{ServerHandle, server::ApplyError};
 
 use super::{
     findings::{Broken, dangling},
+    origin::{Origin, Update},
     parse::Problems,
     rejected::{MaxRemoval, Rejected, Removal},
     sources::{ChangedResources, FileError, Sources},
@@ -29,7 +25,7 @@ use crate::{
     resource_types::Validation,
 };
 
-/// Outcome of reading the directory, or of applying a change to the server.
+/// Outcome of reading the source, or of applying a change to the server.
 ///
 /// A reload with errors is sent before the change is applied. The change is applied once the
 /// receiver has dropped the reload.
@@ -57,7 +53,7 @@ pub(crate) struct Reload {
 /// Readiness of the server. A server becomes ready once every file has been valid, and stays ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReadinessChange {
-    /// Clients wait until these files, or the directory, have been valid once.
+    /// Clients wait until these files, or the source, have been valid once.
     Waiting(Vec<PathBuf>),
     /// Requests of clients are answered from now on.
     Ready,
@@ -72,14 +68,14 @@ pub(crate) enum DanglingReferences {
     Rejected,
 }
 
-/// Directory that a management server follows. Dropping it stops following.
+/// Source that a management server follows. Dropping it stops following.
 #[derive(Debug)]
-pub(crate) struct FollowedDirectory {
+pub(crate) struct FollowedSource {
     reloads: mpsc::Receiver<Reload>,
     task: JoinHandle<()>,
 }
 
-/// Requirements for the resources in a directory.
+/// Requirements for the resources of a source.
 #[derive(Debug)]
 pub(crate) struct FollowOptions {
     /// Check that finds dangling references.
@@ -91,26 +87,30 @@ pub(crate) struct FollowOptions {
     pub(crate) validation: Validation,
 }
 
-impl FollowedDirectory {
-    /// Applies the contents of the directory to the server, and keeps following the directory.
+impl FollowedSource {
+    /// Applies the contents of the source to the server, and keeps following the source.
     ///
     /// Nothing is served until every file has been valid once, because clients would treat the
     /// resources of a broken file as deleted. The server holds requests until then.
     ///
     /// # Errors
     ///
-    /// Returns an error if the directory cannot be read. If this happens later, it is reported like
-    /// an error of a file, and the last valid state is kept.
+    /// Returns an error if the source is a directory that cannot be read. If this happens later, or
+    /// with another source, it is reported like an error of a file, and the last valid state is
+    /// kept.
     pub(crate) async fn start(
-        directory: &Path,
+        origin: Origin,
         options: FollowOptions,
         server: ServerHandle,
     ) -> io::Result<(Self, Reload)> {
-        let mut follower = DirectoryFollower::new(directory, options, server)?;
-        // Changes made before the watch started are included in this read.
-        let files = follower.read().await?;
-        let (mut first, change) = follower.examine(files).await;
-        if let Some(change) = change {
+        let is_directory = matches!(origin, Origin::Directory(_));
+        let mut follower = SourceFollower::new(origin, options, server);
+        let (mut first, change) = match follower.origin.first().await {
+            Ok(update) => follower.examine(update).await,
+            Err(why) if is_directory => return Err(why),
+            Err(why) => (follower.report(why.to_string()), Vec::new()),
+        };
+        if !change.is_empty() {
             let served = follower.serve(change).await;
             first.errors.extend(served.errors);
             first.resources = served.resources;
@@ -127,7 +127,7 @@ impl FollowedDirectory {
     }
 }
 
-impl Drop for FollowedDirectory {
+impl Drop for FollowedSource {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -143,11 +143,8 @@ impl Reload {
 }
 
 #[derive(Debug)]
-struct DirectoryFollower {
-    directory: Arc<Path>,
-    /// Notified when the directory may have changed.
-    changed: Arc<Notify>,
-    _watch: Watch,
+struct SourceFollower {
+    origin: Origin,
     sources: Sources,
     consistency: Arc<Consistency<'static>>,
     policy: DanglingReferences,
@@ -156,25 +153,17 @@ struct DirectoryFollower {
     dangling: Vec<Diagnostic>,
     /// Rejected removal that has been reported.
     removal: Option<Removal>,
-    /// Reported problem with the whole directory or with the server.
+    /// Reported problem with the whole source or with the server.
     last_failure: Option<String>,
     /// Files that the server waits for, as reported; `None` once it is ready.
     waiting: Option<Vec<PathBuf>>,
     server: ServerHandle,
 }
 
-impl DirectoryFollower {
-    /// Starts watching the directory, without reading it.
-    fn new(directory: &Path, options: FollowOptions, server: ServerHandle) -> io::Result<Self> {
-        let directory: Arc<Path> = directory.into();
-        let changed = Arc::new(Notify::new());
-        let for_watch = Arc::clone(&changed);
-        let place = Place::Directory(directory.to_path_buf());
-        let watch = Watch::start(place, &FilePolicy::default(), move |_| for_watch.notify_one())?;
-        Ok(Self {
-            changed,
-            _watch: watch,
-            directory,
+impl SourceFollower {
+    fn new(origin: Origin, options: FollowOptions, server: ServerHandle) -> Self {
+        Self {
+            origin,
             sources: Sources::new(options.validation),
             consistency: options.consistency.into(),
             policy: options.dangling,
@@ -184,15 +173,14 @@ impl DirectoryFollower {
             last_failure: None,
             waiting: Some(Vec::new()),
             server,
-        })
+        }
     }
 
     async fn run(mut self, reloads: mpsc::Sender<Reload>) {
         loop {
-            self.changed.notified().await;
-            let (mut reload, change) = match self.read().await {
-                Ok(files) => self.examine(files).await,
-                Err(why) => (self.report(why.to_string()), None),
+            let (mut reload, change) = match self.origin.next().await {
+                Ok(update) => self.examine(update).await,
+                Err(why) => (self.report(why.to_string()), Vec::new()),
             };
             if reload.has_changes() {
                 let (reported, is_reported) = oneshot::channel();
@@ -203,7 +191,9 @@ impl DirectoryFollower {
                 // The receiver signals that it has reported the errors by dropping the reload.
                 let _ = is_reported.await;
             }
-            let Some(change) = change else { continue };
+            if change.is_empty() {
+                continue;
+            }
             let served = self.serve(change).await;
             if served.has_changes() && reloads.send(served).await.is_err() {
                 return;
@@ -211,22 +201,20 @@ impl DirectoryFollower {
         }
     }
 
-    async fn read(&self) -> io::Result<Vec<File>> {
-        let directory = Arc::clone(&self.directory);
-        spawn_blocking(move || list_saved(&directory)).await?
-    }
-
-    /// Returns the new errors in the files, and the transaction to apply, if there is one.
-    async fn examine(&mut self, files: Vec<File>) -> (Reload, Option<Transaction>) {
+    /// Returns the new errors in the files, and the transactions to apply, if there are any.
+    async fn examine(&mut self, update: Update) -> (Reload, Vec<Transaction>) {
         let mut sources = core::mem::take(&mut self.sources);
         // Parsing large files takes seconds. It must not block streams.
         let updated = spawn_blocking(move || {
-            let errors = sources.update(files);
+            let errors = match update {
+                Update::All(objects) => sources.replace(objects),
+                Update::Changed(changes) => sources.change(changes),
+            };
             let repaired = sources.take_repaired();
             (sources, errors, repaired)
         });
         let Ok((sources, errors, repaired)) = updated.await else {
-            return (self.report("a file could not be read".to_owned()), None);
+            return (self.report("a file could not be read".to_owned()), Vec::new());
         };
         self.sources = sources;
         let resources = self.sources.served();
@@ -234,29 +222,33 @@ impl DirectoryFollower {
         if self.waiting.is_some() && !never_valid.is_empty() {
             self.last_failure = None;
             let readiness = self.report_waiting(never_valid);
-            return (Reload { errors, repaired, readiness, ..Reload::default() }, None);
+            return (Reload { errors, repaired, readiness, ..Reload::default() }, Vec::new());
         }
         let changes = self.sources.changes();
-        let removal = self.max_removal.and_then(|it| it.exceeded_by(changes.removed(), resources));
+        let removal = self.max_removal.and_then(|it| it.exceeded_by(&changes.removed(), resources));
         let reported = core::mem::replace(&mut self.removal, removal);
         if let Some(removal) = &self.removal {
             self.last_failure = None;
             let is_new = reported.as_ref() != Some(removal);
             let rejected = is_new.then(|| Rejected::Removal(removal.clone()));
-            return (Reload { errors, repaired, rejected, resources, ..Reload::default() }, None);
+            let reload = Reload { errors, repaired, rejected, resources, ..Reload::default() };
+            return (reload, Vec::new());
         }
         let is_change = !changes.is_empty();
-        let change = changes.into_transaction();
-        let preview = match self.server.preview(change.clone()).await {
-            Ok(preview) => preview,
-            Err(why @ ApplyError::Transaction(_)) => {
-                let mut reload = self.report(why.to_string());
-                reload.errors.splice(0..0, errors);
-                reload.repaired = repaired;
-                return (reload, None);
+        let change = changes.into_transactions();
+        let mut preview = Vec::new();
+        for transaction in &change {
+            match self.server.preview(transaction.clone()).await {
+                Ok(views) => preview.extend(views),
+                Err(why @ ApplyError::Transaction(_)) => {
+                    let mut reload = self.report(why.to_string());
+                    reload.errors.splice(0..0, errors);
+                    reload.repaired = repaired;
+                    return (reload, Vec::new());
+                }
+                Err(_) => return (Reload { errors, repaired, ..Reload::default() }, Vec::new()),
             }
-            Err(_) => return (Reload { errors, repaired, ..Reload::default() }, None),
-        };
+        }
         self.last_failure = None;
         let is_known = self.check(preview).await;
         let mut dangling = self.dangling.clone();
@@ -269,12 +261,12 @@ impl DirectoryFollower {
         let mut reload =
             Reload { errors, repaired, dangling, rejected, resources, ..Reload::default() };
         if is_rejected {
-            return (reload, None);
+            return (reload, Vec::new());
         }
         if !is_change {
             reload.readiness = self.become_ready().await;
         }
-        (reload, is_change.then_some(change))
+        (reload, if is_change { change } else { Vec::new() })
     }
 
     /// Records the files that the server waits for. Returns `None` if they have not changed, or if
@@ -314,25 +306,35 @@ impl DirectoryFollower {
         core::mem::replace(&mut self.dangling, found)
     }
 
-    async fn serve(&mut self, change: Transaction) -> Reload {
-        match self.server.apply(change).await {
-            Ok(applied) => {
-                let changes = self.sources.changes().resources();
-                let readiness = self.become_ready().await;
-                self.sources.mark_served();
-                let resources = self.sources.served();
-                let applied = Some(applied);
-                Reload { resources, applied, changes, readiness, ..Reload::default() }
-            }
-            Err(why @ ApplyError::Transaction(_)) => self.report(why.to_string()),
-            Err(_) => Reload::default(),
+    async fn serve(&mut self, change: Vec<Transaction>) -> Reload {
+        let mut total: Option<Applied> = None;
+        for transaction in change {
+            let applied = match self.server.apply(transaction).await {
+                Ok(applied) => applied,
+                Err(why @ ApplyError::Transaction(_)) => return self.report(why.to_string()),
+                Err(_) => return Reload::default(),
+            };
+            total = Some(match total {
+                None => applied,
+                Some(mut total) => {
+                    total.sequence = applied.sequence;
+                    total.changed += applied.changed;
+                    total.removed += applied.removed;
+                    total
+                }
+            });
         }
+        let changes = self.sources.changes().resources();
+        let readiness = self.become_ready().await;
+        self.sources.mark_served();
+        let resources = self.sources.served();
+        Reload { resources, applied: total, changes, readiness, ..Reload::default() }
     }
 
-    /// Reports a problem with the whole directory, once until it is resolved.
+    /// Reports a problem with the whole source, once until it is resolved.
     fn report(&mut self, error: String) -> Reload {
         let is_new = self.last_failure.as_ref() != Some(&error);
-        let file: PathBuf = self.directory.to_path_buf();
+        let file: PathBuf = self.origin.place();
         let readiness = self.report_waiting(vec![file.clone()]);
         self.last_failure = Some(error.clone());
         let resources = self.sources.served();
@@ -375,27 +377,27 @@ mod tests {
             validation: Validation::default(),
         };
         let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
-        let mut follower = DirectoryFollower::new(&directory, options, server.handle()).unwrap();
-        let report =
-            |follower: &mut DirectoryFollower| follower.report("cannot be read".to_owned());
+        let origin = Origin::directory(&directory).unwrap();
+        let mut follower = SourceFollower::new(origin, options, server.handle());
+        let report = |follower: &mut SourceFollower| follower.report("cannot be read".to_owned());
         fs::write(directory.join("bad.yaml"), "{").unwrap();
         for _ in 0..2 {
             assert_eq!(report(&mut follower).errors.len(), 1);
             assert_eq!(report(&mut follower).errors.len(), 0, "it is known");
             // The directory can be read, and the server is not ready.
-            let files = follower.read().await.unwrap();
-            assert!(follower.examine(files).await.1.is_none());
+            let files = follower.origin.first().await.unwrap();
+            assert!(follower.examine(files).await.1.is_empty());
         }
         fs::remove_file(directory.join("bad.yaml")).unwrap();
-        let files = follower.read().await.unwrap();
-        let change = follower.examine(files).await.1.unwrap();
+        let files = follower.origin.first().await.unwrap();
+        let change = follower.examine(files).await.1;
         follower.serve(change).await;
         fs::write(directory.join("a.yaml"), cluster("a", "STATIC")).unwrap();
         for _ in 0..2 {
             assert_eq!(report(&mut follower).errors.len(), 1);
             // The directory can be read, and a removal is refused.
-            let files = follower.read().await.unwrap();
-            assert!(follower.examine(files).await.1.is_none());
+            let files = follower.origin.first().await.unwrap();
+            assert!(follower.examine(files).await.1.is_empty());
         }
         fs::remove_dir_all(directory).unwrap();
     }
@@ -414,7 +416,8 @@ mod tests {
             max_removal: None,
             validation: Validation::default(),
         };
-        let started = FollowedDirectory::start(&directory, options, handle.clone()).await;
+        let origin = Origin::directory(&directory).unwrap();
+        let started = FollowedSource::start(origin, options, handle.clone()).await;
         let (mut followed, first) = started.unwrap();
         assert_eq!((first.dangling.len(), first.resources, served().await), (0, 1, 1));
 

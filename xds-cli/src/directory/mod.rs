@@ -1,4 +1,4 @@
-//! Resources in the files of a directory.
+//! Resources in the files of a directory, or in another source.
 //!
 //! | file | contents |
 //! |---|---|
@@ -7,20 +7,28 @@
 //! | `rejected.rs` | states that are rejected although each file is valid |
 //! | `findings.rs` | findings about valid resources |
 //! | `places.rs` | lines and columns of these findings |
-//! | `follow.rs` | the task that applies changes of the files to a management server |
+//! | `origin.rs` | reading the source and waiting for its changes |
+//! | `remote.rs` | the same for a source in another process |
+//! | `follow.rs` | the task that applies the changes to a management server |
 //!
 //! Reading and watching files is done by `xds-fs`.
 
 mod findings;
 mod follow;
+mod origin;
 mod parse;
 mod places;
 mod rejected;
+#[cfg(feature = "etcd")]
+mod remote;
 mod sources;
 
+#[cfg(feature = "etcd")]
+pub(crate) use self::remote::Remote;
 pub(crate) use self::{
     findings::findings,
-    follow::{DanglingReferences, FollowOptions, FollowedDirectory, ReadinessChange, Reload},
+    follow::{DanglingReferences, FollowOptions, FollowedSource, ReadinessChange, Reload},
+    origin::Origin,
     parse::{Key, MOST_ERRORS, Problems, parse as parse_file},
     rejected::{MaxRemoval, Rejected, Removal},
     sources::{ChangedResources, FileError, Sources},

@@ -4,7 +4,11 @@ use std::{collections::BTreeMap, path::Path};
 
 use bytes::Bytes;
 use xds_core::{ResourceName, TypeUrl, references::ResourceId, server::ServerLimits};
-use xds_format::{Format, Position, Resource, ResourcePositions, parse_all};
+use xds_format::{
+    Format, Position, Resource, ResourcePositions, decode_check, encode_message, parse_all,
+    resource_name,
+};
+use xds_source::{Content, Object};
 
 use crate::{
     diagnostic::{Diagnostic, Level, Rule},
@@ -51,6 +55,92 @@ impl Problems {
     }
 }
 
+/// Parses the resources of an object of a source.
+pub(super) fn parse_object(object: &Object, validation: Validation) -> Result<Resources, Problems> {
+    let place = Path::new(object.id.as_str());
+    match &object.content {
+        Content::Document { format, bytes, only: None } => parse(place, *format, bytes, validation),
+        Content::Document { format, bytes, only: Some((type_url, name)) } => {
+            parse_only(place, *format, bytes, (type_url, name), validation)
+        }
+        Content::Resources(resources) => {
+            let mut parsed = Resources::new();
+            let mut problems = Problems::default();
+            for (type_url, name, bytes) in resources {
+                match encoded_fault(type_url, name, bytes) {
+                    Some(fault) => problems.push(invalid(place, fault)),
+                    None => {
+                        let key = Key { type_url: type_url.clone(), name: name.clone() };
+                        parsed.insert(key, bytes.clone());
+                    }
+                }
+            }
+            if problems.first.is_empty() { Ok(parsed) } else { Err(problems) }
+        }
+        Content::Invalid(why) => Err(Problems::one(place, why.as_str())),
+    }
+}
+
+/// Parses an object that has exactly one resource, whose type and name are known. Its type may be
+/// left out.
+fn parse_only(
+    place: &Path,
+    format: Format,
+    content: &[u8],
+    (type_url, name): (&TypeUrl, &ResourceName),
+    validation: Validation,
+) -> Result<Resources, Problems> {
+    let has_type = content.windows(TYPE_FIELD.len()).any(|part| part == TYPE_FIELD);
+    if format == Format::Binary || has_type {
+        let resources = parse(place, format, content, validation)?;
+        let is_only = |key: &Key| key.type_url == *type_url && key.name == *name;
+        return match resources.keys().all(is_only) && resources.len() == 1 {
+            true => Ok(resources),
+            false => {
+                let expected = ResourceId { type_url: type_url.clone(), name: name.clone() };
+                let text = format!("the value must be {expected}, as the key states");
+                Err(Problems::one(place, text))
+            }
+        };
+    }
+    let shown = place.display().to_string();
+    let message = type_url.as_str().rsplit_once('/').map_or("", |(_, message)| message);
+    let bytes = encode_message(schema(), &shown, message, format, content).map_err(|error| {
+        Problems { first: vec![Diagnostic::of_format(Rule::InvalidFile, place, &error)], more: 0 }
+    })?;
+    let bytes = Bytes::from(bytes);
+    if let Some(fault) = encoded_fault(type_url, name, &bytes) {
+        return Err(Problems::one(place, fault));
+    }
+    let violations = validation.violations(type_url.as_str(), &bytes);
+    if let Some(why) = violations.first() {
+        let id = ResourceId { type_url: type_url.clone(), name: name.clone() };
+        return Err(Problems::one(place, format!("{id}: {why}")));
+    }
+    Ok(Resources::from([(Key { type_url: type_url.clone(), name: name.clone() }, bytes)]))
+}
+
+/// Field that states the type of a resource in JSON and YAML.
+const TYPE_FIELD: &[u8] = b"@type";
+
+/// Returns the fault of an encoded resource whose type and name are stated elsewhere.
+fn encoded_fault(type_url: &TypeUrl, name: &ResourceName, bytes: &Bytes) -> Option<String> {
+    if let Err(why) = decode_check(schema(), type_url.as_str(), bytes) {
+        return Some(why.to_string());
+    }
+    // Only types that the schema knows have a name.
+    if let Ok(found) = resource_name(schema(), type_url.as_str(), bytes)
+        && found != name.as_str()
+    {
+        return Some(format!("the resource is named `{found}`, but its key states `{name}`"));
+    }
+    fault_of(type_url.as_str(), name.as_str(), bytes, &ServerLimits::default())
+}
+
+fn invalid(place: &Path, text: impl Into<String>) -> Diagnostic {
+    Diagnostic::new(Rule::InvalidFile, Level::Error, place, text)
+}
+
 /// Parses the resources of a file. The result contains all errors of the file, except that a syntax
 /// error ends it.
 pub(crate) fn parse(
@@ -84,7 +174,8 @@ pub(crate) fn parse(
             name: resource.name.as_str().into(),
         };
         let invalid = |text| Diagnostic::new(Rule::InvalidFile, Level::Error, path, text);
-        if let Some(fault) = fault_of(&resource, &limits) {
+        let Resource { type_url, name, bytes, .. } = &resource;
+        if let Some(fault) = fault_of(type_url, name, bytes, &limits) {
             problems.push(invalid(fault).at(position(&resource, "")));
             continue;
         }
@@ -109,14 +200,14 @@ pub(crate) fn parse(
 }
 
 /// Returns the fault for which the server would reject a whole transaction.
-fn fault_of(resource: &Resource, limits: &ServerLimits) -> Option<String> {
-    let longest = resource.name.len().max(resource.type_url.len());
-    if resource.name == "*" {
+fn fault_of(type_url: &str, name: &str, bytes: &Bytes, limits: &ServerLimits) -> Option<String> {
+    let longest = name.len().max(type_url.len());
+    if name == "*" {
         Some("the resource name `*` is reserved for the wildcard".to_owned())
     } else if longest > limits.name_bytes {
         Some(format!("resource name of {longest} bytes exceeds the limit of {}", limits.name_bytes))
-    } else if resource.bytes.len() > limits.resource_bytes {
-        let (name, bytes, limit) = (&resource.name, resource.bytes.len(), limits.resource_bytes);
+    } else if bytes.len() > limits.resource_bytes {
+        let (bytes, limit) = (bytes.len(), limits.resource_bytes);
         Some(format!("the resource `{name}` of {bytes} bytes exceeds the limit of {limit}"))
     } else {
         None

@@ -1,12 +1,12 @@
 //! Lines and columns of findings about valid resources.
 //!
 //! Findings come from encoded resources, which have no positions. The files of the findings are
-//! therefore read and parsed again.
+//! therefore parsed again.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use xds_core::{ResourceName, TypeUrl, types};
-use xds_format::{Format, Position, ResourcePositions};
+use xds_format::{Position, ResourcePositions};
 
 use super::sources::Sources;
 use crate::{diagnostic::Diagnostic, schema};
@@ -39,10 +39,9 @@ pub(super) fn placed(sources: &Sources, mut unplaced: Vec<Unplaced>) -> Vec<Diag
 fn in_file(sources: &Sources, unplaced: &[Unplaced]) -> Vec<Diagnostic> {
     let file = unplaced.first().map_or_else(|| Path::new(""), |it| it.found.file.as_path());
     // A position in another content than the one in use would be wrong.
-    let content = fs::read(file).ok().filter(|content| sources.is_in_use(file, content));
-    let positions = content.as_ref().and_then(|content| {
-        ResourcePositions::parse(Format::from_path(file).ok()?, content, schema::FILES)
-    });
+    let positions = sources
+        .document_in_use(file)
+        .and_then(|(format, content)| ResourcePositions::parse(format, content, schema::FILES));
     let mut found: Vec<_> = unplaced
         .iter()
         .map(|it| {

@@ -4,6 +4,8 @@
 //! files never define a resource twice: a new state of a file that defines a resource of another
 //! file is not used until one of the files no longer defines it.
 //!
+//! An object of another source than a directory, such as a key of etcd, is handled like a file.
+//!
 //! This module does no I/O and uses no server, so it can be tested without either.
 
 use core::fmt;
@@ -12,12 +14,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use blake3::Hash;
 use bytes::Bytes;
-use xds_core::server::Transaction;
+use xds_core::{ViewName, server::Transaction};
+use xds_format::Format;
 use xds_fs::File;
+use xds_source::{Content, Object, ObjectChange, Revision};
 
-use super::parse::{Key, Problems, Resources, parse};
+use super::parse::{Key, Problems, Resources, parse_object};
 use crate::{resource_types::Validation, text::type_name};
 
 /// States of all files.
@@ -25,15 +28,20 @@ use crate::{resource_types::Validation, text::type_name};
 pub(crate) struct Sources {
     files: BTreeMap<PathBuf, FileState>,
     /// Resources that the server has.
-    served: Resources,
+    served: BTreeMap<ViewKey, Bytes>,
     validation: Validation,
 }
+
+/// View, type and name of a resource.
+type ViewKey = (ViewName, Key);
 
 /// State of one file.
 #[derive(Debug, Default)]
 struct FileState {
-    /// Newest content.
-    seen: Option<Seen>,
+    /// Newest state.
+    seen: Option<Object>,
+    /// View of the resources in use.
+    view: ViewName,
     /// Last valid state, which is in use; `None` if the file has never been valid.
     good: Option<Resources>,
     /// Newer state that is valid alone but conflicts with another file.
@@ -42,12 +50,6 @@ struct FileState {
     error: Option<StateError>,
     /// Whether errors were reported, and the file has not been valid since.
     is_known_as_broken: bool,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Seen {
-    Content(Hash),
-    Unreadable(String),
 }
 
 #[derive(Debug)]
@@ -81,10 +83,10 @@ impl fmt::Display for FileError {
 /// Changes to apply to the server.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    changed: Vec<(Key, Bytes)>,
-    removed: Vec<Key>,
+    changed: Vec<(ViewKey, Bytes)>,
+    removed: Vec<ViewKey>,
     /// Keys of the changed resources that the server does not have.
-    added: BTreeSet<Key>,
+    added: BTreeSet<ViewKey>,
 }
 
 /// Resources that a change concerns, sorted.
@@ -104,12 +106,37 @@ impl Sources {
 
     /// Updates the state with the current files, which must be complete. Returns the new errors.
     pub(crate) fn update(&mut self, files: Vec<File>) -> Vec<FileError> {
-        let mut files: BTreeMap<PathBuf, File> =
-            files.into_iter().map(|file| (file.path.clone(), file)).collect();
-        self.files.retain(|path, _| files.contains_key(path));
-        while let Some((path, file)) = files.pop_first() {
-            self.files.entry(path).or_default().examine(&file, self.validation);
+        self.replace(files.into_iter().map(object_of).collect())
+    }
+
+    /// Updates the state with all objects of a source. Returns the new errors.
+    pub(crate) fn replace(&mut self, objects: Vec<Object>) -> Vec<FileError> {
+        let mut objects: BTreeMap<PathBuf, Object> =
+            objects.into_iter().map(|object| (object.id.as_str().into(), object)).collect();
+        self.files.retain(|path, _| objects.contains_key(path));
+        while let Some((path, object)) = objects.pop_first() {
+            self.files.entry(path).or_default().examine(object, self.validation);
         }
+        self.accept()
+    }
+
+    /// Updates the state with changed objects of a source. Returns the new errors.
+    pub(crate) fn change(&mut self, changes: Vec<ObjectChange>) -> Vec<FileError> {
+        for change in changes {
+            let path = PathBuf::from(change.id().as_str());
+            match change {
+                ObjectChange::Set(object) => {
+                    self.files.entry(path).or_default().examine(object, self.validation);
+                }
+                ObjectChange::Delete(_) => {
+                    self.files.remove(&path);
+                }
+            }
+        }
+        self.accept()
+    }
+
+    fn accept(&mut self) -> Vec<FileError> {
         while self.accept_pending() {}
         self.files.iter_mut().filter_map(|(path, source)| source.take_error(path)).collect()
     }
@@ -132,13 +159,19 @@ impl Sources {
         broken.map(|(path, _)| path.as_path())
     }
 
-    /// Whether the resources in use of a file are those of this content.
-    pub(super) fn is_in_use(&self, path: &Path, content: &[u8]) -> bool {
-        self.files.get(path).is_some_and(|source| {
-            source.error.is_none()
-                && source.pending.is_none()
-                && source.seen == Some(Seen::Content(blake3::hash(content)))
-        })
+    /// Returns the newest document of a file.
+    pub(super) fn document(&self, path: &Path) -> Option<(Format, &Bytes)> {
+        match &self.files.get(path)?.seen.as_ref()?.content {
+            Content::Document { format, bytes, .. } => Some((*format, bytes)),
+            Content::Resources(_) | Content::Invalid(_) => None,
+        }
+    }
+
+    /// Returns the newest document of a file if its resources are in use.
+    pub(super) fn document_in_use(&self, path: &Path) -> Option<(Format, &Bytes)> {
+        let source = self.files.get(path)?;
+        let is_in_use = source.error.is_none() && source.pending.is_none();
+        self.document(path).filter(|_| is_in_use)
     }
 
     /// Number of resources in the valid states of all files.
@@ -159,7 +192,23 @@ impl Sources {
 
     /// Returns the resources in the valid states of all files, each with its file.
     pub(crate) fn by_file(&self) -> impl Iterator<Item = (&Path, &Key, &Bytes)> {
-        self.files.iter().flat_map(|(path, source)| {
+        self.by_file_of(|_| true)
+    }
+
+    /// Returns the resources of one view, each with its file.
+    pub(super) fn by_file_in<'s>(
+        &'s self,
+        view: &'s ViewName,
+    ) -> impl Iterator<Item = (&'s Path, &'s Key, &'s Bytes)> {
+        self.by_file_of(move |of| of == view)
+    }
+
+    fn by_file_of<'s>(
+        &'s self,
+        is_wanted: impl Fn(&ViewName) -> bool + 's,
+    ) -> impl Iterator<Item = (&'s Path, &'s Key, &'s Bytes)> {
+        let files = self.files.iter().filter(move |(_, source)| is_wanted(&source.view));
+        files.flat_map(|(path, source)| {
             source.in_force().iter().map(move |(key, bytes)| (path.as_path(), key, bytes))
         })
     }
@@ -184,12 +233,13 @@ impl Sources {
         self.served = self.desired();
     }
 
-    fn desired(&self) -> Resources {
-        self.files
-            .values()
-            .flat_map(FileState::in_force)
-            .map(|(key, bytes)| (key.clone(), bytes.clone()))
-            .collect()
+    fn desired(&self) -> BTreeMap<ViewKey, Bytes> {
+        let resources = self.files.values().flat_map(|source| {
+            let with_view =
+                |(key, bytes): (&Key, &Bytes)| ((source.view.clone(), key.clone()), bytes.clone());
+            source.in_force().iter().map(with_view)
+        });
+        resources.collect()
     }
 
     /// Accepts all pending states without a conflict. Returns true if that may have resolved the
@@ -220,22 +270,23 @@ impl Sources {
     /// Returns the first file whose pending state newly defines a resource of another file,
     /// assuming that all pending states except the rejected ones are accepted.
     fn conflict(&self, rejected: &BTreeMap<PathBuf, Problems>) -> Option<(PathBuf, Problems)> {
-        let mut owners: HashMap<&Key, &Path> = HashMap::new();
+        let mut owners: HashMap<(&ViewName, &Key), &Path> = HashMap::new();
         let mut candidates = Vec::new();
         for (path, source) in &self.files {
+            let of_view = |key| ((&source.view, key), path.as_path());
             match source.pending.as_ref().filter(|_| !rejected.contains_key(path)) {
-                None => owners.extend(source.in_force().keys().map(|key| (key, path.as_path()))),
+                None => owners.extend(source.in_force().keys().map(of_view)),
                 Some(pending) => {
                     // A resource that a file has and keeps belongs to this file.
                     let kept = pending.keys().filter(|key| source.in_force().contains_key(*key));
-                    owners.extend(kept.map(|key| (key, path.as_path())));
-                    candidates.push((path, pending));
+                    owners.extend(kept.map(of_view));
+                    candidates.push((path, &source.view, pending));
                 }
             }
         }
-        candidates.into_iter().find_map(|(path, pending)| {
+        candidates.into_iter().find_map(|(path, view, pending)| {
             pending.keys().find_map(|key| {
-                let owner = *owners.entry(key).or_insert(path);
+                let owner = *owners.entry((view, key)).or_insert(path);
                 (owner != path).then(|| (path.clone(), error(path, key, owner)))
             })
         })
@@ -249,26 +300,21 @@ impl FileState {
         self.good.as_ref().unwrap_or(&NONE)
     }
 
-    fn examine(&mut self, file: &File, validation: Validation) {
-        let seen = match &file.content {
-            Ok(content) => Seen::Content(blake3::hash(content)),
-            Err(why) => Seen::Unreadable(why.clone()),
-        };
-        if self.seen.as_ref() == Some(&seen) {
+    fn examine(&mut self, object: Object, validation: Validation) {
+        let is_known = |seen: &Object| seen.content == object.content && seen.view == object.view;
+        if self.seen.as_ref().is_some_and(is_known) {
             return;
         }
-        self.seen = Some(seen);
         // Earlier errors were about another content.
         self.error = None;
         self.pending = None;
-        let parsed = match &file.content {
-            Ok(content) => parse(&file.path, file.format, content, validation),
-            Err(why) => Err(Problems::one(&file.path, why.as_str())),
-        };
-        match parsed {
+        // The id of an object states its view, so the view of a file never changes.
+        self.view = object.view.clone();
+        match parse_object(&object, validation) {
             Ok(resources) => self.pending = Some(resources),
             Err(problems) => self.set_error(problems),
         }
+        self.seen = Some(object);
     }
 
     fn set_error(&mut self, problems: Problems) {
@@ -286,6 +332,19 @@ impl FileState {
     }
 }
 
+pub(super) fn object_of(file: File) -> Object {
+    let content = match file.content {
+        Ok(bytes) => Content::Document { format: file.format, bytes, only: None },
+        Err(why) => Content::Invalid(why),
+    };
+    Object {
+        id: file.path.to_string_lossy().into_owned().into(),
+        view: ViewName::default(),
+        revision: Revision::default(),
+        content,
+    }
+}
+
 fn error(path: &Path, key: &Key, owner: &Path) -> Problems {
     let (type_name, owner) = (type_name(key.type_url.as_str()), owner.display());
     let name = &key.name;
@@ -296,13 +355,13 @@ impl Changes {
     /// Returns the names of the changed and of the removed resources.
     #[cfg(test)]
     fn keys(&self) -> (Vec<&str>, Vec<&str>) {
-        let changed = self.changed.iter().map(|(key, _)| key.name.as_str()).collect();
-        (changed, self.removed.iter().map(|key| key.name.as_str()).collect())
+        let changed = self.changed.iter().map(|((_, key), _)| key.name.as_str()).collect();
+        (changed, self.removed.iter().map(|(_, key)| key.name.as_str()).collect())
     }
 
     /// Returns the resources that the server has and the files no longer define.
-    pub(super) fn removed(&self) -> &[Key] {
-        &self.removed
+    pub(super) fn removed(&self) -> Vec<Key> {
+        self.removed.iter().map(|(_, key)| key.clone()).collect()
     }
 
     /// Returns the resources that the change concerns.
@@ -310,9 +369,9 @@ impl Changes {
         let changed = self.changed.iter().map(|(key, _)| key);
         let changed = changed.filter(|key| !self.added.contains(*key));
         ChangedResources {
-            added: self.added.iter().cloned().collect(),
-            changed: changed.cloned().collect(),
-            removed: self.removed.clone(),
+            added: self.added.iter().map(|(_, key)| key.clone()).collect(),
+            changed: changed.map(|(_, key)| key.clone()).collect(),
+            removed: self.removed(),
         }
     }
 
@@ -320,15 +379,28 @@ impl Changes {
         self.changed.is_empty() && self.removed.is_empty()
     }
 
-    pub(crate) fn into_transaction(self) -> Transaction {
-        let mut transaction = Transaction::new();
-        for (key, bytes) in self.changed {
-            transaction.set(key.type_url, key.name, bytes);
+    /// Returns one transaction for each view. Without changes, there is an empty one for the view
+    /// without a name.
+    pub(crate) fn into_transactions(self) -> Vec<Transaction> {
+        let mut transactions: BTreeMap<ViewName, Transaction> = BTreeMap::new();
+        let mut in_view = |view: ViewName, change: &dyn Fn(&mut Transaction)| {
+            let new = || Transaction::in_view(view.clone());
+            change(transactions.entry(view.clone()).or_insert_with(new));
+        };
+        for ((view, Key { type_url, name }), bytes) in self.changed {
+            in_view(view, &|transaction| {
+                transaction.set(type_url.clone(), name.clone(), bytes.clone());
+            });
         }
-        for key in self.removed {
-            transaction.remove(key.type_url, key.name);
+        for (view, Key { type_url, name }) in self.removed {
+            in_view(view, &|transaction| {
+                transaction.remove(type_url.clone(), name.clone());
+            });
         }
-        transaction
+        if transactions.is_empty() {
+            return vec![Transaction::new()];
+        }
+        transactions.into_values().collect()
     }
 }
 

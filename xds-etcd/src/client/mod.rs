@@ -242,8 +242,7 @@ impl EtcdClient {
         let transport = ClientOptions::default().with_connect_timeout(options.connect_timeout);
         let runtime = self.runtime.clone();
         let opening = CallConnection::open(runtime, service, &transport);
-        let connection =
-            opening.await.map_err(|why| EtcdError::Unreachable(why.to_string()))?;
+        let connection = opening.await.map_err(|why| EtcdError::Unreachable(why.to_string()))?;
         let member = Member { address: address.to_owned(), connection };
         match &options.user {
             None => Ok(member),

@@ -103,11 +103,10 @@ impl DemoSetup {
         if let Some(error) = self.sources.update(files.collect()).into_iter().next() {
             return Err(DemoFailure::Configuration(error.to_string()));
         }
-        let transaction = self.sources.changes().into_transaction();
-        self.server
-            .apply(transaction)
-            .await
-            .map_err(|error| DemoFailure::Refused(error.to_string()))?;
+        for transaction in self.sources.changes().into_transactions() {
+            let applied = self.server.apply(transaction).await;
+            applied.map_err(|error| DemoFailure::Refused(error.to_string()))?;
+        }
         self.sources.mark_served();
         Ok(())
     }

@@ -132,8 +132,9 @@ async fn apply(
     if let Some(error) = sources.update(files.collect()).into_iter().next() {
         return Err(DemoFailure::Configuration(error.to_string()));
     }
-    let transaction = sources.changes().into_transaction();
-    server.apply(transaction).await.map_err(|why| DemoFailure::Refused(why.to_string()))?;
+    for transaction in sources.changes().into_transactions() {
+        server.apply(transaction).await.map_err(|why| DemoFailure::Refused(why.to_string()))?;
+    }
     sources.mark_served();
     Ok(())
 }

@@ -22,10 +22,15 @@ impl Exporter {
     /// Creates the directory without writing files.
     ///
     /// It must not be the served directory, because the exported files would be served.
-    pub(super) fn new(to: &Path, served: &Path, server: ServerHandle) -> Result<Self, Failure> {
+    pub(super) fn new(
+        to: &Path,
+        served: Option<&Path>,
+        server: ServerHandle,
+    ) -> Result<Self, Failure> {
         let failure = |why| Failure::Export { directory: to.to_owned(), why };
         let export = Export::new(to, ExportFormat::Json, schema()).map_err(failure)?;
-        let is_served = fs::canonicalize(to).ok() == fs::canonicalize(served).ok();
+        let is_served =
+            served.is_some_and(|served| fs::canonicalize(to).ok() == fs::canonicalize(served).ok());
         match is_served {
             true => Err(failure(io::Error::other(
                 "the export directory must not be the served directory",

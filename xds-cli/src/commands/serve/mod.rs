@@ -1,9 +1,10 @@
-//! `xds serve`: a management server that serves the resources in a directory.
+//! `xds serve`: a management server that serves the resources of a directory or of etcd.
 
 mod events;
 mod export;
 mod ndjson;
 mod open_files;
+mod origin;
 mod redraw;
 mod status;
 mod table;
@@ -31,6 +32,7 @@ use self::{
     events::{ServeEvent, ServePrinter},
     export::Exporter,
     ndjson::ServeNdjson,
+    origin::origin,
     redraw::Redraw,
     status::Status,
     table::Table,
@@ -38,8 +40,8 @@ use self::{
 use crate::{
     args::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
     directory::{
-        DanglingReferences, FollowOptions, FollowedDirectory, MaxRemoval, ReadinessChange,
-        Rejected, Reload,
+        DanglingReferences, FollowOptions, FollowedSource, MaxRemoval, ReadinessChange, Rejected,
+        Reload,
     },
     failure::Failure,
     output::{self, Layout, ReaderLoss},
@@ -86,8 +88,8 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     let handle = server.handle();
     let (mut followed, first) = select! {
         () = stop.requested() => return Ok(()),
-        started = FollowedDirectory::start(&args.directory, follow, handle.clone()) => started
-            .map_err(|why| Failure::Directory { directory: args.directory.clone(), why })?,
+        started = FollowedSource::start(origin(&args)?, follow, handle.clone()) => started
+            .map_err(|why| Failure::Directory { directory: args.source.place(), why })?,
     };
     let is_ready = first.readiness == Some(ReadinessChange::Ready);
     if !is_ready && (args.strict || args.validate) {
@@ -98,7 +100,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         };
         let errors: usize = first.errors.iter().map(|it| it.problems.count()).sum();
         let errors = u32::try_from(errors + dangling).unwrap_or(u32::MAX);
-        return Err(Failure::NotValid { directory: args.directory.clone(), errors });
+        return Err(Failure::NotValid { directory: args.source.place(), errors });
     }
     // Resolving names and writing files may take long.
     let started = select! {
@@ -117,7 +119,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     let rest = rest_listener.as_ref().map(|(address, _)| address);
     let csds = csds_listener.as_ref().map(|(address, _)| address);
     printer.print(ServeEvent::Serving {
-        directory: &args.directory,
+        directory: &args.source.place(),
         listen: &listen,
         rest,
         csds,
@@ -255,7 +257,7 @@ async fn start_export(
     is_ready: bool,
 ) -> Result<Option<Exporter>, Failure> {
     let Some(to) = &args.export else { return Ok(None) };
-    let mut exporter = Exporter::new(to, &args.directory, server)?;
+    let mut exporter = Exporter::new(to, args.source.directory(), server)?;
     if is_ready {
         let failure = |why| Failure::Export { directory: to.clone(), why };
         exporter.write().await.map_err(failure)?;
@@ -266,7 +268,8 @@ async fn start_export(
 /// Returns the transport options that the flags select.
 async fn server_options(args: &ServeArgs) -> Result<ServerOptions, Failure> {
     let limits = &args.limits;
-    let connections = open_files::connections_for(&args.directory, limits.max_connections).await;
+    let connections =
+        open_files::connections_for(args.source.directory(), limits.max_connections).await;
     let mut options = ServerOptions::default()
         .with_payload_printer(JsonPayloads)
         .with_max_connections(connections)

@@ -14,11 +14,11 @@ const MAX_RESERVED_FILES: usize = 1_024;
 
 /// Raises the soft limit of open files to the hard limit. Returns the maximum number of connections:
 /// `wanted`, or less, so that the directory can always be read.
-pub(super) async fn connections_for(directory: &Path, wanted: usize) -> usize {
+pub(super) async fn connections_for(directory: Option<&Path>, wanted: usize) -> usize {
     let Some(limit) = raised_limit() else { return wanted };
-    let directory = directory.to_owned();
+    let directory = directory.map(Path::to_owned);
     // Reading may hang on a network file system.
-    let files = tokio::task::spawn_blocking(move || count_files(&directory));
+    let files = tokio::task::spawn_blocking(move || directory.as_deref().map_or(0, count_files));
     let reserved = reserved(limit, files.await.unwrap_or_default());
     let connections = wanted.min(usize::try_from(limit - reserved).unwrap_or(usize::MAX));
     if connections < wanted {

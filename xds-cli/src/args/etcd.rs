@@ -1,0 +1,113 @@
+//! Arguments of commands that use etcd.
+
+use core::convert::Infallible;
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use clap::Args;
+
+/// Credentials of the connection to etcd.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Connection to etcd")]
+pub(crate) struct EtcdArgs {
+    /// Connect over TLS, and trust the certificate authorities in this PEM file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) etcd_ca: Option<PathBuf>,
+
+    /// Present the certificate chain in this PEM file.
+    #[arg(long, value_name = "FILE", requires = "etcd_key")]
+    pub(crate) etcd_cert: Option<PathBuf>,
+
+    /// Private key of --etcd-cert, in a PEM file.
+    #[arg(long, value_name = "FILE", requires = "etcd_cert")]
+    pub(crate) etcd_key: Option<PathBuf>,
+
+    /// Authenticate as this user.
+    #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
+    pub(crate) etcd_user: Option<String>,
+
+    /// File with the password of --etcd-user. A line feed at its end is ignored.
+    #[arg(long, value_name = "FILE", requires = "etcd_user")]
+    pub(crate) etcd_password_file: Option<PathBuf>,
+}
+
+/// Place of resources to serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SourceAddress {
+    Directory(PathBuf),
+    Etcd(EtcdAddress),
+}
+
+/// Members of an etcd cluster, and the prefix of the keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EtcdAddress {
+    pub(crate) members: Vec<String>,
+    pub(crate) prefix: String,
+}
+
+/// Prefix of keys if the address has none.
+const DEFAULT_PREFIX: &str = "/xds";
+
+impl FromStr for SourceAddress {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        let Some(rest) = text.strip_prefix("etcd://") else {
+            return Ok(Self::Directory(text.into()));
+        };
+        let (members, prefix) = match rest.split_once('/') {
+            Some((members, prefix)) if !prefix.trim_matches('/').is_empty() => {
+                (members, format!("/{}", prefix.trim_end_matches('/')))
+            }
+            Some((members, _)) => (members, DEFAULT_PREFIX.to_owned()),
+            None => (rest, DEFAULT_PREFIX.to_owned()),
+        };
+        let members = members.split(',').filter(|it| !it.is_empty()).map(str::to_owned).collect();
+        Ok(Self::Etcd(EtcdAddress { members, prefix }))
+    }
+}
+
+impl SourceAddress {
+    /// Returns the name of the source in messages.
+    pub(crate) fn place(&self) -> PathBuf {
+        match self {
+            Self::Directory(directory) => directory.clone(),
+            Self::Etcd(EtcdAddress { members, prefix }) => {
+                format!("etcd://{}{prefix}", members.join(",")).into()
+            }
+        }
+    }
+
+    /// Returns the directory, if it is one.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::Directory(directory) => Some(directory),
+            Self::Etcd(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> SourceAddress {
+        let Ok(address) = text.parse();
+        address
+    }
+
+    #[test]
+    fn addresses_of_etcd_have_members_and_a_prefix() {
+        let etcd = |members: &[&str], prefix: &str| {
+            let members = members.iter().map(|&it| it.to_owned()).collect();
+            SourceAddress::Etcd(EtcdAddress { members, prefix: prefix.to_owned() })
+        };
+        assert_eq!(parse("etcd://a:1,b:2/mesh/prod/"), etcd(&["a:1", "b:2"], "/mesh/prod"));
+        assert_eq!(parse("etcd://a:1"), etcd(&["a:1"], "/xds"));
+        assert_eq!(parse("etcd://a:1/"), etcd(&["a:1"], "/xds"));
+        assert_eq!(parse("config"), SourceAddress::Directory("config".into()));
+        assert_eq!(parse("etcd://a:1/x").place(), PathBuf::from("etcd://a:1/x"));
+    }
+}

@@ -1,0 +1,93 @@
+//! Source that is followed: reading it, and waiting for its changes.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use tokio::{sync::Notify, task::spawn_blocking};
+use xds_core::client::FilePolicy;
+use xds_fs::{Place, Watch, list_saved};
+use xds_source::{Object, ObjectChange};
+
+#[cfg(feature = "etcd")]
+use super::remote::Remote;
+use super::sources::object_of;
+
+/// Source that is followed.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    Directory(Directory),
+    #[cfg(feature = "etcd")]
+    Etcd(Box<Remote<xds_etcd::EtcdSource>>),
+}
+
+/// What was read of a source.
+#[derive(Debug)]
+pub(super) enum Update {
+    /// All objects.
+    All(Vec<Object>),
+    /// Objects that have changed together.
+    Changed(Vec<ObjectChange>),
+}
+
+/// Directory with a watch.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: Arc<Path>,
+    /// Notified when the directory may have changed.
+    changed: Arc<Notify>,
+    _watch: Watch,
+}
+
+impl Origin {
+    /// Starts watching a directory, without reading it.
+    pub(crate) fn directory(path: &Path) -> io::Result<Self> {
+        let path: Arc<Path> = path.into();
+        let changed = Arc::new(Notify::new());
+        let for_watch = Arc::clone(&changed);
+        let place = Place::Directory(path.to_path_buf());
+        let watch = Watch::start(place, &FilePolicy::default(), move |_| for_watch.notify_one())?;
+        Ok(Self::Directory(Directory { path, changed, _watch: watch }))
+    }
+
+    /// Returns the name of the source in messages.
+    pub(super) fn place(&self) -> PathBuf {
+        match self {
+            Self::Directory(directory) => directory.path.to_path_buf(),
+            #[cfg(feature = "etcd")]
+            Self::Etcd(remote) => remote.place().into(),
+        }
+    }
+
+    /// Reads the source for the first time. Changes of a directory since its watch started are
+    /// included.
+    pub(super) async fn first(&mut self) -> io::Result<Update> {
+        match self {
+            Self::Directory(directory) => directory.read().await,
+            #[cfg(feature = "etcd")]
+            Self::Etcd(remote) => remote.next().await,
+        }
+    }
+
+    /// Waits for the next change, or for a failure to report.
+    pub(super) async fn next(&mut self) -> io::Result<Update> {
+        match self {
+            Self::Directory(directory) => {
+                directory.changed.notified().await;
+                directory.read().await
+            }
+            #[cfg(feature = "etcd")]
+            Self::Etcd(remote) => remote.next().await,
+        }
+    }
+}
+
+impl Directory {
+    async fn read(&self) -> io::Result<Update> {
+        let path = Arc::clone(&self.path);
+        let files = spawn_blocking(move || list_saved(&path)).await??;
+        Ok(Update::All(files.into_iter().map(object_of).collect()))
+    }
+}
