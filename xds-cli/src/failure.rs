@@ -42,6 +42,10 @@ pub(crate) enum Failure {
         .directory.display(), count(*.errors, "error")
     )]
     NotValid { directory: PathBuf, errors: u32 },
+    /// Change that was not written to etcd.
+    #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "of commands that write to etcd"))]
+    #[error("nothing was written: {0}")]
+    NotWritten(String),
     #[error("cannot export to {}: {why}", .directory.display())]
     Export { directory: PathBuf, why: io::Error },
     /// Errors found by a check. Each has already been printed.
@@ -122,6 +126,7 @@ impl Failure {
             | Self::Credentials { .. }
             | Self::Directory { .. }
             | Self::NotValid { .. }
+            | Self::NotWritten(_)
             | Self::Export { .. }
             | Self::Found(_)
             | Self::Unreadable { .. }

@@ -108,6 +108,10 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         | args::Command::Sim(_)
         | args::Command::Completions(_)
         | args::Command::Man(_) => output::logging::Quietest::Warnings,
+        #[cfg(feature = "etcd")]
+        args::Command::Apply(_) | args::Command::Pull(_) | args::Command::Register(_) => {
+            output::logging::Quietest::Warnings
+        }
     };
     output::logging::init(quietest, cli.verbose, cli.color);
     schema::extend(cli.command.descriptors())?;
@@ -122,6 +126,12 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         args::Command::Convert(args) => commands::convert::run(&args),
         args::Command::Route(command) => commands::route::run(command, cli.color).await,
         args::Command::Sim(command) => commands::sim::run(command, cli.color),
+        #[cfg(feature = "etcd")]
+        args::Command::Apply(args) => commands::etcd::apply(&args).await,
+        #[cfg(feature = "etcd")]
+        args::Command::Pull(args) => commands::etcd::pull(&args).await,
+        #[cfg(feature = "etcd")]
+        args::Command::Register(args) => commands::etcd::register(&args).await,
         args::Command::Completions(args) => commands::shell::completions(&args),
         args::Command::Man(args) => commands::shell::man(&args),
     }

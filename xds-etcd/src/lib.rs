@@ -35,6 +35,6 @@ pub use self::{
     client::{EtcdClient, EtcdError, EtcdOptions, User},
     endpoint::Endpoint,
     registration::Registration,
-    source::EtcdSource,
+    source::{EtcdSource, content_of_value},
     store::{Diff, EtcdStore, Prune, Stored, StoredName, TransactionLimits, WriteError},
 };

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use futures_core::Stream;
 use futures_util::stream;
-use xds_core::{ViewName, types};
+use xds_core::{ResourceName, TypeUrl, ViewName, types};
 use xds_format::{Format, Schema, resource_name};
 use xds_source::{
     Change, Content, List, Object, ObjectChange, ObjectId, Revision, Source, SourceError,
@@ -220,7 +220,9 @@ impl State {
         }
         let revision = revision_of(&kv);
         let (view, content) = match ResourceKey::parse(rest) {
-            Ok(key) => (key.view.clone(), content_of(&key, kv.value)),
+            Ok(ResourceKey { view, type_url, name }) => {
+                (view, content_of_value(&type_url, &name, kv.value))
+            }
             Err(fault) => (ViewName::default(), Content::Invalid(fault.to_string())),
         };
         changes.set(Object { id, view, revision, content });
@@ -265,12 +267,16 @@ fn revision_of(kv: &KeyValue) -> Revision {
     Revision(u64::try_from(kv.mod_revision).unwrap_or(0))
 }
 
-/// Returns the contents of a key that has a whole resource.
-fn content_of(key: &ResourceKey, value: Bytes) -> Content {
-    let only = Some((key.type_url.clone(), key.name.clone()));
-    match format_of(key, &value) {
-        Some(format) => Content::Document { format, bytes: value, only },
-        None => Content::Resources(vec![(key.type_url.clone(), key.name.clone(), value)]),
+/// Returns the contents of a key that has a whole resource: text in the format that the value
+/// begins like, or an encoded message.
+#[must_use]
+pub fn content_of_value(type_url: &TypeUrl, name: &ResourceName, value: Bytes) -> Content {
+    match format_of(type_url, name, &value) {
+        Some(format) => {
+            let only = Some((type_url.clone(), name.clone()));
+            Content::Document { format, bytes: value, only }
+        }
+        None => Content::Resources(vec![(type_url.clone(), name.clone(), value)]),
     }
 }
 
@@ -278,13 +284,13 @@ fn content_of(key: &ResourceKey, value: Bytes) -> Content {
 const TEXT_MARK: &str = "# proto-message:";
 
 /// Returns the format of a value, or `None` for an encoded message.
-fn format_of(key: &ResourceKey, value: &[u8]) -> Option<Format> {
+fn format_of(type_url: &TypeUrl, name: &ResourceName, value: &[u8]) -> Option<Format> {
     let text = core::str::from_utf8(value).ok()?;
     let is_printable = |it: char| !it.is_control() || matches!(it, '\n' | '\r' | '\t');
     // An encoded message may consist of printable characters by chance, but then it has the name of
     // its key.
-    let encoded_name = resource_name(Schema::envoy(), key.type_url.as_str(), value);
-    if !text.chars().all(is_printable) || encoded_name.is_ok_and(|it| it == key.name.as_str()) {
+    let encoded_name = resource_name(Schema::envoy(), type_url.as_str(), value);
+    if !text.chars().all(is_printable) || encoded_name.is_ok_and(|it| it == name.as_str()) {
         return None;
     }
     Some(match text.trim_start() {

@@ -71,6 +71,8 @@ pub struct Stored {
     pub resources: BTreeMap<StoredName, Bytes>,
     /// Keys that are not resources, with the reason.
     pub faults: Vec<(String, String)>,
+    /// Resources that were left out.
+    others: BTreeMap<StoredName, Bytes>,
     generation: Option<String>,
     /// Revision of the last change of each key, and of the pointer to the generation.
     revisions: BTreeMap<StoredName, i64>,
@@ -267,7 +269,10 @@ impl EtcdStore {
         resources: &BTreeMap<StoredName, Bytes>,
         prune: Prune,
     ) -> Result<(), WriteError> {
-        let mut all = if prune == Prune::Yes { BTreeMap::new() } else { stored.resources.clone() };
+        let mut all = stored.others.clone();
+        if prune == Prune::No {
+            all.extend(stored.resources.clone());
+        }
         all.extend(resources.iter().map(|(name, value)| (name.clone(), value.clone())));
         let mark = vec![put(self.layout.writer(), Bytes::new())];
         // The revision of a change is unique, so no other writer writes the same generation.
@@ -365,6 +370,15 @@ impl EtcdStore {
 }
 
 impl Stored {
+    /// Leaves out the resources whose name the predicate rejects. Writing then neither compares nor
+    /// removes them, and a new generation keeps them.
+    pub fn retain(&mut self, is_kept: impl Fn(&StoredName) -> bool) {
+        let all = core::mem::take(&mut self.resources);
+        let (kept, others): (BTreeMap<_, _>, _) = all.into_iter().partition(|(it, _)| is_kept(it));
+        self.resources = kept;
+        self.others.extend(others);
+    }
+
     /// Returns the differences that writing these resources would make.
     #[must_use]
     pub fn diff(&self, resources: &BTreeMap<StoredName, Bytes>, prune: Prune) -> Diff {

@@ -13,6 +13,8 @@ mod serve;
 mod shell;
 pub(crate) mod sim;
 mod status;
+#[cfg(feature = "etcd")]
+mod store;
 mod watch;
 
 use core::{fmt, str::FromStr, time::Duration};
@@ -28,6 +30,8 @@ use xds_core::{
 };
 use xds_tokio::credentials::CredentialsError;
 
+#[cfg(feature = "etcd")]
+pub(crate) use self::store::{ApplyArgs, PullArgs, RegisterArgs};
 pub(crate) use self::{
     check::{CheckArgs, CheckOutput, CompatArgs, CompatOutput},
     client::{ChannelArgs, ClientArgs},
@@ -81,6 +85,12 @@ pub(crate) enum Command {
     Route(RouteCommand),
     #[command(subcommand)]
     Sim(SimCommand),
+    #[cfg(feature = "etcd")]
+    Apply(ApplyArgs),
+    #[cfg(feature = "etcd")]
+    Pull(PullArgs),
+    #[cfg(feature = "etcd")]
+    Register(RegisterArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -96,6 +106,12 @@ impl Command {
             Self::Check(args) => &args.descriptors.descriptors,
             Self::Convert(args) => &args.descriptors.descriptors,
             Self::Route(RouteCommand::Explain(args)) => &args.descriptors.descriptors,
+            #[cfg(feature = "etcd")]
+            Self::Apply(args) => &args.descriptors.descriptors,
+            #[cfg(feature = "etcd")]
+            Self::Pull(args) => &args.descriptors.descriptors,
+            #[cfg(feature = "etcd")]
+            Self::Register(_) => &[],
             Self::Demo | Self::Compat(_) | Self::Sim(_) | Self::Completions(_) | Self::Man(_) => {
                 &[]
             }

@@ -4,6 +4,8 @@ pub(crate) mod check;
 pub(crate) mod compat;
 pub(crate) mod convert;
 pub(crate) mod demo;
+#[cfg(feature = "etcd")]
+pub(crate) mod etcd;
 pub(crate) mod get;
 pub(crate) mod route;
 pub(crate) mod serve;

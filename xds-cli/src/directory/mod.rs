@@ -23,8 +23,6 @@ mod rejected;
 mod remote;
 mod sources;
 
-#[cfg(feature = "etcd")]
-pub(crate) use self::remote::Remote;
 pub(crate) use self::{
     findings::findings,
     follow::{DanglingReferences, FollowOptions, FollowedSource, ReadinessChange, Reload},
@@ -33,3 +31,5 @@ pub(crate) use self::{
     rejected::{MaxRemoval, Rejected, Removal},
     sources::{ChangedResources, FileError, Sources},
 };
+#[cfg(feature = "etcd")]
+pub(crate) use self::{parse::parse_value, remote::Remote};

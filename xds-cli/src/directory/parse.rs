@@ -81,6 +81,19 @@ pub(super) fn parse_object(object: &Object, validation: Validation) -> Result<Re
     }
 }
 
+/// Returns the encoded message of a value in etcd; `None` if it is not the resource that its key
+/// states.
+#[cfg(feature = "etcd")]
+pub(crate) fn parse_value(type_url: &TypeUrl, name: &ResourceName, value: &Bytes) -> Option<Bytes> {
+    let object = Object {
+        id: name.as_str().into(),
+        view: xds_core::ViewName::default(),
+        revision: xds_source::Revision::default(),
+        content: xds_etcd::content_of_value(type_url, name, value.clone()),
+    };
+    parse_object(&object, Validation::default()).ok()?.into_values().next()
+}
+
 /// Parses an object that has exactly one resource, whose type and name are known. Its type may be
 /// left out.
 fn parse_only(

@@ -227,7 +227,8 @@ impl EtcdClient {
                     return Ok(member);
                 }
                 Err(denied @ EtcdError::Denied(_)) => return Err(denied),
-                Err(why) => failures.push(format!("{address}: {why}")),
+                Err(EtcdError::Unreachable(why)) => failures.push(format!("{address}: {why}")),
+                Err(why) => failures.push(why.to_string()),
             }
             current.at += 1;
         }

@@ -1,0 +1,62 @@
+//! `xds apply`, `xds pull` and `xds register`: the resources in etcd.
+
+mod apply;
+mod pull;
+mod register;
+
+use std::{fs, path::Path};
+
+use xds_bootstrap::TlsFiles;
+use xds_etcd::{EtcdClient, EtcdOptions};
+use xds_tokio::{Tokio, credentials::Credentials};
+
+pub(crate) use self::{apply::apply, pull::pull, register::register};
+use crate::{
+    args::{EtcdAddress, EtcdArgs, SourceAddress},
+    failure::Failure,
+};
+
+/// Creates the client of a cluster, which connects when it is used.
+pub(crate) fn client(address: &EtcdAddress, args: &EtcdArgs) -> Result<EtcdClient, Failure> {
+    let mut options = EtcdOptions::new(&address.members).with_credentials(credentials(args));
+    if let (Some(name), Some(file)) = (&args.etcd_user, &args.etcd_password_file) {
+        options = options.with_user(name, password(file)?);
+    }
+    EtcdClient::new(Tokio, options).map_err(|why| Failure::Usage(format!("etcd: {why}")))
+}
+
+/// Returns the address in etcd; other sources cannot be written.
+fn etcd_address(address: &SourceAddress) -> Result<&EtcdAddress, Failure> {
+    match address {
+        SourceAddress::Etcd(address) => Ok(address),
+        SourceAddress::Directory(directory) => Err(Failure::Usage(format!(
+            "{}: expected an address of etcd, such as etcd://127.0.0.1:2379/xds",
+            directory.display()
+        ))),
+    }
+}
+
+fn unreached(address: &SourceAddress, why: impl ToString) -> Failure {
+    let address = address.place().display().to_string();
+    Failure::Unreached { address, why: why.to_string() }
+}
+
+fn credentials(args: &EtcdArgs) -> Credentials {
+    if args.etcd_ca.is_none() && args.etcd_cert.is_none() {
+        return Credentials::default();
+    }
+    let mut files = TlsFiles::default();
+    if let Some(file) = &args.etcd_ca {
+        files = files.with_ca_certificate(file);
+    }
+    if let (Some(certificate), Some(key)) = (&args.etcd_cert, &args.etcd_key) {
+        files = files.with_identity(certificate, key);
+    }
+    Credentials::tls(files)
+}
+
+fn password(file: &Path) -> Result<String, Failure> {
+    let unreadable = |why| Failure::Unreadable { file: file.to_owned(), why };
+    let text = fs::read_to_string(file).map_err(unreadable)?;
+    Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
+}
