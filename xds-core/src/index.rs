@@ -3,9 +3,8 @@
 use core::hash::BuildHasher as _;
 
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 
-use crate::slab::Slot;
+use crate::{slab::Slot, slot_table::SlotTable};
 
 /// Index of slots by name. The names are stored by the owner, and the table is never iterated.
 ///
@@ -13,13 +12,13 @@ use crate::slab::Slot;
 /// no output depends on the hash order.
 #[derive(Clone, Debug)]
 pub(crate) struct NameIndex {
-    slots: HashTable<Slot>,
+    slots: SlotTable,
     hasher: FixedState,
 }
 
 impl NameIndex {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { slots: HashTable::new(), hasher: FixedState::with_seed(seed) }
+        Self { slots: SlotTable::default(), hasher: FixedState::with_seed(seed) }
     }
 
     pub(crate) fn find<'a>(
@@ -27,18 +26,7 @@ impl NameIndex {
         name: &str,
         name_of: impl Fn(Slot) -> Option<&'a str>,
     ) -> Option<Slot> {
-        self.slots.find(self.hash(name), |&slot| name_of(slot) == Some(name)).copied()
-    }
-
-    /// Reserves space for this many more names.
-    pub(crate) fn reserve<'a>(
-        &mut self,
-        additional: usize,
-        name_of: impl Fn(Slot) -> Option<&'a str>,
-    ) {
-        let hasher = &self.hasher;
-        self.slots
-            .reserve(additional, |&slot| name_of(slot).map_or(0, |name| hasher.hash_one(name)));
+        self.slots.find(self.hash(name), |&slot| name_of(slot) == Some(name))
     }
 
     /// Adds `slot` under `name`, which must not be in the index.
@@ -49,15 +37,12 @@ impl NameIndex {
         name_of: impl Fn(Slot) -> Option<&'a str>,
     ) {
         let hasher = &self.hasher;
-        self.slots.insert_unique(self.hash(name), slot, |&other| {
-            name_of(other).map_or(0, |name| hasher.hash_one(name))
-        });
+        let hash_of = |other| name_of(other).map_or(0, |name| hasher.hash_one(name));
+        self.slots.insert(hasher.hash_one(name), slot, hash_of);
     }
 
     pub(crate) fn remove(&mut self, name: &str, slot: Slot) {
-        if let Ok(entry) = self.slots.find_entry(self.hash(name), |&other| other == slot) {
-            entry.remove();
-        }
+        self.slots.remove(self.hash(name), |&other| other == slot);
     }
 
     fn hash(&self, name: &str) -> u64 {

@@ -167,6 +167,7 @@ mod room;
 pub mod server;
 pub mod service;
 mod slab;
+mod slot_table;
 mod text;
 mod time;
 mod token_bucket;

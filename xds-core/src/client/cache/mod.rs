@@ -177,14 +177,6 @@ impl Cache {
         slot
     }
 
-    /// Reserves space in the index for this many resources, which avoids rehashing all names each
-    /// time it grows.
-    pub(crate) fn make_room_for(&mut self, resources: usize) {
-        let nodes = &self.nodes;
-        let more = resources.saturating_sub(self.entries);
-        self.index.reserve(more, |slot| name_at(nodes, slot));
-    }
-
     /// Creates an empty entry for `name`, which must not have one.
     pub(crate) fn create(&mut self, name: ResourceName) -> Option<Slot> {
         let entry = CacheEntry {

@@ -91,9 +91,6 @@ impl ResponseProcessor<'_> {
         let version = Version::from(response.version);
         self.cache.begin_response(version, control_plane, self.upstream, self.now);
         let mut classified = self.new_classified();
-        if self.requested.has_wildcard {
-            self.cache.make_room_for(response.resource_count.min(self.limits.resources_per_type));
-        }
         // Servers usually repeat resources in the order of the previous response, which is that of
         // the cache. The next entry is therefore tried before its name is looked up.
         let mut expected = self.cache.first();

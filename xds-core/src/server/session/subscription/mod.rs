@@ -10,7 +10,6 @@ pub(crate) mod due_list;
 use core::hash::BuildHasher as _;
 
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 
 use self::due_list::Release;
 pub(crate) use self::due_list::{Due, DueKind, DueList};
@@ -19,6 +18,7 @@ use crate::{
     cost_probe,
     server::{event::ResponseCause, store::subscription_list::SubscriptionList},
     slab::{Key, Slab, Slot},
+    slot_table::SlotTable,
 };
 
 /// Subscription of one session to one name.
@@ -187,7 +187,7 @@ impl Subscription {
 #[derive(Debug)]
 pub(crate) struct SubscriptionTable {
     entries: Slab<Subscription>,
-    by_ends: HashTable<Slot>,
+    by_ends: SlotTable,
     hasher: FixedState,
 }
 
@@ -195,18 +195,16 @@ impl SubscriptionTable {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             entries: Slab::default(),
-            by_ends: HashTable::new(),
+            by_ends: SlotTable::default(),
             hasher: FixedState::with_seed(seed),
         }
     }
 
     pub(crate) fn find(&self, session: Slot, resource: Slot) -> Option<Slot> {
         let hash = self.hasher.hash_one((session, resource));
-        self.by_ends
-            .find(hash, |&slot| {
-                self.at(slot).is_some_and(|e| e.session == session && e.resource == resource)
-            })
-            .copied()
+        self.by_ends.find(hash, |&slot| {
+            self.at(slot).is_some_and(|e| e.session == session && e.resource == resource)
+        })
     }
 
     pub(crate) fn at(&self, slot: Slot) -> Option<&Subscription> {
@@ -257,11 +255,11 @@ impl SubscriptionTable {
         // first.
         self.push_front(names, ListKind::Session, slot);
         let (entries, hasher) = (&self.entries, &self.hasher);
-        self.by_ends.insert_unique(hasher.hash_one((session, resource)), slot, |&other| {
-            entries.at(other).map_or(0, |subscription| {
-                hasher.hash_one((subscription.session, subscription.resource))
-            })
-        });
+        let hash_of = |other| {
+            let other = entries.at(other);
+            other.map_or(0, |other| hasher.hash_one((other.session, other.resource)))
+        };
+        self.by_ends.insert(hasher.hash_one((session, resource)), slot, hash_of);
         Some(slot)
     }
 
@@ -278,9 +276,7 @@ impl SubscriptionTable {
         self.unlink(subscribers, ListKind::Resource, slot);
         if let Some(subscription) = self.entries.remove(slot) {
             let hash = self.hasher.hash_one((subscription.session, subscription.resource));
-            if let Ok(entry) = self.by_ends.find_entry(hash, |&other| other == slot) {
-                entry.remove();
-            }
+            self.by_ends.remove(hash, |&other| other == slot);
         }
     }
 
