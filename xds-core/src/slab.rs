@@ -14,6 +14,9 @@ pub(crate) struct Key {
 }
 
 impl Key {
+    /// No value.
+    pub(crate) const NONE: Self = Self { generation: u32::MAX, slot: Slot::NONE };
+
     pub(crate) const fn as_u64(self) -> u64 {
         ((self.generation as u64) << 32) | self.slot.0 as u64
     }
@@ -166,19 +169,30 @@ impl<T> Slab<T> {
 
     /// Removes a value. Its key becomes invalid.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<T> {
+        let value = self.take(slot)?;
+        self.free(slot);
+        Some(value)
+    }
+
+    /// Removes a value, but does not use its slot again before [`free`](Self::free).
+    pub(crate) fn take(&mut self, slot: Slot) -> Option<T> {
         self.nodes.get(slot.index())?.value.as_ref()?;
         self.unlink(slot);
-        let free = self.free;
-        let node = self.nodes.get_mut(slot.index())?;
-        let value = node.value.take();
         self.len -= 1;
+        self.nodes.get_mut(slot.index())?.value.take()
+    }
+
+    /// Frees the slot of a value that was [taken](Self::take). Call it once.
+    pub(crate) fn free(&mut self, slot: Slot) {
+        let free = self.free;
         // A slot whose generations are exhausted is not used again.
-        if let Some(generation) = node.generation.checked_add(1) {
+        if let Some(node) = self.nodes.get_mut(slot.index())
+            && let Some(generation) = node.generation.checked_add(1)
+        {
             node.generation = generation;
             node.next = free;
             self.free = slot;
         }
-        value
     }
 
     /// Moves the value to the end of the list.
@@ -323,6 +337,21 @@ mod tests {
         assert_eq!(slab.remove(first.slot()), Some(2), "a slot alone does not tell tenants apart");
         assert_eq!(slab.remove(first.slot()), None);
         assert_eq!(slab.len(), 0);
+    }
+
+    #[test]
+    fn slot_of_a_taken_value_is_not_used_until_it_is_free() {
+        let mut slab = Slab::default();
+        let [one, two] = [1u32, 2].map(|value| slab.push_back(value).unwrap());
+        assert_eq!(slab.take(one.slot()), Some(1));
+        assert_eq!((slab.get(one), slab.at(one.slot()), slab.len()), (None, None, 1));
+        assert_ne!(slab.push_back(3).unwrap().slot(), one.slot());
+        assert_eq!((slab.take(one.slot()), values(&slab)), (None, vec![2, 3]));
+        slab.free(one.slot());
+        let four = slab.push_back(4).unwrap();
+        assert_eq!(four.slot(), one.slot());
+        assert_ne!(four, one);
+        assert_eq!((slab.get(two), slab.len()), (Some(&2), 3));
     }
 
     #[test]

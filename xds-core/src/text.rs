@@ -98,6 +98,15 @@ macro_rules! text {
 /// its streams repeatedly.
 pub(crate) const NAME_BYTES: usize = 2_048;
 
+/// Bytes of a name that count as one name.
+const UNIT: usize = 256;
+
+/// Returns the number of names as which a name of this length counts, so that a limit of names also
+/// bounds their bytes.
+pub(crate) fn name_units(bytes: usize) -> usize {
+    bytes.div_ceil(UNIT).max(1)
+}
+
 text! {
     /// Type URL of a resource, for example `type.googleapis.com/envoy.config.cluster.v3.Cluster`.
     // S0.008

@@ -93,6 +93,10 @@ pub enum Timer {
     Poll,
     /// Client: a channel without subscriptions is closed.
     Idle,
+    /// Server: a long request is handled in parts, or the names of a closed stream are freed in
+    /// parts, and a part is left
+    /// ([`names_per_turn`](crate::server::ServerLimits::names_per_turn)).
+    UnfinishedWork,
     /// Server: a client has not answered a response in time.
     AnswerOverdue,
     /// Server: the planned end of a stream is due.
@@ -127,6 +131,7 @@ impl fmt::Display for Timer {
             Self::RepeatedNack => "repeated NACK",
             Self::Poll => "poll",
             Self::Idle => "idle",
+            Self::UnfinishedWork => "unfinished work",
             Self::AnswerOverdue => "answer overdue",
             Self::Debounce => "debounce",
             Self::ViewIdle => "view idle",

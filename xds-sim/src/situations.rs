@@ -182,11 +182,15 @@ pub enum Situation {
     MissingTypeRefused,
     /// A client receives an error because a resource exceeds the size limit.
     TooLongReported,
+    /// A server has handled a part of a request.
+    RequestInParts,
+    /// A server has freed a part of the names of a closed stream.
+    CloseInParts,
 }
 
 impl Situation {
     /// All situations.
-    pub const ALL: [Self; 87] = [
+    pub const ALL: [Self; 89] = [
         Self::NackThenReconnectThenAck,
         Self::ValidAndInvalid,
         Self::WithoutFirstServer,
@@ -274,6 +278,8 @@ impl Situation {
         Self::WrongTypeRefused,
         Self::MissingTypeRefused,
         Self::TooLongReported,
+        Self::RequestInParts,
+        Self::CloseInParts,
     ];
 
     /// Name of the situation in a few words.
@@ -367,6 +373,8 @@ impl Situation {
             Self::WrongTypeRefused => "stream closed for another type",
             Self::MissingTypeRefused => "stream closed for a missing type",
             Self::TooLongReported => "resource too long for any response",
+            Self::RequestInParts => "request handled in parts",
+            Self::CloseInParts => "closed stream freed in parts",
         }
     }
 }

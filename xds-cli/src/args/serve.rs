@@ -155,6 +155,18 @@ pub(crate) struct ServerLimitArgs {
     /// those that hold most first.
     #[arg(long, value_name = "BYTES", default_value = "67108864")]
     pub(crate) max_unread_bytes: usize,
+
+    /// Maximum number of names subscribed on one connection. The stream that exceeds it ends with
+    /// RESOURCE_EXHAUSTED. A name counts once for each 256 bytes of its length.
+    #[arg(long, value_name = "N", default_value = "100000")]
+    pub(crate) max_names: usize,
+
+    /// Maximum number of names subscribed on all connections. If it is exceeded, the connection with
+    /// most names ends with RESOURCE_EXHAUSTED.
+    ///
+    /// A subscription takes about 120 bytes, and a name without a resource about 250 bytes more.
+    #[arg(long, value_name = "N", default_value = "10000000")]
+    pub(crate) max_total_names: usize,
 }
 
 /// TLS options of the server.

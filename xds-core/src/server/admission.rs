@@ -53,6 +53,12 @@ impl Server {
             return;
         }
         store.join_view(view);
+        self.finish_request(stream);
+        let Some(state) = self.streams.get_mut(stream.0) else {
+            // The request exceeded a limit.
+            self.subscriptions.store.leave_view(view);
+            return self.watch_views();
+        };
         let before = state.view.replace(view);
         if before.is_none()
             && let Err(reason) = self.join_node(stream)
@@ -74,8 +80,6 @@ impl Server {
         if let Some(make_before_break) = state.order.make_before_break() {
             make_before_break.reset(handles, &self.subscriptions);
         }
-        self.nodes.release_bytes(state.node_id(), state.held_bytes());
-        let held_requests = core::mem::take(&mut state.held_requests);
         // Held-back changes start their wait anew in the new view.
         self.cancel_stage_timeout(stream);
         self.notify_wanted();
@@ -93,13 +97,8 @@ impl Server {
         for arena in arenas {
             self.update_heartbeat_alarm(arena);
         }
-        for message in &held_requests {
-            // The request was already counted when it arrived.
-            self.stats.requests -= 1;
-            self.stats.request_bytes -= message.len() as u64;
-            self.take_message(stream, message);
-        }
-        self.finish_if_done(stream);
+        self.take_held(stream);
+        self.enforce_total_names();
     }
 
     /// Sets the limits of one client, replacing those of [`ServerLimits`](super::ServerLimits).
@@ -135,7 +134,8 @@ impl Server {
             (limits != PerClientLimits::from(&self.config.limits)).then(|| limits.into());
         let limit = limits.streams_per_node;
         // A stream without a view is not counted yet.
-        if state.view.is_some() && self.nodes.streams_of(state.node_id()) > limit {
+        let has_view = state.view.is_some();
+        if has_view && self.nodes.streams_of(&self.node_key(stream)) > limit {
             self.close(stream, CloseReason::TooManyStreamsOfNode { limit });
         }
     }

@@ -6,7 +6,7 @@ use core::num::NonZeroU64;
 use super::{
     Server,
     config::{Admission, Readiness},
-    event::{CloseReason, Observation, Refusal, ServerEvent, ServerOutput, StreamKind},
+    event::{CloseReason, Connection, Observation, Refusal, ServerEvent, ServerOutput, StreamKind},
     queue::timer_queue::Alarm,
     stream::{ClientHalf, Stream, Writable, push_order::Order},
 };
@@ -81,15 +81,41 @@ impl Server {
         self.out.event(ServerEvent::Authorize { stream: id, node_id: node });
     }
 
-    /// Accepts a new stream.
+    /// Accepts a new stream, which counts as a connection of its own. If the transport knows the
+    /// connection, use [`accept_on`](Self::accept_on).
     ///
     /// # Errors
     ///
     /// Returns a refusal if the server is not ready or shutting down, or if the number or rate of
     /// streams is at its limit. End the stream with the status of the refusal.
     pub fn accept(&mut self, kind: StreamKind, now: Time) -> Result<StreamId, Refusal> {
+        self.accept_from(None, kind, now)
+    }
+
+    /// Accepts a new stream of a connection, like [`accept`](Self::accept). Streams of one connection
+    /// share a budget of names, and streams of different authenticated clients count apart for
+    /// the limits of a node.
+    ///
+    /// # Errors
+    ///
+    /// As for [`accept`](Self::accept).
+    pub fn accept_on(
+        &mut self,
+        connection: &Connection,
+        kind: StreamKind,
+        now: Time,
+    ) -> Result<StreamId, Refusal> {
+        self.accept_from(Some(connection), kind, now)
+    }
+
+    fn accept_from(
+        &mut self,
+        connection: Option<&Connection>,
+        kind: StreamKind,
+        now: Time,
+    ) -> Result<StreamId, Refusal> {
         self.clock.advance(now);
-        let accepted = self.may_accept().and_then(|()| self.open(kind));
+        let accepted = self.may_accept().and_then(|()| self.open(connection, kind));
         if let Err(refusal) = accepted {
             self.stats.note_refusal(refusal);
         }
@@ -127,14 +153,18 @@ impl Server {
         Ok(())
     }
 
-    fn open(&mut self, kind: StreamKind) -> Result<StreamId, Refusal> {
+    fn open(
+        &mut self,
+        connection: Option<&Connection>,
+        kind: StreamKind,
+    ) -> Result<StreamId, Refusal> {
         let view = match (self.phase, self.config.admission) {
             (Phase::Holding, _) | (_, Admission::ByApplication) => None,
             (_, Admission::All) => Some(self.subscriptions.store.default_view()),
         };
         let order = Order::of(&self.config.ordering, &kind);
-        let state = Stream::new(kind, view, order);
         let limit = self.config.limits.streams;
+        let state = Stream::new(kind, view, order);
         let key = self.streams.push_back(state).ok_or(Refusal::TooManyStreams { limit })?;
         if let Some(stream) = self.streams.get(key) {
             self.stats.note_opened(&stream.kind);
@@ -144,6 +174,7 @@ impl Server {
             self.watch_views();
         }
         let stream = StreamId(key);
+        self.subscriptions.usage.join(stream, connection);
         self.await_first_request(stream);
         self.out.observe(Observation::Connected { stream });
         Ok(stream)
@@ -181,10 +212,11 @@ impl Server {
     }
 
     /// Finishes a half-closed stream that has nothing to be sent now. A stream whose request waits
-    /// for a view is kept until the decision, and a fetch ends with its response.
+    /// for a view is kept until the decision, one with an unfinished request until its end, and a
+    /// fetch ends with its response.
     pub(crate) fn finish_if_done(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(id.0) else { return };
-        let waits = stream.view.is_none() && !stream.held_requests.is_empty();
+        let waits = stream.has_waiting_requests();
         let is_done =
             stream.client_half == ClientHalf::Closed && stream.writable == Writable::NotNotified;
         if is_done && !waits && !matches!(stream.kind, StreamKind::Fetch { .. }) {
@@ -194,7 +226,8 @@ impl Server {
         }
     }
 
-    /// Frees all state of the stream.
+    /// Frees all state of the stream. If it has many names, some of them are freed
+    /// [later](Self::continue_work).
     // IS23
     pub(crate) fn remove_stream(&mut self, id: StreamId) {
         if self.streams.get(id.0).is_none() {
@@ -202,11 +235,13 @@ impl Server {
         }
         self.cancel_stage_timeout(id);
         self.cancel_request_timeout(id);
+        drop(self.take_unfinished(id));
+        let node = self.node_key(id);
         let Some(removed) = self.streams.remove(id.0.slot()) else { return };
         self.stats.note_ended(&removed.kind);
-        self.nodes.release_bytes(removed.node_id(), removed.held_bytes());
+        self.nodes.release_bytes(&node, removed.held_bytes());
         if removed.view.is_some() {
-            self.nodes.leave(removed.node_id());
+            self.nodes.leave(&node);
         }
         if let Some(at) = removed.ends_at() {
             self.alarms.cancel(at, Alarm::StreamEnd(id));
@@ -224,7 +259,8 @@ impl Server {
             self.subscriptions.close(handle);
             self.update_heartbeat_alarm(handle.arena);
         }
-        self.notify_wanted();
+        self.subscriptions.usage.leave(id);
+        self.free_closed(self.config.limits.names_per_turn.max(1));
         if let Some(view) = removed.view {
             self.subscriptions.store.leave_view(view);
             self.watch_views();

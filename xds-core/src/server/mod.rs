@@ -26,7 +26,7 @@
 //!
 //! # How to drive it
 //!
-//! Call [`Server::accept`] for each new stream, and pass events of transports to
+//! Call [`Server::accept_on`] for each new stream, and pass events of transports to
 //! [`Server::handle_event`]. Drain [`Server::poll_output`] before waiting. Read the next request of a
 //! stream only while [`Server::wants_read`] is `true`. When a stream is
 //! reported as writable, call [`Server::poll_transmit`] whenever its transport has room, until it
@@ -47,7 +47,7 @@
 //!
 //! | Observed by the driver | Call |
 //! |---|---|
-//! | a call of a discovery method | [`Server::accept`] with [`StreamKind::of`] its path |
+//! | a call of a discovery method | [`Server::accept_on`] with its [`Connection`] and [`StreamKind::of`] its path |
 //! | a complete message | [`StreamEvent::Message`] |
 //! | a message that cannot be decompressed or parsed as JSON | [`StreamEvent::Malformed`] |
 //! | a message above the transport's size limit | [`StreamEvent::TooLong`] |
@@ -80,7 +80,9 @@ mod event;
 mod fan_out;
 mod lifecycle;
 pub(crate) mod make_before_break;
+pub(crate) mod name_limits;
 pub(crate) mod on_demand;
+pub(crate) mod parts;
 pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod request_rate;
@@ -92,7 +94,7 @@ mod stream;
 pub(crate) mod timeouts;
 pub(crate) mod view_layers;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
@@ -109,8 +111,8 @@ pub use self::{
     },
     custom_messages::CustomMessageError,
     event::{
-        BlockedBy, BlockedChange, CloseReason, Observation, Refusal, ResponseCause, ServerEvent,
-        ServerOutput, ServerTransmit, StatusCode, StreamEvent, StreamKind,
+        BlockedBy, BlockedChange, CloseReason, Connection, Observation, Refusal, ResponseCause,
+        ServerEvent, ServerOutput, ServerTransmit, StatusCode, StreamEvent, StreamKind,
         stats::{ClosedStreams, RefusedStreams, ResponsesByCause, ServerStats, TypeStats},
         status::{
             Completeness, RejectionStatus, ResourceSync, SubscribedNames, SubscriptionStatus,
@@ -181,6 +183,8 @@ pub struct Server {
     stats_by_type: StatsByType,
     rejections: Rejections,
     waits: ConvergenceWaits,
+    /// Streams with an unfinished request, or with held requests that are to be handled.
+    unfinished: VecDeque<StreamId>,
     node_hasher: FixedState,
 }
 
@@ -208,6 +212,7 @@ impl Server {
             stats_by_type: StatsByType::default(),
             rejections: Rejections::default(),
             waits: ConvergenceWaits::default(),
+            unfinished: VecDeque::new(),
             node_hasher: FixedState::with_seed(rng.next_u64()),
             config,
             rng,
@@ -250,7 +255,10 @@ impl Server {
         }
         match event {
             StreamEvent::Message(_, message) => match self.charge_request(stream, message.len()) {
-                Ok(()) => self.take_message(stream, &message),
+                Ok(()) => {
+                    self.take_message(stream, &message);
+                    self.enforce_total_names();
+                }
                 Err(reason) => self.close(stream, reason),
             },
             StreamEvent::Malformed(_, why) => {
@@ -269,7 +277,8 @@ impl Server {
         }
     }
 
-    /// Handles all timers that are due. Calling it early or without a due timer has no effect.
+    /// Handles all timers that are due, and a part of [unfinished work](Timer::UnfinishedWork).
+    /// Calling it early or without a due timer has no effect.
     pub fn handle_timeout(&mut self, now: Time) {
         let now = self.clock.advance(now);
         while let Some(alarm) = self.alarms.take_due(now) {
@@ -287,6 +296,7 @@ impl Server {
                 Alarm::Absence(session) => self.absence_delay_ended(session.slot()),
             }
         }
+        self.continue_work();
     }
 
     /// Returns the next queued output. O(1).
@@ -307,8 +317,12 @@ impl Server {
         frame: &mut Frame,
     ) -> Option<ServerTransmit> {
         self.clock.advance(now);
-        // Due responses are always announced.
-        if self.streams.get(stream.0)?.writable == Writable::NotNotified {
+        let state = self.streams.get_mut(stream.0)?;
+        // Due responses are always announced, and those of a busy stream at the end of its request.
+        if state.is_busy() {
+            state.writable = Writable::NotNotified;
+        }
+        if state.writable == Writable::NotNotified {
             return None;
         }
         let transmit = self.render_next(stream, frame);
@@ -323,13 +337,17 @@ impl Server {
     }
 
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due: now while outputs
-    /// are queued. O(1).
+    /// are queued or work is unfinished. O(1).
+    ///
+    /// A driver should handle events of transports between two parts of unfinished work.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Deadline> {
-        if self.out.is_empty() {
-            return self.alarms.next();
+        let now = |why| Some(Deadline { at: self.clock.now(), why });
+        match self.out.is_empty() {
+            false => now(Timer::QueuedOutput),
+            true if self.has_work() => now(Timer::UnfinishedWork),
+            true => self.alarms.next(),
         }
-        Some(Deadline { at: self.clock.now(), why: Timer::QueuedOutput })
     }
 
     /// Whether the driver should read the next request of the stream. Level-triggered: check again
@@ -391,8 +409,20 @@ impl Server {
             views: self.subscriptions.store.views(),
             payloads: self.subscriptions.store.payloads(),
             convergence_waits: self.waits.len(),
+            held_names: self.subscriptions.usage.total(),
+            unfinished_closes: self.subscriptions.closed(),
             ..self.stats
         }
+    }
+
+    /// Returns the number of names of requests that were handled, and of names of closed streams that
+    /// were freed, since the server was created. O(1).
+    ///
+    /// Its increase measures the work of calls: a driver can handle events until it has increased by
+    /// some thousand, and then send responses.
+    #[must_use]
+    pub fn handled_names(&self) -> u64 {
+        self.stats.handled_names
     }
 
     /// Returns the counters of a type, over all views. Types unknown to this crate are counted

@@ -1,5 +1,7 @@
 //! Handling of requests: from the stream to the session of their type.
 
+use alloc::sync::Arc;
+
 use bytes::Bytes;
 
 use super::{
@@ -10,11 +12,15 @@ use super::{
         nack::rejection::ErrorDetail, peer::Peer, request::ack::RequestContext,
         session_handle::SessionHandle, subscriptions::TypeKnowledge,
     },
-    stream::{Stream, check_length, check_lengths, rejection_log::RequestAnswer},
+    stream::{
+        check_length, check_lengths,
+        node_quota::NodeKey,
+        rejection_log::{AnswerKind, RequestAnswer},
+        unfinished_request::OpenRequest,
+    },
 };
 use crate::{
     id::StreamId,
-    service::Variant,
     slab::Slot,
     text::TypeUrl,
     types::{self, rank},
@@ -22,7 +28,8 @@ use crate::{
 };
 
 impl Server {
-    /// Handles a request, or holds it until the client has a view.
+    /// Handles a request or, if it is long, the first part of it. Holds it until the client has a view
+    /// and the request before is finished.
     // M9
     pub(crate) fn on_message(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
         self.stats.requests += 1;
@@ -43,7 +50,7 @@ impl Server {
         self.identify(id, &request)?;
         let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
         check_lengths(&request, &limits)?;
-        let Some(view) = stream.view else {
+        let Some(view) = stream.view.filter(|_| !stream.is_busy()) else {
             return self.hold_request(id, message);
         };
         let kind = stream.kind.clone();
@@ -53,24 +60,34 @@ impl Server {
             Some(session) => session,
             None => self.open_session(id, view, type_url, limits.types_per_stream)?,
         };
-        let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
-        let limit = limits.names_per_stream;
-        if !self.has_room_for(stream, session, &request, limit) {
-            return Err(CloseReason::TooManyNames { limit });
-        }
-        let issued = stream.nonces;
+        self.check_room(id, session, &request, &limits)?;
         self.note_parameters(id, session, &request, type_url);
-        let now = self.clock.now();
-        let grace = self.absence_alarm(session);
+        let absence = self.absence_alarm(session);
+        let Some(open) = self.begin_request(id, session, &request, rejection, message) else {
+            return Ok(());
+        };
+        self.apply_first_part(id, open, message, absence)
+    }
+
+    /// Begins a request: applies the ACK or NACK in it.
+    fn begin_request(
+        &mut self,
+        id: StreamId,
+        session: Slot,
+        request: &Request<'_>,
+        rejection: Option<ErrorDetail>,
+        message: &Bytes,
+    ) -> Option<OpenRequest> {
+        let (stream_names_before, _) = self.names_of(id);
         let acks = self.subscriptions.acks(session);
-        let (names, _) = self.subscriptions.names(session);
-        let is_rejection = rejection.is_some();
-        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
-        let Some(mut context) = self.subscriptions.context(session) else { return Ok(()) };
+        let (names_before, _) = self.subscriptions.names(session);
+        let stream = self.streams.get_mut(id.0)?;
+        let mut context = self.subscriptions.context(session)?;
+        let rank = types::update_rank(context.arena.type_url.as_str());
         let stats_before = self.stats;
         let mut ctx = RequestContext {
-            now,
-            issued,
+            now: self.clock.now(),
+            issued: stream.nonces,
             config: &self.config,
             accepted: None,
             out: &mut self.out,
@@ -79,22 +96,40 @@ impl Server {
             nacks: &mut stream.nacks,
             rejected: None,
         };
-        let effect = context.handle_request(&request, rejection, &mut ctx);
+        let progress = context.begin_request(request, rejection, &mut ctx);
         let accepted = ctx.accepted;
         let answer = match ctx.rejected {
             Some(rejected) => RequestAnswer::Rejected(rejected),
             None if self.subscriptions.acks(session) > acks => RequestAnswer::Accepted,
             None => RequestAnswer::None,
         };
-        self.stats.note_request(&stats_before, effect);
-        self.stats_by_type.note_request(types::update_rank(type_url), &stats_before, &self.stats);
-        let asks_anew = matches!(answer, RequestAnswer::None)
-            && !is_rejection
-            && self.subscriptions.names(session).0 >= names;
+        let is_counted = self.stats.answers() != stats_before.answers();
+        self.stats_by_type.note_request(rank, &stats_before, &self.stats);
         if !matches!(answer, RequestAnswer::None) {
             self.refund_request(id, message.len());
         }
-        self.note_answer(id, session, answer);
+        let answer = self.note_answer(id, session, answer);
+        Some(OpenRequest {
+            session,
+            progress,
+            answer,
+            is_counted,
+            accepted,
+            names_before,
+            stream_names_before,
+        })
+    }
+
+    /// Completes a request whose names were all applied.
+    pub(crate) fn end_request(&mut self, id: StreamId, open: &OpenRequest, effect: RequestEffect) {
+        let session = open.session;
+        if effect == RequestEffect::None && !open.is_counted {
+            self.stats.repeated_requests += 1;
+        }
+        let asks_anew = open.answer == AnswerKind::None
+            && !open.progress.is_rejection
+            && self.subscriptions.names(session).0 >= open.names_before;
+        self.review_rejection(id, session, open.answer);
         self.note_progress(
             session,
             match effect {
@@ -112,29 +147,28 @@ impl Server {
                 make_before_break.note_eds_request();
             }
         }
-        self.alarms.replace(grace, self.absence_alarm(session));
         self.notify_if_due(session);
-        if accepted.is_some() && self.config.warming == Warming::AfterAcceptedClusters {
-            self.warm(id, session, accepted);
+        if open.accepted.is_some() && self.config.warming == Warming::AfterAcceptedClusters {
+            self.warm(id, session, open.accepted);
             self.notify_if_any_due(id);
         }
-        Ok(())
     }
 
-    /// Holds a request until the client has a view.
+    /// Holds a request until the client has a view and the request before is finished.
     fn hold_request(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
-        let is_first = stream.held_requests.is_empty();
+        let is_first = stream.held_requests.is_empty() && stream.view.is_none();
         stream.hold_request(message, &self.config.limits)?;
-        let node = stream.node().cloned().unwrap_or_default();
+        let key = self.node_key(id);
         if is_first {
             if self.requires_decision() {
-                self.out.event(ServerEvent::Authorize { stream: id, node_id: node.clone() });
+                let node_id = key.node_id.clone();
+                self.out.event(ServerEvent::Authorize { stream: id, node_id });
             }
             self.await_decision(id);
         }
         let limit = self.config.limits.held_bytes_per_node;
-        match self.nodes.hold_bytes(&node, message.len()) > limit {
+        match self.nodes.hold_bytes(key, message.len()) > limit {
             true => Err(CloseReason::TooManyHeldBytes { limit }),
             false => Ok(()),
         }
@@ -154,41 +188,6 @@ impl Server {
         }
     }
 
-    /// Whether the stream has room for the names that a request lists. Costs one step per type of
-    /// the stream or, near the limit, per name of the request.
-    fn has_room_for(
-        &self,
-        stream: &Stream,
-        session: Slot,
-        request: &Request<'_>,
-        limit: usize,
-    ) -> bool {
-        let (mut subscribed, mut others, mut held) = (0, 0, 0);
-        for handle in &stream.sessions {
-            let (names, all) = self.subscriptions.names(handle.session);
-            subscribed += names;
-            held += all;
-            others += if handle.session == session { 0 } else { names };
-        }
-        // The same number of names may be retained. This bound keeps a client from accumulating
-        // them behind a response that it never answers.
-        let most = limit.saturating_mul(2);
-        // A reconnecting client states versions of names that it subscribes to; they count once.
-        let listed = request.name_count.max(request.version_count);
-        let fits = |added: usize| subscribed + added <= limit && held + added <= most;
-        match stream.kind.variant() {
-            // No client has more names to unsubscribe from.
-            Variant::Incremental if request.unsubscribed_count > most => false,
-            Variant::StateOfTheWorld => others + listed <= limit && held <= most,
-            Variant::Incremental if fits(listed) => true,
-            Variant::Incremental => {
-                // Names that it already subscribes to do not count (M96).
-                let added = self.subscriptions.names_added(session, request);
-                added == 0 || fits(added)
-            }
-        }
-    }
-
     /// Reads the client's node if the request has the first one, or compares it with the first one.
     pub(crate) fn identify(
         &mut self,
@@ -196,15 +195,17 @@ impl Server {
         request: &Request<'_>,
     ) -> Result<(), CloseReason> {
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
-        let was_known = stream.node().is_some();
+        let (was_known, has_view) = (stream.node().is_some(), stream.view.is_some());
         stream.identify(id, request, &self.config, &self.node_hasher, &mut self.out)?;
-        if !was_known && let Some(node) = stream.node() {
-            let held_bytes = stream.held_bytes();
-            self.nodes.release_bytes("", held_bytes);
-            self.nodes.hold_bytes(node, held_bytes);
+        if was_known || stream.node().is_none() {
+            return Ok(());
         }
+        let (held_bytes, key) = (stream.held_bytes(), self.node_key(id));
+        let unknown = NodeKey { node_id: Arc::default(), ..key.clone() };
+        self.nodes.release_bytes(&unknown, held_bytes);
+        self.nodes.hold_bytes(key, held_bytes);
         // A stream without a view is counted later, when its limits are known.
-        if !was_known && stream.node().is_some() && stream.view.is_some() {
+        if has_view {
             return self.join_node(id);
         }
         Ok(())
@@ -213,11 +214,26 @@ impl Server {
     /// Counts a stream that now has both a node and a view.
     pub(crate) fn join_node(&mut self, id: StreamId) -> Result<(), CloseReason> {
         let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
-        let Some(node) = stream.node() else { return Ok(()) };
+        if stream.node().is_none() {
+            return Ok(());
+        }
         let limit = stream.limits(&self.config.limits).streams_per_node;
-        match self.nodes.join(node) > limit {
+        match self.nodes.join(self.node_key(id)) > limit {
             true => Err(CloseReason::TooManyStreamsOfNode { limit }),
             false => Ok(()),
+        }
+    }
+
+    /// Returns the client that a stream is counted for.
+    pub(crate) fn node_key(&self, id: StreamId) -> NodeKey {
+        let account = self.subscriptions.usage.of(id);
+        NodeKey {
+            principal: account.map(|account| account.principal.clone()).unwrap_or_default(),
+            node_id: self
+                .streams
+                .get(id.0)
+                .and_then(|stream| stream.node().cloned())
+                .unwrap_or_default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Selection of the next response of a stream, and notification of its driver.
 
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 use core::num::NonZeroU64;
 
 use super::{
@@ -56,9 +56,24 @@ impl Server {
     pub(crate) fn notify_writable(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id.0)
             && stream.writable == Writable::NotNotified
+            && !stream.is_busy()
         {
             stream.writable = Writable::Notified;
             self.out.writable(id);
+        }
+    }
+
+    /// Notifies the driver, once, of everything that became due while a request of the stream was
+    /// unfinished.
+    pub(crate) fn notify_all_due(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get(id.0) else { return };
+        let has_custom_messages = stream.custom_messages.is_some();
+        let sessions: Vec<Slot> = stream.sessions.iter().map(|handle| handle.session).collect();
+        for session in sessions {
+            self.notify_if_due(session);
+        }
+        if has_custom_messages {
+            self.notify_writable(id);
         }
     }
 

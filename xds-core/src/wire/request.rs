@@ -1,7 +1,13 @@
 //! Reader of `DiscoveryRequest` and `DeltaDiscoveryRequest`.
 
-use super::walk::{Field, Fields, Malformed, fields, string_field};
-use crate::service::Variant;
+use super::{
+    name_lists::{NameCursor, NameList, NameLists},
+    request_fields::{
+        FieldNumbers, INCREMENTAL, KEY, LOCATOR_NAME, LOCATOR_PARAMETERS, STATE_OF_THE_WORLD, VALUE,
+    },
+    walk::{Field, Fields, Malformed, fields, string_field},
+};
+use crate::{service::Variant, text::name_units};
 
 /// Request that was read once and is valid.
 #[derive(Clone, Copy, Debug)]
@@ -17,10 +23,10 @@ pub(crate) struct Request<'a> {
     pub(crate) error_detail: Option<&'a [u8]>,
     /// Number of names that the server may have to remember.
     pub(crate) name_count: usize,
+    /// [Units](name_units) of these names.
+    pub(crate) name_units: usize,
     /// Number of names to unsubscribe from.
     pub(crate) unsubscribed_count: usize,
-    /// Number of names with versions that the client has.
-    pub(crate) version_count: usize,
     pub(crate) longest_name: usize,
     /// Whether any subscribed name is written as a locator.
     // TP2
@@ -28,9 +34,8 @@ pub(crate) struct Request<'a> {
     /// Whether any locator has dynamic parameters.
     pub(crate) parameters: Parameters,
     fields: &'static FieldNumbers,
-    message: &'a [u8],
-    /// Bytes to walk for names: those of `message` if it has names, otherwise empty.
-    names: &'a [u8],
+    /// Lists that have names.
+    lists: NameLists,
 }
 
 /// Form in which a client writes names.
@@ -50,55 +55,6 @@ pub(crate) enum Parameters {
     Dynamic,
 }
 
-/// Field numbers of one of the two messages; zero for fields that it does not have.
-#[derive(Debug)]
-struct FieldNumbers {
-    version: u32,
-    node: u32,
-    type_url: u32,
-    nonce: u32,
-    error_detail: u32,
-    subscribe: u32,
-    subscribe_locators: u32,
-    unsubscribe: u32,
-    unsubscribe_locators: u32,
-    initial_versions: u32,
-}
-
-const STATE_OF_THE_WORLD: FieldNumbers = FieldNumbers {
-    version: 1,
-    node: 2,
-    type_url: 4,
-    nonce: 5,
-    error_detail: 6,
-    subscribe: 3,
-    subscribe_locators: 7,
-    unsubscribe: 0,
-    unsubscribe_locators: 0,
-    initial_versions: 0,
-};
-
-const INCREMENTAL: FieldNumbers = FieldNumbers {
-    version: 0,
-    node: 1,
-    type_url: 2,
-    nonce: 6,
-    error_detail: 7,
-    subscribe: 3,
-    subscribe_locators: 8,
-    unsubscribe: 4,
-    unsubscribe_locators: 9,
-    initial_versions: 5,
-};
-
-/// Field `name` of a `ResourceLocator`.
-const LOCATOR_NAME: u32 = 1;
-/// Field `dynamic_parameters` of a `ResourceLocator`.
-const LOCATOR_PARAMETERS: u32 = 2;
-/// Fields of a map entry.
-const KEY: u32 = 1;
-const VALUE: u32 = 2;
-
 impl<'a> Request<'a> {
     pub(crate) fn parse(message: &'a [u8], variant: Variant) -> Result<Self, Malformed> {
         let numbers = match variant {
@@ -112,14 +68,13 @@ impl<'a> Request<'a> {
             nonce: "",
             error_detail: None,
             name_count: 0,
+            name_units: 0,
             unsubscribed_count: 0,
-            version_count: 0,
             longest_name: 0,
             name_form: NameForm::Names,
             parameters: Parameters::None,
             fields: numbers,
-            message,
-            names: &[],
+            lists: NameLists::default(),
         };
         for field in Fields::of(message) {
             request.take(field?)?;
@@ -135,25 +90,24 @@ impl<'a> Request<'a> {
             n if n == numbers.type_url => self.type_url = field.string()?,
             n if n == numbers.nonce => self.nonce = field.string()?,
             n if n == numbers.error_detail => self.error_detail = Some(field.block()?),
-            n if n == numbers.subscribe => self.count(field.string()?),
+            n if n == numbers.subscribe => self.count(field.string()?, NameList::Subscribed),
             n if n == numbers.unsubscribe => {
                 self.unsubscribed_count += 1;
-                self.measure(field.string()?);
+                self.measure(field.string()?, NameList::Unsubscribed);
             }
             n if n == numbers.subscribe_locators => {
                 self.name_form = NameForm::Locators;
                 let name = self.locator(field.block()?)?;
-                self.count(name);
+                self.count(name, NameList::SubscribedLocators);
             }
             n if n == numbers.unsubscribe_locators => {
                 let name = self.locator(field.block()?)?;
                 self.unsubscribed_count += 1;
-                self.measure(name);
+                self.measure(name, NameList::UnsubscribedLocators);
             }
             n if n == numbers.initial_versions => {
                 string_field(field.block()?, VALUE)?;
-                self.version_count += 1;
-                self.measure(string_field(field.block()?, KEY)?);
+                self.measure(string_field(field.block()?, KEY)?, NameList::Versions);
             }
             _ => {}
         }
@@ -169,59 +123,31 @@ impl<'a> Request<'a> {
         Ok(name)
     }
 
-    fn count(&mut self, name: &str) {
+    fn count(&mut self, name: &str, list: NameList) {
         self.name_count += 1;
-        self.measure(name);
+        self.name_units += name_units(name.len());
+        self.measure(name, list);
     }
 
-    fn measure(&mut self, name: &str) {
-        self.names = self.message;
+    fn measure(&mut self, name: &str, list: NameList) {
+        self.lists.insert(list);
         self.longest_name = self.longest_name.max(name.len());
     }
 
-    /// Whether the request has any names.
-    pub(crate) fn has_names(&self) -> bool {
-        !self.names.is_empty()
+    /// Returns the position before the first name.
+    pub(crate) fn name_cursor(&self) -> NameCursor {
+        NameCursor::new(self.fields, self.lists)
     }
-
-    /// Returns the listed names, or in the incremental variant the subscribed ones, in wire order
-    /// and with repetitions; names of locators follow the others.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        named(self.names, self.fields.subscribe, self.fields.subscribe_locators)
-    }
-
-    /// Returns the names to unsubscribe from.
-    pub(crate) fn unsubscribed(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        named(self.names, self.fields.unsubscribe, self.fields.unsubscribe_locators)
-    }
-
-    /// Returns the names and versions that an incremental client has from before the stream.
-    pub(crate) fn initial_versions(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        fields(self.names, self.fields.initial_versions).filter_map(|field| {
-            let entry = field.block().ok()?;
-            Some((string_field(entry, KEY).ok()?, string_field(entry, VALUE).ok()?))
-        })
-    }
-}
-
-fn named<'a>(
-    message: &'a [u8],
-    names: u32,
-    locators: u32,
-) -> impl Iterator<Item = &'a str> + use<'a> {
-    let names = fields(message, names).filter_map(|field| field.string().ok());
-    let locators = fields(message, locators)
-        .filter_map(|field| string_field(field.block().ok()?, LOCATOR_NAME).ok());
-    names.chain(locators)
 }
 
 #[cfg(test)]
 mod tests {
-    use alloc::{string::String, vec, vec::Vec};
+    use alloc::{format, string::String, vec, vec::Vec};
 
     use prost::Message as _;
 
     use crate::proto;
+    use crate::wire::name_lists::{ListedName, NextName};
     use crate::wire::request::*;
 
     #[test]
@@ -238,7 +164,7 @@ mod tests {
         .encode_to_vec();
         let request = Request::parse(&message, Variant::StateOfTheWorld).unwrap();
         assert_eq!((request.version, request.nonce, request.type_url), ("1", "n", "t/x"));
-        assert_eq!(request.names().collect::<Vec<_>>(), ["a", "bcd"]);
+        assert_eq!(names_in(&request, &message), ["+a", "+bcd"]);
         assert_eq!((request.name_count, request.longest_name), (2, 3));
         assert_eq!(request.error_detail, Some(&[][..]), "an empty status is a NACK all the same");
         assert!(request.node.is_some());
@@ -270,14 +196,103 @@ mod tests {
         .encode_to_vec();
         let request = Request::parse(&message, Variant::Incremental).unwrap();
         assert_eq!((request.nonce, request.type_url, request.version), ("n", "t/x", ""));
-        assert_eq!(request.names().collect::<Vec<_>>(), ["a", "lll"]);
-        assert_eq!(request.unsubscribed().collect::<Vec<_>>(), ["b", "m"]);
-        assert_eq!(request.initial_versions().collect::<Vec<_>>(), [("i", "7")]);
-        assert_eq!((request.name_count, request.version_count, request.longest_name), (2, 1, 3));
+        assert_eq!(names_in(&request, &message), ["+a", "+lll", "-b", "-m", "i=7"]);
+        assert_eq!((request.name_count, request.name_units, request.longest_name), (2, 2, 3));
         assert_eq!(request.unsubscribed_count, 2);
         assert_eq!((request.error_detail, request.name_form), (None, NameForm::Locators));
         assert_eq!(request.parameters, Parameters::None);
         let cut = [0x2a, 2, 0x0a, 5];
         assert!(Request::parse(&cut, Variant::Incremental).is_err(), "an entry that is cut off");
+    }
+
+    fn print(name: ListedName<'_>) -> String {
+        match name {
+            ListedName::Subscribed(name) => format!("+{name}"),
+            ListedName::Unsubscribed(name) => format!("-{name}"),
+            ListedName::Version(name, version) => format!("{name}={version}"),
+        }
+    }
+
+    /// Returns the names of a request in the order in which they are applied.
+    fn names_in(request: &Request<'_>, message: &[u8]) -> Vec<String> {
+        let (mut cursor, mut left) = (request.name_cursor(), usize::MAX);
+        let next = || match cursor.next(message, &mut left) {
+            NextName::Name(name) => Some(print(name)),
+            NextName::Paused | NextName::End => None,
+        };
+        core::iter::from_fn(next).collect()
+    }
+
+    fn request_with_all_lists() -> Vec<u8> {
+        let locators = ["l", "m"].map(|name| proto::ResourceLocator {
+            name: name.into(),
+            ..proto::ResourceLocator::default()
+        });
+        proto::DeltaDiscoveryRequest {
+            node: Some(proto::Node::default()),
+            type_url: "t".into(),
+            resource_names_subscribe: ["a", "b", "c"].map(String::from).into(),
+            resource_names_unsubscribe: [String::from("d")].into(),
+            resource_locators_subscribe: locators.into(),
+            initial_resource_versions: [(String::from("v"), String::from("1"))].into(),
+            ..proto::DeltaDiscoveryRequest::default()
+        }
+        .encode_to_vec()
+    }
+
+    #[test]
+    fn names_read_in_parts_are_those_read_at_once() {
+        let message = request_with_all_lists();
+        let request = Request::parse(&message, Variant::Incremental).unwrap();
+        let all = names_in(&request, &message);
+        assert_eq!(all, ["+a", "+b", "+c", "+l", "+m", "-d", "v=1"]);
+        for part in 1..12 {
+            let (mut cursor, mut names, mut read) = (request.name_cursor(), Vec::new(), 0);
+            loop {
+                let mut left = part;
+                let end = loop {
+                    match cursor.next(&message, &mut left) {
+                        NextName::Name(name) => names.push(print(name)),
+                        end => break end,
+                    }
+                };
+                read += part - left;
+                if end == NextName::End {
+                    break;
+                }
+                assert_eq!(left, 0, "a pause comes after a whole part");
+            }
+            assert_eq!(names, all, "parts of {part}");
+            // Ten fields, once for each list that has names.
+            assert_eq!(read, 4 * 9, "parts of {part}");
+        }
+    }
+
+    #[test]
+    fn lists_without_names_are_not_read() {
+        let message = proto::DiscoveryRequest {
+            resource_names: ["a", "b"].map(String::from).into(),
+            ..proto::DiscoveryRequest::default()
+        }
+        .encode_to_vec();
+        let request = Request::parse(&message, Variant::StateOfTheWorld).unwrap();
+        let (mut cursor, mut left) = (request.name_cursor(), 2);
+        assert_eq!(cursor.next(&message, &mut left), NextName::Name(ListedName::Subscribed("a")));
+        assert_eq!(cursor.next(&message, &mut left), NextName::Name(ListedName::Subscribed("b")));
+        assert_eq!((cursor.next(&message, &mut left), left), (NextName::End, 0));
+    }
+
+    #[test]
+    fn versions_can_be_skipped() {
+        let message = request_with_all_lists();
+        let request = Request::parse(&message, Variant::Incremental).unwrap();
+        let mut cursor = request.name_cursor().without_versions();
+        let mut left = usize::MAX;
+        let mut names = 0;
+        while let NextName::Name(name) = cursor.next(&message, &mut left) {
+            assert!(!matches!(name, ListedName::Version(..)));
+            names += 1;
+        }
+        assert_eq!(names, 6);
     }
 }

@@ -96,7 +96,17 @@ pub(crate) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     pub(crate) fn of(message: &'a [u8]) -> Self {
-        Self { message, at: 0 }
+        Self::at(message, 0)
+    }
+
+    /// Iterates from the field that starts at this offset.
+    pub(crate) fn at(message: &'a [u8], at: usize) -> Self {
+        Self { message, at }
+    }
+
+    /// Returns the offset of the next field.
+    pub(crate) fn position(&self) -> usize {
+        self.at
     }
 
     #[inline]

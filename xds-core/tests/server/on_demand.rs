@@ -232,7 +232,10 @@ fn ask(rig: &mut Rig, resource_names: Vec<String>) {
 #[test]
 fn on_demand_names_of_request_are_reported_together() {
     const MANY: usize = 50_000;
-    let mut rig = Rig::new(config());
+    let mut config = config();
+    // A request in parts is reported in as many events.
+    config.limits.names_per_turn = 2 * MANY;
+    let mut rig = Rig::new(config);
     let wants = |rig: &mut Rig| {
         rig.drain();
         let told = rig.effects().into_iter().filter_map(|effect| match effect {

@@ -2,7 +2,8 @@
 //! timers.
 //!
 //! Each iteration takes up to 1,000 inputs from the inbox before it renders responses, so that
-//! changes made together are sent together.
+//! changes made together are sent together. It takes fewer if they are long requests or ends of
+//! streams with many names: the core handles those in parts, one in each iteration.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,10 +18,10 @@ use tokio::{
 use tonic::{Code, Status};
 use tonic_health::ServingStatus;
 use xds_core::{
-    Frame, StreamId,
+    Frame, StreamId, Timer,
     server::{
-        Admission, CloseReason, Observation, Readiness, Refusal, Server, ServerConfig, ServerEvent,
-        ServerOutput, StreamEvent, StreamKind,
+        Admission, CloseReason, Connection, Observation, Readiness, Refusal, Server, ServerConfig,
+        ServerEvent, ServerOutput, StreamEvent, StreamKind,
     },
     service::Variant,
 };
@@ -32,6 +33,7 @@ use super::{
     events::EventQueue,
     health::Health,
     inbox::{ConvergenceTarget, Inbox, IncomingCall, Input, InputReceiver, WeakInbox},
+    limit_advice::LimitAdvice,
     log::Log,
     memory_waits::MemoryWaits,
     observations::Observed,
@@ -44,7 +46,7 @@ use super::{
 use crate::{
     clock::Clock,
     guard::guard_references,
-    runtime::{Alarm, Budget, SharedRuntime, Task},
+    runtime::{Alarm, Budget, SharedRuntime, Task, yield_now},
     zoo::{self, Bug},
 };
 
@@ -76,6 +78,7 @@ pub(crate) struct Driver {
     alarm: Alarm,
     budget: Budget,
     pub(super) log: Log,
+    advice: LimitAdvice,
     pub(super) frame: Frame,
 }
 
@@ -118,8 +121,12 @@ enum RequestSide {
 const MAX_INPUTS: usize = 1_000;
 
 /// Maximum bytes of requests per iteration; the last request may exceed it. Afterwards responses
-/// are sent. The cost of a request is proportional to its length.
+/// are sent. The core reads a request once before it handles its names.
 const MAX_BYTES: usize = 256 << 10;
+
+/// Maximum number of names per iteration that the core handles for requests and ends of streams; the
+/// last input may exceed it.
+const MAX_NAMES: u64 = 4_096;
 
 /// Lifecycle of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,6 +179,7 @@ impl Driver {
             clock,
             budget: Budget::default(),
             log: Log::new(options.printer.clone()),
+            advice: options.limit_advice.clone(),
             frame: Frame::default(),
         }
     }
@@ -185,8 +193,14 @@ impl Driver {
             self.budget.spend().await;
             self.health.set(self.status).await;
             self.log.left_out(self.clock.now());
+            let next = self.server.poll_timeout();
+            let is_unfinished = next.is_some_and(|next| next.why == Timer::UnfinishedWork);
+            if is_unfinished {
+                // Connections are served between two parts of the work.
+                yield_now().await;
+            }
             if rest.is_empty() {
-                let core = self.server.poll_timeout().map(|due| due.at);
+                let core = next.map(|next| next.at);
                 let others = [self.log.due(), self.memory_waits.due()];
                 let due = others.into_iter().chain([core]).flatten().min();
                 self.alarm.set(due.map(|due| self.clock.instant(due)));
@@ -200,6 +214,13 @@ impl Driver {
                     Some(0) => self.end(),
                     Some(_) => rest.extend(inputs.drain(..)),
                     None => self.server.handle_timeout(self.clock.now()),
+                }
+                // Work is always due until it is finished, and inputs do not wait for that.
+                while is_unfinished
+                    && rest.len() < MAX_INPUTS
+                    && let Ok(input) = self.receiver.try_recv()
+                {
+                    rest.push_back(input);
                 }
             } else {
                 self.server.handle_timeout(self.clock.now());
@@ -218,8 +239,9 @@ impl Driver {
     }
 
     fn handle_inputs(&mut self, inputs: &mut VecDeque<Input>) {
-        let mut bytes = 0;
+        let (mut bytes, full) = (0, self.server.handled_names() + MAX_NAMES);
         while bytes < MAX_BYTES
+            && self.server.handled_names() < full
             && let Some(input) = inputs.pop_front()
         {
             if let Input::Request(_, message) = &input {
@@ -312,9 +334,11 @@ impl Driver {
             CallKind::Stream
         };
         let now = self.clock.now();
+        let principal = call.peer.identity().unwrap_or_default();
+        let connection = Connection::new(call.responses.id()).with_principal(principal);
         let id = self
             .server
-            .accept(call.via, now)
+            .accept_on(&connection, call.via, now)
             .inspect_err(|refusal| self.log.refused(&call.peer, refusal, now))?;
         // The sender of the call holds an inbox, unless it is gone. Then the stream is not needed.
         let Some(inbox) = self.inbox.upgrade() else {
@@ -374,7 +398,7 @@ impl Driver {
                     if let Some(stream) = self.streams.remove(&id) {
                         self.log.closed(&stream, &reason, self.clock.now());
                         let code = Code::from_i32(reason.code().as_i32());
-                        let status = Status::new(code, reason.to_string());
+                        let status = Status::new(code, self.advice.explain(&reason));
                         match reason {
                             CloseReason::ShuttingDown | CloseReason::StreamAge => {
                                 stream.slot.end(status);

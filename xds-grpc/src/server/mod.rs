@@ -52,6 +52,7 @@ mod handle;
 mod handshakes;
 mod health;
 mod inbox;
+mod limit_advice;
 mod listener;
 mod log;
 mod memory;

@@ -4,7 +4,10 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use super::authorize::{Authorizer, SharedAuthorizer};
+use super::{
+    authorize::{Authorizer, SharedAuthorizer},
+    limit_advice::LimitAdvice,
+};
 use crate::{
     credentials::ServerCredentials,
     keepalive::Keepalive,
@@ -86,7 +89,7 @@ pub struct ServerOptions {
     pub event_capacity: usize,
     /// TLS credentials of the server's listeners; `None`, the default, serves without TLS.
     pub credentials: Option<ServerCredentials>,
-    pub(crate) request_limit_advice: Option<Arc<str>>,
+    pub(crate) limit_advice: LimitAdvice,
     pub(crate) authorizer: Option<SharedAuthorizer>,
     pub(crate) printer: Printer,
 }
@@ -97,7 +100,7 @@ impl Default for ServerOptions {
             seed: None,
             keepalive: Keepalive::SERVER,
             max_request_bytes: 4 << 20,
-            request_limit_advice: None,
+            limit_advice: LimitAdvice::default(),
             request_timeout: Duration::from_secs(10),
             max_incomplete_bytes_per_connection: 16 << 20,
             max_incomplete_bytes: 64 << 20,
@@ -167,7 +170,22 @@ impl ServerOptions {
     /// how to raise the limit. The client sees it.
     #[must_use]
     pub fn with_request_limit_advice(mut self, advice: impl Into<Arc<str>>) -> Self {
-        self.request_limit_advice = Some(advice.into());
+        self.limit_advice.request_bytes = Some(advice.into());
+        self
+    }
+
+    /// Sets the advice that is appended to the errors of connections with too many names
+    /// ([`names_per_connection`](xds_core::server::ServerLimits::names_per_connection)), and of the
+    /// connection with most names if all of them have too many
+    /// ([`names`](xds_core::server::ServerLimits::names)). The client sees it.
+    #[must_use]
+    pub fn with_name_limit_advice(
+        mut self,
+        per_connection: impl Into<Arc<str>>,
+        in_total: impl Into<Arc<str>>,
+    ) -> Self {
+        self.limit_advice.names_per_connection = Some(per_connection.into());
+        self.limit_advice.names = Some(in_total.into());
         self
     }
 

@@ -54,6 +54,13 @@ impl Peer {
         self.names(|certificate| certificate.valid_uri_names().map(Into::into).collect())
     }
 
+    /// Returns the identity in the client's certificate: its first URI, or its first DNS name if it
+    /// has no URI.
+    #[must_use]
+    pub fn identity(&self) -> Option<String> {
+        self.uris().into_iter().chain(self.dns_names()).next()
+    }
+
     fn names(&self, names: impl FnOnce(EndEntityCert<'_>) -> Vec<String>) -> Vec<String> {
         let own = self.certificates.first();
         own.and_then(|own| EndEntityCert::try_from(own).ok()).map(names).unwrap_or_default()

@@ -58,8 +58,10 @@ pub struct AllowSans {
 /// ones see the default view. It can be [combined](Authorizer::and) with others, and requires
 /// [client certificates](crate::credentials::ClientCertificates).
 ///
-/// A refused stream does not count towards the limits of the node that it claims to be
-/// ([`ServerLimits::streams_per_node`](xds_core::server::ServerLimits::streams_per_node)).
+/// Without this authorizer, streams that claim to be one node are counted apart by the identity in
+/// the client certificate
+/// ([`ServerLimits::streams_per_node`](xds_core::server::ServerLimits::streams_per_node)), but they
+/// see the configuration of that node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeFromSan;
 
@@ -213,8 +215,7 @@ impl NodeFromSan {
                 "the node id is {node_id:?}, but the client presented no certificate"
             ));
         }
-        let identity = request.peer.uris().into_iter().chain(request.peer.dns_names()).next();
-        match identity {
+        match request.peer.identity() {
             Some(identity) if identity == node_id => Ok(()),
             Some(identity) => Err(format!(
                 "the node id is {node_id:?}, but the client certificate is for {identity:?}"

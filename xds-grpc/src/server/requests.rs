@@ -31,7 +31,7 @@ impl RequestLimit {
         Self {
             bytes: options.max_request_bytes,
             patience: options.request_timeout,
-            advice: options.request_limit_advice.clone(),
+            advice: options.limit_advice.request_bytes.clone(),
         }
     }
 }

@@ -94,13 +94,14 @@ pub(super) const LONGEST: Duration = Duration::from_secs(86_400);
 /// Name of a numeric option, its accessor, and its smallest and largest value.
 type Number = (&'static str, fn(&Options) -> u32, u32, u32);
 
-pub(super) const NUMBERS: [Number; 6] = [
+pub(super) const NUMBERS: [Number; 7] = [
     ("clients", |it| it.clients, 1, MOST_CLIENTS),
     ("servers", |it| it.servers, 1, 3),
     ("types", |it| it.types, 1, 4),
     ("names", |it| it.names, 1, MOST_NAMES),
     ("operations", |it| it.operations, 0, MOST_OPERATIONS),
     ("views", |it| it.views, 1, 2),
+    ("names_per_turn", |it| it.names_per_turn, 0, MOST_NAMES),
 ];
 
 impl Options {

@@ -165,6 +165,15 @@ impl World {
         &self.links[link.at()]
     }
 
+    /// Whether the server handles a request of the channel in parts, and sends nothing meanwhile.
+    pub(crate) fn handles_a_request(&self, link: LinkId) -> bool {
+        let link = self.link(link);
+        self.server(link.server).is_some_and(|server| {
+            server.stats().unfinished_requests > 0
+                && link.core_stream().is_some_and(|stream| !server.wants_read(stream))
+        })
+    }
+
     /// Iterates over the channels of a client whose end it has not seen.
     ///
     /// # Panics

@@ -140,17 +140,28 @@ impl World {
                 (self.clients[at].deadline, names::client(at))
             }
             Party::Server(at) => {
+                let before = self.finished_work(at);
                 self.fire_server(at);
                 let is_ours = matches!(self.servers[at].core, Plane::Core(_));
-                (self.servers[at].deadline.filter(|_| is_ours), names::server(at))
+                // A part of long work was handled, and another one is due.
+                let is_part = self.finished_work(at) != before;
+                let deadline = self.servers[at].deadline.filter(|_| is_ours && !is_part);
+                (deadline, names::server(at))
             }
         };
-        // One call of the timeout handler must process everything that is due.
+        // One call of the timeout handler must process everything else that is due.
         if is_seen_to && deadline.is_some_and(|due| due <= self.now) {
             let what =
                 format!("{actor} handled a timeout at {}, and is due at that time again", self.now);
             self.break_rule(&events::HONEST_TIMEOUTS, what);
         }
+    }
+
+    /// Returns figures that change with each part of long work that a server handles.
+    fn finished_work(&self, server: usize) -> Option<(u64, usize)> {
+        let Plane::Core(server) = &self.servers[server].core else { return None };
+        let stats = server.stats();
+        Some((stats.handled_names, stats.unfinished_requests))
     }
 
     pub(super) fn schedule(&mut self, at: Time, item: ScheduledEvent) {

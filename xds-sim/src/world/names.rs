@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     ToyType,
-    options::{Feature, Options, Order, ProfileName, Transport, Versions},
+    options::{Action, Feature, Lie, Options, Order, ProfileName, Transport, Versions},
     toy::ToyReferences,
 };
 
@@ -205,6 +205,12 @@ pub(super) fn server_config(options: &Options, at: usize, incarnation: u32) -> S
     if let Some(limit) = options.responses.limit() {
         config.limits.response_bytes = limit;
     }
+    if options.names_per_turn > 0 {
+        let has_many = options.actions.contains(Action::WatchMany)
+            || options.lies.contains(Lie::ExcessiveNames);
+        config.limits.names_per_turn =
+            options.names_per_turn as usize * if has_many { MANY } else { 1 };
+    }
     if options.views > 1 {
         config.admission = Admission::ByApplication;
     }
@@ -230,6 +236,9 @@ pub(super) fn server_config(options: &Options, at: usize, incarnation: u32) -> S
 /// Maximum number of names per stream: more than any client of a world uses, and fewer than a rogue
 /// client may request.
 pub(crate) const MOST_NAMES: usize = 10_000;
+
+/// Factor of the names per turn in worlds with thousands of names.
+const MANY: usize = 200;
 
 fn after_acks(on_stage_timeout: StageTimeoutAction) -> OrderingPolicy {
     let mut gated = MakeBeforeBreakPolicy::default();

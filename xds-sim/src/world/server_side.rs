@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use xds_core::{
-    Frame,
+    Frame, Timer,
     server::{Observation, Server, ServerEvent, ServerOutput, StreamEvent, StreamKind},
 };
 
@@ -23,14 +23,23 @@ use crate::{
 
 impl World {
     pub(super) fn fire_server(&mut self, at: usize) {
+        let mut is_work_continued = false;
         if !self.is_suspended(Party::Server(at)) {
             let _guard = self.act_as_server(at, "handles a timeout");
             match &mut self.servers[at].core {
-                Plane::Core(server) => server.handle_timeout(self.now),
+                Plane::Core(server) => {
+                    let due = server.poll_timeout();
+                    is_work_continued = due.is_some_and(|due| due.why == Timer::UnfinishedWork);
+                    server.handle_timeout(self.now);
+                }
                 Plane::Own(plane) => plane.handle_timeout(self.now),
             }
         }
         self.drain_server(at);
+        if is_work_continued {
+            // Streams whose request was handled are read again.
+            self.read_waiting_requests(at);
+        }
     }
 
     /// Attributes panics to the server.
@@ -54,7 +63,19 @@ impl World {
             Plane::Own(_) => self.drain_own(at),
         }
         let deadline = match &self.servers[at].core {
-            Plane::Core(server) => server.poll_timeout().map(|due| due.at),
+            Plane::Core(server) => {
+                let due = server.poll_timeout();
+                if due.is_some_and(|due| due.why == Timer::UnfinishedWork) {
+                    let stats = server.stats();
+                    if stats.unfinished_requests > 0 {
+                        self.note(Situation::RequestInParts);
+                    }
+                    if stats.unfinished_closes > 0 {
+                        self.note(Situation::CloseInParts);
+                    }
+                }
+                due.map(|due| due.at)
+            }
             Plane::Own(plane) => plane.poll_timeout(),
         };
         self.servers[at].deadline = deadline.map(|due| self.by_clock(due));

@@ -6,6 +6,7 @@ mod apps;
 mod budgets;
 mod determinism;
 mod faults;
+mod names;
 mod pair;
 mod raw;
 mod storms;

@@ -13,9 +13,16 @@ const PATH: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 
 pub(crate) fn serve(stage: &Stage, options: ServerOptions) -> ManagementServer<Host> {
+    serve_with(stage, ServerConfig::default(), options)
+}
+
+pub(crate) fn serve_with(
+    stage: &Stage,
+    config: ServerConfig,
+    options: ServerOptions,
+) -> ManagementServer<Host> {
     let host = stage.server_host("server");
-    let server =
-        ManagementServer::start_on(host.clone(), ServerConfig::default(), options.with_seed(1));
+    let server = ManagementServer::start_on(host.clone(), config, options.with_seed(1));
     let listener = host.listen(([0, 0, 0, 0], PORT).into()).expect("a free port");
     let serving = server.serve(listener);
     host.start(async move { serving.await.expect("it serves") });

@@ -74,6 +74,9 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         .with_ordering(ordering(args.ordering))
         .with_readiness(Readiness::HoldRequests);
     config.limits.decision = Some(MAX_HOLD);
+    config.limits.names_per_stream = args.limits.max_names;
+    config.limits.names_per_connection = args.limits.max_names;
+    config.limits.names = args.limits.max_total_names;
     let follow = FollowOptions {
         consistency: args.external.consistency(),
         dangling: if args.strict {
@@ -280,7 +283,11 @@ async fn server_options(args: &ServeArgs) -> Result<ServerOptions, Failure> {
             limits.max_incomplete_bytes,
         )
         .with_max_unread_bytes(limits.max_unread_bytes / 4, limits.max_unread_bytes)
-        .with_request_limit_advice("xds serve --max-request-bytes sets the limit");
+        .with_request_limit_advice("xds serve --max-request-bytes sets the limit")
+        .with_name_limit_advice(
+            "xds serve --max-names sets the limit",
+            "xds serve --max-total-names sets the limit",
+        );
     if let Some(connections) = limits.max_connections_per_address {
         options = options.with_max_connections_per_address(connections);
     }

@@ -19,7 +19,8 @@ pub struct ServerLimits {
     pub streams: usize,
     /// Maximum number of open streams of nodes with one id; default 1,000. A restarting client has
     /// two streams for a while, and a client with one stream per type or per target has many. A
-    /// stream counts once it has both a node and a view.
+    /// stream counts once it has both a node and a view. Streams of clients with different
+    /// [principals](crate::server::Connection::principal) are counted apart.
     // M18
     pub streams_per_node: usize,
     /// Rate of new streams; no limit by default. Streams above the rate are refused with
@@ -57,9 +58,9 @@ pub struct ServerLimits {
     pub observed_nacks: Option<Rate>,
     /// Maximum number of resource types subscribed on one stream; default 64.
     pub types_per_stream: usize,
-    /// Maximum number of names subscribed on one stream, over all types; default 1,000,000. A name
-    /// repeated within a request counts each time; a name that an incremental client already
-    /// subscribes to does not. The same number of names may be retained for clients that change to
+    /// Maximum number of names subscribed on one stream, over all types; default 1,000,000, but see
+    /// [`names_per_connection`](Self::names_per_connection). A name repeated within a
+    /// state-of-the-world request counts each time. The same number of names may be retained for clients that change to
     /// the wildcard, and for versions that clients state after a reconnect.
     ///
     /// Members of a glob do not count, because the client does not choose their number. Each takes
@@ -68,6 +69,30 @@ pub struct ServerLimits {
     /// [`resources`](Self::resources) plus this limit for each other stream.
     // M96
     pub names_per_stream: usize,
+    /// Maximum number of names subscribed on the streams of one
+    /// [connection](crate::server::Connection); default 100,000. A stream accepted without a connection
+    /// counts as one. The stream that exceeds the limit is closed
+    /// ([`CloseReason::TooManyNamesOnConnection`](super::super::CloseReason::TooManyNamesOnConnection)).
+    ///
+    /// A name counts once for each 256 bytes of its length, so that the limit also bounds the bytes
+    /// of names. The same number of names may be retained for other reasons, as for
+    /// [`names_per_stream`](Self::names_per_stream).
+    pub names_per_connection: usize,
+    /// Maximum number of names held for all streams, counted as for
+    /// [`names_per_connection`](Self::names_per_connection); default 10,000,000. If it is exceeded,
+    /// all streams of the connection that holds most names are closed
+    /// ([`CloseReason::TooManyNamesInTotal`](super::super::CloseReason::TooManyNamesInTotal)).
+    ///
+    /// A subscription takes about 120 bytes, and a name without a resource about 250 bytes more.
+    pub names: usize,
+    /// Maximum number of names that one call of the server handles; default 4,096, at least 1.
+    ///
+    /// A request with more fields is handled in parts, and the names of a closed stream are freed in
+    /// parts. [`handle_timeout`](crate::server::Server::handle_timeout) handles the next part of one
+    /// request, each stream in its turn, and is [due](crate::Timer::UnfinishedWork) until all are
+    /// done. Meanwhile the stream of the request is sent nothing and its next request waits, while
+    /// other streams are served. Handling names also frees as many names of closed streams.
+    pub names_per_turn: usize,
     /// Maximum length of a resource name, type URL or node id in bytes; default 2,048.
     pub name_bytes: usize,
     /// Maximum length of an encoded node in bytes; default 1 MiB. Envoy's node, with all
@@ -80,7 +105,8 @@ pub struct ServerLimits {
     /// Maximum number of requests of a stream that are held until it has a view; default 64.
     pub held_requests: usize,
     /// Maximum number of bytes of such held requests over all streams of nodes with one id; default
-    /// 64 MiB. Clients without a node id share one allowance.
+    /// 64 MiB. Clients without a node id share one allowance. Clients with different
+    /// [principals](crate::server::Connection::principal) are counted apart.
     pub held_bytes_per_node: usize,
     /// Maximum number of resources in the store, over all types and views; default 10,000,000.
     pub resources: usize,
@@ -145,6 +171,9 @@ impl Default for ServerLimits {
             observed_nacks: Some(Rate { per_second: 1, burst: 20 }),
             types_per_stream: 64,
             names_per_stream: 1_000_000,
+            names_per_connection: 100_000,
+            names: 10_000_000,
+            names_per_turn: 4_096,
             name_bytes: NAME_BYTES,
             node_bytes: 1 << 20,
             request_bytes: usize::MAX,
@@ -191,6 +220,9 @@ pub struct PerClientLimits {
     pub types_per_stream: usize,
     /// Replaces [`ServerLimits::names_per_stream`].
     pub names_per_stream: usize,
+    /// Replaces [`ServerLimits::names_per_connection`] for requests of this client. Names of other
+    /// streams of its connection count, too.
+    pub names_per_connection: usize,
     /// Replaces [`ServerLimits::name_bytes`] for resource names and type URLs, but not for node
     /// ids.
     pub name_bytes: usize,
@@ -208,6 +240,7 @@ impl From<&ServerLimits> for PerClientLimits {
             requests: limits.requests,
             types_per_stream: limits.types_per_stream,
             names_per_stream: limits.names_per_stream,
+            names_per_connection: limits.names_per_connection,
             name_bytes: limits.name_bytes,
             request_bytes: limits.request_bytes,
             response_bytes: limits.response_bytes,

@@ -65,6 +65,9 @@ mod tests {
             observed_nacks: _,
             types_per_stream: _,
             names_per_stream: _,
+            names_per_connection: _,
+            names: _,
+            names_per_turn: _, // Bounds the work of a call, not the time of an answer.
             name_bytes: _,
             node_bytes: _,
             request_bytes: _,

@@ -76,6 +76,20 @@ pub enum CloseReason {
         /// Configured limit.
         limit: usize,
     },
+    /// The streams of the connection subscribe to too many names, or hold too many
+    /// ([`names_per_connection`](crate::server::ServerLimits::names_per_connection)).
+    #[error("more than {limit} resource names on one connection")]
+    TooManyNamesOnConnection {
+        /// Configured limit.
+        limit: usize,
+    },
+    /// All connections hold too many names, most of them this one
+    /// ([`names`](crate::server::ServerLimits::names)).
+    #[error("more than {limit} resource names on all connections, most of them on this one")]
+    TooManyNamesInTotal {
+        /// Configured limit.
+        limit: usize,
+    },
     /// The stream subscribes to too many types.
     #[error("more than {limit} resource types on one stream")]
     TooManyTypes {
@@ -188,6 +202,8 @@ impl CloseReason {
             | Self::NodeTooLong { .. }
             | Self::NameTooLong { .. }
             | Self::TooManyNames { .. }
+            | Self::TooManyNamesOnConnection { .. }
+            | Self::TooManyNamesInTotal { .. }
             | Self::TooManyTypes { .. }
             | Self::TooManyHeldRequests { .. }
             | Self::TooManyHeldBytes { .. }

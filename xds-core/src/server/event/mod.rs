@@ -1,6 +1,7 @@
 //! Inputs and outputs of a server: stream events, outputs, observations and status.
 
 pub(crate) mod close_reason;
+mod connection;
 mod observation;
 mod server_event;
 mod server_transmit;
@@ -13,6 +14,7 @@ use bytes::Bytes;
 
 pub use self::{
     close_reason::{CloseReason, Refusal, StatusCode},
+    connection::Connection,
     observation::{BlockedBy, BlockedChange, Observation},
     server_event::ServerEvent,
     server_transmit::{ResponseCause, ServerTransmit},

@@ -28,8 +28,8 @@ pub enum ServerEvent {
         node_id: Arc<str>,
     },
     /// A client requested resources that do not exist ([`OnDemand::Notify`](crate::server::OnDemand::Notify)):
-    /// set them, or mark them as missing. The names of one request are reported together, each once
-    /// until it is unwanted.
+    /// set them, or mark them as missing. The names of one request, or of one part of a long request,
+    /// are reported together, each once until it is unwanted.
     // M254
     Wanted {
         /// View of the client.

@@ -1,7 +1,7 @@
 //! Counters and gauges of a server for operators.
 // M240: none of them is kept per node.
 
-use super::{CloseReason, Refusal, RequestEffect, ResponseCause, StreamKind};
+use super::{CloseReason, Refusal, ResponseCause, StreamKind};
 use crate::{service::Variant, types};
 
 /// Counters since the server was created, and gauges of its current state.
@@ -31,6 +31,13 @@ pub struct ServerStats {
     pub payloads: usize,
     /// Names: those of resources, and subscribed names without a resource.
     pub names: usize,
+    /// Names that count towards [`ServerLimits::names`](crate::server::ServerLimits::names).
+    pub held_names: usize,
+    /// Streams with a request whose names are not all handled yet
+    /// ([`ServerConfig::names_per_turn`](crate::server::ServerLimits::names_per_turn)).
+    pub unfinished_requests: usize,
+    /// Subscriptions of closed streams that are not all freed yet, one per stream and type.
+    pub unfinished_closes: usize,
     /// Pending waits for convergence
     /// ([`notify_when_converged`](crate::server::Server::notify_when_converged)).
     pub convergence_waits: usize,
@@ -38,6 +45,9 @@ pub struct ServerStats {
     pub requests: u64,
     /// Bytes of the requests read.
     pub request_bytes: u64,
+    /// Names of requests that were handled, and names of closed streams that were freed; see
+    /// [`Server::handled_names`](crate::server::Server::handled_names).
+    pub handled_names: u64,
     /// Requests that were malformed, undeliverable, or too long for the transport; each ended its
     /// stream.
     pub malformed_requests: u64,
@@ -234,12 +244,9 @@ impl ServerStats {
         self.fetches -= usize::from(matches!(kind, StreamKind::Fetch { .. }));
     }
 
-    /// Counts a request as repeated if it subscribed to nothing new and answered no response.
-    pub(crate) fn note_request(&mut self, before: &Self, effect: RequestEffect) {
-        let answers = |it: &Self| it.acks + it.nacks + it.stale_requests + it.bogus_requests;
-        if effect == RequestEffect::None && answers(self) == answers(before) {
-            self.repeated_requests += 1;
-        }
+    /// Number of requests that answered a response, or seemed to.
+    pub(crate) fn answers(&self) -> u64 {
+        self.acks + self.nacks + self.stale_requests + self.bogus_requests
     }
 
     /// Updates the hold statistics when a stream starts or stops holding back a change.
@@ -293,9 +300,10 @@ impl ServerStats {
             CloseReason::RequestTooLong(_)
             | CloseReason::NodeTooLong { .. }
             | CloseReason::NameTooLong { .. } => &mut closed.lengths,
-            CloseReason::TooManyNames { .. } | CloseReason::TooManyTypes { .. } => {
-                &mut closed.subscriptions
-            }
+            CloseReason::TooManyNames { .. }
+            | CloseReason::TooManyNamesOnConnection { .. }
+            | CloseReason::TooManyNamesInTotal { .. }
+            | CloseReason::TooManyTypes { .. } => &mut closed.subscriptions,
             CloseReason::TooManyHeldRequests { .. }
             | CloseReason::TooManyHeldBytes { .. }
             | CloseReason::RequestRate { .. } => &mut closed.requests,

@@ -12,10 +12,13 @@ use crate::{
         event::status::{Completeness, RejectionStatus},
         queue::timer_queue::Alarm,
         session::{
+            Session,
             acceptance::NEVER,
             nack::{OpenRejections, RejectedResponse},
         },
-        stream::rejection_log::{ConnectedRejection, NodeType, RejectionRecord, RequestAnswer},
+        stream::rejection_log::{
+            AnswerKind, ConnectedRejection, NodeType, RejectionRecord, RequestAnswer,
+        },
     },
     slab::Slot,
     time::Time,
@@ -31,21 +34,35 @@ impl Server {
         self.rejections.iter()
     }
 
+    /// Updates the report after an answer to a response. A rejection is added at once; others end
+    /// when the request is [finished](Self::review_rejection).
+    pub(crate) fn note_answer(
+        &mut self,
+        id: StreamId,
+        session: Slot,
+        answer: RequestAnswer,
+    ) -> AnswerKind {
+        if matches!(answer, RequestAnswer::None) {
+            return AnswerKind::None;
+        }
+        let state = self.subscriptions.sessions.at_mut(session);
+        let oldest = state.map_or(NEVER, Session::note_answered);
+        if let RequestAnswer::Rejected(rejected) = answer {
+            self.add_rejection(id, session, rejected, oldest);
+            return AnswerKind::Rejected;
+        }
+        AnswerKind::Accepted
+    }
+
     /// Updates the report after a request that answered a response or changed the subscription.
-    pub(crate) fn note_answer(&mut self, id: StreamId, session: Slot, answer: RequestAnswer) {
-        let oldest = match answer {
-            RequestAnswer::None => return self.drop_unsubscribed(session),
-            RequestAnswer::Accepted | RequestAnswer::Rejected(_) => {
-                let state = self.subscriptions.sessions.at_mut(session);
-                state.map_or(NEVER, crate::server::session::Session::note_answered)
-            }
-        };
+    pub(crate) fn review_rejection(&mut self, id: StreamId, session: Slot, answer: AnswerKind) {
         match answer {
-            RequestAnswer::Rejected(rejected) => self.add_rejection(id, session, rejected, oldest),
-            _ => {
+            AnswerKind::None => self.drop_unsubscribed(session),
+            AnswerKind::Accepted => {
                 self.end_rejection(id, session);
                 self.drop_unsubscribed(session);
             }
+            AnswerKind::Rejected => {}
         }
     }
 

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::{
     Session, Urgency,
+    name_usage::NameUsage,
     response::errors::EncodedErrors,
     subscription::{Due, SubscriptionTable},
 };
@@ -41,6 +42,7 @@ pub(crate) struct SessionContext<'a> {
     pub(crate) arena: &'a mut Arena,
     pub(crate) subscriptions: &'a mut SubscriptionTable,
     pub(crate) on_demand: &'a mut OnDemandNotifications,
+    pub(crate) usage: &'a mut NameUsage,
 }
 
 impl<'a> SessionContext<'a> {
@@ -50,6 +52,7 @@ impl<'a> SessionContext<'a> {
         arena: &'a mut Arena,
         subscriptions: &'a mut SubscriptionTable,
         on_demand: &'a mut OnDemandNotifications,
+        usage: &'a mut NameUsage,
     ) -> Self {
         let (errors, too_long, kept) = (EncodedErrors::default(), Vec::new(), Vec::new());
         let (implies_removals, removes_uncovered, absences) = (false, false, 0);
@@ -65,6 +68,7 @@ impl<'a> SessionContext<'a> {
             arena,
             subscriptions,
             on_demand,
+            usage,
         }
     }
 
@@ -93,15 +97,28 @@ impl<'a> SessionContext<'a> {
         self.subscriptions.set_due(&mut self.session.due, subscription, Due::because(cause));
     }
 
-    /// Releases everything held for the session after its stream has ended. Takes time
-    /// proportional to its own names.
+    /// Releases everything held for the session on its arena. Takes time proportional to its own
+    /// names.
     // M13, IS23
     pub(crate) fn unregister(&mut self) {
-        self.unsubscribe_wildcard();
-        while !self.session.subscriptions.is_empty() {
-            self.disconnect(self.session.subscriptions.first());
-        }
+        self.leave();
+        self.free_names(usize::MAX);
         self.arena.sessions -= 1;
+    }
+
+    /// Frees at most this many names of a session that has left its arena, and returns their number.
+    pub(crate) fn free_names(&mut self, limit: usize) -> usize {
+        let mut freed = 0;
+        while freed < limit && !self.session.subscriptions.is_empty() {
+            self.disconnect(self.session.subscriptions.first());
+            freed += 1;
+        }
+        freed
+    }
+
+    /// Removes the session from all lists of its arena, except its names from those of resources.
+    pub(crate) fn leave(&mut self) {
+        self.leave_wildcard();
         if self.session.ttls == Ttls::Sent {
             self.arena.heartbeats.leave();
         }

@@ -10,6 +10,7 @@ use core::num::NonZeroU64;
 use super::{
     deferred_removal::{carried_over::CarriedOver, last_accepted::PreviousViewState},
     nack::isolation::Isolation,
+    name_usage::NameUnits,
     subscription::Subscription,
     window::Sent,
 };
@@ -69,6 +70,8 @@ pub(crate) struct SessionExtras {
     pub(crate) due_globs: DueGlobs,
     /// Whether the client is known to send dynamic parameters.
     pub(crate) parameters: Parameters,
+    /// Units by which the units of names exceed their number, because some are long.
+    pub(crate) surplus: NameUnits,
     /// Texts of the application's versions that were stated.
     pub(crate) texts: Vec<(StatedVersion, Version)>,
 }

@@ -24,9 +24,11 @@ pub(crate) mod client_features;
 pub(crate) mod client_state;
 pub(crate) mod context;
 pub(crate) mod counters;
+mod counting;
 pub(crate) mod deferred_removal;
 pub(crate) mod extras;
 pub(crate) mod nack;
+pub(crate) mod name_usage;
 pub(crate) mod peer;
 pub(crate) mod pending;
 pub(crate) mod request;
@@ -75,6 +77,7 @@ use crate::{
 /// Subscription state of one resource type on one stream.
 #[derive(Debug)]
 pub(crate) struct Session {
+    /// Stream of the session; none once the stream is closed.
     pub(crate) stream: StreamId,
     pub(crate) arena: Slot,
     pub(crate) role: Role,

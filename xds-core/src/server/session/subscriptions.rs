@@ -3,10 +3,14 @@
 //! This module creates the borrow of a [`SessionContext`]: one session, the arena of its type and
 //! all subscriptions, which is the state that a session's rules may access.
 
-use alloc::vec::Vec;
+use alloc::{collections::VecDeque, vec::Vec};
 
 use super::{
-    Role, Session, context::SessionContext, peer::Peer, session_handle::SessionHandle,
+    Role, Session,
+    context::SessionContext,
+    name_usage::{NameUnits, NameUsage},
+    peer::Peer,
+    session_handle::SessionHandle,
     subscription::SubscriptionTable,
 };
 use crate::{
@@ -18,10 +22,9 @@ use crate::{
         store::{Store, arena::Arena, on_demand::OnDemandNotifications, revision::Revision},
     },
     service::Variant,
-    slab::{Slab, Slot},
+    slab::{Key, Slab, Slot},
     text::TypeUrl,
     time::Time,
-    wire::request::Request,
 };
 
 /// Store together with all sessions and their subscriptions.
@@ -31,6 +34,16 @@ pub(crate) struct Subscriptions {
     pub(crate) sessions: Slab<Session>,
     pub(crate) table: SubscriptionTable,
     pub(crate) on_demand: OnDemandNotifications,
+    pub(crate) usage: NameUsage,
+    closed: VecDeque<ClosedSession>,
+}
+
+/// Session of a closed stream whose names are not all freed yet. It is in no list except those of
+/// the subscribers of its resources.
+#[derive(Debug)]
+struct ClosedSession {
+    slot: Slot,
+    session: Session,
 }
 
 /// Newly opened session.
@@ -56,6 +69,8 @@ impl Subscriptions {
             sessions: Slab::default(),
             table: SubscriptionTable::new(rng.next_u64()),
             on_demand: OnDemandNotifications::new(on_demand),
+            usage: NameUsage::default(),
+            closed: VecDeque::new(),
         }
     }
 
@@ -76,12 +91,51 @@ impl Subscriptions {
         Some(OpenedSession { arena: arena_slot, session, knowledge })
     }
 
+    /// Closes a session. It receives nothing any more, and [`free_closed`](Self::free_closed) frees
+    /// its names.
     pub(crate) fn close(&mut self, handle: SessionHandle) {
         if let Some(mut context) = self.context(handle.session) {
-            context.unregister();
+            context.leave();
         }
-        self.sessions.remove(handle.session);
-        self.store.release_arena(handle.arena);
+        if let Some(mut session) = self.sessions.take(handle.session) {
+            self.usage.subtract(session.stream, session.units());
+            session.stream = StreamId(Key::NONE);
+            self.closed.push_back(ClosedSession { slot: handle.session, session });
+        }
+    }
+
+    /// Number of closed sessions whose names are not all freed yet.
+    pub(crate) fn closed(&self) -> usize {
+        self.closed.len()
+    }
+
+    /// Frees at most `limit` names of closed sessions. Returns how many it freed, and the arenas of
+    /// the sessions that had no more.
+    pub(crate) fn free_closed(&mut self, limit: usize) -> (usize, Vec<Slot>) {
+        let (mut freed, mut left) = (0, Vec::new());
+        while let Some(ClosedSession { slot, session }) = self.closed.front_mut() {
+            let (slot, arena) = (*slot, session.arena);
+            if let Some(state) = self.store.arena_mut(arena) {
+                let mut context = SessionContext::new(
+                    slot,
+                    session,
+                    state,
+                    &mut self.table,
+                    &mut self.on_demand,
+                    &mut self.usage,
+                );
+                freed += context.free_names(limit - freed);
+                if !context.session.subscriptions.is_empty() {
+                    break;
+                }
+                state.sessions -= 1;
+            }
+            self.closed.pop_front();
+            self.sessions.free(slot);
+            self.store.release_arena(arena);
+            left.push(arena);
+        }
+        (freed, left)
     }
 
     /// Moves a session to another view. The client keeps resources that are identical there and
@@ -115,7 +169,8 @@ impl Subscriptions {
     pub(crate) fn context(&mut self, slot: Slot) -> Option<SessionContext<'_>> {
         let session = self.sessions.at_mut(slot)?;
         let arena = self.store.arena_mut(session.arena)?;
-        Some(SessionContext::new(slot, session, arena, &mut self.table, &mut self.on_demand))
+        let (table, on_demand, usage) = (&mut self.table, &mut self.on_demand, &mut self.usage);
+        Some(SessionContext::new(slot, session, arena, table, on_demand, usage))
     }
 
     fn arena_of(&self, session: &Session) -> Option<&Arena> {
@@ -163,13 +218,9 @@ impl Subscriptions {
         self.sessions.at(slot).map_or((0, 0), |session| (session.names(), session.tracked_names()))
     }
 
-    /// Number of names that a request adds to an incremental session. Takes time proportional to
-    /// the names in the request.
-    pub(crate) fn names_added(&self, slot: Slot, request: &Request<'_>) -> usize {
-        let session = self.sessions.at(slot);
-        let arena = session.and_then(|session| self.arena_of(session));
-        let both = session.zip(arena);
-        both.map_or(0, |(it, arena)| it.names_added(slot, request, arena, &self.table))
+    /// Names of a session, in units.
+    pub(crate) fn units(&self, slot: Slot) -> NameUnits {
+        self.sessions.at(slot).map_or_else(NameUnits::default, Session::units)
     }
 
     /// Whether a session would have something to send if changes of its type were not held back.

@@ -346,7 +346,6 @@ impl SessionContext<'_> {
     ) -> Option<Slot> {
         let resource = self.arena.slot_of(name)?;
         let subscription = self.connect(resource)?;
-        self.session.named += 1;
         let hash = self.arena.payload(resource).map(|payload| payload.hash);
         let sent = match known {
             ClientKnowledge::Something | ClientKnowledge::Exactly(_) => 1,

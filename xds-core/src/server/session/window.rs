@@ -13,6 +13,7 @@ use super::{
     extras::{
         BeforeWildcard, RejectedData, ResourcesWithoutSubscription, RetryBatch, SessionExtras,
     },
+    name_usage::NameUnits,
 };
 use crate::{
     server::{
@@ -226,6 +227,7 @@ impl SessionExtras {
             && self.isolation.is_none()
             && self.due_globs.globs.is_empty()
             && self.parameters == Parameters::None
+            && self.surplus == NameUnits::default()
             && self.texts.is_empty()
     }
 }

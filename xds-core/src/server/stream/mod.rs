@@ -7,6 +7,7 @@ pub(crate) mod deletion_horizon;
 pub(crate) mod node_quota;
 pub(crate) mod push_order;
 pub(crate) mod rejection_log;
+pub(crate) mod unfinished_request;
 
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use core::{hash::BuildHasher as _, time::Duration};
@@ -14,7 +15,9 @@ use core::{hash::BuildHasher as _, time::Duration};
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 
-use self::{custom_messages::CustomMessages, push_order::Order};
+use self::{
+    custom_messages::CustomMessages, push_order::Order, unfinished_request::UnfinishedRequest,
+};
 use super::{
     config::{NodeChanged, PerClientLimits, Rate, RequireNode, ServerConfig, ServerLimits},
     event::{CloseReason, Observation, StreamKind},
@@ -45,8 +48,10 @@ pub(crate) struct Stream {
     /// View of the client, once assigned.
     pub(crate) view: Option<Slot>,
     node: Option<NodeIdentity>,
-    /// Requests held until the stream has a view.
+    /// Requests held until the stream has a view and the request before is finished.
     pub(crate) held_requests: Vec<Bytes>,
+    /// Request of which a part is handled.
+    pub(crate) unfinished: Option<Box<UnfinishedRequest>>,
     /// Custom messages of the application.
     pub(crate) custom_messages: Option<Box<CustomMessages>>,
     /// Planned end of the stream.
@@ -142,6 +147,7 @@ impl Stream {
             view,
             node: None,
             held_requests: Vec::new(),
+            unfinished: None,
             custom_messages: None,
             end: None,
             requests: TokenBucket::default(),
@@ -165,7 +171,17 @@ impl Stream {
     pub(crate) fn wants_read(&self, limits: &ServerLimits, now: Time) -> bool {
         let rate = self.request_rate(limits);
         let is_slow_enough = rate.is_none_or(|rate| self.requests.has_one(rate, now));
-        self.held_requests.is_empty() && is_slow_enough
+        !self.has_waiting_requests() && is_slow_enough
+    }
+
+    /// Whether a request is held or not finished.
+    pub(crate) fn has_waiting_requests(&self) -> bool {
+        self.is_busy() || !self.held_requests.is_empty()
+    }
+
+    /// Whether a request is not finished. Nothing is sent meanwhile.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.unfinished.is_some()
     }
 
     /// Time of the planned end, if any.
@@ -178,7 +194,7 @@ impl Stream {
         self.end.is_some_and(|end| end.has_begun)
     }
 
-    /// Holds a request until the stream has a view.
+    /// Holds a request until the stream has a view and the request before is finished.
     pub(crate) fn hold_request(
         &mut self,
         message: &Bytes,

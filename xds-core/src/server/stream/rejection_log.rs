@@ -73,6 +73,14 @@ pub(crate) enum RequestAnswer {
     Rejected(RejectedResponse),
 }
 
+/// Kind of answer that a request contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerKind {
+    None,
+    Accepted,
+    Rejected,
+}
+
 impl Rejections {
     /// Sequence number of the oldest change that the session has rejected.
     pub(crate) fn oldest(&self, session: Slot) -> u64 {

@@ -27,7 +27,9 @@ impl Server {
     /// changes that are held back.
     pub(crate) fn update_decision(&mut self, id: StreamId) -> bool {
         let Some(policy) = self.config.ordering.make_before_break() else { return false };
-        let Some(stream) = self.streams.get_mut(id.0) else { return false };
+        // The list of a busy stream is applied in part only.
+        let stream = self.streams.get_mut(id.0).filter(|stream| !stream.is_busy());
+        let Some(stream) = stream else { return false };
         let Order::MakeBeforeBreak(make_before_break) = &mut stream.order else { return false };
         self.subscriptions.look_up_newest_due(&stream.sessions);
         let decision = make_before_break.decide(&stream.sessions, &self.subscriptions, policy);

@@ -74,8 +74,8 @@ use xds_core::{
     StreamId, Time, Timer, ViewName,
     proto::{DiscoveryRequest, Node},
     server::{
-        DrainPlan, Observation, Server, ServerConfig, ServerOutput, StreamEvent, StreamKind,
-        Variant,
+        Connection, DrainPlan, Observation, Server, ServerConfig, ServerOutput, StreamEvent,
+        StreamKind, Variant,
     },
     types,
 };
@@ -101,9 +101,20 @@ pub(crate) struct Rig {
     pub(crate) now: Time,
     /// Outputs that were not taken yet.
     pub(crate) outputs: Vec<ServerOutput>,
+    pub(crate) parts: Parts,
     streams: BTreeMap<u32, Peer>,
     /// Received version of each content, by type and `name=content`.
     versions: BTreeMap<(String, String), String>,
+}
+
+/// Time at which the parts of unfinished work are handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parts {
+    /// After each step. The environment variable `XDS_NAMES_PER_TURN` sets the size of a part, so
+    /// that all scripts can be run with requests in parts.
+    AtOnce,
+    /// By [`Rig::part`].
+    OnRequest,
 }
 
 /// One stream from its client's perspective.
@@ -148,11 +159,16 @@ impl Rig {
         Self::seeded(config, SEED)
     }
 
-    pub(crate) fn seeded(config: ServerConfig, seed: u64) -> Self {
+    pub(crate) fn seeded(mut config: ServerConfig, seed: u64) -> Self {
+        if let Some(names) = std::env::var("XDS_NAMES_PER_TURN").ok().and_then(|it| it.parse().ok())
+        {
+            config.limits.names_per_turn = names;
+        }
         Self {
             server: Server::new(config, seed, Time::ZERO),
             now: Time::ZERO,
             outputs: Vec::new(),
+            parts: Parts::AtOnce,
             streams: BTreeMap::new(),
             versions: BTreeMap::new(),
         }
@@ -306,10 +322,21 @@ impl Rig {
             return peer.id;
         }
         let id = self.server.accept(StreamKind::Aggregated(variant), self.now).expect("a stream");
+        self.add_stream(number, variant, id);
+        id
+    }
+
+    /// Opens a stream of a connection.
+    pub(crate) fn open_on(&mut self, number: u32, variant: Variant, connection: &Connection) {
+        let kind = StreamKind::Aggregated(variant);
+        let id = self.server.accept_on(connection, kind, self.now).expect("a stream");
+        self.add_stream(number, variant, id);
+    }
+
+    fn add_stream(&mut self, number: u32, variant: Variant, id: StreamId) {
         let (features, types) = (Vec::new(), BTreeMap::new());
         let peer = Peer { id, variant, node_sent: false, features, types };
         self.streams.insert(number, peer);
-        id
     }
 
     pub(crate) fn event(&mut self, event: StreamEvent) {
@@ -330,11 +357,31 @@ impl Rig {
     }
 
     pub(crate) fn drain(&mut self) {
-        while let Some(output) = self.server.poll_output() {
-            self.outputs.push(output);
+        loop {
+            while let Some(output) = self.server.poll_output() {
+                self.outputs.push(output);
+            }
+            let why = self.server.poll_timeout().map(|next| next.why);
+            assert_ne!(why, Some(Timer::QueuedOutput), "nothing is queued (rule 4)");
+            if self.parts == Parts::OnRequest || why != Some(Timer::UnfinishedWork) {
+                return;
+            }
+            self.server.handle_timeout(self.now);
         }
-        let next = self.server.poll_timeout();
-        assert!(next.is_none_or(|it| it.why != Timer::QueuedOutput), "nothing is queued (rule 4)");
+    }
+
+    /// Handles one part of the unfinished work. Returns the number of names in it, or `None` if no
+    /// work is left.
+    pub(crate) fn part(&mut self) -> Option<u64> {
+        let next = self.server.poll_timeout()?;
+        if next.why != Timer::UnfinishedWork {
+            return None;
+        }
+        assert_eq!(next.at, self.now, "unfinished work is due now");
+        let before = self.server.handled_names();
+        self.server.handle_timeout(self.now);
+        self.drain();
+        Some(self.server.handled_names() - before)
     }
 
     /// Takes the observations so far.

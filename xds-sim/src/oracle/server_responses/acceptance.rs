@@ -218,6 +218,9 @@ impl ServerResponses {
         for (link, state) in self.of(place, world) {
             let Some(stream) = world.link(link).core_stream() else { continue };
             ours += 1;
+            if world.handles_a_request(link) {
+                continue;
+            }
             let lag = lags.get(&stream).copied();
             let expected = state.expected(link, kind, world);
             let is_so = match (&expected, lag) {

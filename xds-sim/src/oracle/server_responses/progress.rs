@@ -137,7 +137,8 @@ impl ServerResponses {
         for (link, types) in &mut self.streams {
             let it = world.link(*link);
             let is_leaving = world.draining_since(*link).is_some();
-            if it.server != server || !it.takes_responses() || is_leaving {
+            let is_blocked = !it.takes_responses() || world.handles_a_request(*link);
+            if it.server != server || is_blocked || is_leaving {
                 continue;
             }
             let view = world.view_of(it.client);

@@ -89,7 +89,6 @@ impl SessionContext<'_> {
                 continue;
             }
             let Some(subscription) = self.connect(resource) else { return };
-            self.session.named += 1;
             self.set_kind(subscription, SubscriptionKind::DeferredRemoval);
             self.defer_removal(subscription);
         }

@@ -14,6 +14,7 @@
 use alloc::format;
 use core::num::NonZeroU64;
 
+use super::progress::{AppliedPart, RequestProgress};
 use crate::{
     server::{
         config::{NackDetection, ServerConfig},
@@ -78,17 +79,45 @@ impl RequestKind {
 }
 
 impl SessionContext<'_> {
-    /// Handles one request of the session's type. `rejection` is its `error_detail`, if it has
-    /// one.
-    pub(crate) fn handle_request(
+    /// Begins a request of the session's type: applies the ACK or NACK in it. `rejection` is its
+    /// `error_detail`, if it has one.
+    pub(crate) fn begin_request(
         &mut self,
         request: &Request<'_>,
         rejection: Option<ErrorDetail>,
         ctx: &mut RequestContext<'_>,
+    ) -> RequestProgress {
+        match self.session.variant {
+            Variant::StateOfTheWorld => self.begin_list(request, rejection, ctx),
+            Variant::Incremental => self.begin_changes(request, rejection, ctx),
+        }
+    }
+
+    /// Applies the next names of a request. `left` is the number of names that may be handled, from
+    /// which the handled ones are subtracted.
+    pub(crate) fn apply_names(
+        &mut self,
+        message: &[u8],
+        progress: &mut RequestProgress,
+        left: &mut usize,
+        now: Time,
+    ) -> AppliedPart {
+        match self.session.variant {
+            Variant::StateOfTheWorld => self.apply_list(message, progress, left),
+            Variant::Incremental => self.apply_changes(message, progress, left, now),
+        }
+    }
+
+    /// Finishes a request whose names were all applied.
+    pub(crate) fn finish_request(
+        &mut self,
+        progress: &mut RequestProgress,
+        now: Time,
+        out: &mut Outbox,
     ) -> RequestEffect {
         match self.session.variant {
-            Variant::StateOfTheWorld => self.handle_list(request, rejection, ctx),
-            Variant::Incremental => self.handle_changes(request, rejection, ctx),
+            Variant::StateOfTheWorld => self.finish_list(progress, now, out),
+            Variant::Incremental => self.finish_changes(progress, out),
         }
     }
 
@@ -124,8 +153,8 @@ impl SessionContext<'_> {
         kind
     }
 
-    pub(crate) fn observe_interest(&self, ctx: &mut RequestContext<'_>) {
-        ctx.out.observe(Observation::Subscribed {
+    pub(crate) fn observe_interest(&self, out: &mut Outbox) {
+        out.observe(Observation::Subscribed {
             stream: self.session.stream,
             type_url: self.arena.type_url.clone(),
             subscribed: self.session.subscribed_names(),

@@ -7,104 +7,132 @@
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::mem;
 
-use super::{ack::RequestContext, globs::canonical, names::WILDCARD};
+use super::{
+    ack::RequestContext,
+    globs::canonical,
+    names::WILDCARD,
+    progress::{AppliedPart, RequestProgress, Stage},
+};
 use crate::{
     server::{
         event::{RequestEffect, ResponseCause},
+        queue::outbox::Outbox,
         session::{
-            CatchUp, LegacyWildcardState, MustReply, PriorState, Session, UnlistedSubscriptions,
-            Wildcard,
+            CatchUp, LegacyWildcardState, MustReply, PriorState, UnlistedSubscriptions, Wildcard,
             context::SessionContext,
             nack::rejection::ErrorDetail,
-            subscription::{ListKind, Subscription, SubscriptionKind, SubscriptionTable},
+            subscription::{ListKind, SubscriptionKind},
         },
-        store::{arena::Arena, encode::body::Payload},
+        store::encode::body::Payload,
     },
     service::Variant,
     slab::Slot,
     time::Time,
-    wire::request::{NameForm, Request},
+    wire::{
+        name_lists::{ListedName, NextName},
+        request::{NameForm, Request},
+    },
     zoo::{self, Bug},
 };
 
-impl Session {
-    /// Returns how many names a request adds to the subscribed ones, or states to have, whichever
-    /// is more. Names repeated within the request count each time.
-    pub(crate) fn names_added(
-        &self,
-        own: Slot,
-        request: &Request<'_>,
-        arena: &Arena,
-        subscriptions: &SubscriptionTable,
-    ) -> usize {
-        let subscription_of = |name: &str| {
-            subscriptions.at(subscriptions.find(own, arena.find(&canonical(name, arena))?)?)
-        };
-        let is_new = |name: &&str| {
-            let is_named =
-                |subscription: &Subscription| subscription.kind == SubscriptionKind::Named;
-            *name != WILDCARD && !subscription_of(name).is_some_and(is_named)
-        };
-        let is_unknown = |name: &&str| subscription_of(name).is_none();
-        let stated = request.initial_versions().map(|(name, _)| name).filter(is_unknown).count();
-        request.names().filter(is_new).count().max(stated)
-    }
-}
-
 impl SessionContext<'_> {
-    /// Handles one request of the session's type. `rejection` is its `error_detail`, if it has
-    /// one.
-    pub(crate) fn handle_changes(
+    /// Begins a request: applies the ACK or NACK in it.
+    pub(crate) fn begin_changes(
         &mut self,
         request: &Request<'_>,
         rejection: Option<ErrorDetail>,
         ctx: &mut RequestContext<'_>,
-    ) -> RequestEffect {
+    ) -> RequestProgress {
         let is_first = self.session.round == 0;
+        let names = request.name_cursor();
+        // Versions of another request than the first are ignored.
+        let names = if is_first { names } else { names.without_versions() };
+        let is_rejection = rejection.is_some();
         let kind = self.take_answer(request, rejection, ctx);
+        let mut progress = RequestProgress::new(is_first, is_rejection, Stage::Names(names));
+        progress.is_answer = kind.is_answer();
         self.session.round = self.session.round.wrapping_add(1);
         if request.name_form == NameForm::Locators {
             self.session.name_form = NameForm::Locators;
         }
-        let (before, cause, now) =
-            (self.session.subscribed_names(), self.session.subscribe_cause(), ctx.now);
-        let mut changes = 0;
-        if request.has_names() {
-            let mut has_wildcard = false;
-            for name in request.names() {
-                changes += 1;
-                // A wildcard repeated within one message adds nothing and would cost as much each
-                // time.
-                let is_again = name == WILDCARD && mem::replace(&mut has_wildcard, true);
-                if !is_again {
-                    self.subscribe(name, cause, now);
+        progress.before = self.session.subscribed_names();
+        progress.cause = self.session.subscribe_cause();
+        progress
+    }
+
+    /// Applies the next part of the lists.
+    pub(crate) fn apply_changes(
+        &mut self,
+        message: &[u8],
+        progress: &mut RequestProgress,
+        left: &mut usize,
+        now: Time,
+    ) -> AppliedPart {
+        let cause = progress.cause;
+        // Slots may be used for other resources in the next part.
+        let mut dropped = BTreeSet::new();
+        while let Stage::Names(names) = &mut progress.stage {
+            match names.next(message, left) {
+                NextName::Name(ListedName::Subscribed(name)) => {
+                    progress.changes += 1;
+                    // A wildcard repeated within one message adds nothing and would cost as much
+                    // each time.
+                    let is_again =
+                        name == WILDCARD && mem::replace(&mut progress.has_wildcard, true);
+                    if !is_again {
+                        self.subscribe(name, cause, now);
+                    }
                 }
-            }
-            let mut dropped = BTreeSet::new();
-            for name in request.unsubscribed() {
-                changes += 1;
-                self.unsubscribe(name, cause, &mut dropped);
-            }
-        }
-        if is_first {
-            if changes == 0 && self.session.legacy_wildcard == LegacyWildcardState::Possible {
-                self.subscribe_wildcard(cause);
-            }
-            self.session.legacy_wildcard = LegacyWildcardState::Ended;
-            for (name, version) in request.initial_versions() {
-                self.session.update_extras(|extras| extras.due_globs.globs.clear());
-                self.session.prior_state = PriorState::up_to(0);
-                let name = canonical(name, self.arena);
-                self.apply_initial_version(&name, version);
+                NextName::Name(ListedName::Unsubscribed(name)) => {
+                    progress.changes += 1;
+                    self.unsubscribe(name, cause, &mut dropped);
+                }
+                NextName::Name(ListedName::Version(name, version)) => {
+                    self.end_first_names(progress);
+                    self.session.update_extras(|extras| extras.due_globs.globs.clear());
+                    self.session.prior_state = PriorState::up_to(0);
+                    let name = canonical(name, self.arena);
+                    self.apply_initial_version(&name, version);
+                }
+                NextName::Paused => return AppliedPart::MoreFollow,
+                NextName::End => progress.stage = Stage::Done,
             }
         }
-        if self.session.subscribed_names() != before || is_first {
-            self.observe_interest(ctx);
+        AppliedPart::Last
+    }
+
+    /// Ends the names of the first request, before the versions in it. Without names, it subscribes
+    /// to the wildcard.
+    fn end_first_names(&mut self, progress: &mut RequestProgress) {
+        if progress.retained_before_versions.is_some() {
+            return;
         }
-        if changes > 0 || kind.is_answer() {
+        progress.retained_before_versions = Some(self.session.retained);
+        if progress.changes == 0 && self.session.legacy_wildcard == LegacyWildcardState::Possible {
+            self.subscribe_wildcard(progress.cause);
+        }
+        self.session.legacy_wildcard = LegacyWildcardState::Ended;
+    }
+
+    /// Finishes a request whose lists were applied.
+    pub(crate) fn finish_changes(
+        &mut self,
+        progress: &mut RequestProgress,
+        out: &mut Outbox,
+    ) -> RequestEffect {
+        if progress.is_first {
+            self.end_first_names(progress);
+        }
+        if self.session.subscribed_names() != progress.before || progress.is_first {
+            self.observe_interest(out);
+        }
+        if progress.changes > 0 || progress.is_answer {
             self.clear_settled_rejections();
         }
-        if changes > 0 || is_first { RequestEffect::Subscribed } else { RequestEffect::None }
+        match progress.changes > 0 || progress.is_first {
+            true => RequestEffect::Subscribed,
+            false => RequestEffect::None,
+        }
     }
 
     fn subscribe(&mut self, name: &str, cause: ResponseCause, now: Time) {
@@ -142,7 +170,7 @@ impl SessionContext<'_> {
                 known.round = round;
                 Some(subscription)
             }
-            None => self.connect(resource).inspect(|_| self.session.named += 1),
+            None => self.connect(resource),
         };
         let Some(subscription) = subscription else { return };
         self.set_kind(subscription, SubscriptionKind::Named);
@@ -237,7 +265,6 @@ impl SessionContext<'_> {
     /// Adds a one-shot subscription to a resource that only the wildcard covers.
     pub(crate) fn add_one_shot(&mut self, slot: Slot) -> Option<Slot> {
         let subscription = self.connect(slot)?;
-        self.session.named += 1;
         if let Some(wildcard) = &mut self.session.wildcard {
             wildcard.unlisted = UnlistedSubscriptions::Possible;
         }
@@ -328,22 +355,12 @@ impl SessionContext<'_> {
         self.subscriptions.at(subscription).map(|subscription| subscription.kind)
     }
 
-    pub(crate) fn uncount(&mut self, kind: SubscriptionKind) {
-        if let Some(count) = self.session.count_of(kind) {
-            *count -= 1;
-        }
-        if kind == SubscriptionKind::DeferredRemoval {
-            self.session.drop_empty_extras();
-        }
-    }
-
     pub(crate) fn set_kind(&mut self, slot: Slot, kind: SubscriptionKind) {
         let Some(subscription) = self.subscriptions.at_mut(slot) else { return };
         let before = mem::replace(&mut subscription.kind, kind);
-        if let Some(count) = self.session.count_of(kind) {
-            *count += 1;
-        }
-        self.uncount(before);
+        let resource = subscription.resource;
+        self.count(kind, resource);
+        self.uncount(before, resource);
         if kind.is_subscribed() {
             self.session.update_extras(|extras| {
                 extras.implicit_subscriptions.remove(&slot);

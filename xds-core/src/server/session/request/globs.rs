@@ -99,7 +99,7 @@ impl SessionContext<'_> {
     /// Adds a subscription to a resource that a glob or an alias covers.
     pub(crate) fn add_covered(&mut self, member: Slot) -> Option<Slot> {
         let subscription = self.connect(member)?;
-        self.subscriptions.at_mut(subscription)?.kind = SubscriptionKind::ViaGlobOrAlias;
+        self.set_kind(subscription, SubscriptionKind::ViaGlobOrAlias);
         Some(subscription)
     }
 

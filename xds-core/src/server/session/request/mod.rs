@@ -7,4 +7,5 @@ pub(crate) mod delta;
 pub(crate) mod globs;
 pub(crate) mod names;
 pub(crate) mod on_demand;
+pub(crate) mod progress;
 pub(crate) mod sotw;

@@ -5,9 +5,12 @@
 //! name missing from the list is unsubscribed without a response.
 // M22-M34, B01, S0.102, IS6, S0.133, M48
 
-use alloc::vec::Vec;
+use alloc::{collections::VecDeque, vec::Vec};
 
-use super::globs::canonical;
+use super::{
+    globs::canonical,
+    progress::{AppliedPart, RequestProgress, Stage, UnlistedNames},
+};
 use crate::{
     server::{
         config::WildcardExit,
@@ -23,7 +26,8 @@ use crate::{
         store::{revision::Revision, version::content::TypeVersion},
     },
     service::Variant,
-    slab::Slot,
+    slab::{Key, Slot},
+    wire::name_lists::{ListedName, NameCursor, NextName},
     zoo::{self, Bug},
 };
 
@@ -31,76 +35,92 @@ use crate::{
 // B01
 pub(crate) const WILDCARD: &str = "*";
 
-/// Whether a list of names changed the subscription.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReplaceOutcome {
-    Same,
-    Changed,
-}
-
 impl SessionContext<'_> {
-    /// Replaces the subscription by `names`. Takes time proportional to the names listed and
-    /// dropped.
-    pub(crate) fn replace_names<'n>(
-        &mut self,
-        names: impl Iterator<Item = &'n str>,
-    ) -> ReplaceOutcome {
-        let before = self.session.subscribed_names();
-        let cause = self.session.subscribe_cause();
+    /// Begins to replace the subscription by the names of a list.
+    pub(crate) fn begin_names(&mut self, names: NameCursor, progress: &mut RequestProgress) {
+        progress.before = self.session.subscribed_names();
+        progress.cause = self.session.subscribe_cause();
         self.session.round = self.session.round.wrapping_add(1);
         if self.ignores_names() {
-            return ReplaceOutcome::Same;
+            return;
         }
-        let (mut everything, mut listed, mut added) = (false, 0, 0);
-        for name in names {
+        if !names.is_empty() {
             self.session.legacy_wildcard = LegacyWildcardState::Ended;
-            if name == WILDCARD {
-                everything = true;
-                continue;
-            }
-            match self.process_name(name, cause) {
-                ListedName::Repeated => {}
-                ListedName::Kept => listed += 1,
-                ListedName::Added => {
-                    listed += 1;
-                    added += 1;
+        }
+        progress.stage = Stage::Names(names);
+    }
+
+    /// Applies the next part of a list. A whole list takes time proportional to the names listed and
+    /// dropped.
+    pub(crate) fn apply_list(
+        &mut self,
+        message: &[u8],
+        progress: &mut RequestProgress,
+        left: &mut usize,
+    ) -> AppliedPart {
+        while let Stage::Names(names) = &mut progress.stage {
+            match names.next(message, left) {
+                NextName::Name(ListedName::Subscribed(WILDCARD)) => progress.has_wildcard = true,
+                NextName::Name(ListedName::Subscribed(name)) => {
+                    match self.process_name(name, progress.cause) {
+                        NameEffect::Repeated => {}
+                        NameEffect::Kept => progress.listed += 1,
+                        NameEffect::Added => {
+                            progress.listed += 1;
+                            progress.changes += 1;
+                        }
+                    }
                 }
+                // A list has no other names.
+                NextName::Name(ListedName::Unsubscribed(_) | ListedName::Version(..)) => {}
+                NextName::Paused => return AppliedPart::MoreFollow,
+                NextName::End => progress.stage = self.end_of_list(progress),
             }
         }
-        everything |= self.session.legacy_wildcard == LegacyWildcardState::Possible;
+        if let Stage::Unlisted(unlisted) = &mut progress.stage {
+            if self.drop_unlisted(unlisted, left) == AppliedPart::MoreFollow {
+                return AppliedPart::MoreFollow;
+            }
+            progress.stage = Stage::Done;
+        }
+        AppliedPart::Last
+    }
 
+    /// Applies the wildcard of a list. Returns the next stage.
+    fn end_of_list(&mut self, progress: &RequestProgress) -> Stage {
+        let everything =
+            progress.has_wildcard || self.session.legacy_wildcard == LegacyWildcardState::Possible;
         let entering = everything && self.session.wildcard.is_none();
         if entering {
-            self.subscribe_wildcard(cause);
+            self.subscribe_wildcard(progress.cause);
         } else if !everything {
             self.unsubscribe_wildcard();
         }
-        if listed < self.session.named || self.may_end_retained() {
-            self.drop_unlisted(entering);
+        if progress.listed >= self.session.named && !self.may_end_retained() {
+            return Stage::Done;
         }
-        if added > 0 || self.session.subscribed_names() != before {
-            ReplaceOutcome::Changed
-        } else {
-            ReplaceOutcome::Same
-        }
+        // A client that switches to the wildcard is not sent resources again that it has by name;
+        // full state repeats everything anyway (M31).
+        let are_retained = entering && !self.sends_full_state();
+        Stage::Unlisted(UnlistedNames { are_retained, next: None, globs: VecDeque::new() })
     }
 
     /// Handles one name of the list.
-    fn process_name(&mut self, name: &str, cause: ResponseCause) -> ListedName {
+    fn process_name(&mut self, name: &str, cause: ResponseCause) -> NameEffect {
         let round = self.session.round;
         let name = canonical(name, self.arena);
         if zoo::is(Bug::MissingNotRemembered) && !self.exists(&name) {
-            return ListedName::Repeated;
+            return NameEffect::Repeated;
         }
-        let Some(resource) = self.arena.slot_of(&*name) else { return ListedName::Repeated };
+        let Some(resource) = self.arena.slot_of(&*name) else { return NameEffect::Repeated };
         let existing = self.subscriptions.find(self.slot, resource);
         if let Some(subscription) = existing.and_then(|slot| self.subscriptions.at_mut(slot)) {
             if subscription.round == round {
-                return ListedName::Repeated;
+                return NameEffect::Repeated;
             }
             subscription.round = round;
             if subscription.kind == SubscriptionKind::Named {
-                return ListedName::Kept;
+                return NameEffect::Kept;
             }
         }
         let subscription = match existing {
@@ -108,9 +128,9 @@ impl SessionContext<'_> {
                 self.set_kind(subscription, SubscriptionKind::Named);
                 Some(subscription)
             }
-            None => self.connect(resource).inspect(|_| self.session.named += 1),
+            None => self.connect(resource),
         };
-        let Some(subscription) = subscription else { return ListedName::Repeated };
+        let Some(subscription) = subscription else { return NameEffect::Repeated };
         self.note_wanted(resource);
         let exists = self.arena.payload(resource).is_some();
         let may_be_held = self.may_have(resource, exists);
@@ -123,7 +143,7 @@ impl SessionContext<'_> {
             self.make_due(subscription, cause);
         }
         self.cover_members(resource, cause);
-        ListedName::Added
+        NameEffect::Added
     }
 
     /// Whether a client that newly subscribes to a resource may already have it, either from the
@@ -162,36 +182,48 @@ impl SessionContext<'_> {
         self.arena.find(name).is_some_and(|slot| self.arena.payload(slot).is_some())
     }
 
+    /// Adds a subscription that the client made by name.
     pub(crate) fn connect(&mut self, resource: Slot) -> Option<Slot> {
         let entry = self.arena.at_mut(resource)?;
-        self.subscriptions.connect(
+        let subscription = self.subscriptions.connect(
             (self.slot, &mut self.session.subscriptions),
             (resource, &mut entry.subscribers),
             self.session.round,
-        )
+        )?;
+        self.count(SubscriptionKind::Named, resource);
+        Some(subscription)
     }
 
-    /// Unsubscribes from the names missing from the list. When a client switches to the wildcard,
-    /// it is not sent resources again that it has by name; full state repeats everything anyway.
+    /// Unsubscribes from the next names that the list lacks.
     // M31
-    fn drop_unlisted(&mut self, entering_wildcard: bool) {
-        let remember = entering_wildcard && !self.sends_full_state();
+    fn drop_unlisted(&mut self, unlisted: &mut UnlistedNames, left: &mut usize) -> AppliedPart {
         let round = self.session.round;
-        let mut globs = Vec::new();
-        let mut slot = self.session.subscriptions.first();
+        let is_same = |key: &Key| self.subscriptions.key(key.slot()) == Some(*key);
+        // If the next subscription has ended since the last part, the walk starts again.
+        let mut slot = match unlisted.next.take() {
+            Some(next) if is_same(&next) => next.slot(),
+            _ => self.session.subscriptions.first(),
+        };
         while let Some(subscription) = self.subscriptions.at(slot) {
+            if *left == 0 {
+                unlisted.next = self.subscriptions.key(slot);
+                return AppliedPart::MoreFollow;
+            }
+            *left -= 1;
             let next = self.subscriptions.next(ListKind::Session, slot);
             match subscription.kind {
                 _ if subscription.round == round => {}
                 // It is removed together with the glob.
                 SubscriptionKind::ViaGlobOrAlias => {}
                 SubscriptionKind::Named if self.arena.is_glob(subscription.resource) => {
-                    globs.push(slot)
+                    unlisted.globs.extend(self.subscriptions.key(slot));
                 }
                 SubscriptionKind::Named if self.is_name_covered(subscription.resource) => {
                     self.set_kind(slot, SubscriptionKind::ViaGlobOrAlias);
                 }
-                SubscriptionKind::Named if remember && self.session.holds(subscription) => {
+                SubscriptionKind::Named
+                    if unlisted.are_retained && self.session.holds(subscription) =>
+                {
                     self.set_kind(slot, SubscriptionKind::RetainedForWildcard);
                 }
                 SubscriptionKind::RetainedForWildcard | SubscriptionKind::DeferredRemoval
@@ -206,13 +238,17 @@ impl SessionContext<'_> {
             }
             slot = next;
         }
-        for glob in globs {
-            self.note_unsubscribe_in_flight();
-            self.drop_named(glob);
+        // Each glob was counted by the walk.
+        while let Some(glob) = unlisted.globs.pop_front() {
+            if self.subscriptions.key(glob.slot()) == Some(glob) {
+                self.note_unsubscribe_in_flight();
+                self.drop_named(glob.slot());
+            }
         }
         if let Some(wildcard) = &mut self.session.wildcard {
             wildcard.unlisted = UnlistedSubscriptions::None;
         }
+        AppliedPart::Last
     }
 
     /// Whether a retained subscription may have to end because it is not listed. With the
@@ -261,7 +297,7 @@ impl SessionContext<'_> {
         self.session.update_extras(|extras| {
             extras.too_long.remove(&resource);
         });
-        self.uncount(kind);
+        self.uncount(kind, resource);
         self.session.drop_carried_over(resource);
         self.session.update_extras(|extras| {
             extras.due_globs.globs.remove(&resource);
@@ -326,6 +362,15 @@ impl SessionContext<'_> {
     }
 
     pub(crate) fn unsubscribe_wildcard(&mut self) {
+        if self.leave_wildcard() {
+            self.drop_deferred_removals();
+        }
+    }
+
+    /// Ends the wildcard, except for the removals that were deferred under it. Returns whether there
+    /// was one.
+    pub(crate) fn leave_wildcard(&mut self) -> bool {
+        let has_wildcard = self.session.wildcard.is_some();
         if let Some(wildcard) = self.session.wildcard.take() {
             self.note_unsubscribe_in_flight();
             self.arena.wildcards.remove(wildcard.list_slot);
@@ -337,8 +382,8 @@ impl SessionContext<'_> {
                 extras.before_wildcard = None;
                 extras.wildcard_since = Revision::START;
             });
-            self.drop_deferred_removals();
         }
+        has_wildcard
     }
 
     /// Makes all existing subscribed resources due, whatever the client has.
@@ -398,7 +443,7 @@ impl SessionContext<'_> {
 }
 
 /// Effect of one listed name on the subscription.
-enum ListedName {
+enum NameEffect {
     /// Repeated within the list.
     // M33
     Repeated,

@@ -6,12 +6,13 @@
 
 use super::{
     ack::{RequestContext, RequestKind},
-    names::ReplaceOutcome,
+    progress::{RequestProgress, Stage},
 };
 use crate::{
     server::{
         config::{Missing, ReconnectTrust},
         event::{RequestEffect, ResponseCause, StreamLifetime},
+        queue::outbox::Outbox,
         session::{
             FirstResponse, PriorState, WarmingState,
             context::SessionContext,
@@ -26,14 +27,13 @@ use crate::{
 };
 
 impl SessionContext<'_> {
-    /// Handles one request of the session's type. `rejection` is its `error_detail`, if it has
-    /// one.
-    pub(crate) fn handle_list(
+    /// Begins a request: applies the ACK or NACK in it.
+    pub(crate) fn begin_list(
         &mut self,
         request: &Request<'_>,
         rejection: Option<ErrorDetail>,
         ctx: &mut RequestContext<'_>,
-    ) -> RequestEffect {
+    ) -> RequestProgress {
         let is_first = self.session.round == 0;
         let is_rejection = rejection.is_some();
         let has = self.client_version(request, is_rejection);
@@ -46,29 +46,49 @@ impl SessionContext<'_> {
             self.observe_polling_nack(request, rejection, ctx);
         }
         let kind = self.take_answer(request, rejection, ctx);
+        let mut progress = RequestProgress::new(is_first, is_rejection, Stage::Done);
         if let RequestKind::Stale | RequestKind::Bogus = kind {
+            progress.is_dropped = true;
+            return progress;
+        }
+        progress.is_answer = kind.is_answer();
+        if is_first {
+            progress.stated_version = has.into();
+        }
+        self.begin_names(request.name_cursor(), &mut progress);
+        progress
+    }
+
+    /// Finishes a request whose list was applied.
+    pub(crate) fn finish_list(
+        &mut self,
+        progress: &RequestProgress,
+        now: Time,
+        out: &mut Outbox,
+    ) -> RequestEffect {
+        if progress.is_dropped {
             return RequestEffect::None;
         }
-        let asked = match self.replace_names(request.names()) {
-            ReplaceOutcome::Changed => RequestEffect::Subscribed,
-            ReplaceOutcome::Same if is_first => RequestEffect::Subscribed,
-            ReplaceOutcome::Same => RequestEffect::None,
+        let is_changed = progress.changes > 0 || self.session.subscribed_names() != progress.before;
+        let asked = match is_changed || progress.is_first {
+            true => RequestEffect::Subscribed,
+            false => RequestEffect::None,
         };
         if asked == RequestEffect::Subscribed {
-            self.observe_interest(ctx);
+            self.observe_interest(out);
         }
-        if asked == RequestEffect::Subscribed || kind.is_answer() {
+        if asked == RequestEffect::Subscribed || progress.is_answer {
             self.clear_settled_rejections();
             self.recover_full_state();
         }
-        self.make_first_response_due(ctx.now);
-        if is_first && has.is_empty() {
+        self.make_first_response_due(now);
+        if progress.is_first && progress.stated_version.is_empty() {
             self.note_held_state(ResourceSet::default());
-        } else if is_first {
-            self.apply_version_info(has);
-            self.make_empty_response_due(has);
+        } else if progress.is_first {
+            self.apply_version_info(&progress.stated_version);
+            self.make_empty_response_due(&progress.stated_version);
         }
-        if !is_rejection && self.session.warming == WarmingState::Armed {
+        if !progress.is_rejection && self.session.warming == WarmingState::Armed {
             self.session.warming = WarmingState::Off;
             self.make_everything_due(ResponseCause::Warming);
         }

@@ -1,0 +1,200 @@
+//! Work in parts: long requests, and closed streams with many names.
+//!
+//! ```text
+//!   request ──▶ first part ──▶ done                                 closed stream
+//!                  │ names are left                                      │
+//!                  ▼                                                     ▼
+//!      queue of streams ◀──┐                                 queue of closed sessions
+//!                  │       │ names are left                              │
+//!                  ▼       │                                             │
+//!   handle_timeout: a part of the first one, and as many names of closed sessions
+//! ```
+//!
+//! A part has at most [`names_per_turn`](super::ServerLimits::names_per_turn) names. Each part also
+//! frees as many names of closed sessions as it handles, so these never accumulate: while there are
+//! any, the number of names does not grow.
+//!
+//! While a request is unfinished, its stream reads no other one and is sent nothing, so no response
+//! shows a half-applied list. A stream that closes drops its request. A view is assigned after the
+//! whole request.
+// IS25
+
+use bytes::Bytes;
+
+use super::{
+    Server,
+    event::CloseReason,
+    queue::timer_queue::Alarm,
+    session::{name_usage::NameUnits, request::progress::AppliedPart},
+    stream::{
+        Stream,
+        unfinished_request::{OpenRequest, UnfinishedRequest},
+    },
+};
+use crate::{id::StreamId, time::Time};
+
+impl Server {
+    /// Whether work is left for [`continue_work`](Self::continue_work).
+    pub(crate) fn has_work(&self) -> bool {
+        !self.unfinished.is_empty() || self.subscriptions.closed() > 0
+    }
+
+    /// Handles the next part of one request, and frees names of closed streams.
+    pub(crate) fn continue_work(&mut self) {
+        self.free_closed(self.part());
+        while let Some(id) = self.unfinished.pop_front() {
+            let Some(stream) = self.streams.get(id.0) else { continue };
+            if stream.is_busy() {
+                self.continue_request(id, self.part());
+            } else {
+                self.take_held(id);
+            }
+            self.notify_wanted();
+            self.enforce_total_names();
+            return;
+        }
+    }
+
+    /// Applies the rest of a request that is not finished, before the stream changes its view. Takes
+    /// as long as its names need, like the change itself.
+    pub(crate) fn finish_request(&mut self, id: StreamId) {
+        if self.streams.get(id.0).is_some_and(Stream::is_busy) {
+            self.continue_request(id, usize::MAX);
+            self.unfinished.retain(|other| *other != id);
+        }
+    }
+
+    /// Handles the requests of a stream that were held, until one is unfinished or a part is full.
+    pub(crate) fn take_held(&mut self, id: StreamId) {
+        let full = self.stats.handled_names + self.part() as u64;
+        while let Some(stream) = self.streams.get_mut(id.0)
+            && !stream.is_busy()
+            && stream.view.is_some()
+            && !stream.held_requests.is_empty()
+        {
+            if self.stats.handled_names >= full {
+                return self.unfinished.push_back(id);
+            }
+            let message = stream.held_requests.remove(0);
+            let key = self.node_key(id);
+            self.nodes.release_bytes(&key, message.len());
+            // The request was already counted when it arrived.
+            self.stats.requests -= 1;
+            self.stats.request_bytes -= message.len() as u64;
+            self.take_message(id, &message);
+        }
+        self.finish_if_done(id);
+    }
+
+    /// Applies the first names of a request. `absence` is the session's alarm before it.
+    pub(crate) fn apply_first_part(
+        &mut self,
+        id: StreamId,
+        open: OpenRequest,
+        message: &Bytes,
+        absence: Option<(Time, Alarm)>,
+    ) -> Result<(), CloseReason> {
+        self.apply_part(id, open, message, absence, self.part())
+    }
+
+    /// Frees at most this many names of closed streams.
+    pub(crate) fn free_closed(&mut self, limit: usize) {
+        if self.subscriptions.closed() == 0 {
+            return;
+        }
+        let (freed, arenas) = self.subscriptions.free_closed(limit);
+        self.stats.handled_names += freed as u64;
+        for &arena in &arenas {
+            self.update_heartbeat_alarm(arena);
+        }
+        self.notify_wanted();
+        if !arenas.is_empty() {
+            self.watch_views();
+        }
+    }
+
+    fn part(&self) -> usize {
+        self.config.limits.names_per_turn.max(1)
+    }
+
+    fn continue_request(&mut self, id: StreamId, limit: usize) {
+        let Some(UnfinishedRequest { request, message }) = self.take_unfinished(id) else { return };
+        let absence = self.absence_alarm(request.session);
+        if let Err(reason) = self.apply_part(id, request, &message, absence, limit) {
+            return self.close(id, reason);
+        }
+        if self.streams.get(id.0).is_some_and(|stream| !stream.is_busy()) {
+            self.notify_all_due(id);
+            self.end_if_answered(id);
+            self.finish_if_done(id);
+        }
+        if self.streams.get(id.0).is_some_and(|it| !it.is_busy() && it.has_waiting_requests()) {
+            self.unfinished.push_back(id);
+        }
+    }
+
+    /// Removes the unfinished request of a stream, which no longer counts.
+    pub(crate) fn take_unfinished(&mut self, id: StreamId) -> Option<UnfinishedRequest> {
+        let stream = self.streams.get_mut(id.0)?;
+        let unfinished = *stream.unfinished.take()?;
+        self.stats.unfinished_requests -= 1;
+        let units = NameUnits::of_request(unfinished.message.len());
+        self.subscriptions.usage.subtract(id, units);
+        Some(unfinished)
+    }
+
+    fn apply_part(
+        &mut self,
+        id: StreamId,
+        mut open: OpenRequest,
+        message: &Bytes,
+        absence: Option<(Time, Alarm)>,
+        limit: usize,
+    ) -> Result<(), CloseReason> {
+        let (session, now, mut left) = (open.session, self.clock.now(), limit);
+        let Some(mut context) = self.subscriptions.context(session) else { return Ok(()) };
+        let part = context.apply_names(message, &mut open.progress, &mut left, now);
+        let effect = match part {
+            AppliedPart::Last => {
+                Some(context.finish_request(&mut open.progress, now, &mut self.out))
+            }
+            AppliedPart::MoreFollow => None,
+        };
+        let handled = limit - left;
+        self.stats.handled_names += handled as u64;
+        self.alarms.replace(absence, self.absence_alarm(session));
+        self.free_closed(handled);
+        self.check_names(id, &open, part)?;
+        match effect {
+            Some(effect) => {
+                self.end_request(id, &open, effect);
+                Ok(())
+            }
+            None => self.suspend(id, open, message),
+        }
+    }
+
+    /// Keeps a request for its next part. Its bytes count towards the names of the connection.
+    fn suspend(
+        &mut self,
+        id: StreamId,
+        request: OpenRequest,
+        message: &Bytes,
+    ) -> Result<(), CloseReason> {
+        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        self.subscriptions.usage.add(id, NameUnits::of_request(message.len()));
+        let (message, session) = (message.clone(), request.session);
+        stream.unfinished = Some(UnfinishedRequest { request, message }.into());
+        self.stats.unfinished_requests += 1;
+        self.unfinished.push_back(id);
+        // The answer counts at once.
+        self.review_waits(session);
+        let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
+        let limit = stream.limits(&self.config.limits).names_per_connection;
+        let account = self.subscriptions.usage.of(id);
+        match account.is_some_and(|it| it.usage.held() > limit.saturating_mul(2)) {
+            true => Err(CloseReason::TooManyNamesOnConnection { limit }),
+            false => Ok(()),
+        }
+    }
+}
