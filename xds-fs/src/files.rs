@@ -1,6 +1,5 @@
 //! Consistent reads of resource files.
 
-use core::time::Duration;
 use std::{
     collections::BTreeMap,
     ffi::OsString,
@@ -13,14 +12,11 @@ use std::{
 use bytes::Bytes;
 use xds_format::Format;
 
+use crate::settling::{EMPTY_PAUSE, EMPTY_READS};
+
 /// Maximum size of a resource file in bytes. It is several times what a large deployment needs, and
 /// keeps a log or an image with such a name from filling the memory.
 const LARGEST: u64 = 256 << 20;
-
-/// Number of times that an empty file is read again before it counts as empty, and the pause
-/// between them. A program that saves in place truncates the file first.
-const EMPTY_LOOKS: u32 = 5;
-const EMPTY_PAUSE: Duration = Duration::from_millis(100);
 
 /// File of a directory.
 #[derive(Clone, Debug)]
@@ -52,31 +48,22 @@ pub fn list(directory: &Path) -> io::Result<Vec<File>> {
     settled(|| places(directory), || read_all(directory))
 }
 
-/// Reads the files in a directory as [`list`] does, and waits up to half a second for empty files
-/// to be filled.
+/// Reads the files in a directory as [`list`] does, and waits up to half a second of real time for
+/// empty files to be filled.
 ///
 /// # Errors
 ///
 /// The errors of [`list`].
 pub fn list_saved(directory: &Path) -> io::Result<Vec<File>> {
     let is_empty = |file: &File| file.content.as_ref().is_ok_and(Bytes::is_empty);
-    saved(|| list(directory), |files| files.iter().any(is_empty))
-}
-
-/// Reads one file, and waits up to half a second for an empty file to be filled.
-pub(crate) fn read_saved(path: &Path) -> io::Result<Bytes> {
-    saved(|| read(path), Bytes::is_empty)
-}
-
-fn saved<T>(read: impl Fn() -> io::Result<T>, is_empty: impl Fn(&T) -> bool) -> io::Result<T> {
-    for _ in 0..EMPTY_LOOKS {
-        let content = read()?;
-        if !is_empty(&content) {
-            return Ok(content);
+    for _ in 0..EMPTY_READS {
+        let files = list(directory)?;
+        if !files.iter().any(is_empty) {
+            return Ok(files);
         }
         thread::sleep(EMPTY_PAUSE);
     }
-    read()
+    list(directory)
 }
 
 /// Reads again until no link changes during the read.
@@ -134,7 +121,7 @@ fn read_entry(path: &Path) -> Option<Result<Bytes, String>> {
 
 /// Reads a file up to the size limit, even if it grows after its size was checked. Only regular
 /// files are read, because a pipe would never end.
-fn read(path: &Path) -> io::Result<Bytes> {
+pub(crate) fn read(path: &Path) -> io::Result<Bytes> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
         let kind = if metadata.is_dir() { "a directory" } else { "a pipe, socket or device" };

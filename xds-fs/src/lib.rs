@@ -13,7 +13,7 @@
 //!
 //! Each subscription or watch has its own thread, so that a disk that hangs blocks nothing else,
 //! and its own operating system watcher. If no watcher is available, the files are read every 2
-//! seconds.
+//! seconds. A [`WatchTask`] runs without a thread, with any clock.
 //!
 //! # Detected changes
 //!
@@ -30,7 +30,8 @@
 //! | `content.rs` | conversion of a file to a `DiscoveryResponse` |
 //! | `files.rs` | consistent reads of files |
 //! | `export.rs`, `access.rs` | export of resources to files, and their permissions |
-//! | `watch.rs` | thread that waits for changes and then for a quiet period |
+//! | `watch.rs`, `signals.rs` | task that reads after changes; its signals |
+//! | `settling.rs` | waits for a quiet period |
 //! | `watcher.rs`, `links.rs` | relevant changes, and the directories to watch |
 // S0.010, S0.011, S0.012, S0.013, S0.014, S0.015, S0.016, S0.017, S0.018
 
@@ -41,6 +42,8 @@ mod content;
 mod export;
 mod files;
 mod links;
+mod settling;
+mod signals;
 mod subscription;
 mod watch;
 mod watcher;
@@ -48,4 +51,4 @@ mod watcher;
 pub use export::{Export, ExportFormat, Exported, FileState, Unprintable};
 pub use files::{File, list, list_saved};
 pub use subscription::{Content, FileSubscription};
-pub use watch::{Cause, Place, Watch};
+pub use watch::{Cause, ChangeReporter, Place, Watch, WatchTask};

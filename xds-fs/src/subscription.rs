@@ -5,6 +5,7 @@ use core::{
     task::{Context, Poll, Waker},
 };
 use std::{
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -17,8 +18,8 @@ use xds_format::Schema;
 
 use crate::{
     content::response,
-    files::read_saved,
-    watch::{Cause, Place, Watch},
+    files,
+    watch::{Attempt, Cause, Place, ReadOutcome, Watch, WatchTask},
 };
 
 /// Result of reading a file.
@@ -40,9 +41,12 @@ pub struct FileSubscription {
     policy: FilePolicy,
     newest: Arc<Newest>,
     watch: Option<Watch>,
+    start: Box<StartTask>,
 }
 
-/// Arguments for the thread of the watch.
+type StartTask = dyn Fn(WatchTask) -> io::Result<()> + Send + Sync;
+
+/// Arguments for the task of the watch.
 #[derive(Clone)]
 struct Source {
     path: Arc<str>,
@@ -82,7 +86,18 @@ impl FileSubscription {
         schema: &'static Schema,
     ) -> Self {
         let source = Source { path: path.into(), type_url, schema };
-        Self { source, policy, newest: Arc::default(), watch: None }
+        let start = Box::new(WatchTask::start_thread);
+        Self { source, policy, newest: Arc::default(), watch: None, start }
+    }
+
+    /// Sets the function that runs the task, by default [on a thread](WatchTask::start_thread).
+    #[must_use]
+    pub fn with_start(
+        mut self,
+        start: impl Fn(WatchTask) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.start = Box::new(start);
+        self
     }
 
     /// Reads the file in the background, and from now on also whenever it changes.
@@ -96,13 +111,20 @@ impl FileSubscription {
         };
         let (source, newest) = (self.source.clone(), Arc::clone(&self.newest));
         let mut last = None;
-        let read = move |cause| {
-            if let Some(content) = or_unreadable(&source.path, || source.read(cause, &mut last)) {
+        let read = move |cause, attempt| {
+            let content = files::read(Path::new(&*source.path));
+            if attempt == Attempt::Repeatable && content.as_ref().is_ok_and(Bytes::is_empty) {
+                return ReadOutcome::Empty;
+            }
+            let convert = || source.convert(content, cause, &mut last);
+            if let Some(content) = or_unreadable(&source.path, convert) {
                 newest.put(content);
             }
+            ReadOutcome::Done
         };
-        match Watch::start(place, &self.policy, read) {
-            Ok(watch) => self.watch = Some(watch),
+        let (watch, task) = Watch::with_reader(place, &self.policy, read);
+        match (self.start)(task) {
+            Ok(()) => self.watch = Some(watch),
             Err(why) => {
                 let why = format!("{}: cannot be watched: {why}", self.source.path);
                 self.newest.put(Content::Unreadable(why.into()));
@@ -134,9 +156,13 @@ fn or_unreadable(path: &str, read: impl FnOnce() -> Option<Content>) -> Option<C
 }
 
 impl Source {
-    /// Reads the file. Returns `None` for a periodic check that finds it unchanged.
-    fn read(&self, cause: Cause, last: &mut Option<Result<Hash, String>>) -> Option<Content> {
-        let content = read_saved(Path::new(&*self.path));
+    /// Converts what was read. Returns `None` for a periodic check that finds the file unchanged.
+    fn convert(
+        &self,
+        content: io::Result<Bytes>,
+        cause: Cause,
+        last: &mut Option<Result<Hash, String>>,
+    ) -> Option<Content> {
         let content = content.map_err(|why| format!("{}: {why}", self.path));
         let seen = content.as_ref().map(|content| blake3::hash(content)).map_err(Clone::clone);
         let is_known = last.as_ref() == Some(&seen);

@@ -1,25 +1,22 @@
-//! Thread that waits for changes and then for a quiet period.
+//! Watch on a place: reads after changes, once they have settled.
 
-use core::time::Duration;
+use core::task::{Context, Poll};
 use std::{
     fmt, io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{self, Receiver, RecvTimeoutError, Sender},
-    },
+    sync::{Arc, Weak},
     thread,
     time::Instant,
 };
 
 use xds_core::client::FilePolicy;
 
-use crate::watcher::Watcher;
-
-/// Interval between checks if watching is not possible.
-const POLL_INTERVAL: Duration = Duration::from_secs(2);
+use crate::{
+    settling::{EMPTY_PAUSE, EMPTY_READS, Noticed, POLL_INTERVAL, Settled, Settling},
+    signals::Signals,
+    watcher::Watcher,
+};
 
 /// Location to watch. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,19 +39,8 @@ pub enum Cause {
 }
 
 /// Watch on a place, which ends when it is dropped.
-pub struct Watch {
-    signals: Sender<Signal>,
-    /// Set before the stop signal is sent, so that the thread notices it first.
-    is_over: Arc<AtomicBool>,
-}
-
-/// Events that wake the thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
-    Changed,
-    Trigger,
-    Stop,
-}
+#[must_use = "the watch ends when it is dropped"]
+pub struct Watch(Arc<Signals>);
 
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,104 +63,241 @@ impl Watch {
         policy: &FilePolicy,
         callback: impl FnMut(Cause) + Send + 'static,
     ) -> io::Result<Self> {
-        let (signals, received) = mpsc::channel();
-        let (for_events, policy) = (signals.clone(), policy.clone());
-        let is_over = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_over);
-        thread::Builder::new().name("xds-fs".into()).spawn(move || {
-            let on_event = move || {
-                let _ = for_events.send(Signal::Changed);
-            };
-            run(Watcher::new(place, on_event), &received, &policy, &over, callback);
-        })?;
-        Ok(Self { signals, is_over })
+        let (watch, task) = Self::with_task(place, policy, callback);
+        task.start_thread()?;
+        Ok(watch)
+    }
+
+    /// Creates a watch and the task that calls `callback`, to be run by the caller.
+    pub fn with_task(
+        place: Place,
+        policy: &FilePolicy,
+        mut callback: impl FnMut(Cause) + Send + 'static,
+    ) -> (Self, WatchTask) {
+        Self::with_reader(place, policy, move |cause, _| {
+            callback(cause);
+            ReadOutcome::Done
+        })
+    }
+
+    /// Creates a watch whose reads may have to be repeated.
+    pub(crate) fn with_reader(
+        place: Place,
+        policy: &FilePolicy,
+        reader: impl FnMut(Cause, Attempt) -> ReadOutcome + Send + 'static,
+    ) -> (Self, WatchTask) {
+        let signals = Arc::<Signals>::default();
+        let task = WatchTask {
+            source: EventSource::System(place),
+            watcher: None,
+            signals: Arc::clone(&signals),
+            policy: policy.clone(),
+            reader: Box::new(reader),
+            noticed: Noticed::default(),
+            state: WatchState::Reading(Cause::Requested, 0),
+        };
+        (Self(signals), task)
     }
 
     /// Requests a call of the callback.
     pub fn trigger(&self) {
-        // The thread runs until the watch is dropped.
-        let _ = self.signals.send(Signal::Trigger);
+        self.0.trigger();
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        let _ = self.signals.send(Signal::Stop);
+        self.0.stop();
     }
 }
 
-fn run(
-    mut watcher: Watcher,
-    signals: &Receiver<Signal>,
-    policy: &FilePolicy,
-    is_over: &AtomicBool,
-    mut callback: impl FnMut(Cause),
-) {
-    let mut cause = Cause::Requested;
-    loop {
+/// Reports changes to a watch, in place of the operating system.
+#[derive(Clone, Debug)]
+pub struct ChangeReporter(Weak<Signals>);
+
+impl ChangeReporter {
+    /// Reports that something in the place has changed. Returns `false` if the watch has ended.
+    pub fn report(&self) -> bool {
+        self.0.upgrade().inspect(|signals| signals.changed()).is_some()
+    }
+}
+
+/// Number of a read of the same change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// An empty file is read again.
+    Repeatable,
+    Last,
+}
+
+/// Result of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadOutcome {
+    Done,
+    /// The file is empty: a program may just be saving it.
+    Empty,
+}
+
+/// Source of the events of a place.
+#[derive(Debug)]
+enum EventSource {
+    System(Place),
+    /// No events: the place is read every 2 seconds, and when a [`ChangeReporter`] reports a change.
+    Nothing(Place),
+}
+
+enum WatchState {
+    /// A read is due. There were this many that found an empty file.
+    Reading(Cause, u32),
+    /// Pause before an empty file is read again.
+    Pausing(Cause, u32, Instant),
+    /// Waits for a change, or for the periodic check.
+    Waiting(Instant),
+    Settling(Settling),
+}
+
+/// Task of a [`Watch`], which calls its callback.
+///
+/// [`start_thread`](Self::start_thread) runs it on a thread. To run it with another clock, such as a
+/// virtual one, call [`step`](Self::step) whenever [`poll_signal`](Self::poll_signal) is ready and
+/// at the returned times.
+#[must_use = "nothing is read before it runs"]
+pub struct WatchTask {
+    source: EventSource,
+    /// Created by the first step, because it may block.
+    watcher: Option<Watcher>,
+    signals: Arc<Signals>,
+    policy: FilePolicy,
+    reader: Box<dyn FnMut(Cause, Attempt) -> ReadOutcome + Send>,
+    noticed: Noticed,
+    state: WatchState,
+}
+
+impl fmt::Debug for WatchTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchTask").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+impl WatchTask {
+    /// Uses no events of the operating system, which another thread reports. The place is read every
+    /// 2 seconds, and when a [reporter](Self::reporter) reports a change.
+    pub fn without_system_events(mut self) -> Self {
+        if let EventSource::System(place) = self.source {
+            self.source = EventSource::Nothing(place);
+        }
+        self
+    }
+
+    /// Returns a reporter of changes.
+    #[must_use]
+    pub fn reporter(&self) -> ChangeReporter {
+        ChangeReporter(Arc::downgrade(&self.signals))
+    }
+
+    /// Runs the task on a thread of its own until the watch is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If the thread cannot be started.
+    pub fn start_thread(mut self) -> io::Result<()> {
+        let run = move || {
+            while let Some(due) = self.step(&Instant::now) {
+                self.signals.wait(due.saturating_duration_since(Instant::now()));
+            }
+        };
+        thread::Builder::new().name("xds-fs".into()).spawn(run).map(drop)
+    }
+
+    /// Waits for a signal to the task.
+    pub fn poll_signal(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.signals.poll(cx)
+    }
+
+    /// Does what is due by the clock `now`, such as calling the callback, which may block. Returns
+    /// the time of the next step, or `None` if the watch was dropped.
+    pub fn step(&mut self, now: &dyn Fn() -> Instant) -> Option<Instant> {
+        loop {
+            self.noticed.add(self.signals.take());
+            if self.signals.is_stopped() {
+                return None;
+            }
+            match &mut self.state {
+                WatchState::Reading(cause, empty_reads) => {
+                    let (cause, empty_reads) = (*cause, *empty_reads);
+                    self.state = self.read(cause, empty_reads, now)?;
+                }
+                WatchState::Pausing(cause, empty_reads, due) => {
+                    if now() < *due {
+                        return Some(*due);
+                    }
+                    self.state = WatchState::Reading(*cause, *empty_reads);
+                }
+                WatchState::Waiting(due) => {
+                    if self.noticed.is_any() {
+                        let settling = Settling::start(self.noticed, &self.policy, now());
+                        self.state = WatchState::Settling(settling);
+                    } else if now() < *due {
+                        return Some(*due);
+                    } else {
+                        self.state = WatchState::Reading(Cause::Periodic, 0);
+                    }
+                }
+                WatchState::Settling(settling) => {
+                    let noticed = self.noticed.take();
+                    let watcher = self.watcher.as_ref();
+                    let is_being_written = watcher.is_some_and(Watcher::is_being_written);
+                    match settling.step(noticed, is_being_written, &self.policy, now()) {
+                        Settled::Wait(due) => return Some(due),
+                        Settled::Done(cause) => {
+                            // A writer that has not closed the file by now may never do so.
+                            watcher.inspect(|watcher| watcher.forget_writers());
+                            self.state = WatchState::Reading(cause, 0);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Calls the callback. Returns `None` if the watch was dropped.
+    fn read(
+        &mut self,
+        cause: Cause,
+        empty_reads: u32,
+        now: &dyn Fn() -> Instant,
+    ) -> Option<WatchState> {
+        let watcher = self.watcher.get_or_insert_with(|| match &self.source {
+            EventSource::Nothing(place) => Watcher::without_events(place.clone()),
+            EventSource::System(place) => {
+                let signals = Arc::clone(&self.signals);
+                Watcher::new(place.clone(), move || signals.changed())
+            }
+        });
         if cause == Cause::Periodic {
             watcher.mark_stale();
         }
         // Watches are renewed before the callback, so that no change in between is missed.
         watcher.renew();
-        if is_over.load(Ordering::Relaxed) {
-            return;
+        if self.signals.is_stopped() {
+            return None;
         }
-        // The cause of a panic may be gone next time. If the thread ended here, nobody would
-        // notice.
-        let _ = catch_unwind(AssertUnwindSafe(|| callback(cause)));
-        let longest = if watcher.is_unavailable() { POLL_INTERVAL } else { policy.poll_interval };
-        cause = match signals.recv_timeout(longest) {
-            Err(RecvTimeoutError::Timeout) => Cause::Periodic,
-            // A request may overtake the notification of a change, so it waits for the quiet period
-            // too.
-            Ok(signal @ (Signal::Trigger | Signal::Changed)) => {
-                let cause = wait_for_quiet(signal, signals, policy, || watcher.is_being_written());
-                // A writer that has not closed the file by now may never do so.
-                watcher.forget_writers();
-                match cause {
-                    Some(cause) => cause,
-                    None => return,
-                }
-            }
-            Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-        };
-    }
-}
-
-/// Waits until there was no change for a while and all writers have closed their files, up to a
-/// maximum time. Requests wait too, because a half-written file may parse. Returns `None` on stop.
-fn wait_for_quiet(
-    first: Signal,
-    signals: &Receiver<Signal>,
-    policy: &FilePolicy,
-    is_being_written: impl Fn() -> bool,
-) -> Option<Cause> {
-    let started = Instant::now();
-    let mut cause = if first == Signal::Trigger { Cause::Requested } else { Cause::Changed };
-    loop {
-        let is_being_written = is_being_written();
-        let longest = if is_being_written { policy.writer_timeout } else { policy.debounce.max };
-        let left = longest.saturating_sub(started.elapsed());
-        let is_quiet = match signals.recv_timeout(policy.debounce.quiet.min(left)) {
-            Ok(Signal::Changed) => false,
-            Ok(Signal::Trigger) => {
-                cause = Cause::Requested;
-                false
-            }
-            Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return None,
-            Err(RecvTimeoutError::Timeout) => !is_being_written,
-        };
-        if is_quiet || left.is_zero() {
-            return Some(cause);
+        let attempt = if empty_reads < EMPTY_READS { Attempt::Repeatable } else { Attempt::Last };
+        // The cause of a panic may be gone next time. If the task ended here, nobody would notice.
+        let read = catch_unwind(AssertUnwindSafe(|| (self.reader)(cause, attempt)));
+        if matches!(read, Ok(ReadOutcome::Empty)) {
+            return Some(WatchState::Pausing(cause, empty_reads + 1, now() + EMPTY_PAUSE));
         }
+        let longest =
+            if watcher.is_unavailable() { POLL_INTERVAL } else { self.policy.poll_interval };
+        Some(WatchState::Waiting(now() + longest))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use core::{cell::Cell, time::Duration};
+    use std::sync::mpsc;
 
     use xds_core::Debounce;
 
@@ -185,11 +308,14 @@ mod tests {
         FilePolicy::default().with_debounce(Debounce::new(quiet, max))
     }
 
+    fn directory() -> Place {
+        Place::Directory(std::env::temp_dir())
+    }
+
     #[test]
     fn watch_thread_ends_when_the_watch_is_dropped() {
         let (sender, looks) = mpsc::channel();
-        let place = Place::Directory(std::env::temp_dir());
-        let watch = Watch::start(place, &FilePolicy::default(), move |cause| {
+        let watch = Watch::start(directory(), &FilePolicy::default(), move |cause| {
             let _ = sender.send(cause);
         });
         let watch = watch.unwrap();
@@ -203,8 +329,7 @@ mod tests {
     #[test]
     fn watch_survives_a_panic_of_its_callback() {
         let (sender, looks) = mpsc::channel();
-        let place = Place::Directory(std::env::temp_dir());
-        let watch = Watch::start(place, &policy(1, 1), move |cause| {
+        let watch = Watch::start(directory(), &policy(1, 1), move |cause| {
             let _ = sender.send(cause);
             panic!("a bug in what is done with it");
         });
@@ -215,95 +340,79 @@ mod tests {
         }
     }
 
-    #[test]
-    fn stopped_watch_does_not_call_back() {
-        let (sender, signals) = mpsc::channel();
-        sender.send(Signal::Changed).unwrap();
-        let place = Place::Directory(std::env::temp_dir());
-        let looks = Cell::new(0);
-        let watcher = Watcher::new(place, || {});
-        let callback = |_| looks.set(looks.get() + 1);
-        run(watcher, &signals, &policy(1, 1), &AtomicBool::new(true), callback);
-        assert_eq!(looks.get(), 0);
+    /// Task with a clock that the test sets, and the causes of its reads.
+    struct Rig {
+        watch: Option<Watch>,
+        task: WatchTask,
+        reads: mpsc::Receiver<(Cause, Attempt)>,
+        now: Cell<Instant>,
     }
 
-    #[test]
-    fn changes_within_the_debounce_are_merged() {
-        let (sender, signals) = mpsc::channel();
-        for _ in 0..5 {
-            sender.send(Signal::Changed).unwrap();
-        }
-        let started = Instant::now();
-        let policy = policy(20, 60_000);
-        assert_eq!(
-            wait_for_quiet(Signal::Changed, &signals, &policy, || false),
-            Some(Cause::Changed)
-        );
-        assert!(started.elapsed() >= policy.debounce.quiet);
-        assert!(signals.try_recv().is_err(), "all of it is one change");
-    }
-
-    #[test]
-    fn debounce_ends_at_its_maximum_under_constant_changes() {
-        let (sender, signals) = mpsc::channel();
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    let _ = sender.send(Signal::Changed);
-                    thread::yield_now();
-                }
+    impl Rig {
+        fn new(mut outcome: impl FnMut(Attempt) -> ReadOutcome + Send + 'static) -> Self {
+            let (sender, reads) = mpsc::channel();
+            let policy = policy(20, 100);
+            let (watch, task) = Watch::with_reader(directory(), &policy, move |cause, attempt| {
+                sender.send((cause, attempt)).unwrap();
+                outcome(attempt)
             });
-            let cause = wait_for_quiet(Signal::Changed, &signals, &policy(60_000, 50), || false);
-            assert_eq!(cause, Some(Cause::Changed));
-            is_over.store(true, Ordering::Relaxed);
-        });
-    }
-
-    #[test]
-    fn trigger_during_a_debounce_is_reported_as_requested() {
-        let (sender, signals) = mpsc::channel();
-        for signal in [Signal::Changed, Signal::Trigger, Signal::Changed] {
-            sender.send(signal).unwrap();
+            let task = task.without_system_events();
+            Self { watch: Some(watch), task, reads, now: Cell::new(Instant::now()) }
         }
-        assert_eq!(
-            wait_for_quiet(Signal::Changed, &signals, &policy(20, 60_000), || false),
-            Some(Cause::Requested)
-        );
-        assert!(signals.try_recv().is_err(), "all of it is one change");
+
+        /// Makes the step that is due after the time of the last one, and returns how long that is
+        /// until the next.
+        fn step(&mut self) -> Option<Duration> {
+            let due = self.task.step(&|| self.now.get())?;
+            let wait = due.saturating_duration_since(self.now.get());
+            Some(wait)
+        }
+
+        fn pass(&self, time: Duration) {
+            self.now.set(self.now.get() + time);
+        }
     }
 
     #[test]
-    fn stop_signal_ends_the_wait_at_once() {
-        let (sender, signals) = mpsc::channel();
-        sender.send(Signal::Stop).unwrap();
-        assert_eq!(
-            wait_for_quiet(Signal::Changed, &signals, &policy(60_000, 60_000), || true),
-            None
-        );
+    fn place_without_events_is_read_every_2_seconds_and_after_reports() {
+        let mut rig = Rig::new(|_| ReadOutcome::Done);
+        for cause in [Cause::Requested, Cause::Periodic, Cause::Periodic] {
+            assert_eq!(rig.step(), Some(POLL_INTERVAL));
+            assert_eq!(rig.reads.try_recv().map(|(cause, _)| cause), Ok(cause));
+            rig.pass(POLL_INTERVAL);
+        }
+        rig.step();
+        rig.reads.try_recv().unwrap();
+        assert!(rig.task.reporter().report());
+        let wait = rig.step().expect("it goes on");
+        assert_eq!(wait, Duration::from_millis(20));
+        assert!(rig.reads.try_recv().is_err(), "the change settles first");
+        rig.pass(wait);
+        rig.step();
+        assert_eq!(rig.reads.try_recv().map(|(cause, _)| cause), Ok(Cause::Changed));
     }
 
     #[test]
-    fn open_writer_delays_the_read_until_it_closes() {
-        let (_sender, signals) = mpsc::channel();
-        // The file counts as closed at the tenth check.
-        let asked = Cell::new(0);
-        let is_being_written = || {
-            asked.set(asked.get() + 1);
-            asked.get() < 10
-        };
-        let cause = wait_for_quiet(Signal::Changed, &signals, &policy(1, 1), is_being_written);
-        assert_eq!((cause, asked.get()), (Some(Cause::Changed), 10));
+    fn empty_file_is_read_again_before_it_counts() {
+        let mut rig = Rig::new(|attempt| match attempt {
+            Attempt::Repeatable => ReadOutcome::Empty,
+            Attempt::Last => ReadOutcome::Done,
+        });
+        for _ in 0..EMPTY_READS {
+            assert_eq!(rig.step(), Some(EMPTY_PAUSE));
+            rig.pass(EMPTY_PAUSE);
+        }
+        assert_eq!(rig.step(), Some(POLL_INTERVAL));
+        let reads: Vec<_> = rig.reads.try_iter().collect();
+        assert_eq!(reads.len(), EMPTY_READS as usize + 1);
+        assert_eq!(reads.last(), Some(&(Cause::Requested, Attempt::Last)));
     }
 
     #[test]
-    fn read_happens_after_writer_timeout_if_the_file_is_not_closed() {
-        let (_sender, signals) = mpsc::channel();
-        let mut policy = policy(1, 1);
-        policy.writer_timeout = Duration::from_millis(20);
-        assert_eq!(
-            wait_for_quiet(Signal::Changed, &signals, &policy, || true),
-            Some(Cause::Changed)
-        );
+    fn dropped_watch_does_not_call_back() {
+        let mut rig = Rig::new(|_| ReadOutcome::Done);
+        rig.watch = None;
+        assert_eq!(rig.step(), None);
+        assert!(rig.reads.try_recv().is_err());
     }
 }

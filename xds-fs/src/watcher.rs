@@ -73,6 +73,12 @@ impl Watcher {
         Self { place, watcher, watched: BTreeSet::new(), interest }
     }
 
+    /// Creates a watcher that reports no events.
+    pub(crate) fn without_events(place: Place) -> Self {
+        let interest = Arc::<Mutex<Interest>>::default();
+        Self { place, watcher: None, watched: BTreeSet::new(), interest }
+    }
+
     /// Whether no events are reported.
     pub(crate) fn is_unavailable(&self) -> bool {
         self.watcher.is_none()
