@@ -4,10 +4,7 @@ use core::{
     pin::Pin,
     task::{Context, Poll},
 };
-use std::{
-    hash::{BuildHasher as _, RandomState},
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
 use tonic::{Status, body::Body};
@@ -60,7 +57,7 @@ impl XdsChannel {
         let manager = DependencyManager::new(listener, name, options.node_id.as_str());
         let node_id = Arc::from(options.node_id.as_str());
         let runtime = options.runtime.clone();
-        let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
+        let seed = options.seed.unwrap_or_else(|| runtime.runtime().entropy());
         let (driver, routing) =
             Driver::new(manager, client.clone(), authority.host(), options, seed);
         runtime.spawn(driver.run());

@@ -11,6 +11,7 @@ use tokio::{
     sync::{mpsc, watch},
 };
 use xds_core::ResourceName;
+use xds_grpc::clock::Clock;
 use xds_handle::ClientHandle;
 use xds_routing::{
     Random,
@@ -19,7 +20,6 @@ use xds_routing::{
 
 use crate::{
     certificates::{Provider, Providers},
-    clock::Clock,
     cluster::Cluster,
     events::DriverEvent,
     options::ChannelOptions,

@@ -114,7 +114,6 @@ mod bootstrap;
 mod call;
 mod certificates;
 mod channel;
-mod clock;
 mod cluster;
 mod counters;
 mod dial;

@@ -21,7 +21,7 @@ use rustls::{
 use tokio_rustls::TlsConnector;
 use webpki::EndEntityCert;
 use xds_grpc::{
-    credentials::{PeerRole, crypto_provider, explain_tls_failure},
+    credentials::{PeerRole, RuntimeTime, crypto_provider, explain_tls_failure},
     runtime::{Io, SharedRuntime},
 };
 use xds_routing::{
@@ -123,11 +123,12 @@ impl ClusterTls {
         let provider = crypto_provider();
         let algorithms = provider.signature_verification_algorithms;
         let verifier = Verifier { roots, algorithms, names: self.names.clone() };
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|why| why.to_string())?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier));
+        let config =
+            ClientConfig::builder_with_details(provider, Arc::new(RuntimeTime(runtime.clone())))
+                .with_safe_default_protocol_versions()
+                .map_err(|why| why.to_string())?
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(verifier));
         let mut config = match &self.identity {
             None => config.with_no_client_auth(),
             Some(provider) => {

@@ -1,30 +1,31 @@
-//! The runtime's clock as the core's [`Time`], and a seed for the core's random numbers.
+//! The runtime's clock as the core's [`Time`].
 
-use core::{
-    hash::{BuildHasher as _, Hasher as _},
-    time::Duration,
-};
-use std::{hash::RandomState, time::Instant};
+use core::time::Duration;
+use std::time::Instant;
 
 use hyper::rt::Timer as _;
 use xds_core::Time;
 
 use crate::runtime::SharedRuntime;
 
-/// Clock that counts from the start of a driver.
+/// Clock that counts from its start.
 #[derive(Clone, Debug)]
-pub(crate) struct Clock {
+pub struct Clock {
     runtime: SharedRuntime,
     start: Instant,
 }
 
 impl Clock {
-    pub(crate) fn start(runtime: SharedRuntime) -> Self {
+    /// Starts a clock at [`Time::ZERO`].
+    #[must_use]
+    pub fn start(runtime: SharedRuntime) -> Self {
         let start = runtime.now();
         Self { runtime, start }
     }
 
-    pub(crate) fn now(&self) -> Time {
+    /// Time since the start.
+    #[must_use]
+    pub fn now(&self) -> Time {
         Time::ZERO.after(self.now_instant().saturating_duration_since(self.start))
     }
 
@@ -38,15 +39,14 @@ impl Clock {
         let since_start = time.since(Time::ZERO).min(FAR);
         self.start.checked_add(since_start).unwrap_or(self.start)
     }
+
+    /// Waits until `time`.
+    pub async fn sleep_until(&self, time: Time) {
+        self.runtime.sleep_until(self.instant(time)).await;
+    }
 }
 
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
-
-/// Returns a number that differs in every process and every call. It spreads retries and is not fit
-/// for secrets.
-pub(crate) fn entropy() -> u64 {
-    RandomState::new().build_hasher().finish()
-}
 
 #[cfg(test)]
 mod tests {
@@ -57,10 +57,5 @@ mod tests {
     fn maximum_time_converts_to_an_instant() {
         let clock = Clock::start(SharedRuntime::new(Still));
         assert!(clock.instant(Time::from_nanos(u64::MAX)) > clock.instant(Time::ZERO));
-    }
-
-    #[test]
-    fn entropy_differs_between_calls() {
-        assert_ne!(entropy(), entropy());
     }
 }

@@ -52,7 +52,7 @@
 
 mod address;
 pub mod client;
-mod clock;
+pub mod clock;
 mod codec;
 pub mod credentials;
 pub mod csds;

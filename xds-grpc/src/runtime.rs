@@ -3,11 +3,18 @@
 use core::{
     fmt::Debug,
     future::{Future, pending},
+    hash::{BuildHasher as _, Hasher as _},
     net::SocketAddr,
     pin::Pin,
     time::Duration,
 };
-use std::{io, path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    hash::RandomState,
+    io,
+    path::PathBuf,
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
 
 use futures_util::future::{AbortHandle, abortable};
 use hyper::rt::{Executor, Read, Sleep, Timer, Write};
@@ -59,6 +66,29 @@ pub trait Runtime: Timer + Debug + Send + Sync + 'static {
 
     /// Resolves a host name with the operating system's resolver.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a>;
+
+    /// Returns the date and time: for the validity of certificates and tokens, and for the times
+    /// in a status. By default that of the operating system.
+    fn system_time(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    /// Returns a number that differs in every process and every call. It seeds decisions such as the
+    /// spreading of retries and is not fit for secrets. By default it is random.
+    fn entropy(&self) -> u64 {
+        RandomState::new().build_hasher().finish()
+    }
+
+    /// Runs the watch on a file that is a management server. By default it runs on a thread of its
+    /// own, so that a disk that hangs blocks nothing else.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the thread cannot be started.
+    #[cfg(feature = "files")]
+    fn watch_files(&self, task: xds_fs::WatchTask) -> io::Result<()> {
+        task.start_thread()
+    }
 }
 
 /// Runtime functions that servers need in addition to [`Runtime`].
@@ -121,6 +151,12 @@ impl SharedRuntime {
     #[must_use]
     pub fn runtime(&self) -> &dyn Runtime {
         &*self.0
+    }
+
+    /// Returns the runtime's [date and time](Runtime::system_time).
+    #[must_use]
+    pub fn system_time(&self) -> SystemTime {
+        self.0.system_time()
     }
 
     /// Spawns a task.
@@ -363,6 +399,11 @@ pub(crate) mod tests {
         alarm.set(Some(Instant::now()));
         alarm.set(None);
         assert!(alarm.ring().now_or_never().is_none());
+    }
+
+    #[test]
+    fn entropy_differs_between_calls() {
+        assert_ne!(Still.entropy(), Still.entropy());
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! TLS handshakes over connections of any runtime. A handshake only reads and writes, so it needs
 //! no runtime.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::UNIX_EPOCH};
 
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{
+    pki_types::{CertificateDer, ServerName, UnixTime},
+    time_provider::TimeProvider,
+};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::{
     grpc::ALPN_HTTP2,
-    runtime::Io,
+    runtime::{Io, SharedRuntime},
     tls_advice::{PeerRole, explain_tls_failure},
 };
 
@@ -50,10 +53,16 @@ impl Tls {
     }
 
     /// Performs the client's handshake on `io`.
-    pub(crate) async fn connect(self, io: Box<dyn Io>) -> Result<Box<dyn Io>, String> {
+    pub(crate) async fn connect(
+        self,
+        io: Box<dyn Io>,
+        runtime: &SharedRuntime,
+    ) -> Result<Box<dyn Io>, String> {
         let Self { config, server_name } = self;
+        let mut config = Arc::unwrap_or_clone(config);
+        config.time_provider = Arc::new(RuntimeTime(runtime.clone()));
         let is_http2 = config.alpn_protocols.first().is_some_and(|it| *it == ALPN_HTTP2);
-        let stream = TlsConnector::from(config)
+        let stream = TlsConnector::from(Arc::new(config))
             .connect(server_name, TokioIo::new(io))
             .await
             .map_err(|why| format!("TLS: {}", explain_tls_failure(&why, PeerRole::Server)))?;
@@ -81,10 +90,24 @@ pub(crate) type Chain = Arc<[CertificateDer<'static>]>;
 pub(crate) async fn accept(
     config: Arc<rustls::ServerConfig>,
     io: Box<dyn Io>,
+    runtime: &SharedRuntime,
 ) -> Result<(Box<dyn Io>, Chain), String> {
-    let accepted = TlsAcceptor::from(config).accept(TokioIo::new(io)).await;
+    let mut config = Arc::unwrap_or_clone(config);
+    config.time_provider = Arc::new(RuntimeTime(runtime.clone()));
+    let accepted = TlsAcceptor::from(Arc::new(config)).accept(TokioIo::new(io)).await;
     let stream = accepted.map_err(|why| explain_tls_failure(&why, PeerRole::Client))?;
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let chain = chain.iter().map(|it| it.clone().into_owned()).collect();
     Ok((Box::new(TokioIo::new(stream)), chain))
+}
+
+/// Date and time of a runtime, by which the validity of certificates is checked. It is set for each
+/// handshake, because credentials may be shared by several runtimes.
+#[derive(Debug)]
+pub struct RuntimeTime(pub SharedRuntime);
+
+impl TimeProvider for RuntimeTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        self.0.system_time().duration_since(UNIX_EPOCH).ok().map(UnixTime::since_unix_epoch)
+    }
 }

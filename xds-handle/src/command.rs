@@ -6,11 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_channel::{mpsc::UnboundedSender, oneshot};
 use xds_core::{
-    Client, ResourceName, Time, TypeUrl, UpdateId,
+    Client, ResourceName, TypeUrl, UpdateId,
     client::{InvalidStaticResource, InvalidWatch, Node, Rejection, Update},
 };
 
-use crate::slot::{AllSlot, DriverView, NamedSlot};
+use crate::{
+    slot::{AllSlot, DriverView, NamedSlot},
+    wall_clock::ClockReading,
+};
 
 /// Sender of the command queue. The queue ends when the last one is dropped. Shared rather than
 /// cloned, so that weak references can exist.
@@ -55,20 +58,20 @@ pub(crate) enum Command {
 /// Function that the driver calls with the client. It contains no application code.
 pub(crate) struct Inspection(Box<InspectFn>);
 
-type InspectFn = dyn FnOnce(&Client, Time) + Send;
+type InspectFn = dyn FnOnce(&Client, ClockReading) + Send;
 
 impl Inspection {
     /// Creates an inspection and the receiver of its result.
     pub(crate) fn new<T: Send + 'static>(
-        inspect: impl FnOnce(&Client, Time) -> T + Send + 'static,
+        inspect: impl FnOnce(&Client, ClockReading) -> T + Send + 'static,
     ) -> (Self, oneshot::Receiver<T>) {
         let (sender, reply) = oneshot::channel();
-        let inspect = move |client: &Client, now| drop(sender.send(inspect(client, now)));
+        let inspect = move |client: &Client, clock| drop(sender.send(inspect(client, clock)));
         (Self(Box::new(inspect)), reply)
     }
 
-    pub(crate) fn perform(self, client: &Client, now: Time) {
-        (self.0)(client, now);
+    pub(crate) fn perform(self, client: &Client, clock: ClockReading) {
+        (self.0)(client, clock);
     }
 }
 

@@ -4,7 +4,7 @@ use core::{
     convert::Infallible,
     task::{Context, Poll},
 };
-use std::{collections::BTreeMap, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::SystemTime};
 
 use futures_channel::{mpsc::UnboundedReceiver, oneshot};
 use futures_core::Stream as _;
@@ -17,6 +17,7 @@ use crate::{
     command::{Command, PendingSlot, Slot},
     review::ReviewQueue,
     slot::{AllSlot, DriverView as _},
+    wall_clock::SystemTimeSource,
 };
 
 /// Driver's side of a client.
@@ -33,6 +34,7 @@ pub struct DriverSide {
     slots: BTreeMap<WatchId, Slot>,
     review_queue: Arc<ReviewQueue>,
     waiting_for_end: Vec<oneshot::Sender<Infallible>>,
+    system_time: SystemTimeSource,
 }
 
 /// Result of [`DriverSide::apply`].
@@ -64,7 +66,16 @@ impl DriverSide {
             slots: BTreeMap::new(),
             review_queue,
             waiting_for_end: Vec::new(),
+            system_time: SystemTimeSource::default(),
         }
+    }
+
+    /// Sets the source of the date and time, which a status of the client shows. By default that is
+    /// the operating system.
+    #[must_use]
+    pub fn with_system_time(mut self, read: impl Fn() -> SystemTime + Send + 'static) -> Self {
+        self.system_time = SystemTimeSource(Box::new(read));
+        self
     }
 
     /// Waits until [`apply`](Self::apply) has something to do. Cancel safe.
@@ -154,7 +165,7 @@ impl DriverSide {
                 // The resource is added even if the caller has dropped the future.
                 let _ = sender.send(added);
             }
-            Command::Inspect(inspection) => inspection.perform(client, now),
+            Command::Inspect(inspection) => inspection.perform(client, self.system_time.read(now)),
             Command::ResetBackoff => client.reset_backoff(now),
             Command::SetNode(node) => client.set_node(*node, now),
             Command::ShutDown => client.shut_down(now),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_channel::{mpsc::UnboundedSender, oneshot};
 use thiserror::Error;
 use xds_core::{
-    Client, ResourceName, Time, TypeUrl,
+    Client, ResourceName, TypeUrl,
     client::{ClientStats, Contents, InvalidStaticResource, Metrics, Node},
     proto,
 };
@@ -18,7 +18,7 @@ use crate::{
     slot::{AllSlot, NamedSlot},
     snapshot::ResourceSnapshot,
     typed::{TypedWatch, TypedWatchAll},
-    wall_clock,
+    wall_clock::ClockReading,
     watch::{Watch, WatchAll},
 };
 
@@ -165,9 +165,8 @@ impl ClientHandle {
     ///
     /// Returns an error if the client has ended.
     pub async fn status(&self) -> Result<Vec<ResourceSnapshot>, ClientEnded> {
-        self.inspect(|client, now| {
-            let clock = wall_clock::read();
-            client.status().map(|status| ResourceSnapshot::new(&status, clock, now)).collect()
+        self.inspect(|client, clock| {
+            client.status().map(|status| ResourceSnapshot::new(&status, clock)).collect()
         })
         .await
     }
@@ -187,7 +186,7 @@ impl ClientHandle {
         scope: impl Into<String>,
         contents: Contents,
     ) -> Result<proto::ClientConfig, ClientEnded> {
-        let read = |client: &Client, now| (client.snapshot(), wall_clock::core(now));
+        let read = |client: &Client, clock: ClockReading| (client.snapshot(), clock.wall_clock());
         let (snapshot, clock) = self.inspect(read).await?;
         // The message is created outside of the driver.
         Ok(snapshot.into_message(scope, contents, clock))
@@ -256,7 +255,7 @@ impl ClientHandle {
 
     async fn inspect<T: Send + 'static>(
         &self,
-        inspect: impl FnOnce(&Client, Time) -> T + Send + 'static,
+        inspect: impl FnOnce(&Client, ClockReading) -> T + Send + 'static,
     ) -> Result<T, ClientEnded> {
         let (inspection, reply) = Inspection::new(inspect);
         self.send(Command::Inspect(inspection));

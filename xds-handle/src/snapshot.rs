@@ -4,11 +4,11 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use xds_core::{
-    ResourceName, Time, TypeUrl, Version,
+    ResourceName, TypeUrl, Version,
     client::{FailedUpdate, ResourceState, ResourceStatus, WatchError},
 };
 
-use crate::wall_clock::date_of;
+use crate::wall_clock::ClockReading;
 
 /// One known resource at the time of the call, as its watchers see it.
 // IC32
@@ -48,11 +48,11 @@ pub struct FailedSnapshot {
 }
 
 impl ResourceSnapshot {
-    /// Creates a snapshot at core time `now`, when the wall clock shows `shown`.
-    pub(crate) fn new(status: &ResourceStatus<'_>, shown: SystemTime, now: Time) -> Self {
+    /// Creates a snapshot at a reading of the clocks.
+    pub(crate) fn new(status: &ResourceStatus<'_>, clock: ClockReading) -> Self {
         let failed = |failed: &FailedUpdate| FailedSnapshot {
             version: failed.version.clone(),
-            received: date_of(failed.received, now, shown),
+            received: clock.date_of(failed.received),
             bytes: failed.bytes.clone(),
         };
         Self {
@@ -61,7 +61,7 @@ impl ResourceSnapshot {
             state: status.state,
             bytes: status.bytes.cloned(),
             version: status.version.clone(),
-            updated: status.updated.map(|updated| date_of(updated, now, shown)),
+            updated: status.updated.map(|updated| clock.date_of(updated)),
             error: status.error.cloned(),
             failed: status.failed.map(failed),
         }

@@ -158,7 +158,7 @@ where
             let io = connected.map_err(|why| why.to_string())?;
             let Some(tls) = tls else { return finish(io, Protection::Plaintext).await };
             progress.reach(Step::TlsHandshake);
-            finish(tls.connect(io).await?, Protection::Tls).await
+            finish(tls.connect(io, runtime).await?, Protection::Tls).await
         }
     };
     let attempt = |address: SocketAddr| {

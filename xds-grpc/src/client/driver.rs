@@ -67,7 +67,7 @@ impl Driver {
         runtime: SharedRuntime,
     ) -> Self {
         let clock = Clock::start(runtime.clone());
-        let seed = options.seed.unwrap_or_else(crate::clock::entropy);
+        let seed = options.seed.unwrap_or_else(|| runtime.runtime().entropy());
         let log = Log::new(Arc::from(config.node.id()), options.printer.clone());
         let max_response_bytes = config.limits.response_bytes;
         let config = prepare(config);

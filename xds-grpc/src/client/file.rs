@@ -11,6 +11,7 @@ use super::{
     link::{LinkEvent, ReadMode},
     options::ClientOptions,
 };
+use crate::runtime::SharedRuntime;
 
 /// File subscription and the last error logged for it.
 #[derive(Debug)]
@@ -22,11 +23,19 @@ pub(crate) struct FileLink {
 impl FileLink {
     /// Creates a link without reading or watching the file yet. Returns `None` if the call has no
     /// resource type.
-    pub(crate) fn new(call: &Call, policy: &FilePolicy, options: &ClientOptions) -> Option<Self> {
+    pub(crate) fn new(
+        call: &Call,
+        policy: &FilePolicy,
+        options: &ClientOptions,
+        runtime: &SharedRuntime,
+    ) -> Option<Self> {
         let path = Arc::clone(&call.server.uri);
         let schema = options.schema.unwrap_or_else(|| Schema::envoy());
         let type_url = call.type_url.clone()?;
         let subscription = FileSubscription::new(path, type_url, policy.clone(), schema);
+        let runtime = runtime.clone();
+        let start = move |task| runtime.runtime().watch_files(task);
+        let subscription = subscription.with_start(start);
         Some(Self { subscription, error: None })
     }
 

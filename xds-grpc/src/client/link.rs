@@ -158,7 +158,7 @@ impl Link {
         };
         let state = match &target.server.transport_kind {
             #[cfg(feature = "files")]
-            TransportKind::File(policy) => match FileLink::new(&target, policy, options) {
+            TransportKind::File(policy) => match FileLink::new(&target, policy, options, runtime) {
                 Some(link) => LinkState::OpeningFile(Box::new(link)),
                 None => {
                     LinkState::Dialing(fails("a file provides only a single resource type"), queue)

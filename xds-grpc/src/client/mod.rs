@@ -82,6 +82,8 @@ fn driver_on(
     options: ClientOptions,
 ) -> (ClientHandle, impl Future<Output = ()> + Send + 'static) {
     let (handle, side) = xds_handle::channel();
+    let dates = runtime.clone();
+    let side = side.with_system_time(move || dates.system_time());
     let driver = async move {
         driver::Driver::new(config, options, side, runtime).run().await;
     };

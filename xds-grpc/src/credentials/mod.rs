@@ -49,11 +49,14 @@ use self::{
     tls::{ClientFiles, TlsSource},
     token::TokenSource,
 };
-pub use crate::tls_advice::{PeerRole, explain_tls_failure};
 use crate::{
     address::{Scheme, Target},
     runtime::SharedRuntime,
     tls::{Security, Tls},
+};
+pub use crate::{
+    tls::RuntimeTime,
+    tls_advice::{PeerRole, explain_tls_failure},
 };
 
 /// Channel and call credentials of a client for a management server.

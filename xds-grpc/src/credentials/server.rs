@@ -1,7 +1,7 @@
 //! TLS credentials of a server: certificate, private key, and trusted client certificates.
 
 use core::time::Duration;
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use xds_bootstrap::IdentityFiles;
@@ -130,6 +130,7 @@ impl Files for ServerFiles {
     fn read(
         &self,
         before: Option<&LoadedServerFiles>,
+        _: Instant,
     ) -> Result<Option<LoadedServerFiles>, CredentialsError> {
         let contents = ServerFileContents {
             identity: read_identity(&self.identity)?,

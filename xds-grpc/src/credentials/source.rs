@@ -3,7 +3,7 @@
 use core::fmt;
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use hyper::rt::Timer as _;
@@ -24,9 +24,12 @@ pub(super) trait Files: fmt::Debug + Send + Sync + 'static {
     /// The configuration, with the file contents to detect changes.
     type Loaded: Send + Sync;
 
-    /// Reads the files. Returns `None` if they have not changed.
-    fn read(&self, before: Option<&Self::Loaded>)
-    -> Result<Option<Self::Loaded>, CredentialsError>;
+    /// Reads the files at a time of the runtime's clock. Returns `None` if they have not changed.
+    fn read(
+        &self,
+        before: Option<&Self::Loaded>,
+        now: Instant,
+    ) -> Result<Option<Self::Loaded>, CredentialsError>;
 
     fn config(loaded: &Self::Loaded) -> &Arc<Self::Config>;
 
@@ -88,7 +91,8 @@ impl<F: Files> FileSource<F> {
         runtime: Option<&SharedRuntime>,
     ) -> Result<Arc<F::Config>, CredentialsError> {
         let (source, before) = (Arc::clone(self), lock(&self.latest).started);
-        self.read_lock.run(runtime, move || source.load_after(before)).await
+        let now = runtime.map_or_else(Instant::now, |runtime| runtime.now());
+        self.read_lock.run(runtime, move || source.load_after(before, now)).await
     }
 
     fn previous(&self) -> Option<Arc<F::Config>> {
@@ -98,7 +102,7 @@ impl<F: Files> FileSource<F> {
 
     /// Reads the files, unless a read that started after number `seen` has succeeded or a previous
     /// configuration is still valid. Runs on one thread at a time, so such a read has ended.
-    fn load_after(&self, seen: u64) -> Result<Arc<F::Config>, CredentialsError> {
+    fn load_after(&self, seen: u64, now: Instant) -> Result<Arc<F::Config>, CredentialsError> {
         let before = {
             let mut latest = lock(&self.latest);
             if latest.started > seen && latest.loaded.is_some() {
@@ -111,7 +115,7 @@ impl<F: Files> FileSource<F> {
         let Some(before) = before else {
             return self.previous().ok_or(CredentialsError::Unsupported);
         };
-        match (self.files.read(before.as_deref()), before) {
+        match (self.files.read(before.as_deref(), now), before) {
             (Ok(Some(new)), _) => {
                 let new = Arc::new(new);
                 lock(&self.latest).loaded = Some(Arc::clone(&new));
@@ -183,7 +187,11 @@ mod tests {
         type Config = usize;
         type Loaded = Arc<usize>;
 
-        fn read(&self, _: Option<&Arc<usize>>) -> Result<Option<Arc<usize>>, CredentialsError> {
+        fn read(
+            &self,
+            _: Option<&Arc<usize>>,
+            _: Instant,
+        ) -> Result<Option<Arc<usize>>, CredentialsError> {
             let before = self.readings.fetch_add(1, Ordering::SeqCst);
             if before > 0 {
                 loop {

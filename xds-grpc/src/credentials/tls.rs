@@ -47,6 +47,7 @@ impl Files for ClientFiles {
     fn read(
         &self,
         before: Option<&LoadedClientFiles>,
+        now: Instant,
     ) -> Result<Option<LoadedClientFiles>, CredentialsError> {
         let files = self.0.as_ref().ok_or(CredentialsError::Unsupported)?;
         let contents = ClientFileContents {
@@ -59,12 +60,12 @@ impl Files for ClientFiles {
         // connection.
         let is_recent = |before: &&LoadedClientFiles| {
             contents.ca_certificate.is_some()
-                || before.roots_read.elapsed() < files.refresh_interval
+                || now.saturating_duration_since(before.roots_read) < files.refresh_interval
         };
         let (roots, roots_read) = match before.filter(is_known).filter(is_recent) {
             Some(before) if before.contents == contents => return Ok(None),
             Some(before) => (Arc::clone(&before.roots), before.roots_read),
-            None => (Arc::new(read_roots(files, &contents)?), Instant::now()),
+            None => (Arc::new(read_roots(files, &contents)?), now),
         };
         let config = ClientConfig::builder_with_provider(crypto_provider())
             .with_safe_default_protocol_versions()

@@ -73,9 +73,11 @@ impl TokenSource {
         runtime: Option<&SharedRuntime>,
     ) -> Result<HeaderValue, CredentialsError> {
         let source = Arc::clone(self);
-        let read = move || source.token_at(SystemTime::now());
-        let read = self.read_lock.run(runtime, read);
-        let last = || self.last_at(SystemTime::now()).map(|header| Ok((header, None)));
+        let clock = runtime.cloned();
+        let now = move || clock.as_ref().map_or_else(SystemTime::now, SharedRuntime::system_time);
+        let for_read = now.clone();
+        let read = self.read_lock.run(runtime, move || source.token_at(for_read()));
+        let last = || self.last_at(now()).map(|header| Ok((header, None)));
         let (header, error) = or_previous(runtime, read, last).await?;
         if let Some(why) = error {
             warn!(reason = %why, "cannot read a new token: the last one stays in use while it is valid");

@@ -167,10 +167,14 @@ impl Connections {
             ServedProtocol::Rest(gateway) => {
                 let begun = Arc::new(tokio::sync::Notify::new());
                 let first_request = Arc::clone(&begun);
+                let dates = runtime.clone();
                 let respond = service_fn(move |mut request: Request<Incoming>| {
                     begun.notify_one();
                     request.extensions_mut().insert(peer.clone());
-                    rest_bodies::respond(gateway.clone(), request, budgets.clone())
+                    let responding =
+                        rest_bodies::respond(gateway.clone(), request, budgets.clone());
+                    let dates = dates.clone();
+                    async move { responding.await.map(|response| with_date(response, &dates)) }
                 });
                 let (io, detection) = PrefaceIo::new(FairIo::new(io));
                 // The timeout closes connections of clients that do not send a complete request
@@ -179,6 +183,8 @@ impl Connections {
                     .timer(runtime)
                     .header_read_timeout(REST_IDLE_TIMEOUT)
                     .max_buf_size(REST_BUFFER)
+                    // It would be that of the operating system's clock.
+                    .auto_date_header(false)
                     .serve_connection(io, respond);
                 let served = until_closed(connection, stage, |it| it.graceful_shutdown());
                 let ended = select! {
@@ -232,7 +238,7 @@ impl Connections {
                     Arc::new(config)
                 }
             };
-            tls::accept(config, io).await
+            tls::accept(config, io, &self.runtime).await
         };
         let reason = match self.runtime.timeout(HANDSHAKE_TIMEOUT, handshake).await {
             Some(Ok((io, chain))) => return Some((io, peer.with_certificates(chain))),
@@ -243,6 +249,16 @@ impl Connections {
         self.warn(&peer, &format!("TLS: {reason}"));
         None
     }
+}
+
+/// Adds the date of the runtime's clock.
+#[cfg(feature = "rest")]
+fn with_date<B>(mut response: http::Response<B>, runtime: &SharedRuntime) -> http::Response<B> {
+    let date = httpdate::fmt_http_date(runtime.system_time());
+    if let Ok(date) = http::HeaderValue::try_from(date) {
+        response.headers_mut().insert(http::header::DATE, date);
+    }
+    response
 }
 
 /// Reason why a handshake is not finished.

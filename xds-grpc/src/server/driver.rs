@@ -156,7 +156,7 @@ impl Driver {
             _ => ServingStatus::NotServing,
         };
         let clock = Clock::start(runtime.clone());
-        let seed = options.seed.unwrap_or_else(crate::clock::entropy);
+        let seed = options.seed.unwrap_or_else(|| runtime.runtime().entropy());
         Self {
             server: Server::new(config, seed, clock.now()),
             receiver,

@@ -1,9 +1,6 @@
 //! Application's handle of a management server.
 
-use std::{
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::UNIX_EPOCH};
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -28,6 +25,7 @@ use super::{
     reports::{RejectionSnapshot, SubscriptionSnapshot},
     transport_stats::TransportStats,
 };
+use crate::runtime::SharedRuntime;
 
 /// Handle of a running management server. Clones are cheap and refer to the same server.
 #[derive(Clone, Debug)]
@@ -36,6 +34,7 @@ pub struct ServerHandle {
     observations: broadcast::WeakSender<Observed>,
     events: Arc<EventQueue>,
     budgets: TransportBudgets,
+    runtime: SharedRuntime,
 }
 
 /// Number of attempts to compare a snapshot outside of the driver before it is compared in the
@@ -101,8 +100,9 @@ impl ServerHandle {
         observations: broadcast::WeakSender<Observed>,
         events: Arc<EventQueue>,
         budgets: TransportBudgets,
+        runtime: SharedRuntime,
     ) -> Self {
-        Self { inbox, observations, events, budgets }
+        Self { inbox, observations, events, budgets, runtime }
     }
 
     /// Applies a transaction atomically and sends the changes to subscribed clients.
@@ -436,9 +436,10 @@ impl ServerHandle {
             .await?;
         let mut configs = Vec::with_capacity(selected.len());
         for stream in selected {
-            let is_selected = Arc::clone(&is_selected);
+            let (is_selected, runtime) = (Arc::clone(&is_selected), self.runtime.clone());
             let config = self.with_server(move |server, now| {
-                let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let since_1970 =
+                    runtime.system_time().duration_since(UNIX_EPOCH).unwrap_or_default();
                 let client = server.client_status(stream).filter(|client| is_selected(*client))?;
                 Some(client.to_message(contents, WallClock::new(since_1970, now)))
             });

@@ -191,6 +191,7 @@ impl<R: Runtime + Clone> ManagementServer<R> {
             observed.clone(),
             Arc::clone(&events),
             budgets.clone(),
+            shared.clone(),
         );
         let health = Health::default();
         let counters = budgets.counters.clone();
