@@ -45,6 +45,23 @@
 //! check(&Config::default().with_runs(20), scenario);
 //! ```
 //!
+//! With the feature `stack`, the code that ships runs in virtual time instead of the cores alone: the
+//! drivers, gRPC channels and services, REST, files, and programs that use them
+//! (`examples/stack_app.rs`). The module `stack` describes it:
+//!
+#![cfg_attr(feature = "stack", doc = "```")]
+#![cfg_attr(not(feature = "stack"), doc = "```ignore")]
+//! use xds_core::{client::Notice, types::CLUSTER};
+//! use xds_sim::{Toy, app};
+//!
+//! app(|client| async move {
+//!     let mut watch = client.watch_untyped(CLUSTER, "web");
+//!     while !matches!(watch.next().await, Some(Ok(Notice::Changed(Ok(_))))) {}
+//! })
+//! .with_resource(CLUSTER, "web", Toy::bytes("web", "content"))
+//! .check(0..20);
+//! ```
+//!
 //! Resources contain a text. They are encoded as a [`Toy`] under the type URL of clusters,
 //! endpoints, listeners or routes; applications read the text with [`Toy::text_of`]. Clients reject
 //! a resource whose text begins with `bad`.

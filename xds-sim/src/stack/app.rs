@@ -1,15 +1,4 @@
 //! Runs of an application's own code on a stage with faults.
-//!
-//! # What works in an application
-//!
-//! `tokio::spawn`, `tokio::time`, channels and locks of tokio, streams, and everything that is built
-//! on the traits of [`Future`]. Time is virtual: a sleep of an hour takes no time.
-//!
-//! Not supported are other threads (`std::thread`, `spawn_blocking`, a runtime of the application),
-//! `std::time` (it does not advance), sockets and files of the operating system (connections are
-//! made with [`Host::dial`](super::Host::dial)), and entropy from outside of the run: maps with
-//! random iteration order, and `tokio::select!` without `biased`, unless the program is compiled
-//! with `--cfg tokio_unstable`. A run with entropy may not be reproducible.
 
 use core::{future::Future, ops::Range, time::Duration};
 use std::collections::BTreeSet;
@@ -21,7 +10,7 @@ use tokio::{
 };
 use xds_core::{
     ResourceName, TypeUrl,
-    client::{ClientConfig, Node, OpaqueType, ServerAddress},
+    client::{ClientConfig, Node, OpaqueType, Profile, ServerAddress},
     server::{ServerConfig, Transaction},
 };
 use xds_grpc::{ClientOptions, ManagementServer, ServerHandle, ServerOptions, client::connect};
@@ -57,6 +46,23 @@ const LIMIT: Duration = Duration::from_secs(3_600);
 /// .with_resource(CLUSTER, "web", Toy::bytes("web", "content"))
 /// .check(0..20);
 /// ```
+///
+/// # What works in an application
+///
+/// `tokio::spawn`, `tokio::time`, channels and locks of tokio, streams, and everything that is built
+/// on the traits of [`Future`]. Time is virtual: a sleep of an hour takes no time.
+///
+/// # What is not supported
+///
+/// | not supported | instead | if it is used |
+/// |---|---|---|
+/// | threads: `std::thread`, `spawn_blocking`, `tokio::fs`, a runtime of the application | [`Runtime::spawn_blocking`](xds_grpc::runtime::Runtime::spawn_blocking) of a [`Host`], `std::fs` | violation `no threads`, if tokio starts the thread or a thread wakes a task of a host |
+/// | sockets of the operating system, `tokio::net` | [`Host::listen`], [`Host::dial`], [`Host::connector`] | violation `no panic` that names these |
+/// | `std::time::Instant`, `std::time::SystemTime` | `tokio::time::Instant`, [`Host::date`] | they show real time, which does not advance in a run |
+/// | `std::thread::sleep`, blocking on a future | `tokio::time::sleep` | the whole run waits |
+/// | events of the operating system about files | checks every 2 s, [`Host::report_file_changes`] | none arrive |
+/// | random numbers, maps with random iteration order | [`Runtime::entropy`](xds_grpc::runtime::Runtime::entropy), `BTreeMap` | a seed may give another run |
+/// | `tokio::select!` without `biased` | `biased`, or `--cfg tokio_unstable` | a seed may give another run |
 pub fn app<F, Fut>(application: F) -> App<F>
 where
     F: Fn(ClientHandle) -> Fut + Sync,
@@ -96,6 +102,7 @@ pub struct ServerApp<F> {
 #[derive(Clone, Debug)]
 struct Content {
     limit: Duration,
+    profile: Profile,
     resources: Vec<(TypeUrl, ResourceName, Bytes)>,
     changes: Vec<Change>,
     watches: Vec<(TypeUrl, ResourceName)>,
@@ -111,7 +118,13 @@ struct Change {
 
 impl Default for Content {
     fn default() -> Self {
-        Self { limit: LIMIT, resources: Vec::new(), changes: Vec::new(), watches: Vec::new() }
+        Self {
+            limit: LIMIT,
+            profile: Profile::default(),
+            resources: Vec::new(),
+            changes: Vec::new(),
+            watches: Vec::new(),
+        }
     }
 }
 
@@ -120,6 +133,13 @@ impl<F> App<F> {
     /// ended; an hour by default.
     pub fn with_limit(mut self, limit: Duration) -> Self {
         self.content.limit = limit;
+        self
+    }
+
+    /// Sets the profile of the client; that of gRPC by default, which keeps resources that the server
+    /// removes.
+    pub fn with_profile(mut self, profile: Profile) -> Self {
+        self.content.profile = profile;
         self
     }
 
@@ -214,12 +234,14 @@ where
         let changes = self.content.changes.iter();
         let types = self.content.resources.iter().map(|(type_url, ..)| type_url);
         let types: BTreeSet<_> = types.chain(changes.map(|change| &change.type_url)).collect();
-        let client = client(&near, types);
+        let client = client(&near, self.content.profile.clone(), types);
         let ended = start(&near, (self.application)(client));
         for change in &self.content.changes {
-            let (handle, change) = (server.handle(), change.clone());
+            let (handle, change, host) = (server.handle(), change.clone(), far.clone());
             far.start(async move {
                 sleep(change.at).await;
+                let verb = if change.bytes.is_some() { "sets" } else { "removes" };
+                host.note(format!("{verb} {} `{}`", short_name(&change.type_url), change.name));
                 let mut transaction = Transaction::new();
                 match change.bytes {
                     Some(bytes) => transaction.set(change.type_url, change.name, bytes),
@@ -250,7 +272,7 @@ where
             if number > 0 {
                 near = stage.host(&format!("client-{number}"));
             }
-            let client = client(&near, types.clone());
+            let client = client(&near, self.content.profile.clone(), types.clone());
             for (type_url, name) in &self.content.watches {
                 let mut watch = client.watch_untyped(type_url.clone(), name.clone());
                 near.start(async move { while watch.next().await.is_some() {} });
@@ -259,6 +281,11 @@ where
         let ended = start(&far, (self.application)(server.handle()));
         run_to_end(stage, &near, &far, ended, self.content.limit).await;
     }
+}
+
+/// Returns the part of a type URL after the package.
+fn short_name(type_url: &TypeUrl) -> &str {
+    type_url.as_str().rsplit('.').next().unwrap_or_default()
 }
 
 fn serve(host: &Host) -> ManagementServer<Host> {
@@ -271,9 +298,9 @@ fn serve(host: &Host) -> ManagementServer<Host> {
     server
 }
 
-fn client(host: &Host, types: BTreeSet<&TypeUrl>) -> ClientHandle {
+fn client(host: &Host, profile: Profile, types: BTreeSet<&TypeUrl>) -> ClientHandle {
     let address = ServerAddress::new(format!("server:{PORT}"));
-    let mut config = ClientConfig::new(Node::new(host.name()), address);
+    let mut config = ClientConfig::new(Node::new(host.name()), address).with_profile(profile);
     for type_url in types {
         config = config.with_type(OpaqueType::new(type_url.clone()));
     }

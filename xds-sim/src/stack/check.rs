@@ -49,7 +49,7 @@ pub struct StackOutcome {
 const EVENTS_KEPT: usize = 100_000;
 
 /// Number of events in the text of a failure.
-const EVENTS_SHOWN: usize = 60;
+const EVENTS_SHOWN: usize = 120;
 
 impl StackOutcome {
     /// Whether a rule was broken.
@@ -160,7 +160,11 @@ pub fn check(seeds: Range<u64>, scenario: &impl StackScenario) -> StackSummary {
             let mut tries = 0;
             let smallest =
                 shrink(&outcome, scenario, Effort::default(), &mut |it| tries = it.tries);
-            panic!("seed {seed} breaks a rule; shrunk with {tries} runs:\n{smallest}");
+            let (before, after) = (outcome.tape.values().len(), smallest.tape.values().len());
+            panic!(
+                "seed {seed} breaks a rule; shrunk from {before} to {after} choices with {tries} \
+                 runs:\n{smallest}"
+            );
         }
         summary = summary.with(&outcome);
     }

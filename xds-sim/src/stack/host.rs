@@ -8,11 +8,18 @@ use core::{
     task::{Context, Poll},
     time::Duration,
 };
-use std::{io, path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Instant, SystemTime},
+};
 
 use hyper::rt::{Sleep, Timer};
 use hyper_util::rt::TokioIo;
 use tokio::time::Instant as TokioInstant;
+use xds_core::Time;
+use xds_fs::WatchTask;
 use xds_grpc::{
     Keepalive,
     client::Resolving,
@@ -21,8 +28,10 @@ use xds_grpc::{
 };
 
 use super::{
-    network::{Network, Socket},
+    files::FileWatches,
+    network::{ListenerId, Network, Socket},
     run::{
+        entropy,
         executor::{Executor, HostId},
         log::Log,
     },
@@ -32,7 +41,8 @@ use crate::trace::{EventKind, ParticipantId};
 /// Simulated machine of a [`Stage`](super::Stage): the [`Runtime`] of the clients and servers that
 /// run on it. Clones are the same machine.
 ///
-/// Blocking work runs at once, on the only thread. Unix domain sockets are not supported.
+/// Blocking work runs at once, on the only thread. Unix domain sockets are not supported. The date
+/// advances with the virtual clock ([`set_date`](Self::set_date)).
 #[derive(Clone)]
 pub struct Host {
     pub(super) shared: Arc<HostShared>,
@@ -46,6 +56,9 @@ pub(super) struct HostShared {
     pub(super) executor: Executor,
     pub(super) network: Network,
     pub(super) log: Log,
+    pub(super) file_watches: FileWatches,
+    /// Date at the start of the run.
+    pub(super) start_date: Mutex<SystemTime>,
 }
 
 impl Host {
@@ -59,6 +72,20 @@ impl Host {
     #[must_use]
     pub fn address(&self) -> IpAddr {
         self.shared.address
+    }
+
+    /// Date and time on this host ([`Runtime::system_time`]). A run starts at 2030-01-01 00:00 UTC.
+    #[must_use]
+    pub fn date(&self) -> SystemTime {
+        let start = self.shared.start_date.lock();
+        *start.unwrap_or_else(PoisonError::into_inner) + self.shared.log.now().since(Time::ZERO)
+    }
+
+    /// Sets the date and time on this host. Timers are not affected.
+    pub fn set_date(&self, date: SystemTime) {
+        let elapsed = self.shared.log.now().since(Time::ZERO);
+        let start = date.checked_sub(elapsed).unwrap_or(SystemTime::UNIX_EPOCH);
+        *self.shared.start_date.lock().unwrap_or_else(PoisonError::into_inner) = start;
     }
 
     /// Spawns a task on the host. It is dropped when the host is [killed](super::Stage::kill).
@@ -82,8 +109,8 @@ impl Host {
     ///
     /// Returns an error if the address belongs to another host or is in use.
     pub fn listen(&self, address: SocketAddr) -> io::Result<StageListener> {
-        let address = self.shared.network.listen(self.shared.id, address)?;
-        Ok(StageListener { network: self.shared.network.clone(), address })
+        let (address, id) = self.shared.network.listen(self.shared.id, address)?;
+        Ok(StageListener { network: self.shared.network.clone(), address, id })
     }
 
     /// Connects to an address, for a client of the application.
@@ -166,6 +193,20 @@ impl Runtime for Host {
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
         Box::pin(self.shared.network.clone().resolve(host.into(), port))
     }
+
+    fn system_time(&self) -> SystemTime {
+        self.date()
+    }
+
+    fn entropy(&self) -> u64 {
+        // Hosts outlive their run, for example in a panic message.
+        entropy::next().unwrap_or_default()
+    }
+
+    fn watch_files(&self, task: WatchTask) -> io::Result<()> {
+        self.run_watch(task);
+        Ok(())
+    }
 }
 
 impl Listen for Host {
@@ -210,6 +251,7 @@ impl fmt::Debug for Host {
 pub struct StageListener {
     network: Network,
     address: SocketAddr,
+    id: ListenerId,
 }
 
 impl StageListener {
@@ -231,6 +273,6 @@ impl StageListener {
 
 impl Drop for StageListener {
     fn drop(&mut self) {
-        self.network.unbind(self.address);
+        self.network.unbind(self.address, self.id);
     }
 }

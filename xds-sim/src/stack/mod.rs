@@ -1,9 +1,24 @@
-//! Simulation of the code that ships: drivers, HTTP/2, TLS and applications in virtual time.
+//! Simulation of the code that ships: drivers, HTTP/2, TLS, gRPC channels and services, files, and
+//! applications in virtual time.
 //!
 //! A [`Stage`] has hosts and a network between them. Each [`Host`] is a
 //! [`Runtime`](xds_grpc::runtime::Runtime), so the clients, servers and channels of this project run
 //! on it unchanged, and so does an application that uses `tokio::spawn` and `tokio::time`. The clock
 //! is virtual: it jumps to the next timer when all tasks are idle.
+//!
+//! | on a host | how |
+//! |---|---|
+//! | client, management server | `connect(host, config, options)`, `ManagementServer::start_on(host, config, options)` |
+//! | gRPC channel of `xds-channel` | `ChannelOptions::new("node").with_runtime(host)` |
+//! | gRPC service of tonic | [`Host::serve`] |
+//! | gRPC client of tonic | [`Host::connector`] |
+//! | REST-JSON | `ManagementServer::serve_rest` on a [`Host::listen`]er; `ServerAddress::with_polling` |
+//! | files and directories | `ServerAddress::with_file`, [`Host::watch_place`]; the files are real |
+//! | dates, such as the validity of certificates | [`Host::date`] |
+//!
+//! The page of [`app`] lists what is not supported.
+//!
+//! A scenario is an async closure:
 //!
 //! ```
 //! use std::time::Duration;
@@ -38,12 +53,18 @@
 //! assert!(report.trace.violation.is_none());
 //! ```
 
+pub use xds_fs;
+pub use xds_grpc;
+pub use xds_handle;
+
 mod app;
 pub mod certificates;
 pub mod check;
+mod files;
 mod host;
 mod network;
 mod run;
+mod serve;
 mod stage;
 pub mod storm;
 
@@ -51,5 +72,6 @@ pub use self::{
     app::{App, ServerApp, app, server_app},
     host::{Host, StageListener},
     network::{Conditions, DialOutcome, Socket},
+    serve::{Connector, Serving},
     stage::{Stage, StageReport},
 };

@@ -1,12 +1,21 @@
 //! A stage: hosts, a network, and the run of a scenario on them.
 
 use core::{fmt, future::poll_fn, net::SocketAddr, pin::pin, task::Poll, time::Duration};
-use std::{cell::RefCell, io, sync::Arc};
+use std::{
+    cell::RefCell,
+    io,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::SystemTime,
+};
 
 use tokio::{runtime::Builder, task::yield_now, time::sleep};
 use xds_core::Time;
 
 use super::{
+    files::FileWatches,
     host::{Host, HostShared},
     network::{Conditions, DialOutcome, Network},
     run::{entropy::SeededEntropy, executor::Executor, log::Log},
@@ -14,6 +23,7 @@ use super::{
 use crate::{
     tape::Choices,
     trace::{Header, Keep, ParticipantKind, Phase, Trace, Violation},
+    world::actor,
 };
 
 /// Hosts with a network between them, in virtual time.
@@ -27,8 +37,30 @@ pub struct Stage {
     description: RefCell<Vec<String>>,
 }
 
+/// Date at the start of a run, 2030-01-01 00:00 UTC, since 1970.
+const START_DATE: Duration = Duration::from_secs(1_893_456_000);
+
 /// Maximum number of polls of tasks at one virtual time.
 const MAX_POLLS: u64 = 200_000;
+
+/// Violations by code that a run cannot repeat: identifier, rule, and text.
+type Unsupported = (&'static str, &'static str, &'static str);
+
+const THREAD_STARTED: Unsupported = (
+    "no threads",
+    "a run has one thread",
+    "a thread was started, by `tokio::task::spawn_blocking` or `tokio::fs`: use \
+     `Runtime::spawn_blocking` of a host, and `std::fs`",
+);
+
+const OTHER_THREAD: Unsupported = (
+    "no threads",
+    "a run has one thread",
+    "a task was woken by another thread: a run cannot repeat what threads do",
+);
+
+const SOCKETS: &str = "; sockets of the operating system are not supported: use `Host::listen`, \
+                       `Host::dial` and `Host::connector`";
 
 /// Result of a run on a stage.
 #[derive(Debug)]
@@ -71,15 +103,29 @@ impl Stage {
         // Without this, `tokio::select!` of applications needs `biased` to be deterministic.
         #[cfg(tokio_unstable)]
         builder.rng_seed(tokio::runtime::RngSeed::from_bytes(b"xds"));
+        let has_thread = Arc::new(AtomicBool::new(false));
+        let started = Arc::clone(&has_thread);
+        builder.on_thread_start(move || started.store(true, Ordering::Relaxed));
         let runtime = builder.build().expect("a runtime without I/O");
-        runtime.block_on(Self::play(choices, keep, scenario))
+        let mut report = runtime.block_on(Self::play(choices, keep, &has_thread, scenario));
+        // Waits for threads that have not reported themselves yet.
+        drop(runtime);
+        if has_thread.load(Ordering::Relaxed) && report.trace.violation.is_none() {
+            let (at, number) = (report.ended, report.events);
+            let (invariant, rule, what) = THREAD_STARTED;
+            let what = what.to_owned();
+            report.trace.violation = Some(Violation { invariant, rule, what, at, number });
+        }
+        report
     }
 
     async fn play(
         mut choices: Choices,
         keep: Keep,
+        has_thread: &AtomicBool,
         scenario: impl AsyncFnOnce(&Self),
     ) -> StageReport {
+        let _tasks = actor::watch_tokio_tasks();
         let _entropy = SeededEntropy::start(u64::from(choices.below("entropy", u32::MAX)));
         let executor = Executor::default();
         executor.set_order(choices.below("order of tasks", u32::MAX));
@@ -104,6 +150,15 @@ impl Stage {
                     return Poll::Ready(());
                 }
                 let _ = executor.poll(cx);
+                let unsupported = if executor.was_woken_elsewhere() {
+                    Some(OTHER_THREAD)
+                } else {
+                    has_thread.load(Ordering::Relaxed).then_some(THREAD_STARTED)
+                };
+                if let Some((invariant, rule, what)) = unsupported {
+                    stage.violate(invariant, rule, what);
+                    return Poll::Ready(());
+                }
                 let (now, polls) = (stage.now(), executor.polls());
                 if now != instant.0 {
                     instant = (now, polls);
@@ -116,8 +171,9 @@ impl Stage {
             })
             .await;
         }
-        for panic in executor.take_panics() {
-            stage.violate("no panic", "no task panics", panic);
+        for panic in executor.take_panics().into_iter().chain(actor::take_task_panics()) {
+            let advice = if panic.contains("IO is disabled") { SOCKETS } else { "" };
+            stage.violate("no panic", "no task panics", panic + advice);
         }
         stage.end()
     }
@@ -160,6 +216,8 @@ impl Stage {
                 executor: self.executor.clone(),
                 network: self.network.clone(),
                 log: self.log.clone(),
+                file_watches: FileWatches::default(),
+                start_date: Mutex::new(SystemTime::UNIX_EPOCH + START_DATE),
             }),
         };
         self.hosts.borrow_mut().push(host.clone());
@@ -174,6 +232,7 @@ impl Stage {
     /// Panics if it is called by a task of this host.
     pub fn kill(&self, host: &Host) {
         self.executor.kill(host.shared.id);
+        self.network.close_all(host.shared.id);
     }
 
     /// Lets the host lose its power: its connections are lost without a sign, then its tasks are

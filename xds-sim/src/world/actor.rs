@@ -157,11 +157,62 @@ fn listen() {
             if RUN.try_with(Cell::get).unwrap_or(false) {
                 let place = info.location().map(ToString::to_string);
                 let _ = PLACE.try_with(|it| it.replace(place));
-            } else {
+            } else if !is_task_panic(info) {
                 before(info);
             }
         }));
     });
+}
+
+/// Records the panics of tasks of tokio on this thread until the value is dropped.
+#[cfg(feature = "stack")]
+#[must_use]
+pub(crate) fn watch_tokio_tasks() -> TokioTasks {
+    listen();
+    TASK_PANICS.set(Some(Vec::new()));
+    TokioTasks(())
+}
+
+/// Returns the panics of tasks of tokio since the previous call.
+#[cfg(feature = "stack")]
+pub(crate) fn take_task_panics() -> Vec<String> {
+    TASK_PANICS.with_borrow_mut(|panics| panics.as_mut().map(mem::take).unwrap_or_default())
+}
+
+/// Recording of the panics of tasks of tokio.
+#[cfg(feature = "stack")]
+pub(crate) struct TokioTasks(());
+
+#[cfg(feature = "stack")]
+impl Drop for TokioTasks {
+    fn drop(&mut self) {
+        TASK_PANICS.set(None);
+    }
+}
+
+#[cfg(feature = "stack")]
+thread_local! {
+    static TASK_PANICS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Records a panic of a task of tokio, which catches it itself. Returns whether it is one.
+#[cfg(feature = "stack")]
+fn is_task_panic(info: &panic::PanicHookInfo<'_>) -> bool {
+    if tokio::task::try_id().is_none() {
+        return false;
+    }
+    let place = info.location().map(|place| format!(" at {place}")).unwrap_or_default();
+    let text = text_of(info.payload());
+    let recorded = TASK_PANICS.try_with(|panics| {
+        let mut panics = panics.borrow_mut();
+        panics.as_mut().map(|panics| panics.push(format!("a task panics{place}: {text}")))
+    });
+    matches!(recorded, Ok(Some(())))
+}
+
+#[cfg(not(feature = "stack"))]
+const fn is_task_panic(_: &panic::PanicHookInfo<'_>) -> bool {
+    false
 }
 
 /// Counts a user-defined situation by name, in a scenario, an application, a control plane or an

@@ -1,17 +1,11 @@
 //! Applications of users on a stage.
 
 use core::time::Duration;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use tokio::time::{sleep, timeout};
 use xds_core::{client::Notice, server::Transaction, types::CLUSTER};
 use xds_sim::{Toy, app, server_app};
 
-/// Returns the message of the panic of `check`.
-fn failure(check: impl FnOnce()) -> String {
-    let panic = catch_unwind(AssertUnwindSafe(check)).expect_err("the bug is found");
-    *panic.downcast::<String>().expect("a text")
-}
+use crate::failure;
 
 #[test]
 fn application_that_expects_a_value_first_is_found_and_shrunk() {

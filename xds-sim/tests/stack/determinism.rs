@@ -1,15 +1,14 @@
 //! Equal seeds give equal events in every process.
 
-use std::{env, process::Command};
-
 use core::time::Duration;
 use tokio::time::sleep;
 use xds_core::{service::Variant, types::CLUSTER};
 use xds_sim::stack::{Conditions, Stage};
 
-use crate::pair::{Served, client, value};
-
-const CHILD: &str = "XDS_STACK_CHILD";
+use crate::{
+    pair::{Served, client, value},
+    two_processes,
+};
 
 /// Returns the hashes of several runs.
 fn hashes() -> Vec<u64> {
@@ -42,21 +41,5 @@ fn hashes() -> Vec<u64> {
 
 #[test]
 fn runs_of_a_seed_are_equal_in_two_processes() {
-    let own = hashes();
-    if env::var_os(CHILD).is_some() {
-        return println!("hashes: {own:?}");
-    }
-    assert_eq!(hashes(), own, "in one process");
-    let test = "determinism::runs_of_a_seed_are_equal_in_two_processes";
-    let child = Command::new(env::current_exe().expect("this program"))
-        .args(["--exact", test, "--nocapture"])
-        .env(CHILD, "1")
-        .output()
-        .expect("it runs");
-    let text = String::from_utf8_lossy(&child.stdout);
-    assert!(text.contains(&format!("hashes: {own:?}")), "{text}");
-    let mut distinct = own.clone();
-    distinct.sort_unstable();
-    distinct.dedup();
-    assert_eq!(distinct.len(), own.len(), "each seed is a run of its own");
+    two_processes("determinism::runs_of_a_seed_are_equal_in_two_processes", hashes);
 }

@@ -15,6 +15,7 @@ use core::{
 use std::{
     collections::{BTreeMap, VecDeque},
     io,
+    mem::take,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -34,6 +35,9 @@ use crate::trace::{EventKind, Extent, MessageId, ParticipantId};
 /// Number of a connection, in the order of their establishment.
 pub(super) type ConnectionId = u64;
 
+/// Number of a listener. An address may have several, one after the other.
+pub(super) type ListenerId = u64;
+
 /// Network between the hosts of a stage.
 #[derive(Clone)]
 pub(super) struct Network {
@@ -50,6 +54,7 @@ struct NetworkState {
     links: BTreeMap<(HostId, HostId), HostLink>,
     connections: BTreeMap<ConnectionId, TcpConnection>,
     next_connection: ConnectionId,
+    next_listener: ListenerId,
     next_port: u16,
     /// Sockets of connections that nobody accepts.
     silent: Vec<Socket>,
@@ -69,6 +74,7 @@ struct Name {
 
 /// Listener with its connections that are not accepted yet.
 struct Queue {
+    id: ListenerId,
     waiting: VecDeque<(Socket, SocketAddr)>,
     acceptor: Option<Waker>,
     backlog: usize,
@@ -181,7 +187,11 @@ impl Network {
     }
 
     /// Binds a listener.
-    pub(super) fn listen(&self, host: HostId, address: SocketAddr) -> io::Result<SocketAddr> {
+    pub(super) fn listen(
+        &self,
+        host: HostId,
+        address: SocketAddr,
+    ) -> io::Result<(SocketAddr, ListenerId)> {
         let mut state = self.lock();
         let own = state.hosts[host].address;
         let ip = if address.ip().is_unspecified() || address.ip().is_loopback() {
@@ -197,15 +207,39 @@ impl Network {
         if state.listeners.contains_key(&address) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
-        let queue = Queue { waiting: VecDeque::new(), acceptor: None, backlog: BACKLOG };
+        let id = state.next_listener;
+        state.next_listener += 1;
+        let queue = Queue { id, waiting: VecDeque::new(), acceptor: None, backlog: BACKLOG };
         state.listeners.insert(address, queue);
-        Ok(address)
+        Ok((address, id))
     }
 
-    pub(super) fn unbind(&self, address: SocketAddr) {
-        let queue = self.lock().listeners.remove(&address);
+    /// Closes a listener, unless its host was killed and the address is in use again.
+    pub(super) fn unbind(&self, address: SocketAddr, id: ListenerId) {
+        let mut state = self.lock();
+        let is_same = state.listeners.get(&address).is_some_and(|queue| queue.id == id);
+        let queue = if is_same { state.listeners.remove(&address) } else { None };
+        drop(state);
         // Dropping the sockets locks the state.
         drop(queue);
+    }
+
+    /// Closes what a killed host has left open in tasks of tokio: listeners and connections.
+    pub(super) fn close_all(&self, host: HostId) {
+        let mut state = self.lock();
+        let own = state.hosts[host].address;
+        let (left, kept): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            take(&mut state.listeners).into_iter().partition(|(address, _)| address.ip() == own);
+        state.listeners = kept;
+        let is_left = |it: &&mut TcpConnection| it.sockets == 2 && it.hosts.contains(&host);
+        for connection in state.connections.values_mut().filter(is_left) {
+            connection.directions.iter_mut().for_each(|it| it.pipe.end(End::Reset));
+        }
+        state.lose_units(&self.log);
+        drop(state);
+        for queue in left.into_values() {
+            queue.acceptor.into_iter().for_each(Waker::wake);
+        }
     }
 
     /// Sets the maximum number of connections that wait to be accepted.

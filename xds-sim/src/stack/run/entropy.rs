@@ -64,6 +64,12 @@ fn fill(buffer: &mut [u8]) -> Option<()> {
     ENTROPY.with_borrow_mut(|entropy| entropy.as_mut().map(|entropy| entropy.fill_bytes(buffer)))
 }
 
+/// Returns a number from the seed of this thread's run. Returns `None` if there is no run.
+pub(crate) fn next() -> Option<u64> {
+    let mut bytes = [0; 8];
+    fill(&mut bytes).map(|()| u64::from_le_bytes(bytes))
+}
+
 #[derive(Debug)]
 struct SeededRandom;
 

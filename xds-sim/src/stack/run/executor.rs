@@ -13,8 +13,12 @@ use core::{
 use std::{
     collections::BTreeMap,
     mem::take,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Wake,
+    thread::{self, ThreadId},
 };
 
 use rand_pcg::{Pcg32, rand_core::Rng as _};
@@ -32,7 +36,19 @@ const POLLS_PER_TURN: usize = 32;
 
 /// Tasks of all hosts.
 #[derive(Clone, Default)]
-pub(crate) struct Executor(Arc<Mutex<ExecutorState>>);
+pub(crate) struct Executor(Arc<Mutex<ExecutorState>>, Arc<ThreadCheck>);
+
+/// Whether tasks are woken on the thread of the run only.
+struct ThreadCheck {
+    own: ThreadId,
+    was_woken_elsewhere: AtomicBool,
+}
+
+impl Default for ThreadCheck {
+    fn default() -> Self {
+        Self { own: thread::current().id(), was_woken_elsewhere: AtomicBool::new(false) }
+    }
+}
 
 #[derive(Default)]
 struct ExecutorState {
@@ -121,6 +137,11 @@ impl Executor {
         self.lock().polls
     }
 
+    /// Whether another thread has woken a task.
+    pub(crate) fn was_woken_elsewhere(&self) -> bool {
+        self.1.was_woken_elsewhere.load(Ordering::Relaxed)
+    }
+
     /// Returns the messages of the panics so far.
     pub(crate) fn take_panics(&self) -> Vec<String> {
         take(&mut self.lock().panics)
@@ -130,7 +151,9 @@ impl Executor {
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
         for _ in 0..POLLS_PER_TURN {
             let Some((id, mut future)) = self.begin(cx) else { return Poll::Pending };
-            let waker = Waker::from(Arc::new(TaskWaker { id, state: Arc::downgrade(&self.0) }));
+            let check = Arc::clone(&self.1);
+            let waker = TaskWaker { id, state: Arc::downgrade(&self.0), check };
+            let waker = Waker::from(Arc::new(waker));
             let polled = actor::catch(Actor::Task, || {
                 future.as_mut().poll(&mut Context::from_waker(&waker))
             });
@@ -210,11 +233,15 @@ impl fmt::Debug for Executor {
 struct TaskWaker {
     id: u64,
     state: Weak<Mutex<ExecutorState>>,
+    check: Arc<ThreadCheck>,
 }
 
 impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         let Some(state) = self.state.upgrade() else { return };
+        if thread::current().id() != self.check.own {
+            self.check.was_woken_elsewhere.store(true, Ordering::Relaxed);
+        }
         let waker = state.lock().unwrap_or_else(PoisonError::into_inner).wake(self.id);
         if let Some(waker) = waker {
             waker.wake();
