@@ -29,7 +29,7 @@ pub(crate) fn check(before_watch: fn(&mut Clusters)) -> StackSummary {
     profile.data_errors = DataErrorPolicy::DropDeleted;
     let app = app(move |client| wait_for_rollout(client, before_watch)).with_profile(profile);
     let app = app.with_resource(CLUSTER, "old", Toy::bytes("old", ""));
-    let app = app.with_change(Duration::from_secs(20), CLUSTER, "new", Some(new.into()));
+    let app = app.with_change(Duration::from_secs(20), CLUSTER, "new", Some(new));
     let app = app.with_change(Duration::from_secs(25), CLUSTER, "old", None);
     app.with_limit(Duration::from_secs(180)).check(0..500)
 }

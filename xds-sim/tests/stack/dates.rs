@@ -159,7 +159,7 @@ async fn status_of(server: ServerHandle) -> ClientStatusResponse {
         "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus",
     );
     let request = tonic::Request::new(bytes::Bytes::new());
-    let answer = grpc.unary(request, path, RawCodec::default()).await.expect("a status");
+    let answer = grpc.unary(request, path, RawCodec).await.expect("a status");
     ClientStatusResponse::decode(answer.into_inner()).expect("a message")
 }
 
