@@ -1,7 +1,7 @@
 //! Longest call of a server that is sent a million names in one request, and of the end of that
 //! stream: at once, and in parts. The names do not exist, which is the most expensive case.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prost::Message as _;
 use xds_core::{
@@ -10,6 +10,7 @@ use xds_core::{
     server::{Server, ServerConfig, ServerLimits, StreamEvent, StreamKind, Variant},
     types,
 };
+use xds_benches::stopwatch::Stopwatch;
 
 const NAMES: usize = 1_000_000;
 
@@ -23,9 +24,9 @@ struct Calls {
 
 impl Calls {
     fn time(&mut self, call: impl FnOnce()) {
-        let began = Instant::now();
+        let stopwatch = Stopwatch::start();
         call();
-        let took = began.elapsed();
+        let took = stopwatch.elapsed();
         self.total += took;
         self.longest = self.longest.max(took);
         self.count += 1;

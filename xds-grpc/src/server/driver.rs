@@ -126,7 +126,7 @@ const MAX_BYTES: usize = 256 << 10;
 
 /// Maximum number of names per iteration that the core handles for requests and ends of streams; the
 /// last input may exceed it.
-const MAX_NAMES: u64 = 4_096;
+const MAX_NAMES: u64 = 1_024;
 
 /// Lifecycle of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
