@@ -120,6 +120,8 @@ mod fallback;
 mod half_open;
 mod holding;
 mod lies;
+#[cfg(feature = "stack")]
+pub(crate) mod on_the_wire;
 mod polled_version;
 mod polling;
 mod punctual;

@@ -21,6 +21,15 @@ pub const CLIENT: &str = include_str!("certificates/client.pem");
 /// Private key of [`CLIENT`], as PEM.
 pub const CLIENT_KEY: &str = include_str!("certificates/client-key.pem");
 
+/// Certificate of an authority that replaces [`AUTHORITY`], as PEM.
+pub const NEW_AUTHORITY: &str = include_str!("certificates/new-ca.pem");
+
+/// Certificate that replaces [`SERVER`] and is signed by [`NEW_AUTHORITY`], as PEM.
+pub const NEW_SERVER: &str = include_str!("certificates/new-server.pem");
+
+/// Private key of [`NEW_SERVER`], as PEM.
+pub const NEW_SERVER_KEY: &str = include_str!("certificates/new-server-key.pem");
+
 /// Paths of the certificates and keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -3,13 +3,15 @@
 use core::{fmt, ops::Range};
 use std::env;
 
+use xds_core::Time;
+
 use super::Stage;
 use crate::{
     check::{
         number_of,
         shrink::{Effort, Progress, smallest},
     },
-    tape::{Choices, Span, Tape},
+    tape::{Choice, Choices, Drift, Span, Tape},
     trace::{Keep, Trace},
 };
 
@@ -37,8 +39,14 @@ pub struct StackOutcome {
     pub events: u64,
     /// Number of times that a task was polled.
     pub polls: u64,
+    /// Virtual time at the end of the run.
+    pub ended: Time,
+    /// Choices of the run, in order.
+    pub choices: Vec<Choice>,
     /// Values chosen in the run.
     pub tape: Tape,
+    /// Whether the tape that the run was made from belongs to another run.
+    pub drift: Option<Drift>,
     /// Groups of choices that belong together.
     pub spans: Vec<Span>,
     /// Events of the run, and the violation if a rule was broken.
@@ -96,8 +104,11 @@ fn run(choices: Choices, scenario: &impl StackScenario, keep: Keep) -> StackOutc
         hash: report.trace.header.hash,
         events: report.events,
         polls: report.polls,
+        ended: report.ended,
+        drift: report.choices.drift(),
         tape: report.choices.to_tape(),
         spans: report.choices.spans().to_vec(),
+        choices: report.choices.into_taken(),
         trace: report.trace,
     }
 }

@@ -90,7 +90,9 @@ impl Host {
 
     /// Spawns a task on the host. It is dropped when the host is [killed](super::Stage::kill).
     pub fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.spawn(Box::pin(task));
+        let shared = &self.shared;
+        let task = shared.executor.memory().of_host(shared.id, || Box::pin(task));
+        self.spawn(task);
     }
 
     /// Records a note in the trace of the run.

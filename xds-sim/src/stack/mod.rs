@@ -62,6 +62,8 @@ pub mod certificates;
 pub mod check;
 mod files;
 mod host;
+mod memory;
+mod messages;
 mod network;
 mod run;
 mod serve;
@@ -71,6 +73,7 @@ pub mod storm;
 pub use self::{
     app::{App, ServerApp, app, server_app},
     host::{Host, StageListener},
+    memory::MeasureMemory,
     network::{Conditions, DialOutcome, Socket},
     serve::{Connector, Serving},
     stage::{Stage, StageReport},

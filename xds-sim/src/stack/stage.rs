@@ -17,6 +17,7 @@ use xds_core::Time;
 use super::{
     files::FileWatches,
     host::{Host, HostShared},
+    messages::MessageJudge,
     network::{Conditions, DialOutcome, Network},
     run::{entropy::SeededEntropy, executor::Executor, log::Log},
 };
@@ -28,11 +29,13 @@ use crate::{
 
 /// Hosts with a network between them, in virtual time.
 pub struct Stage {
-    executor: Executor,
-    network: Network,
+    pub(super) executor: Executor,
+    pub(super) network: Network,
     log: Log,
     choices: RefCell<Choices>,
-    hosts: RefCell<Vec<Host>>,
+    pub(super) hosts: RefCell<Vec<Host>>,
+    /// Judge of messages; `None` if they are not judged.
+    pub(super) judge: RefCell<Option<MessageJudge>>,
     violation: RefCell<Option<Violation>>,
     description: RefCell<Vec<String>>,
 }
@@ -131,11 +134,12 @@ impl Stage {
         executor.set_order(choices.below("order of tasks", u32::MAX));
         let log = Log::new(keep);
         let stage = Self {
-            network: Network::new(log.clone()),
+            network: Network::new(log.clone(), executor.memory().clone()),
             executor: executor.clone(),
             log,
             choices: RefCell::new(choices),
             hosts: RefCell::default(),
+            judge: RefCell::default(),
             violation: RefCell::default(),
             description: RefCell::default(),
         };
@@ -159,6 +163,8 @@ impl Stage {
                     stage.violate(invariant, rule, what);
                     return Poll::Ready(());
                 }
+                stage.judge_wire();
+                stage.judge_memory();
                 let (now, polls) = (stage.now(), executor.polls());
                 if now != instant.0 {
                     instant = (now, polls);
@@ -304,6 +310,12 @@ impl Stage {
     /// between them may do.
     pub fn go_away(&self, from: &Host, to: &Host) {
         self.network.go_away(from.shared.id, to.shared.id);
+    }
+
+    /// Lets a proxy send a GOAWAY on each new HTTP/2 connection without TLS from one host to another,
+    /// right after the server's SETTINGS.
+    pub fn set_going_away(&self, from: &Host, to: &Host, goes_away: bool) {
+        self.network.set_going_away(from.shared.id, to.shared.id, goes_away);
     }
 
     /// Draws a number below `bound`, or zero if `bound` is zero.

@@ -1,11 +1,6 @@
 //! Drivers of clients, and their watchers.
 
-use std::{
-    borrow::Borrow,
-    collections::{BTreeMap, VecDeque},
-    rc::Rc,
-    time::Duration,
-};
+use std::{borrow::Borrow, collections::BTreeMap, rc::Rc, time::Duration};
 
 use xds_core::{
     ChannelId, Frame, ResourceName, UpdateId, WatchId,
@@ -15,7 +10,7 @@ use xds_core::{
 
 use super::{
     LinkId, World,
-    link::{Link, Pipe},
+    link::Link,
     message::{Body, Message, is_message, read_request},
     names,
     parts::{NoticeAction, Party, Reach, ScheduledEvent},
@@ -112,30 +107,9 @@ impl World {
         if is_stream {
             self.meets(at, server, reach);
         }
-        self.links.push(Link {
-            client: at,
-            channel,
-            server,
-            only,
-            variant: call.server.variant,
-            is_open: false,
-            is_known_to_client: true,
-            is_cut: false,
-            is_hanging: is_stream && reach == Reach::Hanging,
-            silent_until: None,
-            asked: Vec::new(),
-            poll: 0,
-            bad_answer: None,
-            last_response: None,
-            last_seen: None,
-            is_watching: false,
-            stream: None,
-            held: VecDeque::new(),
-            slowness: Duration::ZERO,
-            has_spoken: false,
-            to_client: Pipe::default(),
-            to_server: Pipe::default(),
-        });
+        let mut it = Link::new(at, channel, server, only, call.server.variant);
+        it.is_hanging = is_stream && reach == Reach::Hanging;
+        self.links.push(it);
         self.clients[at].links.push((channel, link));
         let lane = self.clients[at].lane;
         self.recorder.local(self.now, lane, &link.0.to_le_bytes(), || {

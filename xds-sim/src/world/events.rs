@@ -279,12 +279,15 @@ pub enum Event<'a> {
 pub struct Report {
     pub(crate) breach: Option<(Rule, String)>,
     pub(crate) situations: Vec<Situation>,
+    /// Rules whose violation counts; `None` for all.
+    pub(crate) judged: Option<Vec<Rule>>,
 }
 
 impl Report {
     /// Reports a broken rule and a description. Only the first report counts.
     pub fn breach(&mut self, rule: Rule, what: impl FnOnce() -> String) {
-        if self.breach.is_none() {
+        let is_judged = self.judged.as_ref().is_none_or(|rules| rules.contains(&rule));
+        if self.breach.is_none() && is_judged {
             self.breach = Some((rule, what()));
         }
     }

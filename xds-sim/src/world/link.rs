@@ -68,6 +68,40 @@ pub struct Link {
 }
 
 impl Link {
+    /// Creates a channel that is about to connect.
+    pub(super) fn new(
+        client: usize,
+        channel: ChannelId,
+        server: usize,
+        only: Option<usize>,
+        variant: Variant,
+    ) -> Self {
+        Self {
+            client,
+            channel,
+            server,
+            only,
+            variant,
+            is_open: false,
+            is_known_to_client: true,
+            is_cut: false,
+            is_hanging: false,
+            silent_until: None,
+            asked: Vec::new(),
+            poll: 0,
+            bad_answer: None,
+            last_response: None,
+            last_seen: None,
+            is_watching: false,
+            stream: None,
+            held: VecDeque::new(),
+            slowness: Duration::ZERO,
+            has_spoken: false,
+            to_client: Pipe::default(),
+            to_server: Pipe::default(),
+        }
+    }
+
     /// Returns the client's subscription to a type as the server must see it, or `None` before the
     /// first request or if no oracles check the run.
     pub(crate) fn asked(&self, kind: usize) -> Option<&SubscriptionState> {

@@ -17,6 +17,8 @@ mod faults;
 mod files;
 mod link;
 pub mod message;
+#[cfg(feature = "stack")]
+mod mirror;
 mod names;
 mod network;
 mod parts;
@@ -102,6 +104,8 @@ pub struct World {
     rogue_clients: Vec<RogueClient>,
     next_stream: u64,
     oracles: Vec<Box<dyn Oracle>>,
+    /// Rules whose violation counts; `None` for all.
+    judged: Option<Vec<events::Rule>>,
     recorder: Recorder,
     situations: Situations,
     /// Number of immediate state changes by applications, operators or faults.
@@ -211,6 +215,7 @@ impl World {
             rogue_clients: Vec::new(),
             next_stream: 0,
             oracles,
+            judged: None,
             recorder,
             situations: Situations::default(),
             changes: 0,
@@ -340,12 +345,13 @@ impl World {
             return;
         }
         let mut oracles = mem::take(&mut self.oracles);
-        let mut report = Report::default();
+        let mut report = Report { judged: self.judged.take(), ..Report::default() };
         let _guard = act_as(Actor::Oracle);
         for oracle in &mut oracles {
             oracle.on_event(event, self, &mut report);
         }
         self.oracles = oracles;
+        self.judged = report.judged;
         for situation in report.situations {
             self.situations.note(situation);
         }

@@ -26,7 +26,8 @@ use xds_sim::stack::{Stage, certificates};
 
 use crate::{
     Directory,
-    pair::{PORT, Served, client, cluster, value},
+    pair::{Served, client, cluster, value},
+    raw::PORT,
     two_processes,
 };
 

@@ -6,7 +6,10 @@ use tokio::time::{Instant, sleep};
 use xds_core::{service::Variant, types::CLUSTER};
 use xds_sim::stack::{Conditions, DialOutcome, Stage};
 
-use crate::pair::{PORT, Served, client, value};
+use crate::{
+    pair::{Served, client, value},
+    raw::PORT,
+};
 
 const VARIANTS: [Variant; 2] = [Variant::StateOfTheWorld, Variant::Incremental];
 

@@ -11,9 +11,11 @@ mod faults;
 #[cfg(unix)]
 mod files;
 mod greeter;
+mod messages;
 mod names;
 mod pair;
 mod raw;
+mod regressions;
 mod rest;
 mod rollout;
 mod storms;
@@ -21,6 +23,8 @@ mod storms;
 mod support;
 mod unread;
 mod unsupported;
+mod well;
+mod worlds;
 
 use std::{
     env, fs,

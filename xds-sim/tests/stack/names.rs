@@ -22,7 +22,7 @@ fn subscribe(call: &mut RawCall, names: &[&str]) {
         resource_names: names.iter().map(|name| (*name).into()).collect(),
         ..DiscoveryRequest::default()
     };
-    call.send_message(&request.encode_to_vec());
+    call.message(&request.encode_to_vec());
 }
 
 /// Options whose errors say how to raise the limits of names.

@@ -13,7 +13,7 @@ use xds_grpc::{ClientOptions, ManagementServer, ServerOptions, client::connect};
 use xds_handle::{ClientHandle, Watch};
 use xds_sim::stack::{Host, Stage};
 
-pub(crate) const PORT: u16 = 18_000;
+use crate::raw::PORT;
 
 /// A server with its host.
 pub(crate) struct Served {

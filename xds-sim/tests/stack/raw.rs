@@ -7,7 +7,8 @@ use xds_core::server::ServerConfig;
 use xds_grpc::{ManagementServer, ServerOptions};
 use xds_sim::stack::{Host, Stage};
 
-use crate::pair::PORT;
+/// Port of servers.
+pub(crate) const PORT: u16 = 18_000;
 
 const PATH: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
@@ -42,6 +43,15 @@ pub(crate) async fn open(host: &Host, count: usize) -> Vec<RawCall> {
 
 /// Opens calls on a connection of their own. The server may send `window` bytes of each response.
 pub(crate) async fn open_with_window(host: &Host, count: usize, window: u32) -> Vec<RawCall> {
+    open_calls(host, PATH, count, window).await
+}
+
+/// Opens calls of a method on a connection of their own.
+pub(crate) async fn open_path(host: &Host, path: &str, count: usize) -> Vec<RawCall> {
+    open_calls(host, path, count, 65_535).await
+}
+
+async fn open_calls(host: &Host, path: &str, count: usize, window: u32) -> Vec<RawCall> {
     let socket = host.dial((server_address(), PORT).into()).await.expect("it listens");
     let mut builder = h2::client::Builder::new();
     let handshake = builder.initial_window_size(window).handshake(socket);
@@ -50,7 +60,7 @@ pub(crate) async fn open_with_window(host: &Host, count: usize, window: u32) -> 
     let mut calls = Vec::new();
     for _ in 0..count {
         client = client.ready().await.expect("open");
-        let request = Request::post(format!("http://server{PATH}"))
+        let request = Request::post(format!("http://server{path}"))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
             .body(())
@@ -88,15 +98,25 @@ impl RawCall {
             return (status, text(&headers, "grpc-message").unwrap_or_default());
         }
         let mut body = response.into_body();
+        // The trailers come after the messages.
+        while let Some(chunk) = body.data().await {
+            let length = chunk.expect("no reset").len();
+            body.flow_control().release_capacity(length).expect("open");
+        }
         let trailers = body.trailers().await.expect("no reset").expect("trailers");
         let status = text(&trailers, "grpc-status").expect("a status");
         (status, text(&trailers, "grpc-message").unwrap_or_default())
     }
 
-    /// Sends a whole message.
-    pub(crate) fn send_message(&mut self, message: &[u8]) {
-        let length = u32::try_from(message.len()).expect("short");
-        self.send(&[&[0], &length.to_be_bytes()[..], message].concat());
+    /// Sends a complete message.
+    pub(crate) fn message(&mut self, message: &[u8]) {
+        self.begin(u32::try_from(message.len()).expect("short"), 0);
+        self.send(message);
+    }
+
+    /// Ends the requests of the call.
+    pub(crate) fn half_close(&mut self) {
+        self.requests.send_data(Bytes::new(), true).expect("open");
     }
 
     /// Returns the body of the response.

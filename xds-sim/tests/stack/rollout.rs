@@ -48,7 +48,7 @@ use xds_sim::{
 use crate::{
     failure,
     greeter::{GREETER, Greeter, host_of},
-    pair::PORT,
+    raw::PORT,
     support::{self, ads, api_listener, manager, number, prefix, rds, route},
     two_processes,
 };

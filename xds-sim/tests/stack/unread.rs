@@ -42,7 +42,7 @@ fn request(node: &str, count: usize) -> Vec<u8> {
 
 /// Subscribes by name on each call.
 fn subscribe(calls: &mut [RawCall], node: &str, count: usize) {
-    calls.iter_mut().for_each(|call| call.send_message(&request(node, count)));
+    calls.iter_mut().for_each(|call| call.message(&request(node, count)));
 }
 
 /// Reads until the first response is complete, with a pause before each chunk. Returns its length.

@@ -54,6 +54,25 @@ const INTEREST: Rule =
 const AUTHORITY: Rule = Rule::new("IC30", "a name is requested from the servers of its authority");
 const NEWS: Rule = Rule::new("IC40", "a request contains something new for the server");
 
+/// Rules that messages on the wire alone show to be broken. The others compare a request with what
+/// the client watches or holds at the instant at which it makes the request.
+#[cfg(feature = "stack")]
+pub(super) const OF_MESSAGES: [Rule; 9] = [
+    ONE_ANSWER,
+    ACK,
+    NACK,
+    NEWEST_NONCE,
+    NONCE_KEPT,
+    FIRST,
+    OWN_NONCES,
+    STANDING_VERSION,
+    VERSIONS_FIRST,
+];
+
+/// Rules about participants at rest.
+#[cfg(feature = "stack")]
+pub(super) const AT_REST: [Rule; 2] = [ONE_ANSWER, INTEREST];
+
 /// Checks requests.
 #[derive(Debug, Default)]
 pub(super) struct ClientRequests {

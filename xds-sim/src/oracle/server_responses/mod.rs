@@ -10,7 +10,7 @@ mod acceptance;
 mod errors;
 mod length;
 mod progress;
-mod rules;
+pub(super) mod rules;
 mod state;
 #[cfg(test)]
 mod tests;

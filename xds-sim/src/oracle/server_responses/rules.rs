@@ -97,6 +97,28 @@ pub(super) const SO_FAR: Rule = Rule::new(
     "a server's status shows the answer to the newest response of each stream and type, with the sent and accepted versions",
 );
 
+/// Rules that messages on the wire alone show to be broken. The others compare a response with what
+/// the server has, and has received, at the instant at which it makes the response.
+#[cfg(feature = "stack")]
+pub(in crate::oracle) const OF_MESSAGES: [Rule; 3] = [UNIQUE_NONCE, SAME_VERSION, ONE_AT_A_TIME];
+
+/// Rules about participants at rest.
+#[cfg(feature = "stack")]
+pub(in crate::oracle) const AT_REST: [Rule; 12] = [
+    STALE,
+    COUNTED,
+    NO_REPETITION,
+    NEWLY_NAMED,
+    ANSWERED,
+    REMEMBERED,
+    FULL_STATE,
+    LEFT_OUT,
+    NONE_IS_TOLD,
+    EXACT,
+    WHOLE,
+    ALL_GONE,
+];
+
 /// All rules for servers on streams.
 pub(super) const ALL: &[Rule] = &[
     UNIQUE_NONCE,

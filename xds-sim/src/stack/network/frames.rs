@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use bytes::{Buf as _, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use prost::Message as _;
 use xds_core::proto::{
     DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
 };
 
+use super::wire::StreamUnit;
 use crate::trace::{Description, EventKind};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -49,6 +50,20 @@ pub(super) enum StreamVariant {
     Incremental,
 }
 
+/// Frame, record or message of a connection.
+#[derive(Debug)]
+pub(super) struct WireUnit {
+    pub(super) description: Description,
+    /// Content, with its stream, if the unit is a message or ends a stream.
+    pub(super) content: Option<(u32, StreamUnit)>,
+}
+
+impl WireUnit {
+    const fn new(description: Description) -> Self {
+        Self { description, content: None }
+    }
+}
+
 /// Variants of the streams of a connection, learned from their requests.
 pub(super) type Variants = BTreeMap<u32, StreamVariant>;
 
@@ -67,8 +82,8 @@ impl FrameReader {
         self.protocol == Protocol::Http2 && self.buffer.is_empty()
     }
 
-    /// Reads bytes, and returns a description of each unit that they complete.
-    pub(super) fn read(&mut self, bytes: &[u8], variants: &mut Variants) -> Vec<Description> {
+    /// Reads bytes, and returns the units that they complete.
+    pub(super) fn read(&mut self, bytes: &[u8], variants: &mut Variants) -> Vec<WireUnit> {
         self.buffer.extend_from_slice(bytes);
         let mut units = Vec::new();
         while let Some(unit) = self.unit(variants) {
@@ -78,8 +93,9 @@ impl FrameReader {
     }
 
     /// Takes the next unit from the buffer, if it is complete.
-    fn unit(&mut self, variants: &mut Variants) -> Option<Vec<Description>> {
-        let transport = |text: String| vec![Description::new(EventKind::Transport, text)];
+    fn unit(&mut self, variants: &mut Variants) -> Option<Vec<WireUnit>> {
+        let transport =
+            |text: String| vec![WireUnit::new(Description::new(EventKind::Transport, text))];
         match self.protocol {
             Protocol::Unknown => {
                 let first = *self.buffer.first()?;
@@ -135,7 +151,7 @@ impl FrameReader {
         }
     }
 
-    fn http2_frame(&mut self, variants: &mut Variants) -> Option<Vec<Description>> {
+    fn http2_frame(&mut self, variants: &mut Variants) -> Option<Vec<WireUnit>> {
         let header = self.buffer.get(..FRAME_HEADER)?;
         let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
         let (kind, flags) = (header[3], header[4]);
@@ -146,7 +162,8 @@ impl FrameReader {
         }
         self.buffer.advance(FRAME_HEADER);
         let payload = self.buffer.split_to(length);
-        let end = if matches!(kind, 0 | 1) && flags & 1 != 0 { ", end of the stream" } else { "" };
+        let is_end = matches!(kind, 0 | 1) && flags & 1 != 0;
+        let end = if is_end { ", end of the stream" } else { "" };
         let acknowledged = if matches!(kind, 4 | 6) && flags & 1 != 0 { " ACK" } else { "" };
         let code = |at: usize| payload.get(at..at + 4).map_or(0, |mut code| code.get_u32());
         let text = match kind {
@@ -159,19 +176,35 @@ impl FrameReader {
             8 => format!("WINDOW_UPDATE stream {stream}, {} bytes", code(0)),
             other => format!("frame of type {other} on stream {stream}, {length} bytes"),
         };
-        let mut units = vec![Description::new(EventKind::Transport, text)];
+        let mut units = vec![WireUnit::new(Description::new(EventKind::Transport, text))];
         if kind == 0 {
             let message = self.messages.entry(stream).or_default();
             message.extend_from_slice(&payload);
             while let Some(message) = take_message(message) {
+                let message = message.freeze();
                 let described = match self.sender {
                     Sender::Client => describe_request(&message, stream, variants),
                     Sender::Server => describe_response(&message, stream, variants),
                 };
-                units.push(described.unwrap_or_else(|| {
+                let description = described.unwrap_or_else(|| {
                     let text = format!("stream {stream}: message of {} bytes", message.len());
                     Description::new(EventKind::Transport, text)
-                }));
+                });
+                let content = Some((stream, StreamUnit::Message(message)));
+                units.push(WireUnit { description, content });
+            }
+        }
+        // A reset ends both directions.
+        if (is_end || kind == 3)
+            && let Some(last) = units.last_mut()
+        {
+            match last.content {
+                None => last.content = Some((stream, StreamUnit::End)),
+                Some(_) => {
+                    let text = format!("stream {stream}: end");
+                    let description = Description::new(EventKind::Transport, text);
+                    units.push(WireUnit { description, content: Some((stream, StreamUnit::End)) });
+                }
             }
         }
         Some(units)
@@ -193,9 +226,9 @@ const TYPE_PREFIX: &str = "type.googleapis.com/";
 
 /// Describes a message of a client. The fields of requests of both variants differ in type, so a
 /// request tells the variant of its stream.
-fn describe_request(message: &[u8], stream: u32, variants: &mut Variants) -> Option<Description> {
+fn describe_request(message: &Bytes, stream: u32, variants: &mut Variants) -> Option<Description> {
     let is_known = variants.get(&stream) == Some(&StreamVariant::Incremental);
-    if let Ok(it) = DiscoveryRequest::decode(message)
+    if let Ok(it) = DiscoveryRequest::decode(message.clone())
         && it.type_url.starts_with(TYPE_PREFIX)
         && !is_known
     {
@@ -210,7 +243,7 @@ fn describe_request(message: &[u8], stream: u32, variants: &mut Variants) -> Opt
         let kind = answer_kind(&it.response_nonce, it.error_detail.is_some());
         return Some(Description::new(kind, text).about(it.resource_names));
     }
-    let it = DeltaDiscoveryRequest::decode(message).ok()?;
+    let it = DeltaDiscoveryRequest::decode(message.clone()).ok()?;
     variants.insert(stream, StreamVariant::Incremental);
     let text = format!(
         "stream {stream}: {} nonce {:?}, subscribes [{}], unsubscribes [{}], has {}",
@@ -226,10 +259,10 @@ fn describe_request(message: &[u8], stream: u32, variants: &mut Variants) -> Opt
 }
 
 /// Describes a message of a server.
-fn describe_response(message: &[u8], stream: u32, variants: &Variants) -> Option<Description> {
+fn describe_response(message: &Bytes, stream: u32, variants: &Variants) -> Option<Description> {
     match variants.get(&stream)? {
         StreamVariant::StateOfTheWorld => {
-            let it = DiscoveryResponse::decode(message).ok()?;
+            let it = DiscoveryResponse::decode(message.clone()).ok()?;
             let text = format!(
                 "stream {stream}: {} version {:?}, nonce {:?}, {} resources",
                 short(&it.type_url),
@@ -240,7 +273,7 @@ fn describe_response(message: &[u8], stream: u32, variants: &Variants) -> Option
             Some(Description::new(EventKind::Response, text))
         }
         StreamVariant::Incremental => {
-            let it = DeltaDiscoveryResponse::decode(message).ok()?;
+            let it = DeltaDiscoveryResponse::decode(message.clone()).ok()?;
             let set: Vec<String> = it.resources.into_iter().map(|it| it.name).collect();
             let text = format!(
                 "stream {stream}: {} nonce {:?}, sets [{}], removes [{}]",

@@ -4,6 +4,7 @@ mod conditions;
 mod frames;
 mod pipe;
 mod socket;
+mod wire;
 
 use core::{
     fmt,
@@ -21,6 +22,7 @@ use std::{
 
 use tokio::time::sleep;
 
+pub(super) use self::wire::{StreamUnit, WireAction, WireEvent};
 pub use self::{
     conditions::{Conditions, DialOutcome},
     socket::Socket,
@@ -29,7 +31,7 @@ use self::{
     frames::{FrameReader, Sender, Variants},
     pipe::{ByteStream, End},
 };
-use super::run::{executor::HostId, log::Log};
+use super::run::{executor::HostId, log::Log, memory::Memory};
 use crate::trace::{EventKind, Extent, MessageId, ParticipantId};
 
 /// Number of a connection, in the order of their establishment.
@@ -43,6 +45,7 @@ pub(super) type ListenerId = u64;
 pub(super) struct Network {
     state: Arc<Mutex<NetworkState>>,
     log: Log,
+    memory: Memory,
 }
 
 #[derive(Default)]
@@ -58,6 +61,8 @@ struct NetworkState {
     next_port: u16,
     /// Sockets of connections that nobody accepts.
     silent: Vec<Socket>,
+    /// Events of connections since they were taken; `None` if they are not recorded.
+    wire: Option<Vec<WireEvent>>,
 }
 
 struct HostState {
@@ -85,6 +90,8 @@ struct Queue {
 struct HostLink {
     conditions: Conditions,
     is_partitioned: bool,
+    /// Whether a proxy sends a GOAWAY on each new connection, after the first frame.
+    goes_away: bool,
 }
 
 /// Connection with one pipe for each direction, from the client first.
@@ -101,19 +108,43 @@ struct OneWay {
     frames: FrameReader,
     written: u64,
     read: u64,
-    /// Units on their way, with the number of bytes that were written when they were complete.
-    units: VecDeque<(u64, MessageId)>,
+    /// Units on their way.
+    units: VecDeque<UnitUnderWay>,
+    /// Whether a proxy is about to send a GOAWAY.
+    goes_away: bool,
 }
 
+/// Unit on its way to the reader.
+struct UnitUnderWay {
+    /// Number of bytes that were written when it was complete.
+    end: u64,
+    id: MessageId,
+    content: Option<(u32, StreamUnit)>,
+}
+
+/// GOAWAY of a proxy: no error, and all streams were processed.
+const GO_AWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+
 impl OneWay {
-    fn new(conditions: Conditions, sender: Sender) -> Self {
+    fn new(link: HostLink, sender: Sender) -> Self {
         Self {
-            pipe: ByteStream::new(conditions),
+            pipe: ByteStream::new(link.conditions),
             frames: FrameReader::new(sender),
             written: 0,
             read: 0,
             units: VecDeque::new(),
+            goes_away: link.goes_away,
         }
+    }
+
+    /// Sends the GOAWAY of a proxy if the last frame is complete. Returns whether it does.
+    fn go_away(&mut self) -> bool {
+        let is_possible = self.frames.is_between_frames();
+        if is_possible {
+            self.written += GO_AWAY.len() as u64;
+            self.pipe.inject(&GO_AWAY);
+        }
+        is_possible
     }
 }
 
@@ -124,9 +155,9 @@ const FIRST_CLIENT_PORT: u16 = 32_768;
 const BACKLOG: usize = 1_024;
 
 impl Network {
-    pub(super) fn new(log: Log) -> Self {
+    pub(super) fn new(log: Log, memory: Memory) -> Self {
         let state = NetworkState { next_port: FIRST_CLIENT_PORT, ..NetworkState::default() };
-        Self { state: Arc::new(Mutex::new(state)), log }
+        Self { state: Arc::new(Mutex::new(state)), log, memory }
     }
 
     pub(super) fn add_host(&self, lane: ParticipantId) -> (HostId, IpAddr) {
@@ -291,7 +322,7 @@ impl Network {
         if !round_trip.is_zero() {
             sleep(round_trip).await;
         }
-        match self.establish(host, address)? {
+        match self.memory.of_simulation(|| self.establish(host, address))? {
             Some(socket) => Ok(socket),
             None => pending().await,
         }
@@ -321,8 +352,8 @@ impl Network {
         let port = state.next_port;
         state.next_port = state.next_port.checked_add(1).unwrap_or(FIRST_CLIENT_PORT);
         let directions = [
-            OneWay::new(state.link(host, peer).conditions, Sender::Client),
-            OneWay::new(state.link(peer, host).conditions, Sender::Server),
+            OneWay::new(state.link(host, peer), Sender::Client),
+            OneWay::new(state.link(peer, host), Sender::Server),
         ];
         let hosts = [host, peer];
         let connection = TcpConnection { hosts, directions, variants: Variants::new(), sockets: 2 };
@@ -374,16 +405,29 @@ impl Network {
     /// Sends a GOAWAY from one host to another, as a proxy between them may do, on their HTTP/2
     /// connections without TLS that are between two frames.
     pub(super) fn go_away(&self, from: HostId, to: HostId) {
-        const FRAME: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0];
-
         let mut state = self.lock();
         self.log.fault(&state.lanes([from, to]), Extent::Instant, "GOAWAY of a proxy");
         for direction in state.directions(from, to) {
-            if direction.frames.is_between_frames() {
-                direction.written += FRAME.len() as u64;
-                direction.pipe.inject(&FRAME);
-            }
+            direction.go_away();
         }
+    }
+
+    /// Sends a GOAWAY on each new connection from one host to another, after the first frame.
+    pub(super) fn set_going_away(&self, from: HostId, to: HostId, goes_away: bool) {
+        let mut state = self.lock();
+        let extent = if goes_away { Extent::Begins } else { Extent::Ends };
+        self.log.fault(&state.lanes([from, to]), extent, "GOAWAY on new connections");
+        state.links.entry((from, to)).or_default().goes_away = goes_away;
+    }
+
+    /// Begins to record the events of connections.
+    pub(super) fn record_wire(&self) {
+        self.lock().wire.get_or_insert_default();
+    }
+
+    /// Returns the events of connections since the last call.
+    pub(super) fn take_wire(&self) -> Vec<WireEvent> {
+        self.lock().wire.as_mut().map(core::mem::take).unwrap_or_default()
     }
 
     /// Number of connections with an open socket, without the sockets that nobody accepts.
@@ -409,6 +453,13 @@ impl Network {
 }
 
 impl NetworkState {
+    fn note_wire(&mut self, connection: ConnectionId, side: usize, what: WireAction) {
+        let Some(hosts) = self.connections.get(&connection).map(|it| it.hosts) else { return };
+        if let Some(wire) = &mut self.wire {
+            wire.push(WireEvent { connection, hosts, side, what });
+        }
+    }
+
     fn host_at(&self, address: IpAddr) -> Option<HostId> {
         self.hosts.iter().position(|host| host.address == address)
     }
@@ -450,8 +501,8 @@ impl NetworkState {
     fn lose_units(&mut self, log: &Log) {
         let directions = self.connections.values_mut().flat_map(|it| &mut it.directions);
         for direction in directions.filter(|it| it.pipe.is_lossy()) {
-            for (_, unit) in direction.units.drain(..) {
-                log.lost(unit, "the connection was lost");
+            for unit in direction.units.drain(..) {
+                log.lost(unit.id, "the connection was lost");
             }
         }
     }

@@ -15,9 +15,12 @@ use tokio::{
 };
 
 use super::{
-    ConnectionId, Network,
+    ConnectionId, Network, UnitUnderWay,
+    frames::WireUnit,
     pipe::{End, ReadOutcome},
+    wire::WireAction,
 };
+use crate::trace::Extent;
 
 /// End of a simulated connection, as an I/O object of tokio. Dropping it closes the connection.
 pub struct Socket {
@@ -35,9 +38,7 @@ impl Socket {
     pub(super) fn new(network: &Network, id: ConnectionId, side: usize) -> Self {
         Self { network: network.clone(), id, side, arrival: None, dead_after: None }
     }
-}
 
-impl Socket {
     pub(super) const fn id(&self) -> ConnectionId {
         self.id
     }
@@ -46,15 +47,9 @@ impl Socket {
     pub(crate) const fn set_dead_after(&mut self, dead_after: Duration) {
         self.dead_after = Some(dead_after);
     }
-}
 
-impl AsyncRead for Socket {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let Self { network, id, side, arrival, dead_after } = &mut *self;
+    fn read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let Self { network, id, side, arrival, dead_after } = self;
         loop {
             if let Some(arrival) = arrival {
                 ready!(arrival.as_mut().poll(cx));
@@ -69,11 +64,15 @@ impl AsyncRead for Socket {
                 ReadOutcome::Bytes(bytes) => {
                     direction.read += bytes.len() as u64;
                     buf.put_slice(&bytes);
-                    while let Some((end, unit)) = direction.units.front().copied()
-                        && end <= direction.read
+                    let mut contents = Vec::new();
+                    while direction.units.front().is_some_and(|unit| unit.end <= direction.read)
+                        && let Some(unit) = direction.units.pop_front()
                     {
-                        direction.units.pop_front();
-                        network.log.deliver(unit);
+                        network.log.deliver(unit.id);
+                        contents.extend(unit.content);
+                    }
+                    for (stream, unit) in contents {
+                        state.note_wire(*id, *side, WireAction::Read { stream, unit });
                     }
                     return Poll::Ready(Ok(()));
                 }
@@ -90,17 +89,8 @@ impl AsyncRead for Socket {
             }
         }
     }
-}
 
-impl AsyncWrite for Socket {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        if bytes.is_empty() {
-            return Poll::Ready(Ok(0));
-        }
+    fn write(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.network.lock();
         let state = &mut *state;
         let Some(connection) = state.connections.get_mut(&self.id) else {
@@ -115,17 +105,68 @@ impl AsyncWrite for Socket {
         let lane = |host: usize| state.hosts[host].lane;
         let (from, to) = (lane(hosts[self.side]), lane(hosts[1 - self.side]));
         let mut rest = taken;
+        let mut contents = Vec::new();
         for unit in direction.frames.read(taken, &mut connection.variants) {
             // The bytes are part of the hash once.
             let bytes = core::mem::take(&mut rest);
-            let unit = log.send(from, to, bytes, || unit);
+            let WireUnit { description, content } = unit;
+            let id = log.send(from, to, bytes, || description);
+            contents.extend(content.clone());
             if direction.pipe.is_lossy() {
-                log.lost(unit, "the connection was lost");
+                log.lost(id, "the connection was lost");
             } else {
-                direction.units.push_back((direction.written, unit));
+                direction.units.push_back(UnitUnderWay { end: direction.written, id, content });
             }
         }
+        if direction.goes_away && direction.go_away() {
+            direction.goes_away = false;
+            log.fault(&[from, to], Extent::Instant, "GOAWAY of a proxy");
+        }
+        for (stream, unit) in contents {
+            state.note_wire(self.id, self.side, WireAction::Wrote { stream, unit });
+        }
         Poll::Ready(Ok(taken.len()))
+    }
+
+    fn close(&self) {
+        let mut state = self.network.lock();
+        let Some(connection) = state.connections.get_mut(&self.id) else { return };
+        self.network.log.count_action();
+        let [own, other] = [self.side, 1 - self.side];
+        connection.directions[own].pipe.end(End::Closed);
+        // Nobody reads any more.
+        connection.directions[other].pipe.end(End::Reset);
+        connection.sockets -= 1;
+        let is_last = connection.sockets == 0;
+        state.note_wire(self.id, self.side, WireAction::Closed);
+        if is_last {
+            state.connections.remove(&self.id);
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        // The bytes are copied, so those of the network are not those of a host.
+        let memory = self.network.memory.clone();
+        memory.of_simulation(|| self.read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if bytes.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        self.network.memory.of_simulation(|| self.write(cx, bytes))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -144,17 +185,7 @@ impl AsyncWrite for Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let mut state = self.network.lock();
-        let Some(connection) = state.connections.get_mut(&self.id) else { return };
-        self.network.log.count_action();
-        let [own, other] = [self.side, 1 - self.side];
-        connection.directions[own].pipe.end(End::Closed);
-        // Nobody reads any more.
-        connection.directions[other].pipe.end(End::Reset);
-        connection.sockets -= 1;
-        if connection.sockets == 0 {
-            state.connections.remove(&self.id);
-        }
+        self.network.memory.of_simulation(|| self.close());
     }
 }
 

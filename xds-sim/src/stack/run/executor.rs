@@ -23,6 +23,7 @@ use std::{
 
 use rand_pcg::{Pcg32, rand_core::Rng as _};
 
+use super::memory::Memory;
 use crate::world::actor::{self, Actor, Caught};
 
 /// Future of a task.
@@ -36,7 +37,11 @@ const POLLS_PER_TURN: usize = 32;
 
 /// Tasks of all hosts.
 #[derive(Clone, Default)]
-pub(crate) struct Executor(Arc<Mutex<ExecutorState>>, Arc<ThreadCheck>);
+pub(crate) struct Executor {
+    state: Arc<Mutex<ExecutorState>>,
+    check: Arc<ThreadCheck>,
+    memory: Memory,
+}
 
 /// Whether tasks are woken on the thread of the run only.
 struct ThreadCheck {
@@ -78,21 +83,28 @@ struct Task {
 const STREAM: u64 = 0x7374_6167_655f_6f72;
 
 impl Executor {
+    /// Memory of the hosts whose tasks it polls.
+    pub(crate) const fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
     /// Draws the order of ready tasks from a seed. Seed 0 keeps the order in which they were woken.
     pub(crate) fn set_order(&self, seed: u32) {
         self.lock().order = (seed != 0).then(|| Pcg32::new(u64::from(seed), STREAM));
     }
 
     pub(crate) fn spawn(&self, host: HostId, future: TaskFuture) {
-        let mut state = self.lock();
-        let id = state.next_task;
-        state.next_task += 1;
-        state.tasks.insert(id, Task { host, future: Some(future), is_ready: false });
-        let waker = state.wake(id);
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        self.memory.of_simulation(|| {
+            let mut state = self.lock();
+            let id = state.next_task;
+            state.next_task += 1;
+            state.tasks.insert(id, Task { host, future: Some(future), is_ready: false });
+            let waker = state.wake(id);
+            drop(state);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        });
     }
 
     /// Wakes every task.
@@ -124,7 +136,7 @@ impl Executor {
         state.tasks = kept;
         drop(state);
         // Futures may wake tasks when they are dropped, so the state is not locked.
-        drop(killed);
+        self.memory.of_host(host, || drop(killed));
     }
 
     /// Number of tasks.
@@ -139,7 +151,7 @@ impl Executor {
 
     /// Whether another thread has woken a task.
     pub(crate) fn was_woken_elsewhere(&self) -> bool {
-        self.1.was_woken_elsewhere.load(Ordering::Relaxed)
+        self.check.was_woken_elsewhere.load(Ordering::Relaxed)
     }
 
     /// Returns the messages of the panics so far.
@@ -150,23 +162,22 @@ impl Executor {
     /// Polls ready tasks. Never completes.
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
         for _ in 0..POLLS_PER_TURN {
-            let Some((id, mut future)) = self.begin(cx) else { return Poll::Pending };
-            let check = Arc::clone(&self.1);
-            let waker = TaskWaker { id, state: Arc::downgrade(&self.0), check };
-            let waker = Waker::from(Arc::new(waker));
-            let polled = actor::catch(Actor::Task, || {
-                future.as_mut().poll(&mut Context::from_waker(&waker))
+            let Some((id, host, mut future)) = self.begin(cx) else { return Poll::Pending };
+            let (state, check) = (Arc::downgrade(&self.state), Arc::clone(&self.check));
+            let waker = Waker::from(Arc::new(TaskWaker { id, state, check }));
+            let polled = self.memory.of_host(host, || {
+                actor::catch(Actor::Task, || future.as_mut().poll(&mut Context::from_waker(&waker)))
             });
             let unused = self.finish(id, future, polled);
             // A future may wake tasks when it is dropped, so the state is not locked.
-            drop(unused);
+            self.memory.of_host(host, || drop(unused));
         }
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
     /// Takes the next task.
-    fn begin(&self, cx: &Context<'_>) -> Option<(u64, TaskFuture)> {
+    fn begin(&self, cx: &Context<'_>) -> Option<(u64, HostId, TaskFuture)> {
         let mut state = self.lock();
         loop {
             if state.ready.is_empty() {
@@ -182,9 +193,10 @@ impl Executor {
             let Some(task) = state.tasks.get_mut(&id) else { continue };
             task.is_ready = false;
             let Some(future) = task.future.take() else { continue };
+            let host = task.host;
             state.current = Some(id);
             state.polls += 1;
-            return Some((id, future));
+            return Some((id, host, future));
         }
     }
 
@@ -208,7 +220,7 @@ impl Executor {
 
     fn lock(&self) -> MutexGuard<'_, ExecutorState> {
         // Tasks are not polled under the lock, so a panic leaves a valid state.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -41,9 +41,10 @@ impl WatchingApplication {
         Self { host, client, watchers: BTreeMap::new(), is_polling: watch::Sender::new(true) }
     }
 
-    pub(super) fn watch(&mut self, name: &str) {
+    /// Begins to watch a resource. Returns whether it was not watched before.
+    pub(super) fn watch(&mut self, name: &str) -> bool {
         if self.watchers.contains_key(name) {
-            return;
+            return false;
         }
         let watch = self.client.watch_untyped(types::CLUSTER, name);
         let (known, stop) = (Arc::new(Mutex::new(Known::default())), Arc::new(Notify::new()));
@@ -59,6 +60,7 @@ impl WatchingApplication {
                 () = follow(watch, polling, &known, &host, &name) => {}
             }
         });
+        true
     }
 
     pub(super) fn unwatch(&mut self, name: &str) {

@@ -18,6 +18,11 @@ pub struct StackOptions {
     pub variant: Variant,
     /// Whether connections use mutual TLS.
     pub tls: bool,
+    /// Whether the certificates of servers and their authority are replaced during the run.
+    pub replaces_certificates: bool,
+    /// Whether another host keeps more connections to the servers than they allow handshakes, and
+    /// sends nothing on them.
+    pub silent_connections: bool,
     /// Whether the names of servers have an address before the right one that never answers.
     pub dead_address: bool,
     /// Whether clients wait for their watchers.
@@ -30,6 +35,25 @@ pub struct StackOptions {
     pub conditions: Conditions,
 }
 
+/// One client, one server, a perfect network, and no operations.
+impl Default for StackOptions {
+    fn default() -> Self {
+        Self {
+            clients: 1,
+            servers: 1,
+            variant: Variant::StateOfTheWorld,
+            tls: false,
+            replaces_certificates: false,
+            silent_connections: false,
+            dead_address: false,
+            flow_control: FlowControl::Off,
+            names: 1,
+            operations: 0,
+            conditions: Conditions::default(),
+        }
+    }
+}
+
 impl StackOptions {
     /// Draws the options of a run.
     #[must_use]
@@ -39,6 +63,8 @@ impl StackOptions {
             servers: choices.between("servers", 1, 3),
             variant: choices.pick("variant", &[Variant::StateOfTheWorld, Variant::Incremental]),
             tls: choices.chance("tls", 250),
+            replaces_certificates: false,
+            silent_connections: choices.chance("silent connections", 100),
             dead_address: choices.chance("dead address", 250),
             flow_control: choices.pick("flow control", &[FlowControl::Off, FlowControl::On]),
             names: choices.between("names", 1, 6),
@@ -46,6 +72,8 @@ impl StackOptions {
             conditions: Conditions::default(),
         };
         options.conditions = draw_conditions(choices);
+        options.replaces_certificates =
+            options.tls && choices.chance("certificates are replaced", 500);
         options
     }
 }
@@ -79,12 +107,17 @@ impl fmt::Display for StackOptions {
             Variant::Incremental => "incremental",
             _ => "state of the world",
         };
-        let tls = if self.tls { "mutual TLS" } else { "no TLS" };
+        let tls = match (self.tls, self.replaces_certificates) {
+            (false, _) => "no TLS",
+            (true, false) => "mutual TLS",
+            (true, true) => "mutual TLS with replaced certificates",
+        };
+        let silent = if self.silent_connections { "silent connections, " } else { "" };
         let addresses = if self.dead_address { "a dead address first, " } else { "" };
         let Conditions { latency, window, send_buffer, chunk, .. } = self.conditions;
         write!(
             f,
-            "{clients} clients, {servers} servers, {variant}, {tls}, {addresses}flow control {:?}, {names} \
+            "{clients} clients, {servers} servers, {variant}, {tls}, {silent}{addresses}flow control {:?}, {names} \
              names, {operations} operations, latency {latency:?}, window {window}, send buffer \
              {send_buffer}, chunk {chunk}",
             self.flow_control,

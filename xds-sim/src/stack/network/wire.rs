@@ -1,0 +1,37 @@
+//! Messages and ends of streams on connections without TLS, as the oracles of messages need them.
+
+use bytes::Bytes;
+
+use super::ConnectionId;
+use crate::stack::run::executor::HostId;
+
+/// Message, or end, of a stream of HTTP/2.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::stack) enum StreamUnit {
+    /// Message of gRPC, without its header.
+    Message(Bytes),
+    /// End of the stream in one direction, or a reset.
+    End,
+}
+
+/// Event of a connection.
+#[derive(Clone, Debug)]
+pub(in crate::stack) struct WireEvent {
+    pub(in crate::stack) connection: ConnectionId,
+    /// Host of the client and of the server.
+    pub(in crate::stack) hosts: [HostId; 2],
+    /// Side that the event is about: 0 for the client, 1 for the server.
+    pub(in crate::stack) side: usize,
+    pub(in crate::stack) what: WireAction,
+}
+
+/// Action of one side of a connection.
+#[derive(Clone, Debug)]
+pub(in crate::stack) enum WireAction {
+    /// The side wrote it.
+    Wrote { stream: u32, unit: StreamUnit },
+    /// The side read it.
+    Read { stream: u32, unit: StreamUnit },
+    /// The side closed its socket.
+    Closed,
+}
