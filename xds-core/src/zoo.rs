@@ -4,17 +4,71 @@
 //! [`is`] is the constant `false`. Each is, or resembles, a bug of a published xDS implementation.
 //! The cores check for them in a few places ("or if this bug is active").
 
-#![cfg_attr(
-    not(feature = "zoo"),
-    expect(unreachable_pub, reason = "used by other crates only with the feature `zoo`")
-)]
+/// Defines the deliberate bugs of a crate: the type `Bug`, the function `activate`, and the function
+/// `is`, which is the constant `false` without the crate's feature `zoo`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $bug:ident,)+) => {
+        /// Deliberate bug.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        #[cfg_attr(
+            not(feature = "zoo"),
+            allow(unreachable_pub, reason = "used by other crates only with the feature `zoo`")
+        )]
+        pub enum Bug {
+            $($(#[$doc])* $bug,)+
+        }
 
-/// Deliberate bug.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Bug {
+        #[cfg(feature = "zoo")]
+        impl Bug {
+            /// All bugs. Their numbers are their positions, beginning with 1.
+            pub const ALL: [Self; [$(Self::$bug),+].len()] = [$(Self::$bug),+];
+
+            /// Number of the bug.
+            #[must_use]
+            pub const fn number(self) -> u8 {
+                self as u8 + 1
+            }
+        }
+
+        #[cfg(feature = "zoo")]
+        mod switch {
+            use core::sync::atomic::{AtomicU8, Ordering};
+
+            use super::Bug;
+
+            /// Number of the active bug; 0 for none. It is global to the process because it would
+            /// otherwise have to be passed through all parts of the crate.
+            static ACTIVE: AtomicU8 = AtomicU8::new(0);
+
+            /// Activates a bug of this crate in the whole process, or none.
+            pub fn activate(bug: Option<Bug>) {
+                ACTIVE.store(bug.map_or(0, Bug::number), Ordering::Relaxed);
+            }
+
+            pub(crate) fn is(bug: Bug) -> bool {
+                ACTIVE.load(Ordering::Relaxed) == bug.number()
+            }
+        }
+
+        #[cfg(not(feature = "zoo"))]
+        mod switch {
+            pub(crate) const fn is(_: super::Bug) -> bool {
+                false
+            }
+        }
+
+        #[cfg(feature = "zoo")]
+        pub use switch::activate;
+        pub(crate) use switch::is;
+    };
+}
+
+bugs! {
     /// Client: the nonce of a type is kept after its stream ends.
-    NonceKeptOverReconnect = 1,
+    NonceKeptOverReconnect,
     /// Client: a NACK, and all later requests, state the rejected version.
     VersionOfRejected,
     /// Client: does not unsubscribe when the last watch of a type ends.
@@ -77,60 +131,10 @@ pub enum Bug {
 }
 
 #[cfg(feature = "zoo")]
-impl Bug {
-    /// All bugs in the order of their numbers, which start at 1.
-    pub const ALL: [Self; 30] = [
-        Self::NonceKeptOverReconnect,
-        Self::VersionOfRejected,
-        Self::NoUnsubscribeForLastWatch,
-        Self::CacheNotEvicted,
-        Self::TimerRunsInBackoff,
-        Self::TimerOutlivesReportedError,
-        Self::WholeResponseRejected,
-        Self::RemovalsLostOnNack,
-        Self::RejectedVersionOnReconnect,
-        Self::SubscriptionsNotResent,
-        Self::EmptyListAfterNames,
-        Self::AbsenceDeletesEndpoints,
-        Self::AbsenceDeletesNeverReceived,
-        Self::DuplicatesAccepted,
-        Self::RejectedSentAgain,
-        Self::SilentOnNewNames,
-        Self::MissingNotRemembered,
-        Self::DeletionSentTwice,
-        Self::VersionAsNonce,
-        Self::BlockNeverReleased,
-        Self::FallbackDespiteCache,
-        Self::FallbackNeverEnds,
-        Self::AuthoritiesShareAbsence,
-        Self::HeartbeatIsAnUpdate,
-        Self::BackoffEndsOnConnect,
-        Self::PlannedEndIsAnError,
-        Self::QueuePerWatcher,
-        Self::HashOrder,
-        Self::DeadlineInThePast,
-        Self::PanicOnUnknownType,
-    ];
-}
-
-#[cfg(feature = "zoo")]
 mod enabled {
-    use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+    use core::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::Bug;
-
-    /// Number of the active bug; 0 for none. It is global to the process because it would otherwise
-    /// have to be passed through all parts of the cores.
-    static ACTIVE: AtomicU8 = AtomicU8::new(0);
-
-    /// Activates a bug in all clients and servers of the process, or none.
-    pub fn activate(bug: Option<Bug>) {
-        ACTIVE.store(bug.map_or(0, |bug| bug as u8), Ordering::Relaxed);
-    }
-
-    pub(crate) fn is(bug: Bug) -> bool {
-        ACTIVE.load(Ordering::Relaxed) == bug as u8
-    }
+    use super::{Bug, is};
 
     /// Reorders a list differently on each call, like the iteration order of a hash map.
     pub(crate) fn shuffle<T>(bug: Bug, things: &mut [T]) {
@@ -162,10 +166,6 @@ mod disabled {
 
     use super::Bug;
 
-    pub(crate) const fn is(_: Bug) -> bool {
-        false
-    }
-
     pub(crate) const fn shuffle<T>(_: Bug, _: &mut [T]) {}
 
     #[derive(Clone, Debug, Default)]
@@ -182,8 +182,6 @@ mod disabled {
 }
 
 #[cfg(not(feature = "zoo"))]
-pub(crate) use disabled::{BugState, is, shuffle};
+pub(crate) use disabled::{BugState, shuffle};
 #[cfg(feature = "zoo")]
-pub use enabled::activate;
-#[cfg(feature = "zoo")]
-pub(crate) use enabled::{BugState, is, shuffle};
+pub(crate) use enabled::{BugState, shuffle};

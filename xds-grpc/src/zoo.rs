@@ -3,17 +3,9 @@
 //! They exist only with the feature `zoo`, which only tests of the simulation enable; otherwise
 //! [`is`] is the constant `false`.
 
-#![cfg_attr(
-    not(feature = "zoo"),
-    expect(unreachable_pub, reason = "used by other crates only with the feature `zoo`")
-)]
-
-/// Deliberate bug.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Bug {
+xds_core::bugs! {
     /// Server: an idle response body registers no waker.
-    ResponseWakerLost = 1,
+    ResponseWakerLost,
     /// Client: a connection counts as open before the server's SETTINGS have arrived.
     OpenBeforeSettings,
     /// Client: neither HTTP/2 pings nor TCP keepalive detect a lost connection.
@@ -38,59 +30,19 @@ pub enum Bug {
     StreamEndNotReported,
     /// Client: a client goes on after its last handle was dropped.
     HandleDropIgnored,
+    /// Server: at the limit of handshakes, accepting waits for the end of the oldest one, and does
+    /// not drop it.
+    PermitBeforeAccept,
+    /// Server: a response is copied into one buffer per stream, with the part that all clients share.
+    ResponseBufferedWhole,
+    /// Client: a GOAWAY that arrives before the call is sent does not end the attempt.
+    GoAwayIgnored,
+    /// Server: the end of a client's requests is not reported to the core.
+    HalfCloseIgnored,
+    /// Server: the deadline of an incomplete request is one tick late.
+    DeadlineMissed,
+    /// Both: after a read of credentials that are being replaced, their files are not read again.
+    TlsReloadRace,
+    /// Server: requests are read while the application does not read the events that they cause.
+    UnboundedQueue,
 }
-
-#[cfg(feature = "zoo")]
-impl Bug {
-    /// All bugs in the order of their numbers, which start at 1.
-    pub const ALL: [Self; 13] = [
-        Self::ResponseWakerLost,
-        Self::OpenBeforeSettings,
-        Self::KeepaliveOff,
-        Self::NoConnectTimeout,
-        Self::CloseNotReported,
-        Self::ReadGateStuck,
-        Self::SlotFreeNotReported,
-        Self::CommandWakerLost,
-        Self::ListenerOutlivesServer,
-        Self::ConnectionLeaked,
-        Self::FirstAddressOnly,
-        Self::StreamEndNotReported,
-        Self::HandleDropIgnored,
-    ];
-}
-
-#[cfg(feature = "zoo")]
-mod enabled {
-    use core::sync::atomic::{AtomicU8, Ordering};
-
-    use super::Bug;
-
-    /// Number of the active bug; 0 for none. Global to the process, like the bugs of the cores.
-    static ACTIVE: AtomicU8 = AtomicU8::new(0);
-
-    /// Activates a bug in all drivers of the process, or none.
-    pub fn activate(bug: Option<Bug>) {
-        ACTIVE.store(bug.map_or(0, |bug| bug as u8), Ordering::Relaxed);
-    }
-
-    pub(crate) fn is(bug: Bug) -> bool {
-        ACTIVE.load(Ordering::Relaxed) == bug as u8
-    }
-}
-
-#[cfg(not(feature = "zoo"))]
-mod disabled {
-    use super::Bug;
-
-    pub(crate) const fn is(_: Bug) -> bool {
-        false
-    }
-}
-
-#[cfg(not(feature = "zoo"))]
-pub(crate) use disabled::is;
-#[cfg(feature = "zoo")]
-pub use enabled::activate;
-#[cfg(feature = "zoo")]
-pub(crate) use enabled::is;

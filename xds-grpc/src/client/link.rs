@@ -16,6 +16,8 @@
 // SB-19
 
 use core::{
+    error::Error,
+    future::pending,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -422,8 +424,34 @@ async fn call(
     let mut request = Request::new(requests);
     *request.metadata_mut() = MetadataMap::from_headers(headers);
     let mut grpc = channel.grpc().max_decoding_message_size(max_response_bytes);
-    grpc.ready().await.map_err(|error| Status::unavailable(with_causes(&error)))?;
-    grpc.streaming(request, path, RawCodec).await.map(tonic::Response::into_inner)
+    if let Err(error) = grpc.ready().await {
+        if is_ignored(&error) {
+            return pending().await;
+        }
+        return Err(Status::unavailable(with_causes(&error)));
+    }
+    match grpc.streaming(request, path, RawCodec).await {
+        Ok(response) => Ok(response.into_inner()),
+        Err(status) => {
+            if is_ignored(&status) {
+                return pending().await;
+            }
+            Err(status)
+        }
+    }
+}
+
+/// Whether a call never ends because of [`Bug::GoAwayIgnored`]: its connection was closed before it
+/// was sent.
+fn is_ignored(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = zoo::is(Bug::GoAwayIgnored).then_some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<hyper::Error>() {
+            return error.is_canceled() || error.is_closed();
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Outgoing requests of a call. The transport drops them when the call ends.

@@ -13,7 +13,10 @@ use super::{
     error::CredentialsError,
     files::{ReadLock, or_previous},
 };
-use crate::runtime::{SharedRuntime, Task};
+use crate::{
+    runtime::{SharedRuntime, Task},
+    zoo::{self, Bug},
+};
 
 /// Lower limit of the refresh interval.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
@@ -60,11 +63,13 @@ struct LatestContents<L> {
     loaded: Option<Arc<L>>,
     /// Number of reads started; at most one runs at a time.
     started: u64,
+    /// Set only by a deliberate bug: the files are not read again.
+    is_stuck: bool,
 }
 
 impl<F: Files> FileSource<F> {
     pub(super) fn new(files: F) -> Self {
-        let latest = Mutex::new(LatestContents { loaded: None, started: 0 });
+        let latest = Mutex::new(LatestContents { loaded: None, started: 0, is_stuck: false });
         Self { files, latest, read_lock: ReadLock::default(), refresher: Mutex::default() }
     }
 
@@ -105,7 +110,7 @@ impl<F: Files> FileSource<F> {
     fn load_after(&self, seen: u64, now: Instant) -> Result<Arc<F::Config>, CredentialsError> {
         let before = {
             let mut latest = lock(&self.latest);
-            if latest.started > seen && latest.loaded.is_some() {
+            if (latest.started > seen || latest.is_stuck) && latest.loaded.is_some() {
                 None
             } else {
                 latest.started += 1;
@@ -124,6 +129,9 @@ impl<F: Files> FileSource<F> {
             (Ok(None), Some(before)) => Ok(Arc::clone(F::config(&before))),
             (Err(why), Some(before)) => {
                 warn!(reason = %why, "cannot reload credentials: the last valid ones stay in use");
+                if zoo::is(Bug::TlsReloadRace) {
+                    lock(&self.latest).is_stuck = true;
+                }
                 Ok(Arc::clone(F::config(&before)))
             }
             (Err(why), None) => Err(why),

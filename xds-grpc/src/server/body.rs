@@ -212,6 +212,9 @@ fn parts(message: &mut Frame) -> [Bytes; 2] {
     // The driver does not send longer messages.
     first.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
     first.put_slice(&message.head);
+    if zoo::is(Bug::ResponseBufferedWhole) {
+        first.put_slice(&core::mem::take(&mut message.body));
+    }
     [first.freeze(), core::mem::take(&mut message.body)]
 }
 

@@ -279,6 +279,7 @@ impl Driver {
             }
             Input::Closed(_) if zoo::is(Bug::CloseNotReported) => {}
             Input::Closed(id) => self.close(id),
+            Input::HalfClosed(_) if zoo::is(Bug::HalfCloseIgnored) => {}
             Input::HalfClosed(id) => {
                 if let Some(stream) = self.streams.get_mut(&id) {
                     stream.request_side = RequestSide::HalfClosed;
@@ -480,7 +481,7 @@ impl Driver {
 
     /// Permits the readers to read whose requests the core wants.
     fn permit_reads(&mut self) {
-        if self.events.is_full(self.event_capacity) {
+        if self.events.is_full(self.event_capacity) && !zoo::is(Bug::UnboundedQueue) {
             return;
         }
         let (streams, server) = (&self.streams, &self.server);

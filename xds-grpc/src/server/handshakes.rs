@@ -9,6 +9,8 @@ use std::{
 
 use tokio::sync::oneshot;
 
+use crate::zoo::{self, Bug};
+
 /// Handshakes in progress on all listeners of a server.
 #[derive(Clone, Debug)]
 pub(super) struct Handshakes {
@@ -82,8 +84,10 @@ impl Handshakes {
     pub(super) async fn drop_oldest(&self) -> bool {
         let oldest = lock(&self.pending).handshakes.pop_first();
         let Some((_, PendingHandshake { drop_it, is_gone })) = oldest else { return false };
-        // The connection may have been closed in the meantime.
-        let _ = drop_it.send(());
+        if !zoo::is(Bug::PermitBeforeAccept) {
+            // The connection may have been closed in the meantime.
+            let _ = drop_it.send(());
+        }
         let _ = is_gone.await;
         true
     }

@@ -327,7 +327,7 @@ impl Exhibit {
             true => (*limit, "the same".into()),
             false => (meant.limit, format!("{}, {} of {limit}", first.id, first.runs)),
         };
-        let number = *bug as usize;
+        let number = bug.number();
         format!(
             "| {number} | {what} | {shipped} | {id}: {sentence} | {runs} of {most} | {before} |"
         )
@@ -351,7 +351,7 @@ fn every_seeded_bug_is_found() {
     let mut escaped = Vec::new();
     for (number, exhibit) in (1..).zip(&EXHIBITS) {
         let bug = exhibit.bug;
-        assert_eq!(bug as usize, number, "{bug:?}");
+        assert_eq!(usize::from(bug.number()), number, "{bug:?}");
         if only.is_some_and(|only| only != number) {
             continue;
         }
