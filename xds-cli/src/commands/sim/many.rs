@@ -3,28 +3,18 @@
 use std::{
     fmt::{Display, Write as _},
     io, mem,
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-        mpsc::{self, RecvTimeoutError},
-    },
-    thread,
-    time::{Duration, Instant},
 };
 
 use clap::ColorChoice;
-use xds_sim::{Config, Effects, Failure as Broken, Situations, check::OracleMode, run_seed};
+use xds_sim::{Effects, Failure as Broken, Outcome, Situations, check::OracleMode, run_seed};
 
 use super::{
     interrupt::Interrupt,
+    jobs::{Completed, Jobs, Sum, print_error, speed},
     numbers::{grouped, grouped_count},
-    progress::Progress,
     report::report,
 };
 use crate::{args::sim::RunArgs, failure::Failure, output, style::Style, text::count};
-
-/// Interval of progress updates.
-const TICK: Duration = Duration::from_millis(100);
 
 /// Results of the runs so far.
 #[derive(Debug, Default)]
@@ -34,10 +24,29 @@ struct RunResults {
     /// Sum of the trace hashes of the runs, modulo 2^64. It does not depend on their order.
     hash: u64,
     situations: Situations,
-    /// Failed run with the lowest seed, without `--keep-going`.
-    first: Option<Box<Broken>>,
-    /// Seeds of all failed runs and the rules they broke, with `--keep-going`.
+    /// Seeds of the reported runs and the rules they broke.
     broken: Vec<(u64, &'static str)>,
+}
+
+impl Sum for RunResults {
+    type Outcome = Outcome;
+    type Failed = Broken;
+
+    fn add(&mut self, outcome: Outcome) -> Option<Broken> {
+        self.runs += 1;
+        self.events += outcome.events;
+        self.hash = self.hash.wrapping_add(outcome.hash);
+        self.situations.add(&outcome.situations);
+        outcome.violation
+    }
+
+    fn note(&mut self, seed: u64, broken: &Broken) {
+        self.broken.push((seed, broken.violation.invariant));
+    }
+
+    fn numbers(&self) -> [u64; 3] {
+        [self.runs, self.broken.len() as u64, self.events]
+    }
 }
 
 pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> {
@@ -48,19 +57,16 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
     if args.without_oracles {
         config.oracle_mode = OracleMode::Off;
     }
-    let jobs = args.jobs.or_else(|| thread::available_parallelism().ok());
-    let seeds = if args.minutes.is_some() { u64::MAX } else { args.seeds };
-    let jobs = jobs.map_or(1, |jobs| jobs.get() as u64).min(seeds);
     let interrupt = Interrupt::listen()?;
-    let started = Instant::now();
-    let mut sum = execute(&args, &config, seeds, jobs, &interrupt);
-    let took = started.elapsed();
+    let jobs = Jobs::new(&args, &interrupt);
+    let Completed::<RunResults> { mut sum, first, took } = jobs.execute(
+        |seed| run_seed(seed, &config),
+        |broken| print_error(report(broken, &config, args.html.as_deref())),
+    );
     interrupt.end_runs();
 
-    if let Some(broken) = sum.first.take() {
+    if let Some(broken) = first {
         report(&broken, &config, args.html.as_deref())?;
-        let seed = broken.seed.unwrap_or(args.seed);
-        sum.broken = vec![(seed, broken.violation.invariant)];
         return failed(&violated(&sum, options.as_deref()), color);
     }
     let style = Style::of(color, &io::stdout());
@@ -75,7 +81,7 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
             false => style.bad(&*violations),
         },
     ))?;
-    output::print(&speed(sum.events, took, jobs))?;
+    output::print(&speed(sum.events, took, jobs.jobs))?;
     output::print(&format!("hash of all traces: {:016x}", sum.hash))?;
     if !args.without_oracles {
         output::print(&situations(&sum.situations, !is_fixed))?;
@@ -158,108 +164,6 @@ fn require_full_coverage(sum: &RunResults) -> Result<(), Failure> {
 fn missing_text(what: &str, noun: &str, names: Vec<String>) -> Option<String> {
     let noun = count(names.len() as u64, noun);
     (!names.is_empty()).then(|| format!("{what} {noun}: {}", names.join(", ")))
-}
-
-/// Executes the runs.
-///
-/// After a failure, runs with lower seeds are still executed, so that the result does not depend
-/// on the number of jobs. With `--keep-going` all runs are executed, and each failure is
-/// reported at once.
-fn execute(
-    args: &RunArgs,
-    config: &Config,
-    seeds: u64,
-    jobs: u64,
-    interrupt: &Interrupt,
-) -> RunResults {
-    let started = Instant::now();
-    let sum = Mutex::new(RunResults::default());
-    let next = AtomicU64::new(0);
-    let lowest = AtomicU64::new(seeds);
-    // A job that finds a failure waits while another report is written.
-    let (found, reports) = mpsc::sync_channel::<Box<Broken>>(1);
-    thread::scope(|scope| {
-        for _ in 0..jobs {
-            let found = found.clone();
-            let (sum, next, lowest) = (&sum, &next, &lowest);
-            scope.spawn(move || {
-                loop {
-                    let is_over = args.minutes.is_some_and(|time| started.elapsed() >= time);
-                    if is_over || interrupt.is_requested() {
-                        return;
-                    }
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    if at >= lowest.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    let seed = args.seed.wrapping_add(at);
-                    let outcome = run_seed(seed, config);
-                    let Ok(mut sum) = sum.lock() else { return };
-                    sum.runs += 1;
-                    sum.events += outcome.events;
-                    sum.hash = sum.hash.wrapping_add(outcome.hash);
-                    sum.situations.add(&outcome.situations);
-                    let Some(broken) = outcome.violation.map(Box::new) else { continue };
-                    if args.keep_going {
-                        sum.broken.push((seed, broken.violation.invariant));
-                        drop(sum);
-                        let _ = found.send(broken);
-                    } else if lowest.fetch_min(at, Ordering::Relaxed) > at {
-                        sum.first = Some(broken);
-                    }
-                }
-            });
-        }
-        drop(found);
-        let mut progress = Progress::new();
-        loop {
-            match reports.recv_timeout(TICK) {
-                Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {
-                    let Ok(sum) = sum.lock() else { break };
-                    progress.show(|| progress_text(&sum, args, started.elapsed(), jobs));
-                }
-                Ok(broken) => {
-                    progress.clear();
-                    // An error such as a full disk does not stop the search.
-                    if let Err(why) = report(&broken, config, args.html.as_deref())
-                        && !why.is_silent()
-                    {
-                        output::print_to_stderr(&format!("xds: {why}"));
-                    }
-                }
-            }
-        }
-        progress.clear();
-    });
-    sum.into_inner().unwrap_or_default()
-}
-
-fn progress_text(sum: &RunResults, args: &RunArgs, took: Duration, jobs: u64) -> String {
-    let progress_text = match args.minutes {
-        None => format!("{} of {} seeds", grouped(sum.runs), grouped(args.seeds)),
-        Some(time) => {
-            let left = time.saturating_sub(took).as_secs();
-            format!("{}, {left} s left", grouped_count(sum.runs, "seed"))
-        }
-    };
-    let broken = match sum.broken.len() as u64 {
-        0 => String::new(),
-        violations => format!(", {}", count(violations, "violation")),
-    };
-    format!("{progress_text}{broken}, {}", speed(sum.events, took, jobs))
-}
-
-/// Formats the speed. An event is one delivered message or one timer.
-fn speed(events: u64, took: Duration, jobs: u64) -> String {
-    let seconds = took.as_secs_f64().max(f64::EPSILON);
-    let each = events as f64 / seconds / jobs as f64;
-    let beside = if jobs == 1 { String::new() } else { format!(" in each of {jobs} jobs") };
-    format!(
-        "{} in {seconds:.1} s: {} a second{beside}",
-        grouped_count(events, "event"),
-        grouped(each as u64)
-    )
 }
 
 fn situations(situations: &Situations, are_required: bool) -> String {

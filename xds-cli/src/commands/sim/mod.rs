@@ -2,6 +2,7 @@
 
 mod artifacts;
 mod interrupt;
+mod jobs;
 mod many;
 mod numbers;
 mod progress;

@@ -3,19 +3,11 @@
 //! Each run has a tokio runtime of its own, so runs are made on other threads than those of the
 //! command's runtime.
 
-use std::{
-    fs,
-    path::Path,
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path, thread, time::Duration};
 
 use clap::ColorChoice;
 use tracing::subscriber::NoSubscriber;
+use xds_core::Time;
 use xds_sim::{
     check::shrink::Effort,
     stack::{
@@ -27,8 +19,11 @@ use xds_sim::{
 };
 
 use super::{
+    another_run,
     interrupt::Interrupt,
+    jobs::{Completed, Jobs, Sum, print_error, speed},
     numbers::{grouped, grouped_count},
+    print_drift,
     progress::Progress,
 };
 use crate::{
@@ -38,17 +33,43 @@ use crate::{
     style::Style,
 };
 
-/// Interval of progress updates.
-const TICK: Duration = Duration::from_millis(100);
-
 #[derive(Debug, Default)]
 struct StackResults {
     runs: u64,
     events: u64,
     polls: u64,
+    /// Sum of the virtual times of the runs.
+    virtual_time: Duration,
+    /// Sum of the trace hashes of the runs, modulo 2^64. It does not depend on their order.
     hash: u64,
-    /// Failed runs.
-    failed: Vec<StackOutcome>,
+    /// Seeds of the reported runs and the rules they broke.
+    broken: Vec<(u64, &'static str)>,
+}
+
+impl Sum for StackResults {
+    type Outcome = StackOutcome;
+    type Failed = StackOutcome;
+
+    fn add(&mut self, outcome: StackOutcome) -> Option<StackOutcome> {
+        self.runs += 1;
+        self.events += outcome.events;
+        self.polls += outcome.polls;
+        self.virtual_time += outcome.ended.since(Time::ZERO);
+        self.hash = self.hash.wrapping_add(outcome.hash);
+        outcome.is_failure().then_some(outcome)
+    }
+
+    fn note(&mut self, seed: u64, outcome: &StackOutcome) {
+        self.broken.push((seed, rule_of(outcome)));
+    }
+
+    fn numbers(&self) -> [u64; 3] {
+        [self.runs, self.broken.len() as u64, self.events]
+    }
+}
+
+fn rule_of(outcome: &StackOutcome) -> &'static str {
+    outcome.trace.violation.as_ref().map_or("", |violation| violation.invariant)
 }
 
 /// Runs `work` without logs: storms fail and recover on purpose.
@@ -74,93 +95,46 @@ fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 }
 
 pub(super) fn run(args: &RunArgs, color: ColorChoice) -> Result<(), Failure> {
-    let jobs = args.jobs.or_else(|| thread::available_parallelism().ok());
-    let jobs = jobs.map_or(1, |jobs| jobs.get() as u64);
     let interrupt = Interrupt::listen()?;
-    let started = Instant::now();
-    let mut sum = execute(args, jobs, &interrupt);
-    let took = started.elapsed();
+    let jobs = Jobs::new(args, &interrupt);
+    let folder = args.html.as_deref();
+    let Completed::<StackResults> { mut sum, first, took } = jobs.execute(
+        |seed| silently(|| run_seed(seed, &scenario, Keep::Hash)),
+        |failed| print_error(report(failed, folder, Effort::default())),
+    );
     interrupt.end_runs();
-    sum.failed.sort_by_key(|outcome| outcome.seed);
     let style = Style::of(color, &std::io::stdout());
-    if let Some(first) = sum.failed.first() {
-        let seed = first.seed.unwrap_or_default();
-        report(first, args.html.as_deref(), Effort::default())?;
-        let verdict = format!(
-            "{} of {} failed, replay: xds sim replay --stack --seed {seed}",
-            grouped(sum.failed.len() as u64),
-            grouped_count(sum.runs, "run"),
-        );
-        output::print(&format!("{}: {verdict}", style.bad("FAILED")))?;
-        return Err(Failure::Verdict);
+    if let Some(first) = &first {
+        report(first, folder, Effort::default())?;
     }
     let seconds = took.as_secs_f64().max(f64::EPSILON);
+    let (runs, jobs) = (grouped_count(sum.runs, "run"), jobs.jobs);
     output::print(&format!("{} from {}", grouped_count(sum.runs, "seed"), args.seed))?;
+    output::print(&speed(sum.events, took, jobs))?;
     output::print(&format!(
-        "{} and {} in {seconds:.1} s: {} runs and {} polls a second in each of {jobs} jobs",
-        grouped_count(sum.events, "event"),
+        "{}, {} h of virtual time: {} runs and {} polls a second",
         grouped_count(sum.polls, "poll"),
-        grouped((sum.runs as f64 / seconds / jobs as f64) as u64),
-        grouped((sum.polls as f64 / seconds / jobs as f64) as u64),
+        grouped(sum.virtual_time.as_secs() / 3_600),
+        grouped((sum.runs as f64 / seconds) as u64),
+        grouped((sum.polls as f64 / seconds) as u64),
     ))?;
     output::print(&format!("hash of all traces: {:016x}", sum.hash))?;
-    output::print(&format!(
-        "{} in {}",
-        style.good("no violation"),
-        grouped_count(sum.runs, "run")
-    ))?;
+    sum.broken.sort_unstable();
+    if let Some((seed, _)) = sum.broken.first() {
+        let failed = grouped(sum.broken.len() as u64);
+        let replay = format!("replay: xds sim replay --stack --seed {seed}");
+        for (seed, rule) in &sum.broken {
+            output::print(&format!("  seed {seed} breaks {rule}"))?;
+        }
+        let verdict = format!("{}: {failed} of {runs} failed, {replay}", style.bad("FAILED"));
+        output::print(&verdict)?;
+        return Err(Failure::Verdict);
+    }
+    output::print(&format!("{} in {runs}", style.good("no violation")))?;
     match interrupt.is_requested() {
         true => Err(Failure::Interrupted),
         false => Ok(()),
     }
-}
-
-/// Executes the runs. Without `--keep-going`, runs with lower seeds than that of a failed run are
-/// still executed, so that the result does not depend on the number of jobs.
-fn execute(args: &RunArgs, jobs: u64, interrupt: &Interrupt) -> StackResults {
-    let started = Instant::now();
-    let seeds = if args.minutes.is_some() { u64::MAX } else { args.seeds };
-    let sum = Mutex::new(StackResults::default());
-    let (next, lowest) = (AtomicU64::new(0), AtomicU64::new(seeds));
-    thread::scope(|scope| {
-        let job = || {
-            loop {
-                let is_over = args.minutes.is_some_and(|time| started.elapsed() >= time);
-                if is_over || interrupt.is_requested() {
-                    return;
-                }
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                if at >= lowest.load(Ordering::Relaxed) {
-                    return;
-                }
-                let outcome = run_seed(args.seed.wrapping_add(at), &scenario, Keep::Hash);
-                let Ok(mut sum) = sum.lock() else { return };
-                sum.runs += 1;
-                sum.events += outcome.events;
-                sum.polls += outcome.polls;
-                sum.hash = sum.hash.wrapping_add(outcome.hash);
-                if outcome.is_failure() {
-                    if !args.keep_going {
-                        lowest.fetch_min(at, Ordering::Relaxed);
-                    }
-                    sum.failed.push(outcome);
-                }
-            }
-        };
-        let workers: Vec<_> =
-            (0..jobs.min(seeds)).map(|_| scope.spawn(move || silently(job))).collect();
-        let mut progress = Progress::new();
-        while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {
-            thread::sleep(TICK);
-            let Ok(sum) = sum.lock() else { break };
-            progress.show(|| {
-                let failed = grouped_count(sum.failed.len() as u64, "violation");
-                format!("{}, {failed}", grouped_count(sum.runs, "seed"))
-            });
-        }
-        progress.clear();
-    });
-    sum.into_inner().unwrap_or_default()
 }
 
 pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failure> {
@@ -195,7 +169,11 @@ pub(super) fn shrink(args: &ShrinkArgs) -> Result<(), Failure> {
 }
 
 fn verdict(outcome: &StackOutcome) -> Result<(), Failure> {
-    let Some(violation) = &outcome.trace.violation else { return Ok(()) };
+    let Some(violation) = &outcome.trace.violation else {
+        let drift = outcome.drift.map(|drift| Failure::Simulated(another_run(drift)));
+        return drift.map_or(Ok(()), Err);
+    };
+    print_drift(outcome.drift);
     let run = outcome.seed.map_or_else(|| "the run".into(), |seed| format!("seed {seed}"));
     Err(Failure::Simulated(format!("{run} breaks {}", violation.invariant)))
 }
@@ -213,13 +191,15 @@ fn report(outcome: &StackOutcome, folder: Option<&Path>, effort: Effort) -> Resu
     });
     output::print(&smallest.to_string())?;
     let Some(folder) = folder else { return Ok(()) };
-    let artifact = |name: &str, content: String| {
-        let file = folder.join(name);
+    let rule = rule_of(&smallest).replace(' ', "-").to_lowercase();
+    let seed = outcome.seed.map_or_else(|| "tape".into(), |seed| format!("seed_{seed}"));
+    let artifact = |ending: &str, content: String| {
+        let file = folder.join(format!("stack_{rule}_{seed}.{ending}"));
         let written = fs::create_dir_all(folder).and_then(|()| fs::write(&file, content));
         written.map_err(|why| Failure::Artifact { file: file.clone(), why })?;
         output::print(&format!("written: {}", file.display()))
     };
-    artifact("timeline.html", smallest.trace.to_html())?;
-    artifact("events.ndjson", smallest.trace.to_ndjson())?;
-    artifact("report.txt", smallest.to_string())
+    artifact("html", smallest.trace.to_html())?;
+    artifact("ndjson", smallest.trace.to_ndjson())?;
+    artifact("txt", smallest.to_string())
 }
