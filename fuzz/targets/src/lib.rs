@@ -12,6 +12,7 @@ mod names;
 mod references;
 mod rest;
 mod server;
+mod stack;
 mod world;
 
 pub use bootstrap::bootstrap;
@@ -22,13 +23,14 @@ pub use names::names;
 pub use references::references;
 pub use rest::{rest_request, rest_response};
 pub use server::{delta_request, discovery_request};
+pub use stack::stack;
 pub use world::world;
 
 /// Target: the name of its corpus and fuzzer, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 16] = [
     ("binary", binary),
     ("bootstrap", bootstrap),
     ("delta_request", delta_request),
@@ -41,6 +43,7 @@ pub const TARGETS: [Target; 15] = [
     ("references", references),
     ("rest_request", rest_request),
     ("rest_response", rest_response),
+    ("stack", stack),
     ("text", text),
     ("world", world),
     ("yaml", yaml),

@@ -26,6 +26,7 @@ pub(crate) fn all() -> Vec<Seed> {
         bootstraps(),
         rest::bodies(),
         references::resources(),
+        stacks(),
         worlds(),
     ]
     .concat()
@@ -178,16 +179,26 @@ fn bootstraps() -> Vec<Seed> {
     ]
 }
 
-/// Returns random choices, of which the first determine the options. Two of the seeds are runs
-/// without streams.
-fn worlds() -> Vec<Seed> {
-    let choices = |mut state: u64| {
-        let next = move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            state.to_be_bytes()[0]
-        };
-        std::iter::repeat_with(next).take(400).collect()
+/// Returns random choices, of which the first determine the options.
+fn choices(mut state: u64) -> Vec<u8> {
+    let next = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state.to_be_bytes()[0]
     };
+    std::iter::repeat_with(next).take(400).collect()
+}
+
+fn stacks() -> Vec<Seed> {
+    vec![
+        ("stack", "seed-calm", vec![0; 8]),
+        ("stack", "seed-one", choices(1)),
+        ("stack", "seed-two", choices(2)),
+        ("stack", "seed-three", choices(3)),
+    ]
+}
+
+/// Two of the seeds are runs without streams.
+fn worlds() -> Vec<Seed> {
     let without_lies = |state| {
         let mut bytes: Vec<u8> = choices(state);
         bytes[..2].fill(0);
