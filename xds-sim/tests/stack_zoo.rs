@@ -71,14 +71,14 @@ const EXHIBITS: [Exhibit; 20] = [
         bug: Bug::OpenBeforeSettings,
         world: WorldKind::Storm,
         what: "client: a connection counts as open before SETTINGS",
-        seed: 40,
+        seed: 14,
         limit: 200,
     },
     Exhibit {
         bug: Bug::KeepaliveOff,
         world: WorldKind::Storm,
         what: "client: no keepalive detects a lost connection",
-        seed: 12,
+        seed: 0,
         limit: 100,
     },
     Exhibit {
@@ -99,7 +99,7 @@ const EXHIBITS: [Exhibit; 20] = [
         bug: Bug::ReadGateStuck,
         world: WorldKind::Storm,
         what: "server: reading stops after two requests",
-        seed: 22,
+        seed: 0,
         limit: 100,
     },
     Exhibit {
@@ -155,8 +155,8 @@ const EXHIBITS: [Exhibit; 20] = [
         bug: Bug::PermitBeforeAccept,
         world: WorldKind::Storm,
         what: "server: accepting waits for the oldest handshake and does not drop it",
-        seed: 0,
-        limit: 100,
+        seed: 51,
+        limit: 300,
     },
     Exhibit {
         bug: Bug::ResponseBufferedWhole,

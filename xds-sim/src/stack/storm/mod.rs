@@ -354,25 +354,40 @@ impl Storm<'_> {
         self.clients.iter().flat_map(servers).collect()
     }
 
-    /// Waits until the watchers know what the servers have, and checks that no wake-up is lost.
-    async fn converge(&self) {
-        let difference =
-            || self.clients.iter().find_map(|it| it.application.difference(&self.resources));
-        let agree = self.stage.until(LONGEST_RECOVERY, || difference().is_none()).await;
-        if !agree && let Some(what) = difference() {
-            let rule = "After all faults are repaired, watchers know the resources within a limit.";
-            self.stage.violate("liveness", rule, format!("{what}, after {LONGEST_RECOVERY:?}"));
+    /// Waits until the watchers know what the servers have, and then what changes. Checks that no
+    /// wake-up is lost.
+    async fn converge(&mut self) {
+        self.agree().await;
+        // What watchers know already, or an error, does not show that they are connected.
+        for name in 0..self.options.names {
+            self.change(&format!("r{name}"), true).await;
+        }
+        self.agree().await;
+        if self.stage.is_violated() {
             return;
         }
         // Connections to servers that are no longer used may still be given up.
         sleep(LONGEST_RECOVERY).await;
-        if let Some(what) = difference() {
+        if let Some(what) = self.difference() {
             let rule = "What watchers know stays right while nothing changes.";
             self.stage.violate("stability", rule, what);
             return;
         }
         self.stage.judge_at_rest();
         self.stage.kick().await;
+    }
+
+    /// Waits until the watchers know what the servers have.
+    async fn agree(&self) {
+        let agree = self.stage.until(LONGEST_RECOVERY, || self.difference().is_none()).await;
+        if !agree && let Some(what) = self.difference() {
+            let rule = "After all faults are repaired, watchers know the resources within a limit.";
+            self.stage.violate("liveness", rule, format!("{what}, after {LONGEST_RECOVERY:?}"));
+        }
+    }
+
+    fn difference(&self) -> Option<String> {
+        self.clients.iter().find_map(|it| it.application.difference(&self.resources))
     }
 
     /// Ends everything, and checks that nothing is left.
