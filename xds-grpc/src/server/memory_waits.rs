@@ -18,7 +18,7 @@ pub(super) struct MemoryWaits {
     check: Check,
 }
 
-/// When connections that do not read may have to be ended.
+/// Time of the next check whether connections that do not read have to be ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Check {
     NotNeeded,

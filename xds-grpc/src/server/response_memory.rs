@@ -42,17 +42,17 @@ struct Shared {
     clock: Clock,
     /// Notifies the driver that memory was released, or is exhausted.
     notify: Box<dyn Fn() + Send + Sync>,
-    state: Mutex<State>,
+    state: Mutex<ResponseState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ResponseState {
     /// Bytes that count for the server.
     used: usize,
     /// Id of the next connection or response.
     next: u64,
     /// Connections with responses.
-    connections: BTreeMap<u64, Connection>,
+    connections: BTreeMap<u64, UnreadConnection>,
     /// Bodies that do not count, because somebody else held them when they were last looked at, by
     /// address and length.
     shared: BTreeMap<(usize, usize), Weak<Body>>,
@@ -70,7 +70,7 @@ enum Notification {
 }
 
 #[derive(Debug)]
-struct Connection {
+struct UnreadConnection {
     /// Bytes of its responses, including those that others hold as well.
     held: usize,
     eviction: Arc<Eviction>,
@@ -188,7 +188,7 @@ impl ResponseMemory {
         if let Some(until) = evicted_at.map(|at| at.after(STALLED)).filter(|until| *until > now) {
             return Relief::After(until);
         }
-        let stalled_at = |connection: &Connection| {
+        let stalled_at = |connection: &UnreadConnection| {
             let oldest = connection.responses.values().map(|at| at.load(Ordering::Relaxed)).min();
             oldest.map_or(now, Time::from_nanos).after(STALLED)
         };
@@ -225,13 +225,13 @@ impl ResponseMemory {
         )
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ResponseState> {
         // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notifies the driver, if it waits, that memory was released.
-    fn note_released(&self, mut state: MutexGuard<'_, State>) {
+    fn note_released(&self, mut state: MutexGuard<'_, ResponseState>) {
         let notification = core::mem::take(&mut state.notification);
         drop(state);
         if notification == Notification::Wanted {
@@ -246,7 +246,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-impl State {
+impl ResponseState {
     fn next_id(&mut self) -> u64 {
         self.next += 1;
         self.next
@@ -297,7 +297,7 @@ impl ConnectionResponses {
         let mut state = self.memory.lock();
         let id = state.next_id();
         let entry = state.connections.entry(self.id);
-        let connection = entry.or_insert_with(|| Connection {
+        let connection = entry.or_insert_with(|| UnreadConnection {
             held: 0,
             eviction: Arc::clone(&self.eviction),
             evicted_at: None,
@@ -320,7 +320,7 @@ impl ConnectionResponses {
 
 impl ResponseMemory {
     /// Returns the body with these bytes.
-    fn body(&self, state: &mut State, bytes: Bytes) -> Arc<Body> {
+    fn body(&self, state: &mut ResponseState, bytes: Bytes) -> Arc<Body> {
         let is_counted = bytes.is_unique();
         let key = (bytes.as_ptr().addr(), bytes.len());
         if let Some(known) = state.shared.get(&key).and_then(Weak::upgrade) {

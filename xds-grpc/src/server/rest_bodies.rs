@@ -29,12 +29,12 @@ pub(super) async fn respond(
     mut gateway: Gateway<DiscoveryService>,
     mut request: Request<Incoming>,
     budgets: ConnectionBudgets,
-) -> Result<Response<ResponseBody>, Infallible> {
+) -> Result<Response<RestResponseBody>, Infallible> {
     let (responses, counters) = (budgets.responses.clone(), budgets.counters.clone());
     request.extensions_mut().insert(ResponseBudget::new(responses.clone()));
     let held = budgets.requests.request();
     request.extensions_mut().insert(budgets);
-    let request = request.map(|body| RequestBody::new(body, held));
+    let request = request.map(|body| RestRequestBody::new(body, held));
     let response = gateway.call(request).await?;
     if let StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT = response.status() {
         counters.note(TransportEvent::RefusedRequest);
@@ -42,7 +42,7 @@ pub(super) async fn respond(
     let (head, mut body) = response.into_parts();
     let frame = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
     let body = frame.and_then(|Ok(frame)| frame.into_data().ok()).unwrap_or_default();
-    Ok(Response::from_parts(head, ResponseBody(responses.hold(body))))
+    Ok(Response::from_parts(head, RestResponseBody(responses.hold(body))))
 }
 
 impl ResponseMemory for ConnectionResponses {
@@ -56,21 +56,21 @@ impl ResponseMemory for ConnectionResponses {
 }
 
 /// Body of a request, whose bytes count until it is read.
-struct RequestBody {
+struct RestRequestBody {
     body: Incoming,
     held: HeldBytes,
     /// Resolves when the connection has to give up the request.
     evicted: Pin<Box<dyn Future<Output = MemoryExceeded> + Send>>,
 }
 
-impl RequestBody {
+impl RestRequestBody {
     fn new(body: Incoming, held: HeldBytes) -> Self {
         let evicted = Box::pin(held.evicted());
         Self { body, held, evicted }
     }
 }
 
-impl Body for RequestBody {
+impl Body for RestRequestBody {
     type Data = Bytes;
     type Error = Box<dyn Error + Send + Sync>;
 
@@ -112,9 +112,9 @@ fn refused(why: MemoryExceeded) -> RefusedBody {
 
 /// Body of a response, which HTTP takes in pieces.
 #[derive(Debug)]
-pub(super) struct ResponseBody(HeldResponse);
+pub(super) struct RestResponseBody(HeldResponse);
 
-impl Body for ResponseBody {
+impl Body for RestResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 
