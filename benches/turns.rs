@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use prost::Message as _;
+use xds_benches::stopwatch::Stopwatch;
 use xds_core::{
     Time,
     proto::{DiscoveryRequest, Node},
     server::{Server, ServerConfig, ServerLimits, StreamEvent, StreamKind, Variant},
     types,
 };
-use xds_benches::stopwatch::Stopwatch;
 
 const NAMES: usize = 1_000_000;
 

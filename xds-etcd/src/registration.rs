@@ -45,7 +45,7 @@ pub struct Registration {
     _renewal: Task,
 }
 
-/// What is registered.
+/// Registered endpoint with its key.
 #[derive(Clone, Debug)]
 struct Entry {
     client: EtcdClient,

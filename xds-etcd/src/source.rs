@@ -53,7 +53,7 @@ impl fmt::Debug for EtcdSource {
     }
 }
 
-/// What the meaning of an event depends on.
+/// State that the meaning of an event depends on.
 #[derive(Debug, Default)]
 struct State {
     /// Current generation.

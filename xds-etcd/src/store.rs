@@ -102,10 +102,10 @@ impl Diff {
 /// Whether stored resources that are not among the written ones are removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prune {
-    /// They stay.
+    /// Stored resources stay.
     #[default]
     No,
-    /// They are removed.
+    /// Stored resources are removed.
     Yes,
 }
 
@@ -113,7 +113,8 @@ pub enum Prune {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// Another writer has changed one of the resources since they were read. Nothing was written.
+    /// Conflict with another writer, which has changed one of the resources since they were read.
+    /// Nothing was written.
     #[error("another writer has changed the resources meanwhile; read them again")]
     Conflict,
     /// A value exceeds the limit of a request. Nothing was written.

@@ -41,7 +41,7 @@ xds_core::bugs! {
     HalfCloseIgnored,
     /// Server: the deadline of an incomplete request is one tick late.
     DeadlineMissed,
-    /// Both: after a read of credentials that are being replaced, their files are not read again.
+    /// Client and server: after a read of credentials that are being replaced, their files are not read again.
     TlsReloadRace,
     /// Server: requests are read while the application does not read the events that they cause.
     UnboundedQueue,

@@ -4,6 +4,7 @@
 
 #![cfg(feature = "stack")]
 
+#[expect(dead_code, reason = "the other tests of the stage use more of it")]
 #[path = "stack/raw.rs"]
 mod raw;
 #[path = "stack/worlds.rs"]

@@ -66,7 +66,7 @@ impl Default for FollowerOptions {
     }
 }
 
-/// What a driver does next.
+/// Next step of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {

@@ -17,7 +17,7 @@ pub(crate) struct ApplyArgs {
     #[arg(short = 'f', long = "from", value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// Where to write: etcd://HOST:PORT[,HOST:PORT...]/PREFIX.
+    /// Address to write to: etcd://HOST:PORT[,HOST:PORT...]/PREFIX.
     #[arg(long, value_name = "ADDR")]
     pub(crate) to: SourceAddress,
 
@@ -43,7 +43,7 @@ pub(crate) struct ApplyArgs {
 /// Print the resources in etcd, as YAML that `xds serve` and `xds apply` read.
 #[derive(Args, Debug)]
 pub(crate) struct PullArgs {
-    /// Where to read: etcd://HOST:PORT[,HOST:PORT...]/PREFIX.
+    /// Address to read from: etcd://HOST:PORT[,HOST:PORT...]/PREFIX.
     #[arg(value_name = "ADDR")]
     pub(crate) from: SourceAddress,
 
@@ -64,7 +64,7 @@ pub(crate) struct PullArgs {
 /// or loses its connection to etcd.
 #[derive(Args, Debug)]
 pub(crate) struct RegisterArgs {
-    /// Where to register: etcd://HOST:PORT[,HOST:PORT...]/PREFIX.
+    /// Address to register at: etcd://HOST:PORT[,HOST:PORT...]/PREFIX.
     #[arg(value_name = "ADDR")]
     pub(crate) to: SourceAddress,
 

@@ -15,10 +15,10 @@ use xds_tokio::{ServerHandle, server::ApplyError};
 
 use super::{
     findings::{Broken, dangling},
-    origin::{Origin, Update},
+    origin::SourceReader,
     parse::Problems,
     rejected::{MaxRemoval, Rejected, Removal},
-    sources::{ChangedResources, FileError, Sources},
+    sources::{ChangedResources, FileError, Sources, Update},
 };
 use crate::{
     diagnostic::{Diagnostic, Level},
@@ -99,11 +99,11 @@ impl FollowedSource {
     /// with another source, it is reported like an error of a file, and the last valid state is
     /// kept.
     pub(crate) async fn start(
-        origin: Origin,
+        origin: SourceReader,
         options: FollowOptions,
         server: ServerHandle,
     ) -> io::Result<(Self, Reload)> {
-        let is_directory = matches!(origin, Origin::Directory(_));
+        let is_directory = matches!(origin, SourceReader::Directory(_));
         let mut follower = SourceFollower::new(origin, options, server);
         let (mut first, change) = match follower.origin.first().await {
             Ok(update) => follower.examine(update).await,
@@ -144,7 +144,7 @@ impl Reload {
 
 #[derive(Debug)]
 struct SourceFollower {
-    origin: Origin,
+    origin: SourceReader,
     sources: Sources,
     consistency: Arc<Consistency<'static>>,
     policy: DanglingReferences,
@@ -161,7 +161,7 @@ struct SourceFollower {
 }
 
 impl SourceFollower {
-    fn new(origin: Origin, options: FollowOptions, server: ServerHandle) -> Self {
+    fn new(origin: SourceReader, options: FollowOptions, server: ServerHandle) -> Self {
         Self {
             origin,
             sources: Sources::new(options.validation),
@@ -377,7 +377,7 @@ mod tests {
             validation: Validation::default(),
         };
         let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
-        let origin = Origin::directory(&directory).unwrap();
+        let origin = SourceReader::directory(&directory).unwrap();
         let mut follower = SourceFollower::new(origin, options, server.handle());
         let report = |follower: &mut SourceFollower| follower.report("cannot be read".to_owned());
         fs::write(directory.join("bad.yaml"), "{").unwrap();
@@ -416,7 +416,7 @@ mod tests {
             max_removal: None,
             validation: Validation::default(),
         };
-        let origin = Origin::directory(&directory).unwrap();
+        let origin = SourceReader::directory(&directory).unwrap();
         let started = FollowedSource::start(origin, options, handle.clone()).await;
         let (mut followed, first) = started.unwrap();
         assert_eq!((first.dangling.len(), first.resources, served().await), (0, 1, 1));

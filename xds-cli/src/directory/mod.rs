@@ -26,7 +26,7 @@ mod sources;
 pub(crate) use self::{
     findings::findings,
     follow::{DanglingReferences, FollowOptions, FollowedSource, ReadinessChange, Reload},
-    origin::Origin,
+    origin::SourceReader,
     parse::{Key, MOST_ERRORS, Problems, parse as parse_file},
     rejected::{MaxRemoval, Rejected, Removal},
     sources::{ChangedResources, FileError, Sources},

@@ -9,27 +9,17 @@ use std::{
 use tokio::{sync::Notify, task::spawn_blocking};
 use xds_core::client::FilePolicy;
 use xds_fs::{Place, Watch, list_saved};
-use xds_source::{Object, ObjectChange};
 
 #[cfg(feature = "etcd")]
 use super::remote::Remote;
-use super::sources::object_of;
+use super::sources::{Update, object_of};
 
 /// Source that is followed.
 #[derive(Debug)]
-pub(crate) enum Origin {
+pub(crate) enum SourceReader {
     Directory(Directory),
     #[cfg(feature = "etcd")]
     Etcd(Box<Remote<xds_etcd::EtcdSource>>),
-}
-
-/// What was read of a source.
-#[derive(Debug)]
-pub(super) enum Update {
-    /// All objects.
-    All(Vec<Object>),
-    /// Objects that have changed together.
-    Changed(Vec<ObjectChange>),
 }
 
 /// Directory with a watch.
@@ -41,7 +31,7 @@ pub(crate) struct Directory {
     _watch: Watch,
 }
 
-impl Origin {
+impl SourceReader {
     /// Starts watching a directory, without reading it.
     pub(crate) fn directory(path: &Path) -> io::Result<Self> {
         let path: Arc<Path> = path.into();

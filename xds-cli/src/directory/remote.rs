@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 use xds_core::Time;
 use xds_source::{Change, Follower, FollowerOptions, Source, Step, WatchError};
 
-use super::origin::Update;
+use super::sources::Update;
 
 /// Source in another process.
 pub(crate) struct Remote<S> {

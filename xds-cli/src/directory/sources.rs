@@ -32,6 +32,15 @@ pub(crate) struct Sources {
     validation: Validation,
 }
 
+/// Objects that were read of a source.
+#[derive(Debug)]
+pub(super) enum Update {
+    /// All objects.
+    All(Vec<Object>),
+    /// Objects that have changed together.
+    Changed(Vec<ObjectChange>),
+}
+
 /// View, type and name of a resource.
 type ViewKey = (ViewName, Key);
 

@@ -28,7 +28,7 @@ pub enum EtcdError {
     Malformed {
         /// Address of the member.
         member: String,
-        /// What is wrong.
+        /// Description of the fault.
         why: String,
     },
 }

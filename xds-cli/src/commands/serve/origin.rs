@@ -5,14 +5,14 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use crate::{
     args::{ServeArgs, SourceAddress},
-    directory::Origin,
+    directory::SourceReader,
     failure::Failure,
 };
 
 /// Opens the source. Nothing is read yet, except files with credentials.
-pub(super) fn origin(args: &ServeArgs) -> Result<Origin, Failure> {
+pub(super) fn origin(args: &ServeArgs) -> Result<SourceReader, Failure> {
     match &args.source {
-        SourceAddress::Directory(directory) => Origin::directory(directory)
+        SourceAddress::Directory(directory) => SourceReader::directory(directory)
             .map_err(|why| Failure::Directory { directory: directory.clone(), why }),
         #[cfg(feature = "etcd")]
         SourceAddress::Etcd(address) => {
@@ -20,7 +20,7 @@ pub(super) fn origin(args: &ServeArgs) -> Result<Origin, Failure> {
             let source = xds_etcd::EtcdSource::new(client, &address.prefix);
             let place = args.source.place().to_string_lossy().into_owned();
             let seed = RandomState::new().hash_one(0);
-            Ok(Origin::Etcd(Box::new(crate::directory::Remote::new(source, place, seed))))
+            Ok(SourceReader::Etcd(Box::new(crate::directory::Remote::new(source, place, seed))))
         }
         #[cfg(not(feature = "etcd"))]
         SourceAddress::Etcd(_) => Err(Failure::Usage(

@@ -1,6 +1,7 @@
 //! `xds sim`: simulations of clients and servers in virtual time.
 
 mod artifacts;
+mod drift;
 mod interrupt;
 mod jobs;
 mod many;
@@ -12,9 +13,12 @@ mod stack;
 use std::fs;
 
 use clap::ColorChoice;
-use xds_sim::{Config, Outcome, options, record_seed, record_tape, tape::Drift, trace::Trace};
+use xds_sim::{Config, Outcome, options, record_seed, record_tape, trace::Trace};
 
-use self::report::{failure_of, report_failure};
+use self::{
+    drift::{another_run, print_drift},
+    report::{failure_of, report_failure},
+};
 use crate::{
     args::{
         SimCommand,
@@ -69,17 +73,6 @@ fn shrink_one(args: ShrinkArgs) -> Result<(), Failure> {
     };
     print_drift(outcome.drift);
     report_failure(&broken, &config, args.html.as_deref())
-}
-
-/// Describes a replayed tape that led to another run than the recorded one.
-fn another_run(drift: Drift) -> String {
-    format!("{drift}; this run breaks no rule")
-}
-
-fn print_drift(drift: Option<Drift>) {
-    if let Some(drift) = drift {
-        output::print_to_stderr(&format!("xds: {drift}"));
-    }
 }
 
 fn record(source: &RunSource, config: &Config) -> (Outcome, Trace) {

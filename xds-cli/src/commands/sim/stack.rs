@@ -19,11 +19,10 @@ use xds_sim::{
 };
 
 use super::{
-    another_run,
+    drift::{another_run, print_drift},
     interrupt::Interrupt,
     jobs::{Completed, Jobs, Sum, print_error, speed},
     numbers::{grouped, grouped_count},
-    print_drift,
     progress::Progress,
 };
 use crate::{

@@ -427,7 +427,7 @@ impl Network {
 
     /// Returns the events of connections since the last call.
     pub(super) fn take_wire(&self) -> Vec<WireEvent> {
-        self.lock().wire.as_mut().map(core::mem::take).unwrap_or_default()
+        self.lock().wire.as_mut().map(take).unwrap_or_default()
     }
 
     /// Number of connections with an open socket, without the sockets that nobody accepts.

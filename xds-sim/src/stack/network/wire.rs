@@ -2,12 +2,11 @@
 
 use bytes::Bytes;
 
-use super::ConnectionId;
-use crate::stack::run::executor::HostId;
+use super::{super::run::executor::HostId, ConnectionId};
 
 /// Message, or end, of a stream of HTTP/2.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::stack) enum StreamUnit {
+pub(crate) enum StreamUnit {
     /// Message of gRPC, without its header.
     Message(Bytes),
     /// End of the stream in one direction, or a reset.
@@ -16,18 +15,18 @@ pub(in crate::stack) enum StreamUnit {
 
 /// Event of a connection.
 #[derive(Clone, Debug)]
-pub(in crate::stack) struct WireEvent {
-    pub(in crate::stack) connection: ConnectionId,
+pub(crate) struct WireEvent {
+    pub(crate) connection: ConnectionId,
     /// Host of the client and of the server.
-    pub(in crate::stack) hosts: [HostId; 2],
+    pub(crate) hosts: [HostId; 2],
     /// Side that the event is about: 0 for the client, 1 for the server.
-    pub(in crate::stack) side: usize,
-    pub(in crate::stack) what: WireAction,
+    pub(crate) side: usize,
+    pub(crate) what: WireAction,
 }
 
 /// Action of one side of a connection.
 #[derive(Clone, Debug)]
-pub(in crate::stack) enum WireAction {
+pub(crate) enum WireAction {
     /// The side wrote it.
     Wrote { stream: u32, unit: StreamUnit },
     /// The side read it.
