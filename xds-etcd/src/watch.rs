@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::sync::mpsc;
-use tonic::Streaming;
+use tonic::{Status, Streaming};
 
 use crate::{
     client::{EtcdClient, EtcdError, Member, decode},
@@ -91,7 +91,7 @@ impl RangeWatch {
             let response = match self.responses.message().await {
                 Ok(Some(response)) => response,
                 // Members end watches when they shut down.
-                Ok(None) => return Err(self.fail("the member has ended the watch").await),
+                Ok(None) => return Err(failed(&self.client, &self.member, "").await),
                 Err(status) => {
                     let why = EtcdError::of_status(&self.member.address, status);
                     if why.is_of_member() {
@@ -105,7 +105,7 @@ impl RangeWatch {
                 return Err(WatchEnd::Compacted);
             }
             if response.canceled {
-                return Err(self.fail(&response.cancel_reason).await);
+                return Err(failed(&self.client, &self.member, &response.cancel_reason).await);
             }
             self.take(response);
         }
@@ -130,13 +130,13 @@ impl RangeWatch {
             self.transactions.push_back(transaction);
         }
     }
+}
 
-    async fn fail(&mut self, why: &str) -> WatchEnd {
-        self.client.leave(&self.member).await;
-        let why = if why.is_empty() { "the member has ended the watch" } else { why };
-        let status = tonic::Status::unavailable(why);
-        WatchEnd::Failed(EtcdError::of_status(&self.member.address, status))
-    }
+/// Leaves a member that has ended a watch.
+async fn failed(client: &EtcdClient, member: &Arc<Member>, why: &str) -> WatchEnd {
+    client.leave(member).await;
+    let why = if why.is_empty() { "the member has ended the watch" } else { why };
+    WatchEnd::Failed(EtcdError::of_status(&member.address, Status::unavailable(why)))
 }
 
 /// Groups consecutive events of one revision.

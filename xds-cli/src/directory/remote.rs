@@ -10,13 +10,15 @@ use xds_source::{Change, Follower, FollowerOptions, Source, Step, WatchError};
 
 use super::sources::Update;
 
+type BoxedWatch = Pin<Box<dyn Stream<Item = Result<Change, WatchError>> + Send>>;
+
 /// Source in another process.
 pub(crate) struct Remote<S> {
     source: S,
     /// Name of the source in messages.
     place: String,
     follower: Follower,
-    watch: Option<Pin<Box<dyn Stream<Item = Result<Change, WatchError>> + Send>>>,
+    watch: Option<BoxedWatch>,
     started: Instant,
 }
 

@@ -19,7 +19,7 @@ fn broken(answer: impl Fn(usize) -> (&'static str, &'static str)) -> Option<&'st
     let report = Stage::run(1, async |stage| {
         let (far, _server) = serve(stage, ServerConfig::default(), ServerOptions::default());
         let near = stage.host("client");
-        stage.judge_messages(&[near.clone()], &[far], Variant::StateOfTheWorld);
+        stage.judge_messages(core::slice::from_ref(&near), &[far], Variant::StateOfTheWorld);
         let mut call = open(&near, 1).await.pop().expect("a call");
         for number in 0..3 {
             let mut request = request("client", &["web"]);

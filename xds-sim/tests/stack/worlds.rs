@@ -65,7 +65,8 @@ pub(crate) async fn half_close(stage: &Stage) {
     if stage.choices().chance("request", 700) {
         call.message(&request("client", &["web"]).encode_to_vec());
     }
-    sleep(Duration::from_millis(stage.choices().pick("wait", &[0, 1, 100, 5_000]))).await;
+    let wait = stage.choices().pick("wait", &[0, 1, 100, 5_000]);
+    sleep(Duration::from_millis(wait)).await;
     call.half_close();
     let ended = timeout(Duration::from_secs(1), call.status()).await;
     if !ended.as_ref().is_ok_and(|(status, _)| status == "0") {
@@ -114,7 +115,8 @@ pub(crate) async fn crowd(stage: &Stage) {
         let mut call = open(&near, 1).await.pop().expect("a call");
         call.message(&request(&format!("client-{number}"), &["web"]).encode_to_vec());
         calls.push(call);
-        sleep(Duration::from_millis(stage.choices().pick("wait", &[0, 1, 100]))).await;
+        let wait = stage.choices().pick("wait", &[0, 1, 100]);
+        sleep(Duration::from_millis(wait)).await;
     }
     sleep(Duration::from_secs(5)).await;
     if stage.peak_memory(&host) < SIZE as i64 {
