@@ -155,7 +155,10 @@ impl World {
             self.send_rogue_request(server, stream, message);
         }
         self.drain_server(server);
-        if !self.is_suspended(Party::Server(server)) {
+        // If a request is handled in parts, the answer may come later.
+        let is_answered =
+            self.server(server).is_none_or(|server| server.stats().unfinished_requests == 0);
+        if is_answered && !self.is_suspended(Party::Server(server)) {
             self.check_reception((server, stream), lie, kind, nth);
         }
     }
