@@ -13,7 +13,7 @@ use crate::support::{TempDir, run};
 fn usage_errors_exit_with_two() {
     for (args, part) in [
         (&[][..], "Usage: xds"),
-        (&["serve"], "DIR"),
+        (&["serve"], "<SOURCE>"),
         (&["serve", "."], "--listen"),
         (
             &["serve", ".", "--listen", "127.0.0.1:0", "--for", "20"],
