@@ -7,7 +7,7 @@
 //!      queue of streams ◀──┐                                 queue of closed sessions
 //!                  │       │ names are left                              │
 //!                  ▼       │                                             │
-//!   handle_timeout: a part of the first one, and as many names of closed sessions
+//!   handle_timeout: a part of the first ones, and as many names of closed sessions
 //! ```
 //!
 //! A part has at most [`names_per_turn`](super::ServerLimits::names_per_turn) names. Each part also
@@ -39,20 +39,26 @@ impl Server {
         !self.unfinished.is_empty() || self.subscriptions.closed() > 0
     }
 
-    /// Handles the next part of one request, and frees names of closed streams.
+    /// Frees names of closed streams, and handles requests, each stream in its turn, until a part is
+    /// full.
     pub(crate) fn continue_work(&mut self) {
         self.free_closed(self.part());
+        let (start, part) = (self.stats.handled_names, self.part());
         while let Some(id) = self.unfinished.pop_front() {
-            let Some(stream) = self.streams.get(id.0) else { continue };
-            if stream.is_busy() {
-                self.continue_request(id, self.part());
-            } else {
-                self.take_held(id);
+            let handled = usize::try_from(self.stats.handled_names - start).unwrap_or(usize::MAX);
+            let is_busy = self.streams.get(id.0).is_some_and(Stream::is_busy);
+            // Requests that were held begin with a part of their own.
+            if handled >= part || handled > 0 && !is_busy {
+                self.unfinished.push_front(id);
+                break;
+            }
+            match is_busy {
+                true => self.continue_request(id, part - handled),
+                false => self.take_held(id),
             }
             self.notify_wanted();
-            self.enforce_total_names();
-            return;
         }
+        self.enforce_total_names();
     }
 
     /// Applies the rest of a request that is not finished, before the stream changes its view. Takes
