@@ -41,7 +41,7 @@ fn finish(rig: &mut Rig) -> Vec<u64> {
 
 #[test]
 fn long_request_is_handled_in_parts_of_limited_size() {
-    assert_eq!(ServerLimits::default().names_per_turn, 1_024);
+    assert_eq!(ServerLimits::default().names_per_turn, 256);
     for request in [format!("> eds {}", names("", 10)), format!("d> eds {}", names("+", 10))] {
         let mut rig = rig();
         rig.run(&format!("set eds {}", ones(10)));

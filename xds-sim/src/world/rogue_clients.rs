@@ -6,8 +6,8 @@
 use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
-    Frame, StreamId, Time, proto,
-    server::{CloseReason, StreamEvent, StreamKind},
+    Frame, StreamId, Time, Timer, proto,
+    server::{CloseReason, Server, StreamEvent, StreamKind},
     service::Variant,
 };
 
@@ -156,8 +156,8 @@ impl World {
         }
         self.drain_server(server);
         // If a request is handled in parts, the answer may come later.
-        let is_answered =
-            self.server(server).is_none_or(|server| server.stats().unfinished_requests == 0);
+        let due = self.server(server).and_then(Server::poll_timeout);
+        let is_answered = due.is_none_or(|due| due.why != Timer::UnfinishedWork);
         if is_answered && !self.is_suspended(Party::Server(server)) {
             self.check_reception((server, stream), lie, kind, nth);
         }

@@ -85,7 +85,7 @@ pub struct ServerLimits {
     ///
     /// A subscription takes about 120 bytes, and a name without a resource about 250 bytes more.
     pub names: usize,
-    /// Maximum number of names that one call of the server handles; default 1,024, at least 1.
+    /// Maximum number of names that one call of the server handles; default 256, at least 1.
     ///
     /// A request with more fields is handled in parts, and the names of a closed stream are freed in
     /// parts. [`handle_timeout`](crate::server::Server::handle_timeout) handles the next part, each
@@ -173,7 +173,7 @@ impl Default for ServerLimits {
             names_per_stream: 1_000_000,
             names_per_connection: 100_000,
             names: 10_000_000,
-            names_per_turn: 1_024,
+            names_per_turn: 256,
             name_bytes: NAME_BYTES,
             node_bytes: 1 << 20,
             request_bytes: usize::MAX,
