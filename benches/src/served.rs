@@ -95,6 +95,8 @@ impl Served {
         // Reconnecting clients share one request, and so one node id.
         let mut limits = ServerLimits::default();
         limits.streams_per_node = limits.streams;
+        // Whole requests are measured.
+        limits.names_per_turn = usize::MAX;
         let mut config = ServerConfig::default().with_limits(limits);
         config.ordering = ordering;
         let mut served = Self {

@@ -70,8 +70,10 @@ mod tests {
             Self::with(ServerConfig::default(), variant)
         }
 
-        fn with(config: ServerConfig, variant: Variant) -> Self {
+        fn with(mut config: ServerConfig, variant: Variant) -> Self {
             let now = Time::ZERO;
+            // The cost is that of whole requests.
+            config.limits.names_per_turn = usize::MAX;
             let mut server = Server::new(config, 1, now);
             let stream = server.accept(StreamKind::Aggregated(variant), now).unwrap();
             let features = vec![String::from("xds.config.supports-resource-ttl")];
