@@ -95,6 +95,7 @@ impl Served {
         // Reconnecting clients share one request, and so one node id.
         let mut limits = ServerLimits::default();
         limits.streams_per_node = limits.streams;
+        limits.names_per_connection = limits.names_per_stream;
         // Whole requests are measured.
         limits.names_per_turn = usize::MAX;
         let mut config = ServerConfig::default().with_limits(limits);
