@@ -59,17 +59,26 @@ impl Default for ThreadCheck {
 struct ExecutorState {
     tasks: BTreeMap<u64, Task>,
     next_task: u64,
-    /// Tasks to poll, in the order in which they were woken.
-    ready: Vec<u64>,
+    /// Tasks to poll, sorted.
+    ready: Vec<Ready>,
     /// Waker of the future that polls the tasks.
     waker: Option<Waker>,
     /// Task that is being polled.
     current: Option<u64>,
-    /// Order of ready tasks; `None` polls them in the order in which they were woken.
+    /// Order of ready tasks; `None` polls them in the order of the polls that woke them.
     order: Option<Pcg32>,
     polls: u64,
     /// Panics of tasks, in order.
     panics: Vec<String>,
+}
+
+/// Task to poll. Those that one poll has woken are ordered by their ids, because a library may wake
+/// several in an order that no seed determines, as `tokio::sync::watch` does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Ready {
+    /// Number of polls before it was woken.
+    woken_at: u64,
+    id: u64,
 }
 
 struct Task {
@@ -88,7 +97,8 @@ impl Executor {
         &self.memory
     }
 
-    /// Draws the order of ready tasks from a seed. Seed 0 keeps the order in which they were woken.
+    /// Draws the order of ready tasks from a seed. Seed 0 keeps the order of the polls that woke
+    /// them.
     pub(crate) fn set_order(&self, seed: u32) {
         self.lock().order = (seed != 0).then(|| Pcg32::new(u64::from(seed), STREAM));
     }
@@ -109,17 +119,11 @@ impl Executor {
 
     /// Wakes every task.
     pub(crate) fn kick(&self) {
-        let mut woken = Vec::new();
         let mut state = self.lock();
-        for (id, task) in &mut state.tasks {
-            if !core::mem::replace(&mut task.is_ready, true) {
-                woken.push(*id);
-            }
-        }
-        state.ready.extend(woken);
-        let waker = state.waker.take();
+        let ids: Vec<_> = state.tasks.keys().copied().collect();
+        let wakers: Vec<_> = ids.into_iter().filter_map(|id| state.wake(id)).collect();
         drop(state);
-        waker.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Drops the tasks of a host, as if its process were killed.
@@ -188,7 +192,7 @@ impl Executor {
             let drawn =
                 state.order.as_mut().map(|order| (u64::from(order.next_u32()) * count) >> 32);
             let at = usize::try_from(drawn.unwrap_or_default()).unwrap_or_default();
-            let id = state.ready.remove(at);
+            let Ready { id, .. } = state.ready.remove(at);
             // A killed task may still be listed.
             let Some(task) = state.tasks.get_mut(&id) else { continue };
             task.is_ready = false;
@@ -231,7 +235,9 @@ impl ExecutorState {
         if core::mem::replace(&mut task.is_ready, true) {
             return None;
         }
-        self.ready.push(id);
+        let ready = Ready { woken_at: self.polls, id };
+        let at = self.ready.partition_point(|other| *other < ready);
+        self.ready.insert(at, ready);
         self.waker.take()
     }
 }
