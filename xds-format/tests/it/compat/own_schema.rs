@@ -26,6 +26,8 @@ fn own_schema_is_a_subset_of_envoys() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proto");
     let mut files = BTreeSet::new();
     files_below(&folder, &mut files);
+    // The API of etcd, which is no part of Envoy's.
+    files.retain(|file| !file.starts_with(folder.join("etcd")));
     let mut compiler = Compiler::new([&folder]).unwrap();
     compiler.include_imports(true).open_files(files).unwrap();
     let ours = Schema::from_descriptor_set(&compiler.encode_file_descriptor_set()).unwrap();
