@@ -25,7 +25,8 @@ fn failure_text_states_the_rule_and_how_to_repeat_the_run() {
         "  what: it has come\\u{a}to the end".into(),
         format!(
             "   or: XDS_SIM_TAPE={} cargo test {} -- --exact",
-            failure.tape, "failure::failure_text_states_the_rule_and_how_to_repeat_the_run"
+            failure.tape,
+            "pictures::failure::failure_text_states_the_rule_and_how_to_repeat_the_run"
         ),
     ];
     for line in lines {
