@@ -91,6 +91,9 @@ pub(crate) enum Failure {
     Interrupted,
     #[error("cannot write {}: {why}", .file.display())]
     Artifact { file: PathBuf, why: io::Error },
+    /// Reason for which the load could not be applied or measured.
+    #[error("{0}")]
+    Load(String),
     #[error("the demo failed: {0}")]
     Demo(#[from] DemoFailure),
 }
@@ -142,7 +145,8 @@ impl Failure {
             | Self::Verdict
             | Self::Artifact { .. }
             | Self::NotRouted
-            | Self::Demo(_) => ExitCode::from(1),
+            | Self::Demo(_)
+            | Self::Load(_) => ExitCode::from(1),
         }
     }
 }

@@ -22,6 +22,7 @@ mod directory;
 mod facts;
 mod failure;
 mod json_diff;
+mod numbers;
 mod output;
 mod place;
 mod resource_events;
@@ -106,6 +107,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         | args::Command::Convert(_)
         | args::Command::Route(_)
         | args::Command::Sim(_)
+        | args::Command::Load(_)
         | args::Command::Completions(_)
         | args::Command::Man(_) => output::logging::Quietest::Warnings,
         #[cfg(feature = "etcd")]
@@ -125,6 +127,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         args::Command::Compat(args) => commands::compat::run(args, cli.color),
         args::Command::Convert(args) => commands::convert::run(&args),
         args::Command::Route(command) => commands::route::run(command, cli.color).await,
+        args::Command::Load(args) => commands::load::run(args).await,
         args::Command::Sim(command) => commands::sim::run(command, cli.color),
         #[cfg(feature = "etcd")]
         args::Command::Apply(args) => commands::etcd::apply(&args).await,

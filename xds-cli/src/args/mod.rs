@@ -7,6 +7,7 @@ mod convert;
 mod documents;
 mod etcd;
 mod get;
+mod load;
 mod node;
 mod route;
 mod serve;
@@ -38,6 +39,7 @@ pub(crate) use self::{
     convert::{ConvertArgs, ConvertFormat},
     etcd::{EtcdAddress, EtcdArgs, SourceAddress},
     get::{GetArgs, GetOutput},
+    load::{LoadArgs, LoadOutput, LoadProfile},
     node::NodeArgs,
     route::{ExplainArgs, RouteCommand, RouteOutput, RouteRules, Scheme},
     serve::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
@@ -85,6 +87,7 @@ pub(crate) enum Command {
     Route(RouteCommand),
     #[command(subcommand)]
     Sim(SimCommand),
+    Load(LoadArgs),
     #[cfg(feature = "etcd")]
     Apply(ApplyArgs),
     #[cfg(feature = "etcd")]
@@ -112,9 +115,12 @@ impl Command {
             Self::Pull(args) => &args.descriptors.descriptors,
             #[cfg(feature = "etcd")]
             Self::Register(_) => &[],
-            Self::Demo | Self::Compat(_) | Self::Sim(_) | Self::Completions(_) | Self::Man(_) => {
-                &[]
-            }
+            Self::Demo
+            | Self::Compat(_)
+            | Self::Sim(_)
+            | Self::Load(_)
+            | Self::Completions(_)
+            | Self::Man(_) => &[],
         }
     }
 }

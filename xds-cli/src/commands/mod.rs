@@ -7,6 +7,7 @@ pub(crate) mod demo;
 #[cfg(feature = "etcd")]
 pub(crate) mod etcd;
 pub(crate) mod get;
+pub(crate) mod load;
 pub(crate) mod route;
 pub(crate) mod serve;
 pub(crate) mod shell;

@@ -9,6 +9,7 @@
 
 mod layout;
 pub(crate) mod logging;
+pub(crate) mod progress;
 mod queue;
 
 use core::{future::pending, time::Duration};

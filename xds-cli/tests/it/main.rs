@@ -12,6 +12,7 @@ mod export;
 mod file_changes;
 mod findings;
 mod get;
+mod load;
 mod proxy_bootstrap;
 mod readiness;
 mod reloads;

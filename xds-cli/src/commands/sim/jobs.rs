@@ -10,12 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    interrupt::Interrupt,
+use super::interrupt::Interrupt;
+use crate::{
+    args::sim::RunArgs,
     numbers::{grouped, grouped_count},
-    progress::Progress,
+    output::{self, progress::Progress},
+    text::count,
 };
-use crate::{args::sim::RunArgs, output, text::count};
 
 /// Interval of progress updates.
 const TICK: Duration = Duration::from_millis(100);

@@ -11,10 +11,16 @@ use xds_sim::{Effects, Failure as Broken, Outcome, Situations, check::OracleMode
 use super::{
     interrupt::Interrupt,
     jobs::{Completed, Jobs, Sum, print_error, speed},
-    numbers::{grouped, grouped_count},
     report::report,
 };
-use crate::{args::sim::RunArgs, failure::Failure, output, style::Style, text::count};
+use crate::{
+    args::sim::RunArgs,
+    failure::Failure,
+    numbers::{grouped, grouped_count},
+    output,
+    style::Style,
+    text::count,
+};
 
 /// Results of the runs so far.
 #[derive(Debug, Default)]

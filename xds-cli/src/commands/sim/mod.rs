@@ -5,8 +5,6 @@ mod drift;
 mod interrupt;
 mod jobs;
 mod many;
-mod numbers;
-mod progress;
 mod report;
 mod stack;
 

@@ -4,8 +4,11 @@ use std::path::Path;
 
 use xds_sim::{Config, Failure as Broken, shrink};
 
-use super::{artifacts, progress::Progress};
-use crate::{failure::Failure, output};
+use super::artifacts;
+use crate::{
+    failure::Failure,
+    output::{self, progress::Progress},
+};
 
 /// Reports a failed run, and returns an error.
 pub(super) fn report_failure(

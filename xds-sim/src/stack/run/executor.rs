@@ -120,10 +120,12 @@ impl Executor {
     /// Wakes every task.
     pub(crate) fn kick(&self) {
         let mut state = self.lock();
-        let ids: Vec<_> = state.tasks.keys().copied().collect();
-        let wakers: Vec<_> = ids.into_iter().filter_map(|id| state.wake(id)).collect();
+        let mut waker = None;
+        for id in 0..state.next_task {
+            waker = state.wake(id).or(waker);
+        }
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        waker.into_iter().for_each(Waker::wake);
     }
 
     /// Drops the tasks of a host, as if its process were killed.

@@ -3,7 +3,7 @@
 use crate::text::count;
 
 /// Formats a number with separators, such as `1,234,567`.
-pub(super) fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -16,7 +16,7 @@ pub(super) fn grouped(number: u64) -> String {
 }
 
 /// Formats a number with a noun: `1 run`, `12,345 runs`.
-pub(super) fn grouped_count(number: u64, what: &str) -> String {
+pub(crate) fn grouped_count(number: u64, what: &str) -> String {
     match number {
         1 => count(1_u64, what),
         _ => format!("{} {what}s", grouped(number)),

@@ -5,11 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::output::{Stderr, flush_stderr};
+use super::{Stderr, flush_stderr};
 
 /// Progress line on standard error.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     output: ProgressOutput,
     last: Option<Instant>,
 }
@@ -33,7 +33,7 @@ impl ProgressOutput {
 }
 
 impl Progress {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         match io::stderr().is_terminal() {
             true => Self { output: ProgressOutput::Terminal, last: None },
             // An operation that takes less than a minute prints no progress.
@@ -42,7 +42,7 @@ impl Progress {
     }
 
     /// Shows a text unless the last one is too recent.
-    pub(super) fn show(&mut self, text: impl FnOnce() -> String) {
+    pub(crate) fn show(&mut self, text: impl FnOnce() -> String) {
         self.show_at(Instant::now(), &mut Stderr, text);
     }
 
@@ -60,8 +60,8 @@ impl Progress {
     }
 
     /// Clears the terminal's line for other output.
-    pub(super) fn clear(&mut self) {
-        if self.last.take().is_some() && self.output == ProgressOutput::Terminal {
+    pub(crate) fn clear(&mut self) {
+        if self.output == ProgressOutput::Terminal && self.last.take().is_some() {
             let _ = Stderr.write_all(b"\r\x1b[K");
             flush_stderr();
         }
