@@ -7,6 +7,7 @@ mod convert;
 mod documents;
 mod etcd;
 mod get;
+mod kube;
 mod node;
 mod route;
 mod serve;
@@ -38,6 +39,7 @@ pub(crate) use self::{
     convert::{ConvertArgs, ConvertFormat},
     etcd::{EtcdAddress, EtcdArgs, SourceAddress},
     get::{GetArgs, GetOutput},
+    kube::KubeArgs,
     node::NodeArgs,
     route::{ExplainArgs, RouteCommand, RouteOutput, RouteRules, Scheme},
     serve::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},

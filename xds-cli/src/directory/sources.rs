@@ -41,6 +41,9 @@ pub(super) enum Update {
     Changed(Vec<ObjectChange>),
 }
 
+/// Objects that define the resources of each view.
+pub(crate) type Owners = HashMap<ViewName, HashMap<Key, PathBuf>>;
+
 /// View, type and name of a resource.
 type ViewKey = (ViewName, Key);
 
@@ -211,6 +214,17 @@ impl Sources {
     /// Returns the resources in the valid states of all files, each with its file.
     pub(crate) fn by_file(&self) -> impl Iterator<Item = (&Path, &Key, &Bytes)> {
         self.by_file_of(|_| true)
+    }
+
+    /// Returns the files of all resources.
+    pub(super) fn owners(&self) -> Owners {
+        let mut owners = Owners::new();
+        for (path, source) in &self.files {
+            let of_view = owners.entry(source.view.clone()).or_default();
+            let own = source.in_force().keys().map(|key| (key.clone(), path.clone()));
+            of_view.extend(own);
+        }
+        owners
     }
 
     /// Returns the resources of one view, each with its file.
@@ -600,6 +614,19 @@ mod tests {
         assert_eq!(errors, expected);
         assert_eq!((changed.as_str(), removed.as_str()), ("", ""));
         assert_eq!(step(&[]), served("", "three two"));
+    }
+
+    #[test]
+    fn owner_of_a_resource_is_the_object_that_defines_it() {
+        let mut sources = Sources::default();
+        let other = Object { view: "canary".into(), ..with_documents("b", &[("a.yaml", "one")]) };
+        sources.replace(vec![with_documents("a", &[("a.yaml", "one")]), other]);
+        let owners = sources.owners();
+        let owner = |view: &str| {
+            let key = Key { type_url: xds_core::types::CLUSTER.into(), name: "one".into() };
+            owners[&ViewName::from(view)][&key].display().to_string()
+        };
+        assert_eq!((owner(""), owner("canary")), ("a".to_owned(), "b".to_owned()));
     }
 
     #[test]
