@@ -149,9 +149,12 @@ impl KubeSource {
         Some(Change { revision: Revision(revision), objects })
     }
 
-    /// Notes that the position of a scope has expired.
-    fn expired(&self, scope: &Scope) {
-        self.shared().positions.remove(scope);
+    /// Notes that the positions of scopes have expired.
+    fn expired(&self, scopes: &[Scope]) {
+        let mut shared = self.shared();
+        for scope in scopes {
+            shared.positions.remove(scope);
+        }
     }
 }
 
@@ -177,7 +180,7 @@ impl Source for KubeSource {
             Ok(watches) => (watches, None),
             Err(error) => (SelectAll::new(), Some(error)),
         };
-        let watch = Watch { source, watches, ended: failed.map(Some) };
+        let watch = Watch { source, watches, ended: failed.map(Some), expired: Vec::new() };
         stream::unfold(watch, |mut watch| async move {
             let item = watch.next().await?;
             Some((item, watch))
@@ -190,12 +193,15 @@ struct Watch {
     watches: SelectAll<BoxStream<'static, ScopeEvent>>,
     /// Reason for the end, to be reported after the events before it. `Some(None)` ends the stream.
     ended: Option<Option<WatchError>>,
+    /// Scopes whose position has expired. They are noted after the events before.
+    expired: Vec<Scope>,
 }
 
 impl Watch {
     async fn next(&mut self) -> Option<Result<Change, WatchError>> {
         loop {
             if let Some(error) = &mut self.ended {
+                self.source.expired(&self.expired);
                 // The stream ends after the error.
                 return error.take().map(Err);
             }
@@ -242,7 +248,7 @@ impl Watch {
         if error.kind() != KubeErrorKind::Expired {
             return WatchError::Source(error.into());
         }
-        self.source.expired(scope);
+        self.expired.push(scope.clone());
         let mut settled = pin!(sleep(EXPIRY));
         // Events are dropped. They come again, because the positions stay.
         while let Either::Left((Some((scope, event)), _)) =
@@ -251,7 +257,7 @@ impl Watch {
             if let Some(Err(error)) = event
                 && error.kind() == KubeErrorKind::Expired
             {
-                self.source.expired(&scope);
+                self.expired.push(scope);
             }
         }
         WatchError::Compacted
