@@ -142,10 +142,23 @@ pub enum Content {
         /// type may then be left out of the document.
         only: Option<(TypeUrl, ResourceName)>,
     },
+    /// Documents that are valid or invalid together. No resource is in two of them.
+    Documents(Vec<Document>),
     /// Resources that the source has made itself: type, name and encoded message.
     Resources(Vec<(TypeUrl, ResourceName, Bytes)>),
     /// The object exists and cannot be used, for the stated reason.
     Invalid(String),
+}
+
+/// Document of an object that has several, such as the value of a key of a ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// Name within the object. Messages show it behind the name of the object and a slash.
+    pub name: String,
+    /// Format of the bytes.
+    pub format: Format,
+    /// The document.
+    pub bytes: Bytes,
 }
 
 /// Failure of a source.

@@ -15,7 +15,7 @@ mod contract;
 mod follower;
 
 pub use contract::{
-    Change, Content, List, Object, ObjectChange, ObjectId, Revision, Source, SourceError,
+    Change, Content, Document, List, Object, ObjectChange, ObjectId, Revision, Source, SourceError,
     WatchError,
 };
 pub use follower::{Follower, FollowerOptions, Step};

@@ -19,6 +19,7 @@ from driver import (
     go_checks,
     grpc_checks,
     istio_checks,
+    kubernetes_checks,
     languages_checks,
     routing_checks,
     secured_checks,
@@ -40,6 +41,7 @@ PEERS: dict[str, Callable[[PeerReport, Path], None]] = {
     secured_checks.NAME: secured_checks.run,
     sovereign_checks.NAME: sovereign_checks.run,
     envoy_gateway_checks.NAME: envoy_gateway_checks.run,
+    kubernetes_checks.NAME: kubernetes_checks.run,
     # Last: of all peers, its programs take the longest to build, and it has what is left until the deadline.
     istio_checks.NAME: istio_checks.run,
 }

@@ -106,7 +106,9 @@ def run(report: PeerReport, run_dir: Path) -> None:
     etcd = go_programs.programs("istio/etcd", {"etcd": _ETCD}, _RESERVE)["etcd"]
     built = go_programs.programs(_MODULE, {"istiod": _ISTIOD, "kube-apiserver": _APISERVER}, _RESERVE)
     go_programs.require_time(_RESERVE)
-    programs = Programs(etcd, built["kube-apiserver"], built["istiod"], xds, python)
+    programs = Programs(
+        etcd=etcd, apiserver=built["kube-apiserver"], python=python, istiod=built["istiod"], xds=xds
+    )
     versions = {
         "istiod": go_programs.version_of(programs.istiod, "istio.io/istio").split("-")[1][:8],
         "Kubernetes": go_programs.version_of(programs.apiserver, "k8s.io/kubernetes"),

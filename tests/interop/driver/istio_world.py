@@ -1,7 +1,8 @@
-"""The control plane of the scenarios with Istio: etcd, kube-apiserver and istiod, all on loopback."""
+"""etcd and kube-apiserver, and the control plane of the scenarios with Istio, all on loopback."""
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import signal
@@ -29,25 +30,34 @@ _REJECTS = re.compile(r"^pilot_total_xds_rejects(?:\{[^}]*\})? (\S+)$", re.MULTI
 
 
 @dataclass(frozen=True)
-class Programs:
-    """The programs of a scenario."""
+class KubernetesPrograms:
+    """The programs of a Kubernetes without nodes."""
 
     etcd: Path
     apiserver: Path
-    istiod: Path
-    xds: Path
     # With the package `cryptography`.
     python: Path
+
+
+@dataclass(frozen=True)
+class Programs(KubernetesPrograms):
+    """The programs of a scenario with Istio."""
+
+    istiod: Path
+    xds: Path
 
 
 class Kubernetes:
     """etcd and kube-apiserver. No controller runs, so that only the checks write objects."""
 
-    def __init__(self, scenario: Scenario, programs: Programs) -> None:
+    def __init__(self, scenario: Scenario, programs: KubernetesPrograms) -> None:
         self._directory = scenario.directory
-        etcd, peers, self._port = free_ports(3)
-        self._start_etcd(scenario, programs.etcd, etcd, peers)
-        self._start_apiserver(scenario, programs, etcd)
+        self._scenario, self._programs = scenario, programs
+        self._etcd, peers, self._port = free_ports(3)
+        self._start_etcd(scenario, programs.etcd, self._etcd, peers)
+        signer = Certificate.make(programs.python, "accounts")
+        self._signer = CertificateFiles.write(signer, self._directory)
+        self._apiserver = self.start_apiserver()
 
     def _start_etcd(self, scenario: Scenario, program: Path, port: int, peers: int) -> None:
         own, among_peers = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peers}"
@@ -71,13 +81,14 @@ class Kubernetes:
 
         eventually("etcd is healthy", healthy, _START_PATIENCE)
 
-    def _start_apiserver(self, scenario: Scenario, programs: Programs, etcd: int) -> None:
-        signer = CertificateFiles.write(Certificate.make(programs.python, "accounts"), self._directory)
+    def start_apiserver(self) -> Process:
+        """Starts the API server, and waits until it is ready."""
+        signer = self._signer
         tokens = self._directory / "tokens.csv"
         tokens.write_text(f"{_TOKEN},admin,admin,system:masters\n", encoding="utf-8")
         argv: Argv = [
-            programs.apiserver,
-            "--etcd-servers", f"http://127.0.0.1:{etcd}",
+            self._programs.apiserver,
+            "--etcd-servers", f"http://127.0.0.1:{self._etcd}",
             "--bind-address", "127.0.0.1",
             "--secure-port", str(self._port),
             "--cert-dir", self._directory / "apiserver-certificates",
@@ -92,13 +103,19 @@ class Kubernetes:
             # Loopback is no valid address for the endpoints of the `kubernetes` service.
             "--endpoint-reconciler-type", "none",
         ]  # fmt: skip
-        process = scenario.spawn(Process, "kube-apiserver", argv)
+        process = self._scenario.spawn(Process, "kube-apiserver", argv)
+        self._apiserver = process
 
         def ready() -> bool:
             process.expect_running()
             return self._request("GET", "/readyz") == "ok"
 
         eventually("kube-apiserver is ready", ready, _START_PATIENCE)
+        return process
+
+    def kill_apiserver(self) -> None:
+        """Ends the API server without warning; etcd goes on."""
+        self._apiserver.stop(signal.SIGKILL)
 
     def kubeconfig(self) -> Path:
         """Writes a kubeconfig for it."""
@@ -123,13 +140,31 @@ class Kubernetes:
         """Replaces an object, whatever its version."""
         self._request("PUT", path, thing)
 
+    def patch(self, path: str, changes: Json) -> None:
+        """Changes fields of an object (RFC 7386)."""
+        self._request("PATCH", path, changes)
+
+    def get(self, path: str) -> Json:
+        """An object or a list."""
+        answer: Json = json.loads(self._request("GET", path))
+        return answer
+
+    def store(self, key: str, thing: Json) -> None:
+        """Writes an object into etcd, past the API server, which rejects endpoints on loopback."""
+        encode = lambda text: base64.b64encode(text.encode()).decode()  # noqa: E731
+        data = json.dumps({"key": encode(key), "value": encode(json.dumps(thing))}).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{self._etcd}/v3/kv/put", data)
+        with urllib.request.urlopen(request, timeout=_REQUEST_PATIENCE) as answer:
+            answer.read()
+
     def delete(self, path: str) -> None:
         """Deletes an object."""
         self._request("DELETE", path)
 
     def _request(self, method: str, path: str, body: Json | None = None) -> str:
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": "application/json"}
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": kind}
         request = urllib.request.Request(f"https://127.0.0.1:{self._port}{path}", data, headers, method=method)
         # Its certificate is self-signed, and it is on loopback.
         context = ssl.create_default_context()

@@ -127,6 +127,26 @@ def xds_binary() -> Path:
     return _cargo_build("-p", "xds-cli", product="xds")
 
 
+@functools.cache
+def xds_with_kubernetes() -> Path:
+    """The `xds` binary with support for Kubernetes, freshly built, unless `XDS_BIN` names one."""
+    if given := os.environ.get("XDS_BIN"):
+        binary = Path(given).resolve()
+        source = ["kube://", "--kubeconfig", os.devnull, "--listen", "127.0.0.1:0"]
+        said = subprocess.run([binary, "serve", *source], capture_output=True, text=True, check=False)
+        if "no support for Kubernetes" in said.stderr:
+            raise Skip(f"{binary.name} is built without the feature `kube`")
+        return binary
+    if shutil.which("cargo") is None:
+        raise PreparationFailed("cargo is not installed and XDS_BIN is not set: there is nothing to test")
+    comment("building xds with the feature kube")
+    built = _cargo_build("-p", "xds-cli", "--features", "kube", product="xds")
+    # The next build without the feature replaces it.
+    binary = SCRATCH / "xds-with-kubernetes"
+    shutil.copy2(built, binary)
+    return binary
+
+
 def example(name: str, package: str = "xds-tests") -> Path:
     """An example of a package, freshly built; `XDS_EXAMPLES` names a directory with some to use as they are."""
     if (given := os.environ.get("XDS_EXAMPLES")) and (built := Path(given, name).resolve()).exists():

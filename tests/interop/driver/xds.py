@@ -86,13 +86,13 @@ class StatusRow:
 
 
 class XdsServe:
-    """`xds serve` on a directory, with the events that it prints."""
+    """`xds serve` on a directory or another source, with the events that it prints."""
 
     def __init__(
         self,
         scenario: Scenario,
         binary: Path,
-        directory: Path,
+        directory: Path | str,
         listen: str = "127.0.0.1:0",
         *,
         streams: Streams = Streams.AGGREGATED,

@@ -5,7 +5,7 @@ call with their own name, and obeys JSON commands on standard input, one a line;
 one JSON event on standard output:
 
     {"command": "connect", "server": "127.0.0.1:PORT", "node": ID}   -> {"event": "connected"}
-                    and perhaps, for TLS, the names of three files with certificates and a key
+                    and perhaps the target, and for TLS the names of three files with certificates and a key
     {"command": "call", "seconds": N}                                -> {"event": "answer", ...}
     {"command": "csds"}                                              -> {"event": "csds", ...}
 
@@ -80,7 +80,7 @@ class _Peer:
         self._servers.append(server)
         return port
 
-    def connect(self, server: str, node: str, **files: str) -> dict[str, Any]:
+    def connect(self, server: str, node: str, target: str = _SERVICE, **files: str) -> dict[str, Any]:
         """Makes the channel; C-core reads the bootstrap when it makes its first xds one."""
         # A bootstrap file of the environment would be preferred to ours.
         os.environ.pop("GRPC_XDS_BOOTSTRAP", None)
@@ -96,7 +96,7 @@ class _Peer:
                 "node": {"id": node},
             }
         )
-        self._channel = grpc.insecure_channel(f"xds:///{_SERVICE}")
+        self._channel = grpc.insecure_channel(f"xds:///{target}")
         return {"event": "connected"}
 
     def call(self, seconds: float) -> dict[str, Any]:

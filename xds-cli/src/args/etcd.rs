@@ -1,12 +1,12 @@
 //! Arguments of commands that use etcd.
 
-use core::convert::Infallible;
 use std::{
     path::{Path, PathBuf},
     str::FromStr,
 };
 
 use clap::Args;
+use thiserror::Error;
 
 /// Credentials of the connection to etcd.
 #[derive(Args, Clone, Debug)]
@@ -38,6 +38,8 @@ pub(crate) struct EtcdArgs {
 pub(crate) enum SourceAddress {
     Directory(PathBuf),
     Etcd(EtcdAddress),
+    /// Kubernetes, as its own options state.
+    Kube,
 }
 
 /// Members of an etcd cluster, and the prefix of the keys.
@@ -50,10 +52,20 @@ pub(crate) struct EtcdAddress {
 /// Prefix of keys if the address has none.
 const DEFAULT_PREFIX: &str = "/xds";
 
-impl FromStr for SourceAddress {
-    type Err = Infallible;
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error(
+    "expected kube:// and nothing behind it: the options --kubeconfig, --kube-context and \
+     --kube-namespace select the cluster and its namespaces"
+)]
+pub(crate) struct InvalidAddress;
 
-    fn from_str(text: &str) -> Result<Self, Infallible> {
+impl FromStr for SourceAddress {
+    type Err = InvalidAddress;
+
+    fn from_str(text: &str) -> Result<Self, InvalidAddress> {
+        if let Some(rest) = text.strip_prefix("kube://") {
+            return if rest.is_empty() { Ok(Self::Kube) } else { Err(InvalidAddress) };
+        }
         let Some(rest) = text.strip_prefix("etcd://") else {
             return Ok(Self::Directory(text.into()));
         };
@@ -77,6 +89,7 @@ impl SourceAddress {
             Self::Etcd(EtcdAddress { members, prefix }) => {
                 format!("etcd://{}{prefix}", members.join(",")).into()
             }
+            Self::Kube => "kube://".into(),
         }
     }
 
@@ -84,7 +97,7 @@ impl SourceAddress {
     pub(crate) fn directory(&self) -> Option<&Path> {
         match self {
             Self::Directory(directory) => Some(directory),
-            Self::Etcd(_) => None,
+            Self::Etcd(_) | Self::Kube => None,
         }
     }
 }
@@ -94,8 +107,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> SourceAddress {
-        let Ok(address) = text.parse();
-        address
+        text.parse().unwrap()
     }
 
     #[test]
@@ -109,5 +121,12 @@ mod tests {
         assert_eq!(parse("etcd://a:1/"), etcd(&["a:1"], "/xds"));
         assert_eq!(parse("config"), SourceAddress::Directory("config".into()));
         assert_eq!(parse("etcd://a:1/x").place(), PathBuf::from("etcd://a:1/x"));
+    }
+
+    #[test]
+    fn address_of_kubernetes_has_nothing_behind_it() {
+        assert_eq!(parse("kube://"), SourceAddress::Kube);
+        assert_eq!(parse("kube://").place(), PathBuf::from("kube://"));
+        assert_eq!("kube://prod".parse::<SourceAddress>(), Err(InvalidAddress));
     }
 }

@@ -7,6 +7,7 @@ mod convert;
 mod documents;
 mod etcd;
 mod get;
+mod kube;
 mod load;
 mod node;
 mod route;
@@ -39,6 +40,7 @@ pub(crate) use self::{
     convert::{ConvertArgs, ConvertFormat},
     etcd::{EtcdAddress, EtcdArgs, SourceAddress},
     get::{GetArgs, GetOutput},
+    kube::KubeArgs,
     load::{LoadArgs, LoadOutput, LoadProfile},
     node::NodeArgs,
     route::{ExplainArgs, RouteCommand, RouteOutput, RouteRules, Scheme},

@@ -10,9 +10,11 @@ use xds_tokio::{
     server::{AllowSans, InvalidSanPattern},
 };
 
-use super::{DescriptorArgs, EtcdArgs, ExternalArgs, SourceAddress, flag_of, parse_duration};
+use super::{
+    DescriptorArgs, EtcdArgs, ExternalArgs, KubeArgs, SourceAddress, flag_of, parse_duration,
+};
 
-/// Serve the resources in a directory or in etcd, and follow their changes.
+/// Serve the resources in a directory, in etcd or in Kubernetes, and follow their changes.
 ///
 /// Files end in .json, .yaml, .yml, .pb_text, .textproto, .txtpb or .pb. Each contains one resource
 /// (an object with "@type"), a list of resources, several YAML documents, or an object with
@@ -22,11 +24,15 @@ use super::{DescriptorArgs, EtcdArgs, ExternalArgs, SourceAddress, flag_of, pars
 /// once every file has been valid.
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
-    /// Directory with the resource files, or etcd://HOST:PORT[,HOST:PORT...]/PREFIX.
+    /// Directory with the resource files, etcd://HOST:PORT[,HOST:PORT...]/PREFIX, or kube://.
     ///
     /// In etcd, the key PREFIX/VIEW/TYPE/NAME has one resource as JSON, YAML, text format or encoded
     /// message. VIEW is `default`; TYPE is clusters, endpoints, listeners, routes, secrets and so
     /// on. A transaction is served as one change.
+    ///
+    /// In Kubernetes, ConfigMaps with the label xds-resources=true have resource files, and Services
+    /// with the annotation xds-service=true are reachable for gRPC clients by
+    /// xds:///NAME.NAMESPACE:PORT.
     #[arg(value_name = "SOURCE")]
     pub(crate) source: SourceAddress,
 
@@ -111,6 +117,9 @@ pub(crate) struct ServeArgs {
     // The last ones: a heading also applies to all options after it.
     #[command(flatten)]
     pub(crate) etcd: EtcdArgs,
+
+    #[command(flatten)]
+    pub(crate) kube: KubeArgs,
 
     #[command(flatten)]
     pub(crate) limits: ServerLimitArgs,

@@ -39,8 +39,11 @@ pub(super) struct Broken {
 impl Broken {
     pub(super) fn of(sources: &Sources) -> Self {
         let text = |file: &Path| {
-            let (_, content) = sources.document(file)?;
-            Some(String::from_utf8_lossy(content).into_owned())
+            let documents = sources.documents(file);
+            let text =
+                |(_, _, content): &(_, _, &Bytes)| String::from_utf8_lossy(content).into_owned();
+            let texts: Vec<_> = documents.iter().map(text).collect();
+            (!texts.is_empty()).then(|| texts.join("\n"))
         };
         Self { files: sources.broken().map(|file| (file.to_owned(), text(file))).collect() }
     }
@@ -54,7 +57,7 @@ impl Broken {
 }
 
 /// Whether a text contains a name that is not part of a longer one.
-fn has_word(text: &str, name: &str) -> bool {
+pub(crate) fn has_word(text: &str, name: &str) -> bool {
     let is_part = |it: char| it.is_alphanumeric() || it == '_' || it == '-';
     text.match_indices(name).any(|(at, _)| {
         let before = text[..at].chars().next_back();

@@ -4,7 +4,7 @@
 use std::{io, path::PathBuf, sync::Arc};
 
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     task::{JoinHandle, spawn_blocking},
 };
 use xds_core::{
@@ -18,7 +18,7 @@ use super::{
     origin::SourceReader,
     parse::Problems,
     rejected::{MaxRemoval, Rejected, Removal},
-    sources::{ChangedResources, FileError, Sources, Update},
+    sources::{ChangedResources, FileError, Owners, Sources, Update},
 };
 use crate::{
     diagnostic::{Diagnostic, Level},
@@ -85,6 +85,8 @@ pub(crate) struct FollowOptions {
     pub(crate) max_removal: Option<MaxRemoval>,
     /// Whether a resource that proxies would reject makes its file broken.
     pub(crate) validation: Validation,
+    /// Receiver of the objects that define the served resources, if somebody wants to know.
+    pub(crate) owners: Option<watch::Sender<Owners>>,
 }
 
 impl FollowedSource {
@@ -149,6 +151,7 @@ struct SourceFollower {
     consistency: Arc<Consistency<'static>>,
     policy: DanglingReferences,
     max_removal: Option<MaxRemoval>,
+    owners: Option<watch::Sender<Owners>>,
     /// Dangling references that have been reported.
     dangling: Vec<Diagnostic>,
     /// Rejected removal that has been reported.
@@ -168,6 +171,7 @@ impl SourceFollower {
             consistency: options.consistency.into(),
             policy: options.dangling,
             max_removal: options.max_removal,
+            owners: options.owners,
             dangling: Vec::new(),
             removal: None,
             last_failure: None,
@@ -327,6 +331,9 @@ impl SourceFollower {
         let changes = self.sources.changes().resources();
         let readiness = self.become_ready().await;
         self.sources.mark_served();
+        if let Some(owners) = &self.owners {
+            owners.send_replace(self.sources.owners());
+        }
         let resources = self.sources.served();
         Reload { resources, applied: total, changes, readiness, ..Reload::default() }
     }
@@ -374,6 +381,7 @@ mod tests {
             consistency: Consistency::default(),
             dangling: DanglingReferences::Allowed,
             max_removal: Some(MaxRemoval(10)),
+            owners: None,
             validation: Validation::default(),
         };
         let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
@@ -414,6 +422,7 @@ mod tests {
             consistency: Consistency::default(),
             dangling: DanglingReferences::Allowed,
             max_removal: None,
+            owners: None,
             validation: Validation::default(),
         };
         let origin = SourceReader::directory(&directory).unwrap();

@@ -19,10 +19,14 @@ mod origin;
 mod parse;
 mod places;
 mod rejected;
-#[cfg(feature = "etcd")]
+#[cfg(any(feature = "etcd", feature = "kube"))]
 mod remote;
 mod sources;
 
+#[cfg(feature = "etcd")]
+pub(crate) use self::parse::parse_value;
+#[cfg(any(feature = "etcd", feature = "kube"))]
+pub(crate) use self::remote::Remote;
 pub(crate) use self::{
     findings::findings,
     follow::{DanglingReferences, FollowOptions, FollowedSource, ReadinessChange, Reload},
@@ -31,5 +35,5 @@ pub(crate) use self::{
     rejected::{MaxRemoval, Rejected, Removal},
     sources::{ChangedResources, FileError, Sources},
 };
-#[cfg(feature = "etcd")]
-pub(crate) use self::{parse::parse_value, remote::Remote};
+#[cfg(feature = "kube")]
+pub(crate) use self::{findings::has_word, sources::Owners};

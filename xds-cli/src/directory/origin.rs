@@ -10,7 +10,7 @@ use tokio::{sync::Notify, task::spawn_blocking};
 use xds_core::client::FilePolicy;
 use xds_fs::{Place, Watch, list_saved};
 
-#[cfg(feature = "etcd")]
+#[cfg(any(feature = "etcd", feature = "kube"))]
 use super::remote::Remote;
 use super::sources::{Update, object_of};
 
@@ -20,6 +20,8 @@ pub(crate) enum SourceReader {
     Directory(Directory),
     #[cfg(feature = "etcd")]
     Etcd(Box<Remote<xds_etcd::EtcdSource>>),
+    #[cfg(feature = "kube")]
+    Kube(Box<Remote<xds_kube::KubeSource>>),
 }
 
 /// Directory with a watch.
@@ -48,6 +50,8 @@ impl SourceReader {
             Self::Directory(directory) => directory.path.to_path_buf(),
             #[cfg(feature = "etcd")]
             Self::Etcd(remote) => remote.place().into(),
+            #[cfg(feature = "kube")]
+            Self::Kube(remote) => remote.place().into(),
         }
     }
 
@@ -58,6 +62,8 @@ impl SourceReader {
             Self::Directory(directory) => directory.read().await,
             #[cfg(feature = "etcd")]
             Self::Etcd(remote) => remote.next().await,
+            #[cfg(feature = "kube")]
+            Self::Kube(remote) => remote.next().await,
         }
     }
 
@@ -70,6 +76,8 @@ impl SourceReader {
             }
             #[cfg(feature = "etcd")]
             Self::Etcd(remote) => remote.next().await,
+            #[cfg(feature = "kube")]
+            Self::Kube(remote) => remote.next().await,
         }
     }
 }

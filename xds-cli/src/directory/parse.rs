@@ -1,6 +1,9 @@
 //! Parsing of one file into resources.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use bytes::Bytes;
 use xds_core::{ResourceName, TypeUrl, references::ResourceId, server::ServerLimits};
@@ -8,12 +11,13 @@ use xds_format::{
     Format, Position, Resource, ResourcePositions, decode_check, encode_message, parse_all,
     resource_name,
 };
-use xds_source::{Content, Object};
+use xds_source::{Content, Document, Object};
 
 use crate::{
     diagnostic::{Diagnostic, Level, Rule},
     resource_types::Validation,
     schema::{self, schema},
+    text::type_name,
 };
 
 /// Maximum number of errors that are reported for a file. Others are counted.
@@ -63,6 +67,7 @@ pub(super) fn parse_object(object: &Object, validation: Validation) -> Result<Re
         Content::Document { format, bytes, only: Some((type_url, name)) } => {
             parse_only(place, *format, bytes, (type_url, name), validation)
         }
+        Content::Documents(documents) => parse_documents(place, documents, validation),
         Content::Resources(resources) => {
             let mut parsed = Resources::new();
             let mut problems = Problems::default();
@@ -79,6 +84,44 @@ pub(super) fn parse_object(object: &Object, validation: Validation) -> Result<Re
         }
         Content::Invalid(why) => Err(Problems::one(place, why.as_str())),
     }
+}
+
+/// Parses documents that are valid together or not at all. The result contains the errors of all of
+/// them.
+fn parse_documents(
+    place: &Path,
+    documents: &[Document],
+    validation: Validation,
+) -> Result<Resources, Problems> {
+    let (mut resources, mut problems) = (Resources::new(), Problems::default());
+    let mut owners: BTreeMap<Key, PathBuf> = BTreeMap::new();
+    for Document { name, format, bytes } in documents {
+        let path = place.join(name);
+        let parsed = match parse(&path, *format, bytes, validation) {
+            Ok(parsed) => parsed,
+            Err(found) => {
+                found.first.into_iter().for_each(|problem| problems.push(problem));
+                problems.more += found.more;
+                continue;
+            }
+        };
+        for (key, bytes) in parsed {
+            if let Some(owner) = owners.get(&key) {
+                problems.push(already_defined(&path, &key, owner));
+                continue;
+            }
+            owners.insert(key.clone(), path.clone());
+            resources.insert(key, bytes);
+        }
+    }
+    if problems.first.is_empty() { Ok(resources) } else { Err(problems) }
+}
+
+/// Returns the error about a resource that another file or document defines already.
+pub(super) fn already_defined(path: &Path, key: &Key, owner: &Path) -> Diagnostic {
+    let (type_name, owner) = (type_name(key.type_url.as_str()), owner.display());
+    let name = &key.name;
+    invalid(path, format!("the {type_name} resource `{name}` is already defined in {owner}"))
 }
 
 /// Returns the encoded message of a value in etcd; `None` if it is not the resource that its key

@@ -3,7 +3,7 @@
 //! Findings come from encoded resources, which have no positions. The files of the findings are
 //! therefore parsed again.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use xds_core::{ResourceName, TypeUrl, types};
 use xds_format::{Position, ResourcePositions};
@@ -39,17 +39,28 @@ pub(super) fn placed(sources: &Sources, mut unplaced: Vec<Unplaced>) -> Vec<Diag
 fn in_file(sources: &Sources, unplaced: &[Unplaced]) -> Vec<Diagnostic> {
     let file = unplaced.first().map_or_else(|| Path::new(""), |it| it.found.file.as_path());
     // A position in another content than the one in use would be wrong.
-    let positions = sources
-        .document_in_use(file)
-        .and_then(|(format, content)| ResourcePositions::parse(format, content, schema::FILES));
+    let documents = sources.documents_in_use(file);
+    let documents: Vec<_> = documents
+        .iter()
+        .filter_map(|(path, format, content)| {
+            Some((path, ResourcePositions::parse(*format, content, schema::FILES)?))
+        })
+        .collect();
     let mut found: Vec<_> = unplaced
         .iter()
         .map(|it| {
-            let position = positions.as_ref().and_then(|all| position(all, it));
-            it.found.clone().at(position)
+            let place = |(path, all): &(&PathBuf, ResourcePositions<'_>)| {
+                Some(((*path).clone(), position(all, it)?))
+            };
+            let mut found = it.found.clone();
+            if let Some((path, position)) = documents.iter().find_map(place) {
+                found.file = path;
+                found = found.at(Some(position));
+            }
+            found
         })
         .collect();
-    found.sort_by_key(|it| it.position);
+    found.sort_by(|a, b| (&a.file, a.position).cmp(&(&b.file, b.position)));
     found
 }
 

@@ -20,8 +20,8 @@ use xds_format::Format;
 use xds_fs::File;
 use xds_source::{Content, Object, ObjectChange, Revision};
 
-use super::parse::{Key, Problems, Resources, parse_object};
-use crate::{resource_types::Validation, text::type_name};
+use super::parse::{Key, Problems, Resources, already_defined, parse_object};
+use crate::resource_types::Validation;
 
 /// States of all files.
 #[derive(Debug, Default)]
@@ -40,6 +40,9 @@ pub(super) enum Update {
     /// Objects that have changed together.
     Changed(Vec<ObjectChange>),
 }
+
+/// Objects that define the resources of each view.
+pub(crate) type Owners = HashMap<ViewName, HashMap<Key, PathBuf>>;
 
 /// View, type and name of a resource.
 type ViewKey = (ViewName, Key);
@@ -168,19 +171,28 @@ impl Sources {
         broken.map(|(path, _)| path.as_path())
     }
 
-    /// Returns the newest document of a file.
-    pub(super) fn document(&self, path: &Path) -> Option<(Format, &Bytes)> {
-        match &self.files.get(path)?.seen.as_ref()?.content {
-            Content::Document { format, bytes, .. } => Some((*format, bytes)),
-            Content::Resources(_) | Content::Invalid(_) => None,
+    /// Returns the newest documents of a file, each with its path. A file is one document, and an
+    /// object of another source may have several.
+    pub(super) fn documents(&self, path: &Path) -> Vec<(PathBuf, Format, &Bytes)> {
+        let seen = self.files.get(path).and_then(|source| source.seen.as_ref());
+        match seen.map(|object| &object.content) {
+            Some(Content::Document { format, bytes, .. }) => {
+                vec![(path.to_owned(), *format, bytes)]
+            }
+            Some(Content::Documents(documents)) => {
+                documents.iter().map(|it| (path.join(&it.name), it.format, &it.bytes)).collect()
+            }
+            Some(Content::Resources(_) | Content::Invalid(_)) | None => Vec::new(),
         }
     }
 
-    /// Returns the newest document of a file if its resources are in use.
-    pub(super) fn document_in_use(&self, path: &Path) -> Option<(Format, &Bytes)> {
-        let source = self.files.get(path)?;
-        let is_in_use = source.error.is_none() && source.pending.is_none();
-        self.document(path).filter(|_| is_in_use)
+    /// Returns the newest documents of a file if its resources are in use.
+    pub(super) fn documents_in_use(&self, path: &Path) -> Vec<(PathBuf, Format, &Bytes)> {
+        let is_in_use = |source: &FileState| source.error.is_none() && source.pending.is_none();
+        match self.files.get(path).is_some_and(is_in_use) {
+            true => self.documents(path),
+            false => Vec::new(),
+        }
     }
 
     /// Number of resources in the valid states of all files.
@@ -202,6 +214,17 @@ impl Sources {
     /// Returns the resources in the valid states of all files, each with its file.
     pub(crate) fn by_file(&self) -> impl Iterator<Item = (&Path, &Key, &Bytes)> {
         self.by_file_of(|_| true)
+    }
+
+    /// Returns the files of all resources.
+    pub(super) fn owners(&self) -> Owners {
+        let mut owners = Owners::new();
+        for (path, source) in &self.files {
+            let of_view = owners.entry(source.view.clone()).or_default();
+            let own = source.in_force().keys().map(|key| (key.clone(), path.clone()));
+            of_view.extend(own);
+        }
+        owners
     }
 
     /// Returns the resources of one view, each with its file.
@@ -355,9 +378,7 @@ pub(super) fn object_of(file: File) -> Object {
 }
 
 fn error(path: &Path, key: &Key, owner: &Path) -> Problems {
-    let (type_name, owner) = (type_name(key.type_url.as_str()), owner.display());
-    let name = &key.name;
-    Problems::one(path, format!("the {type_name} resource `{name}` is already defined in {owner}"))
+    Problems { first: vec![already_defined(path, key, owner)], more: 0 }
 }
 
 impl Changes {
@@ -552,6 +573,60 @@ mod tests {
         let (errors, changed, _) = directory.step(vec![file("b", "one two"), file("a", "one")]);
         assert_eq!(changed, "one");
         assert_eq!(errors, ["b: the cds resource `one` is already defined in a"]);
+    }
+
+    /// Creates an object with documents of clusters, each given like those of a file.
+    fn with_documents(id: &str, documents: &[(&str, &str)]) -> Object {
+        let documents = documents.iter().map(|(name, clusters)| {
+            let Ok(bytes) = file(name, clusters).content else { panic!("{name}") };
+            let bytes = if clusters.is_empty() { Bytes::from_static(b"a: [") } else { bytes };
+            xds_source::Document { name: (*name).to_owned(), format: Format::Yaml, bytes }
+        });
+        let content = Content::Documents(documents.collect());
+        let (view, revision) = (ViewName::default(), Revision::default());
+        Object { id: id.into(), view, revision, content }
+    }
+
+    #[test]
+    fn documents_of_an_object_are_used_together_or_not_at_all() {
+        let mut sources = Sources::default();
+        let mut step = |documents: &[(&str, &str)]| {
+            let errors = sources.replace(vec![with_documents("ConfigMap n/c", documents)]);
+            let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+            let changes = sources.changes();
+            let (changed, removed) = changes.keys();
+            let shown = (errors.join("; "), changed.join(" "), removed.join(" "));
+            sources.mark_served();
+            shown
+        };
+        let served =
+            |changed: &str, removed: &str| (String::new(), changed.to_owned(), removed.to_owned());
+        assert_eq!(step(&[("a.yaml", "one"), ("b.yaml", "two")]), served("one two", ""));
+        // One document is broken, and the other one has changed.
+        let (errors, changed, removed) = step(&[("a.yaml", "three"), ("b.yaml", "")]);
+        assert!(errors.starts_with("ConfigMap n/c/b.yaml:1:"), "{errors}");
+        assert_eq!((changed.as_str(), removed.as_str()), ("", ""));
+        assert_eq!(step(&[("a.yaml", "three"), ("b.yaml", "two")]), served("three", "one"));
+        // A resource in two documents is an error, whichever of them is meant.
+        let (errors, changed, removed) = step(&[("a.yaml", "three"), ("b.yaml", "three")]);
+        let expected = "ConfigMap n/c/b.yaml: the cds resource `three` is already defined in \
+                        ConfigMap n/c/a.yaml";
+        assert_eq!(errors, expected);
+        assert_eq!((changed.as_str(), removed.as_str()), ("", ""));
+        assert_eq!(step(&[]), served("", "three two"));
+    }
+
+    #[test]
+    fn owner_of_a_resource_is_the_object_that_defines_it() {
+        let mut sources = Sources::default();
+        let other = Object { view: "canary".into(), ..with_documents("b", &[("a.yaml", "one")]) };
+        sources.replace(vec![with_documents("a", &[("a.yaml", "one")]), other]);
+        let owners = sources.owners();
+        let owner = |view: &str| {
+            let key = Key { type_url: xds_core::types::CLUSTER.into(), name: "one".into() };
+            owners[&ViewName::from(view)][&key].display().to_string()
+        };
+        assert_eq!((owner(""), owner("canary")), ("a".to_owned(), "b".to_owned()));
     }
 
     #[test]

@@ -29,9 +29,9 @@ pub(crate) fn client(address: &EtcdAddress, args: &EtcdArgs) -> Result<EtcdClien
 fn etcd_address(address: &SourceAddress) -> Result<&EtcdAddress, Failure> {
     match address {
         SourceAddress::Etcd(address) => Ok(address),
-        SourceAddress::Directory(directory) => Err(Failure::Usage(format!(
+        SourceAddress::Directory(_) | SourceAddress::Kube => Err(Failure::Usage(format!(
             "{}: expected an address of etcd, such as etcd://127.0.0.1:2379/xds",
-            directory.display()
+            address.place().display()
         ))),
     }
 }

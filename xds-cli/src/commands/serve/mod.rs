@@ -6,6 +6,8 @@ mod ndjson;
 mod open_files;
 mod origin;
 mod redraw;
+#[cfg(feature = "kube")]
+mod rejections;
 mod status;
 mod table;
 
@@ -32,7 +34,7 @@ use self::{
     events::{ServeEvent, ServePrinter},
     export::Exporter,
     ndjson::ServeNdjson,
-    origin::origin,
+    origin::open_source,
     redraw::Redraw,
     status::Status,
     table::Table,
@@ -77,6 +79,14 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     config.limits.names_per_stream = args.limits.max_names;
     config.limits.names_per_connection = args.limits.max_names;
     config.limits.names = args.limits.max_total_names;
+    let origin = select! {
+        () = stop.requested() => return Ok(()),
+        origin = open_source(&args) => origin?,
+    };
+    #[cfg(feature = "kube")]
+    let (owners, writer) = rejections::writer(&args, origin.kube);
+    #[cfg(not(feature = "kube"))]
+    let owners = None;
     let follow = FollowOptions {
         consistency: args.external.consistency(),
         dangling: if args.strict {
@@ -86,12 +96,13 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         },
         max_removal: args.max_removal.map(MaxRemoval),
         validation: args.validate.into(),
+        owners,
     };
     let server = ManagementServer::start(config, options);
     let handle = server.handle();
     let (mut followed, first) = select! {
         () = stop.requested() => return Ok(()),
-        started = FollowedSource::start(origin(&args)?, follow, handle.clone()) => started
+        started = FollowedSource::start(origin.reader, follow, handle.clone()) => started
             .map_err(|why| Failure::Directory { directory: args.source.place(), why })?,
     };
     let is_ready = first.readiness == Some(ReadinessChange::Ready);
@@ -134,6 +145,10 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     print_errors(&mut *printer, &first)?;
     if let Some(ReadinessChange::Waiting(files)) = &first.readiness {
         printer.print(ServeEvent::NotReady { files })?;
+    }
+    #[cfg(feature = "kube")]
+    if let Some(writer) = writer {
+        tokio::spawn(writer.run(handle.clone()));
     }
     let mut serving = tokio::spawn(server.serve(listener));
     let mut services = Vec::new();

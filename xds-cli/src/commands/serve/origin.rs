@@ -1,30 +1,83 @@
 //! The source to serve, from the arguments.
 
-#[cfg(feature = "etcd")]
+#[cfg(any(feature = "etcd", feature = "kube"))]
 use std::hash::{BuildHasher as _, RandomState};
 
+#[cfg(any(feature = "etcd", feature = "kube"))]
+use crate::directory::Remote;
 use crate::{
     args::{ServeArgs, SourceAddress},
     directory::SourceReader,
     failure::Failure,
 };
 
+/// Source, and the connection to its cluster.
+pub(super) struct OpenedSource {
+    pub(super) reader: SourceReader,
+    #[cfg(feature = "kube")]
+    pub(super) kube: Option<xds_kube::KubeClient>,
+}
+
+impl From<SourceReader> for OpenedSource {
+    fn from(reader: SourceReader) -> Self {
+        Self {
+            reader,
+            #[cfg(feature = "kube")]
+            kube: None,
+        }
+    }
+}
+
 /// Opens the source. Nothing is read yet, except files with credentials.
-pub(super) fn origin(args: &ServeArgs) -> Result<SourceReader, Failure> {
+pub(super) async fn open_source(args: &ServeArgs) -> Result<OpenedSource, Failure> {
     match &args.source {
         SourceAddress::Directory(directory) => SourceReader::directory(directory)
+            .map(OpenedSource::from)
             .map_err(|why| Failure::Directory { directory: directory.clone(), why }),
         #[cfg(feature = "etcd")]
         SourceAddress::Etcd(address) => {
             let client = crate::commands::etcd::client(address, &args.etcd)?;
             let source = xds_etcd::EtcdSource::new(client, &address.prefix);
-            let place = args.source.place().to_string_lossy().into_owned();
-            let seed = RandomState::new().hash_one(0);
-            Ok(SourceReader::Etcd(Box::new(crate::directory::Remote::new(source, place, seed))))
+            Ok(SourceReader::Etcd(Box::new(remote(source, args))).into())
         }
         #[cfg(not(feature = "etcd"))]
         SourceAddress::Etcd(_) => Err(Failure::Usage(
             "this build has no support for etcd: build it with --features etcd".to_owned(),
         )),
+        #[cfg(feature = "kube")]
+        SourceAddress::Kube => {
+            let client = kube_client(args).await?;
+            let source = xds_kube::KubeSource::new(client.clone());
+            let reader = SourceReader::Kube(Box::new(remote(source, args)));
+            Ok(OpenedSource { reader, kube: Some(client) })
+        }
+        #[cfg(not(feature = "kube"))]
+        SourceAddress::Kube => Err(Failure::Usage(
+            "this build has no support for Kubernetes: cargo install xds-cli --features kube \
+             builds one that has"
+                .to_owned(),
+        )),
     }
+}
+
+#[cfg(any(feature = "etcd", feature = "kube"))]
+fn remote<S: xds_source::Source>(source: S, args: &ServeArgs) -> Remote<S> {
+    let place = args.source.place().to_string_lossy().into_owned();
+    Remote::new(source, place, RandomState::new().hash_one(0))
+}
+
+#[cfg(feature = "kube")]
+async fn kube_client(args: &ServeArgs) -> Result<xds_kube::KubeClient, Failure> {
+    let mut options = xds_kube::KubeOptions::default().with_namespaces(&args.kube.kube_namespace);
+    if let Some(file) = &args.kube.kubeconfig {
+        options = options.with_kubeconfig(file);
+    }
+    if let Some(context) = &args.kube.kube_context {
+        options = options.with_context(context);
+    }
+    if let Some(selector) = &args.kube.kube_selector {
+        options = options.with_selector(selector);
+    }
+    let client = xds_kube::KubeClient::new(options).await;
+    client.map_err(|why| Failure::Usage(format!("kube://: {why}")))
 }

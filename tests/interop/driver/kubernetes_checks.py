@@ -1,0 +1,228 @@
+"""kube-apiserver as the source of `xds serve kube://`, with gRPC C-core as its client."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver import go_programs, workspace
+from driver.checks import PeerReport, Scenario, play
+from driver.config_dir import render
+from driver.envoy_world import envoy_program
+from driver.grpc_application import GrpcApplication
+from driver.istio_world import Json, Kubernetes, KubernetesPrograms
+from driver.processes import Argv
+from driver.waiting import SILENCE, eventually, expect, settled
+from driver.xds import TYPE_URLS, XdsServe
+
+NAME = "kubernetes"
+
+# Seconds that all scenarios take on two busy cores.
+_RESERVE = 180.0
+_APISERVER_MODULE = "istio/control-plane"
+_APISERVER = "k8s.io/kubernetes/cmd/kube-apiserver"
+_ETCD_MODULE = "istio/etcd"
+_ETCD = "go.etcd.io/etcd/server/v3"
+
+_NODE = "grpc-1"
+_TYPES = tuple(TYPE_URLS)
+_REJECTION = "expected at least one HTTP filter"
+_SERVICES = "/api/v1/namespaces/default/services"
+_CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+_SLICE = "/registry/endpointslices/default/greeter-1"
+# A write of an object follows the one before after 30 seconds.
+_CLEAR_PATIENCE = 60.0
+
+
+def run(report: PeerReport, run_dir: Path) -> None:
+    """Builds the programs unless they are cached, and plays the scenarios."""
+    python, _ = envoy_program()
+    grpc, xds = workspace.virtual_environment("grpc"), workspace.xds_with_kubernetes()
+    etcd = go_programs.programs(_ETCD_MODULE, {"etcd": _ETCD}, _RESERVE)["etcd"]
+    apiserver = go_programs.programs(_APISERVER_MODULE, {"kube-apiserver": _APISERVER}, _RESERVE)
+    go_programs.require_time(_RESERVE)
+    programs = KubernetesPrograms(etcd=etcd, apiserver=apiserver["kube-apiserver"], python=python)
+    versions = {
+        "Kubernetes": go_programs.version_of(programs.apiserver, "k8s.io/kubernetes"),
+        "etcd": go_programs.version_of(programs.etcd, "go.etcd.io/etcd/server/v3"),
+    }
+    report.version = ", ".join(f"{name} {version}" for name, version in versions.items())
+    peer = _Peer(programs, xds, grpc)
+    play(
+        report,
+        run_dir,
+        {
+            "Kubernetes: a gRPC client reaches a Service by its name": peer.reaches_a_service,
+            "Kubernetes: resources in a ConfigMap": peer.reads_a_config_map,
+        },
+    )
+
+
+@dataclass(frozen=True)
+class _World:
+    kubernetes: Kubernetes
+    serve: XdsServe
+    client: GrpcApplication
+
+
+class _Peer:
+    def __init__(self, programs: KubernetesPrograms, xds: Path, grpc: Path) -> None:
+        self._programs = programs
+        self._xds = xds
+        self._grpc = grpc
+
+    def reaches_a_service(self, scenario: Scenario) -> None:
+        world = self._world(scenario)
+        kubernetes, serve, client = world.kubernetes, world.serve, world.client
+        kubernetes.create(_SERVICES, _service())
+        _slice(kubernetes, client.ports["first"])
+        client.connect(server=serve.address, node=_NODE, target="greeter.default:50051")
+        with scenario.check("a channel resolves xds:///greeter.default:50051 and completes an RPC"):
+            client.expect_answer("first")
+        with scenario.check("the client has accepted all four resources, each by the name of the Service and its port"):
+            serve.wait_acked(*_TYPES)
+            names = {resource["name"] for resource in client.csds().values()}
+            expect(names == {"greeter.default:50051"}, str(names))
+        rows = serve.settled()
+        with scenario.check("a changed EndpointSlice moves the RPCs, and only the endpoints are sent for it"):
+            _slice(kubernetes, client.ports["second"])
+            client.wait_answer("second")
+            serve.wait_acked("eds", new_after=rows)
+            serve.expect_sent(rows, eds=1)
+        with scenario.check("a Service that loses all endpoints keeps its resources, and RPCs fail"):
+            rows = serve.settled()
+            _slice(kubernetes, None)
+            client.wait_failure()
+            serve.wait_acked("eds", new_after=rows)
+            serve.expect_sent(rows, eds=1)
+        with scenario.check("endpoints that come back are used"):
+            _slice(kubernetes, client.ports["first"])
+            client.wait_recovery("first")
+        rows = serve.settled()
+        with scenario.check("RPCs go on while the API server is away, and nothing is sent"):
+            mark = serve.mark()
+            kubernetes.kill_apiserver()
+            errors = eventually("an error of the source", lambda: serve.since(mark, "file_error"))
+            expect(errors[0]["file"] == "kube://", str(errors))
+            client.expect_answer("first")
+            serve.expect_sent(rows)
+        with scenario.check("changes after its restart arrive, and nothing was removed meanwhile"):
+            kubernetes.start_apiserver()
+            _slice(kubernetes, client.ports["second"])
+            client.wait_answer("second", 60.0)
+            removed = [event["removed"] for event in serve.since(mark, "reloaded")]
+            expect(not any(removed), str(removed))
+        with scenario.check("xds serve ends with exit code 0 when asked to"):
+            serve.stop_cleanly()
+
+    def reads_a_config_map(self, scenario: Scenario) -> None:
+        world = self._world(scenario)
+        kubernetes, serve, client = world.kubernetes, world.serve, world.client
+        values: dict[str, object] = {f"{name}_port": port for name, port in client.ports.items()}
+        templates = workspace.CONFIG / "grpc"
+
+        def text(template: str) -> str:
+            return render(templates / template, values)
+
+        data = {file.name: text(f"resources/{file.name}") for file in sorted((templates / "resources").iterdir())}
+
+        def write(**changes: str) -> None:
+            keys = {f"{name}.yaml": text for name, text in changes.items()}
+            kubernetes.patch(f"{_CONFIG_MAPS}/mesh", {"data": keys})
+
+        kubernetes.create(_CONFIG_MAPS, _config_map(data))
+        client.connect(server=serve.address, node=_NODE)
+        with scenario.check("the keys of a ConfigMap are resource files"):
+            client.expect_answer("first")
+            serve.wait_acked(*_TYPES)
+        with scenario.check("a changed key moves the RPCs"):
+            write(endpoints=text("edits/endpoints-second.yaml"))
+            client.wait_answer("second")
+        rows = serve.settled()
+        with scenario.check("an invalid key is reported with namespace, name, key and line, and changes nothing"):
+            mark = serve.mark()
+            write(endpoints=text("resources/endpoints.yaml") + "oops: 1\n", cluster=data["cluster.yaml"] + "# new\n")
+            errors = eventually("an error", lambda: serve.since(mark, "file_error"))
+            error = errors[0]["error"]
+            expect("ConfigMap default/mesh/endpoints.yaml:" in error and "oops" in error, error)
+            expect(errors[0]["line"] > 1, str(errors))
+            client.expect_answer("second")
+            serve.expect_sent(rows)
+        with scenario.check("the repaired key is used"):
+            write(endpoints=text("resources/endpoints.yaml"))
+            client.wait_answer("first")
+        with scenario.check("a rejection by a client becomes an Event and an annotation of the ConfigMap"):
+            write(listener=text("edits/listener-without-filters.yaml"))
+            serve.wait_row("lds", "NACKED", lambda row: row.state == "NACKED")
+            value = eventually("an annotation", lambda: _rejected(kubernetes))
+            rejected = json.loads(value)
+            expect(rejected["clients"] == 1 and _REJECTION in rejected["message"], value)
+            events = [
+                event
+                for event in kubernetes.get("/api/v1/namespaces/default/events")["items"]
+                if event["involvedObject"]["name"] == "mesh"
+            ]
+            expect(len(events) == 1 and events[0]["reason"] == "RejectedByClients", str(events))
+            expect(_REJECTION in events[0]["message"], str(events))
+        with scenario.check("the annotation is no change, and RPCs go on"):
+            mark = serve.mark()
+            counters = settled("counters", serve.counters, SILENCE)
+            expect(counters["lds"] == (2, 1, 1), str(counters))
+            expect(not serve.since(mark, "reloaded"), str(serve.since(mark, "reloaded")))
+            client.expect_answer("first")
+        with scenario.check("once the client accepts the repaired listener, the annotation is removed"):
+            write(listener=text("edits/listener-repaired.yaml"))
+            serve.wait_row("lds", "ACKED", lambda row: row.state == "ACKED")
+            eventually("no annotation", lambda: _rejected(kubernetes) is None, _CLEAR_PATIENCE)
+        with scenario.check("a deleted ConfigMap takes its resources with it"):
+            kubernetes.delete(f"{_CONFIG_MAPS}/mesh")
+            client.wait_failure()
+
+    def _world(self, scenario: Scenario) -> _World:
+        kubernetes = Kubernetes(scenario, self._programs)
+        # Isolated, so that nothing of this driver's path gets into the peer.
+        argv: Argv = [self._grpc, "-I", "-B", workspace.INTEROP / "grpc-python" / "peer.py"]
+        client = GrpcApplication(scenario, argv)
+        flags = ["--kubeconfig", kubernetes.kubeconfig(), "--kube-namespace", "default"]
+        serve = XdsServe(scenario, self._xds, "kube://", flags=flags)
+        return _World(kubernetes, serve, client)
+
+
+def _service() -> Json:
+    return {
+        "metadata": {"name": "greeter", "annotations": {"xds-service": "true"}},
+        "spec": {"ports": [{"name": "grpc", "port": 50051, "targetPort": "grpc"}]},
+    }
+
+
+def _slice(kubernetes: Kubernetes, port: int | None) -> None:
+    """Writes the EndpointSlice of the Service, with one endpoint at a port or with none."""
+    endpoint = {"addresses": ["127.0.0.1"], "zone": "a", "conditions": {"ready": True}}
+    kubernetes.store(
+        _SLICE,
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "name": "greeter-1",
+                "namespace": "default",
+                "uid": "0c1f3a52-6f1d-4b57-9d5e-2f6b0a9b7c11",
+                "labels": {"kubernetes.io/service-name": "greeter"},
+            },
+            "addressType": "IPv4",
+            "endpoints": [] if port is None else [endpoint],
+            "ports": [{"name": "grpc", "port": port or 1, "protocol": "TCP"}],
+        },
+    )
+
+
+def _config_map(data: dict[str, str]) -> Json:
+    return {"metadata": {"name": "mesh", "labels": {"xds-resources": "true"}}, "data": data}
+
+
+def _rejected(kubernetes: Kubernetes) -> str | None:
+    """The annotation with the rejections of the ConfigMap."""
+    annotations = kubernetes.get(f"{_CONFIG_MAPS}/mesh")["metadata"].get("annotations", {})
+    value: str | None = annotations.get("xds-rejected")
+    return value

@@ -1,0 +1,137 @@
+//! Rejections by clients, written to the objects in Kubernetes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::{sync::watch, time::sleep};
+use xds_core::{ResourceName, TypeUrl, ViewName};
+use xds_kube::{Feedback, KubeClient, Rejection};
+use xds_tokio::{ServerHandle, server::RejectionSnapshot};
+
+use crate::{
+    args::ServeArgs,
+    directory::{Key, Owners, has_word},
+};
+
+/// Interval of the requests for rejections.
+const POLL: Duration = Duration::from_secs(2);
+
+/// Writer of rejections by clients to the objects that define the rejected resources.
+pub(super) struct RejectionWriter {
+    client: KubeClient,
+    owners: watch::Receiver<Owners>,
+}
+
+/// Creates a writer if the source is a cluster that may be written to, and where to send which
+/// objects define the resources.
+pub(super) fn writer(
+    args: &ServeArgs,
+    client: Option<KubeClient>,
+) -> (Option<watch::Sender<Owners>>, Option<RejectionWriter>) {
+    let Some(client) = client.filter(|_| !args.kube.kube_read_only) else { return (None, None) };
+    let (sender, owners) = watch::channel(Owners::default());
+    (Some(sender), Some(RejectionWriter { client, owners }))
+}
+
+impl RejectionWriter {
+    /// Writes until the server ends.
+    pub(super) async fn run(self, server: ServerHandle) {
+        // In a Pod, it is the name of the Pod.
+        let reporter = env::var("HOSTNAME").unwrap_or_else(|_| "xds".to_owned());
+        let mut feedback = Feedback::new(self.client, reporter);
+        let mut reported = None;
+        loop {
+            sleep(POLL).await;
+            let Ok(rejections) = server.rejections().await else { return };
+            let rejections = by_object(&rejections, &self.owners.borrow());
+            match feedback.report(rejections).await {
+                Ok(()) => reported = None,
+                Err(why) if reported.as_ref() == Some(&why) => {}
+                Err(why) => {
+                    tracing::warn!(%why, "cannot write a rejection to its object");
+                    reported = Some(why);
+                }
+            }
+        }
+    }
+}
+
+/// Returns one rejection for each object and each reason that clients state for it.
+fn by_object(rejections: &[RejectionSnapshot], owners: &Owners) -> Vec<Rejection> {
+    let mut found: BTreeMap<(&Path, &str), (BTreeSet<&str>, u64, u64)> = BTreeMap::new();
+    for rejection in rejections {
+        let RejectionSnapshot { view, type_url, names, message, .. } = rejection;
+        for object in objects_of(owners, view, type_url, names, message) {
+            let (nodes, anonymous, count) = found.entry((object, &rejection.message)).or_default();
+            match rejection.node_id.as_str() {
+                "" => *anonymous += 1,
+                node_id => {
+                    nodes.insert(node_id);
+                }
+            }
+            *count = count.saturating_add(rejection.count);
+        }
+    }
+    let rejections = found.into_iter().map(|((object, message), (nodes, anonymous, count))| {
+        let object = object.to_string_lossy().into_owned().into();
+        let clients = nodes.len() as u64 + anonymous;
+        Rejection { object, clients, count, message: message.to_owned() }
+    });
+    rejections.collect()
+}
+
+/// Returns the objects that a rejection is about: the owners of the resources that its message
+/// mentions, or of all resources that were new to the client if it mentions none.
+fn objects_of<'o>(
+    owners: &'o Owners,
+    view: &ViewName,
+    type_url: &TypeUrl,
+    names: &[ResourceName],
+    message: &str,
+) -> BTreeSet<&'o Path> {
+    let owner = |name: &ResourceName| {
+        let key = Key { type_url: type_url.clone(), name: name.clone() };
+        owners.get(view)?.get(&key).map(PathBuf::as_path)
+    };
+    let is_mentioned = |name: &&ResourceName| has_word(message, name.as_str());
+    let mentioned: BTreeSet<_> = names.iter().filter(is_mentioned).filter_map(owner).collect();
+    match mentioned.is_empty() {
+        true => names.iter().filter_map(owner).collect(),
+        false => mentioned,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use xds_core::types;
+
+    use super::*;
+
+    #[test]
+    fn rejection_is_about_the_owners_of_the_resources_that_it_mentions() {
+        let own = |name: &str, object: &str| {
+            let key = Key { type_url: types::CLUSTER.into(), name: name.into() };
+            (key, PathBuf::from(object))
+        };
+        let of_view = HashMap::from([own("web", "one"), own("web-2", "two"), own("db", "two")]);
+        let owners = Owners::from([(ViewName::default(), of_view)]);
+        let objects = |view: &str, type_url: &str, names: &[&str], message: &str| {
+            let names: Vec<_> = names.iter().map(|&it| ResourceName::from(it)).collect();
+            let found = objects_of(&owners, &view.into(), &type_url.into(), &names, message);
+            found.iter().map(|it| it.display().to_string()).collect::<Vec<_>>().join(" ")
+        };
+        let all = ["web", "web-2", "db", "unknown"];
+        assert_eq!(objects("", types::CLUSTER, &all, "cluster web: no type"), "one");
+        assert_eq!(objects("", types::CLUSTER, &all, "cluster 'web-2': no type"), "two");
+        assert_eq!(objects("", types::CLUSTER, &all, "no type"), "one two");
+        assert_eq!(objects("", types::CLUSTER, &["db"], "cluster web: no type"), "two");
+        assert_eq!(objects("", types::LISTENER, &all, "web"), "");
+        assert_eq!(objects("canary", types::CLUSTER, &all, "web"), "");
+    }
+}

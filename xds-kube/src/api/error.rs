@@ -1,0 +1,148 @@
+//! Failures of requests.
+
+use core::{error::Error as StdError, fmt};
+
+use kube_client::{Error, core::Status};
+use xds_source::SourceError;
+
+/// Failure of a request to the API server, with the verb, the resource and the namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubeError {
+    text: String,
+    kind: KubeErrorKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KubeErrorKind {
+    /// The changes after the requested revision are no longer known (410 Gone).
+    Expired,
+    Denied,
+    Unavailable,
+    NotFound,
+    /// The object has changed in between (409), or exists.
+    Conflict,
+    Failed,
+}
+
+impl fmt::Display for KubeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl StdError for KubeError {}
+
+/// Advice if permissions are missing.
+const GRANT: &str = "grant it to this account with a Role or ClusterRole";
+/// Advice about rejected credentials.
+const RENEW: &str = "the credentials are missing, wrong or expired: renew the token or the \
+                     certificate of the kubeconfig, or check the service account";
+
+impl KubeError {
+    pub(crate) const fn kind(&self) -> KubeErrorKind {
+        self.kind
+    }
+
+    pub(super) fn configuration(why: impl StdError) -> Self {
+        Self {
+            text: format!("no configuration for Kubernetes: {}", chain(&why)),
+            kind: KubeErrorKind::Denied,
+        }
+    }
+
+    pub(super) fn failed(request: &str, why: impl fmt::Display) -> Self {
+        Self { text: format!("{request}: {why}"), kind: KubeErrorKind::Failed }
+    }
+
+    /// Describes the failure of a request, such as `list services in namespace a`.
+    pub(super) fn of(request: &str, error: &Error) -> Self {
+        match error {
+            Error::Api(status) => Self::of_status(request, status),
+            Error::Auth(why) => {
+                let text = format!("{request}: {}: {RENEW}", chain(why));
+                Self { text, kind: KubeErrorKind::Denied }
+            }
+            Error::SerdeError(_) | Error::FromUtf8(_) | Error::BuildRequest(_) => {
+                Self::failed(request, chain(error))
+            }
+            _ => {
+                let text = format!("{request}: {}", chain(error));
+                Self { text, kind: KubeErrorKind::Unavailable }
+            }
+        }
+    }
+
+    pub(super) fn of_status(request: &str, status: &Status) -> Self {
+        let Status { code, message, reason, .. } = status;
+        let said = if message.is_empty() { reason } else { message };
+        let (kind, advice) = match code {
+            401 => (KubeErrorKind::Denied, RENEW),
+            403 => (KubeErrorKind::Denied, GRANT),
+            404 => (KubeErrorKind::NotFound, ""),
+            409 => (KubeErrorKind::Conflict, ""),
+            410 => (KubeErrorKind::Expired, ""),
+            408 | 429 | 500.. => (KubeErrorKind::Unavailable, ""),
+            _ => (KubeErrorKind::Failed, ""),
+        };
+        let colon = if advice.is_empty() { "" } else { ": " };
+        Self { text: format!("{request}: {code} {said}{colon}{advice}"), kind }
+    }
+}
+
+impl From<KubeError> for SourceError {
+    fn from(error: KubeError) -> Self {
+        match error.kind {
+            KubeErrorKind::Denied => Self::Denied(error.text),
+            KubeErrorKind::Unavailable | KubeErrorKind::Expired => Self::Unavailable(error.text),
+            KubeErrorKind::NotFound | KubeErrorKind::Conflict | KubeErrorKind::Failed => {
+                Self::Failed(error.text)
+            }
+        }
+    }
+}
+
+/// Returns the text of an error and its sources, without repetitions.
+fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        next = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(code: u16, message: &str) -> SourceError {
+        let status = Status::failure(message, "Reason").with_code(code);
+        KubeError::of_status("list services in namespace a", &status).into()
+    }
+
+    #[test]
+    fn denied_requests_state_the_verb_the_resource_and_what_to_do() {
+        let SourceError::Denied(text) = of(403, "User \"u\" cannot list") else { panic!("403") };
+        assert_eq!(
+            text,
+            "list services in namespace a: 403 User \"u\" cannot list: grant it to this account \
+             with a Role or ClusterRole"
+        );
+        let SourceError::Denied(text) = of(401, "Unauthorized") else { panic!("401") };
+        assert!(text.starts_with("list services in namespace a: 401 Unauthorized: "), "{text}");
+        assert!(text.contains("renew the token"), "{text}");
+    }
+
+    #[test]
+    fn overloaded_server_may_work_later() {
+        for code in [408, 429, 500, 503, 504] {
+            assert!(matches!(of(code, "busy"), SourceError::Unavailable(_)), "{code}");
+        }
+        assert!(matches!(of(400, "bad"), SourceError::Failed(_)));
+        assert!(matches!(of(404, ""), SourceError::Failed(_)));
+    }
+}

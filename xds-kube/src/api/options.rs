@@ -1,0 +1,89 @@
+//! Choice of a cluster and of its objects.
+
+use std::{path::PathBuf, time::Duration};
+
+use kube_client::{
+    Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+use super::error::KubeError;
+
+/// Choice of a cluster, and of the objects that are read.
+///
+/// Without a kubeconfig and a context, the files in the environment variable `KUBECONFIG`, or
+/// `~/.kube/config`, are used, and without these the service account of the Pod that the process
+/// runs in.
+#[derive(Clone, Debug, Default)]
+pub struct KubeOptions {
+    pub(crate) kubeconfig: Option<PathBuf>,
+    pub(crate) context: Option<String>,
+    pub(crate) namespaces: Vec<String>,
+    pub(crate) selector: Option<String>,
+}
+
+impl KubeOptions {
+    /// Returns these options with the file of a kubeconfig.
+    #[must_use]
+    pub fn with_kubeconfig(mut self, file: impl Into<PathBuf>) -> Self {
+        self.kubeconfig = Some(file.into());
+        self
+    }
+
+    /// Returns these options with a context of the kubeconfig instead of its current one.
+    #[must_use]
+    pub fn with_context(mut self, context: impl Into<String>) -> Self {
+        self.context = Some(context.into());
+        self
+    }
+
+    /// Returns these options with the namespaces to read instead of all.
+    #[must_use]
+    pub fn with_namespaces<N: Into<String>>(
+        mut self,
+        namespaces: impl IntoIterator<Item = N>,
+    ) -> Self {
+        self.namespaces = namespaces.into_iter().map(Into::into).collect();
+        self.namespaces.sort();
+        self.namespaces.dedup();
+        self
+    }
+
+    /// Returns these options with a [label selector] that all objects have to match: `ConfigMaps`,
+    /// Services, and `EndpointSlices`, to which Kubernetes copies the labels of their Services.
+    ///
+    /// [label selector]: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
+    #[must_use]
+    pub fn with_selector(mut self, selector: impl Into<String>) -> Self {
+        self.selector = Some(selector.into());
+        self
+    }
+
+    pub(super) async fn config(&self) -> Result<Config, KubeError> {
+        let options = KubeConfigOptions { context: self.context.clone(), ..Default::default() };
+        let mut config = match &self.kubeconfig {
+            Some(file) => {
+                let kubeconfig = Kubeconfig::read_from(file).map_err(KubeError::configuration)?;
+                Config::from_custom_kubeconfig(kubeconfig, &options)
+                    .await
+                    .map_err(KubeError::configuration)?
+            }
+            None if self.context.is_some() => {
+                Config::from_kubeconfig(&options).await.map_err(KubeError::configuration)?
+            }
+            None => Config::infer().await.map_err(KubeError::configuration)?,
+        };
+        // The server ends watches before, so a connection that is silent for longer is lost.
+        config.read_timeout = Some(READ_TIMEOUT);
+        config.reset_reader_on_write = true;
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        // `xds_source::Follower` decides when to try again.
+        config.default_retry = false;
+        Ok(config)
+    }
+}
+
+/// Duration of a watch, in seconds. The server ends it then, after a bookmark.
+pub(super) const WATCH_SECONDS: u32 = 60;
+const READ_TIMEOUT: Duration = Duration::from_secs(75);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

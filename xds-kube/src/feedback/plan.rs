@@ -1,0 +1,218 @@
+//! Limit of the rate of writes.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use xds_source::ObjectId;
+
+/// Rejection of the resources of an object by clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// Object with the resources.
+    pub object: ObjectId,
+    /// Number of clients that reject them.
+    pub clients: u64,
+    /// Number of responses that these clients have rejected.
+    pub count: u64,
+    /// Reason that a client has stated.
+    pub message: String,
+}
+
+/// Next write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Write {
+    /// Report a rejection.
+    Report(Rejection),
+    /// The resources of this object are no longer rejected.
+    Clear(ObjectId),
+}
+
+/// State machine that limits the rate of writes: an object is written at most once in
+/// [`OBJECT_INTERVAL`], and there is at most one write in [`INTERVAL`]. In between, the newest state
+/// replaces older ones.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    objects: BTreeMap<ObjectId, State>,
+    /// Time of the next write of any object.
+    due: Duration,
+    /// Object that was written last. The others have their turn first.
+    last: Option<ObjectId>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Newest rejection; `None` if the resources are accepted.
+    current: Option<Rejection>,
+    /// Rejection that was written last, and not cleared.
+    written: Option<Rejection>,
+    /// Time of the next write.
+    due: Duration,
+}
+
+/// Shortest time between two writes of an object.
+pub(super) const OBJECT_INTERVAL: Duration = Duration::from_secs(30);
+/// Shortest time between two writes.
+pub(super) const INTERVAL: Duration = Duration::from_millis(200);
+
+impl State {
+    fn is_due(&self, now: Duration) -> bool {
+        self.current != self.written && self.due <= now
+    }
+}
+
+impl Plan {
+    /// Takes all current rejections. Those of an object are added up.
+    pub(super) fn update(&mut self, rejections: impl IntoIterator<Item = Rejection>) {
+        self.objects.values_mut().for_each(|state| state.current = None);
+        for rejection in rejections {
+            let current = &mut self.objects.entry(rejection.object.clone()).or_default().current;
+            *current = Some(match current.take() {
+                None => rejection,
+                Some(mut known) => {
+                    known.clients = known.clients.saturating_add(rejection.clients);
+                    known.count = known.count.saturating_add(rejection.count);
+                    // One of them, always the same.
+                    known.message = known.message.min(rejection.message);
+                    known
+                }
+            });
+        }
+    }
+
+    /// Returns the next write, if one is due. The caller performs it, and it counts as performed.
+    pub(super) fn next(&mut self, now: Duration) -> Option<Write> {
+        // What was cleared long ago, or was never written, needs no memory.
+        self.objects.retain(|_, state| {
+            state.current.is_some() || state.written.is_some() || state.due > now
+        });
+        if now < self.due {
+            return None;
+        }
+        let behind = |id: &ObjectId| self.last.as_ref().is_none_or(|last| id > last);
+        let mut due = self.objects.iter().filter(|(_, state)| state.is_due(now));
+        let first = due.clone().next().map(|(id, _)| id.clone());
+        let id = due.find(|(id, _)| behind(id)).map(|(id, _)| id.clone()).or(first)?;
+        let state = self.objects.get_mut(&id)?;
+        state.due = now + OBJECT_INTERVAL;
+        state.written.clone_from(&state.current);
+        self.due = now + INTERVAL;
+        self.last = Some(id.clone());
+        Some(match &state.written {
+            Some(rejection) => Write::Report(rejection.clone()),
+            None => Write::Clear(id),
+        })
+    }
+
+    /// Notes that a write has failed. It is due again after [`OBJECT_INTERVAL`].
+    pub(super) fn failed(&mut self, write: &Write) {
+        match write {
+            Write::Report(rejection) => {
+                if let Some(state) = self.objects.get_mut(&rejection.object) {
+                    state.written = None;
+                }
+            }
+            Write::Clear(id) => {
+                let none =
+                    Rejection { object: id.clone(), clients: 0, count: 0, message: String::new() };
+                if let Some(state) = self.objects.get_mut(id) {
+                    state.written = Some(none);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rejection(object: &str, clients: u64, message: &str) -> Rejection {
+        Rejection { object: object.into(), clients, count: clients, message: message.to_owned() }
+    }
+
+    /// Returns all writes that are due, in short form.
+    fn due(plan: &mut Plan, now: Duration) -> String {
+        match plan.next(now) {
+            None => String::new(),
+            Some(Write::Report(it)) => format!("{} {} {}", it.object, it.clients, it.message),
+            Some(Write::Clear(id)) => format!("-{id}"),
+        }
+    }
+
+    #[test]
+    fn rejections_of_an_object_are_one_report() {
+        let mut plan = Plan::default();
+        plan.update([rejection("a", 1, "y"), rejection("a", 2, "x")]);
+        assert_eq!(due(&mut plan, Duration::ZERO), "a 3 x");
+        assert_eq!(due(&mut plan, Duration::from_secs(99)), "", "nothing has changed");
+    }
+
+    #[test]
+    fn changes_of_an_object_are_written_once_in_an_interval() {
+        let mut plan = Plan::default();
+        let mut writes = Vec::new();
+        for second in 0..90 {
+            plan.update([rejection("a", second + 1, "m")]);
+            let write = due(&mut plan, Duration::from_secs(second));
+            if !write.is_empty() {
+                writes.push(write);
+            }
+        }
+        assert_eq!(writes, ["a 1 m", "a 31 m", "a 61 m"]);
+    }
+
+    #[test]
+    fn accepted_resources_are_cleared_once() {
+        let mut plan = Plan::default();
+        plan.update([rejection("a", 1, "m")]);
+        assert_eq!(due(&mut plan, Duration::ZERO), "a 1 m");
+        plan.update([]);
+        assert_eq!(due(&mut plan, Duration::from_secs(29)), "");
+        assert_eq!(due(&mut plan, Duration::from_secs(30)), "-a");
+        assert_eq!(due(&mut plan, Duration::from_secs(60)), "");
+        assert_eq!(plan.objects.len(), 0);
+    }
+
+    #[test]
+    fn rejection_that_ends_before_it_is_written_is_not_written() {
+        let mut plan = Plan::default();
+        plan.update([rejection("a", 1, "m")]);
+        plan.update([]);
+        assert_eq!(due(&mut plan, Duration::ZERO), "");
+        assert_eq!(plan.objects.len(), 0);
+    }
+
+    #[test]
+    fn many_objects_are_written_one_after_the_other_and_none_starves() {
+        let mut plan = Plan::default();
+        let ids: Vec<_> = (0..300).map(|number| format!("o{number:03}")).collect();
+        let mut written = BTreeMap::<String, usize>::new();
+        let (mut now, mut previous) = (Duration::ZERO, None);
+        for round in 0..3_000 {
+            plan.update(ids.iter().map(|id| rejection(id, round + 1, "m")));
+            if let Some(Write::Report(it)) = plan.next(now) {
+                *written.entry(it.object.to_string()).or_default() += 1;
+                assert!(previous.is_none_or(|previous| now - previous >= INTERVAL));
+                previous = Some(now);
+            }
+            now += Duration::from_millis(50);
+        }
+        // 150 s with 5 writes a second, for 300 objects.
+        assert_eq!(written.len(), 300);
+        assert!(written.values().all(|it| (2..=3).contains(it)), "{written:?}");
+    }
+
+    #[test]
+    fn failed_write_is_repeated_later() {
+        let mut plan = Plan::default();
+        plan.update([rejection("a", 1, "m")]);
+        let write = plan.next(Duration::ZERO).unwrap();
+        plan.failed(&write);
+        assert_eq!(due(&mut plan, Duration::from_secs(29)), "");
+        assert_eq!(due(&mut plan, Duration::from_secs(30)), "a 1 m");
+        plan.update([]);
+        let write = plan.next(Duration::from_secs(60)).unwrap();
+        plan.failed(&write);
+        assert_eq!(due(&mut plan, Duration::from_secs(90)), "-a");
+    }
+}

@@ -1,0 +1,201 @@
+//! Events and the annotation.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use k8s_openapi::jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use xds_source::ObjectId;
+
+use super::plan::{Plan, Rejection, Write};
+use crate::{
+    api::{KubeClient, KubeError, KubeErrorKind},
+    objects::{Key, Metadata, REJECTED_ANNOTATION},
+};
+
+/// Writer of rejections by clients to the objects whose resources are rejected.
+///
+/// - An Event of type `Warning` and reason `RejectedByClients`, which `kubectl describe` shows. There
+///   is one for each object, whose count increases.
+/// - The annotation [`xds-rejected`](REJECTED_ANNOTATION), with the number of clients and the reason
+///   that one of them has stated. It is removed when no client of this process rejects the resources
+///   any more.
+///
+/// An object is written at most once in 30 seconds, and there are at most five writes in a second.
+/// The annotation is no change of the resources, so that a write causes no other.
+#[derive(Debug)]
+pub struct Feedback {
+    client: KubeClient,
+    /// Name of this process, which distinguishes replicas.
+    reporter: String,
+    plan: Plan,
+    started: Instant,
+}
+
+/// Object with its metadata.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Bare {
+    metadata: Metadata,
+}
+
+/// Reason of the Events.
+const REASON: &str = "RejectedByClients";
+/// Longest message in bytes. Kubernetes allows 1,024 in an Event.
+const MESSAGE: usize = 900;
+/// Longest part of an object's name in the name of an Event, which may have 253 characters.
+const NAME: usize = 200;
+
+impl Feedback {
+    /// Creates a writer. The name of the reporter, such as that of the Pod, distinguishes replicas.
+    #[must_use]
+    pub fn new(client: KubeClient, reporter: impl Into<String>) -> Self {
+        Self { client, reporter: reporter.into(), plan: Plan::default(), started: Instant::now() }
+    }
+
+    /// Takes all rejections as they are now, and performs the writes that are due. Call it every few
+    /// seconds.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the first write that has failed. It is repeated later.
+    pub async fn report(
+        &mut self,
+        rejections: impl IntoIterator<Item = Rejection> + Send,
+    ) -> Result<(), KubeError> {
+        self.plan.update(rejections);
+        while let Some(write) = self.plan.next(self.started.elapsed()) {
+            let written = match &write {
+                Write::Report(rejection) => self.write(rejection).await,
+                Write::Clear(id) => self.clear(id).await,
+            };
+            if let Err(error) = written {
+                self.plan.failed(&write);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    async fn write(&self, rejection: &Rejection) -> Result<(), KubeError> {
+        let Some(key) = Key::parse(rejection.object.as_str()) else { return Ok(()) };
+        let Some(object) = self.object(&key).await? else { return Ok(()) };
+        let Rejection { clients, count, message, .. } = rejection;
+        let message = cut(message, MESSAGE);
+        let value = json!({"reporter": self.reporter, "clients": clients, "message": message});
+        let value = value.to_string();
+        if object.metadata.annotations.get(REJECTED_ANNOTATION) != Some(&value) {
+            self.annotate(&key, &object.metadata, Some(&value)).await?;
+        }
+        let text = format!(
+            "{clients} client{} reject it: {message}",
+            if *clients == 1 { "" } else { "s" }
+        );
+        self.event(&key, &object.metadata, &text, *count).await
+    }
+
+    /// Removes the annotation, unless another replica has written it.
+    async fn clear(&self, id: &ObjectId) -> Result<(), KubeError> {
+        let Some(key) = Key::parse(id.as_str()) else { return Ok(()) };
+        let Some(object) = self.object(&key).await? else { return Ok(()) };
+        let Some(value) = object.metadata.annotations.get(REJECTED_ANNOTATION) else {
+            return Ok(());
+        };
+        let is_own = serde_json::from_str::<Value>(value)
+            .is_ok_and(|value| value["reporter"] == self.reporter.as_str());
+        if is_own { self.annotate(&key, &object.metadata, None).await } else { Ok(()) }
+    }
+
+    async fn object(&self, key: &Key) -> Result<Option<Bare>, KubeError> {
+        match self.client.get(&path_of(key), &key.name, &said("get", key)).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.kind() == KubeErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn annotate(
+        &self,
+        key: &Key,
+        metadata: &Metadata,
+        value: Option<&str>,
+    ) -> Result<(), KubeError> {
+        // With the version, the write fails if somebody else has written meanwhile.
+        let patch = json!({"metadata": {
+            "resourceVersion": metadata.resource_version,
+            "annotations": {REJECTED_ANNOTATION: value},
+        }});
+        self.client.patch(&path_of(key), &key.name, &said("patch", key), &patch).await
+    }
+
+    async fn event(
+        &self,
+        key: &Key,
+        metadata: &Metadata,
+        message: &str,
+        count: u64,
+    ) -> Result<(), KubeError> {
+        let path = format!("/api/v1/namespaces/{}/events", key.namespace);
+        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        let mut hasher = DefaultHasher::new();
+        (&self.reporter, &metadata.uid, REASON).hash(&mut hasher);
+        let name = format!("{}.{:016x}", cut(&key.name, NAME), hasher.finish());
+        let of = |verb| format!("{verb} events in namespace {}", key.namespace);
+        let patch = json!({"message": message, "count": count, "lastTimestamp": now});
+        match self.client.patch(&path, &name, &of("patch"), &patch).await {
+            Err(error) if error.kind() == KubeErrorKind::NotFound => {}
+            patched => return patched,
+        }
+        let event = json!({
+            "metadata": {"name": name, "namespace": key.namespace},
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": key.kind.name(),
+                "namespace": key.namespace,
+                "name": key.name,
+                "uid": metadata.uid,
+            },
+            "type": "Warning",
+            "reason": REASON,
+            "message": message,
+            "count": count,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "source": {"component": "xds"},
+            "reportingComponent": "xds",
+            "reportingInstance": self.reporter,
+        });
+        self.client.create(&path, &of("create"), &event).await
+    }
+}
+
+fn path_of(key: &Key) -> String {
+    format!("{}/namespaces/{}/{}", key.kind.api(), key.namespace, key.kind.plural())
+}
+
+fn said(verb: &str, key: &Key) -> String {
+    format!("{verb} {} {} in namespace {}", key.kind.plural(), key.name, key.namespace)
+}
+
+/// Cuts a text at a boundary of characters.
+fn cut(text: &str, longest: usize) -> &str {
+    let mut end = longest.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_between_characters() {
+        assert_eq!(cut("añb", 2), "a");
+        assert_eq!(cut("añb", 3), "añ");
+        assert_eq!(cut("a", 9), "a");
+    }
+}

@@ -1,0 +1,36 @@
+//! Kubernetes as a source of xDS resources, on tokio.
+//!
+//! - [`KubeSource`] reads and watches resources in `ConfigMaps`, and makes those that gRPC clients
+//!   need to reach Services without a proxy: the [`Source`](xds_source::Source) of a management
+//!   server.
+//! - [`Feedback`] writes rejections by clients to the objects whose resources they reject.
+//! - [`KubeClient`] is the connection to the API server, made from a kubeconfig or from the service
+//!   account of a Pod.
+//!
+//! | file | content |
+//! |---|---|
+//! | `objects/` | objects of the API, labels, annotations and names |
+//! | `translate/` | resources of objects, as pure functions |
+//! | `state.rs` | objects that are known, and what changes with an event; no I/O |
+//! | `api/` | requests to the API server |
+//! | `source.rs` | listing and watching all kinds |
+//! | `feedback/` | rejections as Events and as an annotation |
+
+#![deny(missing_docs)]
+
+mod api;
+mod feedback;
+mod objects;
+mod source;
+mod state;
+mod translate;
+
+pub use self::{
+    api::{KubeClient, KubeError, KubeOptions},
+    feedback::{Feedback, Rejection},
+    objects::{
+        PERMISSIONS, Permission, REJECTED_ANNOTATION, RESOURCES_LABEL, SERVICE_ANNOTATION,
+        VIEW_ANNOTATION,
+    },
+    source::KubeSource,
+};

@@ -1,0 +1,211 @@
+//! Rejections that are written to objects.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::{Value, json};
+use tokio::time;
+use xds_kube::{Feedback, KubeClient, KubeError, PERMISSIONS, REJECTED_ANNOTATION, Rejection};
+use xds_source::{Revision, Source as _, SourceError, WatchError};
+
+use crate::{
+    cluster::{ADMIN, Cluster, SERVER, soon},
+    manifests::{manifest, manifests},
+    objects::{BoxedWatch, CONFIG_MAPS, SERVICES, config_map, next, next_shown, service},
+};
+
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+fn rejection(object: &str, clients: u64, count: u64, message: &str) -> Rejection {
+    Rejection { object: object.into(), clients, count, message: message.to_owned() }
+}
+
+async fn feedback(cluster: &Cluster, token: &str, reporter: &str) -> Feedback {
+    Feedback::new(KubeClient::new(cluster.options(token)).await.unwrap(), reporter)
+}
+
+/// Lets the interval between two writes of an object pass.
+async fn later() {
+    time::pause();
+    time::advance(time::Duration::from_secs(31)).await;
+    time::resume();
+}
+
+async fn annotation(cluster: &Cluster, path: &str) -> Value {
+    let object = cluster.send("GET", path, &Value::Null).await;
+    match &object["metadata"]["annotations"][REJECTED_ANNOTATION] {
+        Value::String(text) => serde_json::from_str(text).unwrap(),
+        other => other.clone(),
+    }
+}
+
+async fn events(cluster: &Cluster) -> Vec<Value> {
+    let events = cluster.send("GET", EVENTS, &Value::Null).await;
+    let of_ours = |it: &&Value| it["reportingComponent"] == "xds";
+    events["items"].as_array().unwrap().iter().filter(of_ours).cloned().collect()
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver and etcd"]
+async fn rejection_is_an_event_and_an_annotation_and_no_change() {
+    let cluster = Cluster::start().await;
+    cluster.create(CONFIG_MAPS, &config_map("mesh", &[("a.yaml", "{}")])).await;
+    cluster.create(SERVICES, &service("greeter")).await;
+    let source = cluster.source().await;
+    let list = soon(source.list()).await.unwrap();
+    let mut watch: BoxedWatch = Box::pin(source.watch(list.revision));
+    let mut feedback = feedback(&cluster, ADMIN, "one").await;
+    let mesh = format!("{CONFIG_MAPS}/mesh");
+
+    let first = rejection("ConfigMap default/mesh", 2, 5, "no such filter");
+    soon(feedback.report([first.clone()])).await.unwrap();
+    let expected = json!({"reporter": "one", "clients": 2, "message": "no such filter"});
+    assert_eq!(annotation(&cluster, &mesh).await, expected);
+    let written = events(&cluster).await;
+    let [event] = &written[..] else { panic!("{written:?}") };
+    let object = cluster.send("GET", &mesh, &Value::Null).await;
+    assert_eq!(event["involvedObject"]["uid"], object["metadata"]["uid"]);
+    assert_eq!(event["involvedObject"]["kind"], "ConfigMap");
+    assert_eq!((&event["type"], &event["count"]), (&json!("Warning"), &json!(5)));
+    assert_eq!(event["message"], "2 clients reject it: no such filter");
+
+    // The same again, and more of it: one Event, whose count increases.
+    let again = rejection("ConfigMap default/mesh", 3, 9, "no such filter");
+    soon(feedback.report([first])).await.unwrap();
+    soon(feedback.report([again.clone()])).await.unwrap();
+    assert_eq!(events(&cluster).await, written, "it is too early");
+    later().await;
+    soon(feedback.report([again])).await.unwrap();
+    let written = events(&cluster).await;
+    let [event] = &written[..] else { panic!("{written:?}") };
+    assert_eq!(event["count"], 9);
+
+    // Another replica that has nothing to say leaves the annotation alone.
+    let mut other = self::feedback(&cluster, ADMIN, "two").await;
+    soon(other.report([rejection("Service default/greeter", 1, 1, "m")])).await.unwrap();
+    later().await;
+    soon(other.report([])).await.unwrap();
+    assert_eq!(annotation(&cluster, &format!("{SERVICES}/greeter")).await, Value::Null);
+    assert_eq!(annotation(&cluster, &mesh).await["clients"], 3);
+    soon(feedback.report([])).await.unwrap();
+    assert_eq!(annotation(&cluster, &mesh).await, Value::Null);
+
+    // None of this was a change of the resources.
+    cluster.create(CONFIG_MAPS, &config_map("next", &[])).await;
+    assert_eq!(next_shown(&mut watch).await, "+ConfigMap default/next");
+
+    // Objects that are gone are no failure.
+    let gone = rejection("ConfigMap default/gone", 1, 1, "m");
+    soon(feedback.report([gone])).await.unwrap();
+}
+
+/// Performs every kind of request, and returns the first that is denied.
+async fn use_all(cluster: &Cluster) -> Result<(), String> {
+    let source = cluster.source_with(cluster.options(SERVER)).await;
+    let denied = |why: SourceError| match why {
+        SourceError::Denied(why) => why,
+        other => panic!("{other:?}"),
+    };
+    let list = soon(source.list()).await.map_err(denied)?;
+    // An event of each kind shows that its watch is permitted.
+    for path in [CONFIG_MAPS, SERVICES] {
+        // An annotation of an earlier attempt would make `patch` unnecessary.
+        let changes = json!({"metadata": {
+            "labels": {"turn": list.revision.to_string()},
+            "annotations": {REJECTED_ANNOTATION: null},
+        }});
+        let name = if path == SERVICES { "greeter" } else { "mesh" };
+        cluster.send("PATCH", &format!("{path}/{name}"), &changes).await;
+    }
+    let created = AtomicU32::new(0);
+    let create = async || {
+        let number = created.fetch_add(1, Ordering::Relaxed);
+        let name = format!("turn-{}-{number}", list.revision);
+        cluster.create(CONFIG_MAPS, &config_map(&name, &[])).await;
+    };
+    create().await;
+    let mut watch: BoxedWatch = Box::pin(source.watch(list.revision));
+    for _ in 0..2 {
+        match next(&mut watch).await {
+            Ok(change) => assert!(change.revision > Revision::default()),
+            Err(WatchError::Source(why)) => return Err(denied(why)),
+            Err(why) => panic!("{why}"),
+        }
+        create().await;
+    }
+    for object in ["ConfigMap default/mesh", "Service default/greeter"] {
+        let mut feedback = feedback(cluster, SERVER, "one").await;
+        let denied = |why: KubeError| why.to_string();
+        soon(feedback.report([rejection(object, 1, 1, "m")])).await.map_err(denied)?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver and etcd"]
+async fn manifests_are_valid_and_grant_no_more_than_is_used() {
+    let cluster = Cluster::start().await;
+    for object in manifests() {
+        let (api, kind) =
+            (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
+        let root = if api == "v1" { "/api/v1".to_owned() } else { format!("/apis/{api}") };
+        let namespace = match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => format!("/namespaces/{namespace}"),
+            None => String::new(),
+        };
+        let plural = match kind {
+            "PodDisruptionBudget" => "poddisruptionbudgets".to_owned(),
+            kind => format!("{}s", kind.to_lowercase()),
+        };
+        let path = format!("{root}{namespace}/{plural}?fieldValidation=Strict");
+        cluster.create(&path, &object).await;
+    }
+    cluster.create(CONFIG_MAPS, &config_map("mesh", &[])).await;
+    allowed(&cluster).await;
+
+    let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/xds-server";
+    let whole = manifest("ClusterRole", "xds-server");
+    let rules = whole["rules"].as_array().unwrap();
+    let mut removed = 0;
+    for (index, rule) in rules.iter().enumerate() {
+        for (at, verb) in rule["verbs"].as_array().unwrap().iter().enumerate() {
+            let mut less = whole.clone();
+            less["rules"][index]["verbs"].as_array_mut().unwrap().remove(at);
+            cluster.send("PUT", role, &less).await;
+            let resource = rule["resources"][0].as_str().unwrap();
+            let verb = verb.as_str().unwrap();
+            denied(&cluster, verb, resource).await;
+            cluster.send("PUT", role, &whole).await;
+            allowed(&cluster).await;
+            removed += 1;
+        }
+    }
+    let all = PERMISSIONS.iter().map(|it| it.read.len() + it.write.len()).sum::<usize>();
+    assert_eq!(removed, all);
+}
+
+/// Waits until all requests are permitted: the API server takes a moment to notice a role.
+async fn allowed(cluster: &Cluster) {
+    let mut last = Ok(());
+    for _ in 0..100 {
+        // An Event of an earlier attempt would make `create` unnecessary.
+        cluster.delete(EVENTS).await;
+        last = use_all(cluster).await;
+        if last.is_ok() {
+            return;
+        }
+        time::sleep(time::Duration::from_millis(100)).await;
+    }
+    panic!("{last:?}");
+}
+
+async fn denied(cluster: &Cluster, verb: &str, resource: &str) {
+    for _ in 0..100 {
+        cluster.delete(EVENTS).await;
+        match use_all(cluster).await {
+            Err(why) if why.starts_with(&format!("{verb} {resource}")) => return,
+            Err(why) => panic!("{verb} {resource}: {why}"),
+            Ok(()) => time::sleep(time::Duration::from_millis(100)).await,
+        }
+    }
+    panic!("{verb} {resource} is not needed");
+}
