@@ -176,4 +176,19 @@ pub(crate) enum DemoFailure {
     SentTooMuch { expected: u64, responses: u64 },
     #[error("the client or the server ended unexpectedly")]
     Ended,
+    #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "of the demo with etcd"))]
+    #[error(
+        "there is no program `etcd` in the search path: install it, for example with `apt install \
+         etcd-server`, or name it with --etcd"
+    )]
+    NoEtcd,
+    #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "of the demo with etcd"))]
+    #[error("cannot run {name}: {why}")]
+    Process { name: String, why: io::Error },
+    #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "of the demo with etcd"))]
+    #[error("etcd: {0}")]
+    Source(String),
+    #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "of the demo with etcd"))]
+    #[error("the client moved to another replica, and {what}")]
+    Moved { what: &'static str },
 }

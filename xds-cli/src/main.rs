@@ -97,7 +97,7 @@ fn prevent_huge_pages(_: bool) {}
 async fn run(cli: args::Cli) -> Result<(), Failure> {
     let quietest = match cli.command {
         // The demo reports problems in its story, and causes some of them on purpose.
-        args::Command::Demo => output::logging::Quietest::Errors,
+        args::Command::Demo(_) => output::logging::Quietest::Errors,
         args::Command::Serve(_)
         | args::Command::Watch(_)
         | args::Command::Get(_)
@@ -118,7 +118,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
     output::logging::init(quietest, cli.verbose, cli.color);
     schema::extend(cli.command.descriptors())?;
     match cli.command {
-        args::Command::Demo => commands::demo::run(cli.color).await,
+        args::Command::Demo(args) => commands::demo::run(&args, cli.color).await,
         args::Command::Serve(args) => commands::serve::run(args, cli.color).await,
         args::Command::Watch(args) => commands::watch::run(args, cli.color).await,
         args::Command::Get(args) => commands::get::run(args, cli.color).await,

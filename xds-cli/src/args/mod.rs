@@ -3,6 +3,7 @@
 mod check;
 mod client;
 mod convert;
+mod demo;
 #[cfg(test)]
 mod documents;
 mod etcd;
@@ -38,6 +39,7 @@ pub(crate) use self::{
     check::{CheckArgs, CheckOutput, CompatArgs, CompatOutput},
     client::{ChannelArgs, ClientArgs},
     convert::{ConvertArgs, ConvertFormat},
+    demo::DemoArgs,
     etcd::{EtcdAddress, EtcdArgs, SourceAddress},
     get::{GetArgs, GetOutput},
     kube::KubeArgs,
@@ -76,8 +78,7 @@ const EXIT_CODES: &str = "Exit codes: 0 success (also if watch or serve reached 
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a demonstration of a management server and a client. It takes a few seconds.
-    Demo,
+    Demo(DemoArgs),
     Serve(ServeArgs),
     Watch(WatchArgs),
     Get(GetArgs),
@@ -117,7 +118,7 @@ impl Command {
             Self::Pull(args) => &args.descriptors.descriptors,
             #[cfg(feature = "etcd")]
             Self::Register(_) => &[],
-            Self::Demo
+            Self::Demo(_)
             | Self::Compat(_)
             | Self::Sim(_)
             | Self::Load(_)

@@ -30,7 +30,7 @@ struct WatchedResource {
 }
 
 /// State of a watched resource.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ClientResource {
     /// Value in use.
     pub(crate) json: Option<Arc<Json>>,

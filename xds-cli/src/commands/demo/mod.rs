@@ -8,10 +8,13 @@
 //! | `view.rs` | the client's resources as a tree, and their changes |
 //! | `wire.rs` | the order in which a client receives a change with make before break |
 //! | `try_out.rs` | the commands with which the reader goes on |
+//! | `replicas/` | the same with several servers over etcd |
 //! | `narrator.rs` | output, with pauses for reading |
 
 mod follower;
 mod narrator;
+#[cfg(feature = "etcd")]
+mod replicas;
 mod setup;
 mod steps;
 mod try_out;
@@ -24,6 +27,7 @@ use tokio::time::timeout;
 
 use self::{narrator::Narrator, steps::DemoSteps};
 use crate::{
+    args::DemoArgs,
     failure::{DemoFailure, Failure},
     output,
 };
@@ -31,10 +35,24 @@ use crate::{
 /// Time limit of the whole demo.
 const LIMIT: Duration = Duration::from_secs(60);
 
-pub(crate) async fn run(color: ColorChoice) -> Result<(), Failure> {
+pub(crate) async fn run(args: &DemoArgs, color: ColorChoice) -> Result<(), Failure> {
     output::queue_stdout(output::not_printed, output::ReaderLoss::Ends);
-    let steps = DemoSteps::run(Narrator::new(color));
+    let narrator = Narrator::new(color);
+    if let Some(count) = args.replicas {
+        return run_replicas(args, count, narrator).await;
+    }
+    let steps = DemoSteps::run(narrator);
     timeout(LIMIT, steps).await.unwrap_or_else(|_| {
         Err(DemoFailure::TooLate { what: "the end of the demo", limit: LIMIT }.into())
     })
+}
+
+#[cfg(feature = "etcd")]
+use self::replicas::run as run_replicas;
+
+#[cfg(not(feature = "etcd"))]
+async fn run_replicas(_: &DemoArgs, _: u8, _: Narrator) -> Result<(), Failure> {
+    let why =
+        "this build of xds lacks etcd; install it with `cargo install xds-cli --features etcd`";
+    Err(Failure::Usage(why.to_owned()))
 }

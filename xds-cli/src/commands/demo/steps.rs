@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Files at the start.
-const FILES: &[(&str, &str)] = &[
+pub(super) const FILES: &[(&str, &str)] = &[
     ("clusters.yaml", include_str!("../../../demo/clusters.yaml")),
     ("endpoints.yaml", include_str!("../../../demo/endpoints.yaml")),
     ("listener.yaml", include_str!("../../../demo/listener.yaml")),
@@ -26,9 +26,11 @@ const FILES: &[(&str, &str)] = &[
 /// Includes a file that replaces another one during the story.
 macro_rules! edit {
     ($file:literal) => {
-        include_str!(concat!("../../../demo/edits/", $file))
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/demo/edits/", $file))
     };
 }
+#[cfg(feature = "etcd")]
+pub(super) use edit;
 
 /// Time during which the server must send no response.
 const SILENCE: Duration = Duration::from_millis(700);

@@ -65,6 +65,14 @@ fn read(directory: &Path, view: ViewName) -> Result<BTreeMap<StoredName, Bytes>,
     if errors > 0 {
         return Err(Failure::Found(u32::try_from(errors).unwrap_or(u32::MAX)));
     }
+    values_of(&sources, &view)
+}
+
+/// Returns the values to store of all resources.
+pub(crate) fn values_of(
+    sources: &Sources,
+    view: &ViewName,
+) -> Result<BTreeMap<StoredName, Bytes>, Failure> {
     let mut resources = BTreeMap::new();
     for (_, key, bytes) in sources.by_file() {
         let json = to_json(schema(), key.type_url.as_str(), bytes, &PrintOptions::default())?;

@@ -10,7 +10,11 @@ use xds_bootstrap::TlsFiles;
 use xds_etcd::{EtcdClient, EtcdOptions};
 use xds_tokio::{Tokio, credentials::Credentials};
 
-pub(crate) use self::{apply::apply, pull::pull, register::register};
+pub(crate) use self::{
+    apply::{apply, values_of},
+    pull::pull,
+    register::register,
+};
 use crate::{
     args::{EtcdAddress, EtcdArgs, SourceAddress},
     failure::Failure,

@@ -14,17 +14,17 @@ mod rounds;
 
 use core::{future::pending, time::Duration};
 use std::{
-    future::Future,
     io,
-    process::{Command, ExitStatus, Stdio},
+    process::{ExitStatus, Stdio},
     sync::Arc,
     time::Instant,
 };
 
 use tokio::{
+    process::{Child, Command},
     select,
     sync::{Notify, mpsc},
-    task::{JoinSet, spawn_blocking},
+    task::JoinSet,
     time::{interval, sleep, sleep_until},
 };
 use xds_bootstrap::NodeIdentity;
@@ -184,7 +184,7 @@ struct Measurement<'a> {
     progress: Progress,
 }
 
-type ChangeCommand = Option<tokio::task::JoinHandle<io::Result<ExitStatus>>>;
+type ChangeCommand = Option<Child>;
 
 impl<'a> Measurement<'a> {
     fn new(
@@ -230,7 +230,10 @@ impl<'a> Measurement<'a> {
                     }
                     batch.drain(..).for_each(|observed| self.note(observed));
                 }
-                () = at(next) => command = self.change(),
+                () = at(next) => match self.change() {
+                    Ok(started) => command = started,
+                    Err(why) => self.check_change(Err(why))?,
+                },
                 _ = ticks.tick() => {
                     if command.is_none() && self.end_round()? {
                         return self.stopped();
@@ -258,14 +261,15 @@ impl<'a> Measurement<'a> {
     }
 
     /// Starts the command of the next change.
-    fn change(&mut self) -> ChangeCommand {
+    fn change(&mut self) -> io::Result<ChangeCommand> {
+        let Some(command) = &self.args.change else { return Ok(None) };
         self.changes += 1;
         let name = self.changes.to_string();
-        let command = self.args.change.as_ref()?.replace("{}", &name);
+        let command = command.replace("{}", &name);
         self.phase = Phase::Running(Round::new(name, Instant::now()));
-        Some(spawn_blocking(move || {
-            Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).status()
-        }))
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(command).stdin(Stdio::null()).kill_on_drop(true);
+        shell.spawn().map(Some)
     }
 
     fn check_change(&self, exit: io::Result<ExitStatus>) -> Result<(), Failure> {
@@ -335,12 +339,10 @@ impl<'a> Measurement<'a> {
 }
 
 /// Waits for the end of a command.
-fn ended(command: &mut ChangeCommand) -> impl Future<Output = io::Result<ExitStatus>> {
-    async move {
-        match command {
-            Some(command) => command.await.map_err(io::Error::other)?,
-            None => pending().await,
-        }
+async fn ended(command: &mut ChangeCommand) -> io::Result<ExitStatus> {
+    match command {
+        Some(command) => command.wait().await,
+        None => pending().await,
     }
 }
 
