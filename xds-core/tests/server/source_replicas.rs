@@ -37,6 +37,7 @@ fn request_that_states_a_greater_revision_waits_until_it_is_reached() {
         <
         2> cds version:5-00          # not greater
         2< cds first a=1
+        2> cds
         3d> eds +x has:x@6-00
         3d<
         reached 6

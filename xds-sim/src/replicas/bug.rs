@@ -13,6 +13,4 @@ pub enum ReplicaBug {
     LastStateLost,
     /// The revision is confirmed by a member of the source that may lag behind.
     StaleConfirmation,
-    /// The revision of a change counts as reached before the change is applied.
-    ReachedTooEarly,
 }

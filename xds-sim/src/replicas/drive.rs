@@ -458,7 +458,8 @@ impl World {
         let mut stated = request.stated;
         stated.floor = self.floor_of(self.links[link].client, kind, &stated);
         let reached = self.replicas[self.links[link].replica].server.source_status().revision;
-        if stated.floor > reached.unwrap_or_default() {
+        stated.reached = reached.unwrap_or_default();
+        if stated.floor > stated.reached {
             self.situations.note(ReplicaSituation::WaitedForStated);
         }
         self.links[link].stated.insert(kind, stated);

@@ -44,6 +44,8 @@ pub(super) struct Stated {
     pub(super) resources: BTreeMap<String, String>,
     /// Whether the request subscribes to the wildcard alone.
     pub(super) is_wildcard: bool,
+    /// Revision that the replica had reached when the request arrived.
+    pub(super) reached: u64,
     /// Revision that the stated versions stand for, as the oracle knows it.
     pub(super) floor: u64,
 }

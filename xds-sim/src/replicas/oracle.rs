@@ -46,15 +46,25 @@ impl World {
             return;
         }
         let Some(stated) = self.links[link].stated.get(&kind) else { return };
+        // What changes meanwhile, and then has its content again, may be sent again.
+        let is_same_since = |key| !self.source.is_changed_after(key, stated.reached);
         let again = match variant {
             Variant::StateOfTheWorld => {
                 let is_same = hash_of(&response.version) == hash_of(&stated.version);
-                (kind == 0 && stated.is_wildcard && !stated.version.is_empty() && is_same)
-                    .then(|| stated.version.clone())
+                (kind == 0
+                    && stated.is_wildcard
+                    && !stated.version.is_empty()
+                    && is_same
+                    && (0..NAMES).all(|name| is_same_since((kind, name))))
+                .then(|| stated.version.clone())
             }
             Variant::Incremental => {
-                let is_same = |(name, version): &(&String, &String)| {
-                    stated.resources.get(*name).is_some_and(|it| hash_of(it) == hash_of(version))
+                let is_same = |(it, version): &(&String, &String)| {
+                    let key =
+                        (0..NAMES).map(|number| (kind, number)).find(|&key| name(key) == **it);
+                    let has_it = stated.resources.get(*it);
+                    has_it.is_some_and(|it| hash_of(it) == hash_of(version))
+                        && key.is_some_and(is_same_since)
                 };
                 response
                     .resources

@@ -151,9 +151,6 @@ impl Replica {
     }
 
     fn apply(&mut self, transaction: Transaction, revision: u64, now: Time) -> usize {
-        if self.has(ReplicaBug::ReachedTooEarly) {
-            self.server.source_reached(revision, now);
-        }
         let applied = self.server.apply(transaction, now).expect("a valid transaction");
         self.server.source_reached(revision, now);
         applied.removed

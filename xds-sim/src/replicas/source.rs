@@ -74,6 +74,12 @@ impl Source {
         content.map(|text| Written { text, at })
     }
 
+    /// Whether a resource was changed or removed after a revision.
+    pub(super) fn is_changed_after(&self, key: Key, revision: u64) -> bool {
+        (revision + 1..=self.current())
+            .any(|at| self.at(at).is_some_and(|it| it.objects.contains_key(&key)))
+    }
+
     /// Returns the first revision, at or after `since`, at which a resource had this content, or
     /// did not exist.
     pub(super) fn first_with(&self, key: Key, content: Option<&str>, since: u64) -> Option<u64> {

@@ -21,7 +21,7 @@ enum Place {
     Driver(ReplicaBug),
 }
 
-const EXHIBITS: [Exhibit; 8] = [
+const EXHIBITS: [Exhibit; 7] = [
     Exhibit {
         bug: Place::Follower(Bug::GapOnResume),
         what: "follower: an interrupted watch leaves a gap",
@@ -56,11 +56,6 @@ const EXHIBITS: [Exhibit; 8] = [
         bug: Place::Driver(ReplicaBug::LastStateLost),
         what: "driver: the last state is dropped while the source is unreachable",
         limit: 100,
-    },
-    Exhibit {
-        bug: Place::Driver(ReplicaBug::ReachedTooEarly),
-        what: "driver: a revision counts as reached before its change is applied",
-        limit: 500,
     },
 ];
 
