@@ -14,7 +14,7 @@
 //!
 //! Reading and watching files is done by `xds-fs`.
 
-#[cfg(feature = "etcd")]
+#[cfg(any(feature = "etcd", feature = "kube"))]
 mod confirm;
 mod findings;
 mod follow;

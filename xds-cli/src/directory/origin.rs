@@ -64,6 +64,8 @@ impl SourceReader {
             Self::Directory(_) => None,
             #[cfg(feature = "etcd")]
             Self::Etcd(remote) => remote.revision(),
+            #[cfg(feature = "kube")]
+            Self::Kube(remote) => remote.revision(),
         }
     }
 
@@ -73,6 +75,8 @@ impl SourceReader {
             Self::Directory(_) => true,
             #[cfg(feature = "etcd")]
             Self::Etcd(remote) => remote.is_reachable(),
+            #[cfg(feature = "kube")]
+            Self::Kube(remote) => remote.is_reachable(),
         }
     }
 
@@ -84,6 +88,8 @@ impl SourceReader {
             }
             #[cfg(feature = "etcd")]
             Self::Etcd(remote) => remote.confirm_for(server.clone()),
+            #[cfg(feature = "kube")]
+            Self::Kube(remote) => remote.confirm_for(server.clone()),
         }
     }
 

@@ -13,13 +13,12 @@ use super::{
     drift::{another_run, print_drift},
     interrupt::Interrupt,
     jobs::{Completed, Jobs, Sum, print_error, speed},
-    numbers::{grouped, grouped_count},
-    progress::Progress,
 };
 use crate::{
     args::sim::{ReplayArgs, RunArgs, RunSource, ShrinkArgs},
     failure::Failure,
-    output,
+    numbers::{grouped, grouped_count},
+    output::{self, progress::Progress},
     style::Style,
 };
 
