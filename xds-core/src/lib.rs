@@ -168,6 +168,7 @@ pub mod server;
 pub mod service;
 mod slab;
 mod slot_table;
+mod source_version;
 mod text;
 mod time;
 mod token_bucket;

@@ -115,6 +115,8 @@ pub enum Timer {
     StageTimeout,
     /// Server: a client is told that a name it requested some time ago does not exist.
     Absence,
+    /// Server: a request has waited for the server to catch up with its source for the maximum time.
+    SourceWait,
     /// Server: retained deletions are discarded, even if some clients have not been sent them.
     DiscardDeletions,
 }
@@ -140,6 +142,7 @@ impl fmt::Display for Timer {
             Self::ExpireRejections => "expire rejections",
             Self::Heartbeat => "heartbeat",
             Self::StageTimeout => "stage timeout",
+            Self::SourceWait => "wait for the source",
             Self::Absence => "absence",
             Self::DiscardDeletions => "discard deletions",
         })

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
@@ -22,7 +22,7 @@ use crate::{
     layout::{Layout, ResourceKey},
     proto::mvccpb::{Event, KeyValue, event::EventType},
     range::KeyRange,
-    watch::{RangeWatch, Transaction, WatchEnd},
+    watch::{ProgressRequests, RangeWatch, Transaction, WatchEnd},
 };
 
 /// Resources below a prefix of an etcd cluster, as a [`Source`].
@@ -63,6 +63,8 @@ struct State {
     /// Ids of the registrations that are known, with their keys. A deleted key has no lease, so only
     /// this shows that it was a registration.
     registrations: BTreeSet<Bytes>,
+    /// Requests for the progress of the watch that was opened last.
+    progress: Option<ProgressRequests>,
 }
 
 impl EtcdSource {
@@ -70,6 +72,11 @@ impl EtcdSource {
     #[must_use]
     pub fn new(client: EtcdClient, prefix: &str) -> Self {
         Self { client, layout: Layout::new(prefix), state: Arc::default() }
+    }
+
+    fn lock_state(&self) -> MutexGuard<'_, State> {
+        // A panic leaves no half-changed state behind that matters: the source is read again.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn read(&self) -> Result<List, EtcdError> {
@@ -93,14 +100,14 @@ impl EtcdSource {
             ObjectChange::Delete(_) => None,
         });
         let objects = objects.collect();
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        *self.lock_state() = state;
         Ok(List { revision: Revision(pointer.revision), objects })
     }
 
     /// Converts a transaction. Fails if another generation has become current.
     fn change_of(&self, transaction: Transaction) -> Result<Change, WatchError> {
         let Transaction { revision, events } = transaction;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock_state();
         let pointer = self.layout.current();
         let is_pointer =
             |event: &Event| event.kv.as_ref().is_some_and(|kv| kv.key == pointer.as_bytes());
@@ -134,7 +141,10 @@ impl Source for EtcdSource {
                 Progress::Start(source) => {
                     let range = KeyRange::of_prefix(&source.layout.all());
                     match RangeWatch::open(&source.client, &range, after.0).await {
-                        Ok(watch) => (source, Box::new(watch)),
+                        Ok(watch) => {
+                            source.lock_state().progress = Some(watch.progress());
+                            (source, Box::new(watch))
+                        }
                         Err(why) => return Some((Err(error_of(why)), Progress::Ended)),
                     }
                 }
@@ -147,6 +157,19 @@ impl Source for EtcdSource {
                 Err(why) => Some((Err(why), Progress::Ended)),
             }
         })
+    }
+
+    async fn newest_revision(&self) -> Result<Option<Revision>, SourceError> {
+        // Not serializable, so a quorum of the members confirms the revision.
+        let pointer = KeyRange { first: self.layout.current().into(), end: Bytes::new() };
+        let read = self.client.read(&pointer, None).await?;
+        Ok(Some(Revision(read.revision)))
+    }
+
+    fn report_progress(&self) {
+        if let Some(progress) = &self.lock_state().progress {
+            progress.send();
+        }
     }
 }
 

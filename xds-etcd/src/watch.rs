@@ -10,7 +10,8 @@ use tonic::{Status, Streaming};
 use crate::{
     client::{EtcdClient, EtcdError, Member, decode},
     proto::{
-        WatchCreateRequest, WatchRequest, WatchResponse, mvccpb::Event, watch_request::RequestUnion,
+        WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse, mvccpb::Event,
+        watch_request::RequestUnion,
     },
     range::KeyRange,
 };
@@ -21,7 +22,7 @@ pub(crate) struct RangeWatch {
     client: EtcdClient,
     member: Arc<Member>,
     /// Keeps the request side of the stream open.
-    _requests: mpsc::Sender<WatchRequest>,
+    requests: mpsc::Sender<WatchRequest>,
     responses: Streaming<Bytes>,
     /// Events of a response that has further parts.
     parts: Vec<Event>,
@@ -33,6 +34,21 @@ pub(crate) struct RangeWatch {
 pub(crate) struct Transaction {
     pub(crate) revision: u64,
     pub(crate) events: Vec<Event>,
+}
+
+/// Sender of requests for the progress of a watch.
+#[derive(Clone, Debug)]
+pub(crate) struct ProgressRequests(mpsc::WeakSender<WatchRequest>);
+
+impl ProgressRequests {
+    /// Requests a response with the newest revision of the member, behind all events up to it. A
+    /// request that is still on its way suffices.
+    pub(crate) fn send(&self) {
+        let request = RequestUnion::ProgressRequest(WatchProgressRequest {});
+        if let Some(requests) = self.0.upgrade() {
+            let _ = requests.try_send(WatchRequest { request_union: Some(request) });
+        }
+    }
 }
 
 /// Reason for the end of a watch.
@@ -75,11 +91,16 @@ impl RangeWatch {
         Ok(Self {
             client: client.clone(),
             member,
-            _requests: sender,
+            requests: sender,
             responses,
             parts: Vec::new(),
             transactions: VecDeque::new(),
         })
+    }
+
+    /// Returns a sender of requests for the progress of the watch.
+    pub(crate) fn progress(&self) -> ProgressRequests {
+        ProgressRequests(self.requests.downgrade())
     }
 
     /// Waits for the next transaction.

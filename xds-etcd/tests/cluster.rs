@@ -283,3 +283,34 @@ async fn unreachable_cluster_is_an_error_with_all_members() {
     assert!(error.contains("127.0.0.1:1: ") && error.contains("127.0.0.1:2: "), "{error}");
     assert_eq!(Revision::default(), Revision(0));
 }
+
+/// Changes of other keys have revisions too, which a watch reports only on request.
+#[tokio::test]
+#[ignore = "needs etcd"]
+async fn progress_of_the_watch_reaches_the_newest_revision() {
+    let etcd = Etcd::start(&[]).await;
+    let source = etcd.source();
+    let list = source.list().await.unwrap();
+    let mut changes = pin!(source.watch(list.revision));
+    // Below another prefix.
+    let other = EtcdStore::new(etcd.client(), "/other");
+    let before = other.read().await.unwrap();
+    let written = other.write(&before, &clusters(&["a"], "1"), Prune::No).await;
+    written.unwrap();
+    let newest = source.newest_revision().await.unwrap().expect("etcd has revisions");
+    assert!(newest > list.revision, "{newest} after {}", list.revision);
+    let reported = async {
+        loop {
+            source.report_progress();
+            let next = timeout(Duration::from_millis(100), changes.next()).await;
+            if let Ok(Some(change)) = next {
+                let change = change.unwrap();
+                assert!(change.objects.is_empty());
+                if change.revision >= newest {
+                    return change.revision;
+                }
+            }
+        }
+    };
+    assert_eq!(soon(reported).await, newest);
+}

@@ -84,6 +84,8 @@ pub mod check;
 pub mod effects;
 pub mod options;
 pub mod oracle;
+#[cfg(feature = "replicas")]
+pub mod replicas;
 pub mod script;
 pub mod situations;
 #[cfg(feature = "stack")]

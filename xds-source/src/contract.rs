@@ -30,6 +30,22 @@ pub trait Source: Send + Sync + 'static {
         &self,
         after: Revision,
     ) -> impl Stream<Item = Result<Change, WatchError>> + Send + 'static;
+
+    /// Reads the newest revision. The read is linearizable: every change that anybody has read before
+    /// has this revision or a lower one.
+    ///
+    /// Returns `None`, as by default, if the source cannot tell, because other processes do not
+    /// share its revisions.
+    fn newest_revision(
+        &self,
+    ) -> impl Future<Output = Result<Option<Revision>, SourceError>> + Send {
+        core::future::ready(Ok(None))
+    }
+
+    /// Makes the running watch report soon the revision up to which it has reported all changes,
+    /// with a [`Change`] that may be empty. Without effect if the source cannot do that, or has no
+    /// running watch.
+    fn report_progress(&self) {}
 }
 
 /// Position in the history of a source. Later changes have greater revisions.

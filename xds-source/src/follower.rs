@@ -5,7 +5,10 @@ use core::time::Duration;
 use rand_pcg::{Pcg32, rand_core::Rng as _};
 use xds_core::Time;
 
-use crate::contract::{Change, Revision, SourceError, WatchError};
+use crate::{
+    contract::{Change, Revision, SourceError, WatchError},
+    zoo::{self, Bug},
+};
 
 /// State machine that follows a [`Source`](crate::Source): what to do next, from what the source
 /// returned last.
@@ -128,7 +131,8 @@ impl Follower {
     /// than what is already known, as a member of a cluster may return that lags behind, is not
     /// used and counts as a failure.
     pub fn listed(&mut self, revision: Revision, now: Time) -> bool {
-        if self.newest.is_some_and(|newest| revision < newest) {
+        let is_older = self.newest.is_some_and(|newest| revision < newest);
+        if is_older && !zoo::is(Bug::OlderListUsed) {
             self.fail(now);
             return false;
         }
@@ -165,7 +169,12 @@ impl Follower {
             }
             // This is no failure: the objects are read again at once.
             Some(WatchError::Replaced) => self.position = None,
-            Some(WatchError::Source(_)) | None => self.fail(now),
+            Some(WatchError::Source(_)) | None => {
+                if zoo::is(Bug::GapOnResume) {
+                    self.position = self.position.map(|it| Revision(it.0 + 1));
+                }
+                self.fail(now);
+            }
         }
     }
 
@@ -174,6 +183,12 @@ impl Follower {
         if self.wait_until.is_some_and(|until| until <= now) {
             self.wait_until = None;
         }
+    }
+
+    /// Ends the wait after a failure, because the source is known to be reachable again: another call
+    /// to it has succeeded.
+    pub fn retry(&mut self) {
+        self.wait_until = None;
     }
 
     fn fail(&mut self, now: Time) {
@@ -217,6 +232,16 @@ mod tests {
         assert_eq!(follower.step(), Step::Watch { after: Revision(9) });
         assert!(!follower.changed(&change(9), now), "it is known");
         assert!(follower.changed(&change(10), now));
+    }
+
+    #[test]
+    fn retry_ends_the_wait() {
+        let mut follower = follower();
+        follower.list_failed(&SourceError::Unavailable(String::new()), Time::ZERO);
+        assert!(matches!(follower.step(), Step::Wait { .. }));
+        follower.retry();
+        assert_eq!(follower.step(), Step::List);
+        assert_eq!(follower.failing_since(), Some(Time::ZERO), "nothing has been read yet");
     }
 
     #[test]

@@ -13,6 +13,11 @@
 
 mod contract;
 mod follower;
+#[cfg(not(feature = "zoo"))]
+mod zoo;
+#[cfg(feature = "zoo")]
+#[doc(hidden)]
+pub mod zoo;
 
 pub use contract::{
     Change, Content, Document, List, Object, ObjectChange, ObjectId, Revision, Source, SourceError,

@@ -96,6 +96,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) max_removal: Option<u8>,
 
+    /// Refuse new clients once the source, such as etcd, has been unreachable for this time. Clients
+    /// that are connected keep what they have. There is no limit by default.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) max_staleness: Option<Duration>,
+
     /// Order in which the types of a change are sent on an aggregated stream.
     #[arg(long, value_name = "POLICY", default_value = "order")]
     pub(crate) ordering: Ordering,

@@ -72,6 +72,10 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with_all = ["options", "without_oracles"])]
     pub(crate) stack: bool,
 
+    /// Simulate replicas: servers that follow one source, and clients that move between them.
+    #[arg(long, conflicts_with_all = ["options", "without_oracles", "stack", "html"])]
+    pub(crate) replicas: bool,
+
     /// Do not check the rules. This measures the speed of client and server alone.
     #[arg(long, alias = "unjudged")]
     pub(crate) without_oracles: bool,
@@ -177,6 +181,10 @@ pub(crate) struct ReplayArgs {
     #[arg(long, conflicts_with_all = ["options"])]
     pub(crate) stack: bool,
 
+    /// Simulate replicas: servers that follow one source, and clients that move between them.
+    #[arg(long, conflicts_with_all = ["options", "stack", "html", "ndjson", "mermaid"])]
+    pub(crate) replicas: bool,
+
     #[command(flatten)]
     pub(crate) form: TraceFormat,
 
@@ -218,6 +226,10 @@ pub(crate) struct ShrinkArgs {
     /// of byte streams, instead of the protocol alone.
     #[arg(long, conflicts_with_all = ["options"])]
     pub(crate) stack: bool,
+
+    /// Simulate replicas: servers that follow one source, and clients that move between them.
+    #[arg(long, conflicts_with_all = ["options", "stack", "html"])]
+    pub(crate) replicas: bool,
 
     /// Maximum number of runs to try.
     #[arg(long, value_name = "N", default_value = "2_000", value_parser = parse_number)]

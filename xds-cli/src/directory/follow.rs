@@ -110,14 +110,16 @@ impl FollowedSource {
         let (mut first, change) = match follower.origin.first().await {
             Ok(update) => follower.examine(update).await,
             Err(why) if is_directory => return Err(why),
-            Err(why) => (follower.report(why.to_string()), Vec::new()),
+            Err(why) => follower.note_failure(&why).await,
         };
+        follower.origin.confirm_for(&follower.server);
         if !change.is_empty() {
             let served = follower.serve(change).await;
             first.errors.extend(served.errors);
             first.resources = served.resources;
             first.readiness = served.readiness;
         }
+        follower.note_reached().await;
         let (sender, reloads) = mpsc::channel(1);
         let task = tokio::spawn(follower.run(sender));
         Ok((Self { reloads, task }, first))
@@ -184,7 +186,7 @@ impl SourceFollower {
         loop {
             let (mut reload, change) = match self.origin.next().await {
                 Ok(update) => self.examine(update).await,
-                Err(why) => (self.report(why.to_string()), Vec::new()),
+                Err(why) => self.note_failure(&why).await,
             };
             if reload.has_changes() {
                 let (reported, is_reported) = oneshot::channel();
@@ -196,13 +198,35 @@ impl SourceFollower {
                 let _ = is_reported.await;
             }
             if change.is_empty() {
+                self.note_reached().await;
                 continue;
             }
             let served = self.serve(change).await;
+            self.note_reached().await;
             if served.has_changes() && reloads.send(served).await.is_err() {
                 return;
             }
         }
+    }
+
+    /// Tells the server up to which revision of the source it has all changes. What was rejected
+    /// counts: other replicas reject it too.
+    async fn note_reached(&mut self) {
+        if self.waiting.is_none()
+            && self.origin.is_reachable()
+            && let Some(revision) = self.origin.revision()
+        {
+            // An error means that the server has ended.
+            let _ = self.server.source_reached(revision.0).await;
+        }
+    }
+
+    /// Reports a failure of the source. The last valid state stays in use.
+    async fn note_failure(&mut self, why: &io::Error) -> (Reload, Vec<Transaction>) {
+        if self.origin.revision().is_some() {
+            let _ = self.server.source_unreachable().await;
+        }
+        (self.report(why.to_string()), Vec::new())
     }
 
     /// Returns the new errors in the files, and the transactions to apply, if there are any.
@@ -213,6 +237,7 @@ impl SourceFollower {
             let errors = match update {
                 Update::All(objects) => sources.replace(objects),
                 Update::Changed(changes) => sources.change(changes),
+                Update::Nothing => Vec::new(),
             };
             let repaired = sources.take_repaired();
             (sources, errors, repaired)
@@ -239,7 +264,7 @@ impl SourceFollower {
             return (reload, Vec::new());
         }
         let is_change = !changes.is_empty();
-        let change = changes.into_transactions();
+        let change = changes.into_transactions(self.origin.revision());
         let mut preview = Vec::new();
         for transaction in &change {
             match self.server.preview(transaction.clone()).await {

@@ -9,10 +9,13 @@
 //! | `places.rs` | lines and columns of these findings |
 //! | `origin.rs` | reading the source and waiting for its changes |
 //! | `remote.rs` | the same for a source in another process |
+//! | `confirm.rs` | confirmation that the server is up to date with such a source |
 //! | `follow.rs` | the task that applies the changes to a management server |
 //!
 //! Reading and watching files is done by `xds-fs`.
 
+#[cfg(any(feature = "etcd", feature = "kube"))]
+mod confirm;
 mod findings;
 mod follow;
 mod origin;

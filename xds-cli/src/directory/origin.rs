@@ -9,6 +9,8 @@ use std::{
 use tokio::{sync::Notify, task::spawn_blocking};
 use xds_core::client::FilePolicy;
 use xds_fs::{Place, Watch, list_saved};
+use xds_source::Revision;
+use xds_tokio::ServerHandle;
 
 #[cfg(any(feature = "etcd", feature = "kube"))]
 use super::remote::Remote;
@@ -52,6 +54,42 @@ impl SourceReader {
             Self::Etcd(remote) => remote.place().into(),
             #[cfg(feature = "kube")]
             Self::Kube(remote) => remote.place().into(),
+        }
+    }
+
+    /// Returns the revision up to which the source was read; `None` if it has no revisions that other
+    /// servers share.
+    pub(super) fn revision(&self) -> Option<Revision> {
+        match self {
+            Self::Directory(_) => None,
+            #[cfg(feature = "etcd")]
+            Self::Etcd(remote) => remote.revision(),
+            #[cfg(feature = "kube")]
+            Self::Kube(remote) => remote.revision(),
+        }
+    }
+
+    /// Whether the last call to the source has succeeded.
+    pub(super) fn is_reachable(&self) -> bool {
+        match self {
+            Self::Directory(_) => true,
+            #[cfg(feature = "etcd")]
+            Self::Etcd(remote) => remote.is_reachable(),
+            #[cfg(feature = "kube")]
+            Self::Kube(remote) => remote.is_reachable(),
+        }
+    }
+
+    /// Begins to answer the server's requests for a confirmation of the source.
+    pub(super) fn confirm_for(&mut self, server: &ServerHandle) {
+        match self {
+            Self::Directory(_) => {
+                let _ = server;
+            }
+            #[cfg(feature = "etcd")]
+            Self::Etcd(remote) => remote.confirm_for(server.clone()),
+            #[cfg(feature = "kube")]
+            Self::Kube(remote) => remote.confirm_for(server.clone()),
         }
     }
 

@@ -39,6 +39,12 @@ pub(super) enum Update {
     All(Vec<Object>),
     /// Objects that have changed together.
     Changed(Vec<ObjectChange>),
+    /// Nothing has changed up to the revision of the source.
+    #[cfg_attr(
+        not(feature = "etcd"),
+        expect(dead_code, reason = "directories report changes only")
+    )]
+    Nothing,
 }
 
 /// Objects that define the resources of each view.
@@ -95,7 +101,7 @@ impl fmt::Display for FileError {
 /// Changes to apply to the server.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    changed: Vec<(ViewKey, Bytes)>,
+    changed: Vec<(ViewKey, (Bytes, Revision))>,
     removed: Vec<ViewKey>,
     /// Keys of the changed resources that the server does not have.
     added: BTreeSet<ViewKey>,
@@ -251,8 +257,8 @@ impl Sources {
         let desired = self.desired();
         let changed = desired
             .iter()
-            .filter(|(key, bytes)| self.served.get(*key) != Some(*bytes))
-            .map(|(key, bytes)| (key.clone(), bytes.clone()))
+            .filter(|(key, (bytes, _))| self.served.get(*key) != Some(bytes))
+            .map(|(key, content)| (key.clone(), content.clone()))
             .collect();
         let removed =
             self.served.keys().filter(|key| !desired.contains_key(*key)).cloned().collect();
@@ -262,13 +268,18 @@ impl Sources {
 
     /// Records that the [changes](Self::changes) have been applied to the server.
     pub(crate) fn mark_served(&mut self) {
-        self.served = self.desired();
+        let desired = self.desired().into_iter();
+        self.served = desired.map(|(key, (bytes, _))| (key, bytes)).collect();
     }
 
-    fn desired(&self) -> BTreeMap<ViewKey, Bytes> {
+    /// Returns the resources in the valid states of all files, each with the revision at which its
+    /// file was changed.
+    fn desired(&self) -> BTreeMap<ViewKey, (Bytes, Revision)> {
         let resources = self.files.values().flat_map(|source| {
-            let with_view =
-                |(key, bytes): (&Key, &Bytes)| ((source.view.clone(), key.clone()), bytes.clone());
+            let revision = source.seen.as_ref().map(|seen| seen.revision).unwrap_or_default();
+            let with_view = move |(key, bytes): (&Key, &Bytes)| {
+                ((source.view.clone(), key.clone()), (bytes.clone(), revision))
+            };
             source.in_force().iter().map(with_view)
         });
         resources.collect()
@@ -410,16 +421,24 @@ impl Changes {
     }
 
     /// Returns one transaction for each view. Without changes, there is an empty one for the view
-    /// without a name.
-    pub(crate) fn into_transactions(self) -> Vec<Transaction> {
+    /// without a name. The changes were made up to a revision of the source, if it has any.
+    pub(crate) fn into_transactions(self, source: Option<Revision>) -> Vec<Transaction> {
+        let source = source.unwrap_or_default();
         let mut transactions: BTreeMap<ViewName, Transaction> = BTreeMap::new();
         let mut in_view = |view: ViewName, change: &dyn Fn(&mut Transaction)| {
-            let new = || Transaction::in_view(view.clone());
+            let new = || {
+                let mut transaction = Transaction::in_view(view.clone());
+                transaction.source_revision(source.0);
+                transaction
+            };
             change(transactions.entry(view.clone()).or_insert_with(new));
         };
-        for ((view, Key { type_url, name }), bytes) in self.changed {
+        for ((view, Key { type_url, name }), (bytes, revision)) in self.changed {
             in_view(view, &|transaction| {
                 transaction.set(type_url.clone(), name.clone(), bytes.clone());
+                if revision < source {
+                    transaction.changed_at(revision.0);
+                }
             });
         }
         for (view, Key { type_url, name }) in self.removed {

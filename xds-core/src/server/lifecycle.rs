@@ -139,6 +139,7 @@ impl Server {
             Phase::Draining | Phase::ShutDown => return Err(Refusal::ShuttingDown),
             Phase::Serving | Phase::Holding => {}
         }
+        self.check_staleness()?;
         let limit = self.config.limits.streams;
         if self.streams.len() >= limit {
             return Err(Refusal::TooManyStreams { limit });
@@ -235,6 +236,7 @@ impl Server {
         }
         self.cancel_stage_timeout(id);
         self.cancel_request_timeout(id);
+        self.leave_source_wait(id);
         drop(self.take_unfinished(id));
         let node = self.node_key(id);
         let Some(removed) = self.streams.remove(id.0.slot()) else { return };

@@ -89,6 +89,7 @@ pub(crate) mod request_rate;
 pub(crate) mod requests;
 pub(crate) mod responses;
 mod session;
+mod source;
 mod store;
 mod stream;
 pub(crate) mod timeouts;
@@ -102,12 +103,12 @@ use foldhash::fast::FixedState;
 pub use self::{
     admission::DropView,
     config::{
-        Absence, AbsenceDelay, Admission, AnswerOverdue, DOES_NOT_EXIST_TIMER, DrainPlan, Globs,
-        HeartbeatFraction, LegacyWildcard, MakeBeforeBreakPolicy, Missing, NackDetection,
-        NackRecovery, NodeChanged, ObserveResponses, OnDemand, OrderingPolicy, PerClientLimits,
-        Rate, Readiness, ReconnectTrust, Removals, RequireNode, ServerConfig, ServerLimits,
-        SotwResponse, StageTimeoutAction, StreamAge, TypeConfig, TypeDefaults, UnknownType,
-        VersionMode, WarmedTypes, Warming, WildcardExit, Window,
+        Absence, AbsenceDelay, Admission, AnswerOverdue, Confirmation, DOES_NOT_EXIST_TIMER,
+        DrainPlan, Globs, HeartbeatFraction, LegacyWildcard, MakeBeforeBreakPolicy, Missing,
+        NackDetection, NackRecovery, NodeChanged, ObserveResponses, OnDemand, OrderingPolicy,
+        PerClientLimits, Rate, Readiness, ReconnectTrust, Removals, RequireNode, ServerConfig,
+        ServerLimits, SotwResponse, SourcePolicy, StageTimeoutAction, StreamAge, TypeConfig,
+        TypeDefaults, UnknownType, VersionMode, WarmedTypes, Warming, WildcardExit, Window,
     },
     custom_messages::CustomMessageError,
     event::{
@@ -124,6 +125,7 @@ pub use self::{
         convergence::{Convergence, LagReason, LaggingClient, TooManyWaits},
         csds::{ClientResource, ClientStatus},
     },
+    source::SourceStatus,
     store::{
         contents::ViewContents,
         layers::LayersError,
@@ -142,6 +144,7 @@ use self::{
     stream::{
         Stream, Writable, convergence_waits::ConvergenceWaits, debounce::HeldBackChanges,
         deletion_horizon::DeletionRetention, node_quota::NodeQuotas, rejection_log::Rejections,
+        source_wait::SourceProgress,
     },
 };
 pub use crate::service::Variant;
@@ -183,6 +186,7 @@ pub struct Server {
     stats_by_type: StatsByType,
     rejections: Rejections,
     waits: ConvergenceWaits,
+    source: SourceProgress,
     /// Streams with an unfinished request, or with held requests that are to be handled.
     unfinished: VecDeque<StreamId>,
     node_hasher: FixedState,
@@ -212,6 +216,7 @@ impl Server {
             stats_by_type: StatsByType::default(),
             rejections: Rejections::default(),
             waits: ConvergenceWaits::default(),
+            source: SourceProgress::default(),
             unfinished: VecDeque::new(),
             node_hasher: FixedState::with_seed(rng.next_u64()),
             config,
@@ -293,6 +298,7 @@ impl Server {
                 Alarm::StageTimeout(stream) => self.stage_timed_out(stream),
                 Alarm::RequestTimeout(stream) => self.request_timed_out(stream),
                 Alarm::DiscardDeletions => self.discard_old_deletions(),
+                Alarm::SourceWait(stream) => self.source_wait_is_over(stream),
                 Alarm::Absence(session) => self.absence_delay_ended(session.slot()),
             }
         }
@@ -409,6 +415,7 @@ impl Server {
             views: self.subscriptions.store.views(),
             payloads: self.subscriptions.store.payloads(),
             convergence_waits: self.waits.len(),
+            waiting_for_source: self.source.waiting.len(),
             held_names: self.subscriptions.usage.total(),
             unfinished_closes: self.subscriptions.closed(),
             ..self.stats

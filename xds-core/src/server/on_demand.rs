@@ -45,7 +45,8 @@ impl Server {
             let type_url = arena.type_url.clone();
             (!names.is_empty()).then_some(ServerEvent::Wanted { view, type_url, names })
         });
-        waiting.chain(wanted)
+        let confirmation = self.source.is_confirming.then_some(ServerEvent::ConfirmSource);
+        waiting.chain(wanted).chain(confirmation)
     }
 
     /// Whether a client requests a resource of a view by name now, regardless of what the

@@ -75,6 +75,7 @@ impl Server {
         let full = self.stats.handled_names + self.part() as u64;
         while let Some(stream) = self.streams.get_mut(id.0)
             && !stream.is_busy()
+            && !stream.awaits_source()
             && stream.view.is_some()
             && !stream.held_requests.is_empty()
         {

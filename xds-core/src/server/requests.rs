@@ -50,7 +50,8 @@ impl Server {
         self.identify(id, &request)?;
         let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
         check_lengths(&request, &limits)?;
-        let Some(view) = stream.view.filter(|_| !stream.is_busy()) else {
+        let Some(view) = stream.view.filter(|_| !stream.is_busy() && !stream.awaits_source())
+        else {
             return self.hold_request(id, message);
         };
         let kind = stream.kind.clone();
@@ -58,6 +59,7 @@ impl Server {
 
         let session = match self.session_on(id, view, type_url) {
             Some(session) => session,
+            None if self.await_source(id, &request, message)? => return Ok(()),
             None => self.open_session(id, view, type_url, limits.types_per_stream)?,
         };
         self.check_room(id, session, &request, &limits)?;

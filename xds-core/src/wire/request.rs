@@ -7,13 +7,15 @@ use super::{
     },
     walk::{Field, Fields, Malformed, fields, string_field},
 };
-use crate::{service::Variant, text::name_units};
+use crate::{service::Variant, source_version, text::name_units};
 
 /// Request that was read once and is valid.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     /// Version that a state-of-the-world client has accepted.
     pub(crate) version: &'a str,
+    /// Greatest source revision among the versions of an incremental request.
+    initial_revision: u64,
     /// Encoded `Node`, if present.
     pub(crate) node: Option<&'a [u8]>,
     pub(crate) type_url: &'a str,
@@ -63,6 +65,7 @@ impl<'a> Request<'a> {
         };
         let mut request = Self {
             version: "",
+            initial_revision: 0,
             node: None,
             type_url: "",
             nonce: "",
@@ -106,7 +109,9 @@ impl<'a> Request<'a> {
                 self.measure(name, NameList::UnsubscribedLocators);
             }
             n if n == numbers.initial_versions => {
-                string_field(field.block()?, VALUE)?;
+                let version = string_field(field.block()?, VALUE)?;
+                let revision = source_version::revision_of(version);
+                self.initial_revision = self.initial_revision.max(revision);
                 self.measure(string_field(field.block()?, KEY)?, NameList::Versions);
             }
             _ => {}
@@ -132,6 +137,11 @@ impl<'a> Request<'a> {
     fn measure(&mut self, name: &str, list: NameList) {
         self.lists.insert(list);
         self.longest_name = self.longest_name.max(name.len());
+    }
+
+    /// Returns the greatest source revision that the client states to have; zero if it states none.
+    pub(crate) fn stated_revision(&self) -> u64 {
+        self.initial_revision.max(source_version::revision_of(self.version))
     }
 
     /// Returns the position before the first name.

@@ -53,6 +53,8 @@ mod resource_errors;
 mod response_window;
 mod responses;
 mod sent_observations;
+mod source_replicas;
+mod source_versions;
 mod split_responses;
 mod stats;
 mod store;

@@ -448,7 +448,7 @@ impl ServerHandle {
         Ok(configs)
     }
 
-    async fn with_server<T: Send + 'static>(
+    pub(super) async fn with_server<T: Send + 'static>(
         &self,
         command: impl FnOnce(&mut Server, Time) -> T + Send + 'static,
     ) -> Result<T, ServerEnded> {

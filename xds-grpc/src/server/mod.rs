@@ -49,6 +49,7 @@ mod fair_io;
 mod frame_position;
 mod go_away;
 mod handle;
+mod handle_source;
 mod handshakes;
 mod health;
 mod inbox;

@@ -103,7 +103,7 @@ impl DemoSetup {
         if let Some(error) = self.sources.update(files.collect()).into_iter().next() {
             return Err(DemoFailure::Configuration(error.to_string()));
         }
-        for transaction in self.sources.changes().into_transactions() {
+        for transaction in self.sources.changes().into_transactions(None) {
             let applied = self.server.apply(transaction).await;
             applied.map_err(|error| DemoFailure::Refused(error.to_string()))?;
         }

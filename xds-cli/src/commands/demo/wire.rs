@@ -132,7 +132,7 @@ async fn apply(
     if let Some(error) = sources.update(files.collect()).into_iter().next() {
         return Err(DemoFailure::Configuration(error.to_string()));
     }
-    for transaction in sources.changes().into_transactions() {
+    for transaction in sources.changes().into_transactions(None) {
         server.apply(transaction).await.map_err(|why| DemoFailure::Refused(why.to_string()))?;
     }
     sources.mark_served();

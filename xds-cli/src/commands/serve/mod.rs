@@ -21,7 +21,10 @@ use tokio::{
 };
 use tonic::service::Routes;
 use xds_bootstrap::IdentityFiles;
-use xds_core::server::{DrainPlan, MakeBeforeBreakPolicy, OrderingPolicy, Readiness, ServerConfig};
+use xds_core::server::{
+    Confirmation, DrainPlan, MakeBeforeBreakPolicy, OrderingPolicy, Readiness, ServerConfig,
+    SourcePolicy,
+};
 use xds_rest::GatewayOptions;
 use xds_tokio::{
     ManagementServer, ServerHandle, ServerOptions,
@@ -74,7 +77,8 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     let allowed = allowed_sans(&args.tls)?;
     let mut config = ServerConfig::default()
         .with_ordering(ordering(args.ordering))
-        .with_readiness(Readiness::HoldRequests);
+        .with_readiness(Readiness::HoldRequests)
+        .with_source(source_policy(&args));
     config.limits.decision = Some(MAX_HOLD);
     config.limits.names_per_stream = args.limits.max_names;
     config.limits.names_per_connection = args.limits.max_names;
@@ -221,6 +225,18 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         yield_now().await;
     }
     ended
+}
+
+/// Returns the policy for a source that other servers may follow too.
+fn source_policy(args: &ServeArgs) -> SourcePolicy {
+    let mut policy = SourcePolicy::default();
+    if args.source.directory().is_none() {
+        policy = policy.with_confirmation(Confirmation::EachStream);
+    }
+    if let Some(staleness) = args.max_staleness {
+        policy = policy.with_max_staleness(staleness);
+    }
+    policy
 }
 
 /// Time for which requests are held while files have yet to become valid.

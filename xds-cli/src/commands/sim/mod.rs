@@ -5,6 +5,7 @@ mod drift;
 mod interrupt;
 mod jobs;
 mod many;
+mod replicas;
 mod report;
 mod stack;
 
@@ -31,6 +32,9 @@ pub(crate) fn run(command: SimCommand, color: ColorChoice) -> Result<(), Failure
         SimCommand::Run(args) if args.stack => stack::run(&args, color),
         SimCommand::Replay(args) if args.stack => stack::replay(&args),
         SimCommand::Shrink(args) if args.stack => stack::shrink(&args),
+        SimCommand::Run(args) if args.replicas => replicas::run(&args, color),
+        SimCommand::Replay(args) if args.replicas => replicas::replay(&args),
+        SimCommand::Shrink(args) if args.replicas => replicas::shrink(&args),
         SimCommand::Run(args) => many::run(args, color),
         SimCommand::Replay(args) => replay(args),
         SimCommand::Shrink(args) => shrink_one(args),

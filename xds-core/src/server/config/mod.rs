@@ -8,6 +8,7 @@ mod limits;
 mod ordering;
 mod policies;
 mod presets;
+mod source;
 mod type_config;
 mod type_policies;
 mod waits;
@@ -23,6 +24,7 @@ pub use self::{
         Admission, HeartbeatFraction, NodeChanged, ObserveResponses, OnDemand, RequireNode,
         UnknownType, WarmedTypes, Warming,
     },
+    source::{Confirmation, SourcePolicy},
     type_config::{Absence, Globs, TypeConfig, TypeDefaults},
     type_policies::{
         AbsenceDelay, AnswerOverdue, LegacyWildcard, Missing, NackDetection, NackRecovery,
@@ -88,6 +90,8 @@ pub struct ServerConfig {
     /// Prefix of counted versions ([`VersionMode::Counter`]). Use a different prefix for each run
     /// of the server, such as its start time, because counting restarts.
     pub version_prefix: VersionPrefix,
+    /// Policy of a server that follows a source together with other servers.
+    pub source: SourcePolicy,
     /// Settings of the types that are not in `types`.
     pub type_defaults: TypeDefaults,
     /// Settings by type. A type listed here is known to the server even if it has no resources.
@@ -206,6 +210,13 @@ impl ServerConfig {
     #[must_use]
     pub fn with_version_prefix(mut self, version_prefix: impl Into<VersionPrefix>) -> Self {
         self.version_prefix = version_prefix.into();
+        self
+    }
+
+    /// Sets the policy of a server that follows a source together with other servers.
+    #[must_use]
+    pub fn with_source(mut self, source: SourcePolicy) -> Self {
+        self.source = source;
         self
     }
 

@@ -50,6 +50,7 @@ mod tests {
             max_stream_age,
             heartbeat_fraction: _,
             version_prefix: _,
+            source,
             type_defaults,
             types,
             limits,
@@ -112,6 +113,8 @@ mod tests {
             ),
         ];
         let alone = [
+            // Only replicas that lag behind their source wait, and none of them by default.
+            ("source.catch_up_timeout", Some(source.catch_up_timeout)),
             ("debounce.max", debounce.map(|debounce| debounce.max.max(debounce.quiet))),
             ("max_stream_age.grace_period", max_stream_age.map(|age| age.grace_period)),
             ("limits.requests", requests.as_ref().map(refill)),

@@ -176,6 +176,24 @@ pub enum CloseReason {
         /// Configured time.
         after: Duration,
     },
+    /// The server lags behind what the client, or the source, is known to have
+    /// ([`Server::source_reached`](crate::server::Server::source_reached)). Another server may have
+    /// it.
+    #[error("this server is at revision {reached} of its source and has not reached {required}")]
+    BehindSource {
+        /// Revision that the client states to have, or that the source has confirmed.
+        required: u64,
+        /// Revision that the server has reached.
+        reached: u64,
+    },
+    /// The source was unreachable for longer than
+    /// [`SourcePolicy::max_staleness`](crate::server::SourcePolicy), and could not confirm that the
+    /// server is up to date.
+    #[error("the source of this server has been unreachable for {unreachable_for:?}")]
+    SourceUnreachable {
+        /// Time for which it has been unreachable.
+        unreachable_for: Duration,
+    },
     /// The stream has reached its maximum age ([`StreamAge`](crate::server::StreamAge)).
     // M239
     #[error("the stream has reached its maximum age")]
@@ -214,6 +232,8 @@ impl CloseReason {
             Self::Refused { code, .. } => *code,
             Self::NoDecision { .. }
             | Self::NotReady { .. }
+            | Self::BehindSource { .. }
+            | Self::SourceUnreachable { .. }
             | Self::ViewDropped
             | Self::Behind
             | Self::StreamAge
@@ -230,6 +250,13 @@ pub enum Refusal {
     // M16
     #[error("the server is not ready yet")]
     NotReady,
+    /// The source was unreachable for longer than
+    /// [`SourcePolicy::max_staleness`](crate::server::SourcePolicy).
+    #[error("the source of this server has been unreachable for {unreachable_for:?}")]
+    Stale {
+        /// Time for which it has been unreachable.
+        unreachable_for: Duration,
+    },
     /// New streams exceed the rate limit.
     // M17
     #[error("more than {per_second} new streams per second")]
@@ -257,7 +284,7 @@ impl Refusal {
             Self::TooManyStreams { .. } | Self::TooManyNewStreams { .. } => {
                 StatusCode::ResourceExhausted
             }
-            Self::NotReady | Self::ShuttingDown => StatusCode::Unavailable,
+            Self::NotReady | Self::Stale { .. } | Self::ShuttingDown => StatusCode::Unavailable,
         }
     }
 }

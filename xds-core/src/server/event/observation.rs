@@ -45,6 +45,14 @@ pub enum Observation {
         /// Requested type.
         type_url: TypeUrl,
     },
+    /// The stream is answered from the last state of the server, because the source could not
+    /// confirm it in time ([`SourcePolicy`](crate::server::SourcePolicy)).
+    ServedUnconfirmed {
+        /// Stream of the client.
+        stream: StreamId,
+        /// Revision of the source that the server has reached.
+        revision: u64,
+    },
     /// The client uses resource locators with dynamic parameters, which the server ignores: it uses
     /// the name alone, whose resource may not be the requested variant. Reported once per stream
     /// and type; [`ServerStats::ignored_parameters`](crate::server::ServerStats) counts the requests.
@@ -247,6 +255,7 @@ impl Observation {
             | Self::SentOutOfOrder { stream, .. }
             | Self::Oversize { stream, .. }
             | Self::ResourceTooLong { stream, .. }
+            | Self::ServedUnconfirmed { stream, .. }
             | Self::Disconnected { stream } => *stream,
         }
     }

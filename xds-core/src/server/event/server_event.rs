@@ -67,6 +67,13 @@ pub enum ServerEvent {
         /// Encoded request.
         message: Bytes,
     },
+    /// Streams wait until the source has confirmed that the server is up to date
+    /// ([`Confirmation::EachStream`](crate::server::Confirmation)): read the newest revision of the
+    /// source, and call [`source_confirmed`](crate::server::Server::source_confirmed). After each
+    /// failed attempt, call
+    /// [`source_confirmation_failed`](crate::server::Server::source_confirmation_failed) and try
+    /// again. The event is not repeated before it is answered.
+    ConfirmSource,
     /// The view was dropped with its resources because it had no client for
     /// [`ServerConfig::idle_view_timeout`](crate::server::ServerConfig::idle_view_timeout).
     // M221

@@ -41,6 +41,13 @@ pub struct ServerStats {
     /// Pending waits for convergence
     /// ([`notify_when_converged`](crate::server::Server::notify_when_converged)).
     pub convergence_waits: usize,
+    /// Streams with a request that waits until the server has caught up with its source
+    /// ([`Server::source_reached`](crate::server::Server::source_reached)).
+    pub waiting_for_source: usize,
+    /// Requests that had to wait for the source.
+    pub source_waits: u64,
+    /// Streams that were answered from the last state, because the source could not confirm it.
+    pub unconfirmed_streams: u64,
     /// Requests read.
     pub requests: u64,
     /// Bytes of the requests read.
@@ -177,6 +184,8 @@ pub struct RefusedStreams {
     /// The server was not ready.
     // M16
     pub not_ready: u64,
+    /// The source was unreachable for too long.
+    pub stale: u64,
     /// The number of open streams was at its limit.
     pub too_many: u64,
     /// New streams exceeded the rate limit.
@@ -225,6 +234,10 @@ pub struct ClosedStreams {
     pub no_decision: u64,
     /// Closed because the server did not become ready while it held the requests.
     pub not_ready: u64,
+    /// Closed because the server lagged behind its source.
+    pub behind_source: u64,
+    /// Closed because the source was unreachable for too long.
+    pub source_unreachable: u64,
     /// Closed at the maximum age.
     // M239
     pub aged: u64,
@@ -280,6 +293,7 @@ impl ServerStats {
     pub(crate) fn note_refusal(&mut self, refusal: Refusal) {
         let count = match refusal {
             Refusal::NotReady => &mut self.refused.not_ready,
+            Refusal::Stale { .. } => &mut self.refused.stale,
             Refusal::TooManyStreams { .. } => &mut self.refused.too_many,
             Refusal::TooManyNewStreams { .. } => &mut self.refused.too_many_new,
             Refusal::ShuttingDown => &mut self.refused.shutting_down,
@@ -316,6 +330,8 @@ impl ServerStats {
             CloseReason::NoRequest { .. } => &mut closed.no_request,
             CloseReason::NoDecision { .. } => &mut closed.no_decision,
             CloseReason::NotReady { .. } => &mut closed.not_ready,
+            CloseReason::BehindSource { .. } => &mut closed.behind_source,
+            CloseReason::SourceUnreachable { .. } => &mut closed.source_unreachable,
             CloseReason::StreamAge => &mut closed.aged,
             CloseReason::ShuttingDown => &mut closed.shutting_down,
         };

@@ -69,6 +69,8 @@ const fn is_counted(event: &ServerEvent) -> bool {
         ServerEvent::Wanted { .. }
         | ServerEvent::Unwanted { .. }
         | ServerEvent::CustomMessage { .. } => true,
-        ServerEvent::Authorize { .. } | ServerEvent::ViewDropped(_) => false,
+        ServerEvent::Authorize { .. }
+        | ServerEvent::ConfirmSource
+        | ServerEvent::ViewDropped(_) => false,
     }
 }

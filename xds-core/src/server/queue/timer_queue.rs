@@ -59,6 +59,8 @@ pub(crate) enum Alarm {
     /// The grace time of a name that the session requested is over.
     // M127
     Absence(Key),
+    /// A request of the stream has waited for the source for the configured time.
+    SourceWait(StreamId),
     /// The retention time of deletions is over.
     // M231
     DiscardDeletions,
@@ -179,6 +181,7 @@ impl Alarm {
             Self::ViewIdle(_) => Timer::ViewIdle,
             Self::StageTimeout(_) | Self::RequestTimeout(_) => Timer::StageTimeout,
             Self::Absence(_) => Timer::Absence,
+            Self::SourceWait(_) => Timer::SourceWait,
             Self::DiscardDeletions => Timer::DiscardDeletions,
         }
     }

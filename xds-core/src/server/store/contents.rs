@@ -166,7 +166,7 @@ impl LayerContents {
                 }
             }
         }
-        for ResourceChange { type_url, name, content } in changes {
+        for ResourceChange { type_url, name, content, .. } in changes {
             match content {
                 ChangeContent::Resource(value, _) => contents.insert(type_url, name, value),
                 ChangeContent::Error(_) => contents.remove(type_url, name),

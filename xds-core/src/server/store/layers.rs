@@ -8,6 +8,7 @@
 // M222, M224
 
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -136,17 +137,18 @@ impl Store {
         arena.versions.own = None;
         let shown: Vec<_> = arena.held_names().cloned().collect();
         let layers = self.layers_of(view);
-        let mut names = Vec::new();
+        let (mut names, mut source) = (Vec::new(), None);
         for &layer in layers.iter().rev() {
             let below = self.open_arena(layer, type_url.as_str(), config);
             if let Some(below) = below.and_then(|below| self.arenas.at_mut(below)) {
                 below.above.insert(slot);
                 names.extend(below.held_names().cloned());
+                source = source.max(below.source_revision());
             }
         }
         names.extend(shown);
         for name in &names {
-            self.show(slot, name, self.sequence, change_set);
+            self.show(slot, name, self.sequence, source, change_set);
         }
         if layers.is_empty()
             && let Some(arena) = self.arenas.at_mut(slot)
@@ -165,16 +167,31 @@ impl Store {
     ) {
         let above: Vec<_> =
             self.arenas.at(layer).into_iter().flat_map(|it| it.above.iter().copied()).collect();
+        let source = self.arenas.at(layer).and_then(|it| it.source_revision());
         for arena in above {
-            self.show(arena, name, sequence, change_set);
+            self.show(arena, name, sequence, source, change_set);
         }
     }
 
-    /// Updates a name in an arena from its view's layers.
-    fn show(&mut self, slot: Slot, name: &ResourceName, sequence: u64, change_set: &mut ChangeSet) {
+    /// Updates the source revision of an unchanged resource in the arenas above a layer.
+    pub(crate) fn show_revision_above(&mut self, layer: Slot, name: &ResourceName) {
+        let unchanged = &mut ChangeSet::default();
+        self.show_above(layer, name, self.sequence, unchanged);
+    }
+
+    /// Updates a name in an arena from its view's layers, at a revision of the source.
+    fn show(
+        &mut self,
+        slot: Slot,
+        name: &ResourceName,
+        sequence: u64,
+        source: Option<NonZeroU64>,
+        change_set: &mut ChangeSet,
+    ) {
         let contents = self.effective(slot, name);
         let now = self.clock.next();
         let Some(arena) = self.arenas.at_mut(slot) else { return };
+        arena.note_source_revision(source);
         if let Some(what) = arena.show(name, contents, now, &mut self.pool) {
             self.clock = now;
             change_set.add(slot, arena, sequence, what);
@@ -228,12 +245,14 @@ impl Store {
         }
         let state = self.views.at(view)?;
         let (mut version, mut existing) = (TypeVersion::default(), false);
+        let mut source = None;
         for &layer in &state.layers {
             let Some(below) = self.find_arena(layer, type_url) else { continue };
             let Some(below) = self.arenas.at(below) else { continue };
             if below.config.versions == VersionMode::Counter {
                 return None;
             }
+            source = source.max(below.source_revision());
             for name in below.held_names() {
                 let top = self.topmost(state, type_url, name.as_str());
                 let own = below.find(name.as_str()).and_then(|slot| below.at(slot));
@@ -246,7 +265,7 @@ impl Store {
                 }
             }
         }
-        existing.then(|| version.stated().to_version())
+        existing.then(|| version.stated().to_version(source))
     }
 
     /// Unregisters an arena of a layered view from those of the layers.

@@ -21,7 +21,7 @@ mod view;
 pub(crate) mod view_removal;
 
 use alloc::vec::Vec;
-use core::hash::BuildHasher as _;
+use core::{hash::BuildHasher as _, num::NonZeroU64};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -149,7 +149,8 @@ impl Store {
         }
 
         let mut change_set = ChangeSet::default();
-        let (changed, removed) = self.make_changes(view, &changes, config, &mut change_set);
+        let source = transaction.revision_in_source();
+        let (changed, removed) = self.make_changes(view, &changes, source, config, &mut change_set);
         let sequence = self.sequence + 1;
         self.apply_versions(view, transaction, sequence, &mut change_set);
         if !change_set.arenas.is_empty() {
@@ -159,11 +160,13 @@ impl Store {
         Ok((Applied { sequence: self.sequence, changed, removed }, change_set))
     }
 
-    /// Makes validated changes. Returns the numbers of changed and of removed resources.
+    /// Makes validated changes, at a revision of the source. Returns the numbers of changed and of
+    /// removed resources.
     pub(crate) fn make_changes(
         &mut self,
         view: Slot,
         changes: &[&ResourceChange],
+        source: Option<NonZeroU64>,
         config: &ServerConfig,
         change_set: &mut ChangeSet,
     ) -> (usize, usize) {
@@ -174,9 +177,10 @@ impl Store {
             let Some(arena) = self.arenas.at_mut(arena_slot) else { continue };
             let held = arena.held();
             let (now, pool, name) = (self.clock.next(), &mut self.pool, &change.name);
+            let source = change.changed_at.or(source);
             let (slot, count, change_kind) = match &change.content {
                 ChangeContent::Resource(value, options) => {
-                    let slot = arena.set(name, (value, options), now, pool);
+                    let slot = arena.set(name, (value, options, source), now, pool);
                     if let (Some(slot), Some(references)) = (slot, references_of(change, config)) {
                         arena.note_endpoint_names(slot, references);
                     }
@@ -195,7 +199,16 @@ impl Store {
                     (arena.set_error(name, error), &mut changed, change_kind)
                 }
             };
-            let Some(slot) = slot else { continue };
+            let Some(slot) = slot else {
+                // A rewrite of equal content has a revision all the same.
+                if source.is_some() && matches!(change.content, ChangeContent::Resource(..)) {
+                    self.show_revision_above(arena_slot, name);
+                }
+                continue;
+            };
+            if !matches!(change.content, ChangeContent::Error(_)) {
+                arena.note_source_revision(source);
+            }
             self.clock = now;
             *count += 1;
             self.resources = self.resources + arena.held() - held;

@@ -42,7 +42,7 @@ impl Transaction {
         }
         let removals = self.removals_from(current.names())?;
         let held = current.by_name();
-        self.changes.retain(|ResourceChange { type_url, name, content }| match content {
+        self.changes.retain(|ResourceChange { type_url, name, content, .. }| match content {
             ChangeContent::Resource(value, options) => {
                 held.get(&(type_url, name)).is_none_or(|payload| !payload.is(value, options))
             }

@@ -1,7 +1,7 @@
 //! Transactions: sets of changes that take effect together or not at all.
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
-use core::time::Duration;
+use core::{num::NonZeroU64, time::Duration};
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -49,6 +49,7 @@ pub struct Transaction {
     pub(super) is_snapshot: bool,
     pub(super) changes: Vec<ResourceChange>,
     versions: BTreeMap<TypeUrl, Version>,
+    source_revision: Option<NonZeroU64>,
 }
 
 #[derive(Clone, Debug)]
@@ -56,12 +57,20 @@ pub(crate) struct ResourceChange {
     pub(crate) type_url: TypeUrl,
     pub(crate) name: ResourceName,
     pub(crate) content: ChangeContent,
+    /// Revision of the source at which the resource was changed, if it is not that of the
+    /// transaction.
+    pub(crate) changed_at: Option<NonZeroU64>,
 }
 
 impl ResourceChange {
     /// Returns the removal of a resource.
     pub(crate) fn removal(type_url: &TypeUrl, name: &ResourceName) -> Self {
-        Self { type_url: type_url.clone(), name: name.clone(), content: ChangeContent::Nothing }
+        Self {
+            type_url: type_url.clone(),
+            name: name.clone(),
+            content: ChangeContent::Nothing,
+            changed_at: None,
+        }
     }
 }
 
@@ -221,6 +230,49 @@ impl Transaction {
         self
     }
 
+    /// Sets the revision of the source at which these changes were made. Zero counts as none.
+    ///
+    /// Versions in [`VersionMode::Content`](crate::server::VersionMode) then have the form
+    /// `<revision>-<hash>`. Only the hash identifies the content. The revision is that of the last
+    /// change: of the resource in the incremental variant, of any resource of the type otherwise.
+    /// A server that lags behind what a client has seen notices it by the revision
+    /// ([`Server::source_reached`](crate::server::Server::source_reached)).
+    pub fn source_revision(&mut self, revision: u64) -> &mut Self {
+        self.source_revision = NonZeroU64::new(revision);
+        self
+    }
+
+    /// Sets the revision of the source at which the resource added last was changed, if it was
+    /// changed before the [revision](Self::source_revision) of the transaction. Servers that read a
+    /// source as a whole then state the same versions as those that have watched each change.
+    ///
+    /// ```
+    /// use xds_core::{
+    ///     Time,
+    ///     server::{Server, ServerConfig, Transaction, VersionMode},
+    ///     types,
+    /// };
+    ///
+    /// let config = ServerConfig::default()
+    ///     .with_every_type(|config| config.versions = VersionMode::Content);
+    /// let mut server = Server::new(config, 1, Time::ZERO);
+    /// let mut list = Transaction::snapshot("");
+    /// list.source_revision(90);
+    /// list.set(types::CLUSTER, "a", &b"\x0a\x01a"[..]).changed_at(17);
+    /// server.apply(list, Time::ZERO)?;
+    /// server.source_reached(90, Time::ZERO);
+    ///
+    /// let version = server.version(types::CLUSTER).expect("a cluster exists");
+    /// assert!(version.as_str().starts_with("17-"));
+    /// # Ok::<(), xds_core::server::TransactionError>(())
+    /// ```
+    pub fn changed_at(&mut self, revision: u64) -> &mut Self {
+        if let Some(change) = self.changes.last_mut() {
+            change.changed_at = NonZeroU64::new(revision);
+        }
+        self
+    }
+
     /// Number of changes, including those of repeated names.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -250,6 +302,10 @@ impl Transaction {
         &self.changes
     }
 
+    pub(crate) fn revision_in_source(&self) -> Option<NonZeroU64> {
+        self.source_revision
+    }
+
     pub(crate) fn versions(&self) -> &BTreeMap<TypeUrl, Version> {
         &self.versions
     }
@@ -257,7 +313,7 @@ impl Transaction {
     fn push(&mut self, type_url: TypeUrl, name: ResourceName, content: ChangeContent) -> &mut Self {
         // Malformed names are rejected when the transaction is applied.
         let name = xdstp::canonical(&name).unwrap_or(name);
-        self.changes.push(ResourceChange { type_url, name, content });
+        self.changes.push(ResourceChange { type_url, name, content, changed_at: None });
         self
     }
 }

@@ -24,7 +24,7 @@ impl Store {
             changes.extend(arena.held_names().map(removal));
         }
         let changes: Vec<&ResourceChange> = changes.iter().collect();
-        self.make_changes(view, &changes, config, &mut change_set);
+        self.make_changes(view, &changes, None, config, &mut change_set);
         if !change_set.arenas.is_empty() {
             self.sequence += 1;
         }

@@ -7,6 +7,7 @@ pub(crate) mod deletion_horizon;
 pub(crate) mod node_quota;
 pub(crate) mod push_order;
 pub(crate) mod rejection_log;
+pub(crate) mod source_wait;
 pub(crate) mod unfinished_request;
 
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
@@ -16,7 +17,8 @@ use bytes::Bytes;
 use foldhash::fast::FixedState;
 
 use self::{
-    custom_messages::CustomMessages, push_order::Order, unfinished_request::UnfinishedRequest,
+    custom_messages::CustomMessages, push_order::Order, source_wait::SourceCheck,
+    unfinished_request::UnfinishedRequest,
 };
 use super::{
     config::{NodeChanged, PerClientLimits, Rate, RequireNode, ServerConfig, ServerLimits},
@@ -44,6 +46,7 @@ pub(crate) struct Stream {
     pub(crate) nonces: u64,
     pub(crate) writable: Writable,
     pub(crate) client_half: ClientHalf,
+    pub(crate) source_check: SourceCheck,
     pub(crate) order: Order,
     /// View of the client, once assigned.
     pub(crate) view: Option<Slot>,
@@ -143,6 +146,7 @@ impl Stream {
             nonces: 0,
             writable: Writable::NotNotified,
             client_half: ClientHalf::Open,
+            source_check: SourceCheck::Pending,
             order,
             view,
             node: None,
@@ -182,6 +186,11 @@ impl Stream {
     /// Whether a request is not finished. Nothing is sent meanwhile.
     pub(crate) fn is_busy(&self) -> bool {
         self.unfinished.is_some()
+    }
+
+    /// Whether a request waits until the server has caught up with its source.
+    pub(crate) fn awaits_source(&self) -> bool {
+        self.source_check == SourceCheck::Waiting
     }
 
     /// Time of the planned end, if any.

@@ -102,6 +102,8 @@ pub(crate) struct Rig {
     /// Outputs that were not taken yet.
     pub(crate) outputs: Vec<ServerOutput>,
     pub(crate) parts: Parts,
+    /// Revision of the source at which transactions are made; zero for none.
+    revision: u64,
     streams: BTreeMap<u32, Peer>,
     /// Received version of each content, by type and `name=content`.
     versions: BTreeMap<(String, String), String>,
@@ -169,6 +171,7 @@ impl Rig {
             now: Time::ZERO,
             outputs: Vec::new(),
             parts: Parts::AtOnce,
+            revision: 0,
             streams: BTreeMap::new(),
             versions: BTreeMap::new(),
         }
@@ -224,6 +227,17 @@ impl Rig {
                 assert!(received.is_none(), "expected silence, got {received:?}");
             }
             "<" => self.expect(stream, rest),
+            "at" => self.revision = rest.parse().expect("a revision"),
+            "reached" => {
+                self.server.source_reached(rest.parse().expect("a revision"), self.now);
+            }
+            "confirmed" => {
+                self.server.source_confirmed(rest.parse().expect("a revision"), self.now);
+            }
+            "unconfirmed" => self.server.source_confirmation_failed(self.now),
+            "unreachable" => self.server.source_unreachable(self.now),
+            "confirm" => assert!(self.take_confirmation(), "no confirmation was requested"),
+            "unasked" => assert!(!self.take_confirmation(), "a confirmation was requested"),
             "layers" => {
                 let mut views = rest.split_whitespace().map(ViewName::from);
                 let view = views.next().expect("a view");
@@ -307,7 +321,9 @@ impl Rig {
 
     /// Applies a transaction in script notation.
     pub(crate) fn set(&mut self, changes: &str) -> xds_core::server::Applied {
-        let applied = self.server.apply(transaction(changes), self.now);
+        let mut transaction = transaction(changes);
+        transaction.source_revision(self.revision);
+        let applied = self.server.apply(transaction, self.now);
         self.drain();
         applied.expect("a good transaction")
     }

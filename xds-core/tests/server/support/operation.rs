@@ -77,6 +77,13 @@ impl Rig {
         assert_eq!(got.is_complete(), wanted.is_empty());
     }
 
+    /// Takes the request for a confirmation of the source, if there is one.
+    pub(crate) fn take_confirmation(&mut self) -> bool {
+        let asked = ServerOutput::Event(ServerEvent::ConfirmSource);
+        let position = self.outputs.iter().position(|output| *output == asked);
+        position.map(|at| self.outputs.remove(at)).is_some()
+    }
+
     /// Takes the reason why the server ended a stream, if it did.
     pub(crate) fn take_close(&mut self, stream: u32) -> Option<CloseReason> {
         let id = self.streams.get(&stream).expect("a stream").id;

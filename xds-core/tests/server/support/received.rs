@@ -95,7 +95,8 @@ pub(super) fn text_of(resource: &Resource) -> String {
         text[resource.name.len()..].to_owned()
     });
     let aliases: String = resource.aliases.iter().map(|alias| format!("+{alias}")).collect();
-    let is_digest = resource.version.len() == 16;
+    // After the revision of a source, if there is one.
+    let is_digest = resource.version.rsplit('-').next().is_some_and(|it| it.len() == 16);
     let version = if is_digest { String::new() } else { format!("^{}", resource.version) };
     format!("{}{aliases}{version}{ttl}{content}", resource.name)
 }

@@ -76,7 +76,7 @@ impl SessionContext<'_> {
         };
         let text = match is_whole {
             true => own,
-            false => Version::new(format!("{own}~{}", content.stated().to_version())),
+            false => Version::new(format!("{own}~{}", content.stated().to_version(None))),
         };
         let version = StatedVersion::of_text(text.as_str(), content);
         self.session.keep_text(version, text);

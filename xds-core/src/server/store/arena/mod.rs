@@ -24,6 +24,7 @@ use alloc::{
     collections::{BTreeSet, VecDeque},
     format,
 };
+use core::num::NonZeroU64;
 
 use bytes::Bytes;
 
@@ -92,7 +93,7 @@ pub(crate) struct Arena {
     tombstone_users: usize,
     /// Removed resources that are still served to some clients.
     pub(crate) retained_deletions: RetainedDeletions,
-    resources: Slab<ResourceEntry>,
+    pub(super) resources: Slab<ResourceEntry>,
     names: NameIndex,
     pub(crate) glob_index: GlobIndex,
     pub(crate) alias_index: AliasIndex,
@@ -101,7 +102,7 @@ pub(crate) struct Arena {
     held: usize,
     framed_bytes: usize,
     /// Maximum size of all resources in incremental responses, in bytes.
-    entry_bytes: usize,
+    pub(super) entry_bytes: usize,
     /// Number of resources with a TTL.
     timed: usize,
     revision: Revision,
@@ -215,12 +216,13 @@ impl Arena {
         self.too_long.as_deref()
     }
 
-    /// Stores a resource. Returns `None` if it is unchanged.
+    /// Stores a resource that was changed at a revision of the source. Returns `None` if it is
+    /// unchanged, apart from that revision.
     // M104, M68
     pub(crate) fn set(
         &mut self,
         name: &ResourceName,
-        (value, options): (&Bytes, &ResourceOptions),
+        (value, options, source): (&Bytes, &ResourceOptions, Option<NonZeroU64>),
         now: Revision,
         pool: &mut PayloadPool,
     ) -> Option<Slot> {
@@ -230,10 +232,12 @@ impl Arena {
         let error = resource.error.take();
         resource.answer();
         if is_same {
+            self.rewrite(slot, source);
             return error.map(|_| slot);
         }
         self.held += usize::from(resource.payload.is_none() && error.is_none());
-        let payload = pool.take(&self.type_url, value, options);
+        let mut payload = pool.take(&self.type_url, value, options);
+        payload.source_revision = source;
         let (hash, framed, entry) = (payload.hash, payload.framed.len(), entry_len(name, &payload));
         self.timed += usize::from(payload.ttl().is_some());
         let replaced = resource.payload.replace(payload);
@@ -341,7 +345,9 @@ impl Arena {
         let change = match payload {
             _ if is_same && error.is_some() => None,
             Some(contents) => {
-                let slot = self.set(name, (&contents.value, &contents.options()), now, pool);
+                let source = contents.source_revision;
+                let content = (&contents.value, &contents.options(), source);
+                let slot = self.set(name, content, now, pool);
                 if let Some(resource) = slot.and_then(|slot| self.at_mut(slot)) {
                     resource.endpoint_names = endpoint_names;
                 }
@@ -479,12 +485,15 @@ impl Arena {
         self.resources.iter().map(|(slot, _)| slot)
     }
 
+    /// Returns the revision of the source at which a resource was changed or removed last.
+    pub(crate) fn source_revision(&self) -> Option<NonZeroU64> {
+        self.versions.source_revision
+    }
+
     fn forget(&mut self, name: &ResourceName, payload: Option<&Payload>, now: Revision) {
         self.revision = now;
-        self.full = [None, None];
         self.resource_set = None;
-        self.encoded_changes.clear();
-        self.retained_deletions.forget_body();
+        self.forget_bodies();
         if let Some(payload) = payload {
             self.version.subtract(name.as_str(), payload.hash);
             self.existing -= 1;
@@ -492,6 +501,13 @@ impl Arena {
             self.entry_bytes -= entry_len(name, payload);
             self.timed -= usize::from(payload.ttl().is_some());
         }
+    }
+
+    /// Forgets encoded bodies of responses.
+    pub(crate) fn forget_bodies(&mut self) {
+        self.full = [None, None];
+        self.encoded_changes.clear();
+        self.retained_deletions.forget_body();
     }
 }
 

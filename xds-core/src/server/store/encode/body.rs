@@ -1,15 +1,22 @@
 //! Encoded resources of one response, shared by clients that lack the same changes.
 
 use alloc::{sync::Arc, vec::Vec};
-use core::time::Duration;
+use core::{num::NonZeroU64, time::Duration};
 
 use bytes::Bytes;
 
 use super::resource_message::{HEAD, PACKING, ResourceMessage, aliases_len};
 use crate::{
     cache_control::CacheControl,
-    server::store::{resource_options::ResourceOptions, version::content::ContentHash},
+    server::store::{
+        resource_options::ResourceOptions,
+        version::{
+            content::ContentHash,
+            digits::{REVISION_LEN, VersionDigits},
+        },
+    },
     service::Variant,
+    source_version,
     text::{ResourceName, TypeUrl, Version},
     wire::{
         encode,
@@ -36,6 +43,8 @@ pub(crate) struct Payload {
     options: Option<Arc<ResourceOptions>>,
     /// Hash of the value and the options.
     pub(crate) hash: ContentHash,
+    /// Revision of the source at which the resource was changed last.
+    pub(crate) source_revision: Option<NonZeroU64>,
 }
 
 const ANY_TYPE_URL: u32 = 1;
@@ -59,7 +68,7 @@ impl Payload {
         let framed = Bytes::from(framed);
         let value = framed.slice(framed.len() - value.len()..);
         let options = (!options.is_plain()).then(|| Arc::new(options.clone()));
-        Self { hash, framed, value, options }
+        Self { hash, framed, value, options, source_revision: None }
     }
 
     /// Whether this payload has this value and these options.
@@ -89,15 +98,23 @@ impl Payload {
     /// Returns the version of the resource.
     // S0.115
     pub(crate) fn version(&self) -> Version {
-        self.own_version().cloned().unwrap_or_else(|| self.hash.to_version())
+        match self.own_version() {
+            Some(own) => own.clone(),
+            None => Version::new(self.version_digits().as_str()),
+        }
     }
 
     /// Whether `text` is the version of the resource.
     pub(crate) fn is_version(&self, text: &str) -> bool {
         match self.own_version() {
             Some(own) => own.as_str() == text,
-            None => self.hash.digits() == *text.as_bytes(),
+            None => self.hash.digits() == *source_version::split(text).1.as_bytes(),
         }
+    }
+
+    /// Returns the version of a resource without a version of the application.
+    fn version_digits(&self) -> VersionDigits {
+        VersionDigits::new(self.source_revision, self.hash)
     }
 
     /// Returns the version set by the application, if there is one.
@@ -217,10 +234,10 @@ impl BodyBuilder {
                 Variant::Incremental => payload.aliases(),
                 Variant::StateOfTheWorld => &[],
             };
-            let (digits, own) = (payload.hash.digits(), payload.own_version());
+            let (digits, own) = (payload.version_digits(), payload.own_version());
             return self.push_entry(ResourceMessage {
                 name: name.as_str(),
-                version: own.map_or(&digits[..], |own| own.as_str().as_bytes()),
+                version: own.map_or(digits.as_str(), Version::as_str).as_bytes(),
                 aliases,
                 ttl,
                 cache_control: payload.cache_control(),
@@ -243,8 +260,8 @@ impl BodyBuilder {
     /// without content they would state that they refer to no resource.
     // M161, M162
     pub(crate) fn push_heartbeat(&mut self, name: &ResourceName, payload: &Payload) -> FitResult {
-        let (digits, own) = (payload.hash.digits(), payload.own_version());
-        let version = own.map_or(&digits[..], |own| own.as_str().as_bytes());
+        let (digits, own) = (payload.version_digits(), payload.own_version());
+        let version = own.map_or(digits.as_str(), Version::as_str).as_bytes();
         self.push_entry(ResourceMessage {
             version,
             ttl: payload.ttl(),
@@ -352,5 +369,6 @@ impl BodyBuilder {
 /// Maximum size of a resource in an incremental response without a TTL, in bytes.
 pub(crate) fn entry_len(name: &ResourceName, payload: &Payload) -> usize {
     let version = payload.own_version().map_or(0, |version| version.as_str().len());
+    let version = version + payload.source_revision.map_or(0, |_| REVISION_LEN);
     name.as_str().len() + HEAD + version + payload.framed.len() + aliases_len(payload.aliases())
 }

@@ -17,12 +17,6 @@ impl ContentHash {
         Self(first_half(blake3::hash(bytes)))
     }
 
-    /// Returns the digest as the text of a version.
-    pub(crate) fn to_version(self) -> Version {
-        let digits = self.digits();
-        Version::new(core::str::from_utf8(&digits).unwrap_or_default())
-    }
-
     /// Returns the digest of a resource with options. It differs from that of the bytes alone, so
     /// that clients with the same bytes are sent the options.
     // M166
@@ -121,12 +115,17 @@ impl StatedVersion {
         Self::new(u64::from_le_bytes(bytes))
     }
 
-    /// Returns the version as 16 hexadecimal digits.
-    pub(crate) fn to_version(self) -> Version {
-        Version::new(format!("{:016x}", self.number()))
+    /// Returns the version as 16 hexadecimal digits, after a revision of the source, if there is one.
+    pub(crate) fn to_version(self, revision: Option<NonZeroU64>) -> Version {
+        let number = self.number();
+        Version::new(match revision {
+            Some(revision) => format!("{revision}-{number:016x}"),
+            None => format!("{number:016x}"),
+        })
     }
 
-    /// Whether `text` equals the text returned by [`to_version`](Self::to_version).
+    /// Whether `text` equals the text returned by [`to_version`](Self::to_version) without a
+    /// revision.
     pub(crate) fn has_text(self, text: &str) -> bool {
         let mut rest = ExpectedText(text);
         write!(rest, "{:016x}", self.number()).is_ok() && rest.0.is_empty()
@@ -194,7 +193,7 @@ mod tests {
     #[test]
     fn has_text_accepts_only_the_exact_text() {
         let one = version(&[("a", b"1")]).stated();
-        let printed = one.to_version();
+        let printed = one.to_version(None);
         assert_eq!(printed.as_str().len(), 16);
         assert!(one.has_text(printed.as_str()));
         assert!(!one.has_text(""));

@@ -3,13 +3,17 @@
 
 pub(crate) mod application;
 pub(crate) mod content;
+pub(crate) mod digits;
+mod source;
 
 use alloc::format;
+use core::num::NonZeroU64;
 
 use self::content::{StatedVersion, TypeVersion};
 use super::{arena::Arena, revision::Revision};
 use crate::{
     server::config::{ReconnectTrust, VersionMode},
+    source_version,
     text::{Version, VersionPrefix},
 };
 
@@ -20,6 +24,8 @@ pub(crate) struct VersionState {
     prefix: VersionPrefix,
     /// Version set by the application, if any.
     pub(crate) own: Option<Version>,
+    /// Revision of the source at which a resource was changed or removed last.
+    pub(crate) source_revision: Option<NonZeroU64>,
     /// Text of the current version, built once.
     current_text: Option<(StatedVersion, Version)>,
 }
@@ -29,7 +35,7 @@ const PART: u64 = 1 << 63;
 
 impl VersionState {
     pub(crate) fn new(mode: VersionMode, prefix: VersionPrefix) -> Self {
-        Self { mode, prefix, own: None, current_text: None }
+        Self { mode, prefix, own: None, source_revision: None, current_text: None }
     }
 
     /// Whether a version stated by a returning client proves that the client has exactly the
@@ -67,11 +73,29 @@ impl Arena {
         }
     }
 
-    /// Returns the text of a version that is not application-defined.
+    /// Returns the text of a version that is not application-defined, as it is stated in a response
+    /// now.
+    fn text_now(&self, version: StatedVersion) -> Version {
+        match self.versions.mode {
+            VersionMode::Content => version.to_version(self.versions.source_revision),
+            _ => self.version_text(version),
+        }
+    }
+
+    /// Returns the text of a version that is not application-defined. Unless it is the current one,
+    /// its source revision is not known and left out.
     pub(crate) fn version_text(&self, version: StatedVersion) -> Version {
+        if self.versions.source_revision.is_some()
+            && self.versions.mode == VersionMode::Content
+            && version == self.stated(self.version)
+        {
+            return version.to_version(self.versions.source_revision);
+        }
         let (prefix, number) = (&self.versions.prefix, version.number());
         match self.versions.mode {
-            VersionMode::Content | VersionMode::Caller | VersionMode::Label => version.to_version(),
+            VersionMode::Content | VersionMode::Caller | VersionMode::Label => {
+                version.to_version(None)
+            }
             VersionMode::Counter if number & PART == 0 => Version::new(format!("{prefix}{number}")),
             VersionMode::Counter => Version::new(format!("{prefix}~{:016x}", number & !PART)),
         }
@@ -83,7 +107,7 @@ impl Arena {
         match &self.versions.current_text {
             Some((of, text)) if *of == version => text.clone(),
             _ => {
-                let text = self.version_text(version);
+                let text = self.text_now(version);
                 if version == self.stated(self.version) {
                     self.versions.current_text = Some((version, text.clone()));
                 }
@@ -96,9 +120,9 @@ impl Arena {
     pub(crate) fn has_text(&self, version: StatedVersion, text: &str) -> bool {
         match self.versions.mode {
             VersionMode::Counter => self.version_text(version) == text,
-            VersionMode::Content | VersionMode::Caller | VersionMode::Label => {
-                version.has_text(text)
-            }
+            // Only the hash decides, whatever the revision.
+            VersionMode::Content => version.has_text(source_version::split(text).1),
+            VersionMode::Caller | VersionMode::Label => version.has_text(text),
         }
     }
 

@@ -1,0 +1,248 @@
+//! Servers that follow a source together with others: streams wait until the server has caught up.
+// M257, M258, M259
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use super::{
+    Server,
+    config::Confirmation,
+    event::{CloseReason, Observation, Refusal, ServerEvent},
+    queue::timer_queue::Alarm,
+    stream::source_wait::{SourceCheck, SourceWait, WaitConfirmation},
+};
+use crate::{id::StreamId, time::Time, wire::request::Request};
+
+/// What a server knows of its source ([`Server::source_status`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SourceStatus {
+    /// Revision up to which all changes of the source were applied; `None` before the first.
+    pub revision: Option<u64>,
+    /// Time since which the source cannot be read, watched or asked for a confirmation; `None` while
+    /// it can.
+    pub unreachable_since: Option<Time>,
+    /// Number of streams that wait until the server has caught up with the source.
+    pub waiting_streams: usize,
+    /// Whether a confirmation of the source is in progress.
+    pub is_confirming: bool,
+}
+
+impl Server {
+    /// Notes that all changes of the source up to a revision were applied. Lower revisions have no
+    /// effect.
+    ///
+    /// Call it after the [transactions](super::Transaction::source_revision) of each change, also
+    /// when the source reports that nothing else has changed up to a revision.
+    ///
+    /// # Replicas
+    ///
+    /// Several servers may follow one source, such as etcd. Their clients may move from one to
+    /// another, which may lag behind. Two rules keep a client from seeing an older state than it has
+    /// seen:
+    ///
+    /// - A request whose versions have a source revision that this server has not reached waits. It
+    ///   is answered as soon as the server has reached it. After
+    ///   [`catch_up_timeout`](super::SourcePolicy::catch_up_timeout) the stream is closed with
+    ///   `UNAVAILABLE` ([`CloseReason::BehindSource`]), and the client goes to another server.
+    /// - Versions do not reveal everything: a new client of a process that has used another server
+    ///   states none, and an incremental client does not state removals. With
+    ///   [`Confirmation::EachStream`], the first request of each stream waits until the source has
+    ///   confirmed its newest revision ([`ServerEvent::ConfirmSource`]) and this server has reached
+    ///   it. Every other server has what it sent from the source, so it cannot have sent anything
+    ///   newer before.
+    ///
+    /// If no confirmation arrives within `catch_up_timeout`, the source is unreachable: the stream
+    /// is then answered from the last state, unless it states a revision that was not reached, or
+    /// the state is older than [`max_staleness`](super::SourcePolicy::max_staleness).
+    pub fn source_reached(&mut self, revision: u64, now: Time) {
+        self.clock.advance(now);
+        self.source.unreachable_since = None;
+        self.source.reached = self.source.reached.max(Some(revision));
+        self.release_caught_up();
+    }
+
+    /// Answers [`ServerEvent::ConfirmSource`] with the newest revision of the source, read after the
+    /// event. The read must be linearizable: it must not return an older revision than one that any
+    /// server has read before.
+    pub fn source_confirmed(&mut self, revision: u64, now: Time) {
+        self.clock.advance(now);
+        self.source.end_confirmation(revision);
+        self.release_caught_up();
+        self.confirm_source();
+    }
+
+    /// Notes that reading or watching the source has failed. It counts as reachable again with the
+    /// next [`source_reached`](Self::source_reached), or with a confirmation of the revision that was
+    /// reached.
+    pub fn source_unreachable(&mut self, now: Time) {
+        let now = self.clock.advance(now);
+        self.source.unreachable_since.get_or_insert(now);
+    }
+
+    /// Notes that an attempt to answer [`ServerEvent::ConfirmSource`] has failed, and is to be
+    /// repeated. Streams that begin after the attempts have failed for
+    /// [`catch_up_timeout`](super::SourcePolicy::catch_up_timeout) do not wait for a confirmation.
+    pub fn source_confirmation_failed(&mut self, now: Time) {
+        let now = self.clock.advance(now);
+        self.source.unconfirmed_since.get_or_insert(now);
+    }
+
+    /// Returns what the server knows of its source.
+    #[must_use]
+    pub fn source_status(&self) -> SourceStatus {
+        let source = &self.source;
+        SourceStatus {
+            revision: source.reached,
+            unreachable_since: self.unreachable_since(),
+            waiting_streams: source.waiting.len(),
+            is_confirming: source.is_confirming,
+        }
+    }
+
+    /// Whether the source has been unreachable for longer than
+    /// [`max_staleness`](super::SourcePolicy::max_staleness), so that new streams are refused.
+    #[must_use]
+    pub fn is_stale(&self, now: Time) -> bool {
+        self.staleness(now)
+            .is_some_and(|it| self.config.source.max_staleness.is_some_and(|max| it >= max))
+    }
+
+    /// Refuses a new stream if the state is too old.
+    pub(crate) fn check_staleness(&self) -> Result<(), Refusal> {
+        let now = self.clock.now();
+        match self.staleness(now).filter(|_| self.is_stale(now)) {
+            Some(unreachable_for) => Err(Refusal::Stale { unreachable_for }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a request for a new type has to wait for the source. If so, the request is held.
+    pub(crate) fn await_source(
+        &mut self,
+        id: StreamId,
+        request: &Request<'_>,
+        message: &Bytes,
+    ) -> Result<bool, CloseReason> {
+        let (policy, now) = (self.config.source, self.clock.now());
+        let confirms = policy.confirmation == Confirmation::EachStream;
+        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(true) };
+        let check = core::mem::replace(&mut stream.source_check, SourceCheck::Done);
+        if check == SourceCheck::Released || !confirms && self.source.reached.is_none() {
+            return Ok(false);
+        }
+        let stated = request.stated_revision();
+        let is_ahead = stated > 0 && !self.source.has(stated);
+        if !is_ahead && (!confirms || check == SourceCheck::Done) {
+            return Ok(false);
+        }
+        let confirmation = match confirms {
+            true => WaitConfirmation::Next,
+            false => WaitConfirmation::NotNeeded,
+        };
+        // The time for which confirmations have failed already counts.
+        let since = self.source.unconfirmed_since.filter(|_| !is_ahead).unwrap_or(now);
+        let until = since.after(policy.catch_up_timeout);
+        let wait = SourceWait { stated, confirmation, until };
+        if until <= now {
+            self.serve_unconfirmed(id, wait)?;
+            return Ok(false);
+        }
+        stream.source_check = SourceCheck::Waiting;
+        self.hold_first(id, message)?;
+        self.source.waiting.insert(id, wait);
+        self.alarms.set(until, Alarm::SourceWait(id));
+        self.stats.source_waits += 1;
+        self.confirm_source();
+        Ok(true)
+    }
+
+    /// Ends the wait of a stream whose time is over.
+    pub(crate) fn source_wait_is_over(&mut self, id: StreamId) {
+        let Some(wait) = self.source.waiting.remove(&id) else { return };
+        let reached = self.source.reached.unwrap_or_default();
+        let decision = match wait.required() {
+            Some(required) => Err(CloseReason::BehindSource { required, reached }),
+            None => self.serve_unconfirmed(id, wait),
+        };
+        match decision {
+            Ok(()) => self.release_from_source(id),
+            Err(reason) => self.close(id, reason),
+        }
+        self.enforce_total_names();
+    }
+
+    /// Removes the wait of a stream that ends.
+    pub(crate) fn leave_source_wait(&mut self, id: StreamId) {
+        if let Some(wait) = self.source.waiting.remove(&id) {
+            self.alarms.cancel(wait.until, Alarm::SourceWait(id));
+        }
+    }
+
+    /// Decides whether a stream whose wait was not confirmed is answered from the last state.
+    fn serve_unconfirmed(&mut self, id: StreamId, wait: SourceWait) -> Result<(), CloseReason> {
+        let reached = self.source.reached.unwrap_or_default();
+        if wait.stated > reached {
+            return Err(CloseReason::BehindSource { required: wait.stated, reached });
+        }
+        let unreachable_for = self.staleness(self.clock.now()).unwrap_or_default();
+        if self.config.source.max_staleness.is_some_and(|max| unreachable_for >= max) {
+            return Err(CloseReason::SourceUnreachable { unreachable_for });
+        }
+        self.stats.unconfirmed_streams += 1;
+        self.out.observe(Observation::ServedUnconfirmed { stream: id, revision: reached });
+        Ok(())
+    }
+
+    /// Handles the requests of streams that waited for a revision that is reached.
+    fn release_caught_up(&mut self) {
+        let is_released = |wait: &SourceWait| wait.required().is_some_and(|it| self.source.has(it));
+        let waiting = self.source.waiting.iter().filter(|(_, wait)| is_released(wait));
+        let released: Vec<_> = waiting.map(|(&id, _)| id).collect();
+        for &id in &released {
+            self.leave_source_wait(id);
+            self.release_from_source(id);
+        }
+        if !released.is_empty() {
+            self.enforce_total_names();
+        }
+    }
+
+    fn release_from_source(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(id.0) {
+            stream.source_check = SourceCheck::Released;
+            self.take_held(id);
+        }
+    }
+
+    /// Asks the application to confirm the revision of the source, if a stream waits for that.
+    fn confirm_source(&mut self) {
+        if self.source.begin_confirmation() {
+            self.out.event(ServerEvent::ConfirmSource);
+        }
+    }
+
+    /// Time for which the source has been unreachable; `None` if it is reachable.
+    fn staleness(&self, now: Time) -> Option<Duration> {
+        Some(now.since(self.unreachable_since()?))
+    }
+
+    fn unreachable_since(&self) -> Option<Time> {
+        let source = &self.source;
+        [source.unreachable_since, source.unconfirmed_since].into_iter().flatten().min()
+    }
+
+    /// Holds a request before those that the stream holds already.
+    fn hold_first(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
+        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        stream.held_requests.insert(0, message.clone());
+        let limit = self.config.limits.held_bytes_per_node;
+        let key = self.node_key(id);
+        match self.nodes.hold_bytes(key, message.len()) > limit {
+            true => Err(CloseReason::TooManyHeldBytes { limit }),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Rules that the runs are judged by.
+
+/// Rule with its name and its sentence.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) name: &'static str,
+    pub(super) text: &'static str,
+}
+
+pub(super) const NEVER_OLDER: Rule = Rule {
+    name: "never older",
+    text: "A client observes states of a resource in the order of the source's history.",
+};
+pub(super) const STATED: Rule = Rule {
+    name: "stated versions",
+    text: "A stream that was not confirmed shows nothing older than what its versions state.",
+};
+pub(super) const CONFIRMED: Rule = Rule {
+    name: "confirmed",
+    text: "While the source is reachable, no stream is answered without a confirmation.",
+};
+pub(super) const WHOLE: Rule = Rule {
+    name: "whole",
+    text: "A replica that answers has the state of the source at the revision that it reached.",
+};
+pub(super) const SENT_AGAIN: Rule = Rule {
+    name: "not sent again",
+    text: "A client whose versions are current is sent nothing, at whatever replica.",
+};
+pub(super) const CONVERGENCE: Rule = Rule {
+    name: "convergence",
+    text: "Once everything is repaired, clients and replicas have the state of the source.",
+};
+pub(super) const BOUNDED: Rule =
+    Rule { name: "bounded", text: "No stream waits for longer than the configured time." };
