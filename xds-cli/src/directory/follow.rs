@@ -211,13 +211,15 @@ impl SourceFollower {
 
     /// Tells the server up to which revision of the source it has all changes. What was rejected
     /// counts: other replicas reject it too.
-    async fn note_reached(&mut self) {
-        if self.waiting.is_none()
-            && self.origin.is_reachable()
-            && let Some(revision) = self.origin.revision()
-        {
-            // An error means that the server has ended.
-            let _ = self.server.source_reached(revision.0).await;
+    fn note_reached(&self) -> impl Future<Output = ()> + Send + 'static {
+        let is_known = self.waiting.is_none() && self.origin.is_reachable();
+        let reached = self.origin.revision().filter(|_| is_known);
+        let server = self.server.clone();
+        async move {
+            if let Some(revision) = reached {
+                // An error means that the server has ended.
+                let _ = server.source_reached(revision.0).await;
+            }
         }
     }
 

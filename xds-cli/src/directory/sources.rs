@@ -39,7 +39,7 @@ pub(super) enum Update {
     All(Vec<Object>),
     /// Objects that have changed together.
     Changed(Vec<ObjectChange>),
-    /// Nothing has changed up to the revision of the source.
+    /// Report that nothing has changed up to the revision of the source.
     #[cfg_attr(
         not(feature = "etcd"),
         expect(dead_code, reason = "directories report changes only")

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{id::StreamId, time::Time, wire::request::Request};
 
-/// What a server knows of its source ([`Server::source_status`]).
+/// State of the source as a server knows it ([`Server::source_status`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourceStatus {

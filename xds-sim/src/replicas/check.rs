@@ -3,7 +3,9 @@
 use core::{fmt, ops::Range};
 use std::env;
 
-use super::{bug::ReplicaBug, options::Options, situations::ReplicaSituations, world::World};
+use super::{
+    bug::ReplicaBug, options::ReplicaOptions, situations::ReplicaSituations, world::ReplicaWorld,
+};
 use crate::{
     check::{
         number_of,
@@ -23,7 +25,7 @@ pub struct ReplicaOutcome {
     /// Seed, if the run was made from one.
     pub seed: Option<u64>,
     /// Options that the run has drawn.
-    pub options: Options,
+    pub options: ReplicaOptions,
     /// Hash of all events. Equal runs have equal hashes.
     pub hash: u64,
     /// Number of events.
@@ -75,7 +77,7 @@ pub fn replay(tape: &Tape, bug: Option<ReplicaBug>) -> ReplicaOutcome {
 }
 
 fn run(choices: Choices, bug: Option<ReplicaBug>, keeps_log: bool) -> ReplicaOutcome {
-    let mut world = World::new(choices, keeps_log, bug);
+    let mut world = ReplicaWorld::new(choices, keeps_log, bug);
     let options = world.options;
     world.storm();
     let hash = world.log.hash.finalize();

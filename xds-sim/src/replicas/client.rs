@@ -8,26 +8,26 @@ use xds_core::{
     service::Variant,
 };
 
-use super::source::{Key, TYPES};
+use super::source::{SourceKey, TYPES};
 use crate::ToyType;
 
 /// Application with its client.
 #[derive(Debug)]
-pub(super) struct Application {
+pub(super) struct ReplicaClient {
     pub(super) core: Client,
     pub(super) variant: Variant,
     /// Number of restarts of the client.
     pub(super) restarts: u64,
-    pub(super) watches: BTreeMap<WatchId, Watched>,
-    /// What the application wants, whether or not the client runs.
-    pub(super) wants: Vec<Watched>,
+    pub(super) watches: BTreeMap<WatchId, ReplicaSubscription>,
+    /// Subscriptions of the application, whether or not the client runs.
+    pub(super) wants: Vec<ReplicaSubscription>,
     /// For each resource that was observed, the revision of the source that the application has seen
     /// at least. It survives restarts of the client.
-    pub(super) seen: BTreeMap<Key, u64>,
+    pub(super) seen: BTreeMap<SourceKey, u64>,
     /// Current values, as the client of this start has reported them.
-    pub(super) values: BTreeMap<Key, Option<String>>,
+    pub(super) values: BTreeMap<SourceKey, Option<String>>,
     /// Values in use: that of a resource whose removal was only reported stays.
-    pub(super) cached: BTreeMap<Key, String>,
+    pub(super) cached: BTreeMap<SourceKey, String>,
     /// Link whose response was read last, for each type.
     pub(super) read_from: [Option<usize>; TYPES.len()],
     /// Replica of the last stream.
@@ -36,12 +36,12 @@ pub(super) struct Application {
 
 /// Subscription of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Watched {
+pub(super) enum ReplicaSubscription {
     Wildcard(usize),
-    Name(Key),
+    Name(SourceKey),
 }
 
-impl Watched {
+impl ReplicaSubscription {
     pub(super) fn kind(self) -> usize {
         match self {
             Self::Wildcard(kind) | Self::Name((kind, _)) => kind,
@@ -49,8 +49,8 @@ impl Watched {
     }
 }
 
-impl Application {
-    pub(super) fn new(core: Client, variant: Variant, wants: Vec<Watched>) -> Self {
+impl ReplicaClient {
+    pub(super) fn new(core: Client, variant: Variant, wants: Vec<ReplicaSubscription>) -> Self {
         Self {
             core,
             variant,

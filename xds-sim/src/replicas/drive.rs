@@ -11,11 +11,11 @@ use xds_source::{Change, Object, ObjectChange, Revision, SourceError, Step, Watc
 
 use super::{
     bug::ReplicaBug,
-    link::{Link, read_request},
+    link::{ReplicaLink, read_request},
     replica::{CATCH_UP, Call, Replica, id},
     situations::ReplicaSituation,
     source::TYPES,
-    world::{Event, World},
+    world::{QueuedEvent, ReplicaWorld},
 };
 
 /// Time after which a replica gives up on a call to a source that it cannot reach.
@@ -37,7 +37,7 @@ impl Replica {
     }
 }
 
-impl World {
+impl ReplicaWorld {
     /// Does everything that can be done at this instant.
     pub(super) fn settle(&mut self) {
         for _ in 0..ENDLESS {
@@ -71,7 +71,7 @@ impl World {
                     };
                 self.replicas[at].call = Call::List;
                 let latency = self.latency();
-                self.schedule(latency, Event::Listed { replica: at, start, behind });
+                self.schedule(latency, QueuedEvent::Listed { replica: at, start, behind });
             }
             Step::Watch { after } => {
                 let replica = &mut self.replicas[at];
@@ -80,7 +80,7 @@ impl World {
                 replica.call =
                     Call::Watch { number, is_open: false, sent, is_due: false, progress: true };
                 let latency = self.latency();
-                self.schedule(latency, Event::WatchOpened { replica: at, start, number });
+                self.schedule(latency, QueuedEvent::WatchOpened { replica: at, start, number });
             }
             _ => return false,
         }
@@ -99,7 +99,7 @@ impl World {
         let number = *number;
         if !*is_due && (*sent < current || *progress) {
             *is_due = true;
-            self.schedule(lag, Event::Delivered { replica: at, start, number });
+            self.schedule(lag, QueuedEvent::Delivered { replica: at, start, number });
         }
     }
 
@@ -126,18 +126,21 @@ impl World {
         replica.note_failure(now);
     }
 
-    pub(super) fn handle(&mut self, event: Event) {
+    pub(super) fn handle(&mut self, event: QueuedEvent) {
         let now = self.now;
         match event {
-            Event::Listed { replica, start, behind } => self.list_arrives(replica, start, behind),
-            Event::WatchOpened { replica, start, number } => {
+            QueuedEvent::Listed { replica, start, behind } => {
+                self.list_arrives(replica, start, behind)
+            }
+            QueuedEvent::WatchOpened { replica, start, number } => {
                 if !self.is_current_watch(replica, start, number) {
                     return;
                 }
                 let compacted = self.source.compacted;
                 let it = &mut self.replicas[replica];
                 if it.is_partitioned {
-                    return self.schedule(KEEPALIVE, Event::WatchLost { replica, start, number });
+                    return self
+                        .schedule(KEEPALIVE, QueuedEvent::WatchLost { replica, start, number });
                 }
                 let Call::Watch { is_open, sent, .. } = &mut it.call else { return };
                 if *sent < compacted {
@@ -147,37 +150,37 @@ impl World {
                 *is_open = true;
                 self.plan_delivery(replica);
             }
-            Event::Delivered { replica, start, number } => {
+            QueuedEvent::Delivered { replica, start, number } => {
                 if self.is_current_watch(replica, start, number) {
                     self.deliver(replica);
                 }
             }
-            Event::WatchLost { replica, start, number } => {
+            QueuedEvent::WatchLost { replica, start, number } => {
                 if self.is_current_watch(replica, start, number) {
                     let lost = SourceError::Unavailable("no keepalive".into());
                     self.end_watch(replica, &lost.into());
                 }
             }
-            Event::Confirmed { replica, start } => self.confirmation_arrives(replica, start),
-            Event::Connected(link) => self.connect(link),
-            Event::ToServer(link, message) => {
-                let Link { stream, replica, .. } = self.links[link];
+            QueuedEvent::Confirmed { replica, start } => self.confirmation_arrives(replica, start),
+            QueuedEvent::Connected(link) => self.connect(link),
+            QueuedEvent::ToServer(link, message) => {
+                let ReplicaLink { stream, replica, .. } = self.links[link];
                 if let Some(stream) = stream {
                     self.note_request(link, &message);
                     let event = StreamEvent::Message(stream, message);
                     self.replicas[replica].server.handle_event(event, now);
                 }
             }
-            Event::ToClient(link, message) => self.links[link].inbox.push_back(message),
-            Event::EndAtClient(link, error) => self.end_at_client(link, error),
-            Event::EndAtServer(link) => {
+            QueuedEvent::ToClient(link, message) => self.links[link].inbox.push_back(message),
+            QueuedEvent::EndAtClient(link, error) => self.end_at_client(link, error),
+            QueuedEvent::EndAtServer(link) => {
                 let replica = self.links[link].replica;
                 if let Some(stream) = self.links[link].stream.take() {
                     let event = StreamEvent::Closed(stream);
                     self.replicas[replica].server.handle_event(event, now);
                 }
             }
-            Event::Restarted(at) => {
+            QueuedEvent::Restarted(at) => {
                 let options = self.options;
                 let seed = 10 + at as u64 + 1_000 * (self.replicas[at].start + 1);
                 self.replicas[at].restart(&options, seed, now);
@@ -221,7 +224,7 @@ impl World {
         let Call::Watch { number, sent, is_due, progress, .. } = &mut replica.call else { return };
         if is_partitioned {
             let number = *number;
-            return self.schedule(KEEPALIVE, Event::WatchLost { replica: at, start, number });
+            return self.schedule(KEEPALIVE, QueuedEvent::WatchLost { replica: at, start, number });
         }
         let (from, reports) = (*sent, std::mem::take(progress));
         (*sent, *is_due) = (current, false);
@@ -257,7 +260,7 @@ impl World {
         }
         if replica.is_partitioned {
             replica.server.source_confirmation_failed(now);
-            return self.schedule(CONFIRM_RETRY, Event::Confirmed { replica: at, start });
+            return self.schedule(CONFIRM_RETRY, QueuedEvent::Confirmed { replica: at, start });
         }
         let is_stale = replica.has(ReplicaBug::StaleConfirmation);
         let revision = if is_stale { current.saturating_sub(3) } else { current };
@@ -293,13 +296,13 @@ impl World {
                     {
                         let message = frame.to_bytes();
                         self.judge_response(link, &message);
-                        self.send(link, 1, Event::ToClient(link, message));
+                        self.send(link, 1, QueuedEvent::ToClient(link, message));
                     }
                 }
                 ServerOutput::Event(ServerEvent::ConfirmSource) => {
                     let start = self.replicas[at].start;
                     let latency = self.latency();
-                    self.schedule(latency, Event::Confirmed { replica: at, start });
+                    self.schedule(latency, QueuedEvent::Confirmed { replica: at, start });
                 }
                 ServerOutput::Observed(Observation::ServedUnconfirmed { stream, .. }) => {
                     if let Some(link) = self.link_of_stream(at, stream) {
@@ -315,7 +318,7 @@ impl World {
                         }
                         let (code, message) = (why.code().as_i32(), why.to_string().into());
                         let error = ChannelError::Status { code, message };
-                        self.send(link, 1, Event::EndAtClient(link, error));
+                        self.send(link, 1, QueuedEvent::EndAtClient(link, error));
                     }
                 }
                 _ => {}
@@ -329,7 +332,7 @@ impl World {
     }
 
     /// Sends a message on a stream, behind earlier ones in its direction.
-    fn send(&mut self, link: usize, direction: usize, event: Event) {
+    fn send(&mut self, link: usize, direction: usize, event: QueuedEvent) {
         let latency = self.latency();
         let arrival = &mut self.links[link].arrivals[direction];
         *arrival = self.now.after(latency).max(*arrival);
@@ -338,7 +341,7 @@ impl World {
     }
 
     fn connect(&mut self, link: usize) {
-        let Link { replica, client, channel, variant, is_open, .. } = self.links[link];
+        let ReplicaLink { replica, client, channel, variant, is_open, .. } = self.links[link];
         if !is_open {
             return;
         }
@@ -361,7 +364,7 @@ impl World {
     }
 
     fn end_at_client(&mut self, link: usize, error: ChannelError) {
-        let Link { client, channel, is_open, .. } = self.links[link];
+        let ReplicaLink { client, channel, is_open, .. } = self.links[link];
         if is_open {
             self.links[link].is_open = false;
             self.note(|| format!("client-{client}: {channel} ends: {error}"));
@@ -382,7 +385,7 @@ impl World {
                             self.situations.note(ReplicaSituation::Moved);
                         }
                         self.note(|| format!("client-{at}: opens {channel} to replica-{replica}"));
-                        self.links.push(Link {
+                        self.links.push(ReplicaLink {
                             client: at,
                             channel,
                             variant: call.server.variant,
@@ -397,12 +400,12 @@ impl World {
                             reached: None,
                         });
                         let link = self.links.len() - 1;
-                        self.send(link, 0, Event::Connected(link));
+                        self.send(link, 0, QueuedEvent::Connected(link));
                     }
                     Output::Close(channel, _) => {
                         if let Some(link) = self.link_of_channel(at, channel) {
                             self.links[link].is_open = false;
-                            self.send(link, 0, Event::EndAtServer(link));
+                            self.send(link, 0, QueuedEvent::EndAtServer(link));
                         }
                     }
                     Output::Writable(channel) => self.transmit(at, channel),
@@ -427,14 +430,14 @@ impl World {
         let mut frame = Frame::default();
         while self.clients[at].core.poll_transmit(channel, self.now, &mut frame).is_some() {
             let message = frame.to_bytes();
-            self.send(link, 0, Event::ToServer(link, message));
+            self.send(link, 0, QueuedEvent::ToServer(link, message));
         }
     }
 
     /// Lets a client read as much as it wants. Returns whether it read anything.
     fn read(&mut self, at: usize) -> bool {
         for link in 0..self.links.len() {
-            let Link { client, channel, is_open, .. } = self.links[link];
+            let ReplicaLink { client, channel, is_open, .. } = self.links[link];
             if client != at || !is_open || !self.clients[at].core.wants_read(channel) {
                 continue;
             }

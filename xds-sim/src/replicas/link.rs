@@ -12,7 +12,7 @@ use xds_core::{
 
 /// Stream of a client to a replica.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct ReplicaLink {
     pub(super) client: usize,
     pub(super) channel: ChannelId,
     pub(super) variant: Variant,
@@ -28,16 +28,16 @@ pub(super) struct Link {
     /// Whether a confirmation of the source preceded the answers.
     pub(super) is_confirmed: bool,
     /// First requests by type.
-    pub(super) stated: BTreeMap<usize, Stated>,
+    pub(super) stated: BTreeMap<usize, StatedVersions>,
     /// Types with a response.
     pub(super) answered: BTreeSet<usize>,
     /// Revision that the replica had reached at the last response.
     pub(super) reached: Option<u64>,
 }
 
-/// What the first request of a type states.
+/// Versions that the first request of a type states.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stated {
+pub(super) struct StatedVersions {
     /// Version of the type in the state of the world.
     pub(super) version: String,
     /// Versions of resources in the incremental variant.
@@ -53,7 +53,7 @@ pub(super) struct Stated {
 /// Request as far as the oracles need it.
 pub(super) struct ReadRequest {
     pub(super) type_url: String,
-    pub(super) stated: Stated,
+    pub(super) stated: StatedVersions,
 }
 
 pub(super) fn read_request(variant: Variant, message: &[u8]) -> Option<ReadRequest> {
@@ -62,13 +62,13 @@ pub(super) fn read_request(variant: Variant, message: &[u8]) -> Option<ReadReque
             let request = DiscoveryRequest::decode(message).ok()?;
             let is_wildcard = request.resource_names.iter().all(|name| name == "*");
             let version = request.version_info;
-            let stated = Stated { version, is_wildcard, ..Stated::default() };
+            let stated = StatedVersions { version, is_wildcard, ..StatedVersions::default() };
             ReadRequest { type_url: request.type_url, stated }
         }
         Variant::Incremental => {
             let request = DeltaDiscoveryRequest::decode(message).ok()?;
             let resources = request.initial_resource_versions.into_iter().collect();
-            let stated = Stated { resources, ..Stated::default() };
+            let stated = StatedVersions { resources, ..StatedVersions::default() };
             ReadRequest { type_url: request.type_url, stated }
         }
     })

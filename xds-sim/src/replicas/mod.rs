@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The source is simulated. Followers, servers and clients are the code that ships. A run draws its
-//! [`Options`], makes random operations, repairs everything, and requires that all agree.
+//! [`ReplicaOptions`], makes random operations, repairs everything, and requires that all agree.
 //!
 //! | rule | meaning |
 //! |---|---|
@@ -50,6 +50,6 @@ mod world;
 
 pub use self::{
     bug::ReplicaBug,
-    options::Options,
+    options::ReplicaOptions,
     situations::{ReplicaSituation, ReplicaSituations},
 };

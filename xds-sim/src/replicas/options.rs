@@ -1,4 +1,4 @@
-//! What differs from run to run.
+//! Options of a run.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::tape::Choices;
 /// Options of a run, drawn from its choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Options {
+pub struct ReplicaOptions {
     /// Number of replicas.
     pub replicas: u32,
     /// Number of clients.
@@ -24,7 +24,7 @@ pub struct Options {
     pub members_lag: bool,
 }
 
-impl Options {
+impl ReplicaOptions {
     pub(super) fn draw(choices: &mut Choices) -> Self {
         Self {
             replicas: choices.between("replicas", 2, 3),
@@ -38,7 +38,7 @@ impl Options {
     }
 }
 
-impl fmt::Display for Options {
+impl fmt::Display for ReplicaOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             replicas,

@@ -7,21 +7,21 @@ use xds_core::{
 };
 
 use super::{
-    client::Watched,
-    link::{Link, Stated, hash_of, read_response},
+    client::ReplicaSubscription,
+    link::{ReplicaLink, StatedVersions, hash_of, read_response},
     rules::{CONFIRMED, NEVER_OLDER, SENT_AGAIN, STATED, WHOLE},
     situations::ReplicaSituation,
-    source::{Key, NAMES, TYPES, all_keys, name, type_url},
-    world::World,
+    source::{NAMES, SourceKey, TYPES, all_keys, name, type_url},
+    world::ReplicaWorld,
 };
 use crate::Toy;
 
-impl World {
+impl ReplicaWorld {
     /// Returns the revision that the versions in a first request stand for: that of the last change
     /// of what the client states to have.
-    pub(super) fn floor_of(&self, client: usize, kind: usize, stated: &Stated) -> u64 {
+    pub(super) fn floor_of(&self, client: usize, kind: usize, stated: &StatedVersions) -> u64 {
         let application = &self.clients[client];
-        let states = |key: &Key| match application.variant {
+        let states = |key: &SourceKey| match application.variant {
             Variant::StateOfTheWorld => !stated.version.is_empty(),
             Variant::Incremental => stated.resources.contains_key(&name(*key)),
         };
@@ -37,7 +37,7 @@ impl World {
 
     /// Judges a response as it leaves a replica.
     pub(super) fn judge_response(&mut self, link: usize, message: &[u8]) {
-        let Link { replica, variant, .. } = self.links[link];
+        let ReplicaLink { replica, variant, .. } = self.links[link];
         self.links[link].reached = self.replicas[replica].server.source_status().revision;
         self.judge_whole(replica);
         let Some(response) = read_response(variant, message) else { return };
@@ -115,7 +115,7 @@ impl World {
 
     /// Notes from which stream a client gets its state of a type.
     pub(super) fn judge_read(&mut self, link: usize, message: &[u8]) {
-        let Link { client, variant, .. } = self.links[link];
+        let ReplicaLink { client, variant, .. } = self.links[link];
         let Some(response) = read_response(variant, message) else { return };
         if let Some(kind) = TYPES.iter().position(|it| *it == response.type_url) {
             self.clients[client].read_from[kind] = Some(link);
@@ -126,15 +126,17 @@ impl World {
     pub(super) fn observe(&mut self, at: usize, watch: WatchId, notice: Notice) {
         let watched = self.clients[at].watches.get(&watch).copied();
         match (watched, notice) {
-            (Some(Watched::Name(key)), Notice::Changed(Ok(resource))) => {
+            (Some(ReplicaSubscription::Name(key)), Notice::Changed(Ok(resource))) => {
                 self.observe_value(at, key, Some(Toy::text_of(&resource.bytes)));
             }
             (
-                Some(Watched::Name(key)),
+                Some(ReplicaSubscription::Name(key)),
                 Notice::Changed(Err(error)) | Notice::Ambient(Some(error)),
             ) => self.observe_error(at, key, &error),
-            (Some(Watched::Name(key)), Notice::Ambient(None)) => self.observe_end_of_error(at, key),
-            (Some(Watched::Wildcard(kind)), Notice::ChangesAvailable) => {
+            (Some(ReplicaSubscription::Name(key)), Notice::Ambient(None)) => {
+                self.observe_end_of_error(at, key)
+            }
+            (Some(ReplicaSubscription::Wildcard(kind)), Notice::ChangesAvailable) => {
                 while let Some(change) = self.clients[at].core.next_change(watch) {
                     self.observe_change(at, kind, change);
                 }
@@ -167,7 +169,7 @@ impl World {
         }
     }
 
-    fn observe_error(&mut self, at: usize, key: Key, error: &WatchError) {
+    fn observe_error(&mut self, at: usize, key: SourceKey, error: &WatchError) {
         let is_absent = matches!(
             error.kind(),
             WatchErrorKind::Deleted | WatchErrorKind::Absent | WatchErrorKind::DoesNotExist(_)
@@ -179,7 +181,7 @@ impl World {
     }
 
     /// The value in use is valid again: a removed resource exists again with equal content.
-    fn observe_end_of_error(&mut self, at: usize, key: Key) {
+    fn observe_end_of_error(&mut self, at: usize, key: SourceKey) {
         if self.clients[at].values.get(&key) == Some(&None)
             && let Some(text) = self.clients[at].cached.get(&key).cloned()
         {
@@ -187,12 +189,12 @@ impl World {
         }
     }
 
-    fn observe_value(&mut self, at: usize, key: Key, value: Option<String>) {
+    fn observe_value(&mut self, at: usize, key: SourceKey, value: Option<String>) {
         self.observe_state(at, key, value, false);
     }
 
     /// Judges an observed state of a resource: a value, or its absence, which silence may mean too.
-    fn observe_state(&mut self, at: usize, key: Key, value: Option<String>, is_silent: bool) {
+    fn observe_state(&mut self, at: usize, key: SourceKey, value: Option<String>, is_silent: bool) {
         let text = value.as_deref();
         self.note(|| format!("client-{at}: observes {key:?} {text:?}"));
         let application = &self.clients[at];

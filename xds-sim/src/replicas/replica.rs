@@ -13,8 +13,8 @@ use xds_source::{Change, Follower, FollowerOptions, ObjectChange, Revision};
 
 use super::{
     bug::ReplicaBug,
-    options::Options,
-    source::{self, Source, all_keys},
+    options::ReplicaOptions,
+    source::{self, SimulatedSource, all_keys},
 };
 use crate::Toy;
 
@@ -59,7 +59,12 @@ pub(super) enum Call {
 }
 
 impl Replica {
-    pub(super) fn new(options: &Options, seed: u64, now: Time, bug: Option<ReplicaBug>) -> Self {
+    pub(super) fn new(
+        options: &ReplicaOptions,
+        seed: u64,
+        now: Time,
+        bug: Option<ReplicaBug>,
+    ) -> Self {
         let mut replica = Self {
             server: Server::new(config(options), seed, now),
             follower: Follower::new(FollowerOptions::default(), seed),
@@ -83,7 +88,7 @@ impl Replica {
     }
 
     /// Starts anew without any state.
-    pub(super) fn restart(&mut self, options: &Options, seed: u64, now: Time) {
+    pub(super) fn restart(&mut self, options: &ReplicaOptions, seed: u64, now: Time) {
         let fresh = Self::new(options, seed, now, self.bug);
         *self = Self {
             start: self.start + 1,
@@ -95,7 +100,12 @@ impl Replica {
 
     /// Applies a list of the source at a revision. Returns whether it was used, and the number of
     /// resources that it removed.
-    pub(super) fn listed(&mut self, source: &Source, revision: u64, now: Time) -> (bool, usize) {
+    pub(super) fn listed(
+        &mut self,
+        source: &SimulatedSource,
+        revision: u64,
+        now: Time,
+    ) -> (bool, usize) {
         if !self.follower.listed(Revision(revision), now) {
             return (false, 0);
         }
@@ -119,7 +129,7 @@ impl Replica {
     }
 
     /// Applies a change of the source.
-    pub(super) fn changed(&mut self, source: &Source, change: &Change, now: Time) {
+    pub(super) fn changed(&mut self, source: &SimulatedSource, change: &Change, now: Time) {
         if !self.follower.changed(change, now) {
             return;
         }
@@ -168,11 +178,11 @@ impl Replica {
 }
 
 /// Name of an object in the source.
-pub(super) fn id(key: source::Key) -> String {
+pub(super) fn id(key: source::SourceKey) -> String {
     format!("{}/{}", key.0, source::name(key))
 }
 
-fn config(options: &Options) -> ServerConfig {
+fn config(options: &ReplicaOptions) -> ServerConfig {
     let confirmation = match options.confirms {
         true => Confirmation::EachStream,
         false => Confirmation::Off,

@@ -47,7 +47,7 @@ situations! {
     ObservedRemoval => "client observed a removal",
 }
 
-/// How often each situation was reached.
+/// Numbers of times that each situation was reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaSituations {
     hits: [u64; ReplicaSituation::ALL.len()],

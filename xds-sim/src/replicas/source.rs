@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use xds_core::{TypeUrl, types};
 
 /// Resource: index of its type and number of its name.
-pub(super) type Key = (usize, u32);
+pub(super) type SourceKey = (usize, u32);
 
 /// Types of the resources.
 pub(super) const TYPES: [&str; 2] = [types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT];
@@ -13,15 +13,15 @@ pub(super) const TYPES: [&str; 2] = [types::CLUSTER, types::CLUSTER_LOAD_ASSIGNM
 /// Number of names of each type.
 pub(super) const NAMES: u32 = 3;
 
-pub(super) fn type_url(key: Key) -> TypeUrl {
+pub(super) fn type_url(key: SourceKey) -> TypeUrl {
     TypeUrl::from(TYPES[key.0])
 }
 
-pub(super) fn name(key: Key) -> String {
+pub(super) fn name(key: SourceKey) -> String {
     format!("r{}", key.1)
 }
 
-pub(super) fn all_keys() -> impl Iterator<Item = Key> {
+pub(super) fn all_keys() -> impl Iterator<Item = SourceKey> {
     (0..TYPES.len()).flat_map(|kind| (0..NAMES).map(move |name| (kind, name)))
 }
 
@@ -35,24 +35,24 @@ pub(super) struct Written {
 /// Changes of one revision. `None` is a removal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RevisionChanges {
-    pub(super) objects: BTreeMap<Key, Option<String>>,
+    pub(super) objects: BTreeMap<SourceKey, Option<String>>,
 }
 
 /// Source with its history. Revision 0 is empty; revision `n` has the `n`th change.
 #[derive(Debug, Default)]
-pub(super) struct Source {
+pub(super) struct SimulatedSource {
     history: Vec<RevisionChanges>,
     /// Revision up to which changes cannot be watched any more.
     pub(super) compacted: u64,
 }
 
-impl Source {
+impl SimulatedSource {
     pub(super) fn current(&self) -> u64 {
         self.history.len() as u64
     }
 
     /// Makes an atomic change. An empty one is a change of something that replicas do not read.
-    pub(super) fn change(&mut self, objects: BTreeMap<Key, Option<String>>) -> u64 {
+    pub(super) fn change(&mut self, objects: BTreeMap<SourceKey, Option<String>>) -> u64 {
         self.history.push(RevisionChanges { objects });
         self.current()
     }
@@ -62,12 +62,12 @@ impl Source {
     }
 
     /// Returns the state at a revision.
-    pub(super) fn state_at(&self, revision: u64) -> BTreeMap<Key, Written> {
+    pub(super) fn state_at(&self, revision: u64) -> BTreeMap<SourceKey, Written> {
         all_keys().filter_map(|key| Some((key, self.written(key, revision)?))).collect()
     }
 
     /// Returns a resource as it was at a revision.
-    pub(super) fn written(&self, key: Key, revision: u64) -> Option<Written> {
+    pub(super) fn written(&self, key: SourceKey, revision: u64) -> Option<Written> {
         let (at, content) = (1..=revision)
             .rev()
             .find_map(|at| Some((at, self.at(at)?.objects.get(&key)?.clone())))?;
@@ -75,14 +75,19 @@ impl Source {
     }
 
     /// Whether a resource was changed or removed after a revision.
-    pub(super) fn is_changed_after(&self, key: Key, revision: u64) -> bool {
+    pub(super) fn is_changed_after(&self, key: SourceKey, revision: u64) -> bool {
         (revision + 1..=self.current())
             .any(|at| self.at(at).is_some_and(|it| it.objects.contains_key(&key)))
     }
 
     /// Returns the first revision, at or after `since`, at which a resource had this content, or
     /// did not exist.
-    pub(super) fn first_with(&self, key: Key, content: Option<&str>, since: u64) -> Option<u64> {
+    pub(super) fn first_with(
+        &self,
+        key: SourceKey,
+        content: Option<&str>,
+        since: u64,
+    ) -> Option<u64> {
         let mut now = self.written(key, since).map(|it| it.text);
         if now.as_deref() == content {
             return Some(since);
@@ -97,7 +102,12 @@ impl Source {
 
     /// Returns the last revision, up to `newest`, at which a resource had this content, or did not
     /// exist.
-    pub(super) fn last_with(&self, key: Key, content: Option<&str>, newest: u64) -> Option<u64> {
+    pub(super) fn last_with(
+        &self,
+        key: SourceKey,
+        content: Option<&str>,
+        newest: u64,
+    ) -> Option<u64> {
         let has = |at: &u64| self.written(key, *at).map(|it| it.text).as_deref() == content;
         (0..=self.current().min(newest)).rev().find(has)
     }
@@ -107,8 +117,8 @@ impl Source {
 mod tests {
     use super::*;
 
-    fn source(contents: &[Option<&str>]) -> Source {
-        let mut source = Source::default();
+    fn source(contents: &[Option<&str>]) -> SimulatedSource {
+        let mut source = SimulatedSource::default();
         for content in contents {
             source.change([((0, 0), content.map(String::from))].into());
         }

@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    client::Watched,
+    client::ReplicaSubscription,
     rules::{BOUNDED, CONVERGENCE},
     situations::ReplicaSituation,
-    source::{Key, NAMES, TYPES, all_keys},
-    world::{Event, World},
+    source::{NAMES, SourceKey, TYPES, all_keys},
+    world::{QueuedEvent, ReplicaWorld},
 };
 use xds_core::{Time, service::Variant};
 
@@ -15,7 +15,7 @@ use xds_core::{Time, service::Variant};
 /// followers, the wait for a source, the does-not-exist timer.
 const CONVERGE: Duration = Duration::from_secs(200);
 
-impl World {
+impl ReplicaWorld {
     /// Runs the whole storm.
     pub(super) fn storm(&mut self) {
         for client in 0..self.clients.len() {
@@ -87,7 +87,7 @@ impl World {
         self.choices.below("which client", self.options.clients) as usize
     }
 
-    fn draw_change(&mut self) -> (Key, Option<String>) {
+    fn draw_change(&mut self) -> (SourceKey, Option<String>) {
         let kind = self.choices.below("type", TYPES.len() as u32) as usize;
         let key = (kind, self.choices.below("name", NAMES));
         let before = self.source.written(key, self.source.current());
@@ -115,7 +115,7 @@ impl World {
             if let super::replica::Call::Watch { number, .. } = self.replicas[at].call {
                 let start = self.replicas[at].start;
                 let keepalive = Duration::from_secs(3);
-                self.schedule(keepalive, Event::WatchLost { replica: at, start, number });
+                self.schedule(keepalive, QueuedEvent::WatchLost { replica: at, start, number });
             }
         }
         self.note(|| format!("replica-{at}: partitioned: {is_partitioned}"));
@@ -135,12 +135,12 @@ impl World {
             }
         }
         let down = self.choices.pick("down", &[1, 100, 3_000]);
-        self.schedule(Duration::from_millis(down), Event::Restarted(at));
+        self.schedule(Duration::from_millis(down), QueuedEvent::Restarted(at));
     }
 
     fn toggle_watch(&mut self, at: usize) {
         let name = self.choices.below("name", NAMES);
-        let watched = Watched::Name((1, name));
+        let watched = ReplicaSubscription::Name((1, name));
         let application = &mut self.clients[at];
         if let Some(position) = application.wants.iter().position(|it| *it == watched) {
             application.wants.remove(position);
@@ -189,11 +189,11 @@ impl World {
         }
     }
 
-    fn judge_client(&mut self, at: usize, key: Key) {
+    fn judge_client(&mut self, at: usize, key: SourceKey) {
         let application = &self.clients[at];
         let is_watched = application.watches.values().any(|watched| match watched {
-            Watched::Wildcard(kind) => *kind == key.0,
-            Watched::Name(name) => *name == key,
+            ReplicaSubscription::Wildcard(kind) => *kind == key.0,
+            ReplicaSubscription::Name(name) => *name == key,
         });
         let written = self.source.written(key, self.source.current()).map(|it| it.text);
         // The state of the world cannot remove endpoints.

@@ -1,4 +1,4 @@
-//! World: the source, replicas, clients, streams, and the queue of events in virtual time.
+//! World of replicas: the source, replicas, clients, streams, and the queue of events in virtual time.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,19 +11,19 @@ use xds_core::{
 
 use super::{
     bug::ReplicaBug,
-    client::{self, Application, Watched},
-    link::Link,
-    options::Options,
+    client::{self, ReplicaClient, ReplicaSubscription},
+    link::ReplicaLink,
+    options::ReplicaOptions,
     replica::Replica,
-    rules::Rule,
+    rules::ReplicaRule,
     situations::{ReplicaSituation, ReplicaSituations},
-    source::{Key, NAMES, Source, TYPES, type_url},
+    source::{NAMES, SimulatedSource, SourceKey, TYPES, type_url},
 };
 use crate::{tape::Choices, trace::Violation};
 
 /// Event in the queue.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum QueuedEvent {
     /// A list arrives at a replica, as of some revisions ago.
     Listed {
         replica: usize,
@@ -62,32 +62,32 @@ pub(super) enum Event {
 
 /// World of replicas.
 #[derive(Debug)]
-pub(super) struct World {
+pub(super) struct ReplicaWorld {
     pub(super) now: Time,
     pub(super) choices: Choices,
-    pub(super) options: Options,
-    pub(super) source: Source,
+    pub(super) options: ReplicaOptions,
+    pub(super) source: SimulatedSource,
     pub(super) replicas: Vec<Replica>,
-    pub(super) clients: Vec<Application>,
-    pub(super) links: Vec<Link>,
+    pub(super) clients: Vec<ReplicaClient>,
+    pub(super) links: Vec<ReplicaLink>,
     pub(super) situations: ReplicaSituations,
     pub(super) violation: Option<Violation>,
-    pub(super) log: Log,
-    queue: BTreeMap<(Time, u64), Event>,
+    pub(super) log: ReplicaLog,
+    queue: BTreeMap<(Time, u64), QueuedEvent>,
     order: u64,
     pub(super) events: u64,
 }
 
 /// Log of a run: its hash always, its lines if they are wanted.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct ReplicaLog {
     pub(super) hash: blake3::Hasher,
     pub(super) lines: Option<Vec<String>>,
 }
 
-impl World {
+impl ReplicaWorld {
     pub(super) fn new(mut choices: Choices, keeps_log: bool, bug: Option<ReplicaBug>) -> Self {
-        let options = Options::draw(&mut choices);
+        let options = ReplicaOptions::draw(&mut choices);
         let now = Time::ZERO;
         let replicas = (0..options.replicas)
             .map(|number| Replica::new(&options, u64::from(number), now, bug))
@@ -96,13 +96,13 @@ impl World {
             now,
             choices,
             options,
-            source: Source::default(),
+            source: SimulatedSource::default(),
             replicas,
             clients: Vec::new(),
             links: Vec::new(),
             situations: ReplicaSituations::default(),
             violation: None,
-            log: Log { hash: blake3::Hasher::new(), lines: keeps_log.then(Vec::new) },
+            log: ReplicaLog { hash: blake3::Hasher::new(), lines: keeps_log.then(Vec::new) },
             queue: BTreeMap::new(),
             order: 0,
             events: 0,
@@ -115,20 +115,20 @@ impl World {
         world
     }
 
-    fn new_application(&mut self, number: usize) -> Application {
+    fn new_application(&mut self, number: usize) -> ReplicaClient {
         let variants = [Variant::StateOfTheWorld, Variant::Incremental];
         let variant = self.choices.pick("variant", &variants);
         let mut wants = Vec::new();
         if !self.choices.chance("no wildcard", 500) {
-            wants.push(Watched::Wildcard(0));
+            wants.push(ReplicaSubscription::Wildcard(0));
         } else {
-            wants.extend((0..NAMES).map(|name| Watched::Name((0, name))));
+            wants.extend((0..NAMES).map(|name| ReplicaSubscription::Name((0, name))));
         }
         let endpoints = self.choices.between("endpoints", 0, NAMES);
-        wants.extend((0..endpoints).map(|name| Watched::Name((1, name))));
+        wants.extend((0..endpoints).map(|name| ReplicaSubscription::Name((1, name))));
         let config = client::config(number, variant);
         let core = Client::new(config, 100 + number as u64, self.now);
-        Application::new(core, variant, wants)
+        ReplicaClient::new(core, variant, wants)
     }
 
     /// Starts the watches of an application that are missing.
@@ -140,12 +140,12 @@ impl World {
             }
             let url = type_url((watched.kind(), 0));
             let name = match watched {
-                Watched::Wildcard(_) => String::new(),
-                Watched::Name(key) => super::source::name(key),
+                ReplicaSubscription::Wildcard(_) => String::new(),
+                ReplicaSubscription::Name(key) => super::source::name(key),
             };
             let interest = match watched {
-                Watched::Wildcard(_) => Interest::Wildcard,
-                Watched::Name(_) => Interest::Name(&name),
+                ReplicaSubscription::Wildcard(_) => Interest::Wildcard,
+                ReplicaSubscription::Name(_) => Interest::Name(&name),
             };
             let watch = application.core.watch(&url, interest, self.now).expect("a valid watch");
             application.watches.insert(watch, watched);
@@ -157,7 +157,7 @@ impl World {
         for link in 0..self.links.len() {
             if self.links[link].client == at && self.links[link].is_open {
                 self.links[link].is_open = false;
-                self.schedule(Duration::ZERO, Event::EndAtServer(link));
+                self.schedule(Duration::ZERO, QueuedEvent::EndAtServer(link));
             }
         }
         let application = &mut self.clients[at];
@@ -180,15 +180,15 @@ impl World {
             return;
         }
         let lost = ChannelError::Unreachable("connection lost".into());
-        self.schedule(Duration::ZERO, Event::EndAtServer(link));
-        self.schedule(Duration::ZERO, Event::EndAtClient(link, lost));
+        self.schedule(Duration::ZERO, QueuedEvent::EndAtServer(link));
+        self.schedule(Duration::ZERO, QueuedEvent::EndAtClient(link, lost));
     }
 
-    pub(super) fn schedule(&mut self, after: Duration, event: Event) {
+    pub(super) fn schedule(&mut self, after: Duration, event: QueuedEvent) {
         self.schedule_at(self.now.after(after), event);
     }
 
-    pub(super) fn schedule_at(&mut self, at: Time, event: Event) {
+    pub(super) fn schedule_at(&mut self, at: Time, event: QueuedEvent) {
         self.order += 1;
         self.queue.insert((at, self.order), event);
     }
@@ -264,7 +264,7 @@ impl World {
         }
     }
 
-    pub(super) fn violate(&mut self, rule: &Rule, what: String) {
+    pub(super) fn violate(&mut self, rule: &ReplicaRule, what: String) {
         if self.violation.is_some() {
             return;
         }
@@ -279,7 +279,7 @@ impl World {
     }
 
     /// Changes the source, and schedules the delivery to the replicas that watch it.
-    pub(super) fn change_source(&mut self, objects: BTreeMap<Key, Option<String>>) {
+    pub(super) fn change_source(&mut self, objects: BTreeMap<SourceKey, Option<String>>) {
         let revision = self.source.change(objects);
         let objects = self.source.at(revision).cloned().unwrap_or_default().objects;
         self.note(|| format!("source: revision {revision} {objects:?}"));

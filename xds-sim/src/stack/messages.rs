@@ -36,6 +36,7 @@ pub(super) struct MessageJudge {
     variant: Variant,
     clients: BTreeMap<HostId, usize>,
     servers: BTreeMap<HostId, usize>,
+    /// Streams, also those that have ended: a request may still leave the client afterwards.
     streams: BTreeMap<(ConnectionId, u32), JudgedStream>,
     watches: BTreeMap<(usize, String), WatchId>,
 }
@@ -122,7 +123,7 @@ impl MessageJudge {
                     .iter()
                     .filter(|(_, it)| {
                         let link = world.link(it.link);
-                        (link.client, link.server) == (client, server)
+                        it.is_open_at_client && (link.client, link.server) == (client, server)
                     })
                     .map(|(id, _)| *id)
                     .collect();
@@ -171,7 +172,6 @@ impl MessageJudge {
                 world.mirror_end_at_server(it.link);
             }
         }
-        streams.retain(|_, it| it.is_open_at_client || it.is_open_at_server);
     }
 
     fn watched(&mut self, client: HostId, name: &str) {
@@ -326,6 +326,18 @@ mod tests {
         exchange(&mut judge, 0, &request("n1", "v1"));
         assert_eq!(broken(&judge), None);
         judge
+    }
+
+    /// A request that was written before the end was read may leave the client after it.
+    #[test]
+    fn request_after_the_end_of_its_stream_is_not_judged() {
+        let mut judge = served();
+        let end = || StreamUnit::End;
+        judge.observe(vec![event(1, WireAction::Wrote { stream: 1, unit: end() })]);
+        judge.observe(vec![event(0, WireAction::Read { stream: 1, unit: end() })]);
+        let late = DiscoveryRequest { node: None, ..request("", "") };
+        exchange(&mut judge, 0, &late);
+        assert_eq!(broken(&judge), None);
     }
 
     #[test]

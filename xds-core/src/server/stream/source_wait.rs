@@ -16,7 +16,7 @@ pub(crate) enum SourceCheck {
     Done,
 }
 
-/// What a server knows of its source, and the streams that wait for it.
+/// State of the source as a server knows it, and the streams that wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct SourceProgress {
     /// Revision up to which all changes were applied, once there was one.

@@ -53,7 +53,7 @@ const SILENCE: Duration = Duration::from_millis(700);
 /// Prefix of the keys in etcd.
 const PREFIX: &str = "/demo";
 
-type Resources = BTreeMap<Key, ClientResource>;
+type ClientResources = BTreeMap<Key, ClientResource>;
 
 struct ReplicaDemo {
     narrator: Narrator,
@@ -62,8 +62,8 @@ struct ReplicaDemo {
     replicas: Vec<Replica>,
     client: ClientHandle,
     follower: ReferenceWatcher,
-    /// Resources of the client after the last step.
-    resources: Resources,
+    /// ClientResources of the client after the last step.
+    resources: ClientResources,
     _etcd: Etcd,
 }
 
@@ -93,8 +93,7 @@ impl ReplicaDemo {
         let address = etcd.address.to_string();
         let source = format!("etcd://{address}{PREFIX}");
         let options = EtcdOptions::new([address]);
-        let etcd_client =
-            EtcdClient::new(Tokio, options).map_err(|why| DemoFailure::Source(why))?;
+        let etcd_client = EtcdClient::new(Tokio, options).map_err(DemoFailure::Source)?;
         let store = EtcdStore::new(etcd_client, PREFIX);
         let files: BTreeMap<_, _> = FILES.iter().copied().collect();
         let written = write_when_ready(&store, &files).await?;
@@ -226,7 +225,7 @@ impl ReplicaDemo {
     async fn settle(
         &mut self,
         what: &'static str,
-        is_expected: impl Fn(&Self, &Resources) -> bool,
+        is_expected: impl Fn(&Self, &ClientResources) -> bool,
     ) -> Result<(), Failure> {
         let reached = async {
             let mut polls = interval(POLL);
@@ -243,15 +242,16 @@ impl ReplicaDemo {
                 }
             }
         };
-        let late = DemoFailure::TooLate { what, limit: LIMIT };
-        timeout(LIMIT, reached).await.unwrap_or(Err(late.into()))
+        timeout(LIMIT, reached)
+            .await
+            .unwrap_or_else(|_| Err(DemoFailure::TooLate { what, limit: LIMIT }.into()))
     }
 
     /// Waits for the expected result, and shows the changes at the client.
     async fn settle_and_show(
         &mut self,
         title: &str,
-        is_expected: impl Fn(&Self, &Resources) -> bool,
+        is_expected: impl Fn(&Self, &ClientResources) -> bool,
     ) -> Result<(), Failure> {
         let before = self.resources.clone();
         self.settle("the change arrives", is_expected).await?;
@@ -300,12 +300,12 @@ fn client_config(replicas: &[Replica]) -> ClientConfig {
     TYPES.iter().fold(config, |config, &type_url| Validation::On.register(config, type_url.into()))
 }
 
-fn is_complete(resources: &Resources) -> bool {
+fn is_complete(resources: &ClientResources) -> bool {
     !resources.is_empty()
         && resources.values().all(|resource| resource.json.is_some() && resource.problem.is_none())
 }
 
-fn endpoints(resources: &Resources, cluster: &str) -> usize {
+fn endpoints(resources: &ClientResources, cluster: &str) -> usize {
     let key = Key { type_url: types::CLUSTER_LOAD_ASSIGNMENT.into(), name: cluster.into() };
     let json = resources.get(&key).and_then(|resource| resource.json.as_deref());
     json.map(|json| facts::endpoints(json).len()).unwrap_or_default()
