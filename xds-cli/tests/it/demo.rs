@@ -1,6 +1,6 @@
 //! `xds demo` exits with 0 and prints the expected story.
 
-use crate::support::run;
+use crate::support::{run, run_with};
 
 #[test]
 fn demo_shows_every_step_and_exits_with_zero() {
@@ -48,4 +48,27 @@ fn demo_prints_colours_on_request() {
     let demo = run(&["demo", "--color", "always"]);
     assert_eq!(demo.code, Some(0), "{}", demo.stderr);
     assert!(demo.stdout.contains("\x1b[32mACKED\x1b[0m"), "{}", demo.stdout);
+}
+
+#[test]
+fn demo_of_replicas_says_that_etcd_is_missing() {
+    let demo = run_with(&["demo", "--replicas", "2"], &[("PATH", "")]);
+    assert_eq!(demo.code, Some(1));
+    assert!(demo.stderr.contains("no program `etcd` in the search path"), "{}", demo.stderr);
+    assert_eq!(run(&["demo", "--replicas", "1"]).code, Some(2));
+}
+
+/// The environment variable `XDS_ETCD` names the program of etcd.
+#[test]
+#[ignore = "needs etcd"]
+fn client_that_moves_between_replicas_is_sent_nothing_again() {
+    let etcd = std::env::var("XDS_ETCD").expect("the program of etcd");
+    let demo = run(&["demo", "--replicas", "3", "--etcd", &etcd]);
+    assert_eq!(demo.code, Some(0), "{}", demo.stderr);
+    for part in ["replica C on 127.0.0.1:", "~ endpoints cart: + endpoint", "- cluster reviews"] {
+        assert!(demo.stdout.contains(part), "no {part} in\n{}", demo.stdout);
+    }
+    // Once for each type at replica B, and again at replica A.
+    assert_eq!(demo.stdout.matches(": 0 responses").count(), 8, "{}", demo.stdout);
+    assert!(demo.stdout.contains("end of the demo"), "{}", demo.stdout);
 }

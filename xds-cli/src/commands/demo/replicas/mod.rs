@@ -2,8 +2,10 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `balancer.rs` | forwards the client's connection to a replica |
 //! | `processes.rs` | etcd and the replicas, each in a process of its own |
 
+mod balancer;
 mod processes;
 
 use core::time::Duration;
@@ -19,7 +21,8 @@ use tokio::{
     time::{interval, sleep, timeout},
 };
 use xds_core::{
-    client::{ClientConfig, Node, Profile, ServerAddress},
+    client::{ClientConfig, DataErrorPolicy, Node, Profile, ServerAddress},
+    service::Variant,
     types,
 };
 use xds_etcd::{EtcdClient, EtcdOptions, EtcdStore, Prune};
@@ -27,7 +30,10 @@ use xds_format::Format;
 use xds_fs::File;
 use xds_tokio::{ClientHandle, ClientOptions, Tokio, client};
 
-use self::processes::{Etcd, Replica, find_etcd};
+use self::{
+    balancer::Balancer,
+    processes::{Etcd, Replica, find_etcd},
+};
 use super::{
     follower::{ClientResource, ReferenceWatcher},
     narrator::Narrator,
@@ -41,6 +47,7 @@ use crate::{
     facts,
     failure::{DemoFailure, Failure},
     resource_types::Validation,
+    text::count,
 };
 
 /// Time limit of each expected result. A client tries the server that it prefers again after its
@@ -60,6 +67,7 @@ struct ReplicaDemo {
     store: EtcdStore,
     files: BTreeMap<&'static str, &'static str>,
     replicas: Vec<Replica>,
+    balancer: Balancer,
     client: ClientHandle,
     follower: ReferenceWatcher,
     /// ClientResources of the client after the last step.
@@ -109,11 +117,14 @@ impl ReplicaDemo {
 
         narrator
             .step(
-                "A client starts. It prefers replica A, and has the others as fallback. It\n\
-                 requests the listener `shop`, and what that refers to.",
+                "A client starts. It connects to a balancer in front of the replicas, as a Service of\n\
+                 Kubernetes is, which gives the connection to replica A. The client requests the\n\
+                 listener `shop`, and what that refers to.",
             )
             .await?;
-        let client = client::connect(client_config(&replicas), ClientOptions::default());
+        let first = replicas.first().ok_or(DemoFailure::Ended)?.address;
+        let balancer = Balancer::start(first).await?;
+        let client = client::connect(client_config(&balancer), ClientOptions::default());
         let mut follower = ReferenceWatcher::new(client.clone());
         follower.start("shop");
         let mut demo = Self {
@@ -121,6 +132,7 @@ impl ReplicaDemo {
             store,
             files,
             replicas,
+            balancer,
             client,
             follower,
             resources: BTreeMap::new(),
@@ -134,7 +146,7 @@ impl ReplicaDemo {
         demo.narrator.show("The client's resources:", &view::tree(&demo.resources, style))?;
         demo.show_versions(
             0,
-            "Replica A states versions with the revision of etcd and a hash of the contents:",
+            "Versions have the revision of etcd and a hash of the contents. Replica A has sent:",
         )?;
         Ok(demo)
     }
@@ -150,11 +162,14 @@ impl ReplicaDemo {
     }
 
     async fn move_away(&mut self) -> Result<(), Failure> {
-        self.narrator.step("Replica A is killed. The client falls back to replica B.").await?;
+        self.narrator
+            .step("Replica A is killed. The balancer gives the client's next connection to replica B.")
+            .await?;
         if let Some(first) = self.replicas.first_mut() {
             first.kill().await;
         }
         let before = self.resources.clone();
+        self.move_to(1);
         self.settle("the client is served by replica B", |demo, _| demo.is_current_at(1)).await?;
         sleep(SILENCE).await;
         self.settle("the client is at rest", |demo, _| demo.is_current_at(1)).await?;
@@ -163,8 +178,8 @@ impl ReplicaDemo {
         }
         self.show_versions(
             1,
-            "The client stated the versions that it has. Their hashes are those of replica B, so\n\
-             it was sent no resource again, and lost none:",
+            "The client stated the version of each resource that it has. The hashes are those of\n\
+             replica B, which therefore sent no resource again, and removed none:",
         )
     }
 
@@ -186,7 +201,7 @@ impl ReplicaDemo {
     async fn move_back(&mut self) -> Result<(), Failure> {
         self.narrator
             .step(
-                "Replica A starts again, and the client returns to it. Before it answers, a\n\
+                "Replica A starts again, and the client is moved back to it. Before it answers, a\n\
                  replica asks etcd for the newest revision, and waits until it has read that far:\n\
                  it cannot show a state from before the removal.",
             )
@@ -195,8 +210,7 @@ impl ReplicaDemo {
         if let Some(first) = self.replicas.first_mut() {
             first.restart().await?;
         }
-        // The backoff of the client is over sooner for the demo.
-        self.client.reset_backoff();
+        self.move_to(0);
         self.settle("the client is served by replica A again", |demo, _| demo.is_current_at(0))
             .await?;
         sleep(SILENCE).await;
@@ -204,7 +218,7 @@ impl ReplicaDemo {
         if before != self.resources {
             return Err(DemoFailure::Moved { what: "it saw another state" }.into());
         }
-        self.show_versions(0, "The client has seen no change:")
+        self.show_versions(0, "The client has seen no change. Replica A has sent:")
     }
 
     fn end(self) -> Result<(), Failure> {
@@ -259,27 +273,35 @@ impl ReplicaDemo {
         self.narrator.show(title, &view::changes(&before, &self.resources, style))
     }
 
+    /// Lets the balancer give connections to this replica. The client connects without backoff, to
+    /// shorten the demo.
+    fn move_to(&self, replica: usize) {
+        if let Some(replica) = self.replicas.get(replica) {
+            self.balancer.move_to(replica.address);
+            self.client.reset_backoff();
+        }
+    }
+
     /// Whether the client is connected to this replica, and has ACKed all that it was sent.
     fn is_current_at(&self, replica: usize) -> bool {
         let Some(replica) = self.replicas.get(replica) else { return false };
         let rows = replica.rows();
-        let is_acked = |row: &Json| row["acked"].is_string() && row["sent"] == row["acked"];
+        let is_acked = |row: &Json| row["sent"] == row["acked"];
         let types: BTreeSet<_> = rows.iter().filter_map(|row| row["type"].as_str()).collect();
         types.len() == TYPES.len() && rows.iter().all(is_acked)
     }
 
-    /// Shows the version that the client has of each type, and the number of responses.
+    /// Shows the number of responses to the client for each type, and the version of the last one.
     fn show_versions(&self, replica: usize, title: &str) -> Result<(), Failure> {
         let Some(replica) = self.replicas.get(replica) else { return Ok(()) };
         let line = |row: &Json| {
-            let text = |field: &str| row[field].as_str().unwrap_or("-").to_owned();
-            let responses = row["responses"].as_u64().unwrap_or_default();
-            format!(
-                "{}  {}  responses from {}: {responses}\n",
-                text("type"),
-                text("acked"),
-                replica.name
-            )
+            let kind = row["type"].as_str().unwrap_or_default();
+            let responses = count(row["responses"].as_u64().unwrap_or_default(), "response");
+            let version = row["acked"]
+                .as_str()
+                .filter(|it| !it.is_empty())
+                .map(|version| format!(", version {version}"));
+            format!("{kind}: {responses}{}\n", version.unwrap_or_default())
         };
         self.narrator.show(title, &replica.rows().iter().map(line).collect::<String>())
     }
@@ -289,14 +311,14 @@ impl ReplicaDemo {
 const TYPES: [&str; 4] =
     [types::LISTENER, types::ROUTE_CONFIGURATION, types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT];
 
-fn client_config(replicas: &[Replica]) -> ClientConfig {
-    let mut servers = replicas.iter().map(|it| ServerAddress::new(it.address.to_string()));
-    let first = servers.next().unwrap_or_else(|| ServerAddress::new("127.0.0.1:0"));
+fn client_config(balancer: &Balancer) -> ClientConfig {
+    let server = ServerAddress::new(balancer.address.to_string());
+    // The versions of single resources tell the next replica all that the client has.
+    let server = server.with_variant(Variant::Incremental);
     let mut profile = Profile::grpc();
     // Removed resources are dropped, as in a proxy.
-    profile.data_errors = xds_core::client::DataErrorPolicy::DropDeleted;
-    let config = ClientConfig::new(Node::new("demo-client"), first).with_profile(profile);
-    let config = servers.fold(config, ClientConfig::with_server);
+    profile.data_errors = DataErrorPolicy::DropDeleted;
+    let config = ClientConfig::new(Node::new("demo-client"), server).with_profile(profile);
     TYPES.iter().fold(config, |config, &type_url| Validation::On.register(config, type_url.into()))
 }
 
