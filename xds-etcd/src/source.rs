@@ -58,11 +58,13 @@ impl fmt::Debug for EtcdSource {
 struct State {
     /// Current generation.
     generation: Option<String>,
-    /// Registered endpoints by view and cluster.
+    /// Registered endpoints by view and cluster. A cluster whose last registration has ended has none.
     clusters: BTreeMap<(ViewName, String), BTreeMap<String, Endpoint>>,
     /// Ids of the registrations that are known, with their keys. A deleted key has no lease, so only
     /// this shows that it was a registration.
     registrations: BTreeSet<Bytes>,
+    /// Clusters whose endpoints are a resource of its own key.
+    assignments: BTreeSet<(ViewName, String)>,
     /// Requests for the progress of the watch that was opened last.
     progress: Option<ProgressRequests>,
 }
@@ -93,6 +95,12 @@ impl EtcdSource {
         let mut changes = Changes::default();
         for kv in keys {
             state.take(&self.layout, Event { kv: Some(kv), ..Event::default() }, &mut changes);
+        }
+        // The end of a cluster's last registration may not have been watched.
+        let known: Vec<_> = self.lock_state().clusters.keys().cloned().collect();
+        for key in known.into_iter().filter(|key| !state.assignments.contains(key)) {
+            state.clusters.entry(key.clone()).or_default();
+            changes.clusters.insert(key);
         }
         let objects = changes.finish(&state, pointer.revision).into_iter();
         let objects = objects.filter_map(|change| match change {
@@ -200,9 +208,8 @@ impl Changes {
     /// Adds the resources of the clusters with changed registrations.
     fn finish(mut self, state: &State, revision: u64) -> Vec<ObjectChange> {
         for (view, cluster) in core::mem::take(&mut self.clusters) {
-            let segment = if view.as_str().is_empty() { "default" } else { view.as_str() };
-            let id = ObjectId::from(format!("{segment}/endpoints/{cluster} (registrations)"));
             let key = (view, cluster);
+            let id = registrations_id(&key);
             let Some(endpoints) = state.clusters.get(&key) else { continue };
             let (view, cluster) = key;
             let content = Content::Document {
@@ -238,11 +245,23 @@ impl State {
             }
         }
         let Some(rest) = layout.of_generation(self.generation.as_deref(), &kv.key) else { return };
+        let parsed = ResourceKey::parse(rest);
+        if let Ok(ResourceKey { view, type_url, name }) = &parsed
+            && type_url.as_str() == types::CLUSTER_LOAD_ASSIGNMENT
+        {
+            let key = (view.clone(), name.as_str().to_owned());
+            if is_deleted {
+                self.assignments.remove(&key);
+            } else {
+                self.assignments.insert(key.clone());
+                self.prefer_assignment(&key, changes);
+            }
+        }
         if is_deleted {
             return changes.delete(id);
         }
         let revision = revision_of(&kv);
-        let (view, content) = match ResourceKey::parse(rest) {
+        let (view, content) = match parsed {
             Ok(ResourceKey { view, type_url, name }) => {
                 (view, content_of_value(&type_url, &name, kv.value))
             }
@@ -280,10 +299,27 @@ impl State {
                     endpoints.remove(&endpoint);
                 }
                 changes.delete(id);
+                self.prefer_assignment(&key, changes);
             }
         }
         changes.clusters.insert(key);
     }
+
+    /// Forgets the registrations of a cluster once all have ended, if it has a resource of its own:
+    /// that one defines the endpoints from now on.
+    fn prefer_assignment(&mut self, key: &(ViewName, String), changes: &mut Changes) {
+        let have_ended = self.clusters.get(key).is_some_and(BTreeMap::is_empty);
+        if have_ended && self.assignments.contains(key) {
+            self.clusters.remove(key);
+            changes.delete(registrations_id(key));
+        }
+    }
+}
+
+/// Returns the id of the object that the registrations of a cluster make.
+fn registrations_id((view, cluster): &(ViewName, String)) -> ObjectId {
+    let segment = if view.as_str().is_empty() { "default" } else { view.as_str() };
+    ObjectId::from(format!("{segment}/endpoints/{cluster} (registrations)"))
 }
 
 fn revision_of(kv: &KeyValue) -> Revision {

@@ -259,6 +259,68 @@ async fn endpoint_is_removed_when_its_lease_ends() {
     assert_eq!(endpoints(&next(&mut watch).await.unwrap()), 0);
 }
 
+/// Registrations and a resource with the endpoints of one cluster.
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+async fn resource_defines_the_endpoints_once_the_last_registration_has_ended() {
+    let etcd = Etcd::start(&[]).await;
+    let (store, source) = (etcd.store(), etcd.source());
+    let list = soon(source.list()).await.unwrap();
+    let mut watch = pin!(source.watch(list.revision));
+    let register = || {
+        let client = etcd.client();
+        let endpoint = Endpoint::new("127.0.0.1", 80);
+        async move {
+            let ttl = Duration::from_secs(60);
+            Registration::start(&client, "/xds", "", "web", "1", endpoint, ttl).await.unwrap()
+        }
+    };
+    let name: StoredName = ("".into(), types::CLUSTER_LOAD_ASSIGNMENT.into(), "web".into());
+    let resource = BTreeMap::from([(name, Bytes::from("cluster_name: web\n"))]);
+    let registrations = "default/endpoints/web (registrations)";
+    let key = "/xds/default/endpoints/web";
+
+    // The resource is written after the end of the registration.
+    let ended = soon(register()).await;
+    assert_eq!(shown(&next(&mut watch).await.unwrap()), format!("+{registrations} -{key}/1"));
+    soon(ended.end()).await.unwrap();
+    assert_eq!(shown(&next(&mut watch).await.unwrap()), format!("+{registrations} -{key}/1"));
+    let stored = soon(store.read()).await.unwrap();
+    soon(store.write(&stored, &resource, Prune::No)).await.unwrap();
+    assert_eq!(shown(&next(&mut watch).await.unwrap()), format!("+{key} -{registrations}"));
+
+    // A registration ends while the resource exists.
+    let ended = soon(register()).await;
+    assert_eq!(shown(&next(&mut watch).await.unwrap()), format!("+{registrations} -{key}/1"));
+    soon(ended.end()).await.unwrap();
+    assert_eq!(shown(&next(&mut watch).await.unwrap()), format!("-{key}/1 -{registrations}"));
+
+    // Deleted, the resource leaves nothing behind.
+    let stored = soon(store.read()).await.unwrap();
+    soon(store.write(&stored, &BTreeMap::new(), Prune::Yes)).await.unwrap();
+    assert_eq!(shown(&next(&mut watch).await.unwrap()), format!("-{key}"));
+}
+
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+async fn registrations_that_end_unwatched_leave_an_empty_resource() {
+    let etcd = Etcd::start(&[]).await;
+    let source = etcd.source();
+    let client = etcd.client();
+    let endpoint = Endpoint::new("127.0.0.1", 80);
+    let ttl = Duration::from_secs(60);
+    let starting = Registration::start(&client, "/xds", "", "web", "1", endpoint, ttl);
+    let registration = soon(starting).await.unwrap();
+    assert_eq!(soon(source.list()).await.unwrap().objects.len(), 1);
+    soon(registration.end()).await.unwrap();
+    let list = soon(source.list()).await.unwrap();
+    let [object] = list.objects.as_slice() else { panic!("{list:?}") };
+    let Content::Document { bytes, .. } = &object.content else { panic!("{object:?}") };
+    assert!(!String::from_utf8_lossy(bytes).contains("port_value"), "{bytes:?}");
+    // A source that has never seen the registration has nothing of it.
+    assert_eq!(soon(etcd.source().list()).await.unwrap().objects.len(), 0);
+}
+
 #[tokio::test]
 #[ignore = "needs etcd: XDS_ETCD names the binary"]
 async fn keys_that_are_no_resources_are_invalid_objects() {

@@ -256,7 +256,10 @@ impl EtcdClient {
         let User { name, password } = user.clone();
         let request = AuthenticateRequest { name, password }.encode_to_vec().into();
         let calling = member.connection.call(method::AUTHENTICATE, request);
-        let response = self.limited(&member, calling).await?;
+        let response = self.limited(&member, calling).await.map_err(|why| match why {
+            EtcdError::Denied(why) => EtcdError::Denied(format!("user {}: {why}", user.name)),
+            why => why,
+        })?;
         let AuthenticateResponse { token, .. } = decode(&member.address, response)?;
         let token = HeaderValue::try_from(token).map_err(|_| EtcdError::Malformed {
             member: member.address.clone(),
