@@ -8,8 +8,8 @@ use std::{
 use bytes::Bytes;
 use xds_core::{ResourceName, TypeUrl, references::ResourceId, server::ServerLimits};
 use xds_format::{
-    Format, Position, Resource, ResourcePositions, decode_check, encode_message, parse_all,
-    resource_name,
+    ErrorKind, Format, Position, Resource, ResourcePositions, decode_check, encode_message,
+    parse_all, resource_name,
 };
 use xds_source::{Content, Document, Object};
 
@@ -146,8 +146,7 @@ fn parse_only(
     (type_url, name): (&TypeUrl, &ResourceName),
     validation: Validation,
 ) -> Result<Resources, Problems> {
-    let has_type = content.windows(TYPE_FIELD.len()).any(|part| part == TYPE_FIELD);
-    if format == Format::Binary || has_type {
+    if format == Format::Binary || states_type(format, content) {
         let resources = parse(place, format, content, validation)?;
         let is_only = |key: &Key| key.type_url == *type_url && key.name == *name;
         return match resources.keys().all(is_only) && resources.len() == 1 {
@@ -178,6 +177,21 @@ fn parse_only(
 
 /// Field that states the type of a resource in JSON and YAML.
 const TYPE_FIELD: &[u8] = b"@type";
+
+/// Whether a document states the type of its resource. Extensions inside it state their types in any
+/// case.
+fn states_type(format: Format, content: &[u8]) -> bool {
+    if !content.windows(TYPE_FIELD.len()).any(|part| part == TYPE_FIELD) {
+        return false;
+    }
+    match xds_format::parse(schema(), "", format, content) {
+        Ok(_) => true,
+        Err(error) => {
+            let is_untyped = matches!(error.kind(), ErrorKind::UnexpectedShape { .. });
+            !(is_untyped && error.path().is_empty())
+        }
+    }
+}
 
 /// Returns the fault of an encoded resource whose type and name are stated elsewhere.
 fn encoded_fault(type_url: &TypeUrl, name: &ResourceName, bytes: &Bytes) -> Option<String> {
@@ -267,5 +281,42 @@ fn fault_of(type_url: &str, name: &str, bytes: &Bytes, limits: &ServerLimits) ->
         Some(format!("the resource `{name}` of {bytes} bytes exceeds the limit of {limit}"))
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xds_core::types;
+
+    #[test]
+    fn type_of_a_listener_may_be_left_out_although_its_filters_state_theirs() {
+        let filter = r#""http_filters": [{"name": "router", "typed_config": {"@type":
+            "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}]"#;
+        let manager = format!(
+            r#"{{"@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager", {filter}}}"#
+        );
+        let listener = |first: &str, last: &str| {
+            let text = format!(
+                r#"{{{first}"name": "web", "api_listener": {{"api_listener": {manager}}}{last}}}"#
+            );
+            parse_only(
+                Path::new("key"),
+                Format::Json,
+                text.as_bytes(),
+                (&types::LISTENER.into(), &"web".into()),
+                Validation::default(),
+            )
+        };
+        let stated = format!(r#""@type": "{}", "#, types::LISTENER);
+        assert_eq!(listener("", "").unwrap(), listener(&stated, "").unwrap());
+        for first in ["", &stated] {
+            let problems = listener(first, r#", "adress": {}"#).unwrap_err();
+            let text = problems.first[0].to_string();
+            assert!(text.contains("unknown field `adress`"), "{text}");
+        }
+        // A type that is not the one of the key.
+        let stated = format!(r#""@type": "{}", "#, types::CLUSTER);
+        assert!(listener(&stated, "").is_err());
     }
 }
