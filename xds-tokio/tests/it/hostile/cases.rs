@@ -225,15 +225,6 @@ pub(crate) fn cases() -> Vec<(&'static str, &'static str, Vec<Bytes>, End)> {
             Ends(Code::ResourceExhausted, "resource names"),
         ),
         (
-            "more versions than are held",
-            DELTA_AGGREGATED,
-            vec![delta(|it| {
-                it.initial_resource_versions =
-                    many(NAMES + 1).into_iter().map(|name| (name, String::new())).collect()
-            })],
-            Ends(Code::ResourceExhausted, "resource names"),
-        ),
-        (
             "more types than are held",
             AGGREGATED,
             types.collect(),

@@ -1,9 +1,11 @@
 //! Invalid, oversized and nonsensical messages.
 
+use tonic::Code;
+
 use crate::{
     hostile::{
-        Witnesses,
-        cases::{End, cases},
+        NAMES, Witnesses,
+        cases::{End, cases, delta, many},
         start,
     },
     support::{DELTA_AGGREGATED, ENDPOINTS, RawClient, server::streams},
@@ -46,4 +48,18 @@ async fn invalid_messages_end_only_their_stream() {
         "the witnesses' resources, and nobody's else"
     );
     println!("covers: M3 M4 M5 M7 M8 M61 M241 M242 IS2 IS19 IS21 IS22 IS23 S0.070");
+}
+
+#[tokio::test]
+#[ignore = "the stream goes on: the limit of names is not applied to versions of resources that do not exist"]
+async fn stream_with_more_versions_than_names_are_held_ends() {
+    let running = start().await;
+    let mut client = RawClient::call(running.address, DELTA_AGGREGATED).await.unwrap();
+    client.send(delta(|it| {
+        it.initial_resource_versions =
+            many(NAMES + 1).into_iter().map(|name| (name, String::new())).collect();
+    }));
+    let status = client.end().await;
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    assert!(status.message().contains("resource names"), "{status}");
 }
