@@ -284,6 +284,28 @@ fn long_request_that_exceeds_a_limit_closes_its_stream() {
     assert!(rig.server.handled_names() < 40, "the rest of the request is not handled");
 }
 
+// M116, M242: versions of resources that do not exist count, too, although their removals are one-shot.
+#[test]
+fn long_request_that_states_too_many_missing_resources_closes_its_stream() {
+    let mut limits = ServerLimits::default();
+    limits.names_per_stream = 9;
+    let versions: Vec<_> = (0..30).map(|n| format!("has:n{n}@")).collect();
+    for wildcard in ["cds", "eds +*"] {
+        let mut rig = rig_with(ServerConfig::default().with_limits(limits));
+        rig.run(&format!("d> {wildcard} {}", versions.join(" ")));
+        finish(&mut rig);
+        let close = rig.take_close(1);
+        assert_eq!(close, Some(CloseReason::TooManyNames { limit: 9 }), "{wildcard}");
+        assert_eq!(rig.server.stats().names, 0, "{wildcard}");
+    }
+    // Without a wildcard, they are ignored and nothing is kept.
+    let mut rig = rig_with(ServerConfig::default().with_limits(limits));
+    rig.run(&format!("d> eds +n0 {}", versions.join(" ")));
+    finish(&mut rig);
+    rig.run("open\nd< eds first -n0");
+    assert_eq!(rig.server.stats().names, 1);
+}
+
 // IS24: an unfinished request counts with its bytes.
 #[test]
 fn bytes_of_an_unfinished_request_count_towards_the_names_of_the_connection() {

@@ -56,6 +56,10 @@ pub enum OrderingPolicy {
 /// changing endpoints do not block it. If a waiting change is replaced, the newest state is sent.
 /// Streams do not wait for each other.
 ///
+/// An incremental client that reconnects states its resources one type after the other. Deletions are
+/// therefore left out of the first response to it, which is sent even if it is then empty, and follow
+/// the table after the ACK of this response, when the client has subscribed to its other types.
+///
 /// The policy applies to aggregated streams only, because streams of single types are independent
 /// of each other.
 ///

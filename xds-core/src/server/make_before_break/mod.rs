@@ -296,6 +296,11 @@ impl MakeBeforeBreak {
         let deleted = view.session.newest_deletion(view.arena, &subscriptions.table);
         let deleted = deleted.min(subscriptions.store.clock());
         let waits = Dependencies::of(usize::from(handle.rank)).before_deletions;
+        if !waits.is_empty() && deleted > self.waived && view.session.awaits_first_exchange() {
+            let (change, waits_for) = (BlockedChange::Deletions, usize::from(handle.rank));
+            let reason = BlockedBy::Unsent;
+            return Some(Blocked { rank: handle.rank, change, waits_for, reason });
+        }
         // The client keeps a silently deleted resource until it has nothing that refers to it.
         let has_silent_removals = |to: usize, after: Revision| {
             let refers = |&&rank: &&usize| Dependencies::of(rank).before_deletions.contains(&to);

@@ -14,6 +14,7 @@ use super::{
     CatchUp, PriorState, ResponseMode,
     context::SessionContext,
     deferred_removal::{
+        StateOrigin,
         carried_over::CarriedVersion,
         last_accepted::{KnownPayload, KnownPayloads, PreviousViewState},
     },
@@ -251,13 +252,23 @@ impl SessionContext<'_> {
                     self.answer_unsubscribed(&name, cause)
                 }
                 (Variant::Incremental, _) => {
-                    self.note_client_version(name.as_str(), is_current, cause);
+                    self.note_client_version(
+                        name.as_str(),
+                        is_current,
+                        cause,
+                        StateOrigin::PreviousView,
+                    );
                     self.remove_unsubscribed(&name, cause);
                 }
                 (Variant::StateOfTheWorld, _)
                     if carried.is_some() || self.exists(name.as_str()) =>
                 {
-                    self.note_client_version(name.as_str(), is_current, cause);
+                    self.note_client_version(
+                        name.as_str(),
+                        is_current,
+                        cause,
+                        StateOrigin::PreviousView,
+                    );
                     self.note_held_version(&name, carried);
                 }
                 (Variant::StateOfTheWorld, _) => {}
@@ -393,7 +404,7 @@ impl SessionContext<'_> {
             self.make_due(subscription, cause);
             self.subscriptions.note_must_reply(subscription, must_reply);
             if sent != 0 && must_reply == MustReply::No {
-                self.defer_removal_if_missing(subscription);
+                self.defer_removal_if_missing(subscription, StateOrigin::PreviousView);
                 self.carry_over(subscription, carried);
             }
         } else {

@@ -80,6 +80,29 @@ fn removal_is_deferred_until_references_are_gone() {
         2d> cds ack        | 2d< rds first r=2 | 2d<
         2d> rds ack        | 2d< cds changed -a
         2d> cds ack        | 2d<
+        == reconnected client that has not yet subscribed to routes keeps their clusters [M147 M117]
+        settled-delta
+        close
+        set cds -a b=1; rds r=2
+        2d> cds +* has:a=1 | 2d< cds first b=1
+        2d> rds +r has:r=1
+        2d> cds ack        | 2d< rds first r=2 | 2d<
+        2d> rds ack        | 2d< cds changed -a
+        2d> cds ack        | 2d<
+        == first response is empty if everything in it is withheld [M147 IL1]
+        settled-delta
+        close
+        set cds -a
+        2d> cds +a has:a=1 | 2d< cds first | 2d<
+        2d> cds ack        | 2d< cds changed -a
+        2d> cds ack        | 2d<
+        == removals after a first response without ACK [M147 M148]
+        settled-delta
+        close
+        set cds -a
+        2d> cds +* has:a=1 | 2d< cds first
+        2d> cds nack       | 2d< cds changed -a
+        2d> cds ack        | 2d<
         == clusters of both views are not re-sent but deferred [M147 M223]
         settled
         set @v cds a=1; lds l=2

@@ -97,8 +97,9 @@ fn stated_missing_resource_is_removed_after_later_cds_ack() {
             assign 9 other       | 9d< cds first a=1
             9d> cds ack          | 9d< eds first a=1
             d> cds +a +b has:a=1
-            d> eds +a +x has:a=1 | d< cds first b=bad -a | d< eds first -x
+            d> eds +a +x has:a=1 | d< cds first b=bad | d< eds first -x
             d> eds ack
+            d> cds nack          | d< cds changed -a
             d> cds nack -b       | d<",
         );
         rig.run(then);

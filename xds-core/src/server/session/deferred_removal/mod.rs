@@ -13,7 +13,7 @@ pub(crate) mod last_accepted;
 use alloc::vec::Vec;
 
 use super::{
-    ResponseMode, SendOrder, Session,
+    FirstResponse, ResponseMode, SendOrder, Session,
     context::SessionContext,
     subscription::{ListKind, Subscription, SubscriptionKind},
 };
@@ -41,6 +41,14 @@ pub(crate) enum Portion {
     Heartbeats,
 }
 
+/// Where a client has resources from that it did not receive from a session on its current view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StateOrigin {
+    /// The client stated their versions when it connected.
+    Stated,
+    PreviousView,
+}
+
 impl Session {
     /// Whether removals may have to wait.
     pub(crate) fn may_defer_removals(&self, arena: &Arena) -> bool {
@@ -64,6 +72,13 @@ impl Session {
         let waits = matches!(self.send_order, SendOrder::MakeBeforeBreakRemovals(_))
             && self.may_defer_removals(arena);
         self.needs_retained_deletions(arena) || waits && !self.awaits_answer()
+    }
+
+    /// Whether the client of an incremental session has received no response on this stream. It states
+    /// what it has from an earlier stream type by type, so the types that refer to these resources may
+    /// not be subscribed to yet. After the first ACK they are, as Envoy subscribes to all types at once.
+    pub(crate) fn awaits_first_exchange(&self) -> bool {
+        self.variant == Variant::Incremental && self.newest.is_none() && self.defers_removals()
     }
 
     /// Whether responses may have to repeat removed resources.
@@ -100,8 +115,8 @@ impl SessionContext<'_> {
         self.serve_accepted_versions();
     }
 
-    /// Defers the removal of a resource that a client states to have and that does not exist.
-    pub(crate) fn defer_removal_if_missing(&mut self, slot: Slot) {
+    /// Defers the removal of a resource that a client has and that does not exist.
+    pub(crate) fn defer_removal_if_missing(&mut self, slot: Slot, origin: StateOrigin) {
         let Some(subscription) = self.subscriptions.at(slot) else { return };
         let exists = self.arena.payload(subscription.resource).is_some();
         // For a glob the members' removals are deferred. An error is sent at once.
@@ -111,7 +126,8 @@ impl SessionContext<'_> {
         if is_immediate || !self.session.may_defer_removals(self.arena) {
             return;
         }
-        if subscription.kind == SubscriptionKind::OneShot {
+        // What a client states stays among its names, which are limited (M242).
+        if subscription.kind == SubscriptionKind::OneShot && origin == StateOrigin::PreviousView {
             self.set_kind(slot, SubscriptionKind::DeferredRemoval);
         }
         self.defer_removal(slot);
@@ -122,6 +138,10 @@ impl SessionContext<'_> {
         self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, nonce);
         self.subscriptions.clear_due(&mut self.session.due, subscription);
         self.subscriptions.withhold(&mut self.session.due, subscription);
+        if self.session.awaits_first_exchange() {
+            // Its ACK releases the removal, so it is sent even if it is empty (IL1).
+            self.session.first_response = FirstResponse::Pending;
+        }
     }
 
     /// Drops the deferred removals of a wildcard that is left.

@@ -15,6 +15,7 @@ use crate::{
         session::{
             Session,
             context::SessionContext,
+            deferred_removal::StateOrigin,
             extras::ResourcesWithoutSubscription,
             subscription::{Due, ListKind, SubscriptionKind},
         },
@@ -220,6 +221,6 @@ impl SessionContext<'_> {
         let slot = self.arena.slot_of(name.clone());
         let Some(subscription) = slot.and_then(|slot| self.add_one_shot(slot)) else { return };
         self.make_due(subscription, cause);
-        self.defer_removal_if_missing(subscription);
+        self.defer_removal_if_missing(subscription, StateOrigin::PreviousView);
     }
 }

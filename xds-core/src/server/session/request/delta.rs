@@ -20,6 +20,7 @@ use crate::{
         session::{
             CatchUp, LegacyWildcardState, MustReply, PriorState, UnlistedSubscriptions, Wildcard,
             context::SessionContext,
+            deferred_removal::StateOrigin,
             nack::rejection::ErrorDetail,
             subscription::{ListKind, SubscriptionKind},
         },
@@ -276,7 +277,8 @@ impl SessionContext<'_> {
     /// and the removal of a missing one is sent.
     // M116-M121
     fn apply_initial_version(&mut self, name: &str, version: &str) {
-        self.note_client_version(name, |payload| payload.is_version(version), ResponseCause::First);
+        let is_current = |payload: &Payload| payload.is_version(version);
+        self.note_client_version(name, is_current, ResponseCause::First, StateOrigin::Stated);
         if let Some(subscription) = self.subscription_of_unknown_alias(name) {
             self.make_due(subscription, ResponseCause::First);
         }
@@ -289,6 +291,7 @@ impl SessionContext<'_> {
         name: &str,
         is_current: impl FnOnce(&Payload) -> bool,
         cause: ResponseCause,
+        origin: StateOrigin,
     ) {
         let found = self.arena.find(name);
         let payload = found.and_then(|slot| self.arena.payload(slot));
@@ -321,7 +324,7 @@ impl SessionContext<'_> {
                     // client is told.
                     self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
                 }
-                self.defer_removal_if_missing(subscription);
+                self.defer_removal_if_missing(subscription, origin);
             }
             return;
         }
@@ -340,7 +343,7 @@ impl SessionContext<'_> {
             // The resource is sent or, if it is removed before that, its removal is.
             self.make_due(subscription, cause);
             self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
-            self.defer_removal_if_missing(subscription);
+            self.defer_removal_if_missing(subscription, origin);
         }
     }
 

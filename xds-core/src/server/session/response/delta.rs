@@ -10,7 +10,7 @@ use crate::{
         config::WildcardExit,
         event::ResponseCause,
         session::{
-            CatchUp, MustReply, Session, Wildcard,
+            CatchUp, FirstResponse, MustReply, Session, Wildcard,
             context::SessionContext,
             deferred_removal::Portion,
             extras::PartialRemovals,
@@ -40,6 +40,8 @@ impl SessionContext<'_> {
             let cause = self.take_due(&mut parts, nonce, None, portion);
             return Some((self.finish(parts), cause?));
         }
+        let pending =
+            (self.session.first_response == FirstResponse::Pending).then_some(ResponseCause::First);
         if let Some(wildcard) = self.session.wildcard.filter(|it| self.shares_bytes(it)) {
             let sent_removals = self.sent_removals(&wildcard);
             let changes = self.arena.changes_body(
@@ -49,7 +51,7 @@ impl SessionContext<'_> {
                 limit,
             );
             self.advance_removals(changes.to, changes.partial_to, nonce);
-            let reason = wildcard.reason_for(changes.body.is_empty(), changes.to);
+            let reason = wildcard.reason_for(changes.body.is_empty(), changes.to).or(pending);
             return reason.map(|reason| (changes.body, reason));
         }
         let mut parts = self.parts(limit);
@@ -78,7 +80,7 @@ impl SessionContext<'_> {
         if let Some((_, to, partial_to)) = walked {
             self.advance_removals(to, partial_to, nonce);
         }
-        Some((self.finish(parts), cause.min_some(named)?))
+        Some((self.finish(parts), cause.min_some(named).or(pending)?))
     }
 
     /// Records that the wildcard was sent up to `to`, and removals completely or up to
