@@ -3,7 +3,10 @@
 use core::time::Duration;
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
-use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
+use rustls::{
+    RootCertStore, ServerConfig,
+    server::{NoServerSessionStorage, WebPkiClientVerifier},
+};
 use xds_bootstrap::IdentityFiles;
 
 use super::{
@@ -172,6 +175,11 @@ impl Files for ServerFiles {
         let mut config = config
             .with_single_cert(chain, key)
             .map_err(|why| bad_identity(&self.identity, &why))?;
+        if self.clients.is_some() {
+            // A resumed session does not check the client's certificate again, which may have expired since.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
         config.alpn_protocols = vec![ALPN_HTTP2.to_vec()];
         Ok(Some(LoadedServerFiles { contents, config: Arc::new(config) }))
     }

@@ -8,9 +8,10 @@ use crate::support::{
     names, no_value, resource,
     server::{Running, set, start_with, streams},
     soon,
-    tls::{Ca, Directory, Identity, der},
+    tls::{Ca, Directory, Identity, TlsClient, der},
     value,
 };
+use rustls::HandshakeKind;
 use tokio::{net::TcpStream, sync::mpsc};
 use tonic::Code;
 use xds_bootstrap::{IdentityFiles, TlsFiles};
@@ -317,6 +318,22 @@ async fn revoked_client_certificate_is_rejected_and_lists_are_reloaded() {
         assert!(why.to_string().contains(expected), "{why}");
     }
     println!("covers: M9");
+}
+
+// A resumed session does not check the client's certificate again, which may have expired since.
+#[tokio::test]
+async fn sessions_are_resumed_only_without_client_certificates() {
+    let (ca, clients, directory) = (Ca::new("servers"), Ca::new("clients"), Directory::new());
+    let public = ServerCredentials::tls(identity(&directory, &ca.issue(&["127.0.0.1"])));
+    let authority = directory.write("clients.pem", &clients.pem);
+    let mutual = public.clone().with_client_authority(authority, ClientCertificates::Required);
+    let own = clients.issue(&["client"]);
+    for (credentials, second) in [(public, HandshakeKind::Resumed), (mutual, HandshakeKind::Full)] {
+        let running = secured(credentials).await;
+        let client = TlsClient::new(&ca, &own);
+        assert_eq!(client.handshake(running.address).await, HandshakeKind::Full);
+        assert_eq!(client.handshake(running.address).await, second);
+    }
 }
 
 #[tokio::test]

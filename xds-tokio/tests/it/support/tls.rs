@@ -22,18 +22,18 @@ use rcgen::{
     KeyIdMethod, KeyPair, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
 };
 use rustls::{
-    RootCertStore, ServerConfig,
+    ClientConfig, HandshakeKind, RootCertStore, ServerConfig,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
     server::WebPkiClientVerifier,
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::mpsc,
     task::JoinHandle,
 };
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::{TlsAcceptor, TlsConnector, server::TlsStream};
 use tonic::transport::server::Connected;
 
 use super::{FakeServer, Headers, soon};
@@ -201,6 +201,33 @@ fn server_config(own: &Identity, clients: Clients<'_>, protocols: &[&[u8]]) -> S
     let mut config = builder.with_single_cert(vec![der(&own.certificate)], key).unwrap();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     config
+}
+
+/// Client that makes TLS handshakes and sends nothing else. It keeps its sessions, to resume them.
+pub(crate) struct TlsClient(TlsConnector);
+
+impl TlsClient {
+    pub(crate) fn new(servers: &Ca, own: &Identity) -> Self {
+        let mut roots = RootCertStore::empty();
+        roots.add(der(&servers.pem)).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(own.private_key.as_bytes()).unwrap();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_client_auth_cert(vec![der(&own.certificate)], key)
+            .unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Self(TlsConnector::from(Arc::new(config)))
+    }
+
+    pub(crate) async fn handshake(&self, address: SocketAddr) -> HandshakeKind {
+        let socket = TcpStream::connect(address).await.unwrap();
+        let mut stream = self.0.connect(address.ip().into(), socket).await.unwrap();
+        // Tickets for later sessions come before the server's first bytes.
+        stream.read_u8().await.unwrap();
+        stream.get_ref().1.handshake_kind().unwrap()
+    }
 }
 
 /// Returns the first certificate of a PEM text.
