@@ -117,6 +117,9 @@ pub enum Timer {
     Absence,
     /// Server: a request has waited for the server to catch up with its source for the maximum time.
     SourceWait,
+    /// Server: the source has been unreachable for the
+    /// [maximum time](crate::server::SourcePolicy::max_staleness).
+    SourceStale,
     /// Server: retained deletions are discarded, even if some clients have not been sent them.
     DiscardDeletions,
 }
@@ -143,6 +146,7 @@ impl fmt::Display for Timer {
             Self::Heartbeat => "heartbeat",
             Self::StageTimeout => "stage timeout",
             Self::SourceWait => "wait for the source",
+            Self::SourceStale => "source is stale",
             Self::Absence => "absence",
             Self::DiscardDeletions => "discard deletions",
         })

@@ -292,8 +292,8 @@ pub mod server {
         Authorizer, BothAuthorizers, BoundAddress, ConvergenceError, Denied, DiscoveryService,
         InvalidSanPattern, ListenAddress, NodeFromSan, Observations, Observed, Peer,
         RejectionSnapshot, SendCustomMessageError, ServerEnded, ServerEvent, ServerEvents,
-        ServerHandle, ServerOptions, SetLayersError, SubscriptionSnapshot, TransportStats,
-        UnixSocket,
+        ServerHandle, ServerOptions, SetLayersError, SourceReport, SubscriptionSnapshot,
+        TransportStats, UnixSocket,
     };
 
     /// Listener of a server.

@@ -299,6 +299,8 @@ impl Server {
                 Alarm::RequestTimeout(stream) => self.request_timed_out(stream),
                 Alarm::DiscardDeletions => self.discard_old_deletions(),
                 Alarm::SourceWait(stream) => self.source_wait_is_over(stream),
+                // The driver is awake, and reports it.
+                Alarm::SourceStale => {}
                 Alarm::Absence(session) => self.absence_delay_ended(session.slot()),
             }
         }

@@ -61,6 +61,7 @@ impl Server {
         self.clock.advance(now);
         self.source.unreachable_since = None;
         self.source.reached = self.source.reached.max(Some(revision));
+        self.watch_staleness();
         self.release_caught_up();
     }
 
@@ -70,6 +71,7 @@ impl Server {
     pub fn source_confirmed(&mut self, revision: u64, now: Time) {
         self.clock.advance(now);
         self.source.end_confirmation(revision);
+        self.watch_staleness();
         self.release_caught_up();
         self.confirm_source();
     }
@@ -80,6 +82,7 @@ impl Server {
     pub fn source_unreachable(&mut self, now: Time) {
         let now = self.clock.advance(now);
         self.source.unreachable_since.get_or_insert(now);
+        self.watch_staleness();
     }
 
     /// Notes that an attempt to answer [`ServerEvent::ConfirmSource`] has failed, and is to be
@@ -88,6 +91,7 @@ impl Server {
     pub fn source_confirmation_failed(&mut self, now: Time) {
         let now = self.clock.advance(now);
         self.source.unconfirmed_since.get_or_insert(now);
+        self.watch_staleness();
     }
 
     /// Returns what the server knows of its source.
@@ -103,17 +107,25 @@ impl Server {
     }
 
     /// Whether the source has been unreachable for longer than
-    /// [`max_staleness`](super::SourcePolicy::max_staleness), so that new streams are refused.
+    /// [`max_staleness`](super::SourcePolicy::max_staleness), so that new streams are refused. A
+    /// timer is due at the time at which this becomes true.
     #[must_use]
     pub fn is_stale(&self, now: Time) -> bool {
-        self.staleness(now)
+        self.source_unreachable_for(now)
             .is_some_and(|it| self.config.source.max_staleness.is_some_and(|max| it >= max))
+    }
+
+    /// Time for which the source cannot be read, watched or asked for a confirmation; `None` while it
+    /// can.
+    #[must_use]
+    pub fn source_unreachable_for(&self, now: Time) -> Option<Duration> {
+        Some(now.since(self.unreachable_since()?))
     }
 
     /// Refuses a new stream if the state is too old.
     pub(crate) fn check_staleness(&self) -> Result<(), Refusal> {
         let now = self.clock.now();
-        match self.staleness(now).filter(|_| self.is_stale(now)) {
+        match self.source_unreachable_for(now).filter(|_| self.is_stale(now)) {
             Some(unreachable_for) => Err(Refusal::Stale { unreachable_for }),
             None => Ok(()),
         }
@@ -187,7 +199,7 @@ impl Server {
         if wait.stated > reached {
             return Err(CloseReason::BehindSource { required: wait.stated, reached });
         }
-        let unreachable_for = self.staleness(self.clock.now()).unwrap_or_default();
+        let unreachable_for = self.source_unreachable_for(self.clock.now()).unwrap_or_default();
         if self.config.source.max_staleness.is_some_and(|max| unreachable_for >= max) {
             return Err(CloseReason::SourceUnreachable { unreachable_for });
         }
@@ -224,9 +236,13 @@ impl Server {
         }
     }
 
-    /// Time for which the source has been unreachable; `None` if it is reachable.
-    fn staleness(&self, now: Time) -> Option<Duration> {
-        Some(now.since(self.unreachable_since()?))
+    /// Keeps the alarm of the time at which the state becomes too old for new streams.
+    fn watch_staleness(&mut self) {
+        let at = |max| Some(self.unreachable_since()?.after(max));
+        let stale_at = self.config.source.max_staleness.and_then(at);
+        let before = core::mem::replace(&mut self.source.stale_at, stale_at);
+        let alarm = |at: Option<Time>| at.map(|at| (at, Alarm::SourceStale));
+        self.alarms.replace(alarm(before), alarm(stale_at));
     }
 
     fn unreachable_since(&self) -> Option<Time> {

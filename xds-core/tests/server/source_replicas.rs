@@ -227,6 +227,24 @@ fn maximum_staleness_refuses_new_streams_and_keeps_open_ones() {
     println!("covers: M259");
 }
 
+#[test]
+fn timer_is_due_when_the_state_becomes_too_old() {
+    let policy = SourcePolicy::default().with_max_staleness(Duration::from_secs(10));
+    let mut rig = replica(policy);
+    rig.run("reached 5\nwait 1s\nunreachable");
+    let next = rig.server.poll_timeout().expect("a timer");
+    let expected = (Timer::SourceStale, rig.now.after(Duration::from_secs(10)));
+    assert_eq!((next.why, next.at), expected);
+    // A later failure does not prolong it.
+    rig.run("wait 4s\nunreachable");
+    assert_eq!(rig.server.poll_timeout().map(|it| it.at), Some(expected.1));
+    assert_eq!(rig.server.source_unreachable_for(rig.now), Some(Duration::from_secs(4)));
+    rig.run("reached 6");
+    assert_eq!(rig.server.poll_timeout(), None);
+    assert_eq!(rig.server.source_unreachable_for(rig.now), None);
+    println!("covers: M259");
+}
+
 /// A stream that began to wait before the limit is not served after it.
 #[test]
 fn maximum_staleness_closes_waiting_streams() {

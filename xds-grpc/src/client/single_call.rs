@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures_util::{Stream, stream};
 use http::{HeaderName, HeaderValue, uri::PathAndQuery};
 use thiserror::Error;
-use tonic::{Request, Status, Streaming, metadata::MetadataMap};
+use tonic::{Request, Response, Status, Streaming, metadata::MetadataMap};
 
 use super::{
     dial::{Http2Connection, dial},
@@ -58,9 +58,26 @@ impl CallConnection {
     /// Returns the status of a failed call. A response that exceeds
     /// [`Service::with_max_response_bytes`] fails with `OUT_OF_RANGE`.
     pub async fn call(&self, method: &str, request: Bytes) -> Result<Bytes, Status> {
-        let mut responses = self.stream(method, stream::iter([request])).await?;
+        Ok(self.call_with_metadata(method, request).await?.into_inner())
+    }
+
+    /// Calls a method like [`call`](Self::call), and returns the response with the metadata that
+    /// preceded it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`call`](Self::call).
+    pub async fn call_with_metadata(
+        &self,
+        method: &str,
+        request: Bytes,
+    ) -> Result<Response<Bytes>, Status> {
+        let responses = self.begin(method, stream::iter([request])).await?;
+        let (metadata, mut responses, extensions) = responses.into_parts();
         let response = responses.message().await?;
-        response.ok_or_else(|| Status::internal("the call ended without a response"))
+        let response =
+            response.ok_or_else(|| Status::internal("the call ended without a response"))?;
+        Ok(Response::from_parts(metadata, response, extensions))
     }
 
     /// Adds a header to the calls that follow, like [`Service::with_metadata`].
@@ -84,6 +101,14 @@ impl CallConnection {
         method: &str,
         requests: impl Stream<Item = Bytes> + Send + 'static,
     ) -> Result<Streaming<Bytes>, Status> {
+        Ok(self.begin(method, requests).await?.into_inner())
+    }
+
+    async fn begin(
+        &self,
+        method: &str,
+        requests: impl Stream<Item = Bytes> + Send + 'static,
+    ) -> Result<Response<Streaming<Bytes>>, Status> {
         let method = PathAndQuery::try_from(method);
         let method = method.map_err(|why| Status::invalid_argument(why.to_string()))?;
         let limit = self.service.max_response_bytes();
@@ -92,7 +117,7 @@ impl CallConnection {
         let headers = self.service.headers(&self.runtime).await?;
         let mut request = Request::new(requests);
         *request.metadata_mut() = MetadataMap::from_headers(headers);
-        Ok(grpc.streaming(request, method, RawCodec).await?.into_inner())
+        grpc.streaming(request, method, RawCodec).await
     }
 }
 

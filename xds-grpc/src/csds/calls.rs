@@ -27,7 +27,7 @@ pub(super) trait StatusHandler: Clone + Send + Sync + Unpin + 'static {
     fn handle(
         &self,
         request: ClientStatusRequest,
-    ) -> impl Future<Output = Result<ClientStatusResponse, Status>> + Send;
+    ) -> impl Future<Output = Result<Response<ClientStatusResponse>, Status>> + Send;
 }
 
 /// Serves a call of one of the methods.
@@ -64,7 +64,7 @@ impl<A: StatusHandler> UnaryService<ClientStatusRequest> for MethodAdapter<A> {
 
     fn call(&mut self, request: Request<ClientStatusRequest>) -> Self::Future {
         let handler = self.0.clone();
-        Box::pin(async move { handler.handle(request.into_inner()).await.map(Response::new) })
+        Box::pin(async move { handler.handle(request.into_inner()).await })
     }
 }
 
@@ -100,7 +100,10 @@ impl<A: StatusHandler> Stream for ResponseStream<A> {
             match ready!(Pin::new(&mut self.requests).poll_next(cx)) {
                 Some(Ok(request)) => {
                     let handler = self.handler.clone();
-                    self.next = Some(Box::pin(async move { handler.handle(request).await }));
+                    // The metadata of a stream precedes its first response.
+                    self.next = Some(Box::pin(async move {
+                        handler.handle(request).await.map(Response::into_inner)
+                    }));
                 }
                 Some(Err(status)) => return Poll::Ready(Some(Err(status))),
                 None => return Poll::Ready(None),

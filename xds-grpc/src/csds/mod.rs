@@ -29,7 +29,7 @@ use core::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tonic::{Status, body::Body, server::NamedService};
+use tonic::{Response, Status, body::Body, server::NamedService};
 use xds_core::{
     client::Contents,
     proto::{ClientStatusRequest, ClientStatusResponse},
@@ -141,7 +141,10 @@ impl<R> CsdsService<R> {
 }
 
 impl<R: 'static> StatusHandler for CsdsService<R> {
-    async fn handle(&self, request: ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
+    async fn handle(
+        &self,
+        request: ClientStatusRequest,
+    ) -> Result<Response<ClientStatusResponse>, Status> {
         if !request.node_matchers.is_empty() {
             return Err(Status::invalid_argument(
                 "node_matchers: not supported by clients, which report only themselves",
@@ -165,7 +168,7 @@ impl<R: 'static> StatusHandler for CsdsService<R> {
                 }
             }
         }
-        Ok(response)
+        Ok(Response::new(response))
     }
 }
 

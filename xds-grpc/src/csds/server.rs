@@ -6,7 +6,7 @@ use core::{
 };
 use std::sync::Arc;
 
-use tonic::{Status, body::Body, server::NamedService};
+use tonic::{Response, Status, body::Body, server::NamedService};
 use xds_core::{
     client::Contents,
     proto::{
@@ -20,13 +20,20 @@ use super::{
     access::{CallAuthorization, CsdsAuthorizer, CsdsCaller, ReportedClient, StatusAccess},
     calls::{StatusHandler, serve},
 };
-use crate::{grpc::CSDS_SERVICE, runtime::BoxFuture, server::ServerHandle};
+use crate::{
+    grpc::CSDS_SERVICE,
+    runtime::BoxFuture,
+    server::{ServerEnded, ServerHandle},
+};
 
 /// Service `envoy.service.status.v3.ClientStatusDiscoveryService` for the clients of a management
 /// server.
 ///
 /// For each stream of each client it reports the subscribed resources, and whether the client has
 /// received and accepted their current versions.
+///
+/// If the server follows a source that other servers follow too, the metadata of a unary response has
+/// the state of the source: [`SourceReport::of_metadata`](crate::server::SourceReport::of_metadata).
 ///
 /// A request may select clients by node id; without node matchers it selects all. Matchers by
 /// regular expression or node metadata are rejected with `INVALID_ARGUMENT`, because the server
@@ -83,7 +90,10 @@ struct StatusCall {
 }
 
 impl StatusHandler for StatusCall {
-    async fn handle(&self, request: ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
+    async fn handle(
+        &self,
+        request: ClientStatusRequest,
+    ) -> Result<Response<ClientStatusResponse>, Status> {
         let ServerCsdsService { server, contents, access } = &self.service;
         let visible = self.authorization.decision(access).await?;
         let contents = match request.exclude_resource_contents {
@@ -98,8 +108,10 @@ impl StatusHandler for StatusCall {
             is_requested && visible.contains(ReportedClient { node_id, view })
         };
         let config = server.client_configs(is_selected, contents).await;
-        let config = config.map_err(|ended| Status::unavailable(ended.to_string()))?;
-        Ok(ClientStatusResponse { config })
+        let ended = |ended: ServerEnded| Status::unavailable(ended.to_string());
+        let mut response = Response::new(ClientStatusResponse { config: config.map_err(ended)? });
+        server.source_report().await.map_err(ended)?.add_to(response.metadata_mut());
+        Ok(response)
     }
 }
 

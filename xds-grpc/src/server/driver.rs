@@ -68,7 +68,7 @@ pub(crate) struct Driver {
     unread: Vec<StreamId>,
     observations: broadcast::Sender<Observed>,
     health: Health,
-    /// Status that the health service reports.
+    /// Status that the health service reports, unless the state is stale.
     status: ServingStatus,
     phase: Phase,
     authorizer: Option<SharedAuthorizer>,
@@ -191,7 +191,7 @@ impl Driver {
         let mut rest = VecDeque::new();
         loop {
             self.budget.spend().await;
-            self.health.set(self.status).await;
+            self.health.set(self.serving_status()).await;
             self.log.left_out(self.clock.now());
             let next = self.server.poll_timeout();
             let is_unfinished = next.is_some_and(|next| next.why == Timer::UnfinishedWork);
@@ -235,6 +235,15 @@ impl Driver {
                 self.end_connection(connection);
             }
             self.permit_reads();
+        }
+    }
+
+    /// Status that the health service reports: new clients are refused while the source has been
+    /// unreachable for too long.
+    fn serving_status(&self) -> ServingStatus {
+        match self.server.is_stale(self.clock.now()) {
+            true => ServingStatus::NotServing,
+            false => self.status,
         }
     }
 

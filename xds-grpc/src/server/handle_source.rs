@@ -1,8 +1,65 @@
-//! Commands of an application that follows a source together with other servers.
+//! Commands of an application that follows a source together with other servers, and its state.
 
+use core::time::Duration;
+
+use tonic::metadata::{MetadataMap, MetadataValue};
 use xds_core::server::SourceStatus;
 
 use super::handle::{ServerEnded, ServerHandle};
+
+/// State of the source of a server, at the time of the call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SourceReport {
+    /// Revision up to which all changes of the source were applied; `None` before the first, and for
+    /// a source whose revisions other servers do not share.
+    pub revision: Option<u64>,
+    /// Time for which the source cannot be read or watched; `None` while it can.
+    pub unreachable_for: Option<Duration>,
+    /// Whether it is longer than [`max_staleness`](xds_core::server::SourcePolicy::max_staleness), so
+    /// that new clients are refused.
+    pub is_stale: bool,
+}
+
+/// Metadata of the [revision](SourceReport::revision).
+const REVISION: &str = "xds-source-revision";
+/// Metadata of the [time](SourceReport::unreachable_for) in milliseconds.
+const UNREACHABLE: &str = "xds-source-unreachable-ms";
+/// Metadata that is there if the state [is stale](SourceReport::is_stale).
+const STALE: &str = "xds-source-stale";
+
+impl SourceReport {
+    /// Reads the metadata of a response of [client status
+    /// discovery](crate::csds::ServerCsdsService). Returns `None` if the server has no source whose
+    /// state it reports.
+    #[must_use]
+    pub fn of_metadata(metadata: &MetadataMap) -> Option<Self> {
+        let number = |key| metadata.get(key)?.to_str().ok()?.parse().ok();
+        let (revision, unreachable) = (number(REVISION), number(UNREACHABLE));
+        if revision.is_none() && unreachable.is_none() {
+            return None;
+        }
+        Some(Self {
+            revision,
+            unreachable_for: unreachable.map(Duration::from_millis),
+            is_stale: metadata.contains_key(STALE),
+        })
+    }
+
+    /// Adds the state to the metadata of a response.
+    pub(crate) fn add_to(self, metadata: &mut MetadataMap) {
+        if let Some(revision) = self.revision {
+            metadata.insert(REVISION, MetadataValue::from(revision));
+        }
+        if let Some(time) = self.unreachable_for {
+            let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            metadata.insert(UNREACHABLE, MetadataValue::from(time));
+        }
+        if self.is_stale {
+            metadata.insert(STALE, MetadataValue::from_static("true"));
+        }
+    }
+}
 
 impl ServerHandle {
     /// Notes that all changes of the source up to a revision were applied
@@ -55,5 +112,40 @@ impl ServerHandle {
     /// Returns an error if the server has ended.
     pub async fn source_status(&self) -> Result<SourceStatus, ServerEnded> {
         self.with_server(|server, _| server.source_status()).await
+    }
+
+    /// Returns how far the server has followed its source, and for how long the source has been
+    /// unreachable.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server has ended.
+    pub async fn source_report(&self) -> Result<SourceReport, ServerEnded> {
+        self.with_server(|server, now| SourceReport {
+            revision: server.source_status().revision,
+            unreachable_for: server.source_unreachable_for(now),
+            is_stale: server.is_stale(now),
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_is_read_as_it_is_written() {
+        let report = SourceReport {
+            revision: Some(7),
+            unreachable_for: Some(Duration::from_millis(1_500)),
+            is_stale: true,
+        };
+        for report in [report, SourceReport { revision: Some(8), ..SourceReport::default() }] {
+            let mut metadata = MetadataMap::new();
+            report.add_to(&mut metadata);
+            assert_eq!(SourceReport::of_metadata(&metadata), Some(report));
+        }
+        assert_eq!(SourceReport::of_metadata(&MetadataMap::new()), None);
     }
 }

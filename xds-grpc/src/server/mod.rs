@@ -93,6 +93,7 @@ pub use self::{
         ApplyError, ConvergenceError, SendCustomMessageError, ServerEnded, ServerHandle,
         SetLayersError,
     },
+    handle_source::SourceReport,
     listener::Listener,
     observations::{Observations, Observed},
     options::ServerOptions,

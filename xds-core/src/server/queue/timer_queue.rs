@@ -61,6 +61,9 @@ pub(crate) enum Alarm {
     Absence(Key),
     /// A request of the stream has waited for the source for the configured time.
     SourceWait(StreamId),
+    /// The source has been unreachable for the configured time.
+    // M259
+    SourceStale,
     /// The retention time of deletions is over.
     // M231
     DiscardDeletions,
@@ -182,6 +185,7 @@ impl Alarm {
             Self::StageTimeout(_) | Self::RequestTimeout(_) => Timer::StageTimeout,
             Self::Absence(_) => Timer::Absence,
             Self::SourceWait(_) => Timer::SourceWait,
+            Self::SourceStale => Timer::SourceStale,
             Self::DiscardDeletions => Timer::DiscardDeletions,
         }
     }

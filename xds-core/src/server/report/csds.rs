@@ -128,7 +128,8 @@ impl<'a> ClientStatus<'a> {
         })
     }
 
-    /// Converts the status to the `ClientConfig` message of CSDS. Its `node` contains only the id.
+    /// Converts the status to the `ClientConfig` message of CSDS. Its `node` contains only the id, and
+    /// its `client_scope` is the name of the view.
     #[must_use]
     pub fn to_message(&self, contents: Contents, clock: WallClock) -> proto::ClientConfig {
         let node = proto::Node { id: self.node_id().into(), ..proto::Node::default() };
@@ -137,6 +138,7 @@ impl<'a> ClientStatus<'a> {
         proto::ClientConfig {
             node: Some(node),
             generic_xds_configs: configs,
+            client_scope: self.view().map(|view| view.as_str().into()).unwrap_or_default(),
             ..proto::ClientConfig::default()
         }
     }

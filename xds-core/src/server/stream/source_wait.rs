@@ -25,6 +25,8 @@ pub(crate) struct SourceProgress {
     pub(crate) unreachable_since: Option<Time>,
     /// Time since which all confirmations have failed.
     pub(crate) unconfirmed_since: Option<Time>,
+    /// Time at which the state becomes too old for new streams, while the source is unreachable.
+    pub(crate) stale_at: Option<Time>,
     /// Whether the application was asked to confirm the revision, and has not answered.
     pub(crate) is_confirming: bool,
     pub(crate) waiting: BTreeMap<StreamId, SourceWait>,
