@@ -38,10 +38,13 @@ pub(crate) enum Failure {
     Directory { directory: PathBuf, why: io::Error },
     /// Invalid files at the start. Each error has already been printed.
     #[error(
-        "{} is not served: {}; with --strict or --validate the files must be valid at the start",
+        "{} is not served: {}; with --strict or --validate everything must be valid at the start",
         .directory.display(), count(*.errors, "error")
     )]
     NotValid { directory: PathBuf, errors: u32 },
+    /// Invalid file of views at the start. Each error has already been printed.
+    #[error("{} is not used: {}", .file.display(), count(*.errors, "error"))]
+    InvalidViews { file: PathBuf, errors: u32 },
     /// Change that was not written to etcd.
     #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "of commands that write to etcd"))]
     #[error("nothing was written: {0}")]
@@ -68,6 +71,9 @@ pub(crate) enum Failure {
     /// Differences between two addresses, or from what was expected. Each has already been printed.
     #[error("{}", count(*.0, "difference"))]
     Different(u32),
+    /// Replicas that cannot be read or differ. The details have already been printed.
+    #[error("{0}")]
+    Replicas(String),
     #[error("cannot start: {0}")]
     Runtime(io::Error),
     #[error("the server stopped: {0}")]
@@ -129,6 +135,7 @@ impl Failure {
             | Self::Credentials { .. }
             | Self::Directory { .. }
             | Self::NotValid { .. }
+            | Self::InvalidViews { .. }
             | Self::NotWritten(_)
             | Self::Export { .. }
             | Self::Found(_)
@@ -138,6 +145,7 @@ impl Failure {
             | Self::Incompatible(_)
             | Self::Status { .. }
             | Self::Different(_)
+            | Self::Replicas(_)
             | Self::Runtime(_)
             | Self::Serving(_)
             | Self::Output(_)

@@ -16,10 +16,12 @@ use crate::failure::Failure;
 /// address that begins with http:// is tried as an admin interface first.
 ///
 /// With two addresses the command compares them, for example the server's view of a client with the
-/// client's own view. Secrets are not shown.
+/// client's own view. With more addresses, or with --replicas, they are replicas of a management
+/// server, and their clients are shown together. Secrets are not shown.
 ///
-/// Exit codes: 1 failure, or the two differ; 2 wrong usage; 3 an address is invalid or cannot be
-/// resolved; 4 an address was never reached.
+/// Exit codes: 1 failure, the two differ, resources of replicas differ, or a replica cannot be read;
+/// 2 wrong usage; 3 an address is invalid or cannot be resolved; 4 an address was never reached, or
+/// none of the replicas.
 #[derive(Args, Debug)]
 pub(crate) struct StatusArgs {
     /// Address, such as 127.0.0.1:18001, unix:/run/csds.sock or http://127.0.0.1:9901.
@@ -28,12 +30,21 @@ pub(crate) struct StatusArgs {
     #[arg(value_name = "ADDR")]
     address: String,
 
-    /// Address to compare with, and the resources to show: TYPE for a type, such as cds, or
-    /// TYPE:NAME for one resource, such as eds:backend. By default all resources are shown.
+    /// Address to compare with, or addresses of further replicas, and the resources to show: TYPE for
+    /// a type, such as cds, or TYPE:NAME for one resource, such as eds:backend. By default all
+    /// resources are shown.
     ///
     /// TYPE is lds, rds, srds, vhds, cds, eds, sds, ecds, rtds, or a type URL.
     #[arg(value_name = "ADDR|TYPE[:NAME]")]
     operands: Vec<Operand>,
+
+    /// Show the clients of all addresses together, with the replica that each is connected to, and
+    /// resources whose content differs between replicas. It is implied by three or more addresses.
+    ///
+    /// A replica that has read less of its source than another one is shown as behind. A replica that
+    /// cannot be read is shown with its error.
+    #[arg(long)]
+    replicas: bool,
 
     /// Show only clients with this node id.
     #[arg(long, value_name = "ID")]
@@ -77,7 +88,12 @@ pub(crate) enum StatusOutput {
 }
 
 impl StatusArgs {
-    /// Returns the one or two addresses.
+    /// Whether the addresses are those of replicas.
+    pub(crate) fn is_of_replicas(&self) -> bool {
+        self.replicas || self.addresses().count() > 2
+    }
+
+    /// Returns the addresses.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = &str> {
         let more = self.operands.iter().filter_map(|operand| match operand {
             Operand::Address(address) => Some(address.as_str()),
@@ -96,13 +112,16 @@ impl StatusArgs {
 
     /// Checks that the arguments fit together, as far as their definitions do not.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        let wrong = match (self.addresses().count(), self.watch, self.output) {
-            (3.., ..) => "at most two addresses can be compared",
-            (2, Some(_), _) => "--watch cannot be used with two addresses",
-            (2, None, StatusOutput::Yaml) => "-o yaml cannot be used with two addresses",
-            (_, Some(_), StatusOutput::Json) => {
-                "-o json cannot be used with --watch; use -o ndjson"
+        let is_compared = self.addresses().count() == 2 && !self.replicas;
+        let wrong = match (self.output, self.watch) {
+            (_, Some(_)) if is_compared => {
+                "--watch cannot be used with two addresses that are compared; use --replicas if they \
+                 are replicas"
             }
+            (StatusOutput::Yaml, _) if is_compared || self.is_of_replicas() => {
+                "-o yaml shows the contents of one address only"
+            }
+            (StatusOutput::Json, Some(_)) => "-o json cannot be used with --watch; use -o ndjson",
             _ => return Ok(()),
         };
         Err(Failure::Usage(wrong.to_owned()))

@@ -26,7 +26,7 @@ pub(crate) fn of_config_dump(body: &[u8]) -> Result<StatusReport, String> {
             client.rows.extend(rows_of(kind, config, None));
         }
     }
-    Ok(StatusReport { clients: vec![client], warnings: Vec::new() })
+    Ok(StatusReport { clients: vec![client], ..StatusReport::default() })
 }
 
 #[cfg(test)]

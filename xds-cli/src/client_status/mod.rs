@@ -17,6 +17,8 @@ mod resource_status;
 
 use core::cmp::Ordering;
 
+use xds_tokio::server::SourceReport;
+
 use crate::{args::Subscription, text::type_name};
 
 pub(crate) use self::{
@@ -33,6 +35,8 @@ pub(crate) struct StatusReport {
     pub(crate) clients: Vec<ClientReport>,
     /// Parts of the response that cannot be read.
     pub(crate) warnings: Vec<String>,
+    /// State of the source of a management server, if it reports one.
+    pub(crate) source: Option<SourceReport>,
 }
 
 /// Resources of one client.
@@ -40,8 +44,8 @@ pub(crate) struct StatusReport {
 pub(crate) struct ClientReport {
     /// Node id; empty if unknown.
     pub(crate) node: String,
-    /// Scope of the client within its process, such as the target of a gRPC channel; empty if there
-    /// is none.
+    /// Scope of the client within its process, such as the target of a gRPC channel, or its view in a
+    /// management server; empty if there is none.
     pub(crate) scope: String,
     /// Resources by type and name.
     pub(crate) rows: Vec<ResourceRow>,
@@ -154,7 +158,7 @@ pub(crate) mod tests {
         };
         let report = StatusReport {
             clients: vec![client("n2", rows()), client("n1", rows()), client("n0", Vec::new())],
-            warnings: Vec::new(),
+            ..StatusReport::default()
         };
         let shown = |filter: &Filter| -> Vec<(String, Vec<String>)> {
             let clients = report.clone().selected(filter).clients.into_iter();

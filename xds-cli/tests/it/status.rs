@@ -402,7 +402,6 @@ fn exit_code_states_what_is_wrong() {
         (&["a.invalid:1"], 3, "cannot resolve"),
         (&[], 2, "<ADDR>"),
         (&[&gone, "xyz"], 2, "neither an address nor a type"),
-        (&[&gone, &gone, &gone], 2, "at most two addresses"),
         (&[&gone, &gone, "--watch"], 2, "--watch"),
         (&[&gone, &gone, "-o", "yaml"], 2, "-o yaml"),
         (&[&gone, "--watch", "-o", "json"], 2, "-o json"),

@@ -158,7 +158,7 @@ mod tests {
     };
 
     fn report(clients: Vec<ClientReport>) -> StatusReport {
-        StatusReport { clients, warnings: Vec::new() }
+        StatusReport { clients, ..StatusReport::default() }
     }
 
     fn cluster(name: &str, version: &str, timeout: &str) -> ResourceRow {

@@ -2,8 +2,9 @@
 
 use serde_json::{Value as Json, json};
 use xds_format::json_to_yaml;
+use xds_tokio::server::SourceReport;
 
-use super::table;
+use super::{source, table};
 use crate::{
     client_status::{ClientReport, ResourceRow, StatusReport},
     output::event_line,
@@ -17,12 +18,25 @@ pub(super) fn json(report: &StatusReport) -> String {
         json!({ "node": client.node, "scope": client.scope, "resources": resources })
     };
     let clients: Vec<_> = report.clients.iter().map(client).collect();
-    format!("{:#}\n", json!({ "clients": clients }))
+    let mut document = json!({ "clients": clients });
+    if let Some(source) = &report.source {
+        document["source"] = source::object(source);
+    }
+    format!("{document:#}\n")
 }
 
-/// Formats a report as one object per resource.
+/// Formats a report as one object per resource, after one for the source, if it is reported.
 pub(super) fn ndjson(report: &StatusReport) -> String {
-    rows(report).map(|(client, row)| event_line(event(client, row)) + "\n").collect()
+    let source = report.source.as_ref().map(source_event);
+    let resources = rows(report).map(|(client, row)| event(client, row));
+    source.into_iter().chain(resources).map(|event| event_line(event) + "\n").collect()
+}
+
+/// Returns the event `source`.
+pub(super) fn source_event(source: &SourceReport) -> Json {
+    let mut event = source::object(source);
+    event["event"] = "source".into();
+    event
 }
 
 /// Formats a report as one document per resource.
@@ -109,7 +123,7 @@ mod tests {
             last_updated: None,
             ..row(types::CLUSTER, "b\n", "")
         };
-        StatusReport { clients: vec![client("n", vec![a, b])], warnings: Vec::new() }
+        StatusReport { clients: vec![client("n", vec![a, b])], ..StatusReport::default() }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use xds_core::proto::ClientStatusRequest;
 use xds_tokio::{
     ClientOptions, Credentials,
     client::{GetError, Service, http_get, open_calls},
+    server::SourceReport,
 };
 
 use crate::{
@@ -139,7 +140,7 @@ impl Endpoint {
         let request = request.encode_to_vec();
         let mut answer = Err("no method".to_owned());
         for method in METHODS {
-            let call = connection.call(method, request.clone().into());
+            let call = connection.call_with_metadata(method, request.clone().into());
             answer = match timeout(REQUEST_TIMEOUT, call).await {
                 Ok(Ok(response)) => Ok(response),
                 Ok(Err(status)) if status.code() == Code::Unimplemented => {
@@ -155,7 +156,9 @@ impl Endpoint {
         let response = answer.map_err(RequestProblem::Answered)?;
         let unreadable =
             |why| RequestProblem::Answered(format!("not a ClientStatusResponse: {why}"));
-        of_response(&response).map_err(unreadable)
+        let source = SourceReport::of_metadata(response.metadata());
+        let report = of_response(response.get_ref()).map_err(unreadable)?;
+        Ok(StatusReport { source, ..report })
     }
 
     async fn over_http(&self) -> Result<StatusReport, RequestProblem> {

@@ -6,15 +6,20 @@
 //! | `table.rs` | output for people |
 //! | `fold.rs` | colours and folding of the output for people |
 //! | `documents.rs` | output formats `json`, `ndjson` and `yaml` |
-//! | `follow.rs` | `--watch` |
+//! | `source.rs` | state of the source of a management server |
+//! | `follow.rs`, `changes.rs` | `--watch`, and the changes of one endpoint |
 //! | `compare.rs`, `differences.rs` | comparison of two endpoints, and its output |
+//! | `replicas/` | several replicas as one status |
 
+mod changes;
 mod compare;
 mod differences;
 mod documents;
 mod endpoint;
 mod fold;
 mod follow;
+mod replicas;
+mod source;
 mod table;
 
 use std::io;
@@ -23,12 +28,15 @@ use clap::ColorChoice;
 use tokio::select;
 
 use self::{
+    changes::changed_lines,
     endpoint::{Endpoint, Wanted},
     fold::View,
+    follow::Followed,
+    replicas::Replicas,
 };
 use crate::{
     args::{StatusArgs, StatusOutput},
-    client_status::Filter,
+    client_status::{Filter, StatusReport},
     failure::Failure,
     output,
     stop::Stop,
@@ -63,6 +71,17 @@ pub(crate) async fn run(args: StatusArgs, color: ColorChoice) -> Result<(), Fail
     };
     let filter = Filter { node: args.node.clone(), resources: args.resources().cloned().collect() };
     let view = View::of_stdout(Style::of(color, &io::stdout()));
+    let stopped = || Err(Failure::Interrupted);
+    if args.is_of_replicas() {
+        let replicas = Replicas { endpoints: &endpoints, filter: &filter, format: args.output };
+        return match args.watch {
+            Some(interval) => follow::run(&replicas, interval, args.output, view, stop).await,
+            None => select! {
+                () = stop.requested() => stopped(),
+                result = replicas.print(view) => result,
+            },
+        };
+    }
     match (endpoints.as_slice(), args.watch) {
         ([first, second], _) => {
             let reports = async {
@@ -70,19 +89,20 @@ pub(crate) async fn run(args: StatusArgs, color: ColorChoice) -> Result<(), Fail
                 Ok::<_, Failure>([first, second.report(Wanted::Contents, &filter).await?])
             };
             let reports = select! {
-                () = stop.requested() => return Err(Failure::Interrupted),
+                () = stop.requested() => return stopped(),
                 reports = reports => reports?,
             };
             let names = args.addresses().map(escaped).collect::<Vec<_>>();
             differences::print(&names, &reports, args.output, view)
         }
-        ([endpoint, ..], Some(interval)) => {
-            follow::run(endpoint, interval, &filter, args.output, view, stop).await
-        }
-        ([endpoint, ..], None) => {
+        ([endpoint, ..], watch) => {
+            let clients = Clients { endpoint, filter: &filter, format: args.output };
+            if let Some(interval) = watch {
+                return follow::run(&clients, interval, args.output, view, stop).await;
+            }
             let report = select! {
-                () = stop.requested() => return Err(Failure::Interrupted),
-                report = endpoint.report(Wanted::of(args.output), &filter) => report?,
+                () = stop.requested() => return stopped(),
+                report = clients.read() => report?,
             };
             let text = match args.output {
                 StatusOutput::Table => table::table(&report, view),
@@ -93,5 +113,38 @@ pub(crate) async fn run(args: StatusArgs, color: ColorChoice) -> Result<(), Fail
             if text.is_empty() { Ok(()) } else { output::print(&text) }
         }
         ([], _) => Ok(()),
+    }
+}
+
+/// Clients that one endpoint reports.
+#[derive(Debug)]
+struct Clients<'a> {
+    endpoint: &'a Endpoint,
+    filter: &'a Filter,
+    format: StatusOutput,
+}
+
+impl Followed for Clients<'_> {
+    type Report = StatusReport;
+
+    fn name(&self) -> String {
+        self.endpoint.address().to_owned()
+    }
+
+    async fn read(&self) -> Result<StatusReport, Failure> {
+        self.endpoint.report(Wanted::of(self.format), self.filter).await
+    }
+
+    fn table(&self, report: &StatusReport, view: View) -> String {
+        table::table(report, view)
+    }
+
+    fn changes(
+        &self,
+        before: Option<&StatusReport>,
+        report: &StatusReport,
+        view: View,
+    ) -> Vec<String> {
+        changed_lines(before, report, self.format, view)
     }
 }

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::fold::{View, folded};
+use super::{
+    fold::{View, folded},
+    source,
+};
 use crate::{
     client_status::{
         Acceptance, ClientReport, ResourceRow, ResourceStatus, StatusReport, UpdateError,
@@ -22,11 +25,14 @@ const HEADINGS: [&str; 4] = ["TYPE", "NAME", "VERSION", "LAST UPDATED"];
 
 /// Formats a report.
 pub(super) fn table(report: &StatusReport, view: View) -> String {
+    let unreachable = report.source.as_ref().and_then(source::unreachable);
+    let unreachable = unreachable.map(|it| format!("{}\n\n", view.style.notable(it)));
+    let unreachable = unreachable.unwrap_or_default();
     if report.clients.is_empty() {
-        return "no clients\n".to_owned();
+        return unreachable + "no clients\n";
     }
     let clients: Vec<_> = report.clients.iter().map(|client| section(client, view)).collect();
-    clients.join("\n")
+    unreachable + &clients.join("\n")
 }
 
 fn section(client: &ClientReport, view: View) -> String {
@@ -194,7 +200,7 @@ mod tests {
         let mut second = client("", Vec::new());
         second.scope = "xds:///b".into();
         let rows = vec![row(types::CLUSTER, "api", "9f31c2aa"), requested, nacked];
-        StatusReport { clients: vec![client("node-1", rows), second], warnings: Vec::new() }
+        StatusReport { clients: vec![client("node-1", rows), second], ..StatusReport::default() }
     }
 
     #[test]
