@@ -24,10 +24,12 @@ pub(crate) enum Rule {
     Deprecated,
     Bootstrap,
     NamedFile,
+    InvalidViews,
+    UnusedView,
 }
 
 impl Rule {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::InvalidFile,
         Self::RejectedResource,
         Self::DanglingReference,
@@ -37,6 +39,8 @@ impl Rule {
         Self::Deprecated,
         Self::Bootstrap,
         Self::NamedFile,
+        Self::InvalidViews,
+        Self::UnusedView,
     ];
 
     pub(crate) const fn id(self) -> &'static str {
@@ -50,6 +54,8 @@ impl Rule {
             Self::Deprecated => "deprecated",
             Self::Bootstrap => "bootstrap",
             Self::NamedFile => "named-file",
+            Self::InvalidViews => "invalid-views",
+            Self::UnusedView => "unused-view",
         }
     }
 
@@ -70,6 +76,10 @@ impl Rule {
             Self::Deprecated => "A resource uses a deprecated field or enum value.",
             Self::Bootstrap => "A bootstrap has an error, or a part that is ignored.",
             Self::NamedFile => "A file that a bootstrap names is missing or cannot be used.",
+            Self::InvalidViews => "A file of views cannot be read or has an error.",
+            Self::UnusedView => {
+                "A rule for views names one that does not exist, or no rule leads to a view."
+            }
         }
     }
 }
@@ -157,7 +167,9 @@ impl Diagnostic {
     /// Formats the diagnostic as an event.
     pub(crate) fn to_json(&self) -> Json {
         let mut object = match self.rule {
-            Rule::InvalidFile => json!({ "event": "file_error", "error": self.to_string() }),
+            Rule::InvalidFile | Rule::InvalidViews => {
+                json!({ "event": "file_error", "error": self.to_string() })
+            }
             _ => json!({ "event": "finding", "finding": self.text }),
         };
         object["severity"] = self.level.word().into();

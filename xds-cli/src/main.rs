@@ -33,6 +33,7 @@ mod stop;
 mod style;
 mod text;
 mod upstream;
+mod views;
 
 use std::{
     io::{self, Write as _},

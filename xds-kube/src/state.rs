@@ -28,6 +28,9 @@ pub(crate) struct ClusterState {
 /// Namespace and name.
 type Name = (String, String);
 
+/// Name of the view without a name in annotations, as in other sources.
+const DEFAULT_VIEW: &str = "default";
+
 impl ClusterState {
     /// Takes an object that was created or changed.
     pub(crate) fn set(&mut self, observed: Observed) {
@@ -171,6 +174,7 @@ impl ClusterState {
 
 fn object(key: &Key, metadata: &Metadata, revision: Revision, content: Content) -> Object {
     let view = metadata.annotations.get(VIEW_ANNOTATION).map_or("", |view| view.trim());
+    let view = if view == DEFAULT_VIEW { "" } else { view };
     Object { id: key.id(view), view: ViewName::from(view), revision, content }
 }
 
@@ -294,6 +298,8 @@ mod tests {
         assert_eq!(step(&mut state), "-ConfigMap n/c; +ConfigMap n/c in view canary");
         let [object] = &state.objects()[..] else { panic!("not one") };
         assert_eq!(object.view, ViewName::from("canary"));
+        state.set(config_map("c", &json!({VIEW_ANNOTATION: "default"}), "name: a"));
+        assert_eq!(step(&mut state), "+ConfigMap n/c; -ConfigMap n/c in view canary");
     }
 
     #[test]

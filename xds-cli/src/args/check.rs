@@ -33,6 +33,11 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "validate", "external"])]
     pub(crate) proxy_bootstrap: Option<PathBuf>,
 
+    /// Check this file of views too, as `xds serve` reads it, and the references within each view that
+    /// clients can have. The files of a subdirectory are the view of its name.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["bootstrap", "proxy_bootstrap"])]
+    pub(crate) views: Option<PathBuf>,
+
     /// Check resources against the constraints of the API, too (validate.rules). Proxies reject a
     /// resource that violates one.
     #[arg(long)]

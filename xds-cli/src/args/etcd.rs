@@ -93,6 +93,15 @@ impl SourceAddress {
         }
     }
 
+    /// Returns the word for one object of the source, and for several.
+    pub(crate) const fn words(&self) -> [&'static str; 2] {
+        match self {
+            Self::Directory(_) => ["file", "files"],
+            Self::Etcd(_) => ["key", "keys"],
+            Self::Kube => ["object", "objects"],
+        }
+    }
+
     /// Returns the directory, if it is one.
     pub(crate) fn directory(&self) -> Option<&Path> {
         match self {

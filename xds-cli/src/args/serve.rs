@@ -67,6 +67,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) csds: Option<String>,
 
+    /// Serve metrics on this address: /metrics in Prometheus' text format, and /ready for probes. It
+    /// is plain HTTP, also if --tls-cert is given.
+    ///
+    /// /ready has status 503 while new clients are not served: before every file has been valid, and
+    /// after --max-staleness.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) metrics: Option<String>,
+
     /// Export the served resources to this directory, one JSON file per type, such as cds.json.
     /// A proxy can subscribe to these files without a server.
     ///
@@ -75,6 +83,15 @@ pub(crate) struct ServeArgs {
     /// existing directory is not changed.
     #[arg(long, value_name = "DIR")]
     pub(crate) export: Option<PathBuf>,
+
+    /// Select the view of each client by the rules in this YAML file: by node id, cluster, locality
+    /// or metadata. Without it, all clients have the default view.
+    ///
+    /// In a directory, the files of a subdirectory are the view of its name. In etcd, VIEW in the key
+    /// names the view, and in Kubernetes the annotation xds-view. A changed file is used as a whole;
+    /// while it is invalid, the last valid one stays in use. An invalid file at the start is an error.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) views: Option<PathBuf>,
 
     /// Treat a file as broken if one of its resources violates a constraint of the API
     /// (validate.rules). Proxies reject such a resource.
@@ -96,8 +113,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) max_removal: Option<u8>,
 
-    /// Refuse new clients once the source, such as etcd, has been unreachable for this time. Clients
-    /// that are connected keep what they have. There is no limit by default.
+    /// Refuse new clients once the source, such as etcd, has been unreachable for this time, and
+    /// report NOT_SERVING to health checks. Clients that are connected keep what they have. There is
+    /// no limit by default.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) max_staleness: Option<Duration>,
 

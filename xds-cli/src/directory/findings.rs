@@ -1,7 +1,7 @@
 //! Findings about valid resources, each with the file that defines the resource.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     path::{Path, PathBuf},
 };
 
@@ -22,6 +22,7 @@ use crate::{
     resource_types::Validation,
     schema::schema,
     text::count,
+    views::Views,
 };
 
 /// Maximum number of missing names for which a similar name is looked up.
@@ -78,15 +79,18 @@ pub(super) fn dangling(
     let names = contents.iter().map(|(type_url, name, _)| (type_url.as_str(), name.as_str()));
     let names = Names::new(names);
     let (found, notes) = without_cascade(found, broken);
-    let by_file = sources.by_file_in(contents.view());
+    let by_file = sources.resources_in(contents.view());
+    let by_file = by_file.iter().map(|it| (it.file, it.key, it.bytes));
     [placed(sources, in_files(by_file, &found, &names)), notes].concat()
 }
 
-/// Returns all findings, sorted by file.
+/// Returns all findings, sorted by file. References are checked within each view that clients can
+/// have; without `views`, within each view of the files.
 pub(crate) fn findings(
     sources: &Sources,
     consistency: &Consistency<'_>,
     validation: Validation,
+    views: Option<&Views>,
 ) -> Vec<Diagnostic> {
     let rejected = sources.by_file().flat_map(|(file, key, bytes)| {
         let reasons = validation.violations(key.type_url.as_str(), bytes);
@@ -109,15 +113,57 @@ pub(crate) fn findings(
             Unplaced { place: Part::Field(it.path), found }
         })
     });
-    let set = sources.by_file().map(|(_, key, it)| (key.type_url.clone(), key.name.clone(), it));
-    let names = sources.by_file().map(|(_, key, _)| (key.type_url.as_str(), key.name.as_str()));
-    let names = Names::new(names);
-    let (inconsistent, notes) = without_cascade(consistency.check(set), &Broken::of(sources));
-    let inconsistent = in_files(sources.by_file(), &inconsistent, &names);
+    let (inconsistent, notes) = inconsistent(sources, consistency, views);
     let mut findings = placed(sources, rejected.chain(deprecated).chain(inconsistent).collect());
     findings.extend(notes);
     findings.sort_by(|a, b| a.file.cmp(&b.file));
     findings
+}
+
+/// Checks the references within each view that clients can have.
+fn inconsistent(
+    sources: &Sources,
+    consistency: &Consistency<'_>,
+    views: Option<&Views>,
+) -> (Vec<Unplaced>, Vec<Diagnostic>) {
+    let broken = Broken::of(sources);
+    let (mut unplaced, mut notes) = (Vec::<Unplaced>::new(), Vec::<Diagnostic>::new());
+    // Resources of each file to which something refers in one of the views.
+    let mut referenced: BTreeSet<(&Path, &Key)> = BTreeSet::new();
+    for view in sources.all_views() {
+        if !views.is_none_or(|views| views.selected().contains(view)) {
+            continue;
+        }
+        let resources = sources.resources_in(view);
+        let set =
+            resources.iter().map(|it| (it.key.type_url.clone(), it.key.name.clone(), it.bytes));
+        let names = resources.iter().map(|it| (it.key.type_url.as_str(), it.key.name.as_str()));
+        let (found, more) = without_cascade(consistency.check(set), &broken);
+        let unused: BTreeSet<(&str, &str)> = found
+            .iter()
+            .filter(|finding| matches!(finding, Finding::Unreferenced { .. }))
+            .map(|it| (it.resource().type_url.as_str(), it.resource().name.as_str()))
+            .collect();
+        let is_used = |key: &Key| !unused.contains(&(key.type_url.as_str(), key.name.as_str()));
+        let used = resources.iter().filter(|it| is_used(it.key));
+        referenced.extend(used.map(|it| (it.file, it.key)));
+        let by_file = resources.iter().map(|it| (it.file, it.key, it.bytes));
+        let mut found = in_files(by_file, &found, &Names::new(names));
+        // Views with the same base have findings in common.
+        let known: HashSet<_> =
+            unplaced.iter().map(|it| (&it.found.file, &it.found.text)).collect();
+        found.retain(|it| !known.contains(&(&it.found.file, &it.found.text)));
+        unplaced.extend(found);
+        let more: Vec<_> = more.into_iter().filter(|note| !notes.contains(note)).collect();
+        notes.extend(more);
+    }
+    unplaced.retain(|it| {
+        let Some(resource) = &it.found.resource else { return true };
+        let key = Key { type_url: resource.type_url.clone(), name: resource.name.clone() };
+        it.found.rule != Rule::UnreferencedResource
+            || !referenced.contains(&(it.found.file.as_path(), &key))
+    });
+    (unplaced, notes)
 }
 
 /// Separates findings that a broken file may have caused, and returns one note for each such file.
@@ -147,10 +193,8 @@ fn without_cascade(found: Vec<Finding>, broken: &Broken) -> (Vec<Finding>, Vec<D
         let more = names.len().saturating_sub(MOST_NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         names.truncate(MOST_NAMED);
-        let text = format!(
-            "{references} not checked until this file is valid: {}{more}",
-            names.join(", ")
-        );
+        let text =
+            format!("{references} not checked until this is valid: {}{more}", names.join(", "));
         Diagnostic::new(Rule::UncheckedReference, Level::Note, file, text)
     };
     (kept, unchecked.into_iter().map(note).collect())

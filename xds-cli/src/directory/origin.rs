@@ -3,18 +3,17 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
-use tokio::{sync::Notify, task::spawn_blocking};
-use xds_core::client::FilePolicy;
-use xds_fs::{Place, Watch, list_saved};
 use xds_source::Revision;
 use xds_tokio::ServerHandle;
 
 #[cfg(any(feature = "etcd", feature = "kube"))]
 use super::remote::Remote;
-use super::sources::{Update, object_of};
+use super::{
+    files::{Directory, Subdirectories},
+    sources::Update,
+};
 
 /// Source that is followed.
 #[derive(Debug)]
@@ -26,30 +25,16 @@ pub(crate) enum SourceReader {
     Kube(Box<Remote<xds_kube::KubeSource>>),
 }
 
-/// Directory with a watch.
-#[derive(Debug)]
-pub(crate) struct Directory {
-    path: Arc<Path>,
-    /// Notified when the directory may have changed.
-    changed: Arc<Notify>,
-    _watch: Watch,
-}
-
 impl SourceReader {
     /// Starts watching a directory, without reading it.
-    pub(crate) fn directory(path: &Path) -> io::Result<Self> {
-        let path: Arc<Path> = path.into();
-        let changed = Arc::new(Notify::new());
-        let for_watch = Arc::clone(&changed);
-        let place = Place::Directory(path.to_path_buf());
-        let watch = Watch::start(place, &FilePolicy::default(), move |_| for_watch.notify_one())?;
-        Ok(Self::Directory(Directory { path, changed, _watch: watch }))
+    pub(crate) fn directory(path: &Path, subdirectories: Subdirectories) -> io::Result<Self> {
+        Directory::watch(path, subdirectories).map(Self::Directory)
     }
 
     /// Returns the name of the source in messages.
     pub(super) fn place(&self) -> PathBuf {
         match self {
-            Self::Directory(directory) => directory.path.to_path_buf(),
+            Self::Directory(directory) => directory.path().to_owned(),
             #[cfg(feature = "etcd")]
             Self::Etcd(remote) => remote.place().into(),
             #[cfg(feature = "kube")]
@@ -105,25 +90,14 @@ impl SourceReader {
         }
     }
 
-    /// Waits for the next change, or for a failure to report.
+    /// Waits for the next change, or for a failure to report. Cancel safe.
     pub(super) async fn next(&mut self) -> io::Result<Update> {
         match self {
-            Self::Directory(directory) => {
-                directory.changed.notified().await;
-                directory.read().await
-            }
+            Self::Directory(directory) => directory.next().await,
             #[cfg(feature = "etcd")]
             Self::Etcd(remote) => remote.next().await,
             #[cfg(feature = "kube")]
             Self::Kube(remote) => remote.next().await,
         }
-    }
-}
-
-impl Directory {
-    async fn read(&self) -> io::Result<Update> {
-        let path = Arc::clone(&self.path);
-        let files = spawn_blocking(move || list_saved(&path)).await??;
-        Ok(Update::All(files.into_iter().map(object_of).collect()))
     }
 }

@@ -65,8 +65,7 @@ fn references_into_broken_files_are_one_note() {
     assert_eq!(
         lines[1..],
         [
-            "note: bad,1.yaml: 1 reference not checked until this file is valid: cds `shop`"
-                .to_owned(),
+            "note: bad,1.yaml: 1 reference not checked until this is valid: cds `shop`".to_owned(),
             "warning: rds.yaml:1:1: nothing refers to rds `routes`".to_owned(),
             "2 resources in 3 files: 1 error, 1 warning".to_owned(),
         ]

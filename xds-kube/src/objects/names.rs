@@ -5,8 +5,8 @@ use xds_source::ObjectId;
 /// Label of ConfigMaps with resources; its value is `true`.
 pub const RESOURCES_LABEL: &str = "xds-resources";
 
-/// Annotation of ConfigMaps and Services: the view that their resources belong to. Without it, they
-/// belong to the view without a name.
+/// Annotation of ConfigMaps and Services: the view that their resources belong to. Without it, and
+/// with the value `default`, they belong to the view without a name.
 pub const VIEW_ANNOTATION: &str = "xds-view";
 
 /// Annotation of Services that gRPC clients reach by `xds:///NAME.NAMESPACE:PORT`: `true` for all

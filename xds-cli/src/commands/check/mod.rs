@@ -22,15 +22,15 @@ mod sarif;
 use std::path::Path;
 
 use clap::ColorChoice;
-use xds_fs::list;
 
 use self::report::Report;
 use crate::{
     args::CheckArgs,
-    directory::{Sources, findings},
+    directory::{Sources, Subdirectories, findings, read_directory},
     failure::Failure,
     resource_types::Validation,
     text::count,
+    views,
 };
 
 pub(crate) async fn run(args: CheckArgs, color: ColorChoice) -> Result<(), Failure> {
@@ -50,15 +50,29 @@ pub(crate) async fn run(args: CheckArgs, color: ColorChoice) -> Result<(), Failu
 
 fn check(directory: &Path, args: &CheckArgs) -> Result<Report, Failure> {
     let failure = |why| Failure::Directory { directory: directory.to_owned(), why };
-    let files = list(directory).map_err(failure)?;
-    let read = u32::try_from(files.len()).unwrap_or(u32::MAX);
-    let mut sources = Sources::default();
     let mut report = Report::default();
-    for error in sources.update(files) {
+    let views = args.views.as_deref().map(views::read);
+    let (views, subdirectories) = match views {
+        None => (None, Subdirectories::Ignored),
+        Some(Ok(views)) => (Some(views), Subdirectories::Views),
+        Some(Err(errors)) => {
+            report.diagnostics.extend(errors);
+            (None, Subdirectories::Views)
+        }
+    };
+    let objects = read_directory(directory, subdirectories).map_err(failure)?;
+    let read = u32::try_from(objects.len()).unwrap_or(u32::MAX);
+    let mut sources = Sources::default();
+    sources.set_bases(views.as_ref().map(|views| views.bases().clone()).unwrap_or_default());
+    for error in sources.replace(objects) {
         report.add_problems(&error.file, error.problems);
     }
     let validation = Validation::from(args.validate);
-    report.diagnostics.extend(findings(&sources, &args.external.consistency(), validation));
+    let consistency = args.external.consistency();
+    report.diagnostics.extend(findings(&sources, &consistency, validation, views.as_ref()));
+    if let Some(views) = &views {
+        report.diagnostics.extend(views.findings(&sources.views()));
+    }
     report.subject =
         format!("{} in {}", count(sources.resources() as u64, "resource"), count(read, "file"));
     Ok(report)

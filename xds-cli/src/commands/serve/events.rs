@@ -1,13 +1,16 @@
 //! Events of `xds serve`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use xds_core::server::Applied;
 use xds_tokio::server::BoundAddress;
 
 use crate::{
     diagnostic::Diagnostic,
-    directory::{ChangedResources, FileError, Rejected},
+    directory::{ChangedResources, FileError, MovedClients, Rejected},
     failure::Failure,
     server_table::RowChanges,
 };
@@ -22,6 +25,8 @@ pub(crate) enum ServeEvent<'a> {
         rest: Option<&'a BoundAddress>,
         /// Address of client status discovery.
         csds: Option<&'a BoundAddress>,
+        /// Address of metrics.
+        metrics: Option<SocketAddr>,
         /// Directory of exported files.
         export: Option<&'a Path>,
         resources: usize,
@@ -35,8 +40,15 @@ pub(crate) enum ServeEvent<'a> {
     FileError(&'a FileError),
     /// A file is valid again after its errors were reported.
     Repaired(&'a Path),
-    /// A resource that is about to be served has a dangling reference.
-    Dangling(&'a Diagnostic),
+    /// A resource that is about to be served has a dangling reference, or a rule or a view has no
+    /// effect.
+    Finding(&'a Diagnostic),
+    /// The file of views is invalid; the last valid one stays in use, if there is one.
+    InvalidViews(&'a [Diagnostic]),
+    /// The resources of the views are rejected; the last views stay in use.
+    ViewsRejected,
+    /// The file of views has changed, and is in use.
+    ViewsUsed(MovedClients),
     /// The state of the files is rejected; the last one stays served.
     Rejected { rejected: &'a Rejected, resources: usize },
     /// The files changed, and the change is served.

@@ -7,7 +7,7 @@ use xds_core::ViewName;
 use xds_fs::{Export, ExportFormat, Unprintable};
 use xds_tokio::ServerHandle;
 
-use crate::{failure::Failure, schema::schema};
+use crate::{directory::Subdirectories, failure::Failure, schema::schema};
 
 /// Writer that keeps the files in sync with the server.
 pub(super) struct Exporter {
@@ -25,15 +25,21 @@ impl Exporter {
     pub(super) fn new(
         to: &Path,
         served: Option<&Path>,
+        subdirectories: Subdirectories,
         server: ServerHandle,
     ) -> Result<Self, Failure> {
         let failure = |why| Failure::Export { directory: to.to_owned(), why };
         let export = Export::new(to, ExportFormat::Json, schema()).map_err(failure)?;
-        let is_served =
-            served.is_some_and(|served| fs::canonicalize(to).ok() == fs::canonicalize(served).ok());
+        // A subdirectory may be a view.
+        let is_served = served.is_some_and(|served| {
+            let (to, served) = (fs::canonicalize(to).ok(), fs::canonicalize(served).ok());
+            let parent = to.as_deref().and_then(Path::parent);
+            let is_view = subdirectories == Subdirectories::Views && parent == served.as_deref();
+            to == served || is_view
+        });
         match is_served {
             true => Err(failure(io::Error::other(
-                "the export directory must not be the served directory",
+                "the export directory must not be the served directory, or one of its views",
             ))),
             false => {
                 if let Some(mode) = export.open_to_others().map_err(failure)? {

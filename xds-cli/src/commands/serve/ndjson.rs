@@ -6,7 +6,7 @@ use xds_core::server::Applied;
 use super::events::{ServeEvent, ServePrinter};
 use crate::{
     diagnostic::Diagnostic,
-    directory::{ChangedResources, FileError, Key, Rejected},
+    directory::{ChangedResources, FileError, Key, MovedClients, Rejected},
     failure::Failure,
     output,
     server_table::{Row, Subscribed},
@@ -21,6 +21,7 @@ impl ServePrinter for ServeNdjson {
         let is_status = matches!(event, ServeEvent::Status(_));
         let events: Vec<_> = match event {
             ServeEvent::FileError(error) => file_errors(error),
+            ServeEvent::InvalidViews(errors) => errors.iter().map(Diagnostic::to_json).collect(),
             event => vec![object(event)],
         };
         events.into_iter().map(output::event_line).try_for_each(|line| match is_status {
@@ -63,7 +64,16 @@ fn reloaded(resources: usize, applied: Applied, changes: &ChangedResources) -> J
 
 fn object(event: ServeEvent<'_>) -> Json {
     match event {
-        ServeEvent::Serving { directory: _, listen, rest, csds, export, resources, is_ready } => {
+        ServeEvent::Serving {
+            directory: _,
+            listen,
+            rest,
+            csds,
+            metrics,
+            export,
+            resources,
+            is_ready,
+        } => {
             let mut object = json!({
                 "event": "serving",
                 "listen": listen.to_string(),
@@ -72,6 +82,9 @@ fn object(event: ServeEvent<'_>) -> Json {
             });
             if let Some(export) = export {
                 object["export"] = export.display().to_string().into();
+            }
+            if let Some(metrics) = metrics {
+                object["metrics"] = metrics.to_string().into();
             }
             for (service, address) in [("rest", rest), ("csds", csds)] {
                 if let Some(address) = address {
@@ -89,7 +102,12 @@ fn object(event: ServeEvent<'_>) -> Json {
         ServeEvent::Repaired(file) => {
             json!({ "event": "file_valid", "file": file.display().to_string() })
         }
-        ServeEvent::Dangling(finding) => finding.to_json(),
+        ServeEvent::Finding(finding) => finding.to_json(),
+        ServeEvent::InvalidViews(errors) => errors.iter().map(Diagnostic::to_json).collect(),
+        ServeEvent::ViewsRejected => json!({ "event": "views_refused" }),
+        ServeEvent::ViewsUsed(MovedClients { moved, refused }) => {
+            json!({ "event": "views", "moved": moved, "refused": refused })
+        }
         ServeEvent::Rejected { rejected: Rejected::Dangling(dangling), resources } => json!({
             "event": "refused",
             "dangling": dangling,

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use crate::directory::Remote;
 use crate::{
     args::{ServeArgs, SourceAddress},
-    directory::SourceReader,
+    directory::{SourceReader, Subdirectories},
     failure::Failure,
 };
 
@@ -31,9 +31,11 @@ impl From<SourceReader> for OpenedSource {
 /// Opens the source. Nothing is read yet, except files with credentials.
 pub(super) async fn open_source(args: &ServeArgs) -> Result<OpenedSource, Failure> {
     match &args.source {
-        SourceAddress::Directory(directory) => SourceReader::directory(directory)
-            .map(OpenedSource::from)
-            .map_err(|why| Failure::Directory { directory: directory.clone(), why }),
+        SourceAddress::Directory(directory) => {
+            SourceReader::directory(directory, subdirectories(args))
+                .map(OpenedSource::from)
+                .map_err(|why| Failure::Directory { directory: directory.clone(), why })
+        }
         #[cfg(feature = "etcd")]
         SourceAddress::Etcd(address) => {
             let client = crate::commands::etcd::client(address, &args.etcd)?;
@@ -57,6 +59,14 @@ pub(super) async fn open_source(args: &ServeArgs) -> Result<OpenedSource, Failur
              builds one that has"
                 .to_owned(),
         )),
+    }
+}
+
+/// Returns the meaning of the subdirectories of a directory.
+pub(super) fn subdirectories(args: &ServeArgs) -> Subdirectories {
+    match args.views {
+        Some(_) => Subdirectories::Views,
+        None => Subdirectories::Ignored,
     }
 }
 

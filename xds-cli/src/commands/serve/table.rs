@@ -7,8 +7,9 @@ use super::{
     redraw::{self, Redraw},
 };
 use crate::{
+    args::SourceAddress,
     diagnostic::Level,
-    directory::{ChangedResources, Key, Problems, Rejected, Removal},
+    directory::{ChangedResources, FileError, Key, MovedClients, Problems, Rejected, Removal},
     failure::Failure,
     output::{self, Layout},
     server_table::{WIDTH, narrow_table, table},
@@ -22,27 +23,71 @@ pub(super) struct Table {
     err: Style,
     layout: Layout,
     redraw: Redraw,
+    source: SourceAddress,
 }
 
 impl Table {
-    pub(super) fn new(out: Style, err: Style, layout: Layout, redraw: Redraw) -> Self {
-        Self { out, err, layout, redraw }
+    pub(super) fn new(
+        out: Style,
+        err: Style,
+        layout: Layout,
+        redraw: Redraw,
+        source: SourceAddress,
+    ) -> Self {
+        Self { out, err, layout, redraw, source }
+    }
+
+    /// Describes what stays in use of a file with errors, or of a source that cannot be read.
+    fn kept(&self, error: &FileError) -> String {
+        let [object, _] = self.source.words();
+        let of = if error.file == self.source.place() { "source" } else { object };
+        match error.kept {
+            0 => format!("no resource of the {of} is served"),
+            kept => format!(
+                "the last valid state of the {of} stays in use: {}",
+                count(kept as u64, "resource")
+            ),
+        }
+    }
+
+    /// Describes what the server waits for.
+    fn awaited(&self, files: &[PathBuf]) -> String {
+        let (named, [_, objects]) = (named(files), self.source.words());
+        match files {
+            [source] if *source == self.source.place() => {
+                format!("nothing is served until {named} has been read")
+            }
+            _ => format!(
+                "nothing is served until each of these {objects} has been valid once: {named}"
+            ),
+        }
     }
 }
 
 impl ServePrinter for Table {
     fn print(&mut self, event: ServeEvent<'_>) -> Result<(), Failure> {
         match event {
-            ServeEvent::Serving { directory, listen, rest, csds, export, resources, is_ready } => {
+            ServeEvent::Serving {
+                directory,
+                listen,
+                rest,
+                csds,
+                metrics,
+                export,
+                resources,
+                is_ready,
+            } => {
                 let directory = escaped(&directory.display().to_string());
                 let rest = rest.map(|at| format!(", REST-JSON on {at}")).unwrap_or_default();
                 let csds = csds.map(|at| format!(", CSDS on {at}")).unwrap_or_default();
+                let metrics = metrics.map(|at| format!(", metrics on http://{at}/metrics"));
+                let metrics = metrics.unwrap_or_default();
                 let export = export.map(|to| {
                     let to = escaped(&to.display().to_string());
                     format!(", exporting to {to} (files with secrets have mode 0600)")
                 });
                 let export = export.unwrap_or_default();
-                let line = format!("serving {directory} on {listen}{rest}{csds}{export}");
+                let line = format!("serving {directory} on {listen}{rest}{csds}{metrics}{export}");
                 output::offer(&self.layout.fold(&line))?;
                 if is_ready {
                     self.print_line(&count(resources as u64, "resource"))
@@ -52,25 +97,14 @@ impl ServePrinter for Table {
             }
             ServeEvent::NotReady { files } => {
                 let word = self.err.notable("not ready");
-                let files = named(files);
-                output::print_to_stderr(&format!(
-                    "{word}: nothing is served until each of these files has been valid once: {files}"
-                ));
+                output::print_to_stderr(&format!("{word}: {}", self.awaited(files)));
                 Ok(())
             }
             ServeEvent::Ready { resources } => {
                 self.print_line(&format!("ready: {}", count(resources as u64, "resource")))
             }
             ServeEvent::FileError(error) => {
-                let kept = match error.kept {
-                    0 => "no resource of the file is served".to_owned(),
-                    kept => {
-                        format!(
-                            "the last valid state of the file stays in use: {}",
-                            count(kept as u64, "resource")
-                        )
-                    }
-                };
+                let kept = self.kept(error);
                 let Problems { first, more } = &error.problems;
                 let mut lines: Vec<_> = first.iter().map(|it| it.line(self.err)).collect();
                 if *more > 0 {
@@ -83,7 +117,28 @@ impl ServePrinter for Table {
                 let (word, file) = (self.out.good("valid again"), file.display().to_string());
                 self.print_line(&format!("{word}: {}", escaped(&file)))
             }
-            ServeEvent::Dangling(finding) => {
+            ServeEvent::InvalidViews(errors) => {
+                let lines: Vec<_> = errors.iter().map(|it| it.line(self.err)).collect();
+                output::print_to_stderr(&lines.join("\n"));
+                Ok(())
+            }
+            ServeEvent::ViewsRejected => {
+                let error = self.err.bad("error");
+                output::print_to_stderr(&format!(
+                    "{error}: the changed views are not used, because their resources are rejected\n       \
+                     the last views stay in use"
+                ));
+                Ok(())
+            }
+            ServeEvent::ViewsUsed(MovedClients { moved, refused }) => {
+                let moved = count(moved as u64, "client");
+                let refused = match refused {
+                    0 => String::new(),
+                    refused => format!(", {} refused", count(refused as u64, "client")),
+                };
+                self.print_line(&format!("views reloaded: {moved} moved{refused}"))
+            }
+            ServeEvent::Finding(finding) => {
                 let mut finding = finding.clone();
                 if finding.level == Level::Error {
                     finding.level = Level::Warning;
@@ -92,7 +147,7 @@ impl ServePrinter for Table {
                 Ok(())
             }
             ServeEvent::Rejected { rejected, resources } => {
-                let (error, why) = (self.err.bad("error"), reason(rejected));
+                let (error, why) = (self.err.bad("error"), reason(rejected, &self.source));
                 let stays = match resources {
                     0 => "nothing is served".to_owned(),
                     _ => format!(
@@ -183,7 +238,7 @@ fn folded(keys: &[Key]) -> String {
     line
 }
 
-fn reason(rejected: &Rejected) -> String {
+fn reason(rejected: &Rejected, source: &SourceAddress) -> String {
     match rejected {
         Rejected::Dangling(dangling) => {
             format!("{} would be dangling", count(*dangling as u64, "reference"))
@@ -193,8 +248,9 @@ fn reason(rejected: &Rejected) -> String {
             if let Some(more) = removed.checked_sub(first.len()).filter(|&more| more > 0) {
                 names += &format!(" and {more} more");
             }
+            let [_, objects] = source.words();
             format!(
-                "the files would remove {removed} of {served} resources, more than the {allowed} % of \
+                "the {objects} would remove {removed} of {served} resources, more than the {allowed} % of \
                  --max-removal: {names}\n       to remove them, restart xds serve, or remove them in \
                  smaller steps"
             )
@@ -234,6 +290,35 @@ mod tests {
         };
         changes.added.extend(keys(types::CLUSTER_LOAD_ASSIGNMENT, &["a"]));
         assert_eq!(listed(&changes, Style::PLAIN), "\n  + cds a, b\n  + eds a\n  - lds l");
+    }
+
+    #[test]
+    fn messages_name_the_objects_of_the_source() {
+        let shown = |source: &str, object: &str| {
+            let source: SourceAddress = source.parse().unwrap();
+            let place = source.place();
+            let plain = Style::PLAIN;
+            let table = Table::new(plain, plain, Layout::Plain, Redraw::on_terminal(), source);
+            let file = PathBuf::from(object);
+            let error = |file, kept| FileError { file, problems: Problems::default(), kept };
+            [
+                table.kept(&error(file.clone(), 1)),
+                table.kept(&error(place.clone(), 0)),
+                table.awaited(&[file]),
+                table.awaited(&[place]),
+            ]
+        };
+        assert_eq!(
+            shown("etcd://a:1/x", "/x/default/cds/a"),
+            [
+                "the last valid state of the key stays in use: 1 resource",
+                "no resource of the source is served",
+                "nothing is served until each of these keys has been valid once: /x/default/cds/a",
+                "nothing is served until etcd://a:1/x has been read",
+            ]
+        );
+        assert!(shown("kube://", "ConfigMap n/c")[2].contains("each of these objects"));
+        assert!(shown("config", "config/a.yaml")[2].contains("each of these files"));
     }
 
     #[test]

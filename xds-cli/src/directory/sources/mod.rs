@@ -6,22 +6,39 @@
 //!
 //! An object of another source than a directory, such as a key of etcd, is handled like a file.
 //!
+//! A view with a base has the resources of its base as well, except those that it has itself.
+//!
 //! This module does no I/O and uses no server, so it can be tested without either.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `mod.rs` | the states of all files |
+//! | `file_state.rs` | the state of one file |
+//! | `layers.rs` | the resources of views with a base |
+//! | `changes.rs` | changes to apply to the server |
 
-use core::fmt;
+mod changes;
+mod file_state;
+mod layers;
+
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
-use xds_core::{ViewName, server::Transaction};
+use xds_core::ViewName;
 use xds_format::Format;
 use xds_fs::File;
 use xds_source::{Content, Object, ObjectChange, Revision};
 
-use super::parse::{Key, Problems, Resources, already_defined, parse_object};
-use crate::resource_types::Validation;
+use self::{changes::ViewKey, file_state::FileState};
+pub(crate) use self::{
+    changes::{ChangedResources, Changes},
+    file_state::FileError,
+};
+use super::parse::{Key, Problems, already_defined};
+use crate::{resource_types::Validation, views::Bases};
 
 /// States of all files.
 #[derive(Debug, Default)]
@@ -30,6 +47,7 @@ pub(crate) struct Sources {
     /// Resources that the server has.
     served: BTreeMap<ViewKey, Bytes>,
     validation: Validation,
+    bases: Bases,
 }
 
 /// Objects that were read of a source.
@@ -47,73 +65,11 @@ pub(super) enum Update {
     Nothing,
 }
 
+/// Revision of a change that was made now.
+const NEWEST: Revision = Revision(u64::MAX);
+
 /// Objects that define the resources of each view.
 pub(crate) type Owners = HashMap<ViewName, HashMap<Key, PathBuf>>;
-
-/// View, type and name of a resource.
-type ViewKey = (ViewName, Key);
-
-/// State of one file.
-#[derive(Debug, Default)]
-struct FileState {
-    /// Newest state.
-    seen: Option<Object>,
-    /// View of the resources in use.
-    view: ViewName,
-    /// Last valid state, which is in use; `None` if the file has never been valid.
-    good: Option<Resources>,
-    /// Newer state that is valid alone but conflicts with another file.
-    pending: Option<Resources>,
-    /// Current errors, and whether they have been reported.
-    error: Option<StateError>,
-    /// Whether errors were reported, and the file has not been valid since.
-    is_known_as_broken: bool,
-}
-
-#[derive(Debug)]
-struct StateError {
-    problems: Problems,
-    is_reported: bool,
-}
-
-/// Errors of a file. The last valid state of the file stays in use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FileError {
-    pub(crate) file: PathBuf,
-    pub(crate) problems: Problems,
-    /// Number of resources of the file that stay in use.
-    pub(crate) kept: usize,
-}
-
-/// Writes one line for each error.
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Problems { first, more } = &self.problems;
-        let lines: Vec<_> = first.iter().map(ToString::to_string).collect();
-        f.write_str(&lines.join("\n"))?;
-        match more {
-            0 => Ok(()),
-            more => write!(f, "\n{}: and {more} more errors", self.file.display()),
-        }
-    }
-}
-
-/// Changes to apply to the server.
-#[derive(Debug, Default)]
-pub(crate) struct Changes {
-    changed: Vec<(ViewKey, (Bytes, Revision))>,
-    removed: Vec<ViewKey>,
-    /// Keys of the changed resources that the server does not have.
-    added: BTreeSet<ViewKey>,
-}
-
-/// Resources that a change concerns, sorted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ChangedResources {
-    pub(crate) added: Vec<Key>,
-    pub(crate) changed: Vec<Key>,
-    pub(crate) removed: Vec<Key>,
-}
 
 impl Sources {
     /// Creates the state without files. With validation, a file with a resource that proxies would
@@ -122,9 +78,15 @@ impl Sources {
         Self { validation, ..Self::default() }
     }
 
+    /// Sets the views that have the resources of another view too. Returns the former ones.
+    pub(crate) fn set_bases(&mut self, bases: Bases) -> Bases {
+        core::mem::replace(&mut self.bases, bases)
+    }
+
     /// Updates the state with the current files, which must be complete. Returns the new errors.
     pub(crate) fn update(&mut self, files: Vec<File>) -> Vec<FileError> {
-        self.replace(files.into_iter().map(object_of).collect())
+        let view = ViewName::default();
+        self.replace(files.into_iter().map(|file| object_of(file, &view)).collect())
     }
 
     /// Updates the state with all objects of a source. Returns the new errors.
@@ -212,6 +174,16 @@ impl Sources {
         never.map(|(path, _)| path.clone()).collect()
     }
 
+    /// Returns the views of the files, each with its number of resources. Those of a base do not
+    /// count.
+    pub(crate) fn views(&self) -> BTreeMap<ViewName, usize> {
+        let mut views = BTreeMap::new();
+        for source in self.files.values() {
+            *views.entry(source.view.clone()).or_default() += source.in_force().len();
+        }
+        views
+    }
+
     /// Number of resources that the server has.
     pub(super) fn served(&self) -> usize {
         self.served.len()
@@ -219,34 +191,7 @@ impl Sources {
 
     /// Returns the resources in the valid states of all files, each with its file.
     pub(crate) fn by_file(&self) -> impl Iterator<Item = (&Path, &Key, &Bytes)> {
-        self.by_file_of(|_| true)
-    }
-
-    /// Returns the files of all resources.
-    pub(super) fn owners(&self) -> Owners {
-        let mut owners = Owners::new();
-        for (path, source) in &self.files {
-            let of_view = owners.entry(source.view.clone()).or_default();
-            let own = source.in_force().keys().map(|key| (key.clone(), path.clone()));
-            of_view.extend(own);
-        }
-        owners
-    }
-
-    /// Returns the resources of one view, each with its file.
-    pub(super) fn by_file_in<'s>(
-        &'s self,
-        view: &'s ViewName,
-    ) -> impl Iterator<Item = (&'s Path, &'s Key, &'s Bytes)> {
-        self.by_file_of(move |of| of == view)
-    }
-
-    fn by_file_of<'s>(
-        &'s self,
-        is_wanted: impl Fn(&ViewName) -> bool + 's,
-    ) -> impl Iterator<Item = (&'s Path, &'s Key, &'s Bytes)> {
-        let files = self.files.iter().filter(move |(_, source)| is_wanted(&source.view));
-        files.flat_map(|(path, source)| {
+        self.files.iter().flat_map(|(path, source)| {
             source.in_force().iter().map(move |(key, bytes)| (path.as_path(), key, bytes))
         })
     }
@@ -258,7 +203,12 @@ impl Sources {
         let changed = desired
             .iter()
             .filter(|(key, (bytes, _))| self.served.get(*key) != Some(bytes))
-            .map(|(key, content)| (key.clone(), content.clone()))
+            .map(|(key, (bytes, revision))| {
+                // A resource of a base may replace one of the view, which is newer than it.
+                let is_layered = self.bases.contains_key(&key.0) && self.served.contains_key(key);
+                let revision = if is_layered { NEWEST } else { *revision };
+                (key.clone(), (bytes.clone(), revision))
+            })
             .collect();
         let removed =
             self.served.keys().filter(|key| !desired.contains_key(*key)).cloned().collect();
@@ -270,19 +220,6 @@ impl Sources {
     pub(crate) fn mark_served(&mut self) {
         let desired = self.desired().into_iter();
         self.served = desired.map(|(key, (bytes, _))| (key, bytes)).collect();
-    }
-
-    /// Returns the resources in the valid states of all files, each with the revision at which its
-    /// file was changed.
-    fn desired(&self) -> BTreeMap<ViewKey, (Bytes, Revision)> {
-        let resources = self.files.values().flat_map(|source| {
-            let revision = source.seen.as_ref().map(|seen| seen.revision).unwrap_or_default();
-            let with_view = move |(key, bytes): (&Key, &Bytes)| {
-                ((source.view.clone(), key.clone()), (bytes.clone(), revision))
-            };
-            source.in_force().iter().map(with_view)
-        });
-        resources.collect()
     }
 
     /// Accepts all pending states without a conflict. Returns true if that may have resolved the
@@ -336,53 +273,14 @@ impl Sources {
     }
 }
 
-impl FileState {
-    /// Returns the resources of the last valid state.
-    fn in_force(&self) -> &Resources {
-        static NONE: Resources = Resources::new();
-        self.good.as_ref().unwrap_or(&NONE)
-    }
-
-    fn examine(&mut self, object: Object, validation: Validation) {
-        let is_known = |seen: &Object| seen.content == object.content && seen.view == object.view;
-        if self.seen.as_ref().is_some_and(is_known) {
-            return;
-        }
-        // Earlier errors were about another content.
-        self.error = None;
-        self.pending = None;
-        // The id of an object states its view, so the view of a file never changes.
-        self.view = object.view.clone();
-        match parse_object(&object, validation) {
-            Ok(resources) => self.pending = Some(resources),
-            Err(problems) => self.set_error(problems),
-        }
-        self.seen = Some(object);
-    }
-
-    fn set_error(&mut self, problems: Problems) {
-        if self.error.as_ref().is_none_or(|error| error.problems != problems) {
-            self.error = Some(StateError { problems, is_reported: false });
-        }
-    }
-
-    fn take_error(&mut self, path: &Path) -> Option<FileError> {
-        let error = self.error.as_mut().filter(|error| !error.is_reported)?;
-        error.is_reported = true;
-        let problems = error.problems.clone();
-        self.is_known_as_broken = true;
-        Some(FileError { file: path.to_owned(), problems, kept: self.in_force().len() })
-    }
-}
-
-pub(super) fn object_of(file: File) -> Object {
+pub(super) fn object_of(file: File, view: &ViewName) -> Object {
     let content = match file.content {
         Ok(bytes) => Content::Document { format: file.format, bytes, only: None },
         Err(why) => Content::Invalid(why),
     };
     Object {
         id: file.path.to_string_lossy().into_owned().into(),
-        view: ViewName::default(),
+        view: view.clone(),
         revision: Revision::default(),
         content,
     }
@@ -392,306 +290,5 @@ fn error(path: &Path, key: &Key, owner: &Path) -> Problems {
     Problems { first: vec![already_defined(path, key, owner)], more: 0 }
 }
 
-impl Changes {
-    /// Returns the names of the changed and of the removed resources.
-    #[cfg(test)]
-    fn keys(&self) -> (Vec<&str>, Vec<&str>) {
-        let changed = self.changed.iter().map(|((_, key), _)| key.name.as_str()).collect();
-        (changed, self.removed.iter().map(|(_, key)| key.name.as_str()).collect())
-    }
-
-    /// Returns the resources that the server has and the files no longer define.
-    pub(super) fn removed(&self) -> Vec<Key> {
-        self.removed.iter().map(|(_, key)| key.clone()).collect()
-    }
-
-    /// Returns the resources that the change concerns.
-    pub(super) fn resources(&self) -> ChangedResources {
-        let changed = self.changed.iter().map(|(key, _)| key);
-        let changed = changed.filter(|key| !self.added.contains(*key));
-        ChangedResources {
-            added: self.added.iter().map(|(_, key)| key.clone()).collect(),
-            changed: changed.map(|(_, key)| key.clone()).collect(),
-            removed: self.removed(),
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.changed.is_empty() && self.removed.is_empty()
-    }
-
-    /// Returns one transaction for each view. Without changes, there is an empty one for the view
-    /// without a name. The changes were made up to a revision of the source, if it has any.
-    pub(crate) fn into_transactions(self, source: Option<Revision>) -> Vec<Transaction> {
-        let source = source.unwrap_or_default();
-        let mut transactions: BTreeMap<ViewName, Transaction> = BTreeMap::new();
-        let mut in_view = |view: ViewName, change: &dyn Fn(&mut Transaction)| {
-            let new = || {
-                let mut transaction = Transaction::in_view(view.clone());
-                transaction.source_revision(source.0);
-                transaction
-            };
-            change(transactions.entry(view.clone()).or_insert_with(new));
-        };
-        for ((view, Key { type_url, name }), (bytes, revision)) in self.changed {
-            in_view(view, &|transaction| {
-                transaction.set(type_url.clone(), name.clone(), bytes.clone());
-                if revision < source {
-                    transaction.changed_at(revision.0);
-                }
-            });
-        }
-        for (view, Key { type_url, name }) in self.removed {
-            in_view(view, &|transaction| {
-                transaction.remove(type_url.clone(), name.clone());
-            });
-        }
-        if transactions.is_empty() {
-            return vec![Transaction::new()];
-        }
-        transactions.into_values().collect()
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::fmt::Write as _;
-
-    use xds_format::Format;
-
-    use super::*;
-
-    /// Creates a file with clusters, each given as `name` or `name=timeout`.
-    fn file(path: &str, clusters: &str) -> File {
-        let mut text = "resources:\n".to_owned();
-        for cluster in clusters.split_whitespace() {
-            let (name, timeout) = cluster.split_once('=').unwrap_or((cluster, "1s"));
-            let _ = write!(
-                text,
-                "- \"@type\": type.googleapis.com/envoy.config.cluster.v3.Cluster\n  name: {name}\n  connect_timeout: {timeout}\n"
-            );
-        }
-        raw(path, &text)
-    }
-
-    fn raw(path: &str, content: &str) -> File {
-        let content = Ok(Bytes::copy_from_slice(content.as_bytes()));
-        File { path: path.into(), format: Format::Yaml, content }
-    }
-
-    fn broken(path: &str) -> File {
-        raw(path, "resources: [")
-    }
-
-    #[derive(Default)]
-    struct Directory(Sources);
-
-    impl Directory {
-        /// Updates and serves. Returns the errors, the changed names and the removed names.
-        fn step(&mut self, files: Vec<File>) -> (Vec<String>, String, String) {
-            let errors = self.0.update(files).into_iter().map(|error| error.to_string()).collect();
-            let changes = self.0.changes();
-            let (changed, removed) = changes.keys();
-            let step = (errors, changed.join(" "), removed.join(" "));
-            self.0.mark_served();
-            assert!(self.0.changes().is_empty());
-            step
-        }
-
-        #[track_caller]
-        fn expect(&mut self, files: Vec<File>, changed: &str, removed: &str) {
-            assert_eq!(self.step(files), (vec![], changed.into(), removed.into()));
-        }
-
-        #[track_caller]
-        fn expect_error(&mut self, files: Vec<File>, expected: &str) {
-            let (errors, changed, removed) = self.step(files);
-            assert_eq!((changed.as_str(), removed.as_str()), ("", ""));
-            assert!(errors.len() == 1 && errors[0].contains(expected), "{errors:?}");
-        }
-    }
-
-    #[test]
-    fn files_are_merged_and_only_changes_are_reported() {
-        let mut directory = Directory::default();
-        directory.expect(vec![file("a", "one two"), file("b", "three")], "one three two", "");
-        directory.expect(vec![file("a", "one two"), file("b", "three")], "", "");
-        directory.expect(vec![file("b", "three"), file("a", "one=2s")], "one", "two");
-        assert_eq!(directory.0.resources(), 2);
-        directory.expect(vec![file("b", "three")], "", "one");
-    }
-
-    #[test]
-    fn equal_value_in_another_spelling_is_no_change() {
-        let mut directory = Directory::default();
-        directory.expect(vec![file("a", "one=1s")], "one", "");
-        directory.expect(vec![file("a", "one=1.000s")], "", "");
-    }
-
-    #[test]
-    fn broken_file_keeps_its_last_valid_state_and_is_reported_once() {
-        let mut directory = Directory::default();
-        directory.expect(vec![file("a", "one"), file("b", "two")], "one two", "");
-        directory.expect_error(vec![broken("a"), file("b", "two")], "a:");
-        directory.expect(vec![broken("a"), file("b", "two three")], "three", "");
-        directory.expect_error(vec![raw("a", "resources: {"), file("b", "two three")], "a:");
-        directory.expect(vec![file("a", "one=2s"), file("b", "two three")], "one", "");
-        directory.expect_error(vec![broken("a"), file("b", "two three")], "a:");
-        // A deleted file has no error.
-        directory.expect(vec![file("b", "two three")], "", "one");
-    }
-
-    #[test]
-    fn unreadable_file_counts_as_broken() {
-        let unreadable = || File { content: Err("no permission".into()), ..file("a", "") };
-        let mut directory = Directory::default();
-        directory.expect(vec![file("a", "one")], "one", "");
-        directory.expect_error(vec![unreadable()], "a: no permission");
-        directory.expect(vec![unreadable()], "", "");
-    }
-
-    #[test]
-    fn file_counts_as_valid_after_it_was_valid_once() {
-        let mut directory = Directory::default();
-        let never = |directory: &Directory| {
-            let never = directory.0.never_valid();
-            never.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
-        };
-        // Broken, and in conflict with another file.
-        directory.step(vec![file("a", "one"), broken("b"), file("c", "one two")]);
-        assert_eq!(never(&directory), "b c");
-        directory.step(vec![file("a", "one"), file("b", ""), file("c", "two")]);
-        assert_eq!(never(&directory), "", "a list without resources is valid");
-        directory.step(vec![broken("a"), file("b", ""), raw("c", ""), broken("d")]);
-        assert_eq!(never(&directory), "d");
-        directory.step(vec![broken("a")]);
-        assert_eq!(never(&directory), "", "a file that is gone is waited for no longer");
-    }
-
-    #[test]
-    fn duplicate_resource_is_rejected_in_the_file_changed_later() {
-        let mut directory = Directory::default();
-        directory.expect(vec![file("a", "one"), file("b", "two")], "one two", "");
-        // The file that was edited later is rejected, whatever its name.
-        directory.expect_error(
-            vec![file("a", "one two=5s three"), file("b", "two")],
-            "a: the cds resource `two` is already defined in b",
-        );
-        directory.expect(vec![file("a", "one two=5s three"), file("b", "two")], "", "");
-        // The state is accepted once the other file no longer defines the resource.
-        directory.expect(
-            vec![file("a", "one two=5s three"), file("b", "four")],
-            "four three two",
-            "",
-        );
-    }
-
-    #[test]
-    fn duplicate_in_two_new_files_is_rejected_in_the_later_name() {
-        let mut directory = Directory::default();
-        let (errors, changed, _) = directory.step(vec![file("b", "one two"), file("a", "one")]);
-        assert_eq!(changed, "one");
-        assert_eq!(errors, ["b: the cds resource `one` is already defined in a"]);
-    }
-
-    /// Creates an object with documents of clusters, each given like those of a file.
-    fn with_documents(id: &str, documents: &[(&str, &str)]) -> Object {
-        let documents = documents.iter().map(|(name, clusters)| {
-            let Ok(bytes) = file(name, clusters).content else { panic!("{name}") };
-            let bytes = if clusters.is_empty() { Bytes::from_static(b"a: [") } else { bytes };
-            xds_source::Document { name: (*name).to_owned(), format: Format::Yaml, bytes }
-        });
-        let content = Content::Documents(documents.collect());
-        let (view, revision) = (ViewName::default(), Revision::default());
-        Object { id: id.into(), view, revision, content }
-    }
-
-    #[test]
-    fn documents_of_an_object_are_used_together_or_not_at_all() {
-        let mut sources = Sources::default();
-        let mut step = |documents: &[(&str, &str)]| {
-            let errors = sources.replace(vec![with_documents("ConfigMap n/c", documents)]);
-            let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
-            let changes = sources.changes();
-            let (changed, removed) = changes.keys();
-            let shown = (errors.join("; "), changed.join(" "), removed.join(" "));
-            sources.mark_served();
-            shown
-        };
-        let served =
-            |changed: &str, removed: &str| (String::new(), changed.to_owned(), removed.to_owned());
-        assert_eq!(step(&[("a.yaml", "one"), ("b.yaml", "two")]), served("one two", ""));
-        // One document is broken, and the other one has changed.
-        let (errors, changed, removed) = step(&[("a.yaml", "three"), ("b.yaml", "")]);
-        assert!(errors.starts_with("ConfigMap n/c/b.yaml:1:"), "{errors}");
-        assert_eq!((changed.as_str(), removed.as_str()), ("", ""));
-        assert_eq!(step(&[("a.yaml", "three"), ("b.yaml", "two")]), served("three", "one"));
-        // A resource in two documents is an error, whichever of them is meant.
-        let (errors, changed, removed) = step(&[("a.yaml", "three"), ("b.yaml", "three")]);
-        let expected = "ConfigMap n/c/b.yaml: the cds resource `three` is already defined in \
-                        ConfigMap n/c/a.yaml";
-        assert_eq!(errors, expected);
-        assert_eq!((changed.as_str(), removed.as_str()), ("", ""));
-        assert_eq!(step(&[]), served("", "three two"));
-    }
-
-    #[test]
-    fn owner_of_a_resource_is_the_object_that_defines_it() {
-        let mut sources = Sources::default();
-        let other = Object { view: "canary".into(), ..with_documents("b", &[("a.yaml", "one")]) };
-        sources.replace(vec![with_documents("a", &[("a.yaml", "one")]), other]);
-        let owners = sources.owners();
-        let owner = |view: &str| {
-            let key = Key { type_url: xds_core::types::CLUSTER.into(), name: "one".into() };
-            owners[&ViewName::from(view)][&key].display().to_string()
-        };
-        assert_eq!((owner(""), owner("canary")), ("a".to_owned(), "b".to_owned()));
-    }
-
-    #[test]
-    fn resource_may_move_to_another_file() {
-        let mut directory = Directory::default();
-        directory.expect(vec![file("a", "one two"), file("b", "three")], "one three two", "");
-        // Two resources swapped in one update.
-        directory.expect(vec![file("a", "three two"), file("b", "one")], "", "");
-        // In two updates, the new file first.
-        directory.expect_error(vec![file("a", "three two"), file("b", "one two")], "b: ");
-        directory.expect(vec![file("a", "three"), file("b", "one two")], "", "");
-        // In two updates, the old file first.
-        directory.expect(vec![file("a", ""), file("b", "one two")], "", "three");
-        directory.expect(vec![file("a", ""), file("b", "one two three")], "three", "");
-        // To a new file, while the old one is deleted.
-        directory.expect(vec![file("a", ""), file("c", "one two three")], "", "");
-    }
-
-    #[test]
-    fn rejected_file_does_not_block_other_files() {
-        let mut directory = Directory::default();
-        directory.expect(
-            vec![file("a", "one"), file("b", "two"), file("c", "three")],
-            "one three two",
-            "",
-        );
-        // a needs a resource that b keeps because b itself is rejected: a is rejected too.
-        // c may change.
-        let (errors, changed, removed) =
-            directory.step(vec![file("a", "one two"), file("b", "three"), file("c", "three=9s")]);
-        assert_eq!((changed.as_str(), removed.as_str()), ("three", ""));
-        assert_eq!(errors.len(), 2, "{errors:?}");
-        // Once c no longer defines the resource, both are accepted.
-        directory.expect(
-            vec![file("a", "one two"), file("b", "three"), file("c", "")],
-            "three",
-            "",
-        );
-        assert_eq!(directory.0.resources(), 3);
-    }
-
-    #[test]
-    fn resource_that_no_server_accepts_is_an_error_of_its_file() {
-        let mut directory = Directory::default();
-        directory
-            .expect_error(vec![file("a", "one '*'")], "a:5:3: the resource name `*` is reserved");
-        directory.expect_error(vec![file("a", &"n".repeat(3_000))], "exceeds the limit of 2048");
-    }
-}
+mod tests;

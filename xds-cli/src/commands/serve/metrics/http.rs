@@ -1,0 +1,118 @@
+//! HTTP/1 server with two pages.
+
+use core::{convert::Infallible, time::Duration};
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
+use xds_tokio::server::ListenAddress;
+
+use super::Reporter;
+use crate::failure::Failure;
+
+/// Maximum number of connections. Further ones wait.
+const MAX_CONNECTIONS: usize = 64;
+/// Time within which a client must have sent a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum duration of a connection.
+const LIFETIME: Duration = Duration::from_secs(60);
+/// Pause after a failed accept, for example when there are no free file descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Listener of the pages, with its address.
+pub(in super::super) type MetricsListener = (SocketAddr, TcpListener);
+
+/// Listens on an address.
+pub(in super::super) async fn bind(address: &str) -> Result<MetricsListener, Failure> {
+    let failure = |why| Failure::Listen { address: address.to_owned(), why };
+    let invalid = |why: &dyn core::fmt::Display| {
+        failure(io::Error::new(io::ErrorKind::InvalidInput, why.to_string()))
+    };
+    let listener = match address.parse::<ListenAddress>().map_err(|why| invalid(&why))? {
+        ListenAddress::Ip(address) => TcpListener::bind(address).await,
+        ListenAddress::Host(host, port) => TcpListener::bind((&*host, port)).await,
+        ListenAddress::AllInterfaces(port) => {
+            match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
+                // IPv4 only.
+                Err(_) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await,
+                bound => bound,
+            }
+        }
+        _ => return Err(invalid(&"metrics are served over TCP only: use HOST:PORT or :PORT")),
+    };
+    let listener = listener.map_err(failure)?;
+    let bound = listener.local_addr().map_err(failure)?;
+    Ok((bound, listener))
+}
+
+/// Serves the pages until it is dropped.
+pub(in super::super) async fn serve(listener: TcpListener, reporter: Arc<Reporter>) {
+    let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    while let Ok(permit) = Arc::clone(&free).acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let reporter = Arc::clone(&reporter);
+                tokio::spawn(async move {
+                    // A client that is slow or has gone is no error of the server.
+                    let _ = timeout(LIFETIME, connection(stream, reporter)).await;
+                    drop(permit);
+                });
+            }
+            Err(why) => {
+                tracing::debug!(%why, "cannot accept a connection for metrics");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, reporter: Arc<Reporter>) {
+    let respond = service_fn(move |request: Request<Incoming>| {
+        let reporter = Arc::clone(&reporter);
+        async move {
+            let (status, text) = respond(request.method(), request.uri().path(), &reporter).await;
+            let mut response = Response::new(Full::new(Bytes::from(text)));
+            *response.status_mut() = status;
+            let content_type = HeaderValue::from_static("text/plain; version=0.0.4");
+            response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(REQUEST_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), respond);
+    if let Err(why) = serving.await {
+        tracing::debug!(%why, "connection for metrics lost");
+    }
+}
+
+async fn respond(method: &Method, path: &str, reporter: &Reporter) -> (StatusCode, String) {
+    if method != Method::GET && method != Method::HEAD {
+        return (StatusCode::METHOD_NOT_ALLOWED, "use GET\n".to_owned());
+    }
+    match path {
+        "/metrics" => match reporter.metrics().await {
+            Ok(metrics) => (StatusCode::OK, metrics),
+            Err(ended) => (StatusCode::SERVICE_UNAVAILABLE, format!("{ended}\n")),
+        },
+        "/ready" if reporter.is_ready() => (StatusCode::OK, "ready\n".to_owned()),
+        "/ready" => {
+            let why = reporter.reason().await;
+            (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n"))
+        }
+        _ => (StatusCode::NOT_FOUND, "this address has /metrics and /ready\n".to_owned()),
+    }
+}

@@ -1,0 +1,52 @@
+//! `--metrics`: metrics and readiness over HTTP.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `http.rs` | the HTTP server |
+//! | `text.rs` | the metrics in Prometheus' text format |
+
+mod http;
+mod text;
+
+use std::sync::Arc;
+
+use xds_tokio::{ManagementServer, server::ServerEnded};
+
+pub(super) use self::http::{MetricsListener, bind, serve};
+use crate::directory::SourceMetrics;
+
+/// What is reported: a server and its source.
+#[derive(Debug)]
+pub(super) struct Reporter {
+    pub(super) server: Arc<ManagementServer>,
+    pub(super) source: Arc<SourceMetrics>,
+}
+
+impl Reporter {
+    /// Whether new clients are served.
+    fn is_ready(&self) -> bool {
+        self.server.is_serving()
+    }
+
+    /// Returns the reason why new clients are not served, for people.
+    async fn reason(&self) -> String {
+        let report = self.server.handle().source_report().await;
+        match report {
+            Ok(source) if source.is_stale => {
+                let seconds = source.unreachable_for.unwrap_or_default().as_secs();
+                format!("the source has been unreachable for {seconds} s (--max-staleness)")
+            }
+            Ok(_) => "not all resources have been valid once, or the server shuts down".to_owned(),
+            Err(ended) => ended.to_string(),
+        }
+    }
+
+    /// Returns the metrics in Prometheus' text format.
+    async fn metrics(&self) -> Result<String, ServerEnded> {
+        let handle = self.server.handle();
+        let mut out = text::MetricsText::default();
+        out.server(&handle.stats().await?, self.is_ready());
+        out.source(&handle.source_report().await?, &self.source);
+        Ok(out.finish())
+    }
+}

@@ -1,0 +1,135 @@
+//! Metrics in [Prometheus' text format][format].
+//!
+//! [format]: https://prometheus.io/docs/instrumenting/exposition_formats/
+
+use core::fmt::{Display, Write as _};
+
+use xds_core::server::ServerStats;
+use xds_tokio::server::SourceReport;
+
+use crate::directory::SourceMetrics;
+
+/// Metrics, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct MetricsText(String);
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Gauge,
+    Counter,
+}
+
+impl MetricsText {
+    pub(super) fn server(&mut self, stats: &ServerStats, is_ready: bool) {
+        self.gauge("xds_server_ready", "1 if new clients are served.", u8::from(is_ready));
+        self.gauge("xds_server_streams", "Open streams of clients.", stats.streams);
+        self.gauge("xds_server_subscriptions", "Types of all streams.", stats.subscriptions);
+        self.gauge("xds_server_resources", "Resources of all views.", stats.resources);
+        self.gauge("xds_server_views", "Views, with the default one.", stats.views);
+        let waiting = "Streams that wait until the server has caught up with its source.";
+        self.gauge("xds_server_waiting_streams", waiting, stats.waiting_for_source);
+        self.counter("xds_server_requests_total", "Requests of clients.", stats.requests);
+        self.counter("xds_server_responses_total", "Responses to clients.", stats.responses);
+        self.counter("xds_server_acks_total", "Responses that clients accepted.", stats.acks);
+        self.counter("xds_server_nacks_total", "Responses that clients rejected.", stats.nacks);
+        let refused = stats.refused;
+        self.counters(
+            "xds_server_refused_streams_total",
+            "Streams refused, by reason.",
+            "reason",
+            [
+                ("not_ready", refused.not_ready),
+                ("stale_source", refused.stale),
+                ("too_many_streams", refused.too_many + refused.too_many_new),
+                ("shutting_down", refused.shutting_down),
+            ],
+        );
+        let unconfirmed = "Streams answered from the last state, because the source could not \
+                           confirm it.";
+        self.counter(
+            "xds_server_unconfirmed_streams_total",
+            unconfirmed,
+            stats.unconfirmed_streams,
+        );
+    }
+
+    pub(super) fn source(&mut self, report: &SourceReport, metrics: &SourceMetrics) {
+        if let Some(revision) = report.revision {
+            self.gauge("xds_source_revision", "Revision up to which all is served.", revision);
+        }
+        let stale = report.unreachable_for.unwrap_or_default().as_secs_f64();
+        let help = "Time for which the source has been unreachable, 0 while it can be reached.";
+        self.gauge("xds_source_stale_seconds", help, stale);
+        let broken = "Objects of the source, such as files or keys, that are invalid.";
+        self.gauge("xds_source_invalid_objects", broken, metrics.broken());
+        let help = "Failures to read or watch the source, by kind.";
+        self.counters("xds_source_errors_total", help, "kind", metrics.failures());
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.0
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.head(name, help, Kind::Gauge);
+        let _ = writeln!(self.0, "{name} {value}");
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.head(name, help, Kind::Counter);
+        let _ = writeln!(self.0, "{name} {value}");
+    }
+
+    fn counters<'a>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: impl IntoIterator<Item = (&'a str, u64)>,
+    ) {
+        self.head(name, help, Kind::Counter);
+        for (value_of_label, value) in values {
+            let _ = writeln!(self.0, "{name}{{{label}=\"{value_of_label}\"}} {value}");
+        }
+    }
+
+    fn head(&mut self, name: &str, help: &str, kind: Kind) {
+        let kind = match kind {
+            Kind::Gauge => "gauge",
+            Kind::Counter => "counter",
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn metrics_have_a_help_a_type_and_values() {
+        let mut report = SourceReport::default();
+        (report.revision, report.unreachable_for) = (Some(7), Some(Duration::from_millis(1_500)));
+        let mut text = MetricsText::default();
+        text.server(&ServerStats::default(), true);
+        text.source(&report, &SourceMetrics::default());
+        let text = text.finish();
+        for line in [
+            "# TYPE xds_server_ready gauge",
+            "xds_server_ready 1",
+            "# TYPE xds_server_nacks_total counter",
+            "xds_server_nacks_total 0",
+            "xds_server_refused_streams_total{reason=\"stale_source\"} 0",
+            "xds_source_revision 7",
+            "xds_source_stale_seconds 1.5",
+            "xds_source_errors_total{kind=\"unavailable\"} 0",
+        ] {
+            assert!(text.lines().any(|it| it == line), "no {line} in\n{text}");
+        }
+        let names = |prefix: &str| text.lines().filter(|it| it.starts_with(prefix)).count();
+        assert_eq!(names("# HELP "), names("# TYPE "));
+    }
+}

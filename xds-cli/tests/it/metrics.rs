@@ -1,0 +1,82 @@
+//! `xds serve --metrics`.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+};
+
+use crate::support::{TempDir, Xds, clusters, eventually, run};
+
+/// Sends a request with this first line. Returns the status and the body.
+pub(crate) fn request(address: &str, line: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("{line} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, body.to_owned())
+}
+
+/// Returns the value of a metric.
+pub(crate) fn metric(address: &str, name: &str) -> Option<f64> {
+    let (status, text) = request(address, "GET /metrics");
+    assert_eq!(status, 200, "{text}");
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+    line.map(|value| value.parse().unwrap())
+}
+
+#[test]
+fn metrics_and_readiness_are_served_over_http() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", "{");
+    let flags = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let (serve, discovery) = Xds::serve_with(directory.path(), &flags);
+    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+    let address = serving["metrics"].as_str().unwrap();
+    let (status, why) = request(address, "GET /ready");
+    assert_eq!(
+        (status, why.as_str()),
+        (503, "not ready: not all resources have been valid once, or the server shuts down\n")
+    );
+    assert_eq!(metric(address, "xds_server_ready"), Some(0.0));
+    assert_eq!(metric(address, "xds_source_invalid_objects"), Some(1.0));
+
+    directory.replace("cds.yaml", &clusters("a b"));
+    serve.wait_count("ready", 1);
+    assert_eq!(request(address, "GET /ready"), (200, "ready\n".to_owned()));
+    let watch = Xds::watch(&discovery, &["cds"]);
+    watch.wait_count("changed", 2);
+    eventually("an ACK", || match metric(address, "xds_server_acks_total") {
+        Some(1.0) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    for (name, value) in [
+        ("xds_server_ready", 1.0),
+        ("xds_server_streams", 1.0),
+        ("xds_server_resources", 2.0),
+        ("xds_server_nacks_total", 0.0),
+        ("xds_source_stale_seconds", 0.0),
+        ("xds_source_invalid_objects", 0.0),
+        ("xds_source_errors_total{kind=\"unavailable\"}", 0.0),
+    ] {
+        assert_eq!(metric(address, name), Some(value), "{name}");
+    }
+    assert_eq!(metric(address, "xds_source_revision"), None, "a directory has none to compare");
+    assert_eq!(request(address, "GET /").0, 404);
+    assert_eq!(request(address, "POST /metrics").0, 405);
+}
+
+#[test]
+fn address_of_metrics_that_cannot_be_used_is_named() {
+    let directory = TempDir::new();
+    let (_serve, taken) = Xds::serve(directory.path());
+    let directory = directory.path().to_str().unwrap();
+    for (address, words) in [(&*taken, &*taken), ("unix:/tmp/m.sock", "over TCP only")] {
+        let flags = ["serve", directory, "--listen", "127.0.0.1:0", "--metrics", address];
+        let ended = run(&flags);
+        assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+    }
+}
