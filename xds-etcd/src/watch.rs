@@ -66,12 +66,26 @@ impl From<EtcdError> for WatchEnd {
 }
 
 impl RangeWatch {
-    /// Watches a range after a revision.
+    /// Watches a range after a revision. With an expired token, the user is authenticated again.
     pub(crate) async fn open(
         client: &EtcdClient,
         range: &KeyRange,
         after: u64,
     ) -> Result<Self, WatchEnd> {
+        match Self::begin(client, range, after).await {
+            // Some versions of etcd deny a watch with an expired token like one without permission.
+            Err(WatchEnd::Failed(why))
+                if client.has_user()
+                    && (why.is_expired_token() || matches!(why, EtcdError::Denied(_))) =>
+            {
+                client.forget_token().await;
+                Self::begin(client, range, after).await
+            }
+            result => result,
+        }
+    }
+
+    async fn begin(client: &EtcdClient, range: &KeyRange, after: u64) -> Result<Self, WatchEnd> {
         let create = WatchCreateRequest {
             key: range.first.clone(),
             range_end: range.end.clone(),
@@ -88,14 +102,20 @@ impl RangeWatch {
             Some((request, receiver))
         });
         let (member, responses) = client.watch(requests).await?;
-        Ok(Self {
+        let mut watch = Self {
             client: client.clone(),
             member,
             requests: sender,
             responses,
             parts: Vec::new(),
             transactions: VecDeque::new(),
-        })
+        };
+        // It states whether the watch was created.
+        let first = client.limited(&watch.member, watch.responses.message()).await;
+        watch.receive(first).await?;
+        // The member can be reached again, although nothing may have changed.
+        watch.transactions.push_front(Transaction { revision: after, events: Vec::new() });
+        Ok(watch)
     }
 
     /// Returns a sender of requests for the progress of the watch.
@@ -109,27 +129,38 @@ impl RangeWatch {
             if let Some(transaction) = self.transactions.pop_front() {
                 return Ok(transaction);
             }
-            let response = match self.responses.message().await {
-                Ok(Some(response)) => response,
-                // Members end watches when they shut down.
-                Ok(None) => return Err(failed(&self.client, &self.member, "").await),
-                Err(status) => {
-                    let why = EtcdError::of_status(&self.member.address, status);
-                    if why.is_of_member() {
-                        self.client.leave(&self.member).await;
-                    }
-                    return Err(if why.is_compacted() { WatchEnd::Compacted } else { why.into() });
-                }
-            };
-            let response: WatchResponse = decode(&self.member.address, response)?;
-            if response.compact_revision > 0 {
-                return Err(WatchEnd::Compacted);
-            }
-            if response.canceled {
-                return Err(failed(&self.client, &self.member, &response.cancel_reason).await);
-            }
-            self.take(response);
+            let response = self.responses.message().await;
+            let address = &self.member.address;
+            let response = response.map_err(|status| EtcdError::of_status(address, status));
+            self.receive(response).await?;
         }
+    }
+
+    /// Takes a response, or the end of the stream.
+    async fn receive(
+        &mut self,
+        response: Result<Option<Bytes>, EtcdError>,
+    ) -> Result<(), WatchEnd> {
+        let response = match response {
+            Ok(Some(response)) => response,
+            // Members end watches when they shut down.
+            Ok(None) => return Err(ended(&self.client, &self.member, "").await),
+            Err(why) => {
+                if why.is_of_member() {
+                    self.client.leave(&self.member).await;
+                }
+                return Err(if why.is_compacted() { WatchEnd::Compacted } else { why.into() });
+            }
+        };
+        let response: WatchResponse = decode(&self.member.address, response)?;
+        if response.compact_revision > 0 {
+            return Err(WatchEnd::Compacted);
+        }
+        if response.canceled {
+            return Err(ended(&self.client, &self.member, &response.cancel_reason).await);
+        }
+        self.take(response);
+        Ok(())
     }
 
     /// Splits a response into transactions. Events of one transaction have the same revision, and
@@ -153,11 +184,19 @@ impl RangeWatch {
     }
 }
 
-/// Leaves a member that has ended a watch.
-async fn failed(client: &EtcdClient, member: &Arc<Member>, why: &str) -> WatchEnd {
-    client.leave(member).await;
+/// Returns the reason for which a member has ended a watch, and leaves the member unless the reason
+/// is the user.
+async fn ended(client: &EtcdClient, member: &Arc<Member>, why: &str) -> WatchEnd {
     let why = if why.is_empty() { "the member has ended the watch" } else { why };
-    WatchEnd::Failed(EtcdError::of_status(&member.address, Status::unavailable(why)))
+    let status = if why.contains("permission denied") {
+        Status::permission_denied(why)
+    } else if why.contains("invalid auth token") {
+        Status::unauthenticated(why)
+    } else {
+        client.leave(member).await;
+        Status::unavailable(why)
+    };
+    WatchEnd::Failed(EtcdError::of_status(&member.address, status))
 }
 
 /// Groups consecutive events of one revision.

@@ -20,7 +20,7 @@ use xds_etcd::{
     Endpoint, EtcdClient, EtcdOptions, EtcdSource, EtcdStore, Prune, Registration, StoredName,
     TransactionLimits, WriteError,
 };
-use xds_source::{Change, Content, ObjectChange, Revision, Source as _, WatchError};
+use xds_source::{Change, Content, ObjectChange, Revision, Source as _, SourceError, WatchError};
 use xds_tokio::Tokio;
 
 /// etcd with one member, which ends with its value.
@@ -334,6 +334,97 @@ async fn keys_that_are_no_resources_are_invalid_objects() {
     assert_eq!(object.id.as_str(), "/xds/default/default/clusters/a");
     let Content::Invalid(why) = &object.content else { panic!("{object:?}") };
     assert!(why.contains("unknown type \"default\""), "{why}");
+}
+
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+async fn value_of_two_mebibytes_is_read_and_watched() {
+    let etcd = Etcd::start(&["--max-request-bytes", "8388608"]).await;
+    let store = etcd.store().with_limits(TransactionLimits::default().with_bytes(8 << 20));
+    let source = etcd.source();
+    let list = soon(source.list()).await.unwrap();
+    let mut watch = pin!(source.watch(list.revision));
+    let big = |letter: u8| BTreeMap::from([(cluster("big"), vec![letter; 2 << 20].into())]);
+    for letter in [b'a', b'b'] {
+        let stored = soon(store.read()).await.unwrap();
+        soon(store.write(&stored, &big(letter), Prune::No)).await.unwrap();
+        assert_eq!(shown(&next(&mut watch).await.unwrap()), "+/xds/default/clusters/big");
+    }
+    let list = soon(source.list()).await.unwrap();
+    let [object] = list.objects.as_slice() else { panic!("{} objects", list.objects.len()) };
+    let Content::Document { bytes, .. } = &object.content else { panic!("no document") };
+    assert_eq!((bytes.len(), bytes[0]), (2 << 20, b'b'));
+}
+
+/// Calls the JSON gateway of etcd.
+async fn gateway(address: &str, path: &str, body: &str) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let head = format!("POST {path} HTTP/1.1\r\nhost: etcd\r\nconnection: close\r\n");
+    let request = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 200 "), "{path}: {response}");
+}
+
+/// Tokens of this cluster expire after two seconds.
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary, and openssl"]
+async fn expired_token_is_renewed_and_wrong_credentials_are_named() {
+    let keys = env::temp_dir().join(format!("xds-etcd-keys-{}", id()));
+    fs::create_dir_all(&keys).unwrap();
+    let (private, public) = (keys.join("private.pem"), keys.join("public.pem"));
+    let openssl = |args: &[&str]| {
+        let status = Command::new("openssl").args(args).stderr(Stdio::null()).status();
+        assert!(status.unwrap().success());
+    };
+    let (private, public) = (private.to_str().unwrap(), public.to_str().unwrap());
+    openssl(&["genrsa", "-out", private, "2048"]);
+    openssl(&["rsa", "-in", private, "-pubout", "-out", public]);
+    let token = format!("jwt,pub-key={public},priv-key={private},sign-method=RS256,ttl=2s");
+    let etcd = Etcd::start(&["--auth-token", &token]).await;
+    for (path, body) in [
+        ("role/add", r#"{"name": "root"}"#),
+        ("user/add", r#"{"name": "root", "password": "secret"}"#),
+        ("user/grant", r#"{"user": "root", "role": "root"}"#),
+        ("enable", "{}"),
+    ] {
+        gateway(&etcd.address, &format!("/v3/auth/{path}"), body).await;
+    }
+    let client = |user: Option<(&str, &str)>| {
+        let options = EtcdOptions::new([etcd.address.as_str()]);
+        let options = match user {
+            Some((name, password)) => options.with_user(name, password),
+            None => options,
+        };
+        EtcdClient::new(Tokio, options).unwrap()
+    };
+    let source = EtcdSource::new(client(Some(("root", "secret"))), "/xds");
+    let store = EtcdStore::new(client(Some(("root", "secret"))), "/xds");
+    let list = soon(source.list()).await.unwrap();
+    let mut watch = pin!(source.watch(list.revision));
+    for value in ["1", "2"] {
+        let stored = soon(store.read()).await.unwrap();
+        soon(store.write(&stored, &clusters(&["a"], value), Prune::No)).await.unwrap();
+        let change = next(&mut watch).await.unwrap();
+        assert_eq!(shown(&change), "+/xds/default/clusters/a");
+        // The tokens of both clients expire.
+        sleep(Duration::from_secs(3)).await;
+        watch.set(source.watch(change.revision));
+    }
+    assert_eq!(soon(source.list()).await.unwrap().objects.len(), 1);
+
+    let denied = async |user| {
+        let error = EtcdSource::new(client(user), "/xds").list().await.unwrap_err();
+        assert!(matches!(error, SourceError::Denied(_)), "{error:?}");
+        error.to_string()
+    };
+    let wrong = soon(denied(Some(("root", "wrong")))).await;
+    assert!(wrong.contains("user root: ") && wrong.contains("authentication failed"), "{wrong}");
+    let nobody = soon(denied(None)).await;
+    assert!(nobody.contains("the cluster requires a user with a password"), "{nobody}");
+    fs::remove_dir_all(keys).unwrap();
 }
 
 #[tokio::test]

@@ -25,7 +25,8 @@ pub trait Source: Send + Sync + 'static {
     /// Watches the changes after a revision, in the order of their revisions.
     ///
     /// The stream ends with an error, or without one when the source has ended the watch for no
-    /// stated reason.
+    /// stated reason. It may begin with a [`Change`] without objects at the revision `after`, which
+    /// shows that the source can be reached.
     fn watch(
         &self,
         after: Revision,

@@ -148,13 +148,14 @@ impl Follower {
         self.fail(now);
     }
 
-    /// Notes a change. Returns whether to use it: a source may repeat changes that are known.
+    /// Notes a change, which shows that the source can be reached. Returns whether to use it: a source
+    /// may repeat changes that are known, or report that there is none.
     pub fn changed(&mut self, change: &Change, _now: Time) -> bool {
-        self.failures = 0;
         self.failing_since = None;
         if self.position.is_some_and(|position| change.revision <= position) {
             return false;
         }
+        self.failures = 0;
         self.position = Some(change.revision);
         self.newest = self.newest.max(Some(change.revision));
         true
@@ -220,6 +221,21 @@ mod tests {
         *now = until;
         follower.waited(until);
         waited
+    }
+
+    #[test]
+    fn watch_without_news_shows_that_the_source_can_be_reached_and_still_backs_off() {
+        let (mut follower, mut now) = (follower(), Time::ZERO);
+        assert!(follower.listed(Revision(5), now));
+        let mut waits = Vec::new();
+        for _ in 0..4 {
+            follower.watch_ended(None, now);
+            assert!(follower.failing_since().is_some());
+            waits.push(wait(&mut follower, &mut now));
+            assert!(!follower.changed(&change(5), now));
+            assert_eq!(follower.failing_since(), None);
+        }
+        assert!(waits[3] > waits[0] * 2, "{waits:?}");
     }
 
     #[test]

@@ -64,14 +64,16 @@ impl EtcdError {
     }
 
     pub(crate) fn of_status(member: &str, status: Status) -> Self {
-        let is_denied = match status.code() {
-            Code::PermissionDenied => true,
-            Code::InvalidArgument => status.message().contains("authentication failed"),
-            _ => false,
-        };
-        match is_denied {
-            true => Self::Denied(format!("{member}: {}", status.message())),
-            false => Self::Call { member: member.to_owned(), status },
+        let message = status.message();
+        match status.code() {
+            Code::PermissionDenied => Self::Denied(format!("{member}: {message}")),
+            Code::InvalidArgument if message.contains("authentication failed") => {
+                Self::Denied(format!("{member}: {message}"))
+            }
+            Code::InvalidArgument if message.contains("user name is empty") => {
+                Self::Denied(format!("{member}: the cluster requires a user with a password"))
+            }
+            _ => Self::Call { member: member.to_owned(), status },
         }
     }
 }

@@ -187,8 +187,18 @@ impl EtcdClient {
         }
     }
 
+    /// Whether calls have a token, which may expire.
+    pub(crate) fn has_user(&self) -> bool {
+        self.options.user.is_some()
+    }
+
+    /// Authenticates the user again before the next call.
+    pub(crate) async fn forget_token(&self) {
+        self.current.lock().await.connection = None;
+    }
+
     /// Limits a call in time.
-    async fn limited<T>(
+    pub(crate) async fn limited<T>(
         &self,
         member: &Member,
         calling: impl Future<Output = Result<T, Status>>,
