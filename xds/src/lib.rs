@@ -14,8 +14,8 @@
 //! | reject resources that break a constraint of the API | `ClientBuilder::validate` | `validation` |
 //! | test a client or server in virtual time | `xds::sim` | `sim` |
 //! | test a program, or its gRPC calls, in virtual time with faults | `xds::sim::app`, `xds::sim::stack` | `sim-stack` |
-//! | embed the protocol in a runtime or proxy of my own | [`protocol`] | |
-//! | read the bootstrap of a gRPC process or of Envoy | [`bootstrap`] | |
+//! | embed the protocol in a runtime or proxy of my own | `xds::protocol` | |
+//! | read the bootstrap of a gRPC process or of Envoy | `xds::bootstrap` | |
 //! | report to operators what the clients have (CSDS) | [`csds`] | |
 //!
 //! # Watching

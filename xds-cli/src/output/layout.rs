@@ -40,6 +40,14 @@ impl Layout {
         }
     }
 
+    /// Returns the present width of the terminal; without one, lines may have any length.
+    pub(crate) fn width(self) -> usize {
+        match self {
+            Self::Terminal(stream) => stream.width(),
+            Self::Plain => usize::MAX,
+        }
+    }
+
     /// Folds each line to the present width of the terminal.
     pub(crate) fn fold(self, text: &str) -> Cow<'_, str> {
         match self {

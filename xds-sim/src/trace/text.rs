@@ -9,6 +9,8 @@
 //!  0.005s      3   │             ●          looks it up
 //!  0.005s      4   │    ✗────────┤          m1 response: cds a v1 -- lost: the stream was reset
 //! ```
+//!
+//! Where the columns leave no room for the descriptions, the participants are written in words.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,6 +27,10 @@ use super::{
 const NARROWEST: usize = 9;
 /// Maximum width that a participant's name gives to its column.
 const WIDEST: usize = 16;
+/// Characters of a line before its columns: time, number and mark of the event.
+const PREFIX: usize = 21;
+/// Minimum width of the descriptions beside a diagram.
+const DESCRIPTION: usize = 36;
 
 impl Trace {
     /// Formats the newest events, at most `last`, as a sequence diagram, followed by the violation.
@@ -33,8 +39,19 @@ impl Trace {
     /// escaped.
     #[must_use]
     pub fn to_text(&self, last: usize) -> String {
+        self.to_text_within(last, usize::MAX)
+    }
+
+    /// Formats the newest events, at most `last`, for a terminal of `width` columns: as a sequence diagram
+    /// if it leaves 36 columns for the descriptions, otherwise with the names of the participants. Long
+    /// descriptions exceed the width.
+    #[must_use]
+    pub fn to_text_within(&self, last: usize, width: usize) -> String {
         let skipped = self.events.len().saturating_sub(last);
-        let diagram = Diagram::of(self, skipped);
+        let mut diagram = Diagram::of(self, skipped);
+        if diagram.width.saturating_add(PREFIX + DESCRIPTION) > width {
+            diagram = diagram.in_words();
+        }
         let mut out = diagram.heading();
         if skipped > 0 || self.events.first().is_some_and(|first| first.number > 0) {
             let first = self.events.get(skipped).map_or(0, |event| event.number);
@@ -60,7 +77,7 @@ impl Trace {
 struct Diagram<'t> {
     trace: &'t Trace,
     messages: Messages,
-    /// Position of each participant's column, in characters.
+    /// Position of each participant's column, in characters. Empty if participants are written in words.
     columns: BTreeMap<ParticipantId, usize>,
     width: usize,
 }
@@ -83,6 +100,10 @@ impl<'t> Diagram<'t> {
             width += name.chars().count().clamp(NARROWEST, WIDEST) + 2;
         }
         Self { trace, messages, columns, width }
+    }
+
+    fn in_words(self) -> Self {
+        Self { columns: BTreeMap::new(), width: 0, ..self }
     }
 
     fn heading(&self) -> String {
@@ -150,11 +171,36 @@ impl<'t> Diagram<'t> {
     }
 
     fn write(&self, out: &mut String, event: &TraceEvent, cells: &Cells, text: &str) {
-        let drawing: String = cells.0.iter().collect();
+        let drawing = match self.columns.is_empty() {
+            true => self.in_words_of(event),
+            false => cells.0.iter().collect(),
+        };
         let at = event.at.to_string();
         let is_culprit = self.trace.violation.as_ref().is_some_and(|it| it.number == event.number);
         let sign = if is_culprit { '✗' } else { ' ' };
         let _ = writeln!(out, "{at:>10}{:>8} {sign} {drawing} {text}", event.number);
+    }
+
+    /// Returns the participants of an event, with the direction of a message.
+    fn in_words_of(&self, event: &TraceEvent) -> String {
+        let name = |lane: ParticipantId| printable(self.trace.name(lane));
+        let way = |from, sign, to| format!("{} {sign} {}", name(from), name(to));
+        let of_message = |message, sign| {
+            self.messages.get(message).map(|it| way(it.from, sign, it.to)).unwrap_or_default()
+        };
+        match &event.kind {
+            TraceKind::Send { message, from, to, .. } => {
+                let end = self.messages.get(*message).map_or(MessageOutcome::None, |it| it.end);
+                way(*from, if matches!(end, MessageOutcome::Lost(_)) { '✗' } else { '▶' }, *to)
+            }
+            TraceKind::Deliver { message } => of_message(*message, '▶'),
+            TraceKind::Lost { message, .. } => of_message(*message, '✗'),
+            TraceKind::Local { lane, .. } => name(*lane),
+            TraceKind::Fault { lanes, .. } => {
+                lanes.iter().map(|&lane| name(lane)).collect::<Vec<_>>().join(", ")
+            }
+            TraceKind::Phase(_) => String::new(),
+        }
     }
 
     fn column(&self, lane: ParticipantId) -> usize {

@@ -24,7 +24,7 @@ use crate::{
         sim::{ReplayArgs, RunSource, ShrinkArgs, TraceFormat},
     },
     failure::Failure,
-    output,
+    output::{self, Layout},
 };
 
 pub(crate) fn run(command: SimCommand, color: ColorChoice) -> Result<(), Failure> {
@@ -51,8 +51,8 @@ fn replay(args: ReplayArgs) -> Result<(), Failure> {
         TraceFormat { ndjson: true, .. } => output::print(&trace.to_ndjson())?,
         TraceFormat { mermaid: true, .. } => output::print(&trace.to_mermaid(args.last))?,
         TraceFormat { .. } => {
-            output::print(&format!("options: {}", outcome.options))?;
-            output::print(&trace.to_text(args.last))?;
+            print_folded(&format!("options: {}", outcome.options))?;
+            print_trace(&trace, args.last)?;
         }
     }
     match (outcome.violation, outcome.drift) {
@@ -63,6 +63,16 @@ fn replay(args: ReplayArgs) -> Result<(), Failure> {
             Err(failure_of(&broken))
         }
     }
+}
+
+/// Prints the newest events of a run as a diagram, or in words if the terminal is too narrow.
+fn print_trace(trace: &Trace, last: usize) -> Result<(), Failure> {
+    print_folded(&trace.to_text_within(last, Layout::of_stdout().width()))
+}
+
+/// Prints lines, folded to the width of a terminal.
+fn print_folded(lines: &str) -> Result<(), Failure> {
+    output::print(&Layout::of_stdout().fold(lines))
 }
 
 fn shrink_one(args: ShrinkArgs) -> Result<(), Failure> {

@@ -13,6 +13,7 @@ use super::{
     drift::{another_run, print_drift},
     interrupt::Interrupt,
     jobs::{Completed, Jobs, Sum, print_error, speed},
+    print_folded,
 };
 use crate::{
     args::sim::{ReplayArgs, RunArgs, RunSource, ShrinkArgs},
@@ -104,7 +105,7 @@ pub(super) fn run(args: &RunArgs, color: ColorChoice) -> Result<(), Failure> {
 pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let outcome = record(&args.source);
     for line in outcome.log.iter().skip(outcome.log.len().saturating_sub(args.last)) {
-        output::print(line)?;
+        print_folded(line)?;
     }
     verdict(&outcome)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use xds_sim::{Config, Failure as Broken, shrink};
 
-use super::artifacts;
+use super::{artifacts, print_folded};
 use crate::{
     failure::Failure,
     output::{self, progress::Progress},
@@ -37,7 +37,7 @@ pub(super) fn report(
     });
     progress.clear();
     smallest.seed = broken.seed;
-    output::print(&smallest.to_text(Some((broken, tries))))?;
+    print_folded(&smallest.to_text(Some((broken, tries))))?;
     match folder {
         Some(folder) => {
             for file in artifacts::write(folder, broken, &smallest, tries)? {

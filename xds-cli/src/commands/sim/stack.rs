@@ -22,6 +22,7 @@ use super::{
     drift::{another_run, print_drift},
     interrupt::Interrupt,
     jobs::{Completed, Jobs, Sum, print_error, speed},
+    print_folded, print_trace,
 };
 use crate::{
     args::sim::{ReplayArgs, RunArgs, RunSource, ShrinkArgs, TraceFormat},
@@ -147,9 +148,9 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failure> {
         TraceFormat { mermaid: true, .. } => output::print(&trace.to_mermaid(args.last))?,
         TraceFormat { .. } => {
             for line in &trace.header.options {
-                output::print(line)?;
+                print_folded(line)?;
             }
-            output::print(&trace.to_text(args.last))?;
+            print_trace(trace, args.last)?;
         }
     }
     verdict(&outcome)
@@ -187,7 +188,7 @@ fn report(outcome: &StackOutcome, folder: Option<&Path>, effort: Effort) -> Resu
             });
         })
     });
-    output::print(&smallest.to_string())?;
+    print_folded(&smallest.to_string())?;
     let Some(folder) = folder else { return Ok(()) };
     let rule = rule_of(&smallest).replace(' ', "-").to_lowercase();
     let seed = outcome.seed.map_or_else(|| "tape".into(), |seed| format!("seed_{seed}"));

@@ -56,11 +56,13 @@ pub(super) struct WireUnit {
     pub(super) description: Description,
     /// Content, with its stream, if the unit is a message or ends a stream.
     pub(super) content: Option<(u32, StreamUnit)>,
+    /// Number of bytes that were written after it, in the same write.
+    pub(super) after: usize,
 }
 
 impl WireUnit {
     const fn new(description: Description) -> Self {
-        Self { description, content: None }
+        Self { description, content: None, after: 0 }
     }
 }
 
@@ -86,8 +88,9 @@ impl FrameReader {
     pub(super) fn read(&mut self, bytes: &[u8], variants: &mut Variants) -> Vec<WireUnit> {
         self.buffer.extend_from_slice(bytes);
         let mut units = Vec::new();
-        while let Some(unit) = self.unit(variants) {
-            units.extend(unit);
+        while let Some(read) = self.unit(variants) {
+            let after = self.buffer.len();
+            units.extend(read.into_iter().map(|unit| WireUnit { after, ..unit }));
         }
         units
     }
@@ -191,7 +194,7 @@ impl FrameReader {
                     Description::new(EventKind::Transport, text)
                 });
                 let content = Some((stream, StreamUnit::Message(message)));
-                units.push(WireUnit { description, content });
+                units.push(WireUnit { content, ..WireUnit::new(description) });
             }
         }
         // A reset ends both directions.
@@ -203,7 +206,8 @@ impl FrameReader {
                 Some(_) => {
                     let text = format!("stream {stream}: end");
                     let description = Description::new(EventKind::Transport, text);
-                    units.push(WireUnit { description, content: Some((stream, StreamUnit::End)) });
+                    let content = Some((stream, StreamUnit::End));
+                    units.push(WireUnit { content, ..WireUnit::new(description) });
                 }
             }
         }

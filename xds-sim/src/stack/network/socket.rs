@@ -109,13 +109,14 @@ impl Socket {
         for unit in direction.frames.read(taken, &mut connection.variants) {
             // The bytes are part of the hash once.
             let bytes = core::mem::take(&mut rest);
-            let WireUnit { description, content } = unit;
+            let WireUnit { description, content, after } = unit;
             let id = log.send(from, to, bytes, || description);
             contents.extend(content.clone());
             if direction.pipe.is_lossy() {
                 log.lost(id, "the connection was lost");
             } else {
-                direction.units.push_back(UnitUnderWay { end: direction.written, id, content });
+                let end = direction.written - after as u64;
+                direction.units.push_back(UnitUnderWay { end, id, content });
             }
         }
         if direction.goes_away && direction.go_away() {

@@ -34,6 +34,32 @@ fn diagram_shows_lanes_messages_and_events() {
 }
 
 #[test]
+fn participants_are_written_in_words_where_a_diagram_does_not_fit() {
+    let trace = small();
+    assert_eq!(trace.to_text_within(30, 90), trace.to_text(30));
+    assert_eq!(
+        format!("\n{}", trimmed(&trace.to_text_within(30, 89))),
+        "
+      time   event
+    0.000s       0    phase: warm-up
+    0.000s       1   w6 watch: watches cds a
+    0.000s       2   client-0 ▶ server-0 m0 request: cds +a
+    0.005s       3   client-0 ▶ server-0 m0 arrives, 5.0 ms after it was sent
+    0.005s       4    phase: faults
+    0.005s       5   server-0 fault begins: the server is slow
+    3.000s       6   server-0 ✗ client-0 m1 response: cds a=1 (lost in 9)
+    3.000s       7   server-0 fault ends: the server is slow
+    3.001s       8   client-0, server-0 fault: reset
+    3.001s       9   server-0 ✗ client-0 m1 is lost: the stream was reset
+    3.002s      10   client-0 ▶ server-0 m2 request: cds +a
+    3.004s      12   server-0 ▶ client-0 m3 response: cds a=2 (under way at the end)
+    3.005s      13 ✗ w6 notice: a=1
+    3.005s      13 ✗ IC16 w6 was told a=1, which was lost
+"
+    );
+}
+
+#[test]
 fn diagram_shows_only_lanes_of_the_shown_events() {
     let picture = small().to_text(3);
     assert!(
