@@ -11,7 +11,7 @@ use super::{
     link::{ReplicaLink, StatedVersions, hash_of, read_response},
     rules::{CONFIRMED, NEVER_OLDER, SENT_AGAIN, STATED, WHOLE},
     situations::ReplicaSituation,
-    source::{NAMES, SourceKey, TYPES, all_keys, name, type_url},
+    source::{NAMES, SourceKey, TYPES, all_keys, name, state_text, type_url},
     world::ReplicaWorld,
 };
 use crate::Toy;
@@ -196,7 +196,7 @@ impl ReplicaWorld {
     /// Judges an observed state of a resource: a value, or its absence, which silence may mean too.
     fn observe_state(&mut self, at: usize, key: SourceKey, value: Option<String>, is_silent: bool) {
         let text = value.as_deref();
-        self.note(|| format!("client-{at}: observes {key:?} {text:?}"));
+        self.note(|| format!("client-{at}: observes {}", state_text(key, text)));
         let application = &self.clients[at];
         if application.values.get(&key) == Some(&value) {
             // An earlier state may be reported again, such as the reason of an absence once a

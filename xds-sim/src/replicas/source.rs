@@ -7,6 +7,12 @@ use xds_core::{TypeUrl, types};
 /// Resource: index of its type and number of its name.
 pub(super) type SourceKey = (usize, u32);
 
+/// Formats a resource and its state for traces.
+pub(super) fn state_text(key: SourceKey, value: Option<&str>) -> String {
+    let kind = types::short_name(TYPES[key.0]).unwrap_or_default();
+    format!("{kind} {}: {}", name(key), value.unwrap_or("removed"))
+}
+
 /// Types of the resources.
 pub(super) const TYPES: [&str; 2] = [types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT];
 

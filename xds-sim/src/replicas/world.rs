@@ -17,7 +17,7 @@ use super::{
     replica::Replica,
     rules::ReplicaRule,
     situations::{ReplicaSituation, ReplicaSituations},
-    source::{NAMES, SimulatedSource, SourceKey, TYPES, type_url},
+    source::{NAMES, SimulatedSource, SourceKey, TYPES, state_text, type_url},
 };
 use crate::{tape::Choices, trace::Violation};
 
@@ -282,7 +282,14 @@ impl ReplicaWorld {
     pub(super) fn change_source(&mut self, objects: BTreeMap<SourceKey, Option<String>>) {
         let revision = self.source.change(objects);
         let objects = self.source.at(revision).cloned().unwrap_or_default().objects;
-        self.note(|| format!("source: revision {revision} {objects:?}"));
+        self.note(|| {
+            let texts = objects.iter().map(|(key, value)| state_text(*key, value.as_deref()));
+            let texts: Vec<_> = texts.collect();
+            match texts.is_empty() {
+                true => format!("source: revision {revision} changes nothing"),
+                false => format!("source: revision {revision}: {}", texts.join(", ")),
+            }
+        });
         if objects.is_empty() {
             self.situations.note(ReplicaSituation::SilentRevision);
             return;

@@ -5,8 +5,10 @@
 //! that a run that has drifted fails; `UPDATE=1` writes it. `XDS_SIM_TAPE=TAPE` prints a failed run
 //! in this form.
 
+use core::time::Duration;
 use std::{env, fs, path::Path};
 
+use xds_core::service::Variant;
 use xds_sim::{
     Tape,
     stack::{
@@ -19,7 +21,16 @@ use xds_sim::{
 /// Description, options that are not the defaults, and the rest of the tape.
 type Regression = (&'static str, fn(&mut StackOptions), &'static str);
 
-const REGRESSIONS: &[Regression] = &[];
+const REGRESSIONS: &[Regression] = &[(
+    "a message counted as read with the last byte of its write, after the client had answered it",
+    |options| {
+        options.variant = Variant::Incremental;
+        options.operations = 7;
+        options.conditions.latency = Duration::from_millis(73);
+        options.conditions.window = 1;
+    },
+    "AAASAAAAAAAQAAAApwEAAAMCAAACAAAAAAAAAAAFEgAAAAUAAAAABhAAAAABAAACAAAD",
+)];
 
 #[test]
 fn fixed_bugs_do_not_recur() {

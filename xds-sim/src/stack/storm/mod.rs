@@ -309,9 +309,8 @@ impl Storm<'_> {
         }
         for server in &self.servers {
             let Some(running) = &server.running else { continue };
-            server
-                .host
-                .trace(EventKind::Store, format!("{name} is {:?}", self.resources.get(name)));
+            let state = self.resources.get(name).map_or("removed", String::as_str);
+            server.host.trace(EventKind::Store, format!("{name} is {state}"));
             self.stage.applied(&server.host, name, bytes.as_ref());
             if let Err(error) = running.handle().apply(change.clone()).await {
                 self.stage.violate("apply", "A server applies a sound change.", error.to_string());
