@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     env, fs,
+    future::pending,
     net::TcpListener,
     path::PathBuf,
     pin::pin,
@@ -14,12 +15,19 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
-use tokio::time::{sleep, timeout};
+use tokio::{
+    io::copy_bidirectional,
+    net::TcpStream,
+    select,
+    sync::watch,
+    time::{sleep, timeout},
+};
 use xds_core::types;
 use xds_etcd::{
     Endpoint, EtcdClient, EtcdOptions, EtcdSource, EtcdStore, Prune, Registration, StoredName,
     TransactionLimits, WriteError,
 };
+use xds_grpc::Keepalive;
 use xds_source::{Change, Content, ObjectChange, Revision, Source as _, SourceError, WatchError};
 use xds_tokio::Tokio;
 
@@ -359,7 +367,7 @@ async fn value_of_two_mebibytes_is_read_and_watched() {
 /// Calls the JSON gateway of etcd.
 async fn gateway(address: &str, path: &str, body: &str) {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
     let head = format!("POST {path} HTTP/1.1\r\nhost: etcd\r\nconnection: close\r\n");
     let request = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -466,4 +474,63 @@ async fn progress_of_the_watch_reaches_the_newest_revision() {
         }
     };
     assert_eq!(soon(reported).await, newest);
+}
+
+/// Relay of connections that forwards nothing once it is silent, and tells nobody.
+async fn relay(target: String) -> (String, watch::Sender<bool>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (silent, is_silent) = watch::channel(false);
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let (target, mut is_silent) = (target.clone(), is_silent.clone());
+            tokio::spawn(async move {
+                let mut far = TcpStream::connect(target).await.unwrap();
+                let silence = async { drop(is_silent.wait_for(|it| *it).await) };
+                let is_silent = select! {
+                    _ = copy_bidirectional(&mut near, &mut far) => false,
+                    () = silence => true,
+                };
+                if is_silent {
+                    pending::<()>().await;
+                }
+            });
+        }
+    });
+    (address, silent)
+}
+
+/// A watch waits for changes without a time limit.
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+async fn watch_ends_when_the_network_becomes_silent() {
+    let etcd = Etcd::start(&["--grpc-keepalive-min-time", "50ms"]).await;
+    let (address, silent) = relay(etcd.address.clone()).await;
+    let keepalive = Keepalive::new(Duration::from_millis(200), Duration::from_millis(200));
+    let options = EtcdOptions::new([address]).with_keepalive(keepalive);
+    let source = EtcdSource::new(EtcdClient::new(Tokio, options).unwrap(), "/xds");
+    let list = soon(source.list()).await.unwrap();
+    let mut changes = pin!(source.watch(list.revision));
+    let store = etcd.store();
+    let stored = soon(store.read()).await.unwrap();
+    soon(store.write(&stored, &clusters(&["a"], "1"), Prune::No)).await.unwrap();
+    assert_eq!(shown(&next(&mut changes).await.unwrap()), "+/xds/default/clusters/a");
+    silent.send_replace(true);
+    let end = next(&mut changes).await.unwrap_err();
+    let WatchError::Source(SourceError::Unavailable(why)) = end else { panic!("{end:?}") };
+    assert!(why.contains("the connection broke"), "{why}");
+}
+
+/// etcd ends connections on which pings arrive while there is no call.
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+async fn store_that_was_not_used_for_a_while_can_be_written() {
+    let etcd = Etcd::start(&["--grpc-keepalive-min-time", "50ms"]).await;
+    let keepalive = Keepalive::new(Duration::from_millis(100), Duration::from_millis(200));
+    let options = EtcdOptions::new([etcd.address.as_str()]).with_keepalive(keepalive);
+    let store = EtcdStore::new(EtcdClient::new(Tokio, options).unwrap(), "/xds");
+    let stored = soon(store.read()).await.unwrap();
+    // Many pings.
+    sleep(Duration::from_secs(2)).await;
+    soon(store.write(&stored, &clusters(&["a"], "1"), Prune::No)).await.unwrap();
 }

@@ -68,7 +68,7 @@ class _Changes:
         scenario, envoy, load = self._scenario, self._envoy, self._load
         with scenario.check("the first generation of clusters is in use"):
             envoy.wait_live()
-            eventually("generation 0", lambda: _generations(envoy) == {"0"})
+            eventually("generation 0", lambda: generations(envoy) == {"0"})
         load.start(envoy.listener_port(), kept=4, new=3, slow=6)
         with scenario.check(f"{_CHANGES} changes arrive, each in one piece and with requests in flight"):
             began = time.monotonic()
@@ -101,12 +101,12 @@ class _Changes:
         expect((reload["changed"], reload["removed"]) == (5, 4), f"change {generation}: {reload}")
         if generation % _ROUND > _ROUND - _BURST:
             return False
-        eventually(f"generation {generation}", lambda: _generations(self._envoy) == {str(generation)})
+        eventually(f"generation {generation}", lambda: generations(self._envoy) == {str(generation)})
         oldest = self._load.oldest_in_flight()
         return oldest is not None and oldest < began
 
 
-def _generations(envoy: Envoy) -> set[str]:
+def generations(envoy: Envoy) -> set[str]:
     """The generations that Envoy still has or already has something of."""
     routes = envoy.config("dynamic_route_configs")
     targets = [
@@ -115,5 +115,5 @@ def _generations(envoy: Envoy) -> set[str]:
         for host in entry["route_config"]["virtual_hosts"]
         for route in host["routes"]
     ]
-    clusters = [name for name in envoy.clusters() if name != "xds"]
+    clusters = [name for name in envoy.clusters() if name.startswith(_COLORS)]
     return {name.rpartition("-")[2] for name in [*targets, *clusters]}

@@ -125,17 +125,29 @@ class Programs:
         """Our server on a directory, and an Envoy that has everything from it."""
         rest = "127.0.0.1:0" if transport.variant is Variant.REST else None
         serve = XdsServe(scenario, self.xds, config.path, streams=transport.streams, ordering=ordering, rest=rest)
+        return serve, self.start_envoy(scenario, serve, transport, runtime=runtime, workers=workers)
+
+    def start_envoy(
+        self,
+        scenario: Scenario,
+        server: XdsServe | int,
+        transport: Transport = SOTW_ADS,
+        *,
+        runtime: bool = False,
+        workers: int = 1,
+    ) -> Envoy:
+        """An Envoy that has everything from a server, or from a port on loopback."""
         layers = [_runtime_layer(transport)] if runtime else []
         values = {
             "node": NODE,
-            "xds_port": serve.port,
+            "xds_port": server if isinstance(server, int) else server.port,
             "dynamic_resources": json.dumps(transport.dynamic_resources()),
             "layered_runtime": json.dumps({"layers": layers}),
         }
         bootstrap = render(workspace.CONFIG / "envoy" / "bootstrap.yaml", values)
-        if transport.variant is Variant.REST:
-            bootstrap += render(workspace.CONFIG / "envoy" / "bootstrap-rest.yaml", {"rest_port": serve.rest_port})
-        return serve, Envoy(scenario, self.envoy, bootstrap, workers)
+        if transport.variant is Variant.REST and isinstance(server, XdsServe):
+            bootstrap += render(workspace.CONFIG / "envoy" / "bootstrap-rest.yaml", {"rest_port": server.rest_port})
+        return Envoy(scenario, self.envoy, bootstrap, workers)
 
 
 def envoy_program() -> tuple[Path, Path]:

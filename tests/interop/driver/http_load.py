@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
+
+from driver.loop_thread import LoopThread
 
 # Far more than a request takes on a busy machine.
 _PATIENCE = 15.0
@@ -84,41 +85,35 @@ class LoadThread:
     def __init__(self, *backends: str) -> None:
         self.backends = {name: Backend(name) for name in backends}
         self.tally = Tally()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._loop = LoopThread()
         self._stopping = False
         self._workers: list[asyncio.Task[None]] = []
 
     def __enter__(self) -> LoadThread:
-        self._thread.start()
+        self._loop.__enter__()
         for backend in self.backends.values():
-            self._await(backend.start())
+            self._loop.run(backend.start())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._await(self._cancel_all())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._loop.run(self._close())
+        self._loop.__exit__(kind, error, trace)
 
     def start(self, port: int, *, kept: int, new: int, slow: int) -> None:
         """Begins to send: over connections that are kept, over new ones, and requests that take a while."""
-        self._await(self._start(port, kept, new, slow))
+        self._loop.run(self._start(port, kept, new, slow))
 
     def stop(self) -> Tally:
         """Lets every request end that has begun, and returns what became of all of them."""
         self._stopping = True
-        self._await(self._join())
+        self._loop.run(self._join())
         return self.tally
 
     def oldest_in_flight(self) -> float | None:
         """When the oldest request began that is not answered yet."""
         return min(self.tally.in_flight.copy().values(), default=None)
-
-    def _await(self, work: Coroutine[None, None, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
     async def _start(self, port: int, kept: int, new: int, slow: int) -> None:
         names = list(self.backends)
@@ -133,11 +128,9 @@ class LoadThread:
         # What a worker does not expect is an error of ours, and is raised here.
         await asyncio.gather(*self._workers)
 
-    async def _cancel_all(self) -> None:
+    async def _close(self) -> None:
         for backend in self.backends.values():
             backend.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
 
 
 class _Worker:

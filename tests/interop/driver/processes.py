@@ -54,10 +54,16 @@ class Process:
         assert self._child.stdout is not None
         with self.stdout_log.open("w", encoding="utf-8") as log:
             for line in self._child.stdout:
+                if not self._is_kept(line):
+                    continue
                 log.write(line)
                 log.flush()
                 # Appending to a list is atomic: readers only ever see whole lines.
                 self._lines.append(line.rstrip("\n"))
+
+    def _is_kept(self, line: str) -> bool:
+        """Whether a line of standard output is of interest to anybody."""
+        return True
 
     @property
     def lines(self) -> list[str]:

@@ -1,11 +1,12 @@
 //! Errors of calls.
 
-use thiserror::Error;
+use core::{error::Error, iter};
+
 use tonic::{Code, Status};
 use xds_source::SourceError;
 
 /// Failure of a call to an etcd cluster.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EtcdError {
     /// No member of the cluster can be reached.
@@ -63,7 +64,14 @@ impl EtcdError {
         matches!(self, Self::Call { status, .. } if of_revision(status))
     }
 
+    /// Returns the error for a status. One with a source is not the member's: the connection broke.
     pub(crate) fn of_status(member: &str, status: Status) -> Self {
+        let status = match status.source() {
+            Some(source) => {
+                Status::unavailable(format!("the connection broke: {}", causes(source)))
+            }
+            None => status,
+        };
         let message = status.message();
         match status.code() {
             Code::PermissionDenied => Self::Denied(format!("{member}: {message}")),
@@ -76,6 +84,14 @@ impl EtcdError {
             _ => Self::Call { member: member.to_owned(), status },
         }
     }
+}
+
+/// Returns an error followed by its causes.
+fn causes(error: &(dyn Error + 'static)) -> String {
+    let chain = iter::successors(Some(error), |&error| error.source());
+    let mut texts: Vec<_> = chain.map(ToString::to_string).collect();
+    texts.dedup();
+    texts.join(": ")
 }
 
 impl From<EtcdError> for SourceError {

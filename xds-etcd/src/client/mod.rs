@@ -250,7 +250,9 @@ impl EtcdClient {
         let service = Service::new(address, options.credentials.clone())
             .with_max_response_bytes(options.max_response_bytes)
             .with_metadata(HAS_LEADER, HeaderValue::from_static("true"));
-        let transport = ClientOptions::default().with_connect_timeout(options.connect_timeout);
+        let transport = ClientOptions::default()
+            .with_connect_timeout(options.connect_timeout)
+            .with_keepalive(options.keepalive);
         let runtime = self.runtime.clone();
         let opening = CallConnection::open(runtime, service, &transport);
         let connection = opening.await.map_err(|why| EtcdError::Unreachable(why.to_string()))?;

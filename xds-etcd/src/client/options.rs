@@ -2,7 +2,7 @@
 
 use core::{fmt, time::Duration};
 
-use xds_grpc::{Credentials, client::check_address};
+use xds_grpc::{Credentials, Keepalive, client::check_address};
 
 /// Addresses and credentials of an etcd cluster.
 #[derive(Clone, Debug)]
@@ -20,6 +20,10 @@ pub struct EtcdOptions {
     pub connect_timeout: Duration,
     /// Time limit for a call; 10 s by default. Watches have none.
     pub call_timeout: Duration,
+    /// Keepalive pings, which detect that a member no longer answers a watch; by default after 10 s
+    /// without received data, answered within 5 s. Members end connections with pings that are more
+    /// frequent than `--grpc-keepalive-min-time` of etcd, which is 5 s by default.
+    pub keepalive: Keepalive,
     /// Largest response to accept, in bytes; 64 MiB by default.
     pub max_response_bytes: usize,
 }
@@ -49,6 +53,7 @@ impl EtcdOptions {
             user: None,
             connect_timeout: Duration::from_secs(5),
             call_timeout: Duration::from_secs(10),
+            keepalive: Keepalive::new(Duration::from_secs(10), Duration::from_secs(5)),
             max_response_bytes: 64 << 20,
         }
     }
@@ -64,6 +69,13 @@ impl EtcdOptions {
     #[must_use]
     pub fn with_user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
         self.user = Some(User { name: name.into(), password: password.into() });
+        self
+    }
+
+    /// Sets the keepalive pings.
+    #[must_use]
+    pub const fn with_keepalive(mut self, keepalive: Keepalive) -> Self {
+        self.keepalive = keepalive;
         self
     }
 

@@ -36,6 +36,15 @@ use crate::{
     zoo::{self, Bug},
 };
 
+/// Keepalive pings on a connection without a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IdlePings {
+    /// Pings are sent, also before the server's SETTINGS have arrived.
+    Sent,
+    /// No pings are sent: gRPC servers end connections on which they arrive while there is no call.
+    Omitted,
+}
+
 /// Connects to a service and opens HTTP/2.
 ///
 /// Every attempt makes a new connection. Reconnection is up to the core, so failures are visible to
@@ -46,10 +55,12 @@ pub(crate) async fn dial(
     service: &Service,
     options: &ClientOptions,
     runtime: &SharedRuntime,
+    idle_pings: IdlePings,
 ) -> Result<Http2Connection, String> {
     let progress = Progress::default();
     let connecting = async {
-        let opened = |io, protection| open(io, protection, options.keepalive, runtime, &progress);
+        let pings = (options.keepalive, idle_pings);
+        let opened = |io, protection| open(io, protection, pings, runtime, &progress);
         let protocol = AppProtocol::Http2;
         let found = connect(service, options, runtime, protocol, &progress, opened).await?;
         let ((requests, end), scheme, authority) = found;
@@ -191,7 +202,7 @@ where
 async fn open(
     io: Box<dyn Io>,
     protection: Protection,
-    keepalive: Keepalive,
+    (keepalive, idle_pings): (Keepalive, IdlePings),
     runtime: &SharedRuntime,
     progress: &Progress,
 ) -> Result<(SendRequest<Body>, CallEnd), String> {
@@ -204,7 +215,7 @@ async fn open(
         .timer(runtime.clone())
         .keep_alive_interval(interval)
         .keep_alive_timeout(keepalive.timeout)
-        .keep_alive_while_idle(true)
+        .keep_alive_while_idle(idle_pings == IdlePings::Sent)
         .handshake(TokioIo::new(io))
         .await
         .map_err(closed)?;

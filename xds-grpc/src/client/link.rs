@@ -42,7 +42,7 @@ use super::file::FileLink;
 #[cfg(feature = "rest")]
 use super::polling::Polling;
 use super::{
-    dial::{Http2Connection, dial},
+    dial::{Http2Connection, IdlePings, dial},
     options::ClientOptions,
     service::Service,
 };
@@ -410,7 +410,8 @@ async fn connect(
     let path =
         path.ok_or("no discovery service has a method for this type and protocol variant")?;
     let service = service?;
-    Ok(DialedService { channel: dial(&service, &options, &runtime).await?, service, path })
+    let channel = dial(&service, &options, &runtime, IdlePings::Sent).await?;
+    Ok(DialedService { channel, service, path })
 }
 
 async fn call(

@@ -8,7 +8,7 @@ use thiserror::Error;
 use tonic::{Request, Response, Status, Streaming, metadata::MetadataMap};
 
 use super::{
-    dial::{Http2Connection, dial},
+    dial::{Http2Connection, IdlePings, dial},
     options::ClientOptions,
     service::Service,
 };
@@ -25,7 +25,8 @@ pub struct Unreachable(String);
 /// Connection to a gRPC server for calls of services other than discovery, such as an admin service.
 ///
 /// It has the credentials and metadata of its [`Service`]. Messages are encoded by the caller. The
-/// connection closes when it is dropped.
+/// connection closes when it is dropped. Keepalive pings are sent only while there is a call, because
+/// gRPC servers end connections with others.
 #[derive(Debug)]
 pub struct CallConnection {
     connection: Http2Connection,
@@ -46,7 +47,8 @@ impl CallConnection {
         options: &ClientOptions,
     ) -> Result<Self, Unreachable> {
         let runtime = SharedRuntime::new(runtime);
-        let connection = dial(&service, options, &runtime).await.map_err(Unreachable)?;
+        let opening = dial(&service, options, &runtime, IdlePings::Omitted);
+        let connection = opening.await.map_err(Unreachable)?;
         Ok(Self { connection, service, runtime })
     }
 
