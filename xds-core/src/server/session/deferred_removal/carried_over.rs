@@ -141,10 +141,7 @@ impl SessionContext<'_> {
     ) -> Option<CarriedVersion> {
         let newest = || {
             let resource = self.arena.at(slot)?;
-            resource
-                .payload
-                .as_ref()
-                .or_else(|| self.arena.retained_deletions.at(resource.revision))
+            resource.payload.as_ref().or_else(|| self.arena.removed_content(resource))
         };
         self.select_version(accepted, sent, newest)
     }
