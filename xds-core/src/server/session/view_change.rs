@@ -18,6 +18,7 @@ use super::{
         carried_over::CarriedVersion,
         last_accepted::{KnownPayload, KnownPayloads, PreviousViewState},
     },
+    nack::open_rejections::{RejectionState, SentPosition},
     subscription::{GracePeriod, ListKind, Subscription, SubscriptionKind},
     wildcard::MustReply,
 };
@@ -143,9 +144,9 @@ impl SessionContext<'_> {
             let retry_batch = self.session.retry_batch();
             let unaccepted = self.accepted_state_revision();
             let is_rejected = |revision| {
-                let is_in_retry_batch =
-                    retry_batch.is_some_and(|it| it.from < revision && revision <= it.to);
-                is_in_retry_batch || unaccepted.is_some_and(|accepted| revision > accepted)
+                let position = SentPosition::Revision(revision);
+                retry_batch.is_some_and(|it| it.range.has(position))
+                    || unaccepted.is_some_and(|accepted| revision > accepted)
             };
             let needs_retained_deletions = self.session.needs_retained_deletions(self.arena);
             if needs_retained_deletions
@@ -177,13 +178,14 @@ impl SessionContext<'_> {
             }
         }
         self.session.update_extras(|extras| {
-            extras.retry_batch = None;
+            extras.rejections.end_pending(|_| RejectionState::Settled);
             extras.isolation = None;
         });
         if self.session.variant == Variant::Incremental {
             // A rejected resource is sent again if it exists, and removed otherwise.
             self.session.clear_rejection();
         }
+        self.session.forget_rejections();
         self.forget_renewals();
         self.unregister();
         migration

@@ -161,8 +161,7 @@ impl SessionContext<'_> {
     ) -> Option<(&ResourceName, &Payload)> {
         let resource = self.arena.at(subscription.resource)?;
         let carried_over = self.session.carried_over(subscription.resource, resource.revision);
-        let payload =
-            carried_over.unwrap_or_else(|| self.arena.removed_content(resource))?;
+        let payload = carried_over.unwrap_or_else(|| self.arena.removed_content(resource))?;
         subscription.is_withheld().then_some((&resource.name, payload))
     }
 

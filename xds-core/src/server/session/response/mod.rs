@@ -21,6 +21,7 @@ use super::{
     Urgency, WarmingState, Wildcard,
     context::SessionContext,
     deferred_removal::Portion,
+    nack::open_rejections::{RejectionState, SentPosition},
     subscription::{Due, DueKind, ListKind, SubscriptionKind},
     window::{Answer, Sent},
 };
@@ -336,17 +337,18 @@ impl SessionContext<'_> {
         if !self.has_change_after(retry_batch.until) {
             return;
         }
-        self.session.update_extras(|extras| extras.retry_batch = None);
+        self.session.update_extras(|extras| extras.rejections.end_pending(RejectionState::Resent));
         self.forget_rejected();
         let may_repeat_removals =
             !self.session.defers_removals() && self.session.due.withheld().is_empty();
         let mut slot = self.session.subscriptions.last();
         while let Some(subscription) = self.subscriptions.at(slot)
-            && subscription.sent >= retry_batch.first.get()
+            && subscription.sent >= retry_batch.range.first
         {
             let previous = self.subscriptions.previous(ListKind::Session, slot);
             let exists = self.arena.payload(subscription.resource).is_some();
-            if exists && retry_batch.contains(subscription) && subscription.kind.is_subscribed() {
+            let is_included = retry_batch.range.has(SentPosition::Nonce(subscription.sent));
+            if exists && is_included && subscription.kind.is_subscribed() {
                 let due = Due::because(ResponseCause::Changed).piggybacked();
                 self.subscriptions.set_due(&mut self.session.due, slot, due);
             }
@@ -355,9 +357,9 @@ impl SessionContext<'_> {
         let least =
             if self.session.named == 0 { self.session.wildcard_since() } else { Revision::START };
         if let Some(wildcard) = &mut self.session.wildcard {
-            if retry_batch.from < wildcard.cursor {
+            if retry_batch.range.from < wildcard.cursor {
                 wildcard.retried_at = wildcard.cursor;
-                wildcard.cursor = retry_batch.from;
+                wildcard.cursor = retry_batch.range.from;
             }
             // A client that rejected the response as a whole did not process its removals (IS11).
             // Deferred removals have their own subscriptions and order.
