@@ -37,13 +37,9 @@ impl<'a> ClientState<'a> {
     }
 
     fn named(self) -> impl Iterator<Item = (&'a ResourceEntry, ResourceSync)> {
-        let mut slot = self.session.subscriptions.last();
-        let subscriptions = core::iter::from_fn(move || {
-            let subscription = self.subscriptions.at(slot)?;
-            slot = self.subscriptions.previous(ListKind::Session, slot);
-            Some(subscription)
-        });
-        let named = subscriptions.filter(|subscription| subscription.kind.is_subscribed());
+        let last = self.session.subscriptions.last();
+        let subscriptions = self.subscriptions.list_back(ListKind::Session, last);
+        let named = subscriptions.map(|(_, it)| it).filter(|it| it.kind.is_subscribed());
         named.filter_map(move |subscription| {
             let resource = self.arena.at(subscription.resource)?;
             let is_represented = self.arena.has_members(subscription.resource)
@@ -55,11 +51,7 @@ impl<'a> ClientState<'a> {
 
     fn covered(self, slot: Slot) -> Option<(&'a ResourceEntry, ResourceSync)> {
         let resource = self.arena.at(slot).filter(|resource| resource.payload.is_some())?;
-        let subscription = self
-            .subscriptions
-            .find(self.slot, slot)
-            .and_then(|subscription| self.subscriptions.at(subscription));
-        let sync = match subscription {
+        let sync = match self.subscriptions.of(self.slot, slot) {
             Some(subscription) if subscription.kind.is_subscribed() => return None,
             Some(subscription) if subscription.sent != 0 => {
                 self.sync_of_subscription(subscription, resource)

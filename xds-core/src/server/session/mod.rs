@@ -387,10 +387,7 @@ impl Session {
     /// Whether the client has the current version of the resource by name. `own` is the session's
     /// slot.
     fn has(&self, own: Slot, resource: Slot, subscriptions: &SubscriptionTable) -> bool {
-        subscriptions
-            .find(own, resource)
-            .and_then(|slot| subscriptions.at(slot))
-            .is_some_and(|subscription| self.holds(subscription))
+        subscriptions.of(own, resource).is_some_and(|subscription| self.holds(subscription))
     }
 
     /// Returns the cause for sending resources to which the client newly subscribes.

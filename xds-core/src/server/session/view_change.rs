@@ -87,8 +87,8 @@ impl SessionContext<'_> {
     pub(crate) fn export(&mut self) -> MigrationState {
         let mut migration =
             MigrationState { previous_view: self.new_previous_view(), ..MigrationState::default() };
-        let mut slot = self.session.subscriptions.last();
-        while let Some(subscription) = self.subscriptions.at(slot) {
+        let last = self.session.subscriptions.last();
+        for (_, subscription) in self.subscriptions.list_back(ListKind::Session, last) {
             if let Some(resource) = self.arena.at(subscription.resource) {
                 let hash = resource.payload.as_ref().map(|payload| payload.hash);
                 // A client that was sent an error may have dropped the resource.
@@ -131,7 +131,6 @@ impl SessionContext<'_> {
                     (..) => migration.covered.push(named),
                 }
             }
-            slot = self.subscriptions.previous(ListKind::Session, slot);
         }
         if let Some(wildcard) = self.session.wildcard {
             let waits = wildcard

@@ -202,22 +202,11 @@ impl SessionContext<'_> {
             return;
         }
         // If this resource is removed, nothing is due any more, so an existing one is preferred.
-        let slots = || {
-            let first = Some(self.session.subscriptions.first()).filter(|slot| !slot.is_none());
-            let next = |&slot: &Slot| {
-                Some(self.subscriptions.next(ListKind::Session, slot))
-                    .filter(|slot| !slot.is_none())
-            };
-            core::iter::successors(first, next)
-        };
-        let exists = |slot: &Slot| {
-            let subscription = self.subscriptions.at(*slot);
-            subscription
-                .is_some_and(|subscription| self.arena.payload(subscription.resource).is_some())
-        };
-        let may_be_sent =
-            |slot: &Slot| !self.subscriptions.at(*slot).is_some_and(Subscription::is_withheld);
-        if let Some(slot) = slots().find(exists).or_else(|| slots().find(may_be_sent)) {
+        let first = self.session.subscriptions.first();
+        let own = || self.subscriptions.list(ListKind::Session, first);
+        let existing = own().find(|(_, it)| self.arena.payload(it.resource).is_some());
+        let found = existing.or_else(|| own().find(|(_, it)| !it.is_withheld()));
+        if let Some(slot) = found.map(|(slot, _)| slot) {
             self.make_due(slot, ResponseCause::Recovery);
         }
     }
@@ -237,20 +226,14 @@ impl SessionContext<'_> {
             Some(accepted) => self.existed_only_after(resource, accepted),
             None => matches!(self.last_accepted(resource, None), KnownPayload::Absent),
         };
-        let mut due = Vec::new();
-        let mut slot = self.session.due.withheld().first();
-        while let Some(subscription) = self.subscriptions.at(slot) {
+        let withheld = self.subscriptions.list(ListKind::Due, self.session.due.withheld().first());
+        let is_released = |(_, it): &(Slot, &Subscription)| {
             // The resource may have existed for long when the client named it.
-            let is_new =
-                accepted.is_some_and(|(nonce, _)| subscription.was_first_sent_after(nonce));
-            if is_new
-                || never_accepted(subscription.resource)
-                || self.has_no_carried_version(subscription.resource)
-            {
-                due.push(slot);
-            }
-            slot = self.subscriptions.next(ListKind::Due, slot);
-        }
+            accepted.is_some_and(|(nonce, _)| it.was_first_sent_after(nonce))
+                || never_accepted(it.resource)
+                || self.has_no_carried_version(it.resource)
+        };
+        let mut due: Vec<Slot> = withheld.filter(is_released).map(|(slot, _)| slot).collect();
         let pending_removals: Vec<Slot> = match self.session.wildcard {
             Some(wildcard) => {
                 let sent_removals = self.session.sent_removals(&wildcard);
@@ -390,18 +373,12 @@ impl SessionContext<'_> {
     /// the order does not matter because everything was sent.
     fn named_in(&self, sent_range: SentRange) -> impl Iterator<Item = &ResourceName> {
         let is_full_state = self.sends_full_state();
-        let mut slot = self.session.subscriptions.last();
-        let next = move || -> Option<Option<&ResourceName>> {
-            let in_order = |subscription: &&Subscription| {
-                is_full_state || subscription.sent >= sent_range.first
-            };
-            let subscription = self.subscriptions.at(slot).filter(in_order)?;
-            slot = self.subscriptions.previous(ListKind::Session, slot);
-            let is_included = sent_range.has(SentPosition::Nonce(subscription.sent))
-                && subscription.kind.is_subscribed();
-            let resource = self.arena.at(subscription.resource).filter(|it| it.payload.is_some());
-            Some(resource.filter(|_| is_included).map(|resource| &resource.name))
-        };
-        core::iter::from_fn(next).flatten()
+        let last = self.session.subscriptions.last();
+        let own = self.subscriptions.list_back(ListKind::Session, last).map(|(_, it)| it);
+        own.take_while(move |it| is_full_state || it.sent >= sent_range.first)
+            .filter(move |it| sent_range.has(SentPosition::Nonce(it.sent)))
+            .filter(|subscription| subscription.kind.is_subscribed())
+            .filter_map(|it| self.arena.at(it.resource).filter(|it| it.payload.is_some()))
+            .map(|resource| &resource.name)
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct OpenRejections {
 /// State of the newest rejection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum RejectionState {
-    /// Nothing is sent again.
+    /// No resources are sent again.
     #[default]
     Settled,
     /// The resources are re-sent with the next change.

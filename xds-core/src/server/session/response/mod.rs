@@ -139,8 +139,8 @@ impl SessionContext<'_> {
             self.session.urgency = Urgency::CanWait;
         }
         let to = self.session.wildcard.map_or(from, |wildcard| wildcard.cursor);
-        let what = (body, (version, ResponseScope::Complete), cause);
-        let rendered = self.send(nonce, (from, to), reached, time, what);
+        let sent = self.new_sent(nonce, (from, to), time, (version, ResponseScope::Complete));
+        let rendered = self.send(sent, reached, body, cause);
         self.note_renewed(nonce, before);
         Some(rendered)
     }
@@ -155,50 +155,51 @@ impl SessionContext<'_> {
             Some(_) => (revision.before(), revision),
             None => (Revision::START, Revision::START),
         };
-        let what = (body, (version, ResponseScope::Partial), ResponseCause::Recovery);
-        Some(self.send(nonce, part, self.session.reached(), time, what))
+        let sent = self.new_sent(nonce, part, time, (version, ResponseScope::Partial));
+        Some(self.send(sent, self.session.reached(), body, ResponseCause::Recovery))
     }
 
-    /// Records a rendered response as sent. It advances the wildcard cursor from `from` to `to`;
-    /// the cursor had been as far as `reached`.
-    fn send(
+    /// Describes a response that advances the wildcard cursor from `from` to `to`.
+    pub(crate) fn new_sent(
         &mut self,
         nonce: NonZeroU64,
         (from, to): (Revision, Revision),
-        reached: Revision,
         time: Time,
-        (body, (content, coverage), cause): (
-            ResponseBody,
-            (TypeVersion, ResponseScope),
-            ResponseCause,
-        ),
-    ) -> RenderedResponse {
-        let at = self.arena.clock();
-        let (version, content) = (self.stated_version(content, coverage), content.stated());
-        let (answer, content_answer, purpose) =
-            (Answer::Pending, Answer::Pending, Purpose::Content);
-        let timer = Slot::NONE;
-        let sent = Sent {
+        (content, coverage): (TypeVersion, ResponseScope),
+    ) -> Sent {
+        Sent {
             nonce,
-            version,
-            content,
+            version: self.stated_version(content, coverage),
+            content: content.stated(),
             from,
             to,
-            at,
+            at: self.arena.clock(),
             time,
-            timer,
-            answer,
-            purpose,
-            content_answer,
-        };
+            timer: Slot::NONE,
+            answer: Answer::Pending,
+            purpose: Purpose::Content,
+            content_answer: Answer::Pending,
+        }
+    }
+
+    /// Records a rendered response as sent. The wildcard cursor had been as far as `reached`.
+    pub(crate) fn send(
+        &mut self,
+        sent: Sent,
+        reached: Revision,
+        body: ResponseBody,
+        cause: ResponseCause,
+    ) -> RenderedResponse {
         self.session.note_sent(self.arena, reached);
-        if self.implies_removals || body.removed > self.absences {
-            self.session.note_removal_sent(nonce);
+        let is_content = sent.purpose == Purpose::Content;
+        if is_content && (self.implies_removals || body.removed > self.absences) {
+            self.session.note_removal_sent(sent.nonce);
         }
         self.session.record_sent(sent, self.arena);
         self.session.counters.responses.add_one();
         let (errors, too_long) = (mem::take(&mut self.errors), mem::take(&mut self.too_long));
-        RenderedResponse { body, errors, too_long, version: self.version_text(version), cause }
+        let version = self.version_text(sent.version);
+        RenderedResponse { body, errors, too_long, version, cause }
     }
 
     /// Adds resources changed after the wildcard's cursor, as many as fit. Returns the new
@@ -394,16 +395,10 @@ impl SessionContext<'_> {
         if self.session.wildcard.is_some_and(|it| has_newer(it) || has_newer_removal(it)) {
             return true;
         }
-        let mut slot = self.session.due.first();
-        while let Some(subscription) = self.subscriptions.at(slot) {
-            if subscription.due.is_some_and(|due| due.cause == ResponseCause::Changed)
+        self.session.due_subscriptions(self.subscriptions).any(|subscription| {
+            subscription.due.is_some_and(|due| due.cause == ResponseCause::Changed)
                 && is_newer(subscription.resource)
-            {
-                return true;
-            }
-            slot = self.subscriptions.next(ListKind::Due, slot);
-        }
-        false
+        })
     }
 
     /// Records that the wildcard was sent up to `to`.
