@@ -125,11 +125,13 @@ fn run<C: Candidate>(what: &str, resources: u32, size: Size, stuck: Stuck, chang
         }
         Some(started.elapsed())
     };
-    let stuck_time = ask(slow.as_ref().or(clients.first()), &mut numbers);
+    let stuck_time = ask(slow.as_ref().or_else(|| clients.first()), &mut numbers);
     let newest_time = ask(clients.last(), &mut numbers);
-    let each = |time: Duration, count: u32| match count {
-        0 => "-".to_owned(),
-        _ => format!("{:.0}", time.as_secs_f64() * 1e9 / f64::from(count)),
+    let each = |time: Option<Duration>, count: u32| match time {
+        Some(time) if count > 0 => {
+            format!("{:.0}", time.as_secs_f64() * 1e9 / f64::from(count))
+        }
+        _ => "-".to_owned(),
     };
     // The newest first, so that the state of each is compared with those of all others.
     let ends = clients.into_iter().rev().chain(slow).map(|client| {
@@ -143,11 +145,11 @@ fn run<C: Candidate>(what: &str, resources: u32, size: Size, stuck: Stuck, chang
         C::NAME,
         if size.clients == 0 { String::new() } else { format!(", W={}", size.clients) },
         memory >> 10,
-        each(change_time, size.changes),
-        each(ack_time, acks),
-        longest.map_or("-".to_owned(), |time| each(time, 1)),
-        stuck_time.map_or("-".to_owned(), |time| each(time, QUESTIONS)),
-        newest_time.map_or("-".to_owned(), |time| each(time, QUESTIONS)),
+        each(Some(change_time), size.changes),
+        each(Some(ack_time), acks),
+        each(longest, 1),
+        each(stuck_time, QUESTIONS),
+        each(newest_time, QUESTIONS),
     );
 }
 
@@ -159,6 +161,6 @@ impl Numbers {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        ((self.0 >> 32) * u64::from(limit) >> 32) as u32
+        (((self.0 >> 32) * u64::from(limit)) >> 32) as u32
     }
 }

@@ -10,7 +10,7 @@ const WIDTH: u32 = 1 << BITS;
 
 #[derive(Clone)]
 pub(crate) enum Node {
-    Branch([Option<Arc<Node>>; WIDTH as usize]),
+    Branch([Option<Arc<Self>>; WIDTH as usize]),
     Leaf([Option<Arc<Version>>; WIDTH as usize]),
 }
 
