@@ -248,17 +248,16 @@ impl RelayWorld {
             // The resource may have been subscribed again without a new output of the server,
             // because the response arrived in between. Then the end of that subscription is not
             // reported either.
-            if self.downstream.server.is_requested_by_name(&key.0.as_str().into(), &key.1, &key.2) {
+            let (view, type_url, name) = &key;
+            let server = &mut self.downstream.server;
+            let removed =
+                server.remove_unless_named(&view.as_str().into(), type_url, name, self.now);
+            if removed.expect("a removal").is_none() {
                 self.unwanted.push_back((self.now.after(GRACE), key));
                 continue;
             }
             let Some((member, watch)) = self.watches.remove(&key) else { continue };
             self.upstream.client(member).unwatch(watch, self.now);
-            let (view, type_url, name) = key;
-            let mut transaction = Transaction::in_view(view.as_str());
-            transaction.remove(type_url.as_str(), name.as_str());
-            let applied = self.downstream.server.apply(transaction, self.now);
-            applied.expect("a removal");
         }
     }
 

@@ -8,7 +8,7 @@
 //!
 //! `coverage` runs the tests and lists the requirements that passing tests cover. `mutants` applies
 //! known bugs to a copy of the repository and checks that the tests fail. `sizes` counts the lines
-//! of code of the adapters.
+//! of code of the adapters and of the management server.
 //!
 //! `rule` prints the rule of an id, and `requirements` generates the document with all
 //! rules. `structure` and `language` check the layout of the crates and the wording of their
@@ -65,7 +65,8 @@ commands:
   links [DIR]    list links in Markdown files whose target or heading does not exist, and those in
                  the HTML files of DIR, a built book
   crates         regenerate docs/pictures/crates.svg, the diagram of the crates
-  sizes          list how long the adapters are, in lines of code, and how long they should be";
+  sizes          list how long the adapters and the management server are, in lines of code, and
+                 how long they should be";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -94,7 +95,7 @@ fn main() -> ExitCode {
         ["links"] => links::run(&root(), None).map(Some),
         ["links", book] if !book.starts_with('-') => links::run(&root(), Some(book)).map(Some),
         ["crates"] => crates::write(&root()).map(Some),
-        ["sizes"] => sizes::table(&root()).map(Some),
+        ["sizes"] => sizes::tables(&root()).map(Some),
         [] | ["help" | "--help" | "-h"] => Ok(None),
         _ => Err(Error::Usage { given: args.join(" ") }),
     };

@@ -53,7 +53,7 @@ impl Server {
             for stream in self.subscriptions.drop_tombstones(arena, limit, newest, forgotten) {
                 self.close(stream, CloseReason::Behind);
             }
-            self.subscriptions.sweep_retained_deletions(arena, limit);
+            self.subscriptions.sweep_past_contents(arena, limit);
             if newest > 0 {
                 self.retain_deletions(arena);
             }

@@ -14,11 +14,11 @@
 use alloc::vec::Vec;
 
 use super::{
-    Server, ViewName,
+    Applied, Server, Transaction, TransactionError, ViewName,
     event::ServerEvent,
     store::on_demand::{NotificationKind, OnDemandNotification, OnDemandState},
 };
-use crate::{id::StreamId, xdstp};
+use crate::{id::StreamId, time::Time, xdstp};
 
 impl Server {
     /// Returns the unanswered questions to the application: the clients that wait for a view
@@ -49,17 +49,31 @@ impl Server {
         waiting.chain(wanted).chain(confirmation)
     }
 
-    /// Whether a client requests a resource of a view by name now, regardless of what the
-    /// application was notified of.
-    #[must_use]
-    pub fn is_requested_by_name(&self, view: &ViewName, type_url: &str, name: &str) -> bool {
+    /// Removes a resource of a view, unless a client requests it by name now, regardless of what the
+    /// application was notified of. Returns `None` if a client does.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a transaction with this removal is invalid ([`apply`](Self::apply)).
+    pub fn remove_unless_named(
+        &mut self,
+        view: &ViewName,
+        type_url: &str,
+        name: &str,
+        now: Time,
+    ) -> Result<Option<Applied>, TransactionError> {
         let store = &self.subscriptions.store;
         let is_named = || {
             let name = xdstp::canonical(&name.into()).ok()?;
             let arena = store.arena(store.find_arena(store.find_view(view)?, type_url)?)?;
             Some(!arena.at(arena.find(name.as_str())?)?.subscribers.is_empty())
         };
-        is_named().unwrap_or_default()
+        if is_named().unwrap_or_default() {
+            return Ok(None);
+        }
+        let mut removal = Transaction::in_view(view.clone());
+        removal.remove(type_url, name);
+        self.apply(removal, now).map(Some)
     }
 
     /// Queues the notifications for resources that became wanted or unwanted.

@@ -337,7 +337,8 @@ fn wanted_names_of_a_long_request_are_reported_in_order() {
     for _ in 0..9 {
         assert!(rig.server.poll_output().is_none());
     }
-    assert!(!rig.server.is_requested_by_name(&ViewName::default(), "x", "n0"));
+    let removed = rig.server.remove_unless_named(&ViewName::default(), "x", "n0", rig.now);
+    assert!(removed.expect("a sound removal").is_some(), "no client names it");
 }
 
 // B04: the answer in a long request counts at once, its names at the end.

@@ -201,22 +201,27 @@ fn on_demand_events_follow_view_change() {
 // M250, M256: a resource set after its last client left causes no event for the next client, and
 // the application can query whether it has subscribers.
 #[test]
-fn late_on_demand_resource_has_queryable_subscribers() {
+fn late_on_demand_resource_is_removed_unless_named() {
     let mut rig = Rig::new(config());
-    let is_named = |rig: &Rig| {
-        let name = |name| rig.server.is_requested_by_name(&"".into(), &url("eds"), name);
-        assert!(!name("b") && !rig.server.is_requested_by_name(&"other".into(), &url("eds"), "a"));
-        name("a")
+    let removed_in = |rig: &mut Rig, view: &str, name: &str| {
+        let applied = rig.server.remove_unless_named(&view.into(), &url("eds"), name, rig.now);
+        applied.expect("a sound removal").map(|applied| applied.removed)
     };
-    assert!(!is_named(&rig));
+    let removed = |rig: &mut Rig| removed_in(rig, "", "a");
+    assert_eq!(removed(&mut rig), Some(0), "it does not exist");
     rig.run("> eds a\nwanted eds a\nasked");
-    assert!(is_named(&rig));
+    assert_eq!(removed(&mut rig), None);
+    assert_eq!(
+        (removed_in(&mut rig, "", "b"), removed_in(&mut rig, "other", "a")),
+        (Some(0), Some(0))
+    );
     rig.run("close\nunwanted eds a\nset eds a=1");
-    assert!(!is_named(&rig));
-    rig.run("2d> eds +a\n2d< eds first a=1\nasked");
-    assert!(is_named(&rig));
-    rig.run("2d> eds ack -a");
-    assert!(!is_named(&rig));
+    assert_eq!(removed(&mut rig), Some(1));
+    rig.run("set eds a=1\n2d> eds +a\n2d< eds first a=1\nasked");
+    assert_eq!(removed(&mut rig), None);
+    rig.run("2d> eds ack\n2d<");
+    rig.run("2d> eds -a");
+    assert_eq!(removed(&mut rig), Some(1));
     println!("covers: M250 M256");
 }
 

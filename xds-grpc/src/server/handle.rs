@@ -158,26 +158,25 @@ impl ServerHandle {
         self.with_server(move |server, _| server.contents(&view)).await
     }
 
-    /// Returns whether a client currently subscribes to a resource by name.
+    /// Removes a resource, unless a client subscribes to it by name. Returns `None` if a client does.
     ///
-    /// Use it before removing a resource after
-    /// [`ServerEvent::Unwanted`](super::ServerEvent::Unwanted). A client may subscribe again
-    /// between this call and the removal.
+    /// Use it after [`ServerEvent::Unwanted`](super::ServerEvent::Unwanted): a client may have
+    /// subscribed again since.
     ///
     /// # Errors
     ///
-    /// Returns an error if the server has ended.
-    pub async fn is_named(
+    /// Returns an error if the view has layers or the server has ended.
+    pub async fn remove_unless_named(
         &self,
         view: ViewName,
         type_url: impl Into<TypeUrl>,
         name: impl Into<String>,
-    ) -> Result<bool, ServerEnded> {
+    ) -> Result<Option<Applied>, ApplyError> {
         let (type_url, name) = (type_url.into(), name.into());
-        self.with_server(move |server, _| {
-            server.is_requested_by_name(&view, type_url.as_str(), &name)
-        })
-        .await
+        let remove = move |server: &mut Server, now| {
+            server.remove_unless_named(&view, type_url.as_str(), &name, now)
+        };
+        Ok(self.with_server(remove).await??)
     }
 
     /// Returns the names of all views.

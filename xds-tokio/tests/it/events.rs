@@ -72,6 +72,11 @@ async fn resources_are_requested_from_the_application_on_demand() {
         matches!(&gone, Some(ServerEvent::Unwanted { names, .. }) if names[0] == "a"),
         "{gone:?}"
     );
+    let remove = |name: &'static str| {
+        running.handle.remove_unless_named(ViewName::default(), ENDPOINTS, name)
+    };
+    assert_eq!(remove("b").await.unwrap(), None, "a client names it");
+    assert_eq!(remove("a").await.unwrap().map(|applied| applied.removed), Some(1));
     println!("covers: M254 M255 M256");
 }
 

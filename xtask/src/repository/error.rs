@@ -47,6 +47,12 @@ pub(crate) enum Error {
     Mutants { findings: Vec<String> },
 
     #[error(
+        "sizes{}",
+        findings.iter().map(|finding| format!("\n  {finding}")).collect::<String>()
+    )]
+    Sizes { findings: Vec<String> },
+
+    #[error(
         "crates{}",
         findings.iter().map(|finding| format!("\n  {finding}")).collect::<String>()
     )]

@@ -45,8 +45,9 @@ pub enum ServerEvent {
     /// reported as [wanted](Self::Wanted) again even if it still exists, so an application can
     /// remove unwanted resources after a delay. Exception: a resource that did not exist at this
     /// time and is set later counts as set independently of requests, and requests for it are not
-    /// reported. Before removing such a resource, check [`is_requested_by_name`](crate::server::Server::is_requested_by_name),
-    /// periodically if necessary.
+    /// reported. Remove such a resource with
+    /// [`remove_unless_named`](crate::server::Server::remove_unless_named), and try again later if
+    /// a client requests it.
     // M256, M250
     Unwanted {
         /// View of the clients.

@@ -158,8 +158,7 @@ impl<'a> SessionView<'a> {
     /// response with the nonce `accepted` or before.
     fn is_unaccepted(&self, name: &ResourceName, accepted: u64, table: &SubscriptionTable) -> bool {
         let slot = self.arena.find(name.as_str());
-        let subscription = slot.and_then(|slot| table.at(table.find(self.slot, slot)?));
-        match subscription {
+        match slot.and_then(|slot| table.of(self.slot, slot)) {
             Some(subscription) => {
                 subscription.sent == 0 || subscription.sent > accepted || subscription.due.is_some()
             }

@@ -243,8 +243,7 @@ impl MakeBeforeBreak {
                 };
                 // Endpoints that were created after the request have not warmed a cluster until
                 // they are sent.
-                let subscription = subscriptions.table.find(endpoints.slot, slot);
-                let subscription = subscriptions.table.at(subscription?)?;
+                let subscription = subscriptions.table.of(endpoints.slot, slot)?;
                 (subscription.sent == 0 || subscription.sent > accepted)
                     .then(|| endpoints.blocked_by())
             };

@@ -75,8 +75,7 @@ impl Server {
         let subscriptions = &self.subscriptions;
         let session = subscriptions.sessions.at(slot)?;
         let arena = subscriptions.store.arena(session.arena)?;
-        let (table, rejections) = (&subscriptions.table, self.rejections.held(slot));
-        Some(ClientState { slot, session, arena, subscriptions: table, rejections })
+        Some(ClientState { slot, session, arena, subscriptions: &subscriptions.table })
     }
 }
 

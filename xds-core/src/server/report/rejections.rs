@@ -11,11 +11,7 @@ use crate::{
         Server,
         event::status::{Completeness, RejectionStatus},
         queue::timer_queue::Alarm,
-        session::{
-            Session,
-            acceptance::NEVER,
-            nack::{OpenRejections, RejectedResponse},
-        },
+        session::{Session, acceptance::NEVER, nack::RejectedResponse},
         stream::rejection_log::{
             AnswerKind, ConnectedRejection, NodeType, RejectionRecord, RequestAnswer,
         },
@@ -76,17 +72,14 @@ impl Server {
         let node_id = self.streams.get(id.0).and_then(|stream| stream.node().cloned());
         let (node_id, type_url) = (node_id.unwrap_or_default(), arena.type_url.clone());
         let before = self.rejections.connected.remove(&session);
-        let (oldest, mut held, earlier) = match before {
-            Some(before) => (oldest.min(before.oldest), before.held, Some(before.record)),
-            None if self.rejections.disconnected.is_empty() => {
-                (oldest, OpenRejections::default(), None)
-            }
+        let (oldest, earlier) = match before {
+            Some(before) => (oldest.min(before.oldest), Some(before.record)),
+            None if self.rejections.disconnected.is_empty() => (oldest, None),
             None => {
                 let key = (node_id.clone(), type_url.clone());
-                (oldest, OpenRejections::default(), self.remove_disconnected(&key))
+                (oldest, self.remove_disconnected(&key))
             }
         };
-        held.add(&new);
         let record = RejectionRecord {
             view,
             version: new.version,
@@ -98,15 +91,15 @@ impl Server {
             since: earlier.map_or(now, |earlier| earlier.since),
             last: now,
         };
-        let connected = ConnectedRejection { stream: id, node_id, type_url, record, oldest, held };
+        let connected = ConnectedRejection { stream: id, node_id, type_url, record, oldest };
         self.rejections.connected.insert(session, connected);
     }
 
     /// Updates the report after an ACK.
     fn end_rejection(&mut self, id: StreamId, session: Slot) {
-        if let Some(connected) = self.rejections.connected.get_mut(&session) {
+        if self.rejections.connected.contains_key(&session) {
             let context = self.subscriptions.context(session);
-            if context.is_none_or(|context| !context.still_rejects(&mut connected.held)) {
+            if context.is_none_or(|mut context| !context.still_rejects()) {
                 self.rejections.connected.remove(&session);
             }
         } else if !self.rejections.disconnected.is_empty()
@@ -127,6 +120,7 @@ impl Server {
             && !names.is_empty()
             && !names.iter().any(|name| context.subscribes_to(name));
         if is_over || context.subscribes_to_nothing() {
+            context.session.forget_rejections();
             self.rejections.connected.remove(&session);
         }
     }

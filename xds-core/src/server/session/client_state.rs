@@ -7,7 +7,7 @@
 
 use super::{
     Answer, ResponseMode, Revision, Session,
-    nack::{OpenRejections, RetryState, SentPosition},
+    nack::open_rejections::SentPosition,
     subscription::{DueKind, ListKind, Subscription, SubscriptionTable},
 };
 use crate::{
@@ -25,8 +25,6 @@ pub(crate) struct ClientState<'a> {
     pub(crate) session: &'a Session,
     pub(crate) arena: &'a Arena,
     pub(crate) subscriptions: &'a SubscriptionTable,
-    /// Rejections that are still open.
-    pub(crate) rejections: Option<&'a OpenRejections>,
 }
 
 impl<'a> ClientState<'a> {
@@ -39,13 +37,9 @@ impl<'a> ClientState<'a> {
     }
 
     fn named(self) -> impl Iterator<Item = (&'a ResourceEntry, ResourceSync)> {
-        let mut slot = self.session.subscriptions.last();
-        let subscriptions = core::iter::from_fn(move || {
-            let subscription = self.subscriptions.at(slot)?;
-            slot = self.subscriptions.previous(ListKind::Session, slot);
-            Some(subscription)
-        });
-        let named = subscriptions.filter(|subscription| subscription.kind.is_subscribed());
+        let last = self.session.subscriptions.last();
+        let subscriptions = self.subscriptions.list_back(ListKind::Session, last);
+        let named = subscriptions.map(|(_, it)| it).filter(|it| it.kind.is_subscribed());
         named.filter_map(move |subscription| {
             let resource = self.arena.at(subscription.resource)?;
             let is_represented = self.arena.has_members(subscription.resource)
@@ -57,11 +51,7 @@ impl<'a> ClientState<'a> {
 
     fn covered(self, slot: Slot) -> Option<(&'a ResourceEntry, ResourceSync)> {
         let resource = self.arena.at(slot).filter(|resource| resource.payload.is_some())?;
-        let subscription = self
-            .subscriptions
-            .find(self.slot, slot)
-            .and_then(|subscription| self.subscriptions.at(subscription));
-        let sync = match subscription {
+        let sync = match self.subscriptions.of(self.slot, slot) {
             Some(subscription) if subscription.kind.is_subscribed() => return None,
             Some(subscription) if subscription.sent != 0 => {
                 self.sync_of_subscription(subscription, resource)
@@ -87,17 +77,7 @@ impl<'a> ClientState<'a> {
         if subscription.sent == 0 || is_due {
             return ResourceSync::NotSent;
         }
-        if self.is_rejected(SentPosition::Nonce(subscription.sent)) {
-            return ResourceSync::Error;
-        }
-        if self.is_on_its_way_again(SentPosition::Nonce(subscription.sent)) {
-            return self.sync_of_newest();
-        }
-        let accepted = self.session.accepted_response(self.arena, Revision::START);
-        if accepted.is_some_and(|accepted| subscription.sent <= accepted.nonce.get()) {
-            return ResourceSync::Synced;
-        }
-        self.sync_of_newest()
+        self.sync_of(SentPosition::Nonce(subscription.sent))
     }
 
     fn sync_of_revision(&self, revision: Revision) -> ResourceSync {
@@ -114,34 +94,26 @@ impl<'a> ClientState<'a> {
         if revision > sent_to {
             return ResourceSync::NotSent;
         }
-        if self.is_rejected(SentPosition::Revision(revision)) {
+        self.sync_of(SentPosition::Revision(revision))
+    }
+
+    /// Returns the status of a resource whose current version was sent.
+    fn sync_of(&self, position: SentPosition) -> ResourceSync {
+        let rejections = self.session.open_rejections();
+        // In full state every response contains all resources.
+        let is_full_state = self.session.response_mode(self.arena) == ResponseMode::FullState;
+        if !is_full_state && rejections.is_some_and(|it| it.has(position)) {
             return ResourceSync::Error;
         }
-        if self.is_on_its_way_again(SentPosition::Revision(revision)) {
-            return self.sync_of_newest();
-        }
-        let accepted = self.session.accepted_response(self.arena, reached);
-        if accepted.is_some_and(|accepted| revision <= accepted.to) {
+        let accepted = self.session.accepted_response(self.arena, self.session.reached());
+        let is_accepted = accepted.is_some_and(|accepted| match position {
+            SentPosition::Nonce(nonce) => nonce <= accepted.nonce.get(),
+            SentPosition::Revision(revision) => revision <= accepted.to,
+        });
+        if is_accepted && !rejections.is_some_and(|it| it.has_resent(position)) {
             return ResourceSync::Synced;
         }
         self.sync_of_newest()
-    }
-
-    /// Whether the current version of a resource was rejected and was not re-sent. In full state
-    /// every response contains all resources.
-    fn is_rejected(&self, position: SentPosition) -> bool {
-        let retry = match self.session.retry_batch() {
-            Some(_) => RetryState::Pending,
-            None => RetryState::None,
-        };
-        let is_full_state = self.session.response_mode(self.arena) == ResponseMode::FullState;
-        !is_full_state && self.rejections.is_some_and(|rejections| rejections.has(position, retry))
-    }
-
-    /// Whether the current version of a resource was rejected and re-sent in a later response.
-    fn is_on_its_way_again(&self, position: SentPosition) -> bool {
-        self.session.retry_batch().is_none()
-            && self.rejections.is_some_and(|rejections| rejections.is_retried(position))
     }
 
     fn sync_of_newest(&self) -> ResourceSync {

@@ -85,7 +85,7 @@ impl<'a> SessionContext<'a> {
             self.arena.heartbeats.join();
         }
         if self.session.needs_retained_deletions(self.arena) {
-            self.arena.retained_deletions.join();
+            self.arena.past_contents.join();
         }
     }
 
@@ -123,7 +123,7 @@ impl<'a> SessionContext<'a> {
             self.arena.heartbeats.leave();
         }
         if self.session.needs_retained_deletions(self.arena) {
-            self.arena.retained_deletions.leave();
+            self.arena.past_contents.leave();
         }
     }
 }

@@ -5,13 +5,11 @@ use alloc::{
     collections::{BTreeSet, VecDeque},
     vec::Vec,
 };
-use core::num::NonZeroU64;
 
 use super::{
     deferred_removal::{carried_over::CarriedOver, last_accepted::PreviousViewState},
-    nack::isolation::Isolation,
+    nack::{isolation::Isolation, open_rejections::OpenRejections},
     name_usage::NameUnits,
-    subscription::Subscription,
     window::Sent,
 };
 use crate::{
@@ -27,7 +25,7 @@ use crate::{
 pub(crate) struct SessionExtras {
     /// Unanswered responses before the newest one, oldest first.
     pub(crate) earlier: VecDeque<Sent>,
-    pub(crate) retry_batch: Option<RetryBatch>,
+    pub(crate) rejections: OpenRejections,
     /// Kind of rejected resources that the client may lack.
     pub(crate) rejected_data: RejectedData,
     /// Names formerly covered by a wildcard or a glob only, to be sent to an incremental client
@@ -64,8 +62,6 @@ pub(crate) struct SessionExtras {
     /// response rendered later. The client never received earlier removed resources through the
     /// wildcard.
     pub(crate) wildcard_since: Revision,
-    /// Full state that the client rejected last.
-    pub(crate) rejected_state: Option<StatedVersion>,
     pub(crate) isolation: Option<Box<Isolation>>,
     pub(crate) due_globs: DueGlobs,
     /// Whether the client is known to send dynamic parameters.
@@ -104,31 +100,6 @@ pub(crate) struct ResourcesWithoutSubscription {
     pub(crate) at: Revision,
 }
 
-/// Resources of rejected responses, to be re-sent with the next change.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RetryBatch {
-    /// Lowest nonce of a rejected response. Subscriptions sent under `first..=last` are included.
-    pub(crate) first: NonZeroU64,
-    pub(crate) last: NonZeroU64,
-    /// Under the wildcard: resources changed after this revision are included.
-    pub(crate) from: Revision,
-    /// Under the wildcard: last included revision. Later ones may have been in another response.
-    pub(crate) to: Revision,
-    /// Revision after which a change causes the batch to be re-sent.
-    pub(crate) until: Revision,
-    /// Under the wildcard: removals after this revision are sent again.
-    pub(crate) removals_from: Revision,
-    pub(crate) removals: RejectedRemovals,
-}
-
-/// Contents of rejected responses other than resources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum RejectedRemovals {
-    None,
-    /// Removals. The client may still have the removed resources.
-    Present,
-}
-
 /// Resources that a client had by name before it subscribed to the wildcard.
 #[derive(Debug)]
 pub(crate) struct BeforeWildcard {
@@ -145,23 +116,4 @@ pub(crate) enum RejectedData {
     Resources,
     /// Removals only; the client has all existing resources.
     RemovalsOnly,
-}
-
-impl RetryBatch {
-    /// Combines two batches.
-    pub(crate) fn merge(self, other: Self) -> Self {
-        Self {
-            first: self.first.min(other.first),
-            last: self.last.max(other.last),
-            from: self.from.min(other.from),
-            to: self.to.max(other.to),
-            until: self.until.max(other.until),
-            removals_from: self.removals_from.min(other.removals_from),
-            removals: self.removals.max(other.removals),
-        }
-    }
-
-    pub(crate) fn contains(&self, subscription: &Subscription) -> bool {
-        (self.first.get()..=self.last.get()).contains(&subscription.sent)
-    }
 }

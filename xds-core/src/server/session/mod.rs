@@ -48,6 +48,7 @@ use self::{
     acceptance::UnacceptedChanges,
     counters::SessionCounters,
     extras::SessionExtras,
+    nack::open_rejections::SentPosition,
     peer::Peer,
     response::heartbeat::Renewals,
     subscription::{DueList, Subscription, SubscriptionKind, SubscriptionTable},
@@ -377,8 +378,8 @@ impl Session {
     /// Whether the client has the current version of the resource, according to this
     /// subscription. A rejected resource counts as missing.
     fn holds(&self, subscription: &Subscription) -> bool {
-        let rejected =
-            self.retry_batch().is_some_and(|retry_batch| retry_batch.contains(subscription));
+        let position = SentPosition::Nonce(subscription.sent);
+        let rejected = self.retry_batch().is_some_and(|it| it.range.has(position));
         let is_another = rejected || self.is_reported_too_long(subscription.resource);
         subscription.sent != 0 && subscription.due.is_none() && !is_another
     }
@@ -386,10 +387,7 @@ impl Session {
     /// Whether the client has the current version of the resource by name. `own` is the session's
     /// slot.
     fn has(&self, own: Slot, resource: Slot, subscriptions: &SubscriptionTable) -> bool {
-        subscriptions
-            .find(own, resource)
-            .and_then(|slot| subscriptions.at(slot))
-            .is_some_and(|subscription| self.holds(subscription))
+        subscriptions.of(own, resource).is_some_and(|subscription| self.holds(subscription))
     }
 
     /// Returns the cause for sending resources to which the client newly subscribes.

@@ -136,13 +136,10 @@ impl Session {
     }
 
     fn find_newest_due(&self, arena: &Arena, subscriptions: &SubscriptionTable) -> Revision {
-        let (mut newest, mut slot) = (Revision::START, self.due.first());
-        while let Some(subscription) = subscriptions.at(slot) {
-            let resource = arena.at(subscription.resource).filter(|resource| resource.is_held());
-            newest = newest.max(resource.map_or(newest, |resource| resource.revision));
-            slot = subscriptions.next(ListKind::Due, slot);
-        }
-        newest
+        let resources =
+            self.due_subscriptions(subscriptions).filter_map(|it| arena.at(it.resource));
+        let held = resources.filter(|resource| resource.is_held());
+        held.map(|resource| resource.revision).max().unwrap_or_default()
     }
 
     /// Returns an upper bound of the revision of the newest removal that is due.
@@ -188,17 +185,10 @@ impl Session {
         subscriptions: &SubscriptionTable,
         after: Revision,
     ) -> bool {
-        if self.response_mode(arena) != ResponseMode::Changes {
-            return false;
-        }
-        let mut slot = self.due.first();
-        while let Some(subscription) = subscriptions.at(slot) {
-            if subscription.sent != 0 && arena.recreated_after(subscription.resource, after) {
-                return true;
-            }
-            slot = subscriptions.next(ListKind::Due, slot);
-        }
-        false
+        self.response_mode(arena) == ResponseMode::Changes
+            && self
+                .due_subscriptions(subscriptions)
+                .any(|it| it.sent != 0 && arena.recreated_after(it.resource, after))
     }
 
     /// Whether the client rejected the newest response.
@@ -227,33 +217,18 @@ impl Session {
     /// Whether the client requested something that it has not been sent.
     pub(crate) fn has_unanswered_request(&self, subscriptions: &SubscriptionTable) -> bool {
         let full_send = self.wildcard.and_then(|wildcard| wildcard.full_send);
-        if full_send.is_some_and(|full_send| full_send.must_reply == MustReply::Yes) {
-            return true;
-        }
-        let mut slot = self.due.first();
-        while let Some(subscription) = subscriptions.at(slot) {
-            if subscription.due.is_some_and(|due| due.must_reply == MustReply::Yes) {
-                return true;
-            }
-            slot = subscriptions.next(ListKind::Due, slot);
-        }
-        false
+        let must_reply = |it: &Subscription| it.due.map(|due| due.must_reply);
+        full_send.is_some_and(|full_send| full_send.must_reply == MustReply::Yes)
+            || self
+                .due_subscriptions(subscriptions)
+                .any(|it| must_reply(it) == Some(MustReply::Yes))
     }
 
     /// Whether the client waits for something that it requested: an answer of any kind, or a
     /// named resource that exists now and that it was never sent.
     pub(crate) fn has_unanswered(&self, subscriptions: &SubscriptionTable) -> bool {
-        if self.awaits_wildcard_response() {
-            return true;
-        }
-        let mut slot = self.due.first();
-        while let Some(subscription) = subscriptions.at(slot) {
-            if subscription.is_unanswered() {
-                return true;
-            }
-            slot = subscriptions.next(ListKind::Due, slot);
-        }
-        false
+        self.awaits_wildcard_response()
+            || self.due_subscriptions(subscriptions).any(Subscription::is_unanswered)
     }
 
     /// Whether the client subscribed to the wildcard and was sent nothing of it since. A
@@ -303,11 +278,8 @@ impl Session {
         arena: &'a Arena,
         subscriptions: &'a SubscriptionTable,
     ) -> impl Iterator<Item = Revision> + 'a {
-        let first = subscriptions.at(self.due.withheld().first());
-        let next = |subscription: &&'a Subscription| subscriptions.at(subscription.next_due());
-        core::iter::successors(first, next)
-            .filter_map(|subscription| arena.at(subscription.resource))
-            .map(|resource| resource.revision)
+        let withheld = subscriptions.list(ListKind::Due, self.due.withheld().first());
+        withheld.filter_map(|(_, it)| arena.at(it.resource)).map(|resource| resource.revision)
     }
 
     /// Returns the revision up to which a returning client states to have everything, if it was
@@ -387,11 +359,16 @@ impl Session {
         &self,
         subscriptions: &'a SubscriptionTable,
     ) -> impl Iterator<Item = &'a Subscription> + 'a {
-        let first =
-            subscriptions.at(self.subscriptions.first()).map(|_| self.subscriptions.first());
-        let next = |&slot: &Slot| {
-            Some(subscriptions.next(ListKind::Session, slot)).filter(|it| !it.is_none())
-        };
-        core::iter::successors(first, next).filter_map(|slot| subscriptions.at(slot))
+        let own = subscriptions.list(ListKind::Session, self.subscriptions.first());
+        own.map(|(_, subscription)| subscription)
+    }
+
+    /// Returns the subscriptions that are due in the next response.
+    pub(crate) fn due_subscriptions<'a>(
+        &self,
+        subscriptions: &'a SubscriptionTable,
+    ) -> impl Iterator<Item = &'a Subscription> + 'a {
+        let due = subscriptions.list(ListKind::Due, self.due.first());
+        due.map(|(_, subscription)| subscription)
     }
 }

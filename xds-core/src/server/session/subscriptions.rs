@@ -360,24 +360,20 @@ impl Subscriptions {
         state.wildcards.iter().filter_map(|(_, session)| lagging(session)).collect()
     }
 
-    /// Frees retained deletions that no session needs any more, if there are many of them.
-    pub(crate) fn sweep_retained_deletions(&mut self, arena: Slot, limit: usize) {
-        let Some(state) =
-            self.store.arena(arena).filter(|arena| arena.has_many_retained_deletions())
-        else {
-            return;
-        };
+    /// Frees earlier contents that no session needs any more, if there are many of them.
+    pub(crate) fn sweep_past_contents(&mut self, arena: Slot, limit: usize) {
+        let state = self.store.arena(arena).filter(|arena| arena.has_many_past_contents());
+        let Some(state) = state else { return };
         let sessions = state.wildcards.iter().filter_map(|(_, &slot)| self.sessions.at(slot));
-        let (mut sent, mut accepted) = (Revision::MAX, Revision::MAX);
-        for session in sessions {
-            let Some(seen) = session.tombstones_seen_to(state) else { continue };
-            sent = sent.min(seen);
+        let accepted = sessions.filter_map(|session| {
+            let seen = session.tombstones_seen_to(state)?;
             // The client may keep earlier resources until the end.
             let is_accepted = !session.awaits_answer() && !session.is_rejected();
-            accepted = accepted.min(if is_accepted { seen } else { Revision::START });
-        }
+            Some(if is_accepted { seen } else { Revision::START })
+        });
+        let accepted = accepted.min().unwrap_or(Revision::MAX);
         if let Some(state) = self.store.arena_mut(arena) {
-            state.sweep_retained_deletions((sent, accepted), limit);
+            state.sweep_past_contents(accepted, limit);
         }
     }
 

@@ -18,6 +18,7 @@ use super::{
         carried_over::CarriedVersion,
         last_accepted::{KnownPayload, KnownPayloads, PreviousViewState},
     },
+    nack::open_rejections::{RejectionState, SentPosition},
     subscription::{GracePeriod, ListKind, Subscription, SubscriptionKind},
     wildcard::MustReply,
 };
@@ -86,8 +87,8 @@ impl SessionContext<'_> {
     pub(crate) fn export(&mut self) -> MigrationState {
         let mut migration =
             MigrationState { previous_view: self.new_previous_view(), ..MigrationState::default() };
-        let mut slot = self.session.subscriptions.last();
-        while let Some(subscription) = self.subscriptions.at(slot) {
+        let last = self.session.subscriptions.last();
+        for (_, subscription) in self.subscriptions.list_back(ListKind::Session, last) {
             if let Some(resource) = self.arena.at(subscription.resource) {
                 let hash = resource.payload.as_ref().map(|payload| payload.hash);
                 // A client that was sent an error may have dropped the resource.
@@ -130,7 +131,6 @@ impl SessionContext<'_> {
                     (..) => migration.covered.push(named),
                 }
             }
-            slot = self.subscriptions.previous(ListKind::Session, slot);
         }
         if let Some(wildcard) = self.session.wildcard {
             let waits = wildcard
@@ -143,9 +143,9 @@ impl SessionContext<'_> {
             let retry_batch = self.session.retry_batch();
             let unaccepted = self.accepted_state_revision();
             let is_rejected = |revision| {
-                let is_in_retry_batch =
-                    retry_batch.is_some_and(|it| it.from < revision && revision <= it.to);
-                is_in_retry_batch || unaccepted.is_some_and(|accepted| revision > accepted)
+                let position = SentPosition::Revision(revision);
+                retry_batch.is_some_and(|it| it.range.has(position))
+                    || unaccepted.is_some_and(|accepted| revision > accepted)
             };
             let needs_retained_deletions = self.session.needs_retained_deletions(self.arena);
             if needs_retained_deletions
@@ -177,13 +177,14 @@ impl SessionContext<'_> {
             }
         }
         self.session.update_extras(|extras| {
-            extras.retry_batch = None;
+            extras.rejections.end_pending(|_| RejectionState::Settled);
             extras.isolation = None;
         });
         if self.session.variant == Variant::Incremental {
             // A rejected resource is sent again if it exists, and removed otherwise.
             self.session.clear_rejection();
         }
+        self.session.forget_rejections();
         self.forget_renewals();
         self.unregister();
         migration

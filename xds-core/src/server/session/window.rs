@@ -10,9 +10,7 @@ use core::num::NonZeroU64;
 use super::{
     Purpose, Revision, SendOrder, Session,
     context::SessionContext,
-    extras::{
-        BeforeWildcard, RejectedData, ResourcesWithoutSubscription, RetryBatch, SessionExtras,
-    },
+    extras::{BeforeWildcard, RejectedData, ResourcesWithoutSubscription, SessionExtras},
     name_usage::NameUnits,
 };
 use crate::{
@@ -152,10 +150,6 @@ impl Session {
         self.extras.iter().flat_map(|extras| &extras.earlier)
     }
 
-    pub(crate) fn retry_batch(&self) -> Option<RetryBatch> {
-        self.extras.as_deref()?.retry_batch
-    }
-
     /// Returns the resources that the client had when it subscribed to the wildcard, unless it
     /// has accepted a response since. `accepted` is the nonce of the last accepted response.
     pub(crate) fn before_wildcard(&self, accepted: u64) -> Option<&BeforeWildcard> {
@@ -209,7 +203,7 @@ impl SessionContext<'_> {
 impl SessionExtras {
     fn is_empty(&self) -> bool {
         self.earlier.is_empty()
-            && self.retry_batch.is_none()
+            && self.rejections.is_empty()
             && self.rejected_data == RejectedData::Resources
             && self.implicit_subscriptions.is_empty()
             && self.too_long.is_empty()
@@ -223,7 +217,6 @@ impl SessionExtras {
             && self.first_response_hold.is_none()
             && self.before_wildcard.is_none()
             && self.wildcard_since == Revision::START
-            && self.rejected_state.is_none()
             && self.isolation.is_none()
             && self.due_globs.globs.is_empty()
             && self.parameters == Parameters::None

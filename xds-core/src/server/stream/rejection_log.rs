@@ -6,10 +6,7 @@ use crate::{
     id::StreamId,
     server::{
         event::status::{Completeness, RejectionStatus},
-        session::{
-            acceptance::NEVER,
-            nack::{OpenRejections, RejectedResponse},
-        },
+        session::{acceptance::NEVER, nack::RejectedResponse},
     },
     slab::Slot,
     text::{ResourceName, TypeUrl, Version, ViewName},
@@ -38,8 +35,6 @@ pub(crate) struct ConnectedRejection {
     pub(crate) record: RejectionRecord,
     /// Sequence number of the oldest rejected change.
     pub(crate) oldest: u64,
-    /// Rejected resources that the client still lacks.
-    pub(crate) held: OpenRejections,
 }
 
 #[derive(Debug)]
@@ -85,11 +80,6 @@ impl Rejections {
     /// Sequence number of the oldest change that the session has rejected.
     pub(crate) fn oldest(&self, session: Slot) -> u64 {
         self.connected.get(&session).map_or(NEVER, |connected| connected.oldest)
-    }
-
-    /// Rejected resources that the session still lacks.
-    pub(crate) fn held(&self, session: Slot) -> Option<&OpenRejections> {
-        self.connected.get(&session).map(|connected| &connected.held)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = RejectionStatus<'_>> {

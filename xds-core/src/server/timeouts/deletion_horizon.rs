@@ -57,7 +57,7 @@ impl Server {
                 self.close(stream, CloseReason::Behind);
             }
             let limit = self.config.limits.deletions_per_type;
-            self.subscriptions.sweep_retained_deletions(arena, limit);
+            self.subscriptions.sweep_past_contents(arena, limit);
             self.subscriptions.store.release_arena(arena);
         }
     }

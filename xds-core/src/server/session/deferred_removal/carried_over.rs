@@ -141,10 +141,7 @@ impl SessionContext<'_> {
     ) -> Option<CarriedVersion> {
         let newest = || {
             let resource = self.arena.at(slot)?;
-            resource
-                .payload
-                .as_ref()
-                .or_else(|| self.arena.retained_deletions.at(resource.revision))
+            resource.payload.as_ref().or_else(|| self.arena.removed_content(resource))
         };
         self.select_version(accepted, sent, newest)
     }
@@ -220,11 +217,7 @@ impl SessionContext<'_> {
     }
 
     fn accepted_before(&self, slot: Slot) -> KnownPayload {
-        let subscription = self
-            .subscriptions
-            .find(self.slot, slot)
-            .and_then(|subscription| self.subscriptions.at(subscription));
-        self.last_accepted(slot, subscription)
+        self.last_accepted(slot, self.subscriptions.of(self.slot, slot))
     }
 
     /// Selects the version to repeat while a removal is deferred: if the client rejected the last
@@ -238,8 +231,8 @@ impl SessionContext<'_> {
             return;
         }
         let mut served = Vec::new();
-        let mut slot = self.session.due.withheld().first();
-        while let Some(subscription) = self.subscriptions.at(slot) {
+        let withheld = self.subscriptions.list(ListKind::Due, self.session.due.withheld().first());
+        for (_, subscription) in withheld {
             if let Some(resource) = self.arena.at(subscription.resource)
                 && self.session.carried_over(subscription.resource, resource.revision).is_none()
                 && let KnownPayload::Known(payload) =
@@ -254,7 +247,6 @@ impl SessionContext<'_> {
                     CarriedItem { revision: resource.revision, carried },
                 ));
             }
-            slot = self.subscriptions.next(ListKind::Due, slot);
         }
         if !served.is_empty() {
             self.session.extras_mut().carried_over.items.extend(served);

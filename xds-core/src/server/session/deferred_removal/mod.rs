@@ -41,7 +41,7 @@ pub(crate) enum Portion {
     Heartbeats,
 }
 
-/// Where a client has resources from that it did not receive from a session on its current view.
+/// Origin of resources that a client did not receive from a session on its current view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StateOrigin {
     /// The client stated their versions when it connected.
@@ -161,8 +161,7 @@ impl SessionContext<'_> {
     ) -> Option<(&ResourceName, &Payload)> {
         let resource = self.arena.at(subscription.resource)?;
         let carried_over = self.session.carried_over(subscription.resource, resource.revision);
-        let payload =
-            carried_over.unwrap_or_else(|| self.arena.retained_deletions.at(resource.revision))?;
+        let payload = carried_over.unwrap_or_else(|| self.arena.removed_content(resource))?;
         subscription.is_withheld().then_some((&resource.name, payload))
     }
 
@@ -176,13 +175,10 @@ impl SessionContext<'_> {
         mut take: impl FnMut(&ResourceName, &Payload),
     ) -> TypeVersion {
         let mut version = self.arena.version;
-        let mut slot = self.session.due.withheld().first();
-        while let Some(subscription) = self.subscriptions.at(slot) {
-            if let Some((name, payload)) = self.retained_deletion(subscription) {
-                version.add(name.as_str(), payload.hash);
-                take(name, payload);
-            }
-            slot = self.subscriptions.next(ListKind::Due, slot);
+        let withheld = self.subscriptions.list(ListKind::Due, self.session.due.withheld().first());
+        for (name, payload) in withheld.filter_map(|(_, it)| self.retained_deletion(it)) {
+            version.add(name.as_str(), payload.hash);
+            take(name, payload);
         }
         version
     }

@@ -355,10 +355,8 @@ impl SessionContext<'_> {
     }
 
     fn is_subscribed(&self, name: &ResourceName) -> bool {
-        let subscription =
-            self.arena.find(name.as_str()).and_then(|it| self.subscriptions.find(self.slot, it));
-        let subscription =
-            subscription.and_then(|subscription| self.subscriptions.at(subscription));
+        let resource = self.arena.find(name.as_str());
+        let subscription = resource.and_then(|it| self.subscriptions.of(self.slot, it));
         self.session.wildcard.is_some()
             || subscription.is_some_and(|subscription| subscription.kind.is_subscribed())
     }

@@ -1,16 +1,21 @@
 //! NACKs: rejected responses, what is sent again (`NackRecovery`), and when a rejection ends.
 
 pub(crate) mod isolation;
+pub(crate) mod open_rejections;
 pub(crate) mod rejection;
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::mem;
 
-use self::rejection::ErrorDetail;
+use self::{
+    open_rejections::{RejectedRemovals, RejectionState, RetryBatch, SentPosition, SentRange},
+    rejection::ErrorDetail,
+};
 use super::{
-    PriorState, ResponseMode, Wildcard,
+    PriorState, Purpose, ResponseMode, Wildcard,
     context::SessionContext,
     deferred_removal::last_accepted::KnownPayload,
-    extras::{RejectedData, RejectedRemovals, RetryBatch},
+    extras::RejectedData,
     response::stated_version,
     subscription::{ListKind, Subscription},
     window::Sent,
@@ -34,98 +39,6 @@ pub(crate) struct RejectedResponse {
     /// Names of resources that were new to the client in it, possibly truncated (see `completeness`).
     pub(crate) names: Box<[ResourceName]>,
     pub(crate) completeness: Completeness,
-    sent_range: SentRange,
-    /// Resources of this and earlier rejected responses that are re-sent with the next change.
-    retried: Option<SentRange>,
-}
-
-/// Location of the resources of rejected responses.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SentRange {
-    /// By name: lowest nonce under which they were sent.
-    first: u64,
-    /// By name: highest nonce under which they were sent.
-    last: u64,
-    /// Under the wildcard: resources changed after this revision are included.
-    from: Revision,
-    /// Under the wildcard: last included revision.
-    to: Revision,
-}
-
-/// Resources that a client rejected and has not accepted since.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct OpenRejections {
-    /// Resources that are re-sent with the next change, or were and are unanswered.
-    retried: Option<SentRange>,
-    /// Resources that are not sent again until they change.
-    until_changed: Vec<SentRange>,
-}
-
-/// Maximum number of separate spans; the oldest ones are merged.
-const MAX_RANGES: usize = 8;
-
-impl SentRange {
-    fn has(&self, position: SentPosition) -> bool {
-        match position {
-            SentPosition::Nonce(nonce) => (self.first..=self.last).contains(&nonce),
-            SentPosition::Revision(revision) => self.from < revision && revision <= self.to,
-        }
-    }
-
-    fn with(self, later: Self) -> Self {
-        let (first, from) = (self.first.min(later.first), self.from.min(later.from));
-        Self { first, last: later.last, from, to: self.to.max(later.to) }
-    }
-}
-
-/// Position of a resource, by which it is found in a span.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum SentPosition {
-    Nonce(u64),
-    Revision(Revision),
-}
-
-impl OpenRejections {
-    /// Whether a resource is among those re-sent with a change, provided that they were re-sent.
-    pub(crate) fn is_retried(&self, position: SentPosition) -> bool {
-        self.retried.is_some_and(|retried| retried.has(position))
-    }
-
-    /// Adds another rejected response.
-    pub(crate) fn add(&mut self, rejected: &RejectedResponse) {
-        let before = self.retried.take();
-        self.retried = rejected.retried;
-        match (before, rejected.retried) {
-            (Some(before), Some(retried)) if retried.first > before.first => {
-                self.until_changed.push(before)
-            }
-            (Some(before), None) => self.until_changed.push(before),
-            _ => {}
-        }
-        if rejected.retried.is_none() {
-            self.until_changed.push(rejected.sent_range);
-        }
-        while self.until_changed.len() > MAX_RANGES {
-            let oldest = self.until_changed.remove(0);
-            if let Some(next) = self.until_changed.first_mut() {
-                *next = oldest.with(*next);
-            }
-        }
-    }
-
-    /// Whether the rejected resources include this one. Those that were re-sent do not count.
-    pub(crate) fn has(&self, position: SentPosition, retry: RetryState) -> bool {
-        let retried = self.retried.filter(|_| retry == RetryState::Pending);
-        self.until_changed.iter().chain(&retried).any(|sent_range| sent_range.has(position))
-    }
-}
-
-/// Whether rejected resources wait for a change to be re-sent with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RetryState {
-    Pending,
-    /// The resources were re-sent, or nothing is to be re-sent.
-    None,
 }
 
 impl SessionContext<'_> {
@@ -133,12 +46,11 @@ impl SessionContext<'_> {
     /// contents.
     pub(crate) fn rejected(
         &self,
-        sent: Sent,
+        sent_range: SentRange,
         version: Version,
         rejection: &ErrorDetail,
         config: &ServerConfig,
     ) -> RejectedResponse {
-        let sent_range = self.sent_range(sent);
         let limit = config.limits.rejected_names;
         let mut names: Vec<_> = self.named_in(sent_range).take(limit + 1).cloned().collect();
         if self.session.wildcard.is_some() {
@@ -157,34 +69,54 @@ impl SessionContext<'_> {
             message: rejection.message.clone(),
             names: names.into(),
             completeness,
-            sent_range,
-            retried: self.session.retry_batch().map(|retry_batch| SentRange {
-                first: retry_batch.first.get(),
-                from: retry_batch.from,
-                ..sent_range
-            }),
         }
+    }
+
+    /// Returns the resources of a response that was just rejected, if they are to be re-sent.
+    pub(crate) fn batch_to_retry(&self, sent: Sent) -> Option<RetryBatch> {
+        if !self.resends_batches() || sent.purpose != Purpose::Content || self.sends_full_state() {
+            return None;
+        }
+        let retried_at =
+            self.session.wildcard.map_or(Revision::START, |wildcard| wildcard.retried_at);
+        let removals = self.rejected_removals();
+        let accepted = self.session.accepted_response(self.arena, Revision::START);
+        let accepted = accepted.filter(|_| removals == RejectedRemovals::Present);
+        let partial_removals =
+            self.session.extras.as_deref().and_then(|extras| extras.partial_removals);
+        let since =
+            partial_removals.map_or(Revision::MAX, |partial_removals| partial_removals.since);
+        let nonce = sent.nonce.get();
+        let from = sent.from.max(retried_at);
+        Some(RetryBatch {
+            range: SentRange { first: nonce, last: nonce, from, to: sent.to },
+            until: sent.at,
+            removals_from: accepted.map_or(Revision::MAX, |accepted| accepted.at.min(since)),
+            removals,
+        })
     }
 
     /// Returns whether any rejected resource is still unchanged after a response was accepted.
     /// Takes time proportional to the resources sent since the rejection.
-    pub(crate) fn still_rejects(&self, rejections: &mut OpenRejections) -> bool {
-        if self.sends_full_state() {
-            // The accepted response contained everything.
-            return false;
-        }
-        if self.isolates() {
-            return self.session.has_suspects_or_rejected();
-        }
-        if self.session.retry_batch().is_none() {
-            rejections.retried = None;
-        }
-        rejections.until_changed.retain(|sent_range| {
+    pub(crate) fn still_rejects(&mut self) -> bool {
+        let Some(extras) = self.session.extras.as_deref_mut() else { return false };
+        let mut rejections = mem::take(&mut extras.rejections);
+        let has_any = |sent_range: &SentRange| {
             let covered = self.session.wildcard.is_some()
                 && self.arena.names_between(sent_range.from, sent_range.to).next().is_some();
             covered || self.named_in(*sent_range).next().is_some()
-        });
-        rejections.retried.is_some() || !rejections.until_changed.is_empty()
+        };
+        let still_rejects = match self.isolates() {
+            // The accepted response contained everything.
+            _ if self.sends_full_state() => false,
+            true => self.session.has_suspects_or_rejected(),
+            false => rejections.review(has_any),
+        };
+        self.session.update_extras(|extras| extras.rejections = rejections);
+        if !still_rejects {
+            self.session.forget_rejections();
+        }
+        still_rejects
     }
 
     /// Clears rejections of resources to which the client no longer subscribes or that were
@@ -220,7 +152,8 @@ impl SessionContext<'_> {
         if may_have_removed_resources {
             self.session.extras_mut().rejected_data = RejectedData::RemovalsOnly;
         } else {
-            self.session.update_extras(|extras| extras.retry_batch = None);
+            self.session
+                .update_extras(|extras| extras.rejections.end_pending(|_| RejectionState::Settled));
             self.session.clear_rejection();
         }
     }
@@ -237,7 +170,7 @@ impl SessionContext<'_> {
         }
         self.session.due.hold_leftover();
         if self.resends_batches() {
-            self.session.extras_mut().rejected_state = Some(sent.content);
+            self.session.extras_mut().rejections.state = RejectionState::FullState(sent.content);
         }
     }
 
@@ -259,30 +192,21 @@ impl SessionContext<'_> {
         if !is_full || is_done || !self.resends_batches() {
             return;
         }
-        let rejected = self.session.extras.as_deref().and_then(|extras| extras.rejected_state);
+        let state = self.session.open_rejections().map(|rejections| rejections.state);
         let lacks_resources = self.has_unaccepted_resources()
             || self.rejected_removals() == RejectedRemovals::Present;
         let current = self.named_version();
-        if !lacks_resources || rejected == Some(current.stated()) {
+        let is_rejected =
+            |it| matches!(it, RejectionState::FullState(of) if of == current.stated());
+        if !lacks_resources || state.is_some_and(is_rejected) {
             return;
         }
         // If this resource is removed, nothing is due any more, so an existing one is preferred.
-        let slots = || {
-            let first = Some(self.session.subscriptions.first()).filter(|slot| !slot.is_none());
-            let next = |&slot: &Slot| {
-                Some(self.subscriptions.next(ListKind::Session, slot))
-                    .filter(|slot| !slot.is_none())
-            };
-            core::iter::successors(first, next)
-        };
-        let exists = |slot: &Slot| {
-            let subscription = self.subscriptions.at(*slot);
-            subscription
-                .is_some_and(|subscription| self.arena.payload(subscription.resource).is_some())
-        };
-        let may_be_sent =
-            |slot: &Slot| !self.subscriptions.at(*slot).is_some_and(Subscription::is_withheld);
-        if let Some(slot) = slots().find(exists).or_else(|| slots().find(may_be_sent)) {
+        let first = self.session.subscriptions.first();
+        let own = || self.subscriptions.list(ListKind::Session, first);
+        let existing = own().find(|(_, it)| self.arena.payload(it.resource).is_some());
+        let found = existing.or_else(|| own().find(|(_, it)| !it.is_withheld()));
+        if let Some(slot) = found.map(|(slot, _)| slot) {
             self.make_due(slot, ResponseCause::Recovery);
         }
     }
@@ -302,20 +226,14 @@ impl SessionContext<'_> {
             Some(accepted) => self.existed_only_after(resource, accepted),
             None => matches!(self.last_accepted(resource, None), KnownPayload::Absent),
         };
-        let mut due = Vec::new();
-        let mut slot = self.session.due.withheld().first();
-        while let Some(subscription) = self.subscriptions.at(slot) {
+        let withheld = self.subscriptions.list(ListKind::Due, self.session.due.withheld().first());
+        let is_released = |(_, it): &(Slot, &Subscription)| {
             // The resource may have existed for long when the client named it.
-            let is_new =
-                accepted.is_some_and(|(nonce, _)| subscription.was_first_sent_after(nonce));
-            if is_new
-                || never_accepted(subscription.resource)
-                || self.has_no_carried_version(subscription.resource)
-            {
-                due.push(slot);
-            }
-            slot = self.subscriptions.next(ListKind::Due, slot);
-        }
+            accepted.is_some_and(|(nonce, _)| it.was_first_sent_after(nonce))
+                || never_accepted(it.resource)
+                || self.has_no_carried_version(it.resource)
+        };
+        let mut due: Vec<Slot> = withheld.filter(is_released).map(|(slot, _)| slot).collect();
         let pending_removals: Vec<Slot> = match self.session.wildcard {
             Some(wildcard) => {
                 let sent_removals = self.session.sent_removals(&wildcard);
@@ -386,22 +304,21 @@ impl SessionContext<'_> {
     /// Ends the pending re-send if an accepted response contained its resources for another
     /// reason, for example because the client warms clusters.
     pub(crate) fn settle_retry_batch(&mut self, sent: Sent) {
-        let retry_batch = self.session.retry_batch().filter(|it| sent.nonce > it.last);
+        let retry_batch = self.session.retry_batch().filter(|it| sent.nonce.get() > it.range.last);
         // Removals are not repeated to a client without a wildcard. After a change they count as
         // accepted with the next accepted response, even if that only answers a request.
         let is_settled = |it: &RetryBatch| {
             let is_after_change = sent.at > it.until && self.session.wildcard.is_none();
             it.removals == RejectedRemovals::None || is_after_change
         };
-        let Some(retry_batch) = retry_batch.filter(is_settled) else { return };
+        let Some(RetryBatch { range, .. }) = retry_batch.filter(is_settled) else { return };
         let is_unsent = |from, to| self.arena.slots_between(from, to).next().is_some();
         let is_part_left = self.session.wildcard.is_some()
-            && (is_unsent(retry_batch.from, sent.from.min(retry_batch.to))
-                || is_unsent(sent.to.max(retry_batch.from), retry_batch.to));
-        let (first, last) = (retry_batch.first.get(), retry_batch.last.get());
-        let sent_range = SentRange { first, last, from: retry_batch.from, to: retry_batch.to };
-        if !is_part_left && self.named_in(sent_range).next().is_none() {
-            self.session.update_extras(|extras| extras.retry_batch = None);
+            && (is_unsent(range.from, sent.from.min(range.to))
+                || is_unsent(sent.to.max(range.from), range.to));
+        if !is_part_left && self.named_in(range).next().is_none() {
+            self.session
+                .update_extras(|extras| extras.rejections.end_pending(|_| RejectionState::Settled));
         }
     }
 
@@ -410,14 +327,7 @@ impl SessionContext<'_> {
         let accepted = self.session.accepted_response(self.arena, Revision::START);
         let (first, from) = accepted.map_or((1, Revision::START), |it| (it.nonce.get() + 1, it.to));
         let since = SentRange { first, last: u64::MAX, from, to: Revision::MAX };
-        let sent_range = match self.session.retry_batch() {
-            Some(retry_batch) => SentRange {
-                first: first.min(retry_batch.first.get()),
-                from: from.min(retry_batch.from),
-                ..since
-            },
-            None => since,
-        };
+        let sent_range = self.session.retry_batch().map_or(since, |it| it.range.with(since));
         // The client accepted nothing of the wildcard yet, but perhaps some resources by name.
         let before_wildcard = self.session.before_wildcard(first - 1);
         let from = if before_wildcard.is_some() { Revision::START } else { sent_range.from };
@@ -446,7 +356,7 @@ impl SessionContext<'_> {
         self.session.wildcard.is_none() && self.session.subscriptions.is_empty()
     }
 
-    fn sent_range(&self, sent: Sent) -> SentRange {
+    pub(crate) fn sent_range(&self, sent: Sent) -> SentRange {
         let (from, to) = match (self.session.response_mode(self.arena), self.session.wildcard) {
             (_, None) => (Revision::MAX, Revision::START),
             (ResponseMode::FullState, Some(_)) => {
@@ -463,18 +373,12 @@ impl SessionContext<'_> {
     /// the order does not matter because everything was sent.
     fn named_in(&self, sent_range: SentRange) -> impl Iterator<Item = &ResourceName> {
         let is_full_state = self.sends_full_state();
-        let mut slot = self.session.subscriptions.last();
-        let next = move || -> Option<Option<&ResourceName>> {
-            let in_order = |subscription: &&Subscription| {
-                is_full_state || subscription.sent >= sent_range.first
-            };
-            let subscription = self.subscriptions.at(slot).filter(in_order)?;
-            slot = self.subscriptions.previous(ListKind::Session, slot);
-            let is_included = sent_range.has(SentPosition::Nonce(subscription.sent))
-                && subscription.kind.is_subscribed();
-            let resource = self.arena.at(subscription.resource).filter(|it| it.payload.is_some());
-            Some(resource.filter(|_| is_included).map(|resource| &resource.name))
-        };
-        core::iter::from_fn(next).flatten()
+        let last = self.session.subscriptions.last();
+        let own = self.subscriptions.list_back(ListKind::Session, last).map(|(_, it)| it);
+        own.take_while(move |it| is_full_state || it.sent >= sent_range.first)
+            .filter(move |it| sent_range.has(SentPosition::Nonce(it.sent)))
+            .filter(|subscription| subscription.kind.is_subscribed())
+            .filter_map(|it| self.arena.at(it.resource).filter(|it| it.payload.is_some()))
+            .map(|resource| &resource.name)
     }
 }

@@ -23,7 +23,7 @@ use crate::{
         session::{
             Purpose, Revision,
             context::SessionContext,
-            extras::{PartialRemovals, RejectedRemovals, RetryBatch},
+            extras::PartialRemovals,
             nack::{RejectedResponse, rejection::ErrorDetail},
             window::{Answer, Sent},
         },
@@ -208,14 +208,15 @@ impl SessionContext<'_> {
             self.settle_retry_batch(sent);
         }
         self.session.update_extras(|extras| {
-            extras.rejected_state = None;
+            extras.rejections.note_accepted();
             let is_complete =
                 |it: &mut PartialRemovals| it.partial_to.is_none() && it.last <= sent.nonce.get();
             extras.partial_removals.take_if(is_complete);
             extras.before_wildcard.take_if(|it| it.after < sent.nonce.get());
             // A client that rejected earlier removals may go back to its state from then.
             let goes_back = extras
-                .retry_batch
+                .rejections
+                .pending()
                 .is_some_and(|retry_batch| retry_batch.removals_from < extras.wildcard_since);
             if extras.wildcard_since <= sent.at && !goes_back {
                 extras.wildcard_since = Revision::START;
@@ -261,36 +262,15 @@ impl SessionContext<'_> {
         self.session.counters.nacks.add_one();
         self.session.keep_error(rejection.message.clone());
         ctx.stats.nacks += 1;
-        if self.resends_batches() && sent.purpose == Purpose::Content && !self.sends_full_state() {
-            let retried_at =
-                self.session.wildcard.map_or(Revision::START, |wildcard| wildcard.retried_at);
-            let removals = self.rejected_removals();
-            let accepted = self.session.accepted_response(self.arena, Revision::START);
-            let accepted = accepted.filter(|_| removals == RejectedRemovals::Present);
-            let partial_removals =
-                self.session.extras.as_deref().and_then(|extras| extras.partial_removals);
-            let since =
-                partial_removals.map_or(Revision::MAX, |partial_removals| partial_removals.since);
-            let new = RetryBatch {
-                first: sent.nonce,
-                last: sent.nonce,
-                from: sent.from.max(retried_at),
-                to: sent.to,
-                until: sent.at,
-                removals_from: accepted.map_or(Revision::MAX, |accepted| accepted.at.min(since)),
-                removals,
-            };
-            let retry_batch = self.session.retry_batch().map_or(new, |earlier| earlier.merge(new));
-            self.session.extras_mut().retry_batch = Some(retry_batch);
-        }
+        let (range, retry_batch) = (self.sent_range(sent), self.batch_to_retry(sent));
+        self.session.extras_mut().rejections.add(range, retry_batch);
         self.note_rejected_state(sent);
         if zoo::is(Bug::RejectedSentAgain) {
             self.make_everything_due(ResponseCause::Changed);
         }
         let version = self.version_text(sent.version);
-        ctx.rejected = Some(self.rejected(sent, version, &rejection, ctx.config));
+        ctx.rejected = Some(self.rejected(range, version.clone(), &rejection, ctx.config));
         let rejected_resources = self.reject_suspects(sent, ctx.config.limits.retry_batch);
-        let version = self.version_text(sent.version);
         if !self.observe_nack(request, version, &rejection, ctx) {
             return;
         }

@@ -111,10 +111,7 @@ impl SessionContext<'_> {
     /// Whether the client subscribes to a glob that matches the name.
     pub(crate) fn is_in_glob(&self, name: &str) -> bool {
         self.arena.globs_over(name).into_iter().any(|glob| {
-            let subscription = self
-                .subscriptions
-                .find(self.slot, glob)
-                .and_then(|subscription| self.subscriptions.at(subscription));
+            let subscription = self.subscriptions.of(self.slot, glob);
             subscription.is_some_and(|subscription| subscription.kind == SubscriptionKind::Named)
         })
     }

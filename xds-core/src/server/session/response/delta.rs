@@ -128,8 +128,7 @@ impl SessionContext<'_> {
     fn gather_removals(&self, wildcard: Wildcard, parts: &mut BodyBuilder) -> Option<Revision> {
         let (subscriptions, own) = (&*self.subscriptions, self.slot);
         let is_due = |resource: Slot| {
-            let subscription =
-                subscriptions.find(own, resource).and_then(|slot| subscriptions.at(slot));
+            let subscription = subscriptions.of(own, resource);
             let has_error = |subscription: &Subscription| {
                 subscription.kind == SubscriptionKind::Named && self.error_of(resource).is_some()
             };
@@ -139,10 +138,8 @@ impl SessionContext<'_> {
         // Resources removed before the wildcard subscription are had by name or not at all.
         let may_be_held = |resource: Slot| {
             let revision = self.arena.at(resource).map(|resource| resource.revision);
-            let subscription =
-                || subscriptions.find(own, resource).and_then(|slot| subscriptions.at(slot));
             revision.is_none_or(|revision| revision > self.session.wildcard_since())
-                || subscription().is_some_and(Subscription::was_ever_sent)
+                || subscriptions.of(own, resource).is_some_and(Subscription::was_ever_sent)
         };
         let (sent_removals, name_form) = (self.sent_removals(&wildcard), self.session.name_form);
         let is_pending = |slot| !is_due(slot) && may_be_held(slot);
@@ -204,18 +201,12 @@ impl SessionContext<'_> {
     pub(crate) fn note_wildcard_resources(&mut self) {
         let sent = self.session.wildcard.filter(|wildcard| wildcard.reached != Revision::START);
         let Some(Wildcard { reached, removals_to, .. }) = sent else { return };
-        let mut slot = self.session.subscriptions.first();
-        let mut known = Vec::new();
-        while let Some(subscription) =
-            self.subscriptions.at(slot).filter(|subscription| subscription.sent == 0)
-        {
-            if subscription.kind.is_subscribed()
-                && self.arena.is_known(subscription.resource, reached, removals_to)
-            {
-                known.push(slot);
-            }
-            slot = self.subscriptions.next(ListKind::Session, slot);
-        }
+        let own = self.subscriptions.list(ListKind::Session, self.session.subscriptions.first());
+        let unsent = own.take_while(|(_, subscription)| subscription.sent == 0);
+        let is_known = |(_, it): &(Slot, &Subscription)| {
+            it.kind.is_subscribed() && self.arena.is_known(it.resource, reached, removals_to)
+        };
+        let known: Vec<Slot> = unsent.filter(is_known).map(|(slot, _)| slot).collect();
         // The newest response or an earlier one contained it. Subscriptions are in the order of
         // these.
         let nonce = self.session.newest_nonce().max(1);
@@ -248,16 +239,11 @@ impl SessionContext<'_> {
             }
             return;
         }
-        let covered_by_wildcard_alone = |&slot: &Slot| {
-            let subscription = self
-                .subscriptions
-                .find(self.slot, slot)
-                .and_then(|subscription| self.subscriptions.at(subscription));
-            match subscription {
-                Some(subscription) if subscription.kind.is_subscribed() => false,
-                Some(subscription) if subscription.sent != 0 => true,
-                _ => self.arena.is_known(slot, known, wildcard.removals_to),
-            }
+        let covered_by_wildcard_alone = |&slot: &Slot| match self.subscriptions.of(self.slot, slot)
+        {
+            Some(subscription) if subscription.kind.is_subscribed() => false,
+            Some(subscription) if subscription.sent != 0 => true,
+            _ => self.arena.is_known(slot, known, wildcard.removals_to),
         };
         let slots = self.arena.slots().filter(covered_by_wildcard_alone);
         let names: BTreeSet<_> = slots.filter_map(name_of).collect();

@@ -137,10 +137,7 @@ impl SessionContext<'_> {
         let mut names: Vec<ResourceName> =
             self.subscribed_aliases_of(resource).filter_map(name_of).collect();
         let is_known = own.as_ref().is_some_and(|own| {
-            let subscription = self
-                .subscriptions
-                .find(self.slot, resource)
-                .and_then(|subscription| self.subscriptions.at(subscription));
+            let subscription = self.subscriptions.of(self.slot, resource);
             let is_named =
                 subscription.is_some_and(|it| it.kind == SubscriptionKind::Named || it.sent != 0);
             names.is_empty() || is_named || self.is_in_glob(own.as_str())

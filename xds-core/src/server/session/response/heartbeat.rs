@@ -18,7 +18,7 @@
 use alloc::{boxed::Box, collections::BTreeSet, vec::Vec};
 use core::{mem, num::NonZeroU64, time::Duration};
 
-use super::{errors::EncodedErrors, stated_version::ResponseScope};
+use super::stated_version::ResponseScope;
 use crate::{
     server::{
         event::ResponseCause,
@@ -179,44 +179,21 @@ impl SessionContext<'_> {
     ) -> Option<RenderedResponse> {
         let awaits_answer = self.session.awaits_answer();
         self.session.renewals.as_deref().filter(|it| it.are_due() && !awaits_answer)?;
-        let current = self.arena.version;
-        let (body, version, content) = match self.session.response_mode(self.arena) {
-            ResponseMode::FullState => {
-                let (body, content) = self.renew_full_state(nonce, limit)?;
-                (body, self.stated_version(content, ResponseScope::Complete), content)
-            }
+        let response_mode = self.session.response_mode(self.arena);
+        let (body, content) = match response_mode {
+            ResponseMode::FullState => self.renew_full_state(nonce, limit)?,
             ResponseMode::Changes | ResponseMode::ChangesAndRemovals => {
-                let version = match self.session.accepted {
-                    Some(accepted) => accepted,
-                    None => self.stated_version(current, ResponseScope::Complete),
-                };
-                (self.gather_heartbeats(limit, time)?, version, current)
+                (self.gather_heartbeats(limit, time)?, self.arena.version)
             }
         };
-        let reached = self.session.reached();
-        self.session.note_sent(self.arena, reached);
-        let content_answer = self.session.newest.map_or(Answer::Ack, |sent| sent.content_answer);
         let from = self.session.wildcard.map_or(Revision::START, |wildcard| wildcard.cursor);
-        let (at, answer, purpose) = (self.arena.clock(), Answer::Pending, Purpose::Heartbeat);
-        let (to, timer) = (from, Slot::NONE);
-        let sent = Sent {
-            nonce,
-            version,
-            content: content.stated(),
-            from,
-            to,
-            at,
-            time,
-            timer,
-            answer,
-            purpose,
-            content_answer,
-        };
-        self.session.record_sent(sent, self.arena);
-        self.session.counters.responses.add_one();
-        let version = self.version_text(version);
-        let (errors, too_long) = (EncodedErrors::default(), Vec::new());
-        Some(RenderedResponse { body, errors, too_long, version, cause: ResponseCause::Heartbeat })
+        let mut sent = self.new_sent(nonce, (from, from), time, (content, ResponseScope::Complete));
+        if response_mode != ResponseMode::FullState {
+            sent.version = self.session.accepted.unwrap_or(sent.version);
+        }
+        sent.purpose = Purpose::Heartbeat;
+        sent.content_answer = self.session.newest.map_or(Answer::Ack, |sent| sent.content_answer);
+        Some(self.send(sent, self.session.reached(), body, ResponseCause::Heartbeat))
     }
 
     /// Renders the full state again, if the client accepted it.
@@ -233,10 +210,7 @@ impl SessionContext<'_> {
         };
         // A resource replaced by an error is not sent with the rest of the state (M177).
         let has_it = |&resource: &Slot| {
-            let subscription = self
-                .subscriptions
-                .find(self.slot, resource)
-                .and_then(|it| self.subscriptions.at(it));
+            let subscription = self.subscriptions.of(self.slot, resource);
             subscription.is_some_and(|subscription| subscription.sent != 0)
                 && self.error_of(resource).is_none()
         };
@@ -443,14 +417,10 @@ impl SessionContext<'_> {
 
     /// Returns the named resources in the newest response, which has this nonce.
     fn sent_by_name(&self, nonce: NonZeroU64) -> Vec<Slot> {
-        let mut named = Vec::new();
-        let mut subscription = self.session.subscriptions.last();
-        while let Some(it) = self.subscriptions.at(subscription).filter(|it| it.sent == nonce.get())
-        {
-            named.push(it.resource);
-            subscription = self.subscriptions.previous(ListKind::Session, subscription);
-        }
-        named
+        let last = self.session.subscriptions.last();
+        let named = self.subscriptions.list_back(ListKind::Session, last);
+        let sent = named.take_while(|(_, subscription)| subscription.sent == nonce.get());
+        sent.map(|(_, subscription)| subscription.resource).collect()
     }
 
     /// Records the rejection of the newest response, whose resources are no longer renewed.

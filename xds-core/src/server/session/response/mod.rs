@@ -21,6 +21,7 @@ use super::{
     Urgency, WarmingState, Wildcard,
     context::SessionContext,
     deferred_removal::Portion,
+    nack::open_rejections::{RejectionState, SentPosition},
     subscription::{Due, DueKind, ListKind, SubscriptionKind},
     window::{Answer, Sent},
 };
@@ -138,8 +139,8 @@ impl SessionContext<'_> {
             self.session.urgency = Urgency::CanWait;
         }
         let to = self.session.wildcard.map_or(from, |wildcard| wildcard.cursor);
-        let what = (body, (version, ResponseScope::Complete), cause);
-        let rendered = self.send(nonce, (from, to), reached, time, what);
+        let sent = self.new_sent(nonce, (from, to), time, (version, ResponseScope::Complete));
+        let rendered = self.send(sent, reached, body, cause);
         self.note_renewed(nonce, before);
         Some(rendered)
     }
@@ -154,50 +155,51 @@ impl SessionContext<'_> {
             Some(_) => (revision.before(), revision),
             None => (Revision::START, Revision::START),
         };
-        let what = (body, (version, ResponseScope::Partial), ResponseCause::Recovery);
-        Some(self.send(nonce, part, self.session.reached(), time, what))
+        let sent = self.new_sent(nonce, part, time, (version, ResponseScope::Partial));
+        Some(self.send(sent, self.session.reached(), body, ResponseCause::Recovery))
     }
 
-    /// Records a rendered response as sent. It advances the wildcard cursor from `from` to `to`;
-    /// the cursor had been as far as `reached`.
-    fn send(
+    /// Describes a response that advances the wildcard cursor from `from` to `to`.
+    pub(crate) fn new_sent(
         &mut self,
         nonce: NonZeroU64,
         (from, to): (Revision, Revision),
-        reached: Revision,
         time: Time,
-        (body, (content, coverage), cause): (
-            ResponseBody,
-            (TypeVersion, ResponseScope),
-            ResponseCause,
-        ),
-    ) -> RenderedResponse {
-        let at = self.arena.clock();
-        let (version, content) = (self.stated_version(content, coverage), content.stated());
-        let (answer, content_answer, purpose) =
-            (Answer::Pending, Answer::Pending, Purpose::Content);
-        let timer = Slot::NONE;
-        let sent = Sent {
+        (content, coverage): (TypeVersion, ResponseScope),
+    ) -> Sent {
+        Sent {
             nonce,
-            version,
-            content,
+            version: self.stated_version(content, coverage),
+            content: content.stated(),
             from,
             to,
-            at,
+            at: self.arena.clock(),
             time,
-            timer,
-            answer,
-            purpose,
-            content_answer,
-        };
+            timer: Slot::NONE,
+            answer: Answer::Pending,
+            purpose: Purpose::Content,
+            content_answer: Answer::Pending,
+        }
+    }
+
+    /// Records a rendered response as sent. The wildcard cursor had been as far as `reached`.
+    pub(crate) fn send(
+        &mut self,
+        sent: Sent,
+        reached: Revision,
+        body: ResponseBody,
+        cause: ResponseCause,
+    ) -> RenderedResponse {
         self.session.note_sent(self.arena, reached);
-        if self.implies_removals || body.removed > self.absences {
-            self.session.note_removal_sent(nonce);
+        let is_content = sent.purpose == Purpose::Content;
+        if is_content && (self.implies_removals || body.removed > self.absences) {
+            self.session.note_removal_sent(sent.nonce);
         }
         self.session.record_sent(sent, self.arena);
         self.session.counters.responses.add_one();
         let (errors, too_long) = (mem::take(&mut self.errors), mem::take(&mut self.too_long));
-        RenderedResponse { body, errors, too_long, version: self.version_text(version), cause }
+        let version = self.version_text(sent.version);
+        RenderedResponse { body, errors, too_long, version, cause }
     }
 
     /// Adds resources changed after the wildcard's cursor, as many as fit. Returns the new
@@ -336,17 +338,18 @@ impl SessionContext<'_> {
         if !self.has_change_after(retry_batch.until) {
             return;
         }
-        self.session.update_extras(|extras| extras.retry_batch = None);
+        self.session.update_extras(|extras| extras.rejections.end_pending(RejectionState::Resent));
         self.forget_rejected();
         let may_repeat_removals =
             !self.session.defers_removals() && self.session.due.withheld().is_empty();
         let mut slot = self.session.subscriptions.last();
         while let Some(subscription) = self.subscriptions.at(slot)
-            && subscription.sent >= retry_batch.first.get()
+            && subscription.sent >= retry_batch.range.first
         {
             let previous = self.subscriptions.previous(ListKind::Session, slot);
             let exists = self.arena.payload(subscription.resource).is_some();
-            if exists && retry_batch.contains(subscription) && subscription.kind.is_subscribed() {
+            let is_included = retry_batch.range.has(SentPosition::Nonce(subscription.sent));
+            if exists && is_included && subscription.kind.is_subscribed() {
                 let due = Due::because(ResponseCause::Changed).piggybacked();
                 self.subscriptions.set_due(&mut self.session.due, slot, due);
             }
@@ -355,9 +358,9 @@ impl SessionContext<'_> {
         let least =
             if self.session.named == 0 { self.session.wildcard_since() } else { Revision::START };
         if let Some(wildcard) = &mut self.session.wildcard {
-            if retry_batch.from < wildcard.cursor {
+            if retry_batch.range.from < wildcard.cursor {
                 wildcard.retried_at = wildcard.cursor;
-                wildcard.cursor = retry_batch.from;
+                wildcard.cursor = retry_batch.range.from;
             }
             // A client that rejected the response as a whole did not process its removals (IS11).
             // Deferred removals have their own subscriptions and order.
@@ -392,16 +395,10 @@ impl SessionContext<'_> {
         if self.session.wildcard.is_some_and(|it| has_newer(it) || has_newer_removal(it)) {
             return true;
         }
-        let mut slot = self.session.due.first();
-        while let Some(subscription) = self.subscriptions.at(slot) {
-            if subscription.due.is_some_and(|due| due.cause == ResponseCause::Changed)
+        self.session.due_subscriptions(self.subscriptions).any(|subscription| {
+            subscription.due.is_some_and(|due| due.cause == ResponseCause::Changed)
                 && is_newer(subscription.resource)
-            {
-                return true;
-            }
-            slot = self.subscriptions.next(ListKind::Due, slot);
-        }
-        false
+        })
     }
 
     /// Records that the wildcard was sent up to `to`.

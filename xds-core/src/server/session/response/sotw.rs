@@ -160,8 +160,9 @@ impl SessionContext<'_> {
         mut take: impl FnMut(&ResourceName, &Payload),
     ) -> TypeVersion {
         let mut version = TypeVersion::default();
-        let mut slot = self.session.subscriptions.last();
-        while let Some(subscription) = self.subscriptions.at(slot) {
+        let named =
+            self.subscriptions.list_back(ListKind::Session, self.session.subscriptions.last());
+        for (_, subscription) in named {
             // A resource with an error is not listed next to the error (M172).
             if let Some(ResourceEntry { name, payload: Some(payload), error: None, .. }) =
                 self.arena.at(subscription.resource)
@@ -172,7 +173,6 @@ impl SessionContext<'_> {
                 take(name, payload);
                 version.add(name.as_str(), payload.hash);
             }
-            slot = self.subscriptions.previous(ListKind::Session, slot);
         }
         version
     }

@@ -7,7 +7,7 @@
 
 pub(crate) mod due_list;
 
-use core::hash::BuildHasher as _;
+use core::{hash::BuildHasher as _, iter::successors};
 
 use foldhash::fast::FixedState;
 
@@ -126,11 +126,6 @@ impl Subscription {
         })
     }
 
-    /// Returns the next subscription in the due list.
-    pub(crate) fn next_due(&self) -> Slot {
-        self.by_due.next
-    }
-
     /// Whether the resource was sent to the client only in responses after the nonce `accepted`.
     pub(crate) fn was_first_sent_after(&self, accepted: u64) -> bool {
         self.sent != 0 && self.since > accepted
@@ -205,6 +200,38 @@ impl SubscriptionTable {
         self.by_ends.find(hash, |&slot| {
             self.at(slot).is_some_and(|e| e.session == session && e.resource == resource)
         })
+    }
+
+    /// Returns the subscription of a session to a resource.
+    pub(crate) fn of(&self, session: Slot, resource: Slot) -> Option<&Subscription> {
+        self.at(self.find(session, resource)?)
+    }
+
+    /// Returns a subscription and those after it in a list, with their slots.
+    pub(crate) fn list(
+        &self,
+        kind: ListKind,
+        first: Slot,
+    ) -> impl Iterator<Item = (Slot, &Subscription)> {
+        self.walk(first, move |subscription| subscription.link(kind).next)
+    }
+
+    /// Returns a subscription and those before it in a list, with their slots, last first.
+    pub(crate) fn list_back(
+        &self,
+        kind: ListKind,
+        last: Slot,
+    ) -> impl Iterator<Item = (Slot, &Subscription)> {
+        self.walk(last, move |subscription| subscription.link(kind).previous)
+    }
+
+    fn walk(
+        &self,
+        first: Slot,
+        next: impl Fn(&Subscription) -> Slot,
+    ) -> impl Iterator<Item = (Slot, &Subscription)> {
+        let entry = |slot| Some((slot, self.at(slot)?));
+        successors(entry(first), move |(_, subscription)| entry(next(subscription)))
     }
 
     pub(crate) fn at(&self, slot: Slot) -> Option<&Subscription> {

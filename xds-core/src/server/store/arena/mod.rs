@@ -16,7 +16,6 @@ pub(crate) mod heartbeat_schedule;
 pub(crate) mod past_contents;
 mod resource;
 pub(crate) mod resource_set;
-pub(crate) mod retained_deletions;
 pub(crate) mod tombstones;
 
 use alloc::{
@@ -32,7 +31,7 @@ pub(crate) use self::resource::{EffectiveContents, ResourceEntry};
 use self::{
     aliases::AliasIndex, changes_since::ResumePoint, encoded_changes::EncodedChanges,
     endpoint_names::EndpointNames, glob_index::GlobIndex, heartbeat_schedule::HeartbeatSchedule,
-    resource_set::ResourceSet, retained_deletions::RetainedDeletions,
+    past_contents::PastContents, resource_set::ResourceSet,
 };
 use super::{
     ChangeKind,
@@ -91,8 +90,8 @@ pub(crate) struct Arena {
     pub(crate) sequence: u64,
     /// Number of sessions that need tombstones.
     tombstone_users: usize,
-    /// Removed resources that are still served to some clients.
-    pub(crate) retained_deletions: RetainedDeletions,
+    /// Earlier contents that some clients may have.
+    pub(crate) past_contents: PastContents,
     pub(super) resources: Slab<ResourceEntry>,
     names: NameIndex,
     pub(crate) glob_index: GlobIndex,
@@ -166,7 +165,7 @@ impl Arena {
             above: BTreeSet::new(),
             sequence: 0,
             tombstone_users: 0,
-            retained_deletions: RetainedDeletions::default(),
+            past_contents: PastContents::default(),
             resources: Slab::default(),
             names: NameIndex::new(seed),
             glob_index: GlobIndex::default(),
@@ -243,7 +242,7 @@ impl Arena {
         let replaced = resource.payload.replace(payload);
         match &replaced {
             None => resource.history.record_creation(resource.revision, now),
-            Some(replaced) => self.retained_deletions.keep_past_content(resource, replaced, now),
+            Some(replaced) => self.past_contents.keep(resource, replaced, now),
         }
         resource.before = if replaced.is_some() { resource.revision } else { now };
         resource.revision = now;
@@ -289,10 +288,9 @@ impl Arena {
         }
         let removed = resource.payload.take()?;
         self.held -= 1;
-        self.retained_deletions.keep_past_content(resource, &removed, now);
-        let set = core::mem::replace(&mut resource.revision, now);
+        self.past_contents.keep(resource, &removed, now);
+        resource.revision = now;
         pool.release(&removed);
-        self.retained_deletions.keep(now, slot, &removed, set);
         self.forget(name, Some(&removed), now);
         self.resources.move_to_front(slot);
         self.index_aliases((name, slot), removed.aliases(), &[]);
@@ -507,7 +505,7 @@ impl Arena {
     pub(crate) fn forget_bodies(&mut self) {
         self.full = [None, None];
         self.encoded_changes.clear();
-        self.retained_deletions.forget_body();
+        self.past_contents.forget_body();
     }
 }
 

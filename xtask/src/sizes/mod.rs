@@ -1,7 +1,10 @@
-//! Lines of code of the adapters, which should stay short enough to understand.
+//! Lines of code of the adapters and of the management server, which should stay short enough to
+//! understand.
 //!
 //! Blank lines, comments, documentation and code for tests are not counted. Every file of an
 //! adapter belongs to one part, so that no file grows unnoticed.
+
+mod server;
 
 use core::fmt::Write as _;
 use std::path::Path;
@@ -103,8 +106,13 @@ const FOLDERS: [&str; 7] = [
     "xds-channel/src",
 ];
 
-/// Formats the table as Markdown.
-pub(crate) fn table(root: &Path) -> Result<String, Error> {
+/// Formats the tables as Markdown.
+pub(crate) fn tables(root: &Path) -> Result<String, Error> {
+    Ok(table(root)? + &server::table(root)?)
+}
+
+/// Formats the table of the adapters as Markdown.
+fn table(root: &Path) -> Result<String, Error> {
     let mut lines = [0; PARTS.len()];
     for folder in FOLDERS {
         for (path, text) in Tree::read(&root.join(folder))?.0 {
