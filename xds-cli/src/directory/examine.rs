@@ -44,6 +44,9 @@ impl SourceFollower {
         let (mut reload, change) = self.decide().await;
         reload.errors.splice(0..0, errors);
         reload.repaired = repaired;
+        if mem::take(&mut self.is_failing) {
+            reload.repaired.push(self.origin.place());
+        }
         reload.findings.splice(0..0, unused);
         (reload, change)
     }
