@@ -231,7 +231,9 @@ fn maximum_staleness_refuses_new_streams_and_keeps_open_ones() {
 #[test]
 fn confirmation_without_a_revision_does_not_make_a_source_reachable() {
     let mut rig = confirming();
-    rig.run("at 5\nset cds a=1\nreached 5\nunreachable\n> cds\nconfirm\nconfirmed 0\n< cds first a=1");
+    rig.run(
+        "at 5\nset cds a=1\nreached 5\nunreachable\n> cds\nconfirm\nconfirmed 0\n< cds first a=1",
+    );
     assert!(rig.server.source_status().unreachable_since.is_some());
     rig.run("reached 5");
     assert_eq!(rig.server.source_status().unreachable_since, None);

@@ -14,7 +14,7 @@ use crate::{
 /// Source, and the connection to its cluster.
 pub(super) struct OpenedSource {
     pub(super) reader: SourceReader,
-    /// Where rejections by clients are written, if they are.
+    /// Cluster to which rejections by clients are written, if they are.
     #[cfg(any(feature = "etcd", feature = "kube"))]
     pub(super) feedback: Option<FeedbackTarget>,
 }
