@@ -120,7 +120,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
     schema::extend(cli.command.descriptors())?;
     match cli.command {
         args::Command::Demo(args) => commands::demo::run(&args, cli.color).await,
-        args::Command::Serve(args) => commands::serve::run(args, cli.color).await,
+        args::Command::Serve(args) => commands::serve::run(*args, cli.color).await,
         args::Command::Watch(args) => commands::watch::run(args, cli.color).await,
         args::Command::Get(args) => commands::get::run(args, cli.color).await,
         args::Command::Status(args) => commands::status::run(args, cli.color).await,

@@ -58,6 +58,9 @@ const WRITER: &str = "@writer";
 /// Segment above the keys of generations.
 const GENERATIONS: &str = "@generations";
 
+/// Segment above the rejections by clients.
+const REJECTED: &str = "@rejected";
+
 /// Names of types in keys.
 const TYPES: [(&str, &str); 9] = [
     ("clusters", types::CLUSTER),
@@ -107,6 +110,20 @@ impl Layout {
     /// Returns the prefix of the keys of all generations.
     pub(crate) fn generations(&self) -> String {
         format!("{}/{GENERATIONS}/", self.prefix)
+    }
+
+    /// Returns the prefix of the rejections by clients.
+    pub(crate) fn rejected(&self) -> String {
+        format!("{}/{REJECTED}/", self.prefix)
+    }
+
+    /// Returns the part of a resource's key behind the prefix and the generation.
+    pub(crate) fn resource_of<'k>(&self, key: &'k str) -> Option<&'k str> {
+        let rest = key.strip_prefix(&self.all())?;
+        match rest.strip_prefix(GENERATIONS) {
+            Some(generation) => generation.strip_prefix('/')?.split_once('/').map(|(_, rest)| rest),
+            None => (!rest.starts_with('@')).then_some(rest),
+        }
     }
 
     /// Returns the prefix of the resource keys of a generation; `None` for the keys below the prefix

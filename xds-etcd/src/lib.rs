@@ -3,6 +3,7 @@
 //! - [`EtcdSource`] reads and watches the resources below a prefix: the
 //!   [`Source`](xds_source::Source) of a management server.
 //! - [`EtcdStore`] writes them: all changes of a call or none, and never over those of another writer.
+//! - [`Feedback`] writes which resources clients reject, and why.
 //! - [`Registration`] registers an endpoint of a cluster for as long as the process lives.
 //!
 //! [`EtcdClient`] is the connection that they share. It speaks the gRPC interface of
@@ -17,12 +18,14 @@
 //! | `source.rs` | resources and registrations as objects of a source |
 //! | `store.rs` | reading and writing of all resources |
 //! | `registration.rs`, `endpoint.rs` | endpoints under leases |
+//! | `feedback.rs` | rejections by clients, written to the cluster |
 //! | `proto/` | messages |
 
 #![deny(missing_docs)]
 
 mod client;
 mod endpoint;
+mod feedback;
 mod layout;
 mod proto;
 mod range;
@@ -34,6 +37,7 @@ mod watch;
 pub use self::{
     client::{EtcdClient, EtcdError, EtcdOptions, User},
     endpoint::Endpoint,
+    feedback::Feedback,
     registration::Registration,
     source::{EtcdSource, content_of_value},
     store::{Diff, EtcdStore, Prune, Stored, StoredName, TransactionLimits, WriteError},

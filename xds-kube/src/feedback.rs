@@ -1,4 +1,5 @@
-//! Events and the annotation.
+//! Rejections by clients, written to the objects whose resources are rejected: Events and an
+//! annotation.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -6,9 +7,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use xds_source::ObjectId;
+use xds_source::{FeedbackPlan, FeedbackWrite, ObjectId, Rejection};
 
-use super::plan::{Plan, Rejection, Write};
 use crate::{
     api::{KubeClient, KubeError, KubeErrorKind},
     objects::{Key, Metadata, REJECTED_ANNOTATION},
@@ -29,7 +29,7 @@ pub struct Feedback {
     client: KubeClient,
     /// Name of this process, which distinguishes replicas.
     reporter: String,
-    plan: Plan,
+    plan: FeedbackPlan,
     started: Instant,
 }
 
@@ -51,7 +51,12 @@ impl Feedback {
     /// Creates a writer. The name of the reporter, such as that of the Pod, distinguishes replicas.
     #[must_use]
     pub fn new(client: KubeClient, reporter: impl Into<String>) -> Self {
-        Self { client, reporter: reporter.into(), plan: Plan::default(), started: Instant::now() }
+        Self {
+            client,
+            reporter: reporter.into(),
+            plan: FeedbackPlan::default(),
+            started: Instant::now(),
+        }
     }
 
     /// Takes all rejections as they are now, and performs the writes that are due. Call it every few
@@ -67,8 +72,8 @@ impl Feedback {
         self.plan.update(rejections);
         while let Some(write) = self.plan.next(self.started.elapsed()) {
             let written = match &write {
-                Write::Report(rejection) => self.write(rejection).await,
-                Write::Clear(id) => self.clear(id).await,
+                FeedbackWrite::Report(rejection) => self.write(rejection).await,
+                FeedbackWrite::Clear(id) => self.clear(id).await,
             };
             if let Err(error) = written {
                 self.plan.failed(&write);
@@ -81,8 +86,8 @@ impl Feedback {
     async fn write(&self, rejection: &Rejection) -> Result<(), KubeError> {
         let Some(key) = Key::parse(rejection.object.as_str()) else { return Ok(()) };
         let Some(object) = self.object(&key).await? else { return Ok(()) };
-        let Rejection { clients, count, message, .. } = rejection;
-        let message = cut(message, MESSAGE);
+        let Rejection { clients, count, .. } = rejection;
+        let message = rejection.message_within(MESSAGE);
         let value = json!({"reporter": self.reporter, "clients": clients, "message": message});
         let value = value.to_string();
         if object.metadata.annotations.get(REJECTED_ANNOTATION) != Some(&value) {
@@ -141,7 +146,7 @@ impl Feedback {
         let count = i32::try_from(count).unwrap_or(i32::MAX);
         let mut hasher = DefaultHasher::new();
         (&self.reporter, &metadata.uid, REASON).hash(&mut hasher);
-        let name = format!("{}.{:016x}", cut(&key.name, NAME), hasher.finish());
+        let name = format!("{}.{:016x}", part_of(&key.name), hasher.finish());
         let of = |verb| format!("{verb} events in namespace {}", key.namespace);
         let patch = json!({"message": message, "count": count, "lastTimestamp": now});
         match self.client.patch(&path, &name, &of("patch"), &patch).await {
@@ -179,23 +184,7 @@ fn said(verb: &str, key: &Key) -> String {
     format!("{verb} {} {} in namespace {}", key.kind.plural(), key.name, key.namespace)
 }
 
-/// Cuts a text at a boundary of characters.
-fn cut(text: &str, longest: usize) -> &str {
-    let mut end = longest.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_is_cut_between_characters() {
-        assert_eq!(cut("añb", 2), "a");
-        assert_eq!(cut("añb", 3), "añ");
-        assert_eq!(cut("a", 9), "a");
-    }
+/// Returns the beginning of an object's name, which is ASCII.
+fn part_of(name: &str) -> &str {
+    name.get(..NAME).unwrap_or(name)
 }

@@ -14,7 +14,7 @@
 //! | `state.rs` | objects that are known, and what changes with an event; no I/O |
 //! | `api/` | requests to the API server |
 //! | `source.rs` | listing and watching all kinds |
-//! | `feedback/` | rejections as Events and as an annotation |
+//! | `feedback.rs` | rejections as Events and as an annotation |
 
 #![deny(missing_docs)]
 
@@ -27,10 +27,11 @@ mod translate;
 
 pub use self::{
     api::{KubeClient, KubeError, KubeOptions},
-    feedback::{Feedback, Rejection},
+    feedback::Feedback,
     objects::{
         PERMISSIONS, Permission, REJECTED_ANNOTATION, RESOURCES_LABEL, SERVICE_ANNOTATION,
         VIEW_ANNOTATION,
     },
     source::KubeSource,
 };
+pub use xds_source::Rejection;

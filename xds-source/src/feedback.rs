@@ -1,9 +1,9 @@
-//! Limit of the rate of writes.
+//! Rejections by clients, to be written to a source: which write is due.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use xds_source::ObjectId;
+use crate::contract::ObjectId;
 
 /// Rejection of the resources of an object by clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,21 +18,34 @@ pub struct Rejection {
     pub message: String,
 }
 
-/// Next write.
+impl Rejection {
+    /// Returns the reason, cut to a number of bytes.
+    #[must_use]
+    pub fn message_within(&self, bytes: usize) -> &str {
+        let mut end = bytes.min(self.message.len());
+        while !self.message.is_char_boundary(end) {
+            end -= 1;
+        }
+        &self.message[..end]
+    }
+}
+
+/// Next write of a [`FeedbackPlan`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Write {
+pub enum FeedbackWrite {
     /// Report a rejection.
     Report(Rejection),
     /// The resources of this object are no longer rejected.
     Clear(ObjectId),
 }
 
-/// State machine that limits the rate of writes: an object is written at most once in
-/// [`OBJECT_INTERVAL`], and there is at most one write in [`INTERVAL`]. In between, the newest state
-/// replaces older ones.
+/// State machine that limits the rate of writes: an object is written at most once in 30 seconds, and
+/// there is at most one write in 200 milliseconds. In between, the newest state replaces older ones.
+///
+/// It performs no input or output and reads no clock: times are relative to any moment.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
-    objects: BTreeMap<ObjectId, State>,
+pub struct FeedbackPlan {
+    objects: BTreeMap<ObjectId, ObjectState>,
     /// Time of the next write of any object.
     due: Duration,
     /// Object that was written last. The others have their turn first.
@@ -40,7 +53,7 @@ pub(super) struct Plan {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ObjectState {
     /// Newest rejection; `None` if the resources are accepted.
     current: Option<Rejection>,
     /// Rejection that was written last, and not cleared.
@@ -50,19 +63,19 @@ struct State {
 }
 
 /// Shortest time between two writes of an object.
-pub(super) const OBJECT_INTERVAL: Duration = Duration::from_secs(30);
+const OBJECT_INTERVAL: Duration = Duration::from_secs(30);
 /// Shortest time between two writes.
-pub(super) const INTERVAL: Duration = Duration::from_millis(200);
+const INTERVAL: Duration = Duration::from_millis(200);
 
-impl State {
+impl ObjectState {
     fn is_due(&self, now: Duration) -> bool {
         self.current != self.written && self.due <= now
     }
 }
 
-impl Plan {
+impl FeedbackPlan {
     /// Takes all current rejections. Those of an object are added up.
-    pub(super) fn update(&mut self, rejections: impl IntoIterator<Item = Rejection>) {
+    pub fn update(&mut self, rejections: impl IntoIterator<Item = Rejection>) {
         self.objects.values_mut().for_each(|state| state.current = None);
         for rejection in rejections {
             let current = &mut self.objects.entry(rejection.object.clone()).or_default().current;
@@ -80,7 +93,8 @@ impl Plan {
     }
 
     /// Returns the next write, if one is due. The caller performs it, and it counts as performed.
-    pub(super) fn next(&mut self, now: Duration) -> Option<Write> {
+    #[must_use]
+    pub fn next(&mut self, now: Duration) -> Option<FeedbackWrite> {
         // What was cleared long ago, or was never written, needs no memory.
         self.objects.retain(|_, state| {
             state.current.is_some() || state.written.is_some() || state.due > now
@@ -98,20 +112,20 @@ impl Plan {
         self.due = now + INTERVAL;
         self.last = Some(id.clone());
         Some(match &state.written {
-            Some(rejection) => Write::Report(rejection.clone()),
-            None => Write::Clear(id),
+            Some(rejection) => FeedbackWrite::Report(rejection.clone()),
+            None => FeedbackWrite::Clear(id),
         })
     }
 
-    /// Notes that a write has failed. It is due again after [`OBJECT_INTERVAL`].
-    pub(super) fn failed(&mut self, write: &Write) {
+    /// Notes that a write has failed. It is due again after 30 seconds.
+    pub fn failed(&mut self, write: &FeedbackWrite) {
         match write {
-            Write::Report(rejection) => {
+            FeedbackWrite::Report(rejection) => {
                 if let Some(state) = self.objects.get_mut(&rejection.object) {
                     state.written = None;
                 }
             }
-            Write::Clear(id) => {
+            FeedbackWrite::Clear(id) => {
                 let none =
                     Rejection { object: id.clone(), clients: 0, count: 0, message: String::new() };
                 if let Some(state) = self.objects.get_mut(id) {
@@ -131,17 +145,27 @@ mod tests {
     }
 
     /// Returns all writes that are due, in short form.
-    fn due(plan: &mut Plan, now: Duration) -> String {
+    fn due(plan: &mut FeedbackPlan, now: Duration) -> String {
         match plan.next(now) {
             None => String::new(),
-            Some(Write::Report(it)) => format!("{} {} {}", it.object, it.clients, it.message),
-            Some(Write::Clear(id)) => format!("-{id}"),
+            Some(FeedbackWrite::Report(it)) => {
+                format!("{} {} {}", it.object, it.clients, it.message)
+            }
+            Some(FeedbackWrite::Clear(id)) => format!("-{id}"),
         }
     }
 
     #[test]
+    fn reason_is_cut_between_characters() {
+        let rejection = rejection("a", 1, "añb");
+        assert_eq!(rejection.message_within(2), "a");
+        assert_eq!(rejection.message_within(3), "añ");
+        assert_eq!(rejection.message_within(9), "añb");
+    }
+
+    #[test]
     fn rejections_of_an_object_are_one_report() {
-        let mut plan = Plan::default();
+        let mut plan = FeedbackPlan::default();
         plan.update([rejection("a", 1, "y"), rejection("a", 2, "x")]);
         assert_eq!(due(&mut plan, Duration::ZERO), "a 3 x");
         assert_eq!(due(&mut plan, Duration::from_secs(99)), "", "nothing has changed");
@@ -149,7 +173,7 @@ mod tests {
 
     #[test]
     fn changes_of_an_object_are_written_once_in_an_interval() {
-        let mut plan = Plan::default();
+        let mut plan = FeedbackPlan::default();
         let mut writes = Vec::new();
         for second in 0..90 {
             plan.update([rejection("a", second + 1, "m")]);
@@ -163,7 +187,7 @@ mod tests {
 
     #[test]
     fn accepted_resources_are_cleared_once() {
-        let mut plan = Plan::default();
+        let mut plan = FeedbackPlan::default();
         plan.update([rejection("a", 1, "m")]);
         assert_eq!(due(&mut plan, Duration::ZERO), "a 1 m");
         plan.update([]);
@@ -175,7 +199,7 @@ mod tests {
 
     #[test]
     fn rejection_that_ends_before_it_is_written_is_not_written() {
-        let mut plan = Plan::default();
+        let mut plan = FeedbackPlan::default();
         plan.update([rejection("a", 1, "m")]);
         plan.update([]);
         assert_eq!(due(&mut plan, Duration::ZERO), "");
@@ -184,13 +208,13 @@ mod tests {
 
     #[test]
     fn many_objects_are_written_one_after_the_other_and_none_starves() {
-        let mut plan = Plan::default();
+        let mut plan = FeedbackPlan::default();
         let ids: Vec<_> = (0..300).map(|number| format!("o{number:03}")).collect();
         let mut written = BTreeMap::<String, usize>::new();
         let (mut now, mut previous) = (Duration::ZERO, None);
         for round in 0..3_000 {
             plan.update(ids.iter().map(|id| rejection(id, round + 1, "m")));
-            if let Some(Write::Report(it)) = plan.next(now) {
+            if let Some(FeedbackWrite::Report(it)) = plan.next(now) {
                 *written.entry(it.object.to_string()).or_default() += 1;
                 assert!(previous.is_none_or(|previous| now - previous >= INTERVAL));
                 previous = Some(now);
@@ -204,7 +228,7 @@ mod tests {
 
     #[test]
     fn failed_write_is_repeated_later() {
-        let mut plan = Plan::default();
+        let mut plan = FeedbackPlan::default();
         plan.update([rejection("a", 1, "m")]);
         let write = plan.next(Duration::ZERO).unwrap();
         plan.failed(&write);

@@ -8,10 +8,12 @@
 //! |---|---|
 //! | `contract.rs` | sources, objects, changes and errors |
 //! | `follower.rs` | state machine: list, watch, resume, back off |
+//! | `feedback.rs` | state machine: which rejection by clients is to be written to the source |
 
 #![deny(missing_docs)]
 
 mod contract;
+mod feedback;
 mod follower;
 #[cfg(not(feature = "zoo"))]
 mod zoo;
@@ -23,4 +25,5 @@ pub use contract::{
     Change, Content, Document, List, Object, ObjectChange, ObjectId, Revision, Source, SourceError,
     WatchError,
 };
+pub use feedback::{FeedbackPlan, FeedbackWrite, Rejection};
 pub use follower::{Follower, FollowerOptions, Step};

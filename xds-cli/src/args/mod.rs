@@ -79,7 +79,7 @@ const EXIT_CODES: &str = "Exit codes: 0 success (also if watch or serve reached 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Demo(DemoArgs),
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     Watch(WatchArgs),
     Get(GetArgs),
     Status(StatusArgs),

@@ -119,6 +119,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) max_staleness: Option<Duration>,
 
+    /// Write rejections by clients to etcd: the key PREFIX/@rejected/VIEW/TYPE/NAME/REPORTER has the
+    /// number of clients that reject a resource, and a reason. It is removed when they accept it, and
+    /// when this process has ended.
+    ///
+    /// In Kubernetes, rejections are written unless --kube-read-only is given.
+    #[arg(long)]
+    pub(crate) report_rejections: bool,
+
     /// Order in which the types of a change are sent on an aggregated stream.
     #[arg(long, value_name = "POLICY", default_value = "order")]
     pub(crate) ordering: Ordering,

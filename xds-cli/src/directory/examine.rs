@@ -1,10 +1,15 @@
 //! Decision whether the state of a source can be served.
 
 use core::mem;
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use tokio::task::spawn_blocking;
 use xds_core::server::ViewContents;
+use xds_format::Position;
 use xds_tokio::server::ApplyError;
 
 use super::{
@@ -44,6 +49,9 @@ impl SourceFollower {
         let (mut reload, change) = self.decide().await;
         reload.errors.splice(0..0, errors);
         reload.repaired = repaired;
+        if mem::take(&mut self.is_failing) {
+            reload.repaired.push(self.origin.place());
+        }
         reload.findings.splice(0..0, unused);
         (reload, change)
     }
@@ -88,8 +96,9 @@ impl SourceFollower {
         let wrong = wrong.iter().filter(|it| it.level == Level::Error).count();
         let is_rejected = self.policy == DanglingReferences::Rejected && wrong > 0;
         // Dangling references that have not changed have already been reported.
-        let mut findings = found.clone();
-        findings.retain(|finding| !known.contains(finding));
+        let is_known: BTreeSet<_> = known.iter().map(key).collect();
+        let is_new = |finding: &&Diagnostic| !is_known.contains(&key(finding));
+        let findings: Vec<_> = found.iter().filter(is_new).cloned().collect();
         let is_new = !findings.is_empty() || known.len() != found.len();
         let rejected = (is_rejected && is_new).then_some(Rejected::Dangling(wrong));
         let mut reload = Reload { findings, rejected, resources, ..Reload::default() };
@@ -183,11 +192,11 @@ impl SourceFollower {
 
 /// Returns the findings of several views, each once.
 fn distinct<'f>(views: impl Iterator<Item = &'f Vec<Diagnostic>>) -> Vec<Diagnostic> {
-    let mut found: Vec<Diagnostic> = Vec::new();
-    for finding in views.flatten() {
-        if !found.contains(finding) {
-            found.push(finding.clone());
-        }
-    }
-    found
+    let mut seen = BTreeSet::new();
+    views.flatten().filter(|finding| seen.insert(key(finding))).cloned().collect()
+}
+
+/// Returns what distinguishes a finding from others.
+fn key(finding: &Diagnostic) -> (&Path, Option<Position>, &str) {
+    (&finding.file, finding.position, &finding.text)
 }

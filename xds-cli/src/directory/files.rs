@@ -56,7 +56,9 @@ impl Directory {
             self.changed.notified().await;
             self.is_due = true;
         }
-        self.read().await
+        let update = self.read().await;
+        self.is_due = false;
+        update
     }
 
     /// Reads all files.
@@ -71,7 +73,6 @@ impl Directory {
             }
         }
         let objects = spawn_blocking(move || read(&views, list_saved)).await??;
-        self.is_due = false;
         Ok(Update::All(objects))
     }
 }

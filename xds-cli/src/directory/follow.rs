@@ -100,6 +100,8 @@ pub(super) struct SourceFollower {
     pub(super) removal: Option<Removal>,
     /// Reported problem with the whole source or with the server.
     pub(super) last_failure: Option<String>,
+    /// Whether the last attempt to read or watch the source has failed.
+    pub(super) is_failing: bool,
     /// Files that the server waits for, as reported; `None` once it is ready.
     pub(super) waiting: Option<Vec<PathBuf>>,
     pub(super) server: ServerHandle,
@@ -127,6 +129,7 @@ impl SourceFollower {
             unused: Vec::new(),
             removal: None,
             last_failure: None,
+            is_failing: false,
             waiting: Some(Vec::new()),
             server,
         }
@@ -219,6 +222,7 @@ impl SourceFollower {
     /// Reports a failure of the source. The last valid state stays in use.
     async fn note_failure(&mut self, why: &io::Error) -> (Reload, Option<Changes>) {
         self.metrics.note_failure(why);
+        self.is_failing = true;
         if self.origin.revision().is_some() {
             let _ = self.server.source_unreachable().await;
         }

@@ -52,5 +52,5 @@ pub(crate) use self::{
     selection::{FollowedViews, MovedClients, ViewSelection},
     sources::{ChangedResources, FileError, Sources},
 };
-#[cfg(feature = "kube")]
+#[cfg(any(feature = "etcd", feature = "kube"))]
 pub(crate) use self::{findings::has_word, sources::Owners};

@@ -33,10 +33,10 @@ use crate::{
 
 /// Views of the connected clients.
 #[derive(Debug)]
-pub(crate) struct ViewSelection(Mutex<Selection>);
+pub(crate) struct ViewSelection(Mutex<SelectionState>);
 
 #[derive(Debug)]
-struct Selection {
+struct SelectionState {
     views: Arc<Views>,
     clients: HashMap<StreamId, SelectedClient>,
 }
@@ -63,10 +63,10 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 
 impl ViewSelection {
     fn new(views: Arc<Views>) -> Self {
-        Self(Mutex::new(Selection { views, clients: HashMap::new() }))
+        Self(Mutex::new(SelectionState { views, clients: HashMap::new() }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Selection> {
+    fn lock(&self) -> MutexGuard<'_, SelectionState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -45,7 +45,7 @@ pub(super) struct Condition {
     pub(super) any_of: Vec<Glob>,
 }
 
-/// What happens to a client that no rule matches.
+/// Handling of a client that no rule matches.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Otherwise {
     View { view: ViewName, position: Option<Position> },

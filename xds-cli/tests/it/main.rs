@@ -8,6 +8,8 @@ mod compat;
 mod convert;
 mod csds;
 mod demo;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod export;
 mod file_changes;
 mod findings;

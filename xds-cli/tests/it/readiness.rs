@@ -11,7 +11,7 @@ use tonic::{Request, client::Grpc, transport::Endpoint};
 use xds_tokio::RawCodec;
 
 /// Health of the whole server: 1 is `SERVING`, 2 is `NOT_SERVING`.
-fn health(address: &str) -> u8 {
+pub(crate) fn health(address: &str) -> u8 {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let answer = runtime.block_on(async {
@@ -24,8 +24,8 @@ fn health(address: &str) -> u8 {
     status
 }
 
-const SERVING: u8 = 1;
-const NOT_SERVING: u8 = 2;
+pub(crate) const SERVING: u8 = 1;
+pub(crate) const NOT_SERVING: u8 = 2;
 
 const BROKEN: &str =
     "resources:\n- '@type': type.googleapis.com/envoy.config.cluster.v3.Cluster\n  nme: two\n";

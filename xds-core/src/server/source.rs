@@ -67,7 +67,8 @@ impl Server {
 
     /// Answers [`ServerEvent::ConfirmSource`] with the newest revision of the source, read after the
     /// event. The read must be linearizable: it must not return an older revision than one that any
-    /// server has read before.
+    /// server has read before. Zero stands for a source that cannot tell: streams are then answered
+    /// from what was read of it.
     pub fn source_confirmed(&mut self, revision: u64, now: Time) {
         self.clock.advance(now);
         self.source.end_confirmation(revision);

@@ -227,6 +227,19 @@ fn maximum_staleness_refuses_new_streams_and_keeps_open_ones() {
     println!("covers: M259");
 }
 
+/// Kubernetes has no read that confirms the newest revision of several kinds of objects.
+#[test]
+fn confirmation_without_a_revision_does_not_make_a_source_reachable() {
+    let mut rig = confirming();
+    rig.run(
+        "at 5\nset cds a=1\nreached 5\nunreachable\n> cds\nconfirm\nconfirmed 0\n< cds first a=1",
+    );
+    assert!(rig.server.source_status().unreachable_since.is_some());
+    rig.run("reached 5");
+    assert_eq!(rig.server.source_status().unreachable_since, None);
+    println!("covers: M259");
+}
+
 #[test]
 fn timer_is_due_when_the_state_becomes_too_old() {
     let policy = SourcePolicy::default().with_max_staleness(Duration::from_secs(10));

@@ -38,7 +38,7 @@ pub(crate) enum ServeEvent<'a> {
     Ready { resources: usize },
     /// A file is broken; its last valid state stays in use.
     FileError(&'a FileError),
-    /// A file is valid again after its errors were reported.
+    /// A file is valid again after its errors were reported, or the source can be read again.
     Repaired(&'a Path),
     /// A resource that is about to be served has a dangling reference, or a rule or a view has no
     /// effect.

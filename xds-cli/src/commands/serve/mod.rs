@@ -9,7 +9,7 @@ mod ndjson;
 mod open_files;
 mod origin;
 mod redraw;
-#[cfg(feature = "kube")]
+#[cfg(any(feature = "etcd", feature = "kube"))]
 mod rejections;
 mod setup;
 mod status;
@@ -62,9 +62,9 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         prepared = prepare(&args, &mut *printer) => prepared?,
     };
     let Prepared { server, source, follow, metrics, allowed } = prepared;
-    #[cfg(feature = "kube")]
+    #[cfg(any(feature = "etcd", feature = "kube"))]
     let (follow, writer) = {
-        let (owners, writer) = rejections::writer(&args, source.kube);
+        let (owners, writer) = rejections::writer(source.feedback);
         (FollowOptions { owners, ..follow }, writer)
     };
     let handle = server.handle();
@@ -91,7 +91,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     };
     let (listeners, mut exporter) = started;
     print_start(&args, &mut *printer, &first, &listeners)?;
-    #[cfg(feature = "kube")]
+    #[cfg(any(feature = "etcd", feature = "kube"))]
     if let Some(writer) = writer {
         tokio::spawn(writer.run(handle.clone()));
     }

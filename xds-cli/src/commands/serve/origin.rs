@@ -14,16 +14,26 @@ use crate::{
 /// Source, and the connection to its cluster.
 pub(super) struct OpenedSource {
     pub(super) reader: SourceReader,
+    /// Cluster to which rejections by clients are written, if they are.
+    #[cfg(any(feature = "etcd", feature = "kube"))]
+    pub(super) feedback: Option<FeedbackTarget>,
+}
+
+/// Cluster to which rejections by clients are written.
+#[cfg(any(feature = "etcd", feature = "kube"))]
+pub(super) enum FeedbackTarget {
+    #[cfg(feature = "etcd")]
+    Etcd(xds_etcd::EtcdClient, String),
     #[cfg(feature = "kube")]
-    pub(super) kube: Option<xds_kube::KubeClient>,
+    Kube(xds_kube::KubeClient),
 }
 
 impl From<SourceReader> for OpenedSource {
     fn from(reader: SourceReader) -> Self {
         Self {
             reader,
-            #[cfg(feature = "kube")]
-            kube: None,
+            #[cfg(any(feature = "etcd", feature = "kube"))]
+            feedback: None,
         }
     }
 }
@@ -39,8 +49,10 @@ pub(super) async fn open_source(args: &ServeArgs) -> Result<OpenedSource, Failur
         #[cfg(feature = "etcd")]
         SourceAddress::Etcd(address) => {
             let client = crate::commands::etcd::client(address, &args.etcd)?;
-            let source = xds_etcd::EtcdSource::new(client, &address.prefix);
-            Ok(SourceReader::Etcd(Box::new(remote(source, args))).into())
+            let source = xds_etcd::EtcdSource::new(client.clone(), &address.prefix);
+            let reader = SourceReader::Etcd(Box::new(remote(source, args)));
+            let target = FeedbackTarget::Etcd(client, address.prefix.clone());
+            Ok(OpenedSource { reader, feedback: args.report_rejections.then_some(target) })
         }
         #[cfg(not(feature = "etcd"))]
         SourceAddress::Etcd(_) => Err(Failure::Usage(
@@ -51,7 +63,8 @@ pub(super) async fn open_source(args: &ServeArgs) -> Result<OpenedSource, Failur
             let client = kube_client(args).await?;
             let source = xds_kube::KubeSource::new(client.clone());
             let reader = SourceReader::Kube(Box::new(remote(source, args)));
-            Ok(OpenedSource { reader, kube: Some(client) })
+            let feedback = (!args.kube.kube_read_only).then_some(FeedbackTarget::Kube(client));
+            Ok(OpenedSource { reader, feedback })
         }
         #[cfg(not(feature = "kube"))]
         SourceAddress::Kube => Err(Failure::Usage(

@@ -1,4 +1,4 @@
-//! Rejections by clients, written to the objects in Kubernetes.
+//! Rejections by clients, written to the objects of the source.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,40 +9,71 @@ use std::{
 
 use tokio::{sync::watch, time::sleep};
 use xds_core::{ResourceName, TypeUrl, ViewName};
-use xds_kube::{Feedback, KubeClient, Rejection};
+use xds_source::Rejection;
 use xds_tokio::{ServerHandle, server::RejectionSnapshot};
 
-use crate::{
-    args::ServeArgs,
-    directory::{Key, Owners, has_word},
-};
+use super::origin::FeedbackTarget;
+use crate::directory::{Key, Owners, has_word};
 
 /// Interval of the requests for rejections.
 const POLL: Duration = Duration::from_secs(2);
 
 /// Writer of rejections by clients to the objects that define the rejected resources.
 pub(super) struct RejectionWriter {
-    client: KubeClient,
+    target: FeedbackTarget,
     owners: watch::Receiver<Owners>,
 }
 
-/// Creates a writer if the source is a cluster that may be written to, and where to send which
-/// objects define the resources.
+/// Writer of one kind of source.
+enum Feedback {
+    #[cfg(feature = "etcd")]
+    Etcd(xds_etcd::Feedback),
+    #[cfg(feature = "kube")]
+    Kube(Box<xds_kube::Feedback>),
+}
+
+/// Creates a writer if the source is to be written to, and where to send which objects define the
+/// resources.
 pub(super) fn writer(
-    args: &ServeArgs,
-    client: Option<KubeClient>,
+    target: Option<FeedbackTarget>,
 ) -> (Option<watch::Sender<Owners>>, Option<RejectionWriter>) {
-    let Some(client) = client.filter(|_| !args.kube.kube_read_only) else { return (None, None) };
+    let Some(target) = target else { return (None, None) };
     let (sender, owners) = watch::channel(Owners::default());
-    (Some(sender), Some(RejectionWriter { client, owners }))
+    (Some(sender), Some(RejectionWriter { target, owners }))
+}
+
+impl Feedback {
+    fn new(target: FeedbackTarget) -> Self {
+        // In a Pod, it is the name of the Pod.
+        let reporter = env::var("HOSTNAME").unwrap_or_else(|_| "xds".to_owned());
+        match target {
+            #[cfg(feature = "etcd")]
+            FeedbackTarget::Etcd(client, prefix) => {
+                // Several processes may run on a host.
+                let reporter = format!("{reporter}-{}", std::process::id());
+                Self::Etcd(xds_etcd::Feedback::new(client, &prefix, &reporter))
+            }
+            #[cfg(feature = "kube")]
+            FeedbackTarget::Kube(client) => {
+                Self::Kube(Box::new(xds_kube::Feedback::new(client, reporter)))
+            }
+        }
+    }
+
+    async fn report(&mut self, rejections: Vec<Rejection>) -> Result<(), String> {
+        match self {
+            #[cfg(feature = "etcd")]
+            Self::Etcd(feedback) => feedback.report(rejections).await.map_err(|it| it.to_string()),
+            #[cfg(feature = "kube")]
+            Self::Kube(feedback) => feedback.report(rejections).await.map_err(|it| it.to_string()),
+        }
+    }
 }
 
 impl RejectionWriter {
     /// Writes until the server ends.
     pub(super) async fn run(self, server: ServerHandle) {
-        // In a Pod, it is the name of the Pod.
-        let reporter = env::var("HOSTNAME").unwrap_or_else(|_| "xds".to_owned());
-        let mut feedback = Feedback::new(self.client, reporter);
+        let mut feedback = Feedback::new(self.target);
         let mut reported = None;
         loop {
             sleep(POLL).await;

@@ -114,7 +114,9 @@ impl ServePrinter for Table {
                 Ok(())
             }
             ServeEvent::Repaired(file) => {
-                let (word, file) = (self.out.good("valid again"), file.display().to_string());
+                let is_source = file == self.source.place();
+                let word = if is_source { "can be read again" } else { "valid again" };
+                let (word, file) = (self.out.good(word), file.display().to_string());
                 self.print_line(&format!("{word}: {}", escaped(&file)))
             }
             ServeEvent::InvalidViews(errors) => {

@@ -92,7 +92,8 @@ impl SourceProgress {
     pub(crate) fn end_confirmation(&mut self, revision: u64) {
         self.is_confirming = false;
         self.unconfirmed_since = None;
-        if Some(revision) <= self.reached {
+        // A source that cannot tell its revision may be unreachable nevertheless.
+        if revision > 0 && Some(revision) <= self.reached {
             self.unreachable_since = None;
         }
         for wait in self.waiting.values_mut() {

@@ -15,7 +15,7 @@ use xds_tokio::{ManagementServer, server::ServerEnded};
 pub(super) use self::http::{MetricsListener, bind, serve};
 use crate::directory::SourceMetrics;
 
-/// What is reported: a server and its source.
+/// Server and source whose metrics are reported.
 #[derive(Debug)]
 pub(super) struct Reporter {
     pub(super) server: Arc<ManagementServer>,

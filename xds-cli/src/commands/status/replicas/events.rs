@@ -88,10 +88,10 @@ pub(super) enum RowChangeKind {
 }
 
 /// Kind, and up to three names.
-type RowKey<'a> = (u8, [&'a str; 3]);
+type StatusRowKey<'a> = (u8, [&'a str; 3]);
 
 impl<'a> StatusRow<'a> {
-    fn key(self) -> RowKey<'a> {
+    fn key(self) -> StatusRowKey<'a> {
         match self {
             Self::Replica(row) => (0, [row.address, "", ""]),
             Self::Client(row) => (1, [row.node, row.scope, row.type_name]),

@@ -139,10 +139,13 @@ fn clients<'a>(reports: impl Iterator<Item = (&'a str, &'a StatusReport)>) -> Ve
     found.into_values().collect()
 }
 
+/// Scope, type and name.
+type ResourceKey<'a> = (&'a str, &'a str, &'a str);
+
 fn differing<'a>(
     reports: impl Iterator<Item = (&'a str, &'a StatusReport)>,
 ) -> Vec<DifferingResource<'a>> {
-    let mut found: BTreeMap<(&str, &str, &str), Vec<(&str, &str)>> = BTreeMap::new();
+    let mut found: BTreeMap<ResourceKey<'a>, Vec<(&str, &str)>> = BTreeMap::new();
     for (replica, report) in reports {
         for client in &report.clients {
             for row in client.rows.iter().filter(|row| is_of_server(row)) {

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ParsedVersion<'a> {
     pub(super) revision: Option<u64>,
-    /// What decides whether two resources are equal.
+    /// Digits of the content, which decide whether two resources are equal.
     pub(super) content: &'a str,
 }
 

@@ -1,0 +1,350 @@
+//! `xds serve etcd://` with a real etcd. `XDS_ETCD` names its binary:
+//! `XDS_ETCD=etcd cargo test -p xds-cli --test it etcd:: -- --ignored`.
+
+use std::{
+    collections::BTreeMap,
+    env, io,
+    net::{Shutdown, TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use bytes::Bytes;
+use tokio::runtime::Builder;
+use xds_core::types;
+use xds_etcd::{EtcdClient, EtcdOptions, EtcdStore, Prune, StoredName};
+use xds_tokio::Tokio;
+
+use crate::{
+    metrics::{metric, request},
+    readiness::{NOT_SERVING, SERVING, health},
+    support::{TempDir, Xds, eventually, run},
+};
+
+/// etcd with one member.
+struct Etcd {
+    process: Option<Child>,
+    directory: TempDir,
+    address: String,
+    peers: String,
+}
+
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+impl Etcd {
+    fn start() -> Self {
+        let directory = TempDir::new();
+        let (address, peers) = (free_address(), free_address());
+        let mut etcd = Self { process: None, directory, address, peers };
+        etcd.restart();
+        etcd
+    }
+
+    fn restart(&mut self) {
+        let binary = env::var("XDS_ETCD").expect("XDS_ETCD names the binary of etcd");
+        let clients = format!("http://{}", self.address);
+        let process = Command::new(binary)
+            .arg("--data-dir")
+            .arg(self.directory.path())
+            .args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients])
+            .args(["--listen-peer-urls", &format!("http://{}", self.peers)])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        self.process = Some(process);
+        let is_up = |store: EtcdStore| async move { store.read().await.is_ok() };
+        eventually("etcd", || match self.with_store("/xds", is_up) {
+            true => Ok(()),
+            false => Err("not up".to_owned()),
+        });
+    }
+
+    fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+
+    fn with_store<T, F: Future<Output = T>>(
+        &self,
+        prefix: &str,
+        action: impl FnOnce(EtcdStore) -> F,
+    ) -> T {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let options = EtcdOptions::new([self.address.as_str()]);
+            let client = EtcdClient::new(Tokio, options).unwrap();
+            action(EtcdStore::new(client, prefix)).await
+        })
+    }
+
+    /// Writes clusters of a view, each given as `name=connect_timeout`.
+    fn write(&self, view: &str, clusters: &str) {
+        let resources = clusters.split_whitespace().map(|cluster| {
+            let (name, timeout) = cluster.split_once('=').unwrap();
+            let value = format!("name: {name}\nconnect_timeout: {timeout}\n");
+            ((view.into(), types::CLUSTER.into(), name.into()), value.into())
+        });
+        self.put("/xds", resources.collect());
+    }
+
+    fn put(&self, prefix: &str, resources: BTreeMap<StoredName, Bytes>) {
+        self.with_store(prefix, async |store| {
+            let stored = store.read().await.unwrap();
+            store.write(&stored, &resources, Prune::No).await.unwrap();
+        });
+    }
+
+    fn source(&self) -> String {
+        format!("etcd://{}/xds", self.address)
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Relay of connections, which can be interrupted.
+struct Relay {
+    address: String,
+    is_open: Arc<AtomicBool>,
+    connections: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Relay {
+    fn start(to: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (is_open, connections) =
+            (Arc::new(AtomicBool::new(true)), Arc::<Mutex<Vec<_>>>::default());
+        let (open, all, to) = (Arc::clone(&is_open), Arc::clone(&connections), to.to_owned());
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                if !open.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let Ok(server) = TcpStream::connect(&to) else { continue };
+                let ends = [client.try_clone().unwrap(), server.try_clone().unwrap()];
+                all.lock().unwrap().extend(ends);
+                for (mut from, mut to) in
+                    [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)]
+                {
+                    thread::spawn(move || {
+                        let _ = io::copy(&mut from, &mut to);
+                        let _ = to.shutdown(Shutdown::Both);
+                    });
+                }
+            }
+        });
+        Self { address, is_open, connections }
+    }
+
+    fn close(&self) {
+        self.is_open.store(false, Ordering::SeqCst);
+        for stream in self.connections.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn open(&self) {
+        self.is_open.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Server with its addresses.
+struct Replica {
+    serve: Xds,
+    listen: String,
+    csds: String,
+    metrics: String,
+}
+
+impl Replica {
+    fn start(source: &str, flags: &[&str]) -> Self {
+        let any = "127.0.0.1:0";
+        let args =
+            ["serve", source, "-o", "ndjson", "--listen", any, "--csds", any, "--metrics", any];
+        let serve = Xds::spawn(&[&args[..], flags].concat());
+        let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+        let text = |field: &str| serving[field].as_str().unwrap().to_owned();
+        let (listen, csds, metrics) = (text("listen"), text("csds"), text("metrics"));
+        Self { serve, listen, csds, metrics }
+    }
+
+    fn watch(&self, node: &str) -> Xds {
+        let args = ["watch", "--server", &self.listen, "--node-id", node, "-o", "ndjson", "cds"];
+        Xds::spawn(&args)
+    }
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn replica_that_is_behind_is_shown_and_catches_up() {
+    let etcd = Etcd::start();
+    etcd.write("", "a=1s b=1s");
+    let relay = Relay::start(&etcd.address);
+    let first = Replica::start(&etcd.source(), &[]);
+    let second = Replica::start(&format!("etcd://{}/xds", relay.address), &[]);
+    let watches = [first.watch("n1"), second.watch("n2")];
+    watches.iter().for_each(|watch| drop(watch.wait_count("changed", 2)));
+    let status = || run(&["status", &first.csds, &second.csds, "--replicas", "-o", "ndjson"]);
+    eventually("agreement", || match status() {
+        ended if ended.code == Some(0) => Ok(()),
+        ended => Err(ended.stdout),
+    });
+    relay.close();
+    etcd.write("", "a=2s");
+    watches[0].wait_count("changed", 3);
+    eventually("a replica that is behind", || {
+        let ended = status();
+        let is_behind = ended.stdout.contains(r#""behind":1,"#);
+        let differs =
+            ended.stdout.contains(r#""event":"differing","scope":"","type":"cds","name":"a""#);
+        let is_unreachable = !ended.stdout.contains(r#""older_by":null},{"replica"#) || differs;
+        match is_behind && differs && is_unreachable && ended.code == Some(1) {
+            true => Ok(()),
+            false => Err(ended.stdout),
+        }
+    });
+    // Clients of the second replica keep what they have.
+    assert_eq!(watches[1].events_of("removed").len(), 0);
+    assert!(metric(&second.metrics, "xds_source_stale_seconds").unwrap() > 0.0);
+    relay.open();
+    watches[1].wait_count("changed", 3);
+    eventually("agreement", || match status() {
+        ended if ended.code == Some(0) => Ok(()),
+        ended => Err(ended.stdout),
+    });
+    second.serve.wait_event("recovery", |event| event["event"] == "file_valid");
+    assert_eq!(metric(&second.metrics, "xds_source_stale_seconds"), Some(0.0));
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn stale_replica_is_not_ready_until_etcd_is_back() {
+    let mut etcd = Etcd::start();
+    etcd.write("", "a=1s");
+    let replica = Replica::start(&etcd.source(), &["--max-staleness", "1s"]);
+    let connected = replica.watch("n1");
+    connected.wait_count("changed", 1);
+    assert_eq!(health(&replica.listen), SERVING);
+    assert_eq!(request(&replica.metrics, "GET /ready").0, 200);
+    etcd.kill();
+    // No request and no client wakes the server up.
+    eventually("NOT_SERVING", || match health(&replica.listen) {
+        NOT_SERVING => Ok(()),
+        other => Err(other.to_string()),
+    });
+    let (status, why) = request(&replica.metrics, "GET /ready");
+    assert_eq!(status, 503);
+    assert!(why.contains("the source has been unreachable for"), "{why}");
+    assert_eq!(metric(&replica.metrics, "xds_source_revision"), Some(2.0));
+    let refused = replica.watch("n2");
+    refused
+        .wait_event("a refusal", |event| event["event"] == "ambient" || event["event"] == "error");
+    let shown = run(&["status", &replica.csds]);
+    assert!(shown.stdout.starts_with("source unreachable for "), "{}", shown.stdout);
+    assert_eq!(connected.events_of("removed").len(), 0);
+    etcd.restart();
+    eventually("SERVING", || match health(&replica.listen) {
+        SERVING => Ok(()),
+        other => Err(other.to_string()),
+    });
+    refused.wait_count("changed", 1);
+    assert_eq!(connected.events_of("changed").len(), 1, "nothing is sent again");
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn clients_see_the_view_that_the_rules_select() {
+    let etcd = Etcd::start();
+    etcd.write("", "a=1s b=1s");
+    etcd.write("canary", "b=2s");
+    let file = TempDir::new();
+    file.save(
+        "views.yaml",
+        "rules: [{ view: canary, when: { id: canary-* } }]\nviews: { canary: { base: default } }\n",
+    );
+    let views = file.join("views.yaml");
+    let replica = Replica::start(&etcd.source(), &["--views", views.to_str().unwrap()]);
+    let (canary, other) = (replica.watch("canary-1"), replica.watch("test"));
+    let timeouts = |watch: &Xds| -> Vec<_> {
+        let changed = watch.wait_count("changed", 2);
+        let timeout = |it: &serde_json::Value| it["resource"]["connect_timeout"].to_string();
+        changed.iter().map(timeout).collect()
+    };
+    assert_eq!(timeouts(&canary), [r#""1s""#, r#""2s""#]);
+    assert_eq!(timeouts(&other), [r#""1s""#, r#""1s""#]);
+    etcd.write("canary", "c=1s");
+    canary.wait_count("changed", 3);
+    assert_eq!(other.events_of("changed").len(), 2);
+    let status = run(&["status", &replica.csds]).stdout;
+    assert!(status.contains("canary-1 canary\n"), "{status}");
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn rejections_are_written_to_etcd_until_the_resource_is_accepted() {
+    let etcd = Etcd::start();
+    etcd.write("", "good=1s bad=0s");
+    let replica = Replica::start(&etcd.source(), &["--report-rejections"]);
+    // The client checks the constraints of the API.
+    let _watch = replica.watch("n1");
+    let rejected = || {
+        etcd.with_store("/xds/@rejected", async |store| {
+            let stored = store.read().await.unwrap();
+            let values = stored.resources.iter().map(|((_, _, name), value)| {
+                (name.as_str().to_owned(), String::from_utf8_lossy(value).into_owned())
+            });
+            values.collect::<Vec<_>>()
+        })
+    };
+    eventually("a rejection", || match &rejected()[..] {
+        [(name, value)] if name.starts_with("bad/") && value.contains(r#""clients":1"#) => {
+            if value.contains("connect_timeout") { Ok(()) } else { Err(value.clone()) }
+        }
+        other => Err(format!("{other:?}")),
+    });
+    // It is no resource.
+    assert_eq!(replica.serve.events_of("file_error").len(), 0);
+    assert_eq!(metric(&replica.metrics, "xds_server_resources"), Some(2.0));
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn bad_keys_are_reported_as_keys_and_lose_nothing() {
+    let etcd = Etcd::start();
+    etcd.write("", "a=1s b=1s");
+    let source = etcd.source();
+    let replica = Replica::start(&source, &[]);
+    let table = Xds::spawn(&["serve", &source, "--listen", "127.0.0.1:0"]);
+    table.wait_stdout("2 resources");
+    let watch = replica.watch("n1");
+    watch.wait_count("changed", 2);
+    let named = |name: &str| ("".into(), types::CLUSTER.into(), name.into());
+    // A value with an error, and a key that is no resource.
+    etcd.put("/xds", BTreeMap::from([(named("a"), Bytes::from("name: a\nconnect_timeout: 5\n"))]));
+    etcd.put("/xds/default", BTreeMap::from([(named("x"), Bytes::from("name: x\n"))]));
+    let errors = replica.serve.wait_count("file_error", 2);
+    let text = |at: usize| errors[at]["error"].as_str().unwrap();
+    assert!(text(0).starts_with("/xds/default/clusters/a:2:18: connect_timeout: "), "{}", text(0));
+    assert!(text(1).starts_with("/xds/default/default/clusters/x: unknown type"), "{}", text(1));
+    table.wait_stderr("the last valid state of the key stays in use: 1 resource");
+    assert!(!table.stderr().contains("file"), "{}", table.stderr());
+    // Other keys go on, and the repaired one is used.
+    etcd.write("", "b=2s");
+    watch.wait_count("changed", 3);
+    etcd.write("", "a=3s");
+    watch.wait_count("changed", 4);
+    assert_eq!(watch.events_of("removed").len(), 0);
+}
