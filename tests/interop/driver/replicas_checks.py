@@ -193,6 +193,8 @@ def _play(scenario: Scenario, programs: Programs, clients: Path, etcd: Path, cou
             f" {replicas.kills} replicas killed, {report['restarts']} clients restarted"
         )
         comment(f"through Envoy: {tally}")
+        if report["timeouts"]:
+            comment(f"resources that a client without them did not get within 15 s: {report['timeouts']}")
         with scenario.check("no client saw an older state than before, and no removal was false"):
             expect(report["violations"] == 0, "\n".join(map(str, report["examples"])))
         with scenario.check("no request through Envoy failed"):

@@ -10,9 +10,9 @@
 //! {"command": "report"}                           -> {"event": "report", ...}
 //! ```
 //!
-//! A report has `observations`, `restarts`, `violations` (their number), `examples` (the first
-//! violations), and `states`, the number of clients for each state that clients have. The program
-//! exits at the end of its input.
+//! A report has `observations`, `restarts`, `timeouts` (resources that a client without them waited
+//! for too long), `violations` (their number), `examples` (the first violations), and `states`, the
+//! number of clients for each state that clients have. The program exits at the end of its input.
 
 mod observer;
 
@@ -148,13 +148,14 @@ fn applied<T>(observer: &mut Observer, kind: &'static str, resource: &Resource<T
 }
 
 fn report(clients: &[Arc<Observed>]) -> serde_json::Value {
-    let (mut observations, mut restarts, mut violations) = (0, 0, 0);
+    let (mut observations, mut restarts, mut timeouts, mut violations) = (0, 0, 0, 0);
     let mut states: BTreeMap<String, usize> = BTreeMap::new();
     let mut examples = Vec::new();
     for (number, client) in clients.iter().enumerate() {
         let observer = lock(&client.observer);
         observations += observer.observations;
         restarts += observer.restarts;
+        timeouts += observer.timeouts;
         violations += observer.violations.len();
         let described = observer.violations.iter().map(|it| format!("client {number}: {it}"));
         examples.extend(described.take(MOST_EXAMPLES - examples.len().min(MOST_EXAMPLES)));
@@ -164,6 +165,7 @@ fn report(clients: &[Arc<Observed>]) -> serde_json::Value {
         "event": "report",
         "observations": observations,
         "restarts": restarts,
+        "timeouts": timeouts,
         "violations": violations,
         "examples": examples,
         "states": states,

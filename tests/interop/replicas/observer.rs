@@ -23,6 +23,8 @@ pub(crate) struct Observer {
     pub(crate) observations: u64,
     /// Number of restarts.
     pub(crate) restarts: u64,
+    /// Number of resources that did not arrive within the time that clients wait for them.
+    pub(crate) timeouts: u64,
     /// Descriptions of all violations.
     pub(crate) violations: Vec<String>,
     /// Resources that the client has.
@@ -74,16 +76,18 @@ impl Observer {
         self.newest.insert(key, Newest { count, revision });
     }
 
-    /// Notes that a resource was removed.
+    /// Notes that a resource was removed, or that a client without it has waited too long.
     pub(crate) fn removed(&mut self, kind: &'static str, name: &str, reason: &str) {
         self.observations += 1;
+        let key = (kind, name.to_owned());
+        if self.present.remove(&key).is_none() {
+            self.timeouts += 1;
+            return;
+        }
         if name.starts_with(PERMANENT) || TICKS.contains(&name) {
             self.violate(format!("{kind} {name} was removed: {reason}"));
         }
-        let key = (kind, name.to_owned());
-        if self.present.remove(&key).is_some() {
-            self.gone.insert(key);
-        }
+        self.gone.insert(key);
     }
 
     /// Notes that all resources of a kind that exist have arrived.
