@@ -51,8 +51,9 @@ impl Candidate for Horizon {
     fn close(&mut self, acked: SnapshotId) {
         self.snapshots.release(acked);
         let oldest = self.snapshots.oldest().unwrap_or(Revision::MAX);
-        while let Some(key) = self.order.pop_front_if(|(_, replaced)| *replaced <= oldest) {
-            self.past.remove(&key);
+        while let Some(key) = self.order.front().filter(|(_, replaced)| *replaced <= oldest) {
+            self.past.remove(key);
+            self.order.pop_front();
         }
     }
 
