@@ -299,7 +299,7 @@ mod tests {
         let [object] = &state.objects()[..] else { panic!("not one") };
         assert_eq!(object.view, ViewName::from("canary"));
         state.set(config_map("c", &json!({VIEW_ANNOTATION: "default"}), "name: a"));
-        assert_eq!(step(&mut state), "+ConfigMap n/c; -ConfigMap n/c in view canary");
+        assert_eq!(step(&mut state), "-ConfigMap n/c in view canary; +ConfigMap n/c");
     }
 
     #[test]

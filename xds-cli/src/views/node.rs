@@ -85,16 +85,16 @@ fn has(value: &Value, is_met: &impl Fn(&str) -> bool) -> bool {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use xds_core::proto::ListValue;
 
     use super::*;
 
-    pub(in super::super) fn value(kind: Kind) -> Value {
+    pub(crate) fn value(kind: Kind) -> Value {
         Value { kind: Some(kind) }
     }
 
-    pub(in super::super) fn fields<const N: usize>(fields: [(&str, Kind); N]) -> Struct {
+    pub(crate) fn fields<const N: usize>(fields: [(&str, Kind); N]) -> Struct {
         let fields = fields.map(|(name, kind)| (name.to_owned(), value(kind)));
         Struct { fields: fields.into_iter().collect() }
     }

@@ -7,6 +7,7 @@ mod jobs;
 mod many;
 mod replicas;
 mod report;
+mod shown;
 mod stack;
 
 use std::fs;
@@ -17,6 +18,7 @@ use xds_sim::{Config, Outcome, options, record_seed, record_tape, trace::Trace};
 use self::{
     drift::{another_run, print_drift},
     report::{failure_of, report_failure},
+    shown::{print_folded, print_trace},
 };
 use crate::{
     args::{
@@ -24,7 +26,7 @@ use crate::{
         sim::{ReplayArgs, RunSource, ShrinkArgs, TraceFormat},
     },
     failure::Failure,
-    output::{self, Layout},
+    output,
 };
 
 pub(crate) fn run(command: SimCommand, color: ColorChoice) -> Result<(), Failure> {
@@ -63,16 +65,6 @@ fn replay(args: ReplayArgs) -> Result<(), Failure> {
             Err(failure_of(&broken))
         }
     }
-}
-
-/// Prints the newest events of a run as a diagram, or in words if the terminal is too narrow.
-fn print_trace(trace: &Trace, last: usize) -> Result<(), Failure> {
-    print_folded(&trace.to_text_within(last, Layout::of_stdout().width()))
-}
-
-/// Prints lines, folded to the width of a terminal.
-fn print_folded(lines: &str) -> Result<(), Failure> {
-    output::print(&Layout::of_stdout().fold(lines))
 }
 
 fn shrink_one(args: ShrinkArgs) -> Result<(), Failure> {

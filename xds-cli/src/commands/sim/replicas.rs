@@ -13,7 +13,7 @@ use super::{
     drift::{another_run, print_drift},
     interrupt::Interrupt,
     jobs::{Completed, Jobs, Sum, print_error, speed},
-    print_folded,
+    shown::print_folded,
 };
 use crate::{
     args::sim::{ReplayArgs, RunArgs, RunSource, ShrinkArgs},

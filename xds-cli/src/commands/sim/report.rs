@@ -4,7 +4,7 @@ use std::path::Path;
 
 use xds_sim::{Config, Failure as Broken, shrink};
 
-use super::{artifacts, print_folded};
+use super::{artifacts, shown::print_folded};
 use crate::{
     failure::Failure,
     output::{self, progress::Progress},

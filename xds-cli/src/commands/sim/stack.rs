@@ -22,7 +22,7 @@ use super::{
     drift::{another_run, print_drift},
     interrupt::Interrupt,
     jobs::{Completed, Jobs, Sum, print_error, speed},
-    print_folded, print_trace,
+    shown::{print_folded, print_trace},
 };
 use crate::{
     args::sim::{ReplayArgs, RunArgs, RunSource, ShrinkArgs, TraceFormat},

@@ -37,12 +37,12 @@ impl Changes {
     }
 
     /// Returns the resources that the server has and the files no longer define.
-    pub(in super::super) fn removed(&self) -> Vec<Key> {
+    pub(crate) fn removed(&self) -> Vec<Key> {
         self.removed.iter().map(|(_, key)| key.clone()).collect()
     }
 
     /// Returns the resources that the change concerns.
-    pub(in super::super) fn resources(&self) -> ChangedResources {
+    pub(crate) fn resources(&self) -> ChangedResources {
         let changed = self.changed.iter().map(|(key, _)| key);
         let changed = changed.filter(|key| !self.added.contains(*key));
         ChangedResources {

@@ -37,7 +37,7 @@ impl Sources {
     }
 
     /// Returns the files of all resources.
-    pub(in super::super) fn owners(&self) -> Owners {
+    pub(crate) fn owners(&self) -> Owners {
         let files = self.files_by_view();
         let of_view = |view: &ViewName| {
             let own = self.layered(view, &files).into_iter();

@@ -32,10 +32,10 @@ const LIFETIME: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Listener of the pages, with its address.
-pub(in super::super) type MetricsListener = (SocketAddr, TcpListener);
+pub(crate) type MetricsListener = (SocketAddr, TcpListener);
 
 /// Listens on an address.
-pub(in super::super) async fn bind(address: &str) -> Result<MetricsListener, Failure> {
+pub(crate) async fn bind(address: &str) -> Result<MetricsListener, Failure> {
     let failure = |why| Failure::Listen { address: address.to_owned(), why };
     let invalid = |why: &dyn core::fmt::Display| {
         failure(io::Error::new(io::ErrorKind::InvalidInput, why.to_string()))
@@ -58,7 +58,7 @@ pub(in super::super) async fn bind(address: &str) -> Result<MetricsListener, Fai
 }
 
 /// Serves the pages until it is dropped.
-pub(in super::super) async fn serve(listener: TcpListener, reporter: Arc<Reporter>) {
+pub(crate) async fn serve(listener: TcpListener, reporter: Arc<Reporter>) {
     let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     while let Ok(permit) = Arc::clone(&free).acquire_owned().await {
         match listener.accept().await {

@@ -13,7 +13,7 @@ use crate::{
 
 /// Report of a replica, or the reason why there is none.
 #[derive(Debug)]
-pub(in super::super) struct Answer {
+pub(crate) struct Answer {
     pub(super) address: String,
     pub(super) report: Result<StatusReport, Failure>,
 }
@@ -191,7 +191,7 @@ fn is_of_server(row: &ResourceRow) -> bool {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use core::time::Duration;
 
     use xds_core::types;
@@ -219,7 +219,7 @@ pub(super) mod tests {
     }
 
     /// Three replicas: one is up to date, one is behind, and one cannot be reached.
-    pub(in super::super) fn answers() -> Vec<Answer> {
+    pub(crate) fn answers() -> Vec<Answer> {
         let missing = ResourceRow { status: ResourceStatus::NotSent, ..synced("new", "") };
         let unreached = Failure::Unreached { address: "c:1".into(), why: "refused".into() };
         vec![
