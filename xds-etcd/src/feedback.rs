@@ -17,14 +17,14 @@ use crate::{
     },
 };
 
-/// Writer of rejections by clients, for those who have written the resources.
+/// Writer of rejections by clients, for the authors of the resources.
 ///
 /// `PREFIX/@rejected/VIEW/TYPE/NAME/REPORTER` is a JSON object with `clients`, `count` and the
 /// `message` that one of them has stated. It is removed when no client of this process rejects the
 /// resource any more. All keys of a process are under a lease, so they end with it.
 ///
-/// These keys are no resources. A key is written at most once in 30 seconds, and there are at most
-/// five writes in a second.
+/// The keys under `@rejected` are not served as resources. Each key is written at most once in 30
+/// seconds, and there are at most five writes a second.
 #[derive(Debug)]
 pub struct Feedback {
     client: EtcdClient,

@@ -19,7 +19,7 @@ use super::sources::{Update, object_of};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subdirectories {
     Ignored,
-    /// Each has the resource files of the view of its name.
+    /// Each subdirectory has the resource files of the view of its name.
     Views,
 }
 

@@ -8,11 +8,11 @@
 //! | `findings.rs` | findings about valid resources |
 //! | `places.rs` | lines and columns of these findings |
 //! | `origin.rs` | reading the source and waiting for its changes |
-//! | `files.rs` | the same for a directory |
-//! | `remote.rs` | the same for a source in another process |
-//! | `confirm.rs` | confirmation that the server is up to date with such a source |
+//! | `files.rs` | directory with resource files, and its subdirectories as views |
+//! | `remote.rs` | reading a source in another process, and waiting for its changes |
+//! | `confirm.rs` | confirmation that the server is up to date with a remote source |
 //! | `follow.rs` | the task that applies the changes to a management server |
-//! | `examine.rs` | its decision whether a state can be served |
+//! | `examine.rs` | decision whether a state can be served |
 //! | `reload.rs` | requirements for the resources, and the outcome of a change |
 //! | `selection.rs` | the file of views, and the views of the connected clients |
 //! | `metrics.rs` | counters of the source |

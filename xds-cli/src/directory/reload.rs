@@ -79,7 +79,7 @@ pub(crate) struct FollowOptions {
     pub(crate) max_removal: Option<MaxRemoval>,
     /// Whether a resource that proxies would reject makes its file broken.
     pub(crate) validation: Validation,
-    /// Receiver of the objects that define the served resources, if somebody wants to know.
+    /// Receiver of the objects that define the served resources, if there is one.
     pub(crate) owners: Option<watch::Sender<Owners>>,
     /// Views of the clients. Without them, all clients have the default view.
     pub(crate) views: Option<FollowedViews>,

@@ -25,7 +25,7 @@ pub struct SourceReport {
 const REVISION: &str = "xds-source-revision";
 /// Metadata of the [time](SourceReport::unreachable_for) in milliseconds.
 const UNREACHABLE: &str = "xds-source-unreachable-ms";
-/// Metadata that is there if the state [is stale](SourceReport::is_stale).
+/// Metadata that is present if the state [is stale](SourceReport::is_stale).
 const STALE: &str = "xds-source-stale";
 
 impl SourceReport {

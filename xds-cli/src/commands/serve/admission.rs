@@ -20,7 +20,7 @@ pub(super) struct Admission {
 }
 
 impl Admission {
-    /// Whether anything is to be decided.
+    /// Whether there are any requirements.
     pub(super) fn is_needed(&self) -> bool {
         self.allowed.is_some() || self.node.is_some() || self.views.is_some()
     }

@@ -30,7 +30,7 @@ pub(super) trait Followed {
     /// Formats a report for people.
     fn table(&self, report: &Self::Report, view: View) -> String;
 
-    /// Formats the changes since a report, or since nothing, one text for each.
+    /// Formats the changes since a report, one text for each. Without a report, everything is new.
     fn changes(
         &self,
         before: Option<&Self::Report>,

@@ -38,7 +38,7 @@ pub(super) struct ReplicaRow<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReplicaState {
-    /// Number of clients: of streams, which a client may have several of.
+    /// Number of streams. A client may have several.
     pub(super) clients: usize,
     /// State of the source, if the replica reports it.
     pub(super) source: Option<SourceReport>,

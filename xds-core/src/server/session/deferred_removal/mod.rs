@@ -74,9 +74,9 @@ impl Session {
         self.needs_retained_deletions(arena) || waits && !self.awaits_answer()
     }
 
-    /// Whether the client of an incremental session has received no response on this stream. It states
-    /// what it has from an earlier stream type by type, so the types that refer to these resources may
-    /// not be subscribed to yet. After the first ACK they are, as Envoy subscribes to all types at once.
+    /// Whether an incremental session with deferred removals has sent no response yet. A returning
+    /// client states its resources one type after the other, so it may not have subscribed yet to the
+    /// types that refer to them. Envoy has subscribed to all types by its first ACK.
     pub(crate) fn awaits_first_exchange(&self) -> bool {
         self.variant == Variant::Incremental && self.newest.is_none() && self.defers_removals()
     }
