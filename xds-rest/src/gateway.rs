@@ -19,24 +19,23 @@ use core::{
 use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use futures_util::{
-    future::{Either, select},
-    lock::Mutex,
-};
+use futures_util::future::{Either, select};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full};
 use hyper::rt::Timer;
 use tower_service::Service;
 use xds_core::service::fetch_path_at;
-use xds_format::{FormatError, PrintOptions, Schema};
+use xds_format::{PrintOptions, Schema};
 
 use crate::{
     budget::{RefusedBody, ResponseBudget},
-    grpc, json,
-    printed::Printed,
+    grpc,
+    http_response::{ErrorResponse, HttpResponse, response},
+    json,
+    print::ResponsePrinter,
     status,
-    unprintable::{Reported, stated_version, without_unprintable},
+    unprintable::stated_version,
 };
 
 /// Options of a [`Gateway`].
@@ -140,10 +139,7 @@ pub struct Gateway<S> {
     schema: &'static Schema,
     timer: Arc<dyn Timer + Send + Sync>,
     options: GatewayOptions,
-    printed: Arc<Printed>,
-    /// Held while a response is printed.
-    printing: Arc<Mutex<()>>,
-    reported: Arc<Reported>,
+    printer: Arc<ResponsePrinter>,
     is_ready: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
 
@@ -154,9 +150,7 @@ impl<S: Clone> Clone for Gateway<S> {
             schema: self.schema,
             timer: Arc::clone(&self.timer),
             options: self.options,
-            printed: Arc::clone(&self.printed),
-            printing: Arc::clone(&self.printing),
-            reported: Arc::clone(&self.reported),
+            printer: Arc::clone(&self.printer),
             is_ready: self.is_ready.clone(),
         }
     }
@@ -176,16 +170,13 @@ impl<S> Gateway<S> {
         timer: impl Timer + Send + Sync + 'static,
         options: GatewayOptions,
     ) -> Self {
-        let printed = Arc::new(Printed::new(options.max_printed_bytes));
-        let reported = Arc::default();
+        let printer = ResponsePrinter::new(schema, options.print, options.max_printed_bytes);
         Self {
             service,
             schema,
             timer: Arc::new(timer),
             options,
-            printed,
-            printing: Arc::default(),
-            reported,
+            printer: Arc::new(printer),
             is_ready: None,
         }
     }
@@ -205,11 +196,9 @@ impl<S> Gateway<S> {
     /// or prevented one. All clones share this counter.
     #[must_use]
     pub fn unprintable(&self) -> u64 {
-        self.reported.count()
+        self.printer.unprintable()
     }
 }
-
-type HttpResponse = Response<Full<Bytes>>;
 
 impl<S, B, R> Service<Request<B>> for Gateway<S>
 where
@@ -283,53 +272,12 @@ where
             Some(budget) => budget.memory().hold(message),
             None => message,
         };
-        // Printing takes time. One after the other, responses do not occupy all threads.
-        let _turn = match self.printed.find(&message) {
-            Some(_) => None,
-            None => Some(self.printing.lock().await),
-        };
-        if budget.is_some_and(|budget| !budget.memory().has_room()) {
-            let why = "too many responses that their clients do not read: try again later";
-            return Err(ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, why.into()));
-        }
-        let print = |message: &[u8]| json::print_response(self.schema, message, self.options.print);
-        let json = match self.printed.get(&message, print) {
-            Ok(json) => json,
-            Err(why) => match self.without_unprintable(&message, &stated, why)? {
-                Some(json) => json,
-                None => return Ok(response(StatusCode::NOT_MODIFIED, Bytes::new())),
-            },
+        let Some(json) = self.printer.print(&message, &stated, budget.as_ref()).await? else {
+            return Ok(response(StatusCode::NOT_MODIFIED, Bytes::new()));
         };
         let mut response = response(StatusCode::OK, json);
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
         Ok(response)
-    }
-}
-
-impl<S> Gateway<S> {
-    /// Prints a response without its unprintable resources. Returns `None` if the client has that
-    /// response already, and an error if the client may have one of the omitted resources.
-    fn without_unprintable(
-        &self,
-        message: &[u8],
-        stated: &str,
-        why: FormatError,
-    ) -> Result<Option<Bytes>, ErrorResponse> {
-        let refusal = |why| ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR, why);
-        let cannot_print = |why| refusal(format!("cannot print the response: {why}"));
-        let options = json::for_programs(self.options.print);
-        let Some(printable) = without_unprintable(self.schema, message, &options) else {
-            return Err(cannot_print(why));
-        };
-        self.reported.report(&printable.left_out);
-        if !printable.left_out.is_lacked_at(stated) {
-            return Err(refusal(printable.left_out.to_string()));
-        }
-        if printable.version == stated {
-            return Ok(None);
-        }
-        let json = json::print_response(self.schema, &printable.message, self.options.print);
-        json.map(|json| Some(json.into())).map_err(cannot_print)
     }
 }
 
@@ -423,36 +371,4 @@ fn method_at(
             format!("the content type must be {JSON}"),
         )),
     }
-}
-
-/// Error response.
-#[derive(Debug)]
-struct ErrorResponse {
-    status: StatusCode,
-    reason: String,
-}
-
-impl ErrorResponse {
-    fn new(status: StatusCode, reason: String) -> Self {
-        Self { status, reason }
-    }
-
-    /// Converts the error to a plain-text response.
-    fn into_response(self) -> HttpResponse {
-        let mut text = self.reason;
-        text.push('\n');
-        let mut response = response(self.status, text.into());
-        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-        response.headers_mut().insert(header::CONTENT_TYPE, plain);
-        if self.status == StatusCode::METHOD_NOT_ALLOWED {
-            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
-        }
-        response
-    }
-}
-
-fn response(status: StatusCode, body: Bytes) -> HttpResponse {
-    let mut response = Response::new(Full::new(body));
-    *response.status_mut() = status;
-    response
 }

@@ -20,13 +20,14 @@ pub(crate) fn read_response(schema: &Schema, body: &[u8]) -> Result<Vec<u8>, For
 }
 
 pub(crate) fn print_request(schema: &Schema, message: &[u8]) -> Result<Vec<u8>, FormatError> {
-    print(schema, REQUEST, message, PrintOptions::default())
+    print(schema, REQUEST, message, &for_programs(PrintOptions::default()))
 }
 
+/// Converts a `DiscoveryResponse` to JSON.
 pub(crate) fn print_response(
     schema: &Schema,
     message: &[u8],
-    options: PrintOptions,
+    options: &PrintOptions,
 ) -> Result<Vec<u8>, FormatError> {
     print(schema, RESPONSE, message, options)
 }
@@ -41,9 +42,9 @@ fn print(
     schema: &Schema,
     name: &str,
     message: &[u8],
-    options: PrintOptions,
+    options: &PrintOptions,
 ) -> Result<Vec<u8>, FormatError> {
-    let json = message_to_json(schema, name, message, &for_programs(options))?;
+    let json = message_to_json(schema, name, message, options)?;
     Ok(json.to_string().into_bytes())
 }
 

@@ -20,7 +20,9 @@
 //! | `budget.rs` | budgets of the transport around a gateway |
 //! | `json.rs` | requests and responses between protobuf and JSON |
 //! | `gateway.rs` | conversion of an HTTP request to a gRPC call |
+//! | `http_response.rs` | responses over HTTP |
 //! | `grpc.rs` | unary gRPC calls |
+//! | `print.rs` | printing of responses, resource by resource |
 //! | `printed.rs` | cache of printed responses |
 //! | `poller.rs` | polling over one connection |
 //! | `status.rs` | conversion of gRPC and HTTP statuses |
@@ -32,8 +34,10 @@
 mod budget;
 mod gateway;
 mod grpc;
+mod http_response;
 mod json;
 mod poller;
+mod print;
 mod printed;
 mod status;
 mod unprintable;

@@ -7,20 +7,12 @@ use std::sync::{
 };
 
 use prost::Message as _;
-use xds_core::proto::{Any, DiscoveryRequest, DiscoveryResponse, Resource};
-use xds_format::{FormatError, PrintOptions, Schema, resource_name, to_json};
+use xds_core::proto::{Any, DiscoveryRequest, Resource};
+use xds_format::{FormatError, Schema, resource_name};
 
 const WRAPPER: &str = "envoy.service.discovery.v3.Resource";
 
-/// A response without the resources that have no JSON form.
-pub(crate) struct Printable {
-    /// Encoded response. Its version identifies the omitted resources.
-    pub(crate) message: Vec<u8>,
-    pub(crate) version: String,
-    pub(crate) left_out: LeftOut,
-}
-
-/// Resources that have no JSON form.
+/// Resources of a response that have no JSON form.
 pub(crate) struct LeftOut {
     type_url: String,
     /// Number of resources in the response.
@@ -29,7 +21,20 @@ pub(crate) struct LeftOut {
 }
 
 impl LeftOut {
-    pub(crate) fn count(&self) -> u64 {
+    /// Creates an empty list for a response with `of` resources of a type.
+    pub(crate) fn new(type_url: String, of: usize) -> Self {
+        Self { type_url, of, resources: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, schema: &Schema, resource: &Any, why: FormatError) {
+        self.resources.push((name_of(schema, resource), why));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.resources.is_empty()
+    }
+
+    fn count(&self) -> u64 {
         self.resources.len() as u64
     }
 
@@ -42,7 +47,7 @@ impl LeftOut {
 
     /// Returns the suffix for the version of a response without these resources. It distinguishes
     /// the version from that of the whole response, which the client would otherwise never request.
-    fn mark(&self) -> String {
+    pub(crate) fn mark(&self) -> String {
         // FNV-1a, which is equal in every process.
         let names = self.resources.iter().flat_map(|(name, _)| name.bytes().chain([0xff]));
         let hash = names.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -86,32 +91,6 @@ impl Reported {
             *last = text;
         }
     }
-}
-
-/// Removes the resources without a JSON form from a response. Returns `None` if there are none, or
-/// if the message is not a response.
-pub(crate) fn without_unprintable(
-    schema: &Schema,
-    message: &[u8],
-    options: &PrintOptions,
-) -> Option<Printable> {
-    let mut response = DiscoveryResponse::decode(message).ok()?;
-    let of = response.resources.len();
-    let mut resources = Vec::new();
-    response.resources.retain(|resource| {
-        let why = to_json(schema, &resource.type_url, &resource.value, options).err();
-        let is_printable = why.is_none();
-        resources.extend(why.map(|why| (name_of(schema, resource), why)));
-        is_printable
-    });
-    let type_url = response.type_url.clone();
-    let left_out = LeftOut { type_url, of, resources };
-    if left_out.resources.is_empty() {
-        return None;
-    }
-    response.version_info.push_str(&left_out.mark());
-    let message = response.encode_to_vec();
-    Some(Printable { message, version: response.version_info, left_out })
 }
 
 fn name_of(schema: &Schema, resource: &Any) -> String {
