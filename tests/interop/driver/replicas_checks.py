@@ -119,6 +119,10 @@ class _Writer:
         self._store.apply(self._config.path, "--prune")
         self.last = count
 
+    def go_back(self) -> None:
+        """Writes the state before the last change again, which is an older one to every client."""
+        self._write(self.last - 1, list(self.counters))
+
     def state(self) -> str:
         """The resources that each client has in the end, as the clients print them."""
         clusters = {f"{color}-{self.last}": self.last for color in ("blue", "green")}
@@ -210,6 +214,16 @@ def _play(scenario: Scenario, programs: Programs, clients: Path, etcd: Path, cou
             expect(len(moves.by_replica) == _REPLICAS, f"connections: {moves.by_replica}")
             expect(replicas.kills >= 10, f"kills: {replicas.kills}")
             expect(report["restarts"] >= count // 4, f"restarts: {report['restarts']}")
+        with scenario.check("the clients notice an older state: the one before the last change, written again"):
+            replicas.writer.go_back()
+            noticed = partial(_violations_exceed, observers, report["violations"] + count - 1)
+            eventually(f"violations of {count} clients", noticed, _CONVERGENCE_PATIENCE)
+
+
+def _violations_exceed(observers: _Observers, number: int) -> bool:
+    violations = observers.report()["violations"]
+    expect(violations > number, f"violations: {violations}")
+    return True
 
 
 def _wait_converged(observers: _Observers, writer: _Writer, count: int) -> None:
