@@ -158,6 +158,7 @@ pub mod client;
 mod cost_probe;
 mod debounce;
 mod frame;
+pub mod guards;
 mod id;
 mod index;
 pub mod proto;

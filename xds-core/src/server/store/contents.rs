@@ -217,6 +217,18 @@ impl ViewContents {
         })
     }
 
+    /// Returns the encoded bytes of a resource.
+    #[must_use]
+    pub fn get(&self, type_url: &TypeUrl, name: &ResourceName) -> Option<&Bytes> {
+        self.resources.get(type_url)?.get(name)
+    }
+
+    /// Number of resources of a type.
+    #[must_use]
+    pub fn len_of(&self, type_url: &TypeUrl) -> usize {
+        self.resources.get(type_url).map_or(0, BTreeMap::len)
+    }
+
     /// Number of resources.
     #[must_use]
     pub fn len(&self) -> usize {
