@@ -26,10 +26,11 @@ pub(crate) enum Rule {
     NamedFile,
     InvalidViews,
     UnusedView,
+    Guard,
 }
 
 impl Rule {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::InvalidFile,
         Self::RejectedResource,
         Self::DanglingReference,
@@ -41,6 +42,7 @@ impl Rule {
         Self::NamedFile,
         Self::InvalidViews,
         Self::UnusedView,
+        Self::Guard,
     ];
 
     pub(crate) const fn id(self) -> &'static str {
@@ -56,6 +58,7 @@ impl Rule {
             Self::NamedFile => "named-file",
             Self::InvalidViews => "invalid-views",
             Self::UnusedView => "unused-view",
+            Self::Guard => "guard",
         }
     }
 
@@ -80,6 +83,7 @@ impl Rule {
             Self::UnusedView => {
                 "A rule for views names one that does not exist, or no rule leads to a view."
             }
+            Self::Guard => "The resources violate a rule of --guard.",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Rejections by clients, written beside the keys whose resources are rejected.
+//! Rejections by clients and refusals by guards, written beside the keys that they are about.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use futures_util::stream;
 use serde_json::json;
 use tonic::Status;
-use xds_source::{FeedbackPlan, FeedbackWrite, ObjectId, Rejection};
+use xds_source::{FeedbackPlan, FeedbackWrite, ObjectId, RejectedBy, Rejection};
 
 use crate::{
     client::{EtcdClient, EtcdError, decode},
@@ -17,11 +17,13 @@ use crate::{
     },
 };
 
-/// Writer of rejections by clients, for the authors of the resources.
+/// Writer of rejections by clients, and of refusals by guards, for the authors of the resources.
 ///
 /// `PREFIX/@rejected/VIEW/TYPE/NAME/REPORTER` is a JSON object with `clients`, `count` and the
 /// `message` that one of them has stated. It is removed when no client of this process rejects the
-/// resource any more. All keys of a process are under a lease, so they end with it.
+/// resource any more. All keys of a process are under a lease, so they end with it. If guards refuse
+/// the change of a key, also its deletion, the object has the id of the change in `refused`, and the
+/// violated rules in `message`.
 ///
 /// The keys under `@rejected` are not served as resources. Each key is written at most once in 30
 /// seconds, and there are at most five writes a second.
@@ -121,11 +123,15 @@ impl Feedback {
                 id
             }
         };
-        let value = json!({
-            "clients": rejection.clients,
-            "count": rejection.count,
-            "message": rejection.message_within(MESSAGE),
-        });
+        let message = rejection.message_within(MESSAGE);
+        let value = match rejection.by {
+            RejectedBy::Clients { clients, count } => {
+                json!({"clients": clients, "count": count, "message": message})
+            }
+            RejectedBy::Guards(change) => {
+                json!({"refused": change.to_string(), "message": message})
+            }
+        };
         let put = PutRequest { key: key.into(), value: value.to_string().into(), lease };
         self.perform(Request::RequestPut(put)).await
     }

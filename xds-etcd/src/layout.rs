@@ -16,7 +16,8 @@ use crate::range::KeyRange;
 /// Keys of `PREFIX/VIEW/endpoints/CLUSTER/ID` with a lease are registrations of endpoints.
 /// `PREFIX/@current` names the generation that is served, and `PREFIX/@generations/GENERATION` has
 /// its keys, in the same form. Without that key, the keys below `PREFIX` itself are served.
-/// Registrations are always below `PREFIX` itself.
+/// Registrations are always below `PREFIX` itself. `PREFIX/@force` has the ids of refused changes
+/// that are to be served nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Prefix without a slash at its end.
@@ -58,7 +59,10 @@ const WRITER: &str = "@writer";
 /// Segment above the keys of generations.
 const GENERATIONS: &str = "@generations";
 
-/// Segment above the rejections by clients.
+/// Key with the ids of refused changes that are to be served nevertheless.
+const FORCE: &str = "@force";
+
+/// Segment above the rejections by clients and the refusals by guards.
 const REJECTED: &str = "@rejected";
 
 /// Names of types in keys.
@@ -89,6 +93,11 @@ impl Layout {
         format!("{}/{CURRENT}", self.prefix)
     }
 
+    /// Returns the key with the ids of refused changes that are to be served nevertheless.
+    pub(crate) fn force(&self) -> String {
+        format!("{}/{FORCE}", self.prefix)
+    }
+
     /// Returns the key that a writer of a generation sets first.
     pub(crate) fn writer(&self) -> String {
         format!("{}/{WRITER}", self.prefix)
@@ -112,7 +121,7 @@ impl Layout {
         format!("{}/{GENERATIONS}/", self.prefix)
     }
 
-    /// Returns the prefix of the rejections by clients.
+    /// Returns the prefix of the rejections by clients and of the refusals by guards.
     pub(crate) fn rejected(&self) -> String {
         format!("{}/{REJECTED}/", self.prefix)
     }

@@ -35,6 +35,8 @@ use crate::{
 /// - `PREFIX/@current` names the generation whose keys, below `PREFIX/@generations/NAME`, are
 ///   served instead of those below `PREFIX`. A change that exceeds the limits of a transaction is
 ///   written as a new generation, which becomes current at once.
+/// - `PREFIX/@force` has the ids of refused changes that are to be served nevertheless
+///   ([`Object::forced`]).
 ///
 /// A transaction of etcd is one [`Change`].
 #[derive(Clone)]
@@ -90,6 +92,7 @@ impl EtcdSource {
         if generation.is_some() {
             ranges.extend(self.layout.ranges(generation.as_deref()));
         }
+        ranges.push(KeyRange { first: self.layout.force().into(), end: Bytes::new() });
         let keys = self.client.read_all(&ranges, pointer.revision).await?;
         let mut state = State { generation, ..State::default() };
         let mut changes = Changes::default();
@@ -217,7 +220,13 @@ impl Changes {
                 bytes: assignment(&cluster, endpoints),
                 only: Some((types::CLUSTER_LOAD_ASSIGNMENT.into(), cluster.as_str().into())),
             };
-            self.set(Object { id, view, revision: Revision(revision), content });
+            self.set(Object {
+                id,
+                view,
+                revision: Revision(revision),
+                content,
+                forced: String::new(),
+            });
         }
         self.objects.into_values().collect()
     }
@@ -229,6 +238,14 @@ impl State {
         let is_deleted = event.r#type() == EventType::Delete;
         let Some(kv) = event.kv else { return };
         let id = ObjectId::from(String::from_utf8_lossy(&kv.key).into_owned());
+        if kv.key == layout.force().as_bytes() {
+            if is_deleted {
+                return changes.delete(id);
+            }
+            let (view, content) = (ViewName::default(), Content::Documents(Vec::new()));
+            let (revision, forced) = (revision_of(&kv), text_of(&kv.value));
+            return changes.set(Object { id, view, revision, content, forced });
+        }
         let was_registered = self.registrations.remove(&kv.key);
         if was_registered || kv.lease != 0 {
             let rest = layout.of_generation(None, &kv.key).map(ResourceKey::parse);
@@ -267,7 +284,7 @@ impl State {
             }
             Err(fault) => (ViewName::default(), Content::Invalid(fault.to_string())),
         };
-        changes.set(Object { id, view, revision, content });
+        changes.set(Object { id, view, revision, content, forced: String::new() });
     }
 
     fn take_registration(
@@ -290,7 +307,13 @@ impl State {
             Some(Err(fault)) => {
                 self.registrations.insert(kv.key.clone());
                 let (view, content) = (key.0.clone(), Content::Invalid(fault));
-                changes.set(Object { id, view, revision: revision_of(kv), content });
+                changes.set(Object {
+                    id,
+                    view,
+                    revision: revision_of(kv),
+                    content,
+                    forced: String::new(),
+                });
             }
             None => {
                 // Without any endpoint, the resource stays and is empty: the state of the world

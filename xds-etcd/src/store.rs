@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use thiserror::Error;
-use xds_core::{ResourceName, TypeUrl, ViewName};
+use xds_core::{ResourceName, TypeUrl, ViewName, guards::ChangeId};
 
 use crate::{
     client::{EtcdClient, EtcdError},
@@ -225,6 +225,21 @@ impl EtcdStore {
             false => self.write_generation(stored, resources, prune).await?,
         }
         Ok(diff)
+    }
+
+    /// States which refused changes are to be served nevertheless, in the key `PREFIX/@force`. It is
+    /// removed if there are none.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the cluster.
+    pub async fn force(&self, changes: &[ChangeId]) -> Result<(), EtcdError> {
+        let ids: Vec<_> = changes.iter().map(ToString::to_string).collect();
+        let success = vec![match ids.is_empty() {
+            true => delete(self.layout.force()),
+            false => put(self.layout.force(), ids.join(" ").into()),
+        }];
+        self.client.txn(&TxnRequest { success, ..TxnRequest::default() }).await.map(drop)
     }
 
     /// Returns the transaction that makes the differences, on the condition that nothing has changed.

@@ -1,5 +1,5 @@
-//! Rejections by clients, written to the objects whose resources are rejected: Events and an
-//! annotation.
+//! Rejections by clients and refusals by guards, written to the objects that they are about: Events
+//! and an annotation.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -7,20 +7,21 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use xds_source::{FeedbackPlan, FeedbackWrite, ObjectId, Rejection};
+use xds_source::{FeedbackPlan, FeedbackWrite, ObjectId, RejectedBy, Rejection};
 
 use crate::{
     api::{KubeClient, KubeError, KubeErrorKind},
     objects::{Key, Metadata, REJECTED_ANNOTATION},
 };
 
-/// Writer of rejections by clients to the objects whose resources are rejected.
+/// Writer of rejections by clients, and of refusals by guards, to the objects that they are about.
 ///
-/// - An Event of type `Warning` and reason `RejectedByClients`, which `kubectl describe` shows. There
-///   is one for each object, whose count increases.
+/// - An Event of type `Warning` and reason `RejectedByClients` or `RefusedByGuard`, which `kubectl
+///   describe` shows. There is one of each for each object, whose count increases.
 /// - The annotation [`xds-rejected`](REJECTED_ANNOTATION), with the number of clients and the reason
-///   that one of them has stated. It is removed when no client of this process rejects the resources
-///   any more.
+///   that one of them has stated, or with the id of the refused change and the violated rules. It is
+///   removed when nobody rejects the resources any more. A deleted object, whose deletion is refused,
+///   has only the Event.
 ///
 /// An object is written at most once in 30 seconds, and there are at most five writes in a second.
 /// The annotation is no change of the resources, so that a write causes no other.
@@ -40,8 +41,13 @@ struct Bare {
     metadata: Metadata,
 }
 
-/// Reason of the Events.
-const REASON: &str = "RejectedByClients";
+/// Contents of an Event.
+struct EventText {
+    reason: &'static str,
+    message: String,
+    count: u64,
+}
+
 /// Longest message in bytes. Kubernetes allows 1,024 in an Event.
 const MESSAGE: usize = 900;
 /// Longest part of an object's name in the name of an Event, which may have 253 characters.
@@ -85,19 +91,37 @@ impl Feedback {
 
     async fn write(&self, rejection: &Rejection) -> Result<(), KubeError> {
         let Some(key) = Key::parse(rejection.object.as_str()) else { return Ok(()) };
-        let Some(object) = self.object(&key).await? else { return Ok(()) };
-        let Rejection { clients, count, .. } = rejection;
+        let object = self.object(&key).await?;
         let message = rejection.message_within(MESSAGE);
-        let value = json!({"reporter": self.reporter, "clients": clients, "message": message});
-        let value = value.to_string();
-        if object.metadata.annotations.get(REJECTED_ANNOTATION) != Some(&value) {
-            self.annotate(&key, &object.metadata, Some(&value)).await?;
-        }
-        let text = format!(
-            "{clients} client{} reject it: {message}",
-            if *clients == 1 { "" } else { "s" }
-        );
-        self.event(&key, &object.metadata, &text, *count).await
+        let (mut value, event) = match rejection.by {
+            RejectedBy::Clients { clients, count } => {
+                let plural = if clients == 1 { "" } else { "s" };
+                let message = format!("{clients} client{plural} reject it: {message}");
+                (
+                    json!({"clients": clients}),
+                    EventText { reason: "RejectedByClients", message, count },
+                )
+            }
+            RejectedBy::Guards(change) => {
+                let message = message.to_owned();
+                let event = EventText { reason: "RefusedByGuard", message, count: 1 };
+                (json!({"refused": change.to_string()}), event)
+            }
+        };
+        let metadata = match (object, rejection.by) {
+            (Some(object), _) => {
+                (value["reporter"], value["message"]) = (json!(self.reporter), json!(message));
+                let value = value.to_string();
+                if object.metadata.annotations.get(REJECTED_ANNOTATION) != Some(&value) {
+                    self.annotate(&key, &object.metadata, Some(&value)).await?;
+                }
+                object.metadata
+            }
+            // Its deletion is refused.
+            (None, RejectedBy::Guards(_)) => Metadata::default(),
+            (None, RejectedBy::Clients { .. }) => return Ok(()),
+        };
+        self.event(&key, &metadata, &event).await
     }
 
     /// Removes the annotation, unless another replica has written it.
@@ -138,14 +162,14 @@ impl Feedback {
         &self,
         key: &Key,
         metadata: &Metadata,
-        message: &str,
-        count: u64,
+        text: &EventText,
     ) -> Result<(), KubeError> {
+        let EventText { reason, message, count } = text;
         let path = format!("/api/v1/namespaces/{}/events", key.namespace);
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        let count = i32::try_from(*count).unwrap_or(i32::MAX);
         let mut hasher = DefaultHasher::new();
-        (&self.reporter, &metadata.uid, REASON).hash(&mut hasher);
+        (&self.reporter, &metadata.uid, reason).hash(&mut hasher);
         let name = format!("{}.{:016x}", part_of(&key.name), hasher.finish());
         let of = |verb| format!("{verb} events in namespace {}", key.namespace);
         let patch = json!({"message": message, "count": count, "lastTimestamp": now});
@@ -163,7 +187,7 @@ impl Feedback {
                 "uid": metadata.uid,
             },
             "type": "Warning",
-            "reason": REASON,
+            "reason": reason,
             "message": message,
             "count": count,
             "firstTimestamp": now,

@@ -29,9 +29,9 @@ pub use self::{
     api::{KubeClient, KubeError, KubeOptions},
     feedback::Feedback,
     objects::{
-        PERMISSIONS, Permission, REJECTED_ANNOTATION, RESOURCES_LABEL, SERVICE_ANNOTATION,
-        VIEW_ANNOTATION,
+        FORCE_ANNOTATION, PERMISSIONS, Permission, REJECTED_ANNOTATION, RESOURCES_LABEL,
+        SERVICE_ANNOTATION, VIEW_ANNOTATION,
     },
     source::KubeSource,
 };
-pub use xds_source::Rejection;
+pub use xds_source::{RejectedBy, Rejection};

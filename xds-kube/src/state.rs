@@ -6,7 +6,7 @@ use xds_core::ViewName;
 use xds_source::{Content, Object, ObjectChange, Revision};
 
 use crate::{
-    objects::{Key, Kind, Metadata, Observed, Service, Slice, VIEW_ANNOTATION},
+    objects::{FORCE_ANNOTATION, Key, Kind, Metadata, Observed, Service, Slice, VIEW_ANNOTATION},
     translate,
 };
 
@@ -132,6 +132,7 @@ impl ClusterState {
             if let (Some(known), Some(object)) = (known, &object)
                 && known.id == object.id
                 && known.content == object.content
+                && known.forced == object.forced
             {
                 continue;
             }
@@ -175,7 +176,8 @@ impl ClusterState {
 fn object(key: &Key, metadata: &Metadata, revision: Revision, content: Content) -> Object {
     let view = metadata.annotations.get(VIEW_ANNOTATION).map_or("", |view| view.trim());
     let view = if view == DEFAULT_VIEW { "" } else { view };
-    Object { id: key.id(view), view: ViewName::from(view), revision, content }
+    let forced = metadata.annotations.get(FORCE_ANNOTATION).cloned().unwrap_or_default();
+    Object { id: key.id(view), view: ViewName::from(view), revision, content, forced }
 }
 
 #[cfg(test)]
@@ -287,6 +289,18 @@ mod tests {
         assert_eq!(step(&mut state), "");
         state.set(config_map("c", &json!({}), "name: b"));
         assert_eq!(step(&mut state), "+ConfigMap n/c");
+    }
+
+    #[test]
+    fn forced_changes_are_a_change_of_the_object() {
+        let mut state = ClusterState::default();
+        state.set(config_map("c", &json!({}), "name: a"));
+        step(&mut state);
+        state.set(config_map("c", &json!({FORCE_ANNOTATION: "0123456789ab"}), "name: a"));
+        let changes = state.take_changes();
+        let [ObjectChange::Set(object)] = &changes[..] else { panic!("{changes:?}") };
+        assert_eq!(object.forced, "0123456789ab");
+        assert_eq!(step(&mut state), "");
     }
 
     #[test]

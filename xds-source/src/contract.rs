@@ -47,6 +47,18 @@ pub trait Source: Send + Sync + 'static {
     /// with a [`Change`] that may be empty. Without effect if the source cannot do that, or has no
     /// running watch.
     fn report_progress(&self) {}
+
+    /// Waits for a sign that a call may succeed now although the last one has failed, such as a
+    /// change of a directory. A follower then does not wait until the end of its delay. Never ends by
+    /// default.
+    fn may_have_recovered(&self) -> impl Future<Output = ()> + Send {
+        core::future::pending()
+    }
+
+    /// Whether other processes that follow the source know the same revisions, as by default.
+    fn shares_revisions(&self) -> bool {
+        true
+    }
 }
 
 /// Position in the history of a source. Later changes have greater revisions.
@@ -144,6 +156,9 @@ pub struct Object {
     pub revision: Revision,
     /// Contents.
     pub content: Content,
+    /// Ids of refused changes that are to be served nevertheless, separated by white space
+    /// ([`ChangeId`](xds_core::guards::ChangeId)). Most objects state none.
+    pub forced: String,
 }
 
 /// Contents of an object.

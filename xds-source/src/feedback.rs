@@ -1,24 +1,58 @@
-//! Rejections by clients, to be written to a source: which write is due.
+//! Rejections by clients and refusals by guards, to be written to a source: which write is due.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use xds_core::guards::ChangeId;
+
 use crate::contract::ObjectId;
 
-/// Rejection of the resources of an object by clients.
+/// Rejection of the resources of an object, by clients or by guards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     /// Object with the resources.
     pub object: ObjectId,
-    /// Number of clients that reject them.
-    pub clients: u64,
-    /// Number of responses that these clients have rejected.
-    pub count: u64,
-    /// Reason that a client has stated.
+    /// Clients or guards that reject them.
+    pub by: RejectedBy,
+    /// Reason that a client has stated, or the violated rules.
     pub message: String,
 }
 
+/// Clients or guards that reject the resources of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectedBy {
+    /// Clients that were sent the resources.
+    Clients {
+        /// Number of clients.
+        clients: u64,
+        /// Number of responses that these clients have rejected.
+        count: u64,
+    },
+    /// Guards of the server, so that the change of the object is not served.
+    Guards(ChangeId),
+}
+
 impl Rejection {
+    /// Adds another rejection of the same object. A refusal by guards replaces rejections by clients,
+    /// which are about an older state.
+    fn add(&mut self, other: Self) {
+        match (&mut self.by, other.by) {
+            (RejectedBy::Guards(_), _) => {}
+            (_, RejectedBy::Guards(_)) => *self = other,
+            (
+                RejectedBy::Clients { clients, count },
+                RejectedBy::Clients { clients: others, count: more },
+            ) => {
+                *clients = clients.saturating_add(others);
+                *count = count.saturating_add(more);
+                // One of them, always the same.
+                if other.message < self.message {
+                    self.message = other.message;
+                }
+            }
+        }
+    }
+
     /// Returns the reason, cut to a number of bytes.
     #[must_use]
     pub fn message_within(&self, bytes: usize) -> &str {
@@ -35,7 +69,7 @@ impl Rejection {
 pub enum FeedbackWrite {
     /// Report a rejection.
     Report(Rejection),
-    /// The resources of this object are no longer rejected.
+    /// The resources of this object are neither rejected nor refused any more.
     Clear(ObjectId),
 }
 
@@ -79,16 +113,10 @@ impl FeedbackPlan {
         self.objects.values_mut().for_each(|state| state.current = None);
         for rejection in rejections {
             let current = &mut self.objects.entry(rejection.object.clone()).or_default().current;
-            *current = Some(match current.take() {
-                None => rejection,
-                Some(mut known) => {
-                    known.clients = known.clients.saturating_add(rejection.clients);
-                    known.count = known.count.saturating_add(rejection.count);
-                    // One of them, always the same.
-                    known.message = known.message.min(rejection.message);
-                    known
-                }
-            });
+            match current {
+                None => *current = Some(rejection),
+                Some(known) => known.add(rejection),
+            }
         }
     }
 
@@ -126,8 +154,8 @@ impl FeedbackPlan {
                 }
             }
             FeedbackWrite::Clear(id) => {
-                let none =
-                    Rejection { object: id.clone(), clients: 0, count: 0, message: String::new() };
+                let by = RejectedBy::Clients { clients: 0, count: 0 };
+                let none = Rejection { object: id.clone(), by, message: String::new() };
                 if let Some(state) = self.objects.get_mut(id) {
                     state.written = Some(none);
                 }
@@ -141,16 +169,20 @@ mod tests {
     use super::*;
 
     fn rejection(object: &str, clients: u64, message: &str) -> Rejection {
-        Rejection { object: object.into(), clients, count: clients, message: message.to_owned() }
+        let by = RejectedBy::Clients { clients, count: clients };
+        Rejection { object: object.into(), by, message: message.to_owned() }
     }
 
     /// Returns all writes that are due, in short form.
     fn due(plan: &mut FeedbackPlan, now: Duration) -> String {
         match plan.next(now) {
             None => String::new(),
-            Some(FeedbackWrite::Report(it)) => {
-                format!("{} {} {}", it.object, it.clients, it.message)
-            }
+            Some(FeedbackWrite::Report(it)) => match it.by {
+                RejectedBy::Clients { clients, .. } => {
+                    format!("{} {clients} {}", it.object, it.message)
+                }
+                RejectedBy::Guards(change) => format!("{} {change} {}", it.object, it.message),
+            },
             Some(FeedbackWrite::Clear(id)) => format!("-{id}"),
         }
     }
@@ -169,6 +201,22 @@ mod tests {
         plan.update([rejection("a", 1, "y"), rejection("a", 2, "x")]);
         assert_eq!(due(&mut plan, Duration::ZERO), "a 3 x");
         assert_eq!(due(&mut plan, Duration::from_secs(99)), "", "nothing has changed");
+    }
+
+    #[test]
+    fn refusal_by_guards_replaces_rejections_by_clients() {
+        let mut plan = FeedbackPlan::default();
+        let change: ChangeId = "0123456789ab".parse().unwrap();
+        let by = RejectedBy::Guards(change);
+        let refusal = Rejection { by, ..rejection("a", 0, "too few") };
+        plan.update([rejection("a", 1, "m"), refusal.clone(), rejection("a", 2, "n")]);
+        assert_eq!(due(&mut plan, Duration::ZERO), "a 0123456789ab too few");
+        plan.update([rejection("a", 1, "m")]);
+        assert_eq!(due(&mut plan, Duration::from_secs(30)), "a 1 m");
+        plan.update([refusal]);
+        assert_eq!(due(&mut plan, Duration::from_secs(60)), "a 0123456789ab too few");
+        plan.update([]);
+        assert_eq!(due(&mut plan, Duration::from_secs(90)), "-a");
     }
 
     #[test]

@@ -8,13 +8,26 @@
 //! |---|---|
 //! | `contract.rs` | sources, objects, changes and errors |
 //! | `follower.rs` | state machine: list, watch, resume, back off |
-//! | `feedback.rs` | state machine: which rejection by clients is to be written to the source |
+//! | `feedback.rs` | state machine: which rejection is to be written to the source |
+//! | `directory.rs` | directory as a source |
+//! | `files.rs`, `notices.rs` | its files as objects, and its noticed changes |
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `directory` | [`DirectorySource`] |
+//! | `zoo` | intentional bugs, for tests of the simulation; no program needs it |
 
 #![deny(missing_docs)]
 
 mod contract;
+#[cfg(feature = "directory")]
+mod directory;
 mod feedback;
+#[cfg(feature = "directory")]
+mod files;
 mod follower;
+#[cfg(feature = "directory")]
+mod notices;
 #[cfg(not(feature = "zoo"))]
 mod zoo;
 #[cfg(feature = "zoo")]
@@ -25,5 +38,9 @@ pub use contract::{
     Change, Content, Document, List, Object, ObjectChange, ObjectId, Revision, Source, SourceError,
     WatchError,
 };
-pub use feedback::{FeedbackPlan, FeedbackWrite, Rejection};
+#[cfg(feature = "directory")]
+pub use directory::DirectorySource;
+pub use feedback::{FeedbackPlan, FeedbackWrite, RejectedBy, Rejection};
+#[cfg(feature = "directory")]
+pub use files::{FORCE_FILE, Subdirectories, read_directory};
 pub use follower::{Follower, FollowerOptions, Step};

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use xds::{
     Client, ManagementServer,
     client::{Event, Profile, StartError, Variant, Watch, WatchEnded},
-    server::{ChangeError, Transaction},
+    server::{ChangeError, Guard, Transaction, Violation},
     types,
 };
 
@@ -188,12 +188,41 @@ async fn dangling_references_are_refused_if_denied() {
     let server = checked.bind("127.0.0.1:0").await.unwrap();
     let eds = || Transaction::snapshot("").with(&Eds { name: "web".into(), r#type: 3 }).unwrap();
     let error = server.apply(eds()).await.unwrap_err();
-    assert!(matches!(&error, ChangeError::DanglingReferences(it) if it.len() == 1), "{error}");
+    let ChangeError::Refused(refused) = &error else { panic!("{error}") };
+    assert!(matches!(&refused.violations[0].violation, Violation::Dangling(it) if it.len() == 1));
     let endpoints = Endpoints { cluster_name: "web".into() };
     server.apply(eds().with(&endpoints).unwrap()).await.unwrap();
     let error =
         server.apply(Transaction::in_view("").without::<Endpoints>("web")).await.unwrap_err();
-    assert!(error.to_string().starts_with("dangling references: "), "{error}");
+    let text = "1 reference would be dangling: cds `web` refers to eds `web`, which is missing";
+    assert!(error.to_string().contains(text), "{error}");
+}
+
+#[tokio::test]
+async fn change_that_violates_a_rule_is_refused_and_can_be_forced() {
+    let freeze = Guard::hook("freeze", |change| match change.after().len() {
+        3.. => Err("at most two clusters".to_owned()),
+        _ => Ok(()),
+    });
+    let builder = ManagementServer::builder().guard("max-removal:cds=50".parse().unwrap());
+    let server = builder.guard(freeze).bind("127.0.0.1:0").await.unwrap();
+    let snapshot = |names: &[&str]| {
+        let mut snapshot = Transaction::snapshot("");
+        for name in names {
+            snapshot = snapshot.with(&cluster(name, "1")).unwrap();
+        }
+        snapshot
+    };
+    server.apply(snapshot(&["a", "b"])).await.unwrap();
+    let error = server.apply(snapshot(&["a", "b", "c"])).await.unwrap_err();
+    assert!(error.to_string().ends_with("at most two clusters (guard freeze)"), "{error}");
+    let error = server.apply(snapshot(&["c"])).await.unwrap_err();
+    let text = "would remove 2 of 2 clusters (100 percent), the limit is 50 percent";
+    assert!(error.to_string().contains(text), "{error}");
+    // What is served is unchanged.
+    assert_eq!(server.apply(snapshot(&["a"])).await.unwrap().removed, 1);
+    server.apply(snapshot(&[])).await.unwrap_err();
+    assert_eq!(server.force(snapshot(&[])).await.unwrap().removed, 1);
 }
 
 #[tokio::test]

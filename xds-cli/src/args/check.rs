@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use thiserror::Error;
 use xds_format::Axis;
 
-use super::{DescriptorArgs, ExternalArgs};
+use super::{DescriptorArgs, ExternalArgs, GuardArgs};
 
 /// Check the resources in a directory without serving them, or a bootstrap and the files it names.
 ///
@@ -26,17 +26,20 @@ pub(crate) struct CheckArgs {
     /// `dynamic_resources` or other parts of Envoy's bootstrap is one of Envoy (JSON or YAML); the
     /// constraints of the API are checked, too, because Envoy checks them. Relative paths in the
     /// bootstrap start at the working directory.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "proxy_bootstrap", "validate", "external"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "proxy_bootstrap", "validate", "external", "guard"])]
     pub(crate) bootstrap: Option<PathBuf>,
 
     /// Check an Envoy bootstrap, like --bootstrap without detecting its kind.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "validate", "external"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "validate", "external", "guard"])]
     pub(crate) proxy_bootstrap: Option<PathBuf>,
 
     /// Check this file of views too, as `xds serve` reads it, and the references within each view that
     /// clients can have. The files of a subdirectory are the view of its name.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["bootstrap", "proxy_bootstrap"])]
     pub(crate) views: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) guards: GuardArgs,
 
     /// Check resources against the constraints of the API, too (validate.rules). Proxies reject a
     /// resource that violates one.

@@ -7,6 +7,8 @@ use std::{
 
 use clap::Args;
 use thiserror::Error;
+use xds_core::guards::ChangeId;
+use xds_source::FORCE_FILE;
 
 /// Credentials of the connection to etcd.
 #[derive(Args, Clone, Debug)]
@@ -99,6 +101,22 @@ impl SourceAddress {
             Self::Directory(_) => ["file", "files"],
             Self::Etcd(_) => ["key", "keys"],
             Self::Kube => ["object", "objects"],
+        }
+    }
+
+    /// Returns a command that forces a refused change.
+    pub(crate) fn force(&self, change: ChangeId) -> String {
+        match self {
+            Self::Directory(directory) => {
+                format!("echo {change} >> {}", directory.join(FORCE_FILE).display())
+            }
+            Self::Etcd(EtcdAddress { prefix, .. }) => {
+                format!("etcdctl put {}/@force {change}", prefix.trim_end_matches('/'))
+            }
+            Self::Kube => format!(
+                "kubectl annotate --overwrite configmap NAME xds-force={change}, for any ConfigMap \
+                 with resources"
+            ),
         }
     }
 

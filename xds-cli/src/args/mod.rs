@@ -8,6 +8,7 @@ mod demo;
 mod documents;
 mod etcd;
 mod get;
+mod guard;
 mod kube;
 mod load;
 mod node;
@@ -42,6 +43,7 @@ pub(crate) use self::{
     demo::DemoArgs,
     etcd::{EtcdAddress, EtcdArgs, SourceAddress},
     get::{GetArgs, GetOutput},
+    guard::GuardArgs,
     kube::KubeArgs,
     load::{LoadArgs, LoadOutput, LoadProfile},
     node::NodeArgs,

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use thiserror::Error;
+use xds_core::guards::{Guard, Guards};
 use xds_tokio::{
     credentials::CredentialsError,
     server::{AllowSans, InvalidSanPattern},
 };
 
 use super::{
-    DescriptorArgs, EtcdArgs, ExternalArgs, KubeArgs, SourceAddress, flag_of, parse_duration,
+    DescriptorArgs, EtcdArgs, ExternalArgs, GuardArgs, KubeArgs, SourceAddress, flag_of,
+    parse_duration,
 };
 
 /// Serve the resources in a directory, in etcd or in Kubernetes, and follow their changes.
@@ -100,16 +102,19 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) validate: bool,
 
-    /// Reject changes that leave dangling references, such as a route to a cluster that does not
-    /// exist, and keep serving the last valid state. By default they are reported and served.
+    /// Like --guard references: refuse changes that leave dangling references, such as a route to a
+    /// cluster that does not exist. By default they are reported and served.
     ///
     /// If a reference is dangling or a file is broken at the start, exit with code
     /// 1 before listening.
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Reject changes that remove more than this percentage of the served resources at once, and
-    /// keep serving the last state. There is no limit by default.
+    #[command(flatten)]
+    pub(crate) guards: GuardArgs,
+
+    /// Like --guard max-removal=PERCENT: refuse changes that remove more than this percentage of the
+    /// served resources at once. There is no limit by default.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) max_removal: Option<u8>,
 
@@ -121,7 +126,7 @@ pub(crate) struct ServeArgs {
 
     /// Write rejections by clients to etcd: the key PREFIX/@rejected/VIEW/TYPE/NAME/REPORTER has the
     /// number of clients that reject a resource, and a reason. It is removed when they accept it, and
-    /// when this process has ended.
+    /// when this process has ended. Changes that --guard refuses are written there too.
     ///
     /// In Kubernetes, rejections are written unless --kube-read-only is given.
     #[arg(long)]
@@ -157,6 +162,21 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten)]
     pub(crate) tls: ServerTlsArgs,
+}
+
+impl ServeArgs {
+    /// Returns the rules for changes that the flags select.
+    pub(crate) fn guards(&self) -> Guards {
+        let consistency = self.external.consistency();
+        let mut guards = self.guards.guards(&consistency);
+        if let Some(percent) = self.max_removal {
+            guards.push(Guard::max_removal(percent));
+        }
+        if self.strict {
+            guards.push(Guard::references(consistency));
+        }
+        guards
+    }
 }
 
 /// Limits of the server's listeners.

@@ -16,14 +16,10 @@ use super::{
     findings::{Broken, dangling},
     follow::SourceFollower,
     parse::Problems,
-    rejected::Rejected,
-    reload::{DanglingReferences, ReadinessChange, Reload, ViewsChange},
+    reload::{ReadinessChange, Reload, ViewsChange},
     sources::{Changes, FileError, Update},
 };
-use crate::{
-    diagnostic::{Diagnostic, Level},
-    views::Views,
-};
+use crate::{diagnostic::Diagnostic, views::Views};
 
 impl SourceFollower {
     /// Returns the new errors in the files, and the changes of the resources. There are none if the
@@ -50,7 +46,7 @@ impl SourceFollower {
         reload.errors.splice(0..0, errors);
         reload.repaired = repaired;
         if mem::take(&mut self.is_failing) {
-            reload.repaired.push(self.origin.place());
+            reload.repaired.push(self.origin.place().to_owned());
         }
         reload.findings.splice(0..0, unused);
         (reload, change)
@@ -66,49 +62,51 @@ impl SourceFollower {
             return (Reload { readiness, ..Reload::default() }, None);
         }
         let changes = self.sources.changes();
-        let removal = self.max_removal.and_then(|it| it.exceeded_by(&changes.removed(), resources));
-        let reported = mem::replace(&mut self.removal, removal);
-        if let Some(removal) = &self.removal {
-            self.last_failure = None;
-            let is_new = reported.as_ref() != Some(removal);
-            let rejected = is_new.then(|| Rejected::Removal(removal.clone()));
-            return (Reload { rejected, resources, ..Reload::default() }, None);
-        }
-        let mut preview = Vec::new();
-        for transaction in changes.clone().into_transactions(self.origin.revision()) {
-            match self.server.preview(transaction).await {
-                Ok(views) => preview.extend(views),
-                Err(why @ ApplyError::Transaction(_)) => {
-                    return (self.report(why.to_string()), None);
-                }
-                Err(_) => return (Reload::default(), None),
-            }
-        }
+        let preview = match self.preview(&changes).await {
+            Ok(preview) => preview,
+            Err(failed) => return (failed, None),
+        };
         self.last_failure = None;
-        // Nobody sees a view that is only the base of others.
-        preview.retain(|it| {
-            self.selected.as_ref().is_none_or(|views| views.selected().contains(it.view()))
-        });
-        let changed: Vec<_> = preview.iter().map(|it| it.view().clone()).collect();
-        let known = self.check(preview).await;
-        let found = distinct(self.dangling.values());
-        let wrong = distinct(changed.iter().filter_map(|view| self.dangling.get(view)));
-        let wrong = wrong.iter().filter(|it| it.level == Level::Error).count();
-        let is_rejected = self.policy == DanglingReferences::Rejected && wrong > 0;
+        let refused = self.refusal_of(&changes, &preview).await;
+        let is_new = self.note_refused(refused.as_ref()).await;
+        let mut reload = Reload { resources, ..Reload::default() };
+        let is_refused = refused.is_some();
+        // What is not served has no findings, except those that explain the refusal.
+        if refused.as_ref().is_some_and(|it| it.dangling() == 0) {
+            reload.refused = refused.filter(|_| is_new);
+            return (reload, None);
+        }
+        let known = self.check(preview, is_refused).await;
         // Dangling references that have not changed have already been reported.
         let is_known: BTreeSet<_> = known.iter().map(key).collect();
-        let is_new = |finding: &&Diagnostic| !is_known.contains(&key(finding));
-        let findings: Vec<_> = found.iter().filter(is_new).cloned().collect();
-        let is_new = !findings.is_empty() || known.len() != found.len();
-        let rejected = (is_rejected && is_new).then_some(Rejected::Dangling(wrong));
-        let mut reload = Reload { findings, rejected, resources, ..Reload::default() };
-        if is_rejected {
+        reload.findings = distinct(self.dangling.values());
+        reload.findings.retain(|finding| !is_known.contains(&key(finding)));
+        if is_refused {
+            reload.refused = refused.filter(|_| is_new);
             return (reload, None);
         }
         if changes.is_empty() {
             reload.readiness = self.become_ready().await;
         }
         (reload, Some(changes))
+    }
+
+    /// Returns the contents of the views that a change concerns. Fails if the server does not accept
+    /// the change.
+    async fn preview(&mut self, changes: &Changes) -> Result<Vec<ViewContents>, Reload> {
+        let mut preview = Vec::new();
+        for transaction in changes.clone().into_transactions(self.origin.revision()) {
+            match self.server.preview(transaction).await {
+                Ok(views) => preview.extend(views),
+                Err(why @ ApplyError::Transaction(_)) => return Err(self.report(why.to_string())),
+                Err(_) => return Err(Reload::default()),
+            }
+        }
+        // Nobody sees a view that is only the base of others.
+        preview.retain(|it| {
+            self.selected.as_ref().is_none_or(|views| views.selected().contains(it.view()))
+        });
+        Ok(preview)
     }
 
     /// Examines the resources that other views would have. Returns the views too if they can be used.
@@ -140,13 +138,11 @@ impl SourceFollower {
         self.unused.iter().filter(|it| !is_known.contains(it)).cloned().collect()
     }
 
-    /// Checks the references of the state to be served. Returns the dangling
-    /// references found before.
-    async fn check(&mut self, preview: Vec<ViewContents>) -> Vec<Diagnostic> {
+    /// Checks the references of the state to be served. A rejected change is explained by all its
+    /// dangling references. Returns the dangling references found before.
+    async fn check(&mut self, preview: Vec<ViewContents>, is_strict: bool) -> Vec<Diagnostic> {
         let sources = mem::take(&mut self.sources);
         let consistency = Arc::clone(&self.consistency);
-        // A rejected change is explained by all its dangling references.
-        let is_strict = self.policy == DanglingReferences::Rejected;
         let checked = spawn_blocking(move || {
             let broken = if is_strict { Broken::default() } else { Broken::of(&sources) };
             let of = |contents: &ViewContents| {
@@ -179,7 +175,7 @@ impl SourceFollower {
     /// Reports a problem with the whole source, once until it is resolved.
     pub(super) fn report(&mut self, error: String) -> Reload {
         let is_new = self.last_failure.as_ref() != Some(&error);
-        let file: PathBuf = self.origin.place();
+        let file: PathBuf = self.origin.place().to_owned();
         let readiness = self.report_waiting(vec![file.clone()]);
         self.last_failure = Some(error.clone());
         let resources = self.sources.served();

@@ -14,11 +14,11 @@ use xds_tokio::{ServerHandle, server::ApplyError};
 
 use super::{
     metrics::SourceMetrics,
-    origin::SourceReader,
-    rejected::{MaxRemoval, Removal},
-    reload::{DanglingReferences, FollowOptions, ReadinessChange, Reload, ViewsChange},
+    reader::SourceReader,
+    refused::GuardState,
+    reload::{FeedbackState, FollowOptions, ReadinessChange, Reload, ViewsChange},
     selection::FollowedViews,
-    sources::{Changes, Owners, Sources},
+    sources::{Changes, Sources},
 };
 use crate::{diagnostic::Diagnostic, views::Views};
 
@@ -45,11 +45,10 @@ impl FollowedSource {
         options: FollowOptions,
         server: ServerHandle,
     ) -> io::Result<(Self, Reload)> {
-        let is_directory = matches!(origin, SourceReader::Directory(_));
         let mut follower = SourceFollower::new(origin, options, server);
-        let (mut first, change) = match follower.origin.first().await {
+        let (mut first, change) = match follower.origin.next().await {
             Ok(update) => follower.examine(update).await,
-            Err(why) if is_directory => return Err(why),
+            Err(why) if !follower.origin.is_shared() => return Err(why),
             Err(why) => follower.note_failure(&why).await,
         };
         follower.origin.confirm_for(&follower.server);
@@ -58,6 +57,7 @@ impl FollowedSource {
             first.errors.extend(served.errors);
             first.resources = served.resources;
             first.readiness = served.readiness;
+            first.forced = served.forced;
         }
         follower.note_reached().await;
         let (sender, reloads) = mpsc::channel(1);
@@ -83,9 +83,8 @@ pub(super) struct SourceFollower {
     pub(super) origin: SourceReader,
     pub(super) sources: Sources,
     pub(super) consistency: Arc<Consistency<'static>>,
-    pub(super) policy: DanglingReferences,
-    pub(super) max_removal: Option<MaxRemoval>,
-    pub(super) owners: Option<watch::Sender<Owners>>,
+    pub(super) guarding: GuardState,
+    pub(super) feedback: Option<watch::Sender<FeedbackState>>,
     pub(super) views: Option<FollowedViews>,
     /// Views in use, or those that are examined.
     pub(super) selected: Option<Arc<Views>>,
@@ -96,8 +95,6 @@ pub(super) struct SourceFollower {
     pub(super) dangling: BTreeMap<ViewName, Vec<Diagnostic>>,
     /// Rules and views without effect that have been reported.
     pub(super) unused: Vec<Diagnostic>,
-    /// Rejected removal that has been reported.
-    pub(super) removal: Option<Removal>,
     /// Reported problem with the whole source or with the server.
     pub(super) last_failure: Option<String>,
     /// Whether the last attempt to read or watch the source has failed.
@@ -118,16 +115,14 @@ impl SourceFollower {
             origin,
             sources,
             consistency: options.consistency.into(),
-            policy: options.dangling,
-            max_removal: options.max_removal,
-            owners: options.owners,
+            guarding: GuardState::new(options.guards),
+            feedback: options.feedback,
             views: options.views,
             selected,
             rejected_views: None,
             metrics: options.metrics,
             dangling: BTreeMap::new(),
             unused: Vec::new(),
-            removal: None,
             last_failure: None,
             is_failing: false,
             waiting: Some(Vec::new()),
@@ -290,11 +285,13 @@ impl SourceFollower {
         let changes = change.resources();
         let readiness = self.become_ready().await;
         self.sources.mark_served();
-        if let Some(owners) = &self.owners {
-            owners.send_replace(self.sources.owners());
+        if let Some(feedback) = &self.feedback {
+            let owners = self.sources.owners();
+            feedback.send_modify(|it| it.owners = owners);
         }
+        let forced = self.guarding.served();
         let resources = self.sources.served();
-        Reload { resources, applied, changes, readiness, ..Reload::default() }
+        Reload { resources, applied, changes, readiness, forced, ..Reload::default() }
     }
 }
 
@@ -308,13 +305,27 @@ fn together(first: Option<Applied>, second: Option<Applied>) -> Option<Applied> 
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, path::Path};
 
-    use xds_core::{ViewName, server::ServerConfig};
+    use xds_core::{
+        ViewName,
+        guards::{Guard, Guards},
+        server::ServerConfig,
+    };
+    use xds_source::{DirectorySource, Subdirectories, read_directory};
     use xds_tokio::{ManagementServer, ServerOptions};
 
     use super::*;
-    use crate::{directory::files::Subdirectories, resource_types::Validation};
+    use crate::{directory::sources::Update, resource_types::Validation};
+
+    fn reader(directory: &Path) -> SourceReader {
+        let source = DirectorySource::watch(directory, Subdirectories::Ignored).unwrap();
+        SourceReader::new(source, directory.to_owned())
+    }
+
+    fn read(directory: &Path) -> Update {
+        Update::All(read_directory(directory, Subdirectories::Ignored).unwrap())
+    }
 
     fn cluster(name: &str, kind: &str) -> String {
         format!(
@@ -334,15 +345,14 @@ mod tests {
         .unwrap();
         let options = FollowOptions {
             consistency: Consistency::default(),
-            dangling: DanglingReferences::Allowed,
-            max_removal: Some(MaxRemoval(10)),
-            owners: None,
+            guards: [Guard::max_removal(10)].into_iter().collect(),
+            feedback: None,
             views: None,
             metrics: Arc::default(),
             validation: Validation::default(),
         };
         let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
-        let origin = SourceReader::directory(&directory, Subdirectories::Ignored).unwrap();
+        let origin = reader(&directory);
         let mut follower = SourceFollower::new(origin, options, server.handle());
         let report = |follower: &mut SourceFollower| follower.report("cannot be read".to_owned());
         fs::write(directory.join("bad.yaml"), "{").unwrap();
@@ -350,18 +360,18 @@ mod tests {
             assert_eq!(report(&mut follower).errors.len(), 1);
             assert_eq!(report(&mut follower).errors.len(), 0, "it is known");
             // The directory can be read, and the server is not ready.
-            let files = follower.origin.first().await.unwrap();
+            let files = read(&directory);
             assert!(follower.examine(files).await.1.is_none());
         }
         fs::remove_file(directory.join("bad.yaml")).unwrap();
-        let files = follower.origin.first().await.unwrap();
+        let files = read(&directory);
         let change = follower.examine(files).await.1;
         follower.serve(change.unwrap()).await;
         fs::write(directory.join("a.yaml"), cluster("a", "STATIC")).unwrap();
         for _ in 0..2 {
             assert_eq!(report(&mut follower).errors.len(), 1);
             // The directory can be read, and a removal is refused.
-            let files = follower.origin.first().await.unwrap();
+            let files = read(&directory);
             assert!(follower.examine(files).await.1.is_none());
         }
         fs::remove_dir_all(directory).unwrap();
@@ -377,14 +387,13 @@ mod tests {
         let served = async || handle.contents(ViewName::default()).await.unwrap().len();
         let options = FollowOptions {
             consistency: Consistency::default(),
-            dangling: DanglingReferences::Allowed,
-            max_removal: None,
-            owners: None,
+            guards: Guards::default(),
+            feedback: None,
             views: None,
             metrics: Arc::default(),
             validation: Validation::default(),
         };
-        let origin = SourceReader::directory(&directory, Subdirectories::Ignored).unwrap();
+        let origin = reader(&directory);
         let started = FollowedSource::start(origin, options, handle.clone()).await;
         let (mut followed, first) = started.unwrap();
         assert_eq!((first.findings.len(), first.resources, served().await), (0, 1, 1));

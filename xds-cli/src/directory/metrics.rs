@@ -1,6 +1,6 @@
 //! Counters of a followed source.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::io;
 
 use xds_source::SourceError;
@@ -12,6 +12,8 @@ pub(crate) struct SourceMetrics {
     denied: AtomicU64,
     failed: AtomicU64,
     broken: AtomicUsize,
+    is_refused: AtomicBool,
+    refusals: AtomicU64,
 }
 
 impl SourceMetrics {
@@ -29,6 +31,22 @@ impl SourceMetrics {
     /// Sets the number of objects whose newest content is not in use.
     pub(super) fn set_broken(&self, objects: usize) {
         self.broken.store(objects, Ordering::Relaxed);
+    }
+
+    /// Notes whether guards refuse the newest state, and counts a refused change.
+    pub(super) fn note_refused(&self, is_refused: bool) {
+        self.is_refused.store(is_refused, Ordering::Relaxed);
+        self.refusals.fetch_add(u64::from(is_refused), Ordering::Relaxed);
+    }
+
+    /// Whether guards refuse the newest state.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of refused changes.
+    pub(crate) fn refusals(&self) -> u64 {
+        self.refusals.load(Ordering::Relaxed)
     }
 
     /// Returns the number of failures by kind.

@@ -133,6 +133,7 @@ pub(crate) fn parse_value(type_url: &TypeUrl, name: &ResourceName, value: &Bytes
         view: xds_core::ViewName::default(),
         revision: xds_source::Revision::default(),
         content: xds_etcd::content_of_value(type_url, name, value.clone()),
+        forced: String::new(),
     };
     parse_object(&object, Validation::default()).ok()?.into_values().next()
 }

@@ -3,11 +3,15 @@
 use std::{path::PathBuf, sync::Arc};
 
 use tokio::sync::{oneshot, watch};
-use xds_core::{references::Consistency, server::Applied};
+use xds_core::{
+    guards::{Guards, RefusedChange},
+    references::Consistency,
+    server::Applied,
+};
 
 use super::{
     metrics::SourceMetrics,
-    rejected::{MaxRemoval, Rejected},
+    refused::Refused,
     selection::{FollowedViews, MovedClients},
     sources::{ChangedResources, FileError, Owners},
 };
@@ -25,8 +29,10 @@ pub(crate) struct Reload {
     pub(crate) repaired: Vec<PathBuf>,
     /// New dangling references, and rules and views without effect.
     pub(crate) findings: Vec<Diagnostic>,
-    /// Reason why the state of the files is rejected.
-    pub(crate) rejected: Option<Rejected>,
+    /// Refused change of the files, if it was not reported before.
+    pub(crate) refused: Option<Refused>,
+    /// Reason why the change would have been refused if it had not been forced.
+    pub(crate) forced: Option<RefusedChange>,
     /// Number of resources that the server has now.
     pub(crate) resources: usize,
     /// Result of applying the change, if there was one.
@@ -60,37 +66,37 @@ pub(crate) enum ViewsChange {
     Used(MovedClients),
 }
 
-/// Handling of a change that leaves a dangling reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DanglingReferences {
-    /// The dangling reference is reported, and the change is served.
-    Allowed,
-    /// The dangling reference is reported, and the change is rejected.
-    Rejected,
-}
-
 /// Requirements for the resources of a source.
 #[derive(Debug)]
 pub(crate) struct FollowOptions {
     /// Check that finds dangling references.
     pub(crate) consistency: Consistency<'static>,
-    pub(crate) dangling: DanglingReferences,
-    /// Largest share that one change may remove. `None` means no limit.
-    pub(crate) max_removal: Option<MaxRemoval>,
+    /// Rules for each change.
+    pub(crate) guards: Guards,
     /// Whether a resource that proxies would reject makes its file broken.
     pub(crate) validation: Validation,
-    /// Receiver of the objects that define the served resources, if there is one.
-    pub(crate) owners: Option<watch::Sender<Owners>>,
+    /// Receiver of what is written to the source, if it is.
+    pub(crate) feedback: Option<watch::Sender<FeedbackState>>,
     /// Views of the clients. Without them, all clients have the default view.
     pub(crate) views: Option<FollowedViews>,
     pub(crate) metrics: Arc<SourceMetrics>,
 }
 
+/// State that is written to a source.
+#[derive(Debug, Default)]
+pub(crate) struct FeedbackState {
+    /// Objects that define the served resources.
+    pub(crate) owners: Owners,
+    /// Refused change.
+    pub(crate) refused: Option<Refused>,
+}
+
 impl Reload {
     pub(super) fn has_changes(&self) -> bool {
         let is_wrong = !self.errors.is_empty() || !self.findings.is_empty();
-        let is_wrong = is_wrong || !self.repaired.is_empty() || self.rejected.is_some();
+        let is_wrong = is_wrong || !self.repaired.is_empty() || self.refused.is_some();
         let is_changed = self.applied.is_some() || self.readiness.is_some();
+        let is_changed = is_changed || self.forced.is_some();
         is_wrong || is_changed || self.views.is_some()
     }
 }

@@ -320,6 +320,103 @@ fn rejections_are_written_to_etcd_until_the_resource_is_accepted() {
     assert_eq!(metric(&replica.metrics, "xds_server_resources"), Some(2.0));
 }
 
+/// Removes clusters of the view without a name, in one transaction.
+fn remove(etcd: &Etcd, clusters: &[&str]) {
+    etcd.with_store("/xds", async |store| {
+        let stored = store.read().await.unwrap();
+        let kept = stored.resources.clone().into_iter();
+        let kept = kept.filter(|((_, _, name), _)| !clusters.contains(&name.as_str())).collect();
+        store.write(&stored, &kept, Prune::Yes).await.unwrap();
+    });
+}
+
+/// Returns the values of the keys below `/xds/@rejected`, by view, type and the rest of the key.
+fn rejected(etcd: &Etcd) -> Vec<(String, String)> {
+    etcd.with_store("/xds/@rejected", async |store| {
+        let stored = store.read().await.unwrap();
+        let values = stored.resources.iter().map(|((_, _, name), value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value).into_owned())
+        });
+        values.collect()
+    })
+}
+
+fn force(etcd: &Etcd, refused: &serde_json::Value) {
+    let id = refused["change"].as_str().unwrap().parse().unwrap();
+    etcd.with_store("/xds", async |store| store.force(&[id]).await.unwrap());
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn refused_change_is_reported_to_etcd_and_forced_by_a_key_on_all_replicas() {
+    let etcd = Etcd::start();
+    etcd.write("", "a=1s b=1s c=1s d=1s");
+    let flags =
+        ["--guard", "max-removal:cds=25", "--guard", "require:cds=a", "--report-rejections"];
+    let replicas = [Replica::start(&etcd.source(), &flags), Replica::start(&etcd.source(), &flags)];
+    let watches = [replicas[0].watch("n1"), replicas[1].watch("n2")];
+    watches.iter().for_each(|watch| drop(watch.wait_count("changed", 4)));
+    remove(&etcd, &["b", "c"]);
+    let refused: Vec<_> =
+        replicas.iter().map(|it| it.serve.wait_count("refused", 1).remove(0)).collect();
+    let (id, revision) = (&refused[0]["change"], &refused[0]["revision"]);
+    assert_eq!((&refused[1]["change"], &refused[1]["revision"]), (id, revision));
+    let keys = ["/xds/default/clusters/b", "/xds/default/clusters/c"];
+    assert_eq!(refused[0]["objects"], serde_json::json!(keys));
+    let id = id.as_str().unwrap();
+    assert_eq!(refused[0]["force"], format!("etcdctl put /xds/@force {id}"));
+    // The deleted keys have a status, of each replica.
+    eventually("the status of the keys", || {
+        let rejected = rejected(&etcd);
+        let of = |key: &str| rejected.iter().filter(|(name, _)| name.starts_with(key)).count();
+        let text = "would remove 2 of 4 clusters (50 percent), the limit is 25 percent";
+        let is_it = |value: &str| value.contains(id) && value.contains(text);
+        match (of("b/"), of("c/"), rejected.iter().all(|(_, value)| is_it(value))) {
+            (2, 2, true) => Ok(()),
+            _ => Err(format!("{rejected:?}")),
+        }
+    });
+    // The revision counts as reached, so clients do not wait, and another change is added to it.
+    let shown = run(&["status", &replicas[0].csds, &replicas[1].csds, "--replicas"]).stdout;
+    assert!(shown.contains(id), "{shown}");
+    etcd.write("", "d=9s");
+    let again = replicas.each_ref().map(|it| it.serve.wait_count("refused", 2).remove(1));
+    assert_eq!(again[0]["change"], again[1]["change"]);
+    assert_ne!(again[0]["change"], *id);
+    watches.iter().for_each(|watch| assert_eq!(watch.events_of("changed").len(), 4));
+    // A replica that starts now has nothing to compare with, and serves the state of etcd.
+    let late = Replica::start(&etcd.source(), &flags);
+    assert_eq!(late.serve.events_of("serving")[0]["resources"], 2);
+
+    force(&etcd, &again[0]);
+    for (replica, watch) in replicas.iter().zip(&watches) {
+        replica.serve.wait_count("forced", 1);
+        watch.wait_count("removed", 2);
+        watch.wait_count("changed", 5);
+        assert_eq!(metric(&replica.metrics, "xds_source_refused"), Some(0.0));
+    }
+    // The used id forces nothing else.
+    remove(&etcd, &["a"]);
+    let refused = replicas[0].serve.wait_count("refused", 3).remove(2);
+    let errors: Vec<_> = refused["violations"].as_array().unwrap().iter().collect();
+    assert_eq!(errors[1]["error"], "would remove cds `a`, which is required");
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn first_state_of_etcd_that_a_guard_refuses_is_not_served() {
+    let etcd = Etcd::start();
+    etcd.write("", "a=1s");
+    let replica = Replica::start(&etcd.source(), &["--guard", "min:cds=2"]);
+    let refused = replica.serve.wait_count("refused", 1).remove(0);
+    assert_eq!(refused["violations"][0]["error"], "has 1 of at least 2 clusters");
+    assert_eq!(health(&replica.listen), NOT_SERVING);
+    let watch = replica.watch("n1");
+    etcd.write("", "b=1s");
+    watch.wait_count("changed", 2);
+    assert_eq!(health(&replica.listen), SERVING);
+}
+
 #[test]
 #[ignore = "needs etcd: XDS_ETCD names the binary"]
 fn bad_keys_are_reported_as_keys_and_lose_nothing() {

@@ -155,10 +155,10 @@ fn deleted_files_remove_resources_up_to_max_removal() {
     table.wait_stdout("4 resources");
     directory.remove("c.yaml");
     table.wait_stderr(
-        "error: the files would remove 1 of 4 resources, more than the 0 % of --max-removal: cds `c`\n       \
-         to remove them, restart xds serve, or remove them in smaller steps\n       \
-         the served state is unchanged: 4 resources",
+        "error: refused: would remove 1 of 4 resources (25 percent), the limit is 0 percent: cds `c` \
+         (guard max-removal=0)\n",
     );
+    table.wait_stderr("       the served state is unchanged: 4 resources");
     // After a restart the files are served as they are.
     let (restarted, _) = serve(&directory, &["--max-removal", "0"]);
     assert_eq!(restarted.events()[0]["resources"], 3);

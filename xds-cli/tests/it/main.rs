@@ -14,6 +14,7 @@ mod export;
 mod file_changes;
 mod findings;
 mod get;
+mod guards;
 mod load;
 mod metrics;
 mod proxy_bootstrap;

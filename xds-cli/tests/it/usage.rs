@@ -20,6 +20,16 @@ fn usage_errors_exit_with_two() {
             "expected a number with a unit",
         ),
         (&["serve", ".", "--listen", "127.0.0.1:0", "-o", "xml"], "table, ndjson"),
+        (
+            &["serve", ".", "--listen", "127.0.0.1:0", "--guard", "max-removal:cds=120"],
+            "invalid value 'max-removal:cds=120' for '--guard <RULE>': the percentage must be a whole \
+             number from 0 to 100, not `120`",
+        ),
+        (
+            &["check", ".", "--guard", "min:clusterz=1"],
+            "unknown type `clusterz`: use cds, eds, lds, rds,",
+        ),
+        (&["check", ".", "--guard", "keep=web"], "expected min:TYPE=NUMBER, max-removal=PERCENT,"),
         (&["get"], "TYPE[:NAME]"),
         (&["get", "cds", "--timeout", "20"], "expected a number with a unit"),
         (&["get", "cds", "--locality", "a//b"], "expected REGION, REGION/ZONE"),

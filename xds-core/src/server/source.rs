@@ -1,7 +1,7 @@
 //! Servers that follow a source together with others: streams wait until the server has caught up.
 // M257, M258, M259
 
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -93,6 +93,19 @@ impl Server {
         let now = self.clock.advance(now);
         self.source.unconfirmed_since.get_or_insert(now);
         self.watch_staleness();
+    }
+
+    /// Notes why the newest state of the source is not served, such as a
+    /// [refused change](crate::guards::RefusedChange), and `None` once it is. It has no effect except
+    /// on [`refused_change`](Self::refused_change).
+    pub fn source_refused(&mut self, why: Option<Arc<str>>) {
+        self.source.refused = why;
+    }
+
+    /// Returns why the newest state of the source is not served; `None` if it is.
+    #[must_use]
+    pub fn refused_change(&self) -> Option<Arc<str>> {
+        self.source.refused.clone()
     }
 
     /// Returns what the server knows of its source.

@@ -1,6 +1,7 @@
 //! Commands of an application that follows a source together with other servers, and its state.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use tonic::metadata::{MetadataMap, MetadataValue};
 use xds_core::server::SourceStatus;
@@ -8,7 +9,7 @@ use xds_core::server::SourceStatus;
 use super::handle::{ServerEnded, ServerHandle};
 
 /// State of the source of a server, at the time of the call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourceReport {
     /// Revision up to which all changes of the source were applied; `None` before the first, and for
@@ -19,6 +20,9 @@ pub struct SourceReport {
     /// Whether it is longer than [`max_staleness`](xds_core::server::SourcePolicy::max_staleness), so
     /// that new clients are refused.
     pub is_stale: bool,
+    /// Reason why the newest state of the source is [not
+    /// served](xds_core::server::Server::source_refused); `None` if it is.
+    pub refused: Option<Arc<str>>,
 }
 
 /// Metadata of the [revision](SourceReport::revision).
@@ -27,6 +31,10 @@ const REVISION: &str = "xds-source-revision";
 const UNREACHABLE: &str = "xds-source-unreachable-ms";
 /// Metadata that is present if the state [is stale](SourceReport::is_stale).
 const STALE: &str = "xds-source-stale";
+/// Metadata of the [refusal](SourceReport::refused), as UTF-8.
+const REFUSED: &str = "xds-source-refused-bin";
+/// Largest number of bytes of that metadata.
+const REFUSED_BYTES: usize = 2_048;
 
 impl SourceReport {
     /// Reads the metadata of a response of [client status
@@ -36,13 +44,16 @@ impl SourceReport {
     pub fn of_metadata(metadata: &MetadataMap) -> Option<Self> {
         let number = |key| metadata.get(key)?.to_str().ok()?.parse().ok();
         let (revision, unreachable) = (number(REVISION), number(UNREACHABLE));
-        if revision.is_none() && unreachable.is_none() {
+        let refused = metadata.get_bin(REFUSED).and_then(|it| it.to_bytes().ok());
+        let refused = refused.map(|it| String::from_utf8_lossy(&it).into());
+        if revision.is_none() && unreachable.is_none() && refused.is_none() {
             return None;
         }
         Some(Self {
             revision,
             unreachable_for: unreachable.map(Duration::from_millis),
             is_stale: metadata.contains_key(STALE),
+            refused,
         })
     }
 
@@ -57,6 +68,14 @@ impl SourceReport {
         }
         if self.is_stale {
             metadata.insert(STALE, MetadataValue::from_static("true"));
+        }
+        if let Some(refused) = &self.refused {
+            let mut end = REFUSED_BYTES.min(refused.len());
+            while !refused.is_char_boundary(end) {
+                end -= 1;
+            }
+            let refused = MetadataValue::from_bytes(&refused.as_bytes()[..end]);
+            metadata.insert_bin(REFUSED, refused);
         }
     }
 }
@@ -105,6 +124,16 @@ impl ServerHandle {
         self.with_server(|server, now| server.source_unreachable(now)).await
     }
 
+    /// Notes why the newest state of the source is not served, for its
+    /// [report](SourceReport::refused), and `None` once it is.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server has ended.
+    pub async fn source_refused(&self, why: Option<Arc<str>>) -> Result<(), ServerEnded> {
+        self.with_server(move |server, _| server.source_refused(why)).await
+    }
+
     /// Returns what the server knows of its source.
     ///
     /// # Errors
@@ -125,6 +154,7 @@ impl ServerHandle {
             revision: server.source_status().revision,
             unreachable_for: server.source_unreachable_for(now),
             is_stale: server.is_stale(now),
+            refused: server.refused_change(),
         })
         .await
     }
@@ -140,12 +170,24 @@ mod tests {
             revision: Some(7),
             unreachable_for: Some(Duration::from_millis(1_500)),
             is_stale: true,
+            refused: None,
         };
-        for report in [report, SourceReport { revision: Some(8), ..SourceReport::default() }] {
+        let refused = Some("change 1 is refused: 40 of 50 “clusters”".into());
+        for report in [
+            report,
+            SourceReport { revision: Some(8), ..SourceReport::default() },
+            SourceReport { refused, ..SourceReport::default() },
+        ] {
             let mut metadata = MetadataMap::new();
-            report.add_to(&mut metadata);
+            report.clone().add_to(&mut metadata);
             assert_eq!(SourceReport::of_metadata(&metadata), Some(report));
         }
         assert_eq!(SourceReport::of_metadata(&MetadataMap::new()), None);
+        // A long reason is cut between characters.
+        let mut metadata = MetadataMap::new();
+        let refused = Some("é".repeat(2_000).into());
+        SourceReport { refused, ..SourceReport::default() }.add_to(&mut metadata);
+        let report = SourceReport::of_metadata(&metadata).unwrap();
+        assert_eq!(report.refused.as_deref(), Some(&*"é".repeat(REFUSED_BYTES / 2)));
     }
 }

@@ -13,8 +13,8 @@ mod slice;
 mod types;
 
 pub use self::names::{
-    PERMISSIONS, Permission, REJECTED_ANNOTATION, RESOURCES_LABEL, SERVICE_ANNOTATION,
-    VIEW_ANNOTATION,
+    FORCE_ANNOTATION, PERMISSIONS, Permission, REJECTED_ANNOTATION, RESOURCES_LABEL,
+    SERVICE_ANNOTATION, VIEW_ANNOTATION,
 };
 #[cfg(test)]
 pub(crate) use self::slice::{SliceEndpoint, SlicePort};

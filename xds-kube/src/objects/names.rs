@@ -13,9 +13,13 @@ pub const VIEW_ANNOTATION: &str = "xds-view";
 /// their TCP ports, or names and numbers of ports, separated by commas.
 pub const SERVICE_ANNOTATION: &str = "xds-service";
 
-/// Annotation that states the rejections of an object's resources by clients. It is written by
+/// Annotation that states the rejections of an object's resources by clients or guards. It is written by
 /// [`Feedback`](crate::Feedback), and absent if there is none.
 pub const REJECTED_ANNOTATION: &str = "xds-rejected";
+
+/// Annotation of a ConfigMap or Service with resources that has the ids of refused changes to be
+/// served nevertheless ([`Object::forced`](xds_source::Object::forced)).
+pub const FORCE_ANNOTATION: &str = "xds-force";
 
 /// Verbs that an account needs for one kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

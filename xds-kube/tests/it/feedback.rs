@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 use tokio::time;
-use xds_kube::{Feedback, KubeClient, KubeError, PERMISSIONS, REJECTED_ANNOTATION, Rejection};
+use xds_kube::{
+    Feedback, KubeClient, KubeError, PERMISSIONS, REJECTED_ANNOTATION, RejectedBy, Rejection,
+};
 use xds_source::{Revision, Source as _, SourceError, WatchError};
 
 use crate::{
@@ -16,7 +18,8 @@ use crate::{
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
 fn rejection(object: &str, clients: u64, count: u64, message: &str) -> Rejection {
-    Rejection { object: object.into(), clients, count, message: message.to_owned() }
+    let by = RejectedBy::Clients { clients, count };
+    Rejection { object: object.into(), by, message: message.to_owned() }
 }
 
 async fn feedback(cluster: &Cluster, token: &str, reporter: &str) -> Feedback {
@@ -42,6 +45,34 @@ async fn events(cluster: &Cluster) -> Vec<Value> {
     let events = cluster.send("GET", EVENTS, &Value::Null).await;
     let of_ours = |it: &&Value| it["reportingComponent"] == "xds";
     events["items"].as_array().unwrap().iter().filter(of_ours).cloned().collect()
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver and etcd"]
+async fn refusal_by_guards_is_an_event_also_of_a_deleted_object() {
+    let cluster = Cluster::start().await;
+    cluster.create(CONFIG_MAPS, &config_map("mesh", &[("a.yaml", "{}")])).await;
+    let mut feedback = feedback(&cluster, ADMIN, "one").await;
+    let by = RejectedBy::Guards("0123456789ab".parse().unwrap());
+    let refusal = |object| Rejection { by, ..rejection(object, 0, 0, "would remove 4 clusters") };
+    let both = ["ConfigMap default/mesh", "ConfigMap default/deleted"].map(refusal);
+    soon(feedback.report(both)).await.unwrap();
+    let mesh = format!("{CONFIG_MAPS}/mesh");
+    let expected = json!({
+        "reporter": "one", "refused": "0123456789ab", "message": "would remove 4 clusters",
+    });
+    assert_eq!(annotation(&cluster, &mesh).await, expected);
+    let written = events(&cluster).await;
+    let mut objects: Vec<_> = written.iter().map(|it| &it["involvedObject"]["name"]).collect();
+    objects.sort_by_key(|name| name.to_string());
+    assert_eq!(objects, ["deleted", "mesh"]);
+    for event in &written {
+        assert_eq!(event["reason"], "RefusedByGuard");
+        assert_eq!(event["message"], "would remove 4 clusters");
+    }
+    later().await;
+    soon(feedback.report([])).await.unwrap();
+    assert_eq!(annotation(&cluster, &mesh).await, Value::Null);
 }
 
 #[tokio::test]

@@ -240,6 +240,7 @@ impl ReplicaWorld {
                     view: "".into(),
                     revision: Revision(revision),
                     content: xds_source::Content::Resources(Vec::new()),
+                    forced: String::new(),
                 }),
             });
             let change = Change { revision: Revision(revision), objects: objects.collect() };

@@ -7,6 +7,8 @@ use thiserror::Error;
 use xds_bootstrap::IdentityFiles;
 use xds_core::{
     ViewName,
+    guards::{Guard, Guards},
+    references::Consistency,
     server::{Admission, Readiness, ServerConfig},
 };
 use xds_grpc::{
@@ -28,15 +30,8 @@ pub struct ServerBuilder<R> {
     options: ServerOptions,
     credentials: Option<ServerCredentials>,
     client_authority: Option<PathBuf>,
-    references: References,
+    guards: Guards,
     runtime: PhantomData<fn() -> R>,
-}
-
-/// Whether a change may leave references to resources that do not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum References {
-    Unchecked,
-    Complete,
 }
 
 /// Reason why a server does not listen.
@@ -80,7 +75,7 @@ impl<R: Listen + Default> ServerBuilder<R> {
             options: ServerOptions::default(),
             credentials: None,
             client_authority: None,
-            references: References::Unchecked,
+            guards: Guards::default(),
             runtime: PhantomData,
         }
     }
@@ -124,9 +119,31 @@ impl<R: Listen + Default> ServerBuilder<R> {
     }
 
     /// Refuses changes that leave a reference to a resource that does not exist in the view, for
-    /// example a route to a missing cluster.
-    pub const fn deny_dangling_references(mut self) -> Self {
-        self.references = References::Complete;
+    /// example a route to a missing cluster. This is the [rule](Self::guard) `references`.
+    pub fn deny_dangling_references(self) -> Self {
+        self.guard(Guard::references(Consistency::default()))
+    }
+
+    /// Refuses changes that violate a rule ([`ChangeError::Refused`](super::ChangeError::Refused)). May
+    /// be called several times. The [table of rules](xds_core::guards) has their meaning, and says how
+    /// the first change of a view is judged.
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")]
+    /// # fn build() -> Result<(), Box<dyn std::error::Error>> {
+    /// use xds::{ManagementServer, server::Guard};
+    ///
+    /// let builder = ManagementServer::builder()
+    ///     .guard("max-removal:cds=20".parse()?)
+    ///     .guard(Guard::hook("freeze", |change| match change.is_first() {
+    ///         true => Ok(()),
+    ///         false => Err("changes are frozen".into()),
+    ///     }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn guard(mut self, guard: Guard) -> Self {
+        self.guards.push(guard);
         self
     }
 
@@ -207,7 +224,7 @@ impl<R: Listen + Default> ServerBuilder<R> {
         Ok(ManagementServer {
             server,
             address: bound,
-            references: self.references,
+            guards: self.guards.into(),
             grace_period,
             is_ready: Arc::default(),
         })

@@ -31,16 +31,19 @@ use core::{
 use std::sync::Arc;
 
 use thiserror::Error;
-use xds_core::references::{Consistency, Finding};
+use xds_core::guards::Guards;
 use xds_grpc::runtime::Listen;
 
-use self::builder::References;
 pub use self::{
     builder::{BindError, ServerBuilder},
     node::NodeInfo,
     transaction::{InvalidResource, Transaction},
 };
 
+/// Rules for changes.
+pub use xds_core::guards::{
+    ChangeId, Guard, GuardViolation, InvalidGuard, RefusedChange, ViewChange, Violation,
+};
 /// Part of the untyped interface; all settings are in [`protocol::server`](crate::protocol::server).
 pub use xds_core::server::{
     Applied, DrainPlan, Observation, ResourceOptions, Server, ServerConfig, ServerEvent,
@@ -60,7 +63,7 @@ pub use xds_grpc::server::{
 pub struct ManagementServer<R> {
     server: xds_grpc::ManagementServer<R>,
     address: BoundAddress,
-    references: References,
+    guards: Arc<Guards>,
     grace_period: Duration,
     /// Whether a change has been applied, so that clients are answered.
     is_ready: Arc<AtomicBool>,
@@ -73,9 +76,10 @@ pub enum ChangeError {
     /// The change is invalid, or the server has ended.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// The change leaves references to resources that do not exist.
-    #[error("dangling references: {}", list(.0))]
-    DanglingReferences(Vec<Finding>),
+    /// The change violates a [rule](ServerBuilder::guard). [`ManagementServer::force`] applies it
+    /// nevertheless.
+    #[error(transparent)]
+    Refused(RefusedChange),
 }
 
 impl<R: Listen + Default> ManagementServer<R> {
@@ -101,20 +105,44 @@ impl<R: Listen> ManagementServer<R> {
     /// # Errors
     ///
     /// Returns an error if a name is invalid, if a snapshot has a name twice, if a limit is
-    /// exceeded, if dangling references are [denied](ServerBuilder::deny_dangling_references) and
-    /// there would be one, or if the server has ended.
+    /// exceeded, if the change violates a [rule](ServerBuilder::guard), or if the server has ended.
+    ///
+    /// The rules compare the change with what is served when the call begins. Apply the changes of a
+    /// view one after the other, since none of two simultaneous changes is judged with the other.
     pub async fn apply(&self, change: impl Into<Transaction>) -> Result<Applied, ChangeError> {
         let transaction = xds_core::server::Transaction::from(change.into());
-        if self.references == References::Complete {
-            check_references(&self.handle().preview(transaction.clone()).await?)?;
-        }
         let handle = self.handle();
-        let applied = handle.apply(transaction).await?;
+        if !self.guards.is_empty() {
+            self.judge(&handle.preview(transaction.clone()).await?).await?;
+        }
+        self.force(transaction).await
+    }
+
+    /// Applies a change without judging it by the [rules](ServerBuilder::guard).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a name is invalid, if a snapshot has a name twice, if a limit is exceeded,
+    /// or if the server has ended.
+    pub async fn force(&self, change: impl Into<Transaction>) -> Result<Applied, ChangeError> {
+        let (handle, change) = (self.handle(), change.into());
+        let applied = handle.apply(change.into()).await?;
         if !self.is_ready.load(Ordering::Relaxed) {
             handle.set_ready().await.map_err(ApplyError::Ended)?;
             self.is_ready.store(true, Ordering::Relaxed);
         }
         Ok(applied)
+    }
+
+    async fn judge(&self, preview: &[ViewContents]) -> Result<(), ChangeError> {
+        let mut served = Vec::new();
+        for after in preview {
+            let before = self.handle().contents(after.view().clone()).await;
+            served.push(before.map_err(ApplyError::Ended)?);
+        }
+        let changes = preview.iter().zip(&served);
+        let changes = changes.map(|(after, before)| ViewChange::new(after.view(), before, after));
+        self.guards.judge(changes).map_err(ChangeError::Refused)
     }
 
     /// Returns the handle of the server, with its untyped interface, events, status and statistics.
@@ -149,16 +177,4 @@ impl<R: Listen> ManagementServer<R> {
         handle.drain(plan).await;
         Ok(())
     }
-}
-
-fn check_references(preview: &[ViewContents]) -> Result<(), ChangeError> {
-    let consistency = Consistency::default();
-    let mut findings: Vec<_> = preview.iter().flat_map(|view| view.check(&consistency)).collect();
-    findings.retain(|finding| matches!(finding, Finding::Missing { .. }));
-    if findings.is_empty() { Ok(()) } else { Err(ChangeError::DanglingReferences(findings)) }
-}
-
-fn list(findings: &[Finding]) -> String {
-    let texts: Vec<_> = findings.iter().map(Finding::to_string).collect();
-    texts.join("; ")
 }

@@ -61,8 +61,8 @@ pub(crate) const PLACES: &[Place] = &[
     place("xds-fs", "resource files", (4, 4.5), Role::Adapter),
     place("xds-sim", "in virtual time", (2, 4.3), Role::Logic),
     place("xds-etcd", "resources in etcd", (2, 5.5), Role::Adapter),
-    place("xds-kube", "resources in Kubernetes", (3, 5.5), Role::Adapter),
-    place("xds-source", "list, then watch", (4, 5.5), Role::Logic),
+    place("xds-kube", "resources in Kubernetes", (1, 4.5), Role::Adapter),
+    place("xds-source", "list, then watch", (3, 5.5), Role::Logic),
     place("xds-format", "JSON, YAML, text", (5, 4.02), Role::Logic),
     wide(
         place(

@@ -5,6 +5,7 @@
 //! | `report.rs` | the diagnostics of a check, and the forms for people and programs |
 //! | `github.rs`, `sarif.rs` | the forms for code review |
 //! | `bootstrap.rs`, `bootstrap_file.rs` | detection of the kind of bootstrap, and its file |
+//! | `guards.rs` | rules for changes, applied to the whole directory |
 //! | `grpc.rs`, `envoy.rs` | checks of the two kinds of bootstrap |
 //! | `config_sources.rs` | files of resources that a bootstrap names |
 //! | `named_files.rs` | certificates, keys, tokens and other files that a bootstrap names |
@@ -15,6 +16,7 @@ mod config_sources;
 mod envoy;
 mod github;
 mod grpc;
+mod guards;
 mod named_files;
 mod report;
 mod sarif;
@@ -22,11 +24,12 @@ mod sarif;
 use std::path::Path;
 
 use clap::ColorChoice;
+use xds_source::{Subdirectories, read_directory};
 
 use self::report::Report;
 use crate::{
     args::CheckArgs,
-    directory::{Sources, Subdirectories, findings, read_directory},
+    directory::{Sources, findings},
     failure::Failure,
     resource_types::Validation,
     text::count,
@@ -73,6 +76,8 @@ fn check(directory: &Path, args: &CheckArgs) -> Result<Report, Failure> {
     if let Some(views) = &views {
         report.diagnostics.extend(views.findings(&sources.views()));
     }
+    let guards = args.guards.guards(&consistency);
+    report.diagnostics.extend(guards::violations(directory, &sources, &guards, views.as_ref()));
     report.subject =
         format!("{} in {}", count(sources.resources() as u64, "resource"), count(read, "file"));
     Ok(report)

@@ -5,12 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use xds_core::server::Applied;
+use xds_core::{guards::RefusedChange, server::Applied};
 use xds_tokio::server::BoundAddress;
 
 use crate::{
+    args::SourceAddress,
     diagnostic::Diagnostic,
-    directory::{ChangedResources, FileError, MovedClients, Rejected},
+    directory::{ChangedResources, FileError, MovedClients, Refused},
     failure::Failure,
     server_table::RowChanges,
 };
@@ -49,8 +50,10 @@ pub(crate) enum ServeEvent<'a> {
     ViewsRejected,
     /// The file of views has changed, and is in use.
     ViewsUsed(MovedClients),
-    /// The state of the files is rejected; the last one stays served.
-    Rejected { rejected: &'a Rejected, resources: usize },
+    /// Guards refuse the change of the files; the last state stays served.
+    Refused { refused: &'a Refused, source: &'a SourceAddress, resources: usize },
+    /// A change that guards refuse is served, because it was forced.
+    Forced(&'a RefusedChange),
     /// The files changed, and the change is served.
     Reloaded { resources: usize, applied: Applied, changes: &'a ChangedResources },
     /// The state of a subscription changed.

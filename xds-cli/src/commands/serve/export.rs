@@ -5,9 +5,10 @@ use std::{fs, io, path::Path};
 use tokio::task::spawn_blocking;
 use xds_core::ViewName;
 use xds_fs::{Export, ExportFormat, Unprintable};
+use xds_source::Subdirectories;
 use xds_tokio::ServerHandle;
 
-use crate::{directory::Subdirectories, failure::Failure, schema::schema};
+use crate::{failure::Failure, schema::schema};
 
 /// Writer that keeps the files in sync with the server.
 pub(super) struct Exporter {

@@ -41,10 +41,10 @@ use self::{
     table::Table,
 };
 use crate::{
-    args::{ServeArgs, ServeOutput},
+    args::{ServeArgs, ServeOutput, SourceAddress},
     directory::{
-        DanglingReferences, FollowOptions, FollowedSource, FollowedViews, MaxRemoval,
-        ReadinessChange, Rejected, Reload, SourceMetrics, ViewsChange,
+        FollowOptions, FollowedSource, FollowedViews, ReadinessChange, Refused, Reload,
+        SourceMetrics, ViewsChange,
     },
     failure::Failure,
     output::{self, Layout, ReaderLoss},
@@ -64,8 +64,8 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     let Prepared { server, source, follow, metrics, allowed } = prepared;
     #[cfg(any(feature = "etcd", feature = "kube"))]
     let (follow, writer) = {
-        let (owners, writer) = rejections::writer(source.feedback);
-        (FollowOptions { owners, ..follow }, writer)
+        let (feedback, writer) = rejections::writer(source.feedback, &args.source);
+        (FollowOptions { feedback, ..follow }, writer)
     };
     let handle = server.handle();
     if let Some(views) = &follow.views {
@@ -107,7 +107,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
                 is_printing = false;
             }
             Some(reload) = followed.next() => {
-                if let Err(failed) = print_reload(&mut *printer, &reload) {
+                if let Err(failed) = print_reload(&args.source, &mut *printer, &reload) {
                     break Err(failed);
                 }
                 let is_changed =
@@ -174,14 +174,9 @@ async fn prepare(args: &ServeArgs, printer: &mut dyn ServePrinter) -> Result<Pre
     let metrics = Arc::<SourceMetrics>::default();
     let follow = FollowOptions {
         consistency: args.external.consistency(),
-        dangling: if args.strict {
-            DanglingReferences::Rejected
-        } else {
-            DanglingReferences::Allowed
-        },
-        max_removal: args.max_removal.map(MaxRemoval),
+        guards: args.guards(),
         validation: args.validate.into(),
-        owners: None,
+        feedback: None,
         views,
         metrics: Arc::clone(&metrics),
     };
@@ -211,15 +206,15 @@ async fn follow_views(
 
 /// Prints what is wrong with the source at the start.
 fn not_valid(args: &ServeArgs, printer: &mut dyn ServePrinter, first: &Reload) -> Failure {
-    if let Err(failed) = print_errors(printer, first) {
+    if let Err(failed) = print_errors(&args.source, printer, first) {
         return failed;
     }
-    let dangling = match &first.rejected {
-        Some(Rejected::Dangling(dangling)) => *dangling,
-        _ => 0,
-    };
+    let refused = first.refused.as_ref();
+    let dangling = refused.map_or(0, Refused::dangling);
+    // A violation about references counts as these.
+    let other = refused.map_or(0, |it| it.change.violations.len() - usize::from(dangling > 0));
     let errors: usize = first.errors.iter().map(|it| it.problems.count()).sum();
-    let errors = u32::try_from(errors + dangling).unwrap_or(u32::MAX);
+    let errors = u32::try_from(errors + dangling + other).unwrap_or(u32::MAX);
     Failure::NotValid { directory: args.source.place(), errors }
 }
 
@@ -240,7 +235,7 @@ fn print_start(
         resources: first.resources,
         is_ready: first.readiness == Some(ReadinessChange::Ready),
     })?;
-    print_errors(printer, first)?;
+    print_errors(&args.source, printer, first)?;
     match &first.readiness {
         Some(ReadinessChange::Waiting(files)) => printer.print(ServeEvent::NotReady { files }),
         _ => Ok(()),
@@ -324,8 +319,12 @@ const ANSWER_TIME: Duration = Duration::from_millis(250);
 const SHUTDOWN_LIMIT: Duration = Duration::from_millis(500);
 
 /// Prints the result of a change of the files.
-fn print_reload(printer: &mut dyn ServePrinter, reload: &Reload) -> Result<(), Failure> {
-    print_errors(printer, reload)?;
+fn print_reload(
+    source: &SourceAddress,
+    printer: &mut dyn ServePrinter,
+    reload: &Reload,
+) -> Result<(), Failure> {
+    print_errors(source, printer, reload)?;
     let resources = reload.resources;
     match (&reload.readiness, reload.applied) {
         (Some(ReadinessChange::Waiting(files)), _) => printer.print(ServeEvent::NotReady { files }),
@@ -338,13 +337,20 @@ fn print_reload(printer: &mut dyn ServePrinter, reload: &Reload) -> Result<(), F
     }
 }
 
-fn print_errors(printer: &mut dyn ServePrinter, reload: &Reload) -> Result<(), Failure> {
+fn print_errors(
+    source: &SourceAddress,
+    printer: &mut dyn ServePrinter,
+    reload: &Reload,
+) -> Result<(), Failure> {
     reload.errors.iter().try_for_each(|error| printer.print(ServeEvent::FileError(error)))?;
     reload.repaired.iter().try_for_each(|file| printer.print(ServeEvent::Repaired(file)))?;
     reload.findings.iter().try_for_each(|finding| printer.print(ServeEvent::Finding(finding)))?;
     let resources = reload.resources;
-    if let Some(rejected) = &reload.rejected {
-        printer.print(ServeEvent::Rejected { rejected, resources })?;
+    if let Some(refused) = &reload.refused {
+        printer.print(ServeEvent::Refused { refused, source, resources })?;
+    }
+    if let Some(forced) = &reload.forced {
+        printer.print(ServeEvent::Forced(forced))?;
     }
     match &reload.views {
         Some(ViewsChange::Invalid(errors)) => printer.print(ServeEvent::InvalidViews(errors)),

@@ -1,12 +1,15 @@
 //! Output format `ndjson`: one JSON object per line and event.
 
 use serde_json::{Value as Json, json};
-use xds_core::server::Applied;
+use xds_core::{
+    guards::{GuardViolation, RefusedChange, Violation},
+    server::Applied,
+};
 
 use super::events::{ServeEvent, ServePrinter};
 use crate::{
     diagnostic::Diagnostic,
-    directory::{ChangedResources, FileError, Key, MovedClients, Rejected},
+    directory::{ChangedResources, FileError, Key, MovedClients},
     failure::Failure,
     output,
     server_table::{Row, Subscribed},
@@ -108,17 +111,18 @@ fn object(event: ServeEvent<'_>) -> Json {
         ServeEvent::ViewsUsed(MovedClients { moved, refused }) => {
             json!({ "event": "views", "moved": moved, "refused": refused })
         }
-        ServeEvent::Rejected { rejected: Rejected::Dangling(dangling), resources } => json!({
-            "event": "refused",
-            "dangling": dangling,
-            "resources": resources,
-        }),
-        ServeEvent::Rejected { rejected: Rejected::Removal(removal), resources } => json!({
-            "event": "refused",
-            "removed": removal.removed,
-            "max_removal": removal.allowed,
-            "resources": resources,
-        }),
+        ServeEvent::Refused { refused, source, resources } => {
+            let mut event = violations("refused", &refused.change);
+            event["revision"] = refused.revision.map(|it| it.0).into();
+            let objects = refused.objects.iter().take(MOST_LISTED);
+            event["objects"] = objects.map(|it| it.display().to_string()).collect();
+            let stated = refused.stated.iter();
+            event["stated"] = stated.map(ToString::to_string).collect();
+            event["force"] = source.force(refused.change.id).into();
+            event["resources"] = resources.into();
+            event
+        }
+        ServeEvent::Forced(change) => violations("forced", change),
         ServeEvent::Reloaded { resources, applied, changes } => {
             reloaded(resources, applied, changes)
         }
@@ -127,6 +131,25 @@ fn object(event: ServeEvent<'_>) -> Json {
             json!({ "event": "status", "rows": rows })
         }
     }
+}
+
+/// Formats a change that guards refuse, with the numbers of dangling references and of removals of
+/// any type.
+fn violations(name: &str, change: &RefusedChange) -> Json {
+    let object = |it: &GuardViolation| json!({ "guard": it.guard, "view": it.view.as_str(), "error": it.violation.to_string() });
+    let listed: Vec<_> = change.violations.iter().map(object).collect();
+    let mut event = json!({ "event": name, "change": change.id.to_string(), "violations": listed });
+    for GuardViolation { violation, .. } in &change.violations {
+        match violation {
+            Violation::Dangling(found) => event["dangling"] = found.len().into(),
+            Violation::Removal { type_url: None, removed, limit, .. } => {
+                event["removed"] = (*removed).into();
+                event["max_removal"] = (*limit).into();
+            }
+            _ => {}
+        }
+    }
+    event
 }
 
 fn row(row: &Row) -> Json {

@@ -1,13 +1,10 @@
 //! The source to serve, from the arguments.
 
-#[cfg(any(feature = "etcd", feature = "kube"))]
-use std::hash::{BuildHasher as _, RandomState};
+use xds_source::{DirectorySource, Subdirectories};
 
-#[cfg(any(feature = "etcd", feature = "kube"))]
-use crate::directory::Remote;
 use crate::{
     args::{ServeArgs, SourceAddress},
-    directory::{SourceReader, Subdirectories},
+    directory::SourceReader,
     failure::Failure,
 };
 
@@ -42,15 +39,15 @@ impl From<SourceReader> for OpenedSource {
 pub(super) async fn open_source(args: &ServeArgs) -> Result<OpenedSource, Failure> {
     match &args.source {
         SourceAddress::Directory(directory) => {
-            SourceReader::directory(directory, subdirectories(args))
-                .map(OpenedSource::from)
+            DirectorySource::watch(directory, subdirectories(args))
+                .map(|source| reader(source, args).into())
                 .map_err(|why| Failure::Directory { directory: directory.clone(), why })
         }
         #[cfg(feature = "etcd")]
         SourceAddress::Etcd(address) => {
             let client = crate::commands::etcd::client(address, &args.etcd)?;
             let source = xds_etcd::EtcdSource::new(client.clone(), &address.prefix);
-            let reader = SourceReader::Etcd(Box::new(remote(source, args)));
+            let reader = reader(source, args);
             let target = FeedbackTarget::Etcd(client, address.prefix.clone());
             Ok(OpenedSource { reader, feedback: args.report_rejections.then_some(target) })
         }
@@ -62,7 +59,7 @@ pub(super) async fn open_source(args: &ServeArgs) -> Result<OpenedSource, Failur
         SourceAddress::Kube => {
             let client = kube_client(args).await?;
             let source = xds_kube::KubeSource::new(client.clone());
-            let reader = SourceReader::Kube(Box::new(remote(source, args)));
+            let reader = reader(source, args);
             let feedback = (!args.kube.kube_read_only).then_some(FeedbackTarget::Kube(client));
             Ok(OpenedSource { reader, feedback })
         }
@@ -83,10 +80,8 @@ pub(super) fn subdirectories(args: &ServeArgs) -> Subdirectories {
     }
 }
 
-#[cfg(any(feature = "etcd", feature = "kube"))]
-fn remote<S: xds_source::Source>(source: S, args: &ServeArgs) -> Remote<S> {
-    let place = args.source.place().to_string_lossy().into_owned();
-    Remote::new(source, place, RandomState::new().hash_one(0))
+fn reader(source: impl xds_source::Source, args: &ServeArgs) -> SourceReader {
+    SourceReader::new(source, args.source.place())
 }
 
 #[cfg(feature = "kube")]

@@ -1,4 +1,4 @@
-//! Rejections by clients, written to the objects of the source.
+//! Rejections by clients and refusals by guards, written to the objects of the source.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,19 +9,27 @@ use std::{
 
 use tokio::{sync::watch, time::sleep};
 use xds_core::{ResourceName, TypeUrl, ViewName};
-use xds_source::Rejection;
+use xds_source::{RejectedBy, Rejection};
 use xds_tokio::{ServerHandle, server::RejectionSnapshot};
 
 use super::origin::FeedbackTarget;
-use crate::directory::{Key, Owners, has_word};
+use crate::{
+    args::SourceAddress,
+    directory::{FeedbackState, Key, Owners, Refused, has_word},
+};
 
 /// Interval of the requests for rejections.
 const POLL: Duration = Duration::from_secs(2);
 
-/// Writer of rejections by clients to the objects that define the rejected resources.
+/// Maximum number of objects of a refused change that are written.
+const MOST_REFUSED: usize = 20;
+
+/// Writer of rejections by clients to the objects that define the rejected resources, and of
+/// refusals by guards to the objects that have changed.
 pub(super) struct RejectionWriter {
     target: FeedbackTarget,
-    owners: watch::Receiver<Owners>,
+    source: SourceAddress,
+    state: watch::Receiver<FeedbackState>,
 }
 
 /// Writer of one kind of source.
@@ -32,14 +40,14 @@ enum Feedback {
     Kube(Box<xds_kube::Feedback>),
 }
 
-/// Creates a writer if the source is to be written to, and where to send which objects define the
-/// resources.
+/// Creates a writer if the source is to be written to, and where to send what is written.
 pub(super) fn writer(
     target: Option<FeedbackTarget>,
-) -> (Option<watch::Sender<Owners>>, Option<RejectionWriter>) {
+    source: &SourceAddress,
+) -> (Option<watch::Sender<FeedbackState>>, Option<RejectionWriter>) {
     let Some(target) = target else { return (None, None) };
-    let (sender, owners) = watch::channel(Owners::default());
-    (Some(sender), Some(RejectionWriter { target, owners }))
+    let (sender, state) = watch::channel(FeedbackState::default());
+    (Some(sender), Some(RejectionWriter { target, source: source.clone(), state }))
 }
 
 impl Feedback {
@@ -78,7 +86,12 @@ impl RejectionWriter {
         loop {
             sleep(POLL).await;
             let Ok(rejections) = server.rejections().await else { return };
-            let rejections = by_object(&rejections, &self.owners.borrow());
+            let rejections = {
+                let state = self.state.borrow();
+                let mut rejections = by_object(&rejections, &state.owners);
+                rejections.extend(state.refused.iter().flat_map(|it| of_refused(it, &self.source)));
+                rejections
+            };
             match feedback.report(rejections).await {
                 Ok(()) => reported = None,
                 Err(why) if reported.as_ref() == Some(&why) => {}
@@ -109,10 +122,24 @@ fn by_object(rejections: &[RejectionSnapshot], owners: &Owners) -> Vec<Rejection
     }
     let rejections = found.into_iter().map(|((object, message), (nodes, anonymous, count))| {
         let object = object.to_string_lossy().into_owned().into();
-        let clients = nodes.len() as u64 + anonymous;
-        Rejection { object, clients, count, message: message.to_owned() }
+        let by = RejectedBy::Clients { clients: nodes.len() as u64 + anonymous, count };
+        Rejection { object, by, message: message.to_owned() }
     });
     rejections.collect()
+}
+
+/// Returns one rejection for each of the first objects that a refused change concerns.
+fn of_refused(refused: &Refused, source: &SourceAddress) -> Vec<Rejection> {
+    let violations: Vec<_> = refused.change.violations.iter().map(ToString::to_string).collect();
+    let force = source.force(refused.change.id);
+    let message = format!("{}; to serve it nevertheless: {force}", violations.join("; "));
+    let by = RejectedBy::Guards(refused.change.id);
+    let objects = refused.objects.iter().take(MOST_REFUSED);
+    let rejection = |object: &PathBuf| {
+        let object = object.to_string_lossy().into_owned().into();
+        Rejection { object, by, message: message.clone() }
+    };
+    objects.map(rejection).collect()
 }
 
 /// Returns the objects that a rejection is about: the owners of the resources that its message

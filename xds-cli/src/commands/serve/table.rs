@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use xds_core::guards::RefusedChange;
+
 use super::{
     events::{ServeEvent, ServePrinter},
     redraw::{self, Redraw},
@@ -9,7 +11,7 @@ use super::{
 use crate::{
     args::SourceAddress,
     diagnostic::Level,
-    directory::{ChangedResources, FileError, Key, MovedClients, Problems, Rejected, Removal},
+    directory::{ChangedResources, FileError, Key, MovedClients, Problems, Refused},
     failure::Failure,
     output::{self, Layout},
     server_table::{WIDTH, narrow_table, table},
@@ -148,8 +150,9 @@ impl ServePrinter for Table {
                 output::print_to_stderr(&finding.line(self.err));
                 Ok(())
             }
-            ServeEvent::Rejected { rejected, resources } => {
-                let (error, why) = (self.err.bad("error"), reason(rejected, &self.source));
+            ServeEvent::Refused { refused, source, resources } => {
+                let error = self.err.bad("error");
+                let (violated, details) = (violated(&refused.change), details(refused, source));
                 let stays = match resources {
                     0 => "nothing is served".to_owned(),
                     _ => format!(
@@ -157,7 +160,15 @@ impl ServePrinter for Table {
                         count(resources as u64, "resource")
                     ),
                 };
-                output::print_to_stderr(&format!("{error}: {why}\n       {stays}"));
+                output::print_to_stderr(&format!(
+                    "{error}: refused: {violated}\n       {details}\n       {stays}"
+                ));
+                Ok(())
+            }
+            ServeEvent::Forced(change) => {
+                let warning = self.err.notable("warning");
+                let (id, violated) = (change.id, violated(change));
+                output::print_to_stderr(&format!("{warning}: change {id} is forced: {violated}"));
                 Ok(())
             }
             ServeEvent::Reloaded { resources, applied, changes } => {
@@ -240,24 +251,29 @@ fn folded(keys: &[Key]) -> String {
     line
 }
 
-fn reason(rejected: &Rejected, source: &SourceAddress) -> String {
-    match rejected {
-        Rejected::Dangling(dangling) => {
-            format!("{} would be dangling", count(*dangling as u64, "reference"))
-        }
-        Rejected::Removal(Removal { removed, served, allowed, first }) => {
-            let mut names = escaped(&first.join(", "));
-            if let Some(more) = removed.checked_sub(first.len()).filter(|&more| more > 0) {
-                names += &format!(" and {more} more");
-            }
-            let [_, objects] = source.words();
-            format!(
-                "the {objects} would remove {removed} of {served} resources, more than the {allowed} % of \
-                 --max-removal: {names}\n       to remove them, restart xds serve, or remove them in \
-                 smaller steps"
-            )
-        }
+/// Describes a refused change below its first line: what it concerns, and how to serve it.
+fn details(refused: &Refused, source: &SourceAddress) -> String {
+    let [_, objects] = source.words();
+    let at = refused.revision.map(|it| format!(" at revision {it}")).unwrap_or_default();
+    let mut text = match refused.objects.is_empty() {
+        true => String::new(),
+        false => format!("changed {objects}{at}: {}\n       ", named(&refused.objects)),
+    };
+    text += &format!("to serve it nevertheless: {}", source.force(refused.change.id));
+    if !refused.stated.is_empty() {
+        let stated: Vec<_> = refused.stated.iter().map(ToString::to_string).collect();
+        text += &format!(
+            "\n       not forced by {}, which was used or belongs to another change",
+            stated.join(", ")
+        );
     }
+    text
+}
+
+/// Lists the rules that a change violates.
+fn violated(change: &RefusedChange) -> String {
+    let violations: Vec<_> = change.violations.iter().map(|it| escaped(&it.to_string())).collect();
+    violations.join("\n       ")
 }
 
 impl Table {

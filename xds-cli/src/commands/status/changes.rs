@@ -26,22 +26,27 @@ pub(super) fn changed_lines(
     source_change(before, report, format, view).into_iter().chain(found).collect()
 }
 
-/// Formats the state of the source if it can be reached no longer, or again. The first one is an
-/// event in any case.
+/// Formats the state of the source if it can be reached no longer, or again, or if its newest state is
+/// refused or no longer so. The first one is an event in any case.
 fn source_change(
     before: &StatusReport,
     report: &StatusReport,
     format: StatusOutput,
     view: View,
 ) -> Option<String> {
-    let lasting =
-        |report: &StatusReport| report.source.map(|it| (it.unreachable_for.is_some(), it.is_stale));
+    let lasting = |report: &StatusReport| {
+        let source = report.source.as_ref()?;
+        Some((source.unreachable_for.is_some(), source.is_stale, source.refused.clone()))
+    };
     let source = report.source.as_ref().filter(|_| lasting(before) != lasting(report))?;
-    let text = match (format, source::unreachable(source)) {
+    let text = match (format, source::problem(source)) {
         (StatusOutput::Ndjson | StatusOutput::Json, _) => {
             return Some(output::event_line(documents::source_event(source)));
         }
-        (_, Some(unreachable)) => view.style.bad(unreachable),
+        (_, Some(problem)) => view.style.bad(problem),
+        (_, None) if before.source.as_ref().is_some_and(|it| it.refused.is_some()) => {
+            view.style.good("no change of the source is refused any more".to_owned())
+        }
         (_, None) if before.source.is_some() => {
             view.style.good("source reachable again".to_owned())
         }

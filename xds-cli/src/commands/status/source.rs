@@ -5,11 +5,18 @@ use core::time::Duration;
 use serde_json::{Value as Json, json};
 use xds_tokio::server::SourceReport;
 
-/// Describes a source that cannot be reached; `None` while it can.
-pub(super) fn unreachable(source: &SourceReport) -> Option<String> {
-    let seconds = Duration::from_secs(source.unreachable_for?.as_secs());
-    let refused = if source.is_stale { ", new clients are refused" } else { "" };
-    Some(format!("source unreachable for {seconds:?}{refused}"))
+use crate::text::escaped;
+
+/// Describes a source that cannot be reached, or whose newest state is refused; `None` for others.
+pub(super) fn problem(source: &SourceReport) -> Option<String> {
+    let unreachable = source.unreachable_for.map(|time| {
+        let seconds = Duration::from_secs(time.as_secs());
+        let refused = if source.is_stale { ", new clients are refused" } else { "" };
+        format!("source unreachable for {seconds:?}{refused}")
+    });
+    let refused = source.refused.as_ref().map(|it| escaped(it));
+    let problems: Vec<_> = unreachable.into_iter().chain(refused).collect();
+    (!problems.is_empty()).then(|| problems.join("; "))
 }
 
 /// Formats the state as an object.
@@ -19,5 +26,6 @@ pub(super) fn object(source: &SourceReport) -> Json {
         "revision": source.revision,
         "unreachable_ms": unreachable,
         "stale": source.is_stale,
+        "refused": source.refused.as_deref(),
     })
 }

@@ -25,14 +25,14 @@ const HEADINGS: [&str; 4] = ["TYPE", "NAME", "VERSION", "LAST UPDATED"];
 
 /// Formats a report.
 pub(super) fn table(report: &StatusReport, view: View) -> String {
-    let unreachable = report.source.as_ref().and_then(source::unreachable);
-    let unreachable = unreachable.map(|it| format!("{}\n\n", view.style.notable(it)));
-    let unreachable = unreachable.unwrap_or_default();
+    let problem = report.source.as_ref().and_then(source::problem);
+    let problem = problem.map(|it| format!("{}\n\n", view.style.notable(it)));
+    let problem = problem.unwrap_or_default();
     if report.clients.is_empty() {
-        return unreachable + "no clients\n";
+        return problem + "no clients\n";
     }
     let clients: Vec<_> = report.clients.iter().map(|client| section(client, view)).collect();
-    unreachable + &clients.join("\n")
+    problem + &clients.join("\n")
 }
 
 fn section(client: &ClientReport, view: View) -> String {

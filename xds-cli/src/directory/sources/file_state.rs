@@ -65,7 +65,8 @@ impl FileState {
 
     pub(super) fn examine(&mut self, object: Object, validation: Validation) {
         let is_known = |seen: &Object| seen.content == object.content && seen.view == object.view;
-        if self.seen.as_ref().is_some_and(is_known) {
+        if let Some(seen) = self.seen.as_mut().filter(|seen| is_known(seen)) {
+            seen.forced = object.forced;
             return;
         }
         // Earlier errors were about another content.

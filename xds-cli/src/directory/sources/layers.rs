@@ -47,13 +47,13 @@ impl Sources {
         self.all_views().into_iter().map(of_view).collect()
     }
 
-    /// Returns the resources of all views, each with the revision at which its file was changed.
-    pub(super) fn desired(&self) -> BTreeMap<ViewKey, (Bytes, Revision)> {
+    /// Returns the resources of all views.
+    pub(super) fn desired(&self) -> BTreeMap<ViewKey, ViewResource<'_>> {
         let files = self.files_by_view();
         let of_view = |view: &'_ ViewName| {
             let view = view.clone();
             let all = self.layered(&view, &files).into_iter();
-            all.map(move |it| ((view.clone(), it.key.clone()), (it.bytes.clone(), it.revision)))
+            all.map(move |it| ((view.clone(), it.key.clone()), it))
         };
         self.all_views().into_iter().flat_map(of_view).collect()
     }

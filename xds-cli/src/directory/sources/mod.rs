@@ -22,12 +22,13 @@ mod file_state;
 mod layers;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use bytes::Bytes;
-use xds_core::ViewName;
+use xds_core::{ViewName, guards::ChangeId};
 use xds_format::Format;
 use xds_fs::File;
 use xds_source::{Content, Object, ObjectChange, Revision};
@@ -45,9 +46,17 @@ use crate::{resource_types::Validation, views::Bases};
 pub(crate) struct Sources {
     files: BTreeMap<PathBuf, FileState>,
     /// Resources that the server has.
-    served: BTreeMap<ViewKey, Bytes>,
+    served: BTreeMap<ViewKey, ServedResource>,
     validation: Validation,
     bases: Bases,
+}
+
+/// Resource that the server has.
+#[derive(Debug)]
+struct ServedResource {
+    bytes: Bytes,
+    /// File that defined it.
+    file: Arc<Path>,
 }
 
 /// Objects that were read of a source.
@@ -58,10 +67,6 @@ pub(super) enum Update {
     /// Objects that have changed together.
     Changed(Vec<ObjectChange>),
     /// Report that nothing has changed up to the revision of the source.
-    #[cfg_attr(
-        not(feature = "etcd"),
-        expect(dead_code, reason = "directories report changes only")
-    )]
     Nothing,
 }
 
@@ -86,7 +91,7 @@ impl Sources {
     /// Updates the state with the current files, which must be complete. Returns the new errors.
     pub(crate) fn update(&mut self, files: Vec<File>) -> Vec<FileError> {
         let view = ViewName::default();
-        self.replace(files.into_iter().map(|file| object_of(file, &view)).collect())
+        self.replace(files.into_iter().map(|file| Object::of_file(file, &view)).collect())
     }
 
     /// Updates the state with all objects of a source. Returns the new errors.
@@ -202,12 +207,12 @@ impl Sources {
         let desired = self.desired();
         let changed = desired
             .iter()
-            .filter(|(key, (bytes, _))| self.served.get(*key) != Some(bytes))
-            .map(|(key, (bytes, revision))| {
+            .filter(|(key, it)| self.served.get(*key).is_none_or(|had| had.bytes != *it.bytes))
+            .map(|(key, it)| {
                 // A resource of a base may replace one of the view, which is newer than it.
                 let is_layered = self.bases.contains_key(&key.0) && self.served.contains_key(key);
-                let revision = if is_layered { NEWEST } else { *revision };
-                (key.clone(), (bytes.clone(), revision))
+                let revision = if is_layered { NEWEST } else { it.revision };
+                (key.clone(), (Bytes::clone(it.bytes), revision))
             })
             .collect();
         let removed =
@@ -218,8 +223,31 @@ impl Sources {
 
     /// Records that the [changes](Self::changes) have been applied to the server.
     pub(crate) fn mark_served(&mut self) {
+        let mut files: HashMap<&Path, Arc<Path>> = HashMap::new();
         let desired = self.desired().into_iter();
-        self.served = desired.map(|(key, (bytes, _))| (key, bytes)).collect();
+        let served = desired.map(|(key, it)| {
+            let file = files.entry(it.file).or_insert_with(|| it.file.into());
+            (key, ServedResource { bytes: it.bytes.clone(), file: Arc::clone(file) })
+        });
+        self.served = served.collect();
+    }
+
+    /// Returns the files that define changed resources, and those that defined removed ones, sorted.
+    pub(super) fn concerned_by(&self, changes: &Changes) -> Vec<PathBuf> {
+        let desired = self.desired();
+        let changed = changes.changed.iter();
+        let changed = changed.filter_map(|(key, _)| desired.get(key).map(|it| it.file));
+        let removed = changes.removed.iter();
+        let removed = removed.filter_map(|key| self.served.get(key).map(|it| &*it.file));
+        let concerned: BTreeSet<&Path> = changed.chain(removed).collect();
+        concerned.into_iter().map(Path::to_owned).collect()
+    }
+
+    /// Returns the ids of refused changes that are to be served nevertheless. Other words are ignored.
+    pub(super) fn forced(&self) -> BTreeSet<ChangeId> {
+        let objects = self.files.values().filter_map(|source| source.seen.as_ref());
+        let words = objects.flat_map(|object| object.forced.split_whitespace());
+        words.filter_map(|word| word.parse().ok()).collect()
     }
 
     /// Accepts all pending states without a conflict. Returns true if that may have resolved the
@@ -270,19 +298,6 @@ impl Sources {
                 (owner != path).then(|| (path.clone(), error(path, key, owner)))
             })
         })
-    }
-}
-
-pub(super) fn object_of(file: File, view: &ViewName) -> Object {
-    let content = match file.content {
-        Ok(bytes) => Content::Document { format: file.format, bytes, only: None },
-        Err(why) => Content::Invalid(why),
-    };
-    Object {
-        id: file.path.to_string_lossy().into_owned().into(),
-        view: view.clone(),
-        revision: Revision::default(),
-        content,
     }
 }
 

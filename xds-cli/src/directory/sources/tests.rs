@@ -142,7 +142,7 @@ fn with_documents(id: &str, documents: &[(&str, &str)]) -> Object {
     });
     let content = Content::Documents(documents.collect());
     let (view, revision) = (ViewName::default(), Revision::default());
-    Object { id: id.into(), view, revision, content }
+    Object { id: id.into(), view, revision, content, forced: String::new() }
 }
 
 #[test]

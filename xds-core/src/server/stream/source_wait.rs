@@ -1,6 +1,6 @@
 //! Requests that wait until the server has caught up with its source.
 
-use alloc::collections::BTreeMap;
+use alloc::{collections::BTreeMap, sync::Arc};
 
 use crate::{id::StreamId, time::Time};
 
@@ -23,6 +23,8 @@ pub(crate) struct SourceProgress {
     pub(crate) reached: Option<u64>,
     /// Time since which the source cannot be read or watched.
     pub(crate) unreachable_since: Option<Time>,
+    /// Reason why the newest state of the source is not served.
+    pub(crate) refused: Option<Arc<str>>,
     /// Time since which all confirmations have failed.
     pub(crate) unconfirmed_since: Option<Time>,
     /// Time at which the state becomes too old for new streams, while the source is unreachable.

@@ -36,6 +36,9 @@ impl Reporter {
                 let seconds = source.unreachable_for.unwrap_or_default().as_secs();
                 format!("the source has been unreachable for {seconds} s (--max-staleness)")
             }
+            Ok(source) if source.refused.is_some() => {
+                source.refused.unwrap_or_default().to_string()
+            }
             Ok(_) => "not all resources have been valid once, or the server shuts down".to_owned(),
             Err(ended) => ended.to_string(),
         }

@@ -62,6 +62,10 @@ impl MetricsText {
         self.gauge("xds_source_stale_seconds", help, stale);
         let broken = "Objects of the source, such as files or keys, that are invalid.";
         self.gauge("xds_source_invalid_objects", broken, metrics.broken());
+        let help = "1 while guards refuse the newest state of the source.";
+        self.gauge("xds_source_refused", help, u8::from(metrics.is_refused()));
+        let help = "Changes of the source that guards have refused.";
+        self.counter("xds_source_refused_changes_total", help, metrics.refusals());
         let help = "Failures to read or watch the source, by kind.";
         self.counters("xds_source_errors_total", help, "kind", metrics.failures());
     }
@@ -125,6 +129,8 @@ mod tests {
             "xds_server_refused_streams_total{reason=\"stale_source\"} 0",
             "xds_source_revision 7",
             "xds_source_stale_seconds 1.5",
+            "xds_source_refused 0",
+            "xds_source_refused_changes_total 0",
             "xds_source_errors_total{kind=\"unavailable\"} 0",
         ] {
             assert!(text.lines().any(|it| it == line), "no {line} in\n{text}");

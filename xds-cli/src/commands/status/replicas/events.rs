@@ -106,8 +106,9 @@ impl<'a> StatusRow<'a> {
             (Self::Replica(one), StatusRow::Replica(other)) => match (&one.state, &other.state) {
                 (Ok(one), Ok(other)) => {
                     let lasting = |state: &super::merge::ReplicaState| {
-                        let source =
-                            state.source.map(|it| (it.unreachable_for.is_some(), it.is_stale));
+                        let source = state.source.as_ref().map(|it| {
+                            (it.unreachable_for.is_some(), it.is_stale, it.refused.clone())
+                        });
                         (state.clients, source, state.behind)
                     };
                     lasting(one) == lasting(other)
@@ -191,11 +192,11 @@ mod tests {
             [
                 json!({
                     "event": "replica", "replica": "a:1", "clients": 1, "behind": 0, "error": null,
-                    "source": { "revision": 120, "unreachable_ms": null, "stale": false },
+                    "source": { "revision": 120, "unreachable_ms": null, "stale": false, "refused": null },
                 }),
                 json!({
                     "event": "replica", "replica": "b:1", "clients": 2, "behind": 2, "error": null,
-                    "source": { "revision": 118, "unreachable_ms": 12_000, "stale": false },
+                    "source": { "revision": 118, "unreachable_ms": 12_000, "stale": false, "refused": null },
                 }),
                 json!({ "event": "replica", "replica": "c:1", "error": "refused" }),
                 json!({

@@ -36,7 +36,7 @@ pub(super) struct ReplicaRow<'a> {
     pub(super) state: Result<ReplicaState, String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReplicaState {
     /// Number of streams. A client may have several.
     pub(super) clients: usize,
@@ -94,14 +94,14 @@ fn reports(answers: &[Answer]) -> impl Iterator<Item = (&str, &StatusReport)> {
 
 /// Returns the revision of the source that a replica has reached.
 fn revision(report: &StatusReport) -> Option<u64> {
-    report.source.and_then(|source| source.revision)
+    report.source.as_ref().and_then(|source| source.revision)
 }
 
 fn replica(answer: &Answer, newest: Option<u64>) -> ReplicaRow<'_> {
     let state = match &answer.report {
         Ok(report) => Ok(ReplicaState {
             clients: report.clients.len(),
-            source: report.source,
+            source: report.source.clone(),
             behind: revision(report).and_then(|own| newest.map(|newest| newest - own)),
         }),
         Err(why) => Err(reason(why)),

@@ -44,11 +44,11 @@ fn replica_cells(row: &ReplicaRow<'_>) -> [String; 5] {
             [address, dash(), dash(), dash(), format!("cannot be read: {why}")]
         }
         Ok(state) => {
-            let revision = or_dash(state.source.and_then(|source| source.revision));
+            let revision = or_dash(state.source.as_ref().and_then(|source| source.revision));
             let behind = or_dash(state.behind.filter(|&by| by > 0));
             let source = state.source.as_ref();
             let reachable = || source.map_or("-", |_| "reachable").to_owned();
-            let source = source.and_then(source::unreachable).unwrap_or_else(reachable);
+            let source = source.and_then(source::problem).unwrap_or_else(reachable);
             [address, revision, behind, state.clients.to_string(), source]
         }
     }

@@ -1,0 +1,62 @@
+//! Changes that are refused although each file is valid.
+
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+
+use xds_core::guards::{ChangeId, Guards, RefusedChange, Violation};
+use xds_source::Revision;
+
+/// Change of the source that guards refuse.
+#[derive(Clone, Debug)]
+pub(crate) struct Refused {
+    pub(crate) change: RefusedChange,
+    /// Objects that the change concerns, sorted.
+    pub(crate) objects: Vec<PathBuf>,
+    /// Revision of the source, if it has any that other servers share.
+    pub(crate) revision: Option<Revision>,
+    /// Ids of other changes that the source states as forced.
+    pub(crate) stated: BTreeSet<ChangeId>,
+}
+
+impl Refused {
+    /// Whether this is the same change, and nobody has tried to force another one. The revision may
+    /// have advanced without a change of the resources.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.change == other.change && self.stated == other.stated
+    }
+
+    /// Number of references that would be dangling.
+    pub(crate) fn dangling(&self) -> usize {
+        let violations = self.change.violations.iter();
+        let dangling = violations.map(|it| match &it.violation {
+            Violation::Dangling(found) => found.len(),
+            _ => 0,
+        });
+        dangling.sum()
+    }
+}
+
+/// Guards, and what they have decided.
+#[derive(Debug, Default)]
+pub(super) struct GuardState {
+    pub(super) guards: Arc<Guards>,
+    /// Refused change that has been reported.
+    pub(super) reported: Option<Refused>,
+    /// Refused change that is served next, because it is forced.
+    pub(super) forcing: Option<RefusedChange>,
+    /// Forced changes that have been served. They are not served a second time unless they are stated
+    /// anew.
+    pub(super) used: BTreeSet<ChangeId>,
+}
+
+impl GuardState {
+    pub(super) fn new(guards: Guards) -> Self {
+        Self { guards: guards.into(), ..Self::default() }
+    }
+
+    /// Notes that the change was served. Returns it if it was forced.
+    pub(super) fn served(&mut self) -> Option<RefusedChange> {
+        let forced = self.forcing.take()?;
+        self.used.insert(forced.id);
+        Some(forced)
+    }
+}
