@@ -153,3 +153,97 @@ impl Stream for DirectoryWatch {
         Poll::Ready(Some(Err(WatchError::Replaced)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::pin::pin;
+    use std::{
+        fs,
+        task::{Wake, Waker},
+        thread::Thread,
+    };
+
+    use super::*;
+    use crate::contract::Content;
+
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    /// Runs a future without any runtime.
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let (mut future, mut cx) = (pin!(future), Context::from_waker(&waker));
+        loop {
+            match future.as_mut().poll(&mut cx) {
+                Poll::Ready(value) => return value,
+                Poll::Pending => thread::park(),
+            }
+        }
+    }
+
+    /// Waits for the end of the watch, and lists again.
+    fn next(source: &DirectorySource, after: Revision) -> List {
+        let mut watch = pin!(source.watch(after));
+        let end = block_on(poll_fn(|cx| watch.as_mut().poll_next(cx)));
+        assert!(matches!(end, Some(Err(WatchError::Replaced))), "{end:?}");
+        assert!(block_on(poll_fn(|cx| watch.as_mut().poll_next(cx))).is_none());
+        let list = block_on(source.list()).unwrap();
+        assert!(list.revision > after);
+        list
+    }
+
+    fn directory(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("xds-source-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn change_ends_the_watch_and_is_in_the_next_list() {
+        let path = directory("change");
+        fs::write(path.join("a.yaml"), "[]").unwrap();
+        let source = DirectorySource::watch(&path, Subdirectories::Ignored).unwrap();
+        assert!(!source.shares_revisions());
+        let mut list = block_on(source.list()).unwrap();
+        assert_eq!(list.objects.len(), 1);
+        fs::write(path.join("b.yaml"), "[]").unwrap();
+        // The watch may begin with notices that precede the change.
+        while list.objects.len() < 2 {
+            list = next(&source, list.revision);
+        }
+        fs::write(path.join(FORCE_FILE), "0123456789ab\n").unwrap();
+        while list.objects.len() < 3 {
+            list = next(&source, list.revision);
+        }
+        let forced: Vec<_> = list.objects.iter().map(|it| it.forced.trim()).collect();
+        assert_eq!(forced, ["", "", "0123456789ab"]);
+        assert_eq!(list.objects[2].content, Content::Documents(Vec::new()));
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn directory_that_comes_back_shows_that_it_may_have_recovered() {
+        let path = directory("recovered");
+        let source = DirectorySource::watch(&path, Subdirectories::Ignored).unwrap();
+        fs::remove_dir(&path).unwrap();
+        let why = block_on(source.list()).unwrap_err();
+        assert!(
+            matches!(&why, SourceError::Failed(text) if text.contains("No such file")),
+            "{why}"
+        );
+        fs::create_dir(&path).unwrap();
+        loop {
+            block_on(source.may_have_recovered());
+            if block_on(source.list()).is_ok() {
+                break;
+            }
+        }
+        fs::remove_dir(path).unwrap();
+    }
+}
