@@ -14,7 +14,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `directory` | [`DirectorySource`] |
+//! | `directory` | `DirectorySource`, a directory as a source |
 //! | `zoo` | intentional bugs, for tests of the simulation; no program needs it |
 
 #![deny(missing_docs)]
