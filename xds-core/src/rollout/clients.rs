@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeMap, sync::Arc};
 
-use super::halt::Culprit;
+use super::halt::HaltingClient;
 use crate::id::StreamId;
 
 /// Views that a client sees.
@@ -109,7 +109,7 @@ impl RolloutClients {
     }
 
     /// Returns the clients of the cohort that have not acknowledged.
-    pub(super) fn lagging(&self) -> impl Iterator<Item = Culprit> {
+    pub(super) fn lagging(&self) -> impl Iterator<Item = HaltingClient> {
         let of_cohort = self.clients.iter().filter(|(_, it)| it.side == Side::Candidate);
         of_cohort.filter_map(|(&stream, client)| {
             let reason = match client.progress {
@@ -118,7 +118,13 @@ impl RolloutClients {
                 ClientProgress::Acknowledged => return None,
             };
             let (node_id, reason) = (client.node_id.clone(), reason.into());
-            Some(Culprit { stream, node_id, type_url: None, names: Default::default(), reason })
+            Some(HaltingClient {
+                stream,
+                node_id,
+                type_url: None,
+                names: Default::default(),
+                reason,
+            })
         })
     }
 }

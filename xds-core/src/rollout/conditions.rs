@@ -3,13 +3,15 @@
 use alloc::{string::String, sync::Arc, vec::Vec};
 
 use super::{
-    halt::{Culprits, HaltCause, HaltReason},
+    halt::{HaltCause, HaltReason, HaltingClients},
     machine::{Rollout, RolloutOutput},
     policy::{OnHalt, RolloutStep},
-    state::StoredPhase,
     table::{Action, RolloutPhase, Trigger, transition},
 };
-use crate::time::Time;
+use crate::{
+    time::Time,
+    zoo::{self, Bug},
+};
 
 impl Rollout {
     /// Makes all transitions that are due.
@@ -33,7 +35,8 @@ impl Rollout {
     /// Makes the transition of a trigger, or proposes it. Returns whether there is one in this phase.
     pub(super) fn fire(&mut self, trigger: Trigger) -> bool {
         let Some(next) = transition(self.phase, trigger) else { return false };
-        let step = self.step + usize::from(next.action == Action::NextStep);
+        let moves_on = zoo::is(Bug::HaltMovesOn) && next.to == RolloutPhase::Halted;
+        let step = self.step + usize::from(next.action == Action::NextStep || moves_on);
         if next.action.waits_for_store() {
             self.propose(next.to, step);
             return true;
@@ -46,10 +49,10 @@ impl Rollout {
 
     /// Halts as the policy says, unless the phase excludes it. A rollout that is halted already only
     /// notes the clients.
-    pub(super) fn halt(&mut self, cause: HaltCause, culprits: Culprits) {
+    pub(super) fn halt(&mut self, cause: HaltCause, culprits: HaltingClients) {
         let reason = self.reason_of(cause, culprits);
         // Its outcome decides: a completed change cannot be rolled back.
-        if self.proposal.as_ref().is_some_and(|it| it.phase == StoredPhase::Completed) {
+        if self.is_completing() {
             self.deferred.get_or_insert(reason);
         } else if self.phase.may_halt() {
             self.reason = Some(reason);
@@ -63,7 +66,7 @@ impl Rollout {
         }
     }
 
-    pub(super) fn reason_of(&self, cause: HaltCause, culprits: Culprits) -> HaltReason {
+    pub(super) fn reason_of(&self, cause: HaltCause, culprits: HaltingClients) -> HaltReason {
         HaltReason { step: self.step, cause, culprits }
     }
 
@@ -75,7 +78,8 @@ impl Rollout {
             (self.peak, self.shrunk_since) = (0, None);
             self.good.clear();
             if matches!(before, RolloutPhase::Paused | RolloutPhase::Halted) {
-                (self.rejections, self.warnings) = (Culprits::default(), Culprits::default());
+                (self.rejections, self.warnings) =
+                    (HaltingClients::default(), HaltingClients::default());
                 self.reason = None;
             }
         }
@@ -106,6 +110,9 @@ impl Rollout {
         let ends = match self.phase {
             RolloutPhase::Deploying => step.map(|it| self.entered.after(it.timeout)),
             RolloutPhase::Soaking => step.map(|it| self.entered.after(it.soak)).map(|soaked| {
+                if soaked <= self.clock.now() && zoo::is(Bug::NoTimeoutAfterSoak) {
+                    return soaked.after(core::time::Duration::MAX);
+                }
                 let late = step.map_or(soaked, |it| soaked.after(it.timeout));
                 if soaked <= self.clock.now() { late } else { soaked }
             }),
@@ -122,7 +129,7 @@ impl Rollout {
             RolloutPhase::Deploying | RolloutPhase::Soaking | RolloutPhase::Judging
         );
         if is_observed && let Some(cause) = self.lost() {
-            return Some(self.halt_trigger(cause, Culprits::default()));
+            return Some(self.halt_trigger(cause, HaltingClients::default()));
         }
         let now = self.clock.now();
         match self.phase {
@@ -139,7 +146,8 @@ impl Rollout {
                 if soaked > now {
                     return None;
                 }
-                self.await_clients(Trigger::Soaked, soaked.after(timeout) <= now)
+                let is_late = soaked.after(timeout) <= now && !zoo::is(Bug::NoTimeoutAfterSoak);
+                self.await_clients(Trigger::Soaked, is_late)
             }
             RolloutPhase::Judging => self.await_metrics(),
             _ => None,
@@ -167,7 +175,7 @@ impl Rollout {
             }
             Some((members, acknowledged)) => HaltCause::TooSlow { acknowledged, members },
         };
-        let lagging: Culprits = self.clients.lagging().collect();
+        let lagging: HaltingClients = self.clients.lagging().collect();
         Some(self.halt_trigger(cause, lagging))
     }
 
@@ -179,7 +187,8 @@ impl Rollout {
             return Some(if is_last { Trigger::LastStepDone } else { Trigger::StepDone });
         }
         let is_late = self.entered.after(self.policy.metric_timeout) <= self.clock.now();
-        is_late.then(|| self.halt_trigger(HaltCause::MetricSilent(missing), Culprits::default()))
+        is_late
+            .then(|| self.halt_trigger(HaltCause::MetricSilent(missing), HaltingClients::default()))
     }
 
     /// Notes the size of the cohort. Returns the cause of a halt if too many clients are lost.
@@ -200,7 +209,7 @@ impl Rollout {
         is_lost.then_some(HaltCause::Lost { left: members, of: self.peak })
     }
 
-    fn halt_trigger(&mut self, cause: HaltCause, culprits: Culprits) -> Trigger {
+    fn halt_trigger(&mut self, cause: HaltCause, culprits: HaltingClients) -> Trigger {
         self.reason = Some(self.reason_of(cause, culprits));
         self.on_halt()
     }

@@ -16,7 +16,7 @@ const SHOWN: usize = 3;
 /// Client that contributed to a halt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Culprit {
+pub struct HaltingClient {
     /// Stream of the client.
     pub stream: StreamId,
     /// Id of the client's node; empty if it has none.
@@ -35,9 +35,9 @@ pub struct Culprit {
 pub enum HaltCause {
     /// Clients of the cohort rejected the candidate.
     Rejected,
-    /// There were more warnings than the policy tolerates.
+    /// Warnings exceed what the policy tolerates.
     Warned,
-    /// Too few clients acknowledged in time.
+    /// Clients did not acknowledge in time.
     TooSlow {
         /// Number of clients that have acknowledged.
         acknowledged: u32,
@@ -79,7 +79,7 @@ pub enum HaltCause {
     Aborted,
     /// A newer change has taken the place of this one.
     Superseded,
-    /// Another replica has halted the rollout for this reason.
+    /// The rollout was halted by another replica for this reason.
     Elsewhere(
         /// Reason as it was stored.
         String,
@@ -95,18 +95,18 @@ pub struct HaltReason {
     /// Condition that was not fulfilled.
     pub cause: HaltCause,
     /// Clients that caused it, in order; at most 100.
-    pub culprits: Culprits,
+    pub culprits: HaltingClients,
 }
 
 /// List of clients of limited length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Culprits {
-    listed: Vec<Culprit>,
+pub struct HaltingClients {
+    listed: Vec<HaltingClient>,
     omitted: usize,
 }
 
-impl Culprits {
-    pub(super) fn push(&mut self, culprit: Culprit) {
+impl HaltingClients {
+    pub(super) fn push(&mut self, culprit: HaltingClient) {
         match self.listed.len() < MOST_CULPRITS {
             true => self.listed.push(culprit),
             false => self.omitted += 1,
@@ -115,7 +115,7 @@ impl Culprits {
 
     /// Returns the clients, in order; at most 100.
     #[must_use]
-    pub fn listed(&self) -> &[Culprit] {
+    pub fn listed(&self) -> &[HaltingClient] {
         &self.listed
     }
 
@@ -127,7 +127,7 @@ impl Culprits {
 
     /// Number of clients, each counted once by its node id.
     pub(super) fn clients(&self) -> u32 {
-        let is_first = |(index, it): &(usize, &Culprit)| {
+        let is_first = |(index, it): &(usize, &HaltingClient)| {
             let mut earlier = self.listed.iter().take(*index);
             !earlier.any(|other| match it.node_id.is_empty() {
                 true => other.stream == it.stream,
@@ -139,15 +139,15 @@ impl Culprits {
     }
 }
 
-impl FromIterator<Culprit> for Culprits {
-    fn from_iter<I: IntoIterator<Item = Culprit>>(culprits: I) -> Self {
+impl FromIterator<HaltingClient> for HaltingClients {
+    fn from_iter<I: IntoIterator<Item = HaltingClient>>(culprits: I) -> Self {
         let mut all = Self::default();
         culprits.into_iter().for_each(|it| all.push(it));
         all
     }
 }
 
-impl fmt::Display for Culprit {
+impl fmt::Display for HaltingClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.node_id.is_empty() {
             true => write!(f, "{}", self.stream)?,

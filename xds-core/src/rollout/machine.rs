@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::{
     clients::{ClientProgress, RolloutClients, Side},
-    halt::{Culprit, Culprits, HaltCause, HaltReason},
+    halt::{HaltCause, HaltReason, HaltingClient, HaltingClients},
     policy::{PolicyError, RolloutPolicy},
     shared::{CohortReport, Sharing},
     state::{RolloutId, RolloutState, StoredPhase},
@@ -22,6 +22,7 @@ use crate::{
     selector::NodeFacts,
     text::{ResourceName, TypeUrl},
     time::{Clock, Time},
+    zoo::{self, Bug},
 };
 
 /// Action for the host of a rollout.
@@ -143,8 +144,8 @@ pub struct Rollout {
     pub(super) shrunk_since: Option<Time>,
     /// Metrics that were good since the soak ended.
     pub(super) good: BTreeSet<String>,
-    pub(super) rejections: Culprits,
-    pub(super) warnings: Culprits,
+    pub(super) rejections: HaltingClients,
+    pub(super) warnings: HaltingClients,
     pub(super) reason: Option<HaltReason>,
     pub(super) outputs: VecDeque<RolloutOutput>,
 }
@@ -187,8 +188,8 @@ impl Rollout {
             peak: 0,
             shrunk_since: None,
             good: BTreeSet::new(),
-            rejections: Culprits::default(),
-            warnings: Culprits::default(),
+            rejections: HaltingClients::default(),
+            warnings: HaltingClients::default(),
             reason: None,
             outputs: VecDeque::new(),
         })
@@ -209,7 +210,7 @@ impl Rollout {
     pub fn joined(&mut self, stream: StreamId, node: &NodeFacts, now: Time) -> Side {
         self.clock.advance(now);
         let first_step = self.policy.first_step(node);
-        let served = self.served();
+        let served = self.served().filter(|_| !zoo::is(Bug::NewClientsStable));
         let side = self.clients.insert(stream, node.id.as_str().into(), first_step, served);
         self.advance();
         side
@@ -248,7 +249,7 @@ impl Rollout {
         self.clients.set_progress(stream, ClientProgress::Rejected);
         let node_id = self.clients.node_id(stream);
         let reason = reason.into();
-        let culprit = Culprit { stream, node_id, type_url: Some(type_url), names, reason };
+        let culprit = HaltingClient { stream, node_id, type_url: Some(type_url), names, reason };
         self.rejections.push(culprit);
         if self.rejections.clients() > self.policy.halt.max_rejections {
             let culprits = self.rejections.clone();
@@ -266,7 +267,7 @@ impl Rollout {
         }
         let (node_id, reason) = (self.clients.node_id(stream), reason.into());
         let names = Vec::new();
-        self.warnings.push(Culprit { stream, node_id, type_url: None, names, reason });
+        self.warnings.push(HaltingClient { stream, node_id, type_url: None, names, reason });
         let warnings = self.warnings.listed().len() + self.warnings.omitted();
         let is_tolerated = |max: u32| warnings <= max as usize;
         if !self.policy.halt.max_warnings.is_none_or(is_tolerated) {
@@ -290,7 +291,7 @@ impl Rollout {
             MetricVerdict::Good => {}
             MetricVerdict::Bad(why) => {
                 let cause = HaltCause::MetricBad { metric: name.into(), why };
-                self.halt(cause, Culprits::default());
+                self.halt(cause, HaltingClients::default());
             }
         }
         self.advance();
@@ -304,7 +305,7 @@ impl Rollout {
     /// stored.
     pub fn command(&mut self, command: RolloutCommand, now: Time) -> Result<(), CommandError> {
         self.clock.advance(now);
-        let completes = self.proposal.as_ref().is_some_and(|it| it.phase == StoredPhase::Completed);
+        let completes = self.is_completing();
         let (trigger, is_busy) = match command {
             RolloutCommand::Pause => (Trigger::Pause, completes),
             RolloutCommand::Abort => (Trigger::Abort, completes),
@@ -316,7 +317,7 @@ impl Rollout {
         }
         let before = self.reason.clone();
         if command == RolloutCommand::Abort {
-            self.reason = Some(self.reason_of(HaltCause::Aborted, Culprits::default()));
+            self.reason = Some(self.reason_of(HaltCause::Aborted, HaltingClients::default()));
         }
         if !self.fire(trigger) {
             self.reason = before;
@@ -375,6 +376,12 @@ impl Rollout {
     #[must_use]
     pub fn phase(&self) -> RolloutPhase {
         self.phase
+    }
+
+    /// Whether the completion of the rollout is being stored. A rejection waits for its outcome.
+    #[must_use]
+    pub fn is_completing(&self) -> bool {
+        self.proposal.as_ref().is_some_and(|it| it.phase == StoredPhase::Completed)
     }
 
     /// Returns the policy.

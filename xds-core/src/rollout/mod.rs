@@ -38,7 +38,7 @@ mod table;
 
 pub use self::{
     clients::Side,
-    halt::{Culprit, Culprits, HaltCause, HaltReason},
+    halt::{HaltCause, HaltReason, HaltingClient, HaltingClients},
     machine::{
         CommandError, MetricVerdict, Rollout, RolloutCommand, RolloutOutput, RolloutProgress,
     },

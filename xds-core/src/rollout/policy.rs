@@ -109,7 +109,7 @@ pub enum OnHalt {
     /// The cohort gets the stable views back at once.
     #[default]
     RollBack,
-    /// Nobody changes sides until a command.
+    /// Clients keep their sides until a command.
     Hold,
 }
 
@@ -242,7 +242,7 @@ pub enum PolicyError {
         /// Name of the metric.
         metric: String,
     },
-    /// There are too many steps.
+    /// The number of steps exceeds the limit.
     #[error("{steps} steps: at most 100 are possible")]
     TooManySteps {
         /// Number of steps.

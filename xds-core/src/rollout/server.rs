@@ -30,15 +30,16 @@ use crate::{
     },
     text::{TypeUrl, ViewName},
     time::Time,
+    zoo::{self, Bug},
 };
 
-/// What rollouts keep of the nodes of connected clients.
+/// Data that rollouts keep of the nodes of connected clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeDetail {
-    /// Nothing; a server has their ids. Cohorts can only be shares of all clients.
+    /// No data: a server has the ids. Cohorts can only be shares of all clients.
     #[default]
     Id,
-    /// All that [selectors](crate::selector) look at, for each connected client, also while no
+    /// Data that [selectors](crate::selector) look at, for each connected client, also while no
     /// rollout is under way.
     Full,
 }
@@ -55,7 +56,7 @@ pub enum RolloutEvent {
     Report(CohortReport),
     /// A rollout has ended.
     Ended {
-        /// Its last progress.
+        /// Last progress of the rollout.
         progress: RolloutProgress,
         /// Reason for which a completed change could not be applied. All clients see the stable views
         /// without it.
@@ -502,7 +503,9 @@ impl ServerRollouts {
 
     fn end(&mut self, server: &mut Server, now: Time) {
         let Some(ActiveRollout { rollout, views, error }) = self.active.take() else { return };
-        views.drop_all(server, now);
+        if !zoo::is(Bug::CandidateKept) {
+            views.drop_all(server, now);
+        }
         self.events.push_back(RolloutEvent::Ended { progress: rollout.progress(), error });
         let Some(next) = self.queued.take() else { return };
         let id = next.id;

@@ -18,9 +18,9 @@ pub struct InvalidShare {
 }
 
 impl Share {
-    /// Nobody.
+    /// No clients.
     pub const NONE: Self = Self(0);
-    /// Everybody.
+    /// All clients.
     pub const ALL: Self = Self(10_000);
 
     /// Returns a share in percent. Numbers above 100 stand for [`ALL`](Self::ALL).
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// The same clients are in a cohort on every machine and in every version.
+    /// Clients have the same number on every machine and in every version.
     #[test]
     fn number_of_a_client_is_specified() {
         let hash = blake3::hash(b"salt\0node-1");

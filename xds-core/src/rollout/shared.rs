@@ -4,12 +4,15 @@ use alloc::{string::ToString as _, sync::Arc};
 use core::time::Duration;
 
 use super::{
-    halt::{Culprits, HaltCause},
+    halt::{HaltCause, HaltingClients},
     machine::{Rollout, RolloutOutput},
-    state::{RolloutState, StoredPhase, one_line},
+    state::{RolloutId, RolloutState, StoredPhase, one_line},
     table::RolloutPhase,
 };
-use crate::time::Time;
+use crate::{
+    time::Time,
+    zoo::{self, Bug},
+};
 
 /// Time after which a state is stored again if the source could not be reached.
 pub const STORE_RETRY: Duration = Duration::from_secs(1);
@@ -113,7 +116,11 @@ impl Rollout {
             _ => Default::default(),
         };
         let (generation, steps) = (self.generation() + 1, self.policy.steps.len());
-        let state = RolloutState { id: self.id, generation, phase, step, steps, why };
+        let stable = match phase {
+            StoredPhase::Completed => self.id,
+            _ => self.agreed.as_ref().map_or_else(RolloutId::default, |it| it.stable),
+        };
+        let state = RolloutState { id: self.id, generation, phase, step, steps, stable, why };
         self.retry_at = None;
         match self.sharing {
             Sharing::Alone => self.learn(state),
@@ -164,7 +171,7 @@ impl Rollout {
     pub(super) fn end_superseded(&mut self) {
         (self.is_unstored, self.proposal, self.retry_at) = (false, None, None);
         self.deferred = None;
-        self.reason = Some(self.reason_of(HaltCause::Superseded, Culprits::default()));
+        self.reason = Some(self.reason_of(HaltCause::Superseded, HaltingClients::default()));
         self.enter(RolloutPhase::RolledBack, self.step);
     }
 
@@ -193,7 +200,12 @@ impl Rollout {
         if self.is_over() || state.id < self.id {
             return;
         }
-        if state.id > self.id {
+        if state.id > self.id && state.stable == self.id && self.id > RolloutId::default() {
+            // It was completed before the newer one began.
+            self.is_unstored = false;
+            return self.enter(RolloutPhase::Completed, self.step);
+        }
+        if state.id > self.id && !zoo::is(Bug::NewerRolloutIgnored) {
             return self.end_superseded();
         }
         let own = self.phase.stored().filter(|_| self.is_unstored);
@@ -202,13 +214,13 @@ impl Rollout {
         }
         // A halt of this replica stays and is stored next, unless the other state is as careful, or
         // the change is completed.
-        if own.is_some_and(|own| own > state.phase) {
+        if own.is_some_and(|own| own > state.phase) && !zoo::is(Bug::RollbackNotRepeated) {
             return self.enter(self.phase, state.step);
         }
         self.is_unstored = false;
         if !state.why.is_empty() {
             let cause = HaltCause::Elsewhere(state.why);
-            self.reason = Some(self.reason_of(cause, Culprits::default()));
+            self.reason = Some(self.reason_of(cause, HaltingClients::default()));
         }
         let phase = match state.phase {
             StoredPhase::Running => RolloutPhase::Deploying,

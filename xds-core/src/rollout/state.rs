@@ -9,7 +9,7 @@ use thiserror::Error;
 const LONGEST_REASON: usize = 1_024;
 
 /// Number of a rollout: the revision of the source at which its change was made, or another number
-/// that grows with each change. A rollout with a higher number is newer.
+/// above 0 that grows with each change. A rollout with a higher number is newer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RolloutId(pub u64);
 
@@ -37,7 +37,7 @@ pub enum StoredPhase {
 /// ```
 /// use xds_core::rollout::RolloutState;
 ///
-/// let line = "xds-rollout/1 id=7 generation=3 phase=halted step=2/5 why=node \"a\" rejected";
+/// let line = "xds-rollout/1 id=7 generation=3 phase=halted step=2/5 stable=4 why=node \"a\" rejected";
 /// let state: RolloutState = line.parse()?;
 /// assert_eq!((state.step, state.steps), (1, 5));
 /// assert_eq!(state.to_string(), line);
@@ -56,6 +56,8 @@ pub struct RolloutState {
     pub step: usize,
     /// Number of steps of the policy.
     pub steps: usize,
+    /// Newest completed rollout, whose change the stable views have; 0 if there is none.
+    pub stable: RolloutId,
     /// Reason of a halt or rollback, in one line of at most 1,024 bytes; empty otherwise.
     pub why: String,
 }
@@ -64,7 +66,7 @@ pub struct RolloutState {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "`{text}` is not the state of a rollout: expected `xds-rollout/1 id=N generation=N phase=P \
-     step=N/N why=REASON`"
+     step=N/N stable=N why=REASON`"
 )]
 pub struct InvalidState {
     /// Text that is not a state.
@@ -105,13 +107,10 @@ pub(super) fn one_line(text: &str) -> String {
 
 impl fmt::Display for RolloutState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, generation, phase, step, steps, why } = self;
+        let Self { id, generation, phase, step, steps, stable, why } = self;
         let (phase, step) = (phase.as_str(), step + 1);
-        write!(
-            f,
-            "xds-rollout/1 id={} generation={generation} phase={phase} step={step}/{steps} why={why}",
-            id.0
-        )
+        write!(f, "xds-rollout/1 id={} generation={generation} phase={phase} ", id.0)?;
+        write!(f, "step={step}/{steps} stable={} why={why}", stable.0)
     }
 }
 
@@ -125,7 +124,7 @@ impl FromStr for RolloutState {
 }
 
 fn parse(text: &str) -> Option<RolloutState> {
-    let mut parts = text.splitn(6, ' ');
+    let mut parts = text.splitn(7, ' ');
     let mut next = |prefix: &str| parts.next()?.strip_prefix(prefix);
     next("xds-rollout/1").filter(|rest| rest.is_empty())?;
     let id = RolloutId(next("id=")?.parse().ok()?);
@@ -135,9 +134,10 @@ fn parse(text: &str) -> Option<RolloutState> {
     let (step, steps) = next("step=")?.split_once('/')?;
     let (step, steps) = (step.parse::<usize>().ok()?, steps.parse().ok()?);
     let step = step.checked_sub(1)?;
+    let stable = RolloutId(next("stable=")?.parse().ok()?);
     let why = next("why=")?.to_string();
     let is_valid = step == 0 || step < steps;
-    is_valid.then_some(RolloutState { id, generation, phase, step, steps, why })
+    is_valid.then_some(RolloutState { id, generation, phase, step, steps, stable, why })
 }
 
 #[cfg(test)]
@@ -153,6 +153,7 @@ mod tests {
                 phase,
                 step: 0,
                 steps: 0,
+                stable: RolloutId(3),
                 why: one_line("a\nb = c "),
             };
             assert_eq!(state.to_string().parse(), Ok(state));
@@ -163,12 +164,12 @@ mod tests {
     fn other_texts_are_refused() {
         for text in [
             "",
-            "xds-rollout/2 id=1 generation=1 phase=running step=1/1 why=",
-            "xds-rollout/1 id=1 generation=1 phase=running step=0/1 why=",
-            "xds-rollout/1 id=1 generation=1 phase=running step=3/2 why=",
-            "xds-rollout/1 id=1 generation=1 phase=walking step=1/1 why=",
-            "xds-rollout/1 id=1 generation=1 phase=running step=1/1",
-            "xds-rollout/1 id=-1 generation=1 phase=running step=1/1 why=",
+            "xds-rollout/2 id=1 generation=1 phase=running step=1/1 stable=0 why=",
+            "xds-rollout/1 id=1 generation=1 phase=running step=0/1 stable=0 why=",
+            "xds-rollout/1 id=1 generation=1 phase=running step=3/2 stable=0 why=",
+            "xds-rollout/1 id=1 generation=1 phase=walking step=1/1 stable=0 why=",
+            "xds-rollout/1 id=1 generation=1 phase=running step=1/1 stable=0",
+            "xds-rollout/1 id=-1 generation=1 phase=running step=1/1 stable=0 why=",
         ] {
             assert!(text.parse::<RolloutState>().is_err(), "{text}");
         }

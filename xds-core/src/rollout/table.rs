@@ -79,9 +79,9 @@ named! {
 }
 
 named! {
-    /// What a transition does.
+    /// Effect of a transition.
     Action {
-        /// Nothing else.
+        /// No further effect.
         Nothing,
         /// The cohort of the step moves to the candidate; conditions and times begin anew.
         BeginStep,

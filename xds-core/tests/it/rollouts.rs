@@ -319,7 +319,7 @@ fn halt_is_stored_on_top_of_a_step_of_another_replica() {
 #[test]
 fn replica_continues_from_the_stored_state() {
     let [a, b] = streams();
-    let line = "xds-rollout/1 id=1 generation=5 phase=running step=2/2 why=";
+    let line = "xds-rollout/1 id=1 generation=5 phase=running step=2/2 stable=0 why=";
     let stored: RolloutState = line.parse().unwrap();
     let mut rollout = shared(1, Some(stored.clone()));
     rollout.joined(a, &NodeFacts::with_id("a1"), at(0));
