@@ -128,6 +128,18 @@ bugs! {
     DeadlineInThePast,
     /// Client: a response of an unregistered type causes a panic.
     PanicOnUnknownType,
+    /// Rollout: clients that connect see the stable views although the cohort has them.
+    NewClientsStable,
+    /// Rollout: a halt moves the cohort of the next step.
+    HaltMovesOn,
+    /// Rollout: candidate views stay after the end.
+    CandidateKept,
+    /// Rollout: a rollback is forgotten if another replica was first to store a state.
+    RollbackNotRepeated,
+    /// Rollout: clients that are behind after the soak are awaited without a limit.
+    NoTimeoutAfterSoak,
+    /// Rollout: a newer rollout of another replica is not noticed.
+    NewerRolloutIgnored,
 }
 
 #[cfg(feature = "zoo")]

@@ -16,6 +16,7 @@ use tokio::{
 use xds_core::{
     StreamId, ViewName,
     client::FilePolicy,
+    selector::NodeFacts,
     server::{Observation, StatusCode},
 };
 use xds_fs::{Place, Watch};
@@ -28,7 +29,7 @@ use xds_tokio::{
 
 use crate::{
     diagnostic::Diagnostic,
-    views::{self, NodeFacts, Views},
+    views::{self, Views},
 };
 
 /// Views of the connected clients.
@@ -163,7 +164,7 @@ impl ViewSelection {
 }
 
 fn refused(node: &NodeFacts) -> Denied {
-    let why = format!("no rule for views matches the node {:?} (--views)", node.id());
+    let why = format!("no rule for views matches the node {:?} (--views)", node.id);
     Denied::new(StatusCode::PermissionDenied, why)
 }
 

@@ -7,14 +7,13 @@ use std::{
 };
 
 use serde_json::{Map, Value as Json};
-use xds_core::ViewName;
+use xds_core::{
+    ViewName,
+    selector::{NodeCondition, NodeField, NodeSelector, TextPattern},
+};
 use xds_format::{Leniency, YamlFile, nearest};
 
-use super::{
-    glob::Glob,
-    node::NodeField,
-    rules::{Bases, Condition, Otherwise, ViewRule, Views},
-};
+use super::rules::{Bases, Otherwise, ViewRule, Views};
 use crate::diagnostic::{Diagnostic, Level, Rule};
 
 /// Maximum size of the file in bytes.
@@ -117,20 +116,20 @@ impl Reader<'_> {
     fn rule(&mut self, json: &Json, field: &str) -> Option<ViewRule> {
         let rule = self.object(json, field)?;
         self.known(rule, field, &RULE_FIELDS);
-        let conditions = match rule.get("when") {
-            Some(when) => self.conditions(when, &format!("{field}.when")),
-            None => Vec::new(),
+        let clients = match rule.get("when") {
+            Some(when) => self.clients(when, &format!("{field}.when")),
+            None => NodeSelector::default(),
         };
         let Some(view) = rule.get("view") else {
             self.error(field, "`view` is missing: the name of the view that the rule selects");
             return None;
         };
         let view = view_of(self.name(view, &format!("{field}.view"))?);
-        Some(ViewRule { view, position: self.yaml.position(field), conditions })
+        Some(ViewRule { view, position: self.yaml.position(field), clients })
     }
 
-    fn conditions(&mut self, json: &Json, field: &str) -> Vec<Condition> {
-        let Some(when) = self.object(json, field) else { return Vec::new() };
+    fn clients(&mut self, json: &Json, field: &str) -> NodeSelector {
+        let Some(when) = self.object(json, field) else { return NodeSelector::default() };
         self.known(when, field, &CONDITIONS);
         let mut conditions = Vec::new();
         for (name, value) in when {
@@ -145,24 +144,24 @@ impl Reader<'_> {
                     let Some(fields) = self.object(value, &field) else { continue };
                     for (path, value) in fields {
                         let any_of = self.patterns(value, &format!("{field}{}", step(path)));
-                        let metadata = NodeField::Metadata(path.clone());
-                        conditions.push(Condition { field: metadata, any_of });
+                        conditions
+                            .push(NodeCondition::new(NodeField::Metadata(path.clone()), any_of));
                     }
                     continue;
                 }
                 _ => continue,
             };
             let any_of = self.patterns(value, &format!("{field}.{name}"));
-            conditions.push(Condition { field: of_node, any_of });
+            conditions.push(NodeCondition::new(of_node, any_of));
         }
-        conditions
+        conditions.into()
     }
 
     /// Reads a pattern or a list of patterns.
-    fn patterns(&mut self, json: &Json, field: &str) -> Vec<Glob> {
+    fn patterns(&mut self, json: &Json, field: &str) -> Vec<TextPattern> {
         let pattern = |json: &Json| match json {
-            Json::String(text) => Some(Glob::new(text)),
-            Json::Bool(_) | Json::Number(_) => Some(Glob::new(&json.to_string())),
+            Json::String(text) => Some(TextPattern::new(text)),
+            Json::Bool(_) | Json::Number(_) => Some(TextPattern::new(&json.to_string())),
             _ => None,
         };
         let patterns: Option<Vec<_>> = match json {

@@ -59,7 +59,7 @@ impl Views {
                 format!("no rule leads to the view `{}` of the source ({resources})", shown(view));
             found.push(self.warning(text, None));
         }
-        if let Some(all) = self.rules.iter().position(|rule| rule.conditions.is_empty()) {
+        if let Some(all) = self.rules.iter().position(|rule| rule.clients.conditions().is_empty()) {
             for (index, rule) in self.rules.iter().enumerate().skip(all + 1) {
                 let text =
                     format!("rules[{index}]: never used, because rules[{all}] has no conditions");

@@ -4,7 +4,6 @@
 //! | file | contents |
 //! |---|---|
 //! | `rules.rs` | the rules, and the view that they select |
-//! | `glob.rs`, `node.rs` | patterns, and the parts of a node that they are compared with |
 //! | `file.rs` | parsing of the file |
 //! | `findings.rs` | rules and views without effect |
 //!
@@ -12,12 +11,9 @@
 
 mod file;
 mod findings;
-mod glob;
-mod node;
 mod rules;
 
 pub(crate) use self::{
     file::read,
-    node::NodeFacts,
     rules::{Bases, Views},
 };

@@ -5,13 +5,11 @@ use std::{
     path::PathBuf,
 };
 
-use xds_core::ViewName;
-use xds_format::Position;
-
-use super::{
-    glob::Glob,
-    node::{NodeFacts, NodeField},
+use xds_core::{
+    ViewName,
+    selector::{NodeFacts, NodeSelector},
 };
+use xds_format::Position;
 
 /// Views that are based on others: each has the resources of its base, except those that it has
 /// itself. No view is its own base, also not indirectly.
@@ -34,15 +32,7 @@ pub(crate) struct Views {
 pub(super) struct ViewRule {
     pub(super) view: ViewName,
     pub(super) position: Option<Position>,
-    /// Conditions that all have to be met.
-    pub(super) conditions: Vec<Condition>,
-}
-
-/// Condition that a node meets if one of the patterns matches.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Condition {
-    pub(super) field: NodeField,
-    pub(super) any_of: Vec<Glob>,
+    pub(super) clients: NodeSelector,
 }
 
 /// Handling of a client that no rule matches.
@@ -61,10 +51,7 @@ impl Default for Otherwise {
 impl Views {
     /// Returns the view of a client; `None` if it is refused.
     pub(crate) fn view_of(&self, node: &NodeFacts) -> Option<&ViewName> {
-        let is_met = |condition: &Condition| {
-            node.has(&condition.field, |text| condition.any_of.iter().any(|it| it.matches(text)))
-        };
-        let rule = self.rules.iter().find(|rule| rule.conditions.iter().all(is_met));
+        let rule = self.rules.iter().find(|rule| rule.clients.matches(node));
         match (rule, &self.otherwise) {
             (Some(rule), _) => Some(&rule.view),
             (None, Otherwise::View { view, .. }) => Some(view),
@@ -90,10 +77,10 @@ impl Views {
 mod tests {
     use std::path::Path;
 
-    use xds_core::proto::value::Kind;
+    use xds_core::proto::{Struct, Value, value::Kind};
 
     use super::*;
-    use crate::views::{file::parse, node::tests::fields};
+    use crate::views::file::parse;
 
     const FILE: &str = "
 rules:
@@ -110,6 +97,11 @@ rules:
 otherwise: refuse
 ";
 
+    fn fields<const N: usize>(fields: [(&str, Kind); N]) -> Struct {
+        let value = |kind| Value { kind: Some(kind) };
+        Struct { fields: fields.map(|(name, kind)| (name.to_owned(), value(kind))).into() }
+    }
+
     fn views(text: &str) -> Views {
         parse(Path::new("views.yaml"), text.as_bytes()).unwrap()
     }
@@ -118,27 +110,29 @@ otherwise: refuse
     fn first_rule_whose_conditions_are_all_met_selects_the_view() {
         let views = views(FILE);
         let shown = |node: &NodeFacts| views.view_of(node).map(|it| it.as_str().to_owned());
-        let with_id = |id: &str| NodeFacts { id: id.into(), ..NodeFacts::default() };
-        let edge = NodeFacts {
-            cluster: "edge".into(),
-            region: "eu".into(),
-            zone: "eu-1".into(),
-            sub_zone: "rack-?".into(),
-            ..with_id("e")
-        };
+        let with_id = NodeFacts::with_id::<&str>;
+        let mut edge = with_id("e");
+        edge.cluster = "edge".into();
+        edge.region = "eu".into();
+        edge.zone = "eu-1".into();
+        edge.sub_zone = "rack-?".into();
+        let (mut canary, mut american) = (edge.clone(), edge.clone());
+        canary.id = "canary-1".into();
+        american.zone = "us-1".into();
         let team = fields([("name", Kind::StringValue("payments".into()))]);
         let metadata = fields([
             ("team", Kind::StructValue(team)),
             ("tier", Kind::NumberValue(2.0)),
             ("beta", Kind::BoolValue(true)),
         ]);
-        let pay = NodeFacts { metadata, ..with_id("p") };
+        let mut pay = with_id("p");
+        pay.metadata = metadata;
         for (node, expected) in [
             (with_id("canary-7"), Some("canary")),
             (with_id("test-1"), Some("canary")),
             (with_id("test-2"), None),
-            (NodeFacts { id: "canary-1".into(), ..edge.clone() }, Some("canary")),
-            (NodeFacts { zone: "us-1".into(), ..edge.clone() }, None),
+            (canary, Some("canary")),
+            (american, None),
             (edge, Some("edge")),
             (pay, Some("pay")),
         ] {

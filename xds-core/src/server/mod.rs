@@ -73,6 +73,7 @@
 // M144: order of the types. IS25: a slow client delays nobody.
 
 mod admission;
+mod candidates;
 mod config;
 pub(crate) mod custom_messages;
 mod drain;

@@ -13,5 +13,6 @@ mod client_status;
 mod client_support;
 mod client_types;
 mod client_v2_api;
+mod rollouts;
 mod services;
 mod xdstp;

@@ -108,6 +108,15 @@ impl Server {
         convergence
     }
 
+    /// Returns the reason for which a client has not accepted everything that it subscribes to;
+    /// `None` if it has. Takes one step per type of the stream.
+    #[must_use]
+    pub fn lag_of(&self, stream: StreamId) -> Option<LagReason> {
+        let sequence = self.subscriptions.store.sequence();
+        let sessions = self.streams.get(stream.0).into_iter().flat_map(|it| it.sessions.iter());
+        sessions.filter_map(|handle| self.lag_reason(handle.session, sequence)).max()
+    }
+
     /// Requests one [`ServerOutput::Converged`](crate::server::ServerOutput::Converged) when all clients that are connected now have
     /// accepted a change; it is queued at once if they have. Returns the sequence number that will
     /// be reported. Another call for the same change replaces the earlier one, with the clients of

@@ -5,6 +5,7 @@
 
 pub(crate) mod arena;
 pub(crate) mod contents;
+mod copy;
 pub(crate) mod encode;
 pub(crate) mod idle_views;
 pub(crate) mod layers;

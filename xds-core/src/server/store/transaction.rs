@@ -298,6 +298,11 @@ impl Transaction {
         self.is_snapshot
     }
 
+    /// Returns the same changes for another view.
+    pub(crate) fn for_view(&self, view: &ViewName) -> Self {
+        Self { view: view.clone(), ..self.clone() }
+    }
+
     pub(crate) fn changes(&self) -> &[ResourceChange] {
         &self.changes
     }

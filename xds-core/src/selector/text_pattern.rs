@@ -1,14 +1,18 @@
 //! Patterns of texts.
 
+use alloc::{string::String, vec, vec::Vec};
+
 /// Pattern in which `*` stands for any characters, also none. `\*` is an asterisk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Glob {
+pub struct TextPattern {
     /// Texts between the asterisks; at least one.
     parts: Vec<String>,
 }
 
-impl Glob {
-    pub(super) fn new(pattern: &str) -> Self {
+impl TextPattern {
+    /// Parses a pattern. Every text is one.
+    #[must_use]
+    pub fn new(pattern: &str) -> Self {
         let mut parts = vec![String::new()];
         let mut characters = pattern.chars().peekable();
         while let Some(character) = characters.next() {
@@ -24,18 +28,26 @@ impl Glob {
         Self { parts }
     }
 
-    pub(super) fn matches(&self, text: &str) -> bool {
+    /// Whether the pattern matches the whole text.
+    #[must_use]
+    pub fn matches(&self, text: &str) -> bool {
         let [first, middle @ .., last] = &self.parts[..] else {
             return self.parts.first().is_some_and(|only| only == text);
         };
         let Some(mut rest) = text.strip_prefix(first.as_str()) else { return false };
         for part in middle {
-            match rest.find(part.as_str()) {
-                Some(at) => rest = &rest[at + part.len()..],
+            match rest.split_once(part.as_str()) {
+                Some((_, after)) => rest = after,
                 None => return false,
             }
         }
         rest.ends_with(last.as_str())
+    }
+}
+
+impl From<&str> for TextPattern {
+    fn from(pattern: &str) -> Self {
+        Self::new(pattern)
     }
 }
 
@@ -62,12 +74,12 @@ mod tests {
             (r"a\*\\", &[r"a*\"], &["ax"]),
             (r"\d", &[r"\d"], &["d"]),
         ] {
-            let glob = Glob::new(pattern);
+            let matcher = TextPattern::new(pattern);
             for text in matching {
-                assert!(glob.matches(text), "{pattern} and {text}");
+                assert!(matcher.matches(text), "{pattern} and {text}");
             }
             for text in others {
-                assert!(!glob.matches(text), "{pattern} and {text}");
+                assert!(!matcher.matches(text), "{pattern} and {text}");
             }
         }
     }

@@ -1,27 +1,43 @@
-//! Parts of a client's node that rules look at.
+//! Parts of a client's node that conditions look at.
 
-use xds_core::proto::{Node, Struct, Value, value::Kind};
+use alloc::string::{String, ToString as _};
 
-/// Parts of a client's node that rules look at.
+use crate::proto::{Node, Struct, Value, value::Kind};
+
+/// Parts of a client's node that conditions look at.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct NodeFacts {
-    pub(super) id: String,
-    pub(super) cluster: String,
-    pub(super) region: String,
-    pub(super) zone: String,
-    pub(super) sub_zone: String,
-    pub(super) metadata: Struct,
+#[non_exhaustive]
+pub struct NodeFacts {
+    /// Id of the node; empty if it has none.
+    pub id: String,
+    /// Cluster of the node.
+    pub cluster: String,
+    /// Region of the node's locality.
+    pub region: String,
+    /// Zone of the node's locality.
+    pub zone: String,
+    /// Sub-zone of the node's locality.
+    pub sub_zone: String,
+    /// Metadata of the node.
+    pub metadata: Struct,
 }
 
 /// Part of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum NodeField {
+#[non_exhaustive]
+pub enum NodeField {
+    /// Id of the node.
     Id,
+    /// Cluster of the node.
     Cluster,
+    /// Region of the node's locality.
     Region,
+    /// Zone of the node's locality.
     Zone,
+    /// Sub-zone of the node's locality.
     SubZone,
-    /// Value in the metadata, by the names of the fields that lead to it, joined with dots.
+    /// Value in the metadata, by the names of the fields that lead to it, joined with dots. A list
+    /// has several values; an object and null have none.
     Metadata(String),
 }
 
@@ -40,9 +56,10 @@ impl From<Node> for NodeFacts {
 }
 
 impl NodeFacts {
-    /// Returns the id of the node.
-    pub(crate) fn id(&self) -> &str {
-        &self.id
+    /// Returns the facts of a node of which only the id is known.
+    #[must_use]
+    pub fn with_id(id: impl Into<String>) -> Self {
+        Self { id: id.into(), ..Self::default() }
     }
 
     /// Whether a value of the field fulfils a condition. A list in the metadata has several values,
@@ -67,8 +84,8 @@ fn find<'s>(fields: &'s Struct, path: &str) -> Option<&'s Value> {
         return Some(value);
     }
     path.match_indices('.').find_map(|(at, _)| {
-        match fields.fields.get(&path[..at])?.kind.as_ref()? {
-            Kind::StructValue(inner) => find(inner, &path[at + 1..]),
+        match fields.fields.get(path.get(..at)?)?.kind.as_ref()? {
+            Kind::StructValue(inner) => find(inner, path.get(at + 1..)?),
             _ => None,
         }
     })
@@ -85,16 +102,17 @@ fn has(value: &Value, is_met: &impl Fn(&str) -> bool) -> bool {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use xds_core::proto::ListValue;
+mod tests {
+    use alloc::borrow::ToOwned as _;
 
     use super::*;
+    use crate::proto::ListValue;
 
-    pub(crate) fn value(kind: Kind) -> Value {
+    fn value(kind: Kind) -> Value {
         Value { kind: Some(kind) }
     }
 
-    pub(crate) fn fields<const N: usize>(fields: [(&str, Kind); N]) -> Struct {
+    fn fields<const N: usize>(fields: [(&str, Kind); N]) -> Struct {
         let fields = fields.map(|(name, kind)| (name.to_owned(), value(kind)));
         Struct { fields: fields.into_iter().collect() }
     }

@@ -1,0 +1,560 @@
+//! Rollouts on a server.
+
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    format,
+    sync::Arc,
+    vec::Vec,
+};
+
+use prost::Message as _;
+use thiserror::Error;
+
+use super::{
+    candidate::CandidateViews,
+    clients::Side,
+    machine::{
+        CommandError, MetricVerdict, Rollout, RolloutCommand, RolloutOutput, RolloutProgress,
+    },
+    policy::{OnNewer, PolicyError, RolloutPolicy},
+    shared::{CohortReport, PeerNews, Sharing, StoreResult},
+    state::{RolloutId, RolloutState},
+    table::RolloutPhase,
+};
+use crate::{
+    id::StreamId,
+    proto::Node,
+    selector::NodeFacts,
+    server::{
+        LagReason, Observation, Server, ServerEvent, ServerOutput, Transaction, TransactionError,
+    },
+    text::{TypeUrl, ViewName},
+    time::Time,
+    zoo::{self, Bug},
+};
+
+/// Data that rollouts keep of the nodes of connected clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeDetail {
+    /// No data: a server has the ids. Cohorts can only be shares of all clients.
+    #[default]
+    Id,
+    /// Data that [selectors](crate::selector) look at, for each connected client, also while no
+    /// rollout is under way.
+    Full,
+}
+
+/// Event for the host of rollouts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub enum RolloutEvent {
+    /// Write this state to the source if the stored one has the generation before, or there is none,
+    /// and call [`ServerRollouts::stored`]. Only with [`Sharing::Replicas`].
+    Store(RolloutState),
+    /// Let the other replicas know these counts. Only with [`Sharing::Replicas`].
+    Report(CohortReport),
+    /// A rollout has ended.
+    Ended {
+        /// Last progress of the rollout.
+        progress: RolloutProgress,
+        /// Reason for which a completed change could not be applied. All clients see the stable views
+        /// without it.
+        error: Option<TransactionError>,
+    },
+}
+
+/// Reason for which a rollout cannot start. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The policy is invalid.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The change is invalid, or there is no room for the candidate views: they have a copy of each
+    /// resource of the views that the change concerns, which counts towards
+    /// [`ServerLimits::resources`](crate::server::ServerLimits::resources).
+    #[error("the change cannot be served: {0}")]
+    Change(#[from] TransactionError),
+    /// A newer rollout was started already.
+    #[error("rollout {id} is older than rollout {newest}, which was started already", id = id.0, newest = newest.0)]
+    Older {
+        /// Rollout to be started.
+        id: RolloutId,
+        /// Newest rollout.
+        newest: RolloutId,
+    },
+    /// The stored state belongs to a policy with another number of steps.
+    #[error(
+        "the stored rollout has {stored} steps and the policy has {own}: use the policy with which \
+         it was started"
+    )]
+    OtherPolicy {
+        /// Number of steps in the stored state.
+        stored: usize,
+        /// Number of steps of the policy.
+        own: usize,
+    },
+}
+
+/// Change with its policy, before it is rolled out.
+#[derive(Clone, Debug)]
+struct QueuedChange {
+    id: RolloutId,
+    change: Vec<Transaction>,
+    policy: RolloutPolicy,
+}
+
+#[derive(Debug)]
+struct ActiveRollout {
+    rollout: Rollout,
+    views: CandidateViews,
+    error: Option<TransactionError>,
+}
+
+/// Rollouts on a server, one at a time.
+///
+/// The host passes each output of the server to [`handle_output`](Self::handle_output) before it
+/// acts on it, and gives clients their views with [`assign`](Self::assign). While no rollout is under
+/// way, this keeps and does nothing, except with [`NodeDetail::Full`]. All changes of views that a
+/// rollout concerns have to be made by [`start`](Self::start), and their layers must not be changed
+/// meanwhile.
+///
+/// ```
+/// use xds_core::rollout::{
+///     Cohort, RolloutCommand, RolloutEvent, RolloutId, RolloutPhase, RolloutPolicy, RolloutStep,
+///     ServerRollouts, Share,
+/// };
+/// use xds_core::server::{Server, ServerConfig, Transaction};
+/// use xds_core::{Time, types};
+///
+/// let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);
+/// let mut rollouts = ServerRollouts::default();
+///
+/// let mut change = Transaction::new();
+/// change.set(types::CLUSTER, "backend", &b"\x0a\x07backend"[..]);
+/// let policy = RolloutPolicy::new([RolloutStep::new(Cohort::of(Share::percent(5)))]);
+/// rollouts.start(&mut server, RolloutId(1), vec![change], policy, None, Time::ZERO)?;
+///
+/// // Nobody is connected. Without waiting for clients:
+/// assert_eq!(rollouts.progress().map(|it| it.phase), Some(RolloutPhase::Deploying));
+/// assert!(server.resource(types::CLUSTER, "backend").is_none());
+/// rollouts.command(&mut server, RolloutCommand::Promote, Time::ZERO)?;
+/// assert!(server.resource(types::CLUSTER, "backend").is_some());
+/// assert!(matches!(rollouts.poll_event(), Some(RolloutEvent::Ended { .. })));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct ServerRollouts {
+    detail: NodeDetail,
+    sharing: Sharing,
+    nodes: BTreeMap<StreamId, NodeFacts>,
+    peers: Vec<Arc<str>>,
+    newest: Option<RolloutId>,
+    active: Option<ActiveRollout>,
+    queued: Option<QueuedChange>,
+    /// Newest state of the source.
+    state: Option<RolloutState>,
+    events: VecDeque<RolloutEvent>,
+}
+
+impl ServerRollouts {
+    /// Returns rollouts of which none is under way.
+    #[must_use]
+    pub fn new(detail: NodeDetail, sharing: Sharing) -> Self {
+        Self { detail, sharing, ..Self::default() }
+    }
+
+    /// Starts a rollout, or continues the stored one with the same number. Transactions for the same
+    /// view are applied in order.
+    ///
+    /// If a rollout is under way, the new policy decides ([`RolloutPolicy::on_newer`]): the change is
+    /// queued, or it supersedes that rollout, whose change is then part of this one unless a
+    /// [snapshot](Transaction::snapshot) replaces it.
+    ///
+    /// `stored` is the state that the source has, if any.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error, and changes nothing, if the policy or the change is invalid.
+    pub fn start(
+        &mut self,
+        server: &mut Server,
+        id: RolloutId,
+        change: Vec<Transaction>,
+        policy: RolloutPolicy,
+        stored: Option<RolloutState>,
+        now: Time,
+    ) -> Result<(), StartError> {
+        self.check(id, &policy, stored.as_ref())?;
+        if let Some(stored) = stored {
+            self.note_state(stored);
+        }
+        let is_emergency = policy.steps.is_empty();
+        let is_queued = policy.on_newer == OnNewer::Queue && !is_emergency;
+        if is_queued && self.active.is_some() {
+            for transaction in &change {
+                server.prepare_preview(transaction)?;
+            }
+            let earlier = self.queued.take().map(|it| it.change).unwrap_or_default();
+            self.queued = Some(QueuedChange { id, change: combined(earlier, change), policy });
+            self.newest = Some(id);
+            return Ok(());
+        }
+        let earlier = self.active.as_ref().map(|it| it.views.change().to_vec());
+        let queued = self.queued.as_ref().map(|it| it.change.clone());
+        let earlier = combined(earlier.unwrap_or_default(), queued.unwrap_or_default());
+        self.launch(server, QueuedChange { id, change: combined(earlier, change), policy }, now)
+    }
+
+    /// Handles an output of the server, before the host acts on it.
+    pub fn handle_output(&mut self, server: &mut Server, output: &ServerOutput, now: Time) {
+        match output {
+            ServerOutput::Observed(observation) => self.observe(server, observation, now),
+            ServerOutput::Close(stream, _) | ServerOutput::Finished(stream) => {
+                self.left(server, *stream, now);
+            }
+            ServerOutput::Event(ServerEvent::ViewDropped(view)) => {
+                let Some(active) = self.active.as_ref().filter(|it| it.views.has(view)) else {
+                    return;
+                };
+                // It was possible before, and a limit can only have become smaller.
+                let _ = active.views.fill(server, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Assigns a view to a client, or the candidate in its place ([`Server::assign`]).
+    pub fn assign(&mut self, server: &mut Server, stream: StreamId, view: &ViewName, now: Time) {
+        match &mut self.active {
+            Some(it) if it.rollout.side(stream) == Some(Side::Candidate) => {
+                let candidate = it.views.candidate(server, view, now);
+                server.assign(stream, &candidate, now);
+                self.note_progress(server, stream, now);
+            }
+            _ => server.assign(stream, view, now),
+        }
+    }
+
+    /// Carries out a command.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Rollout::command`], or that no rollout is under way.
+    pub fn command(
+        &mut self,
+        server: &mut Server,
+        command: RolloutCommand,
+        now: Time,
+    ) -> Result<(), CommandError> {
+        let active = self.active.as_mut().ok_or(CommandError::NoRollout { command })?;
+        active.rollout.command(command, now)?;
+        self.carry_out(server, now);
+        Ok(())
+    }
+
+    /// Notes the verdict of an external metric ([`Rollout::metric`]).
+    pub fn metric(&mut self, server: &mut Server, name: &str, verdict: MetricVerdict, now: Time) {
+        self.update(server, now, |rollout| rollout.metric(name, verdict, now));
+    }
+
+    /// Notes the result of storing a state ([`RolloutEvent::Store`]).
+    pub fn stored(
+        &mut self,
+        server: &mut Server,
+        state: &RolloutState,
+        result: StoreResult,
+        now: Time,
+    ) {
+        match &result {
+            StoreResult::Stored => self.note_state(state.clone()),
+            StoreResult::Conflict(current) => self.note_state(current.clone()),
+            StoreResult::Unavailable => {}
+        }
+        self.update(server, now, |rollout| rollout.stored(state, result, now));
+    }
+
+    /// Notes a state that was read from the source.
+    pub fn observed(&mut self, server: &mut Server, state: RolloutState, now: Time) {
+        self.note_state(state.clone());
+        self.update(server, now, |rollout| rollout.observed(state, now));
+    }
+
+    /// Notes news of another replica, by its name ([`Rollout::peer`]).
+    pub fn peer(&mut self, server: &mut Server, name: &Arc<str>, news: PeerNews, now: Time) {
+        self.peers.retain(|it| it != name);
+        if news != PeerNews::Left {
+            self.peers.push(name.clone());
+        }
+        self.update(server, now, |rollout| rollout.peer(name, news, now));
+    }
+
+    /// Handles the timers that are due. Calling it early has no effect.
+    pub fn handle_timeout(&mut self, server: &mut Server, now: Time) {
+        self.update(server, now, |rollout| rollout.handle_timeout(now));
+    }
+
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.active.as_ref()?.rollout.poll_timeout()
+    }
+
+    /// Returns the next event. O(1).
+    #[must_use]
+    pub fn poll_event(&mut self) -> Option<RolloutEvent> {
+        self.events.pop_front()
+    }
+
+    /// Returns the rollout under way.
+    #[must_use]
+    pub fn rollout(&self) -> Option<&Rollout> {
+        self.active.as_ref().map(|it| &it.rollout)
+    }
+
+    /// Returns the progress of the rollout under way.
+    #[must_use]
+    pub fn progress(&self) -> Option<RolloutProgress> {
+        self.rollout().map(Rollout::progress)
+    }
+
+    /// Returns the number of the rollout that waits until the one under way has ended.
+    #[must_use]
+    pub fn queued(&self) -> Option<RolloutId> {
+        self.queued.as_ref().map(|it| it.id)
+    }
+
+    /// Returns the view that the client would see without a rollout.
+    #[must_use]
+    pub fn stable_view<'v>(&'v self, view: &'v ViewName) -> &'v ViewName {
+        self.active.as_ref().map_or(view, |it| it.views.stable(view))
+    }
+
+    fn check(
+        &self,
+        id: RolloutId,
+        policy: &RolloutPolicy,
+        stored: Option<&RolloutState>,
+    ) -> Result<(), StartError> {
+        policy.validate()?;
+        if let Some(step) = policy.needs_facts().filter(|_| self.detail == NodeDetail::Id) {
+            return Err(PolicyError::NodesNotKept { step }.into());
+        }
+        if let Some(newest) = self.newest.filter(|it| *it >= id) {
+            return Err(StartError::Older { id, newest });
+        }
+        let own = policy.steps.len();
+        match stored.filter(|it| it.id == id && it.steps != own) {
+            Some(stored) => Err(StartError::OtherPolicy { stored: stored.steps, own }),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins a rollout in place of the one under way.
+    fn launch(
+        &mut self,
+        server: &mut Server,
+        next: QueuedChange,
+        now: Time,
+    ) -> Result<(), StartError> {
+        let QueuedChange { id, change, policy } = next;
+        let views = CandidateViews::new(server, id, change, now)?;
+        let rollout = match Rollout::new(id, policy, self.sharing, self.state.clone(), now) {
+            Ok(rollout) => rollout,
+            Err(error) => {
+                views.drop_all(server, now);
+                return Err(error.into());
+            }
+        };
+        // What waits is part of this change.
+        self.queued = None;
+        self.update(server, now, |rollout| rollout.supersede(now));
+        self.newest = Some(id);
+        let active = self.active.insert(ActiveRollout { rollout, views, error: None });
+        for name in &self.peers {
+            active.rollout.peer(name, PeerNews::Joined, now);
+        }
+        let identified: Vec<_> = server.identified().collect();
+        for (stream, node_id) in identified {
+            let id_only = || NodeFacts::with_id(&*node_id);
+            match self.nodes.get(&stream) {
+                Some(node) => active.rollout.joined(stream, node, now),
+                None => active.rollout.joined(stream, &id_only(), now),
+            };
+        }
+        active.rollout.begin(now);
+        self.carry_out(server, now);
+        Ok(())
+    }
+
+    fn note_state(&mut self, state: RolloutState) {
+        if self.state.as_ref().is_none_or(|it| it.generation < state.generation) {
+            self.state = Some(state);
+        }
+    }
+
+    fn observe(&mut self, server: &mut Server, observation: &Observation, now: Time) {
+        match observation {
+            Observation::Identified { stream, node, .. } => {
+                self.identified(server, *stream, node, now);
+            }
+            Observation::Disconnected { stream } => self.left(server, *stream, now),
+            _ if self.active.is_none() => {}
+            Observation::Acked { stream, .. } | Observation::Subscribed { stream, .. } => {
+                self.note_progress(server, *stream, now);
+            }
+            Observation::Nacked { stream, type_url, message, .. } => {
+                self.note_rejection(server, *stream, type_url, message, now);
+            }
+            Observation::AnswerOverdue { stream, type_url, after, .. } => {
+                let text = format!("{type_url}: no answer within {after:?}");
+                self.update(server, now, |rollout| rollout.warned(*stream, text, now));
+            }
+            Observation::Blocked { stream, type_url, waits_for, after, .. } => {
+                let text = format!("{type_url} waits for {waits_for} longer than {after:?}");
+                self.update(server, now, |rollout| rollout.warned(*stream, text, now));
+            }
+            _ => {}
+        }
+    }
+
+    fn identified(&mut self, server: &mut Server, stream: StreamId, node: &[u8], now: Time) {
+        if self.detail == NodeDetail::Id && self.active.is_none() {
+            return;
+        }
+        let facts = NodeFacts::from(Node::decode(node).unwrap_or_default());
+        if let Some(active) = &mut self.active {
+            let side = active.rollout.joined(stream, &facts, now);
+            // A client without a view gets one from `assign`.
+            if side == Side::Candidate
+                && let Some(view) = server.view_of(stream).cloned()
+            {
+                self.assign(server, stream, &view, now);
+            }
+            self.carry_out(server, now);
+        }
+        if self.detail == NodeDetail::Full {
+            self.nodes.insert(stream, facts);
+        }
+    }
+
+    fn left(&mut self, server: &mut Server, stream: StreamId, now: Time) {
+        self.nodes.remove(&stream);
+        self.update(server, now, |rollout| rollout.left(stream, now));
+    }
+
+    /// Reports to the rollout whether a client has accepted what it is sent.
+    fn note_progress(&mut self, server: &mut Server, stream: StreamId, now: Time) {
+        let lag = server.lag_of(stream);
+        self.update(server, now, |rollout| match lag {
+            _ if rollout.side(stream) != Some(Side::Candidate) => {}
+            None => rollout.acknowledged(stream, now),
+            Some(LagReason::Pending) => rollout.pending(stream, now),
+            // It was reported when it happened.
+            Some(LagReason::Rejected) => {}
+        });
+    }
+
+    fn note_rejection(
+        &mut self,
+        server: &mut Server,
+        stream: StreamId,
+        type_url: &TypeUrl,
+        message: &str,
+        now: Time,
+    ) {
+        if self.rollout().and_then(|it| it.side(stream)) != Some(Side::Candidate) {
+            return;
+        }
+        let is_this = |it: &crate::server::RejectionStatus<'_>| {
+            it.stream == Some(stream) && it.type_url == type_url
+        };
+        let names = server.rejections().find(is_this).map(|it| it.names.to_vec());
+        let names = names.unwrap_or_default();
+        self.update(server, now, |rollout| {
+            rollout.rejected(stream, type_url.clone(), names, message, now);
+        });
+    }
+
+    /// Changes the rollout under way, if there is one, and carries out its outputs.
+    fn update(&mut self, server: &mut Server, now: Time, change: impl FnOnce(&mut Rollout)) {
+        if let Some(active) = &mut self.active {
+            change(&mut active.rollout);
+            self.carry_out(server, now);
+        }
+    }
+
+    fn carry_out(&mut self, server: &mut Server, now: Time) {
+        while let Some(active) = &mut self.active
+            && let Some(output) = active.rollout.poll_output()
+        {
+            match output {
+                RolloutOutput::Move(stream, side) => active.move_client(server, stream, side, now),
+                RolloutOutput::Store(state) => self.events.push_back(RolloutEvent::Store(state)),
+                RolloutOutput::Report(report) => {
+                    self.events.push_back(RolloutEvent::Report(report))
+                }
+                RolloutOutput::Apply => active.apply(server, now),
+                RolloutOutput::Ended(_) => self.end(server, now),
+            }
+        }
+    }
+
+    fn end(&mut self, server: &mut Server, now: Time) {
+        let Some(ActiveRollout { rollout, views, error }) = self.active.take() else { return };
+        if !zoo::is(Bug::CandidateKept) {
+            views.drop_all(server, now);
+        }
+        self.events.push_back(RolloutEvent::Ended { progress: rollout.progress(), error });
+        let Some(next) = self.queued.take() else { return };
+        let id = next.id;
+        if let Err(StartError::Change(error)) = self.launch(server, next, now) {
+            let progress = RolloutProgress {
+                id,
+                phase: RolloutPhase::RolledBack,
+                step: 0,
+                steps: 0,
+                members: 0,
+                acknowledged: 0,
+                reason: None,
+            };
+            self.events.push_back(RolloutEvent::Ended { progress, error: Some(error) });
+        }
+    }
+}
+
+impl ActiveRollout {
+    fn move_client(&mut self, server: &mut Server, stream: StreamId, side: Side, now: Time) {
+        // A client without a view gets one from `assign`.
+        let Some(view) = server.view_of(stream).cloned() else { return };
+        let stable = self.views.stable(&view).clone();
+        let view = match side {
+            Side::Stable => stable,
+            Side::Candidate => self.views.candidate(server, &stable, now),
+        };
+        server.assign(stream, &view, now);
+        if side == Side::Candidate && server.lag_of(stream).is_none() {
+            self.rollout.acknowledged(stream, now);
+        }
+    }
+
+    fn apply(&mut self, server: &mut Server, now: Time) {
+        for transaction in self.views.change() {
+            if let Err(error) = server.apply(transaction.clone(), now) {
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+}
+
+/// Returns the transactions of an earlier change and of a newer one, without those that a snapshot
+/// of the newer one replaces.
+fn combined(mut earlier: Vec<Transaction>, newer: Vec<Transaction>) -> Vec<Transaction> {
+    let is_replaced = |it: &Transaction| {
+        newer.iter().any(|newer| newer.is_snapshot() && newer.view() == it.view())
+    };
+    earlier.retain(|it| !is_replaced(it));
+    earlier.extend(newer);
+    earlier
+}

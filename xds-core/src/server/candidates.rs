@@ -1,0 +1,42 @@
+//! Access of rollouts to views and streams.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use super::{Server, store::transaction::TransactionError};
+use crate::{id::StreamId, text::ViewName, time::Time};
+
+impl Server {
+    /// Makes a view a copy of another one that has no layers. Bytes are shared.
+    pub(crate) fn copy_to_view(
+        &mut self,
+        from: &ViewName,
+        to: &ViewName,
+        now: Time,
+    ) -> Result<(), TransactionError> {
+        for copy in self.subscriptions.store.copied(from, to) {
+            self.apply(copy, now)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the names of a view's layers, topmost first; none if it has resources of its own.
+    pub(crate) fn layers_of(&self, view: &ViewName) -> Vec<ViewName> {
+        let store = &self.subscriptions.store;
+        let view = store.find_view(view).and_then(|slot| store.view(slot));
+        let layers = view.map(|view| &*view.layers).unwrap_or_default();
+        layers.iter().filter_map(|&it| store.view(it)).map(|it| it.name.clone()).collect()
+    }
+
+    /// Returns the view of a stream, if it has one.
+    pub(crate) fn view_of(&self, stream: StreamId) -> Option<&ViewName> {
+        let view = self.streams.get(stream.0)?.view?;
+        Some(&self.subscriptions.store.view(view)?.name)
+    }
+
+    /// Returns the streams whose clients have stated their nodes, with the ids of these.
+    pub(crate) fn identified(&self) -> impl Iterator<Item = (StreamId, Arc<str>)> {
+        self.streams.iter().filter_map(|(slot, stream)| {
+            Some((StreamId(self.streams.key(slot)?), stream.node()?.clone()))
+        })
+    }
+}
