@@ -6,6 +6,7 @@ use super::{
     Server,
     config::PerClientLimits,
     event::{CloseReason, StatusCode},
+    session::session_handle::SessionHandle,
 };
 use crate::{id::StreamId, slab::Slot, text::ViewName, time::Time};
 
@@ -60,45 +61,45 @@ impl Server {
             return self.watch_views();
         };
         let before = state.view.replace(view);
-        if before.is_none()
-            && let Err(reason) = self.join_node(stream)
-        {
-            return self.close(stream, reason);
-        }
         if before.is_none() {
+            if let Err(reason) = self.join_node(stream) {
+                return self.close(stream, reason);
+            }
             self.note_decision(stream);
         }
+        self.move_sessions(stream, before, view, now);
+        self.take_held(stream);
+        self.enforce_total_names();
+    }
+
+    /// Moves the sessions of a stream to another view, and releases the one that it leaves.
+    fn move_sessions(&mut self, stream: StreamId, from: Option<Slot>, to: Slot, now: Time) {
         let Some(state) = self.streams.get_mut(stream.0) else { return };
-        let left: Vec<(Slot, Slot)> =
-            state.sessions.iter().map(|handle| (handle.arena, handle.session)).collect();
-        let mut arenas: Vec<Slot> = left.iter().map(|&(arena, _)| arena).collect();
+        let before = state.sessions.clone();
         for handle in &mut state.sessions {
-            self.subscriptions.move_to_view(handle, view, &self.config, now);
-            arenas.push(handle.arena);
+            self.subscriptions.move_to_view(handle, to, &self.config, now);
         }
-        let handles = &state.sessions;
+        let after = state.sessions.clone();
         if let Some(make_before_break) = state.order.make_before_break() {
-            make_before_break.reset(handles, &self.subscriptions);
+            make_before_break.reset(&after, &self.subscriptions);
         }
         // Held-back changes start their wait anew in the new view.
         self.cancel_stage_timeout(stream);
         self.notify_wanted();
-        if let Some(before) = before {
-            self.subscriptions.store.leave_view(before);
+        if let Some(from) = from {
+            self.subscriptions.store.leave_view(from);
         }
         self.watch_views();
-        for (_, session) in left {
-            self.leave_waits(session);
-            self.hold_first_response(session);
-            self.clear_rejections(session);
-            self.note_progress(session, 0);
-            self.notify_if_due(session);
+        for SessionHandle { session, .. } in &after {
+            self.leave_waits(*session);
+            self.hold_first_response(*session);
+            self.clear_rejections(*session);
+            self.note_progress(*session, 0);
+            self.notify_if_due(*session);
         }
-        for arena in arenas {
-            self.update_heartbeat_alarm(arena);
+        for handle in before.iter().chain(&after) {
+            self.update_heartbeat_alarm(handle.arena);
         }
-        self.take_held(stream);
-        self.enforce_total_names();
     }
 
     /// Sets the limits of one client, replacing those of [`ServerLimits`](super::ServerLimits).

@@ -53,7 +53,9 @@ impl Server {
             for stream in self.subscriptions.drop_tombstones(arena, limit, newest, forgotten) {
                 self.close(stream, CloseReason::Behind);
             }
-            self.subscriptions.sweep_past_contents(arena, limit);
+            if let Some(state) = self.subscriptions.store.arena_mut(arena) {
+                state.settle_past(limit);
+            }
             if newest > 0 {
                 self.retain_deletions(arena);
             }

@@ -1,5 +1,7 @@
 //! Progress of each type of a stream: what was sent, ACKed and rejected.
 
+use alloc::collections::BTreeMap;
+
 use super::{
     MakeBeforeBreak, SessionView, Sessions,
     rejected::RejectedWildcardResources,
@@ -8,10 +10,14 @@ use super::{
 use crate::{
     server::{
         config::Warming,
-        session::{Session, session_handle::SessionHandle, subscriptions::Subscriptions},
+        session::{
+            Session, session_handle::SessionHandle, subscription::SubscriptionTable,
+            subscriptions::Subscriptions,
+        },
         store::{
-            arena::{Arena, ResourceEntry, past_contents::AckedSnapshot},
+            arena::{Arena, ResourceEntry},
             revision::Revision,
+            version::content::ContentHash,
         },
     },
     service::Variant,
@@ -46,8 +52,41 @@ pub(crate) struct Progress {
 #[derive(Debug, Default)]
 pub(crate) struct ClusterSnapshots {
     /// Clusters of the newest response.
-    sent: AckedSnapshot,
-    accepted: AckedSnapshot,
+    sent: ClusterSnapshot,
+    accepted: ClusterSnapshot,
+}
+
+/// Clusters in a full state.
+#[derive(Clone, Debug, Default)]
+struct ClusterSnapshot {
+    /// Revision of the state.
+    at: Revision,
+    /// Contents of clusters that the state had and the store did not: those whose removal was
+    /// withheld, and those of the previous view.
+    others: BTreeMap<ResourceName, ContentHash>,
+}
+
+impl ClusterSnapshot {
+    /// Returns the clusters of the newest response, which was rendered at a revision. While rejected
+    /// ones are searched for, it is a part of the clusters.
+    fn of(clusters: SessionView<'_>, at: Revision, table: &SubscriptionTable) -> Self {
+        if clusters.session.is_rejected() {
+            return Self::default();
+        }
+        let withheld = clusters.session.retained_deletions(clusters.arena, table);
+        Self { at, others: withheld.map(|(name, it)| (name.clone(), it.hash)).collect() }
+    }
+
+    /// Whether the state had the current content of a cluster, as far as is known.
+    fn has_current(&self, cluster: &ResourceEntry, arena: &Arena) -> bool {
+        let earlier = || {
+            let slot = arena.find(cluster.name.as_str())?;
+            arena.content_at(slot, self.at).map(|payload| payload.hash)
+        };
+        let current = cluster.payload.as_ref().map(|payload| payload.hash);
+        cluster.revision <= self.at
+            || self.others.get(&cluster.name).copied().or_else(earlier) == current
+    }
 }
 
 impl ClusterSnapshots {
@@ -132,7 +171,7 @@ impl MakeBeforeBreak {
             let payload = cluster.payload.as_ref().filter(|_| !names.is_empty());
             self.cluster_snapshots
                 .sent
-                .previous_view
+                .others
                 .extend(payload.map(|it| (cluster.name.clone(), it.hash)));
         }
         if !clusters.session.awaits_answer() {
@@ -154,64 +193,78 @@ impl MakeBeforeBreak {
     ) {
         let (rank, clock) = (usize::from(handle.rank), subscriptions.store.clock());
         let Some(view) = SessionView::of(handle.session, subscriptions) else { return };
-        let warm = self.accepted(rank::ENDPOINTS).nonce;
-        let Some(progress) = self.progress.get_mut(rank) else { return };
-        let nonce = view.session.newest_nonce();
         if rank == rank::CLUSTERS && view.session.has_wildcard() {
             // A full state contains rejected resources again.
             let (from, to) = match view.session.variant() {
                 Variant::Incremental => view.session.newest_cursor_range(),
-                Variant::StateOfTheWorld => (progress.accepted.set, Revision::MAX),
+                Variant::StateOfTheWorld => (self.accepted(rank).set, Revision::MAX),
             };
-            // A client that is sent all clusters treats changed ones as new. It may not have warmed
-            // an unchanged cluster whose endpoints did not exist before.
             let endpoints = Sessions::of(handles, subscriptions).get(rank::ENDPOINTS);
-            let is_unaccepted = |name: &ResourceName| {
-                endpoints.is_some_and(|it| it.is_unaccepted(name, warm, &subscriptions.table))
-            };
-            let is_new = |cluster: &&ResourceEntry| match view.session.variant() {
-                Variant::Incremental => true,
-                Variant::StateOfTheWorld => {
-                    !view.arena.had_current_content(&self.cluster_snapshots.accepted, cluster)
-                        || cluster.endpoint_names.names(&cluster.name).iter().any(is_unaccepted)
-                }
-            };
-            let new = view.arena.set_after(from).take_while(|cluster| cluster.revision <= to);
-            let mut newest = None;
-            for cluster in new.filter(is_new) {
-                for name in cluster.endpoint_names.names(&cluster.name) {
-                    newest = Some(cluster.revision);
-                    self.expected.add(name);
-                }
-            }
+            let newest = self.expect_endpoints(view, (from, to), endpoints, &subscriptions.table);
             self.eds_request_meaning = EdsRequestMeaning::None;
             if let Some(newest) = newest
                 && warming == Warming::AfterClusters
             {
-                let is_warming = progress.sent.warms > warm;
-                let from = if is_warming { progress.sent.warms_from.min(from) } else { from };
-                let in_full = view.session.variant() == Variant::StateOfTheWorld;
-                let were_in_use = in_full && newest <= self.in_use.at;
-                if in_full && !were_in_use {
-                    let these = EdsRequestMeaning::Uses(ClustersInUse { at: clock, nonce });
-                    self.eds_request_meaning =
-                        if is_warming { EdsRequestMeaning::Warming } else { these };
-                }
-                let warms = if were_in_use { self.in_use.nonce } else { nonce };
-                (progress.sent.warms, progress.sent.warms_from) =
-                    (progress.sent.warms.max(warms), from);
+                self.note_warming(view.session, from, newest, clock);
             }
-            self.cluster_snapshots.sent = match view.session.is_rejected() {
-                // The response is a part of the clusters, to find the rejected one.
-                true => AckedSnapshot::EMPTY,
-                false => AckedSnapshot {
-                    at: clock,
-                    removed: view.session.withheld(view.arena, &subscriptions.table).collect(),
-                    ..AckedSnapshot::EMPTY
-                },
-            };
+            self.cluster_snapshots.sent = ClusterSnapshot::of(view, clock, &subscriptions.table);
         }
-        progress.sent.complete(view.session, view.arena, clock);
+        if let Some(progress) = self.progress.get_mut(rank) {
+            progress.sent.complete(view.session, view.arena, clock);
+        }
+    }
+
+    /// Adds the endpoints of new clusters, which changed between two revisions. Returns the revision
+    /// of the newest one with endpoints.
+    fn expect_endpoints(
+        &mut self,
+        clusters: SessionView<'_>,
+        (from, to): (Revision, Revision),
+        endpoints: Option<SessionView<'_>>,
+        table: &SubscriptionTable,
+    ) -> Option<Revision> {
+        let warm = self.accepted(rank::ENDPOINTS).nonce;
+        let is_unaccepted =
+            |name: &ResourceName| endpoints.is_some_and(|it| it.is_unaccepted(name, warm, table));
+        // A client that is sent all clusters treats changed ones as new. It may not have warmed an
+        // unchanged cluster whose endpoints did not exist before.
+        let is_new = |cluster: &ResourceEntry, names: &[ResourceName]| {
+            clusters.session.variant() == Variant::Incremental
+                || !self.cluster_snapshots.accepted.has_current(cluster, clusters.arena)
+                || names.iter().any(is_unaccepted)
+        };
+        let mut newest = None;
+        for cluster in clusters.arena.set_after(from).take_while(|it| it.revision <= to) {
+            let names = cluster.endpoint_names.names(&cluster.name);
+            if !names.is_empty() && is_new(cluster, names) {
+                newest = Some(cluster.revision);
+                names.iter().for_each(|name| self.expected.add(name));
+            }
+        }
+        newest
+    }
+
+    /// Records that the newest response has clusters that the client warms, changed after `from` and
+    /// up to `newest`.
+    fn note_warming(
+        &mut self,
+        clusters: &Session,
+        from: Revision,
+        newest: Revision,
+        clock: Revision,
+    ) {
+        let warm = self.accepted(rank::ENDPOINTS).nonce;
+        let Some(progress) = self.progress.get_mut(rank::CLUSTERS) else { return };
+        let (sent, nonce) = (&mut progress.sent, clusters.newest_nonce());
+        let is_warming = sent.warms > warm;
+        let in_full = clusters.variant() == Variant::StateOfTheWorld;
+        let were_in_use = in_full && newest <= self.in_use.at;
+        if in_full && !were_in_use {
+            let these = EdsRequestMeaning::Uses(ClustersInUse { at: clock, nonce });
+            self.eds_request_meaning = if is_warming { EdsRequestMeaning::Warming } else { these };
+        }
+        sent.warms = sent.warms.max(if were_in_use { self.in_use.nonce } else { nonce });
+        sent.warms_from = if is_warming { sent.warms_from.min(from) } else { from };
     }
 
     /// Records a request, which may have answered a response.
@@ -233,7 +286,7 @@ impl MakeBeforeBreak {
         let is_clusters = usize::from(handle.rank) == rank::CLUSTERS;
         // A client does not treat clusters whose versions it stated as new.
         if is_clusters && let Some(at) = session.stated_revision() {
-            self.cluster_snapshots.sent = AckedSnapshot { at, ..AckedSnapshot::EMPTY };
+            self.cluster_snapshots.sent = ClusterSnapshot { at, ..ClusterSnapshot::default() };
         }
         if session.has_unanswered_request(&subscriptions.table) {
             for side in [&mut progress.sent, &mut progress.accepted] {

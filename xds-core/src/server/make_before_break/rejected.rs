@@ -48,7 +48,7 @@ impl RejectedWildcardResources {
             // The client has the previous content if that was sent before `from`, unless the
             // resource changed while it waited to be sent.
             let was_sent_before = resource.before <= from;
-            let since = if was_sent_before { resource.revision } else { resource.created_at() };
+            let since = if was_sent_before { resource.revision } else { resource.created };
             self.resources.insert(since, (slot, resource.name.clone()));
             self.places.insert(slot, since);
         }

@@ -12,7 +12,7 @@ use crate::{
     server::{
         event::ResponseCause,
         store::{
-            arena::Arena,
+            arena::{Arena, past::HeldSnapshots},
             encode::body::{Encoding, Payload, Ttls},
             on_demand::OnDemandNotifications,
         },
@@ -85,7 +85,10 @@ impl<'a> SessionContext<'a> {
             self.arena.heartbeats.join();
         }
         if self.session.needs_retained_deletions(self.arena) {
-            self.arena.past_contents.join();
+            self.arena.past.removal_users += 1;
+        }
+        if self.session.needs_snapshots(self.arena) {
+            self.arena.past.snapshot_users += 1;
         }
     }
 
@@ -123,7 +126,11 @@ impl<'a> SessionContext<'a> {
             self.arena.heartbeats.leave();
         }
         if self.session.needs_retained_deletions(self.arena) {
-            self.arena.past_contents.leave();
+            self.arena.past.removal_users -= 1;
+        }
+        if self.session.needs_snapshots(self.arena) {
+            self.arena.past.snapshot_users -= 1;
+            self.arena.hold(self.slot, HeldSnapshots::default());
         }
     }
 }

@@ -34,6 +34,7 @@ pub(crate) mod pending;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod session_handle;
+mod snapshots;
 pub(crate) mod subscription;
 pub(crate) mod subscriptions;
 pub(crate) mod view_change;

@@ -272,16 +272,6 @@ impl Session {
         wildcard.map(|wildcard| wildcard.removals_to).or_else(|| self.removals_to(arena))
     }
 
-    /// Returns the revisions of the withheld removals.
-    pub(crate) fn withheld<'a>(
-        &self,
-        arena: &'a Arena,
-        subscriptions: &'a SubscriptionTable,
-    ) -> impl Iterator<Item = Revision> + 'a {
-        let withheld = subscriptions.list(ListKind::Due, self.due.withheld().first());
-        withheld.filter_map(|(_, it)| arena.at(it.resource)).map(|resource| resource.revision)
-    }
-
     /// Returns the revision up to which a returning client states to have everything, if it was
     /// sent nothing since.
     pub(crate) fn stated_revision(&self) -> Option<Revision> {

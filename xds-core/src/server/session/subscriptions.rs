@@ -360,23 +360,6 @@ impl Subscriptions {
         state.wildcards.iter().filter_map(|(_, session)| lagging(session)).collect()
     }
 
-    /// Frees earlier contents that no session needs any more, if there are many of them.
-    pub(crate) fn sweep_past_contents(&mut self, arena: Slot, limit: usize) {
-        let state = self.store.arena(arena).filter(|arena| arena.has_many_past_contents());
-        let Some(state) = state else { return };
-        let sessions = state.wildcards.iter().filter_map(|(_, &slot)| self.sessions.at(slot));
-        let accepted = sessions.filter_map(|session| {
-            let seen = session.tombstones_seen_to(state)?;
-            // The client may keep earlier resources until the end.
-            let is_accepted = !session.awaits_answer() && !session.is_rejected();
-            Some(if is_accepted { seen } else { Revision::START })
-        });
-        let accepted = accepted.min().unwrap_or(Revision::MAX);
-        if let Some(state) = self.store.arena_mut(arena) {
-            state.sweep_past_contents(accepted, limit);
-        }
-    }
-
     pub(crate) fn status<'a>(
         &'a self,
         slot: Slot,

@@ -56,8 +56,6 @@ impl Server {
             for stream in behind {
                 self.close(stream, CloseReason::Behind);
             }
-            let limit = self.config.limits.deletions_per_type;
-            self.subscriptions.sweep_past_contents(arena, limit);
             self.subscriptions.store.release_arena(arena);
         }
     }

@@ -58,7 +58,6 @@ pub(super) struct World {
     pub(super) server: Server,
     pub(super) clients: Vec<Client>,
     pub(super) stores: [BTreeMap<(usize, usize), u8>; VIEWS.len()],
-    pub(super) deaths: BTreeMap<(usize, usize), u32>,
     pub(super) now: Time,
     pub(super) requests: usize,
     pub(super) responses: usize,
@@ -98,7 +97,6 @@ impl World {
             server,
             clients,
             stores: Default::default(),
-            deaths: BTreeMap::new(),
             now: Time::ZERO,
             requests: 0,
             responses: 0,
@@ -161,7 +159,6 @@ impl World {
                 }
                 None => {
                     self.stores[view].remove(&(ty, name));
-                    *self.deaths.entry((ty, name)).or_default() += 1;
                     transaction.remove(&*type_url, NAMES[name])
                 }
             };
@@ -290,11 +287,8 @@ impl World {
             let exists = exists.is_some_and(|index| store.contains_key(&(ty, index)));
             let left = !subscription.interest.has(name);
             assert!(!exists || left, "{name} exists");
-            // The rest of a partial wildcard response may contain a removal of an unknown name; of
-            // several deletions of a resource only the last one is retained.
-            let index = NAMES.iter().position(|known| known == name).unwrap_or(usize::MAX);
-            let many_gaps = self.deaths.get(&(ty, index)).is_some_and(|&deaths| deaths > 1);
-            let met = subscription.met.contains(name) || self.splits || many_gaps;
+            // The rest of a partial wildcard response may contain a removal of an unknown name.
+            let met = subscription.met.contains(name) || self.splits;
             assert!(met, "{name} was neither asked for nor sent (IS11)");
         }
         let is_news = !all.is_empty() || subscription.unanswered.contains("*");

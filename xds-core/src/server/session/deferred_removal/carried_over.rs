@@ -141,7 +141,7 @@ impl SessionContext<'_> {
     ) -> Option<CarriedVersion> {
         let newest = || {
             let resource = self.arena.at(slot)?;
-            resource.payload.as_ref().or_else(|| self.arena.removed_content(resource))
+            resource.payload.as_ref().or_else(|| self.arena.removed_content(slot))
         };
         self.select_version(accepted, sent, newest)
     }

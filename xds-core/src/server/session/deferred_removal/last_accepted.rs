@@ -142,7 +142,7 @@ impl SessionContext<'_> {
             _ if resource.error.is_some() => None,
             _ if resource.revision > at => {
                 let lingered = || self.session.carried_version_at(slot, at);
-                self.arena.content_at(resource, at).or_else(lingered)
+                self.arena.content_at(slot, at).or_else(lingered)
             }
             Some(payload) => Some(payload),
             None => {

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use super::{
     FirstResponse, ResponseMode, SendOrder, Session,
     context::SessionContext,
-    subscription::{ListKind, Subscription, SubscriptionKind},
+    subscription::{ListKind, Subscription, SubscriptionKind, SubscriptionTable},
 };
 use crate::{
     server::store::{
@@ -84,6 +84,28 @@ impl Session {
     /// Whether responses may have to repeat removed resources.
     pub(crate) fn needs_retained_deletions(&self, arena: &Arena) -> bool {
         self.may_defer_removals(arena) && self.response_mode(arena) == ResponseMode::FullState
+    }
+
+    fn retained_deletion<'a>(
+        &'a self,
+        subscription: &Subscription,
+        arena: &'a Arena,
+    ) -> Option<(&'a ResourceName, &'a Payload)> {
+        let slot = subscription.resource;
+        let resource = arena.at(slot).filter(|_| subscription.is_withheld())?;
+        let carried_over = self.carried_over(slot, resource.revision);
+        let payload = carried_over.unwrap_or_else(|| arena.removed_content(slot))?;
+        Some((&resource.name, payload))
+    }
+
+    /// Returns the versions that are served while the removals are withheld from the client.
+    pub(crate) fn retained_deletions<'a>(
+        &'a self,
+        arena: &'a Arena,
+        subscriptions: &'a SubscriptionTable,
+    ) -> impl Iterator<Item = (&'a ResourceName, &'a Payload)> {
+        let withheld = subscriptions.list(ListKind::Due, self.due.withheld().first());
+        withheld.filter_map(|(_, it)| self.retained_deletion(it, arena))
     }
 }
 
@@ -159,37 +181,24 @@ impl SessionContext<'_> {
         &self,
         subscription: &Subscription,
     ) -> Option<(&ResourceName, &Payload)> {
-        let resource = self.arena.at(subscription.resource)?;
-        let carried_over = self.session.carried_over(subscription.resource, resource.revision);
-        let payload = carried_over.unwrap_or_else(|| self.arena.removed_content(resource))?;
-        subscription.is_withheld().then_some((&resource.name, payload))
+        self.session.retained_deletion(subscription, self.arena)
     }
 
     /// Returns the version of all resources including deferred removals.
     pub(crate) fn version_of_everything(&self) -> TypeVersion {
-        self.for_each_retained_deletion(|_, _| {})
-    }
-
-    fn for_each_retained_deletion(
-        &self,
-        mut take: impl FnMut(&ResourceName, &Payload),
-    ) -> TypeVersion {
         let mut version = self.arena.version;
-        let withheld = self.subscriptions.list(ListKind::Due, self.session.due.withheld().first());
-        for (name, payload) in withheld.filter_map(|(_, it)| self.retained_deletion(it)) {
+        for (name, payload) in self.session.retained_deletions(self.arena, self.subscriptions) {
             version.add(name.as_str(), payload.hash);
-            take(name, payload);
         }
         version
     }
 
     /// Renders all resources including deferred removals. Returns the version of exactly these.
     pub(crate) fn body_of_everything(&mut self) -> (ResponseBody, TypeVersion) {
-        let mut retained_deletions = Vec::new();
-        let version = self.for_each_retained_deletion(|name, payload| {
-            retained_deletions.push((name.clone(), payload.clone()))
-        });
-        let ttls = self.encoding().ttls;
+        let (version, ttls) = (self.version_of_everything(), self.encoding().ttls);
+        let retained_deletions = self.session.retained_deletions(self.arena, self.subscriptions);
+        let retained_deletions: Vec<_> =
+            retained_deletions.map(|(name, payload)| (name.clone(), payload.clone())).collect();
         match retained_deletions.is_empty() {
             true => (self.arena.full_body(ttls), version),
             false => (self.arena.full_body_with(&retained_deletions, version, ttls), version),

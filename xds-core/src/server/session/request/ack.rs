@@ -227,6 +227,9 @@ impl SessionContext<'_> {
         self.session.accepted = Some(version);
         if content_answer == Answer::Ack {
             self.session.forget_error();
+            if sent.nonce.get() == self.session.newest_nonce() {
+                self.hold_accepted();
+            }
         }
         self.session.counters.acks.add_one();
         ctx.stats.acks += 1;

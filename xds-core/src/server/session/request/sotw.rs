@@ -223,6 +223,8 @@ impl SessionContext<'_> {
         }
         self.session.first_response = FirstResponse::Done;
         self.session.accepted = Some(version);
+        self.hold_sent();
+        self.hold_accepted();
         if self.isolates() {
             let state = self.current_state();
             self.note_held_state(state);

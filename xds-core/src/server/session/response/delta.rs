@@ -17,7 +17,7 @@ use crate::{
             subscription::{ListKind, Subscription, SubscriptionKind},
         },
         store::{
-            arena::tombstones::SentRemovals,
+            arena::past::SentRemovals,
             encode::body::{BodyBuilder, FitResult, ResponseBody},
             revision::Revision,
         },

@@ -196,6 +196,7 @@ impl SessionContext<'_> {
             self.session.note_removal_sent(sent.nonce);
         }
         self.session.record_sent(sent, self.arena);
+        self.hold_sent();
         self.session.counters.responses.add_one();
         let (errors, too_long) = (mem::take(&mut self.errors), mem::take(&mut self.too_long));
         let version = self.version_text(sent.version);

@@ -21,6 +21,7 @@ impl SessionContext<'_> {
         if change_kind == ChangeKind::AliasChanged {
             return self.alias_changed(slot);
         }
+        self.hold_before_change();
         let Some(subscription) = self.subscriptions.at(slot) else { return };
         let exists = self.arena.payload(subscription.resource).is_some();
         let (was_sent, due_before) = (subscription.sent != 0, subscription.due);

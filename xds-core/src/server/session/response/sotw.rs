@@ -11,7 +11,7 @@ use crate::{
             subscription::{ListKind, SubscriptionKind},
         },
         store::{
-            arena::{ResourceEntry, tombstones::SentRemovals},
+            arena::{ResourceEntry, past::SentRemovals},
             encode::body::{BodyBuilder, FitResult, Payload, ResponseBody},
             version::content::TypeVersion,
         },

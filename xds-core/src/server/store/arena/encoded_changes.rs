@@ -3,16 +3,17 @@
 use alloc::collections::VecDeque;
 
 use super::{
-    Arena, ResourceEntry, changes_since::ResumePoint, resource_set::ResourceSet,
-    tombstones::SentRemovals,
+    Arena, ResourceEntry, changes_since::ResumePoint, past::SentRemovals, resource_set::ResourceSet,
 };
 use crate::{
     server::store::{
-        encode::body::{BodyBuilder, Encoding, FitResult, ResponseBody, Ttls},
+        encode::body::{BodyBuilder, Encoding, FitResult, Payload, ResponseBody, Ttls},
         revision::Revision,
+        version::content::TypeVersion,
     },
     service::Variant,
     slab::Slot,
+    text::ResourceName,
     wire::request::NameForm,
 };
 
@@ -56,6 +57,28 @@ impl Arena {
         if let Some(full) = self.full.get_mut(kept) {
             *full = Some(body.clone());
         }
+        body
+    }
+
+    /// Returns all resources and these removed ones. `version` is that of all of them together.
+    pub(crate) fn full_body_with(
+        &mut self,
+        removed: &[(ResourceName, Payload)],
+        version: TypeVersion,
+        ttls: Ttls,
+    ) -> ResponseBody {
+        let is_kept =
+            |kept: &&(TypeVersion, Ttls, ResponseBody)| (kept.0, kept.1) == (version, ttls);
+        if let Some((.., body)) = self.full_with_removed.as_ref().filter(is_kept) {
+            return body.clone();
+        }
+        let more = removed.iter().map(|(_, payload)| payload.framed.len()).sum();
+        let mut parts = BodyBuilder::from_body(&self.full_body(ttls), ttls, more);
+        for (name, payload) in removed {
+            parts.push(name, payload);
+        }
+        let body = parts.into_body();
+        self.full_with_removed = Some((version, ttls, body.clone()));
         body
     }
 

@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `arena/changes_since.rs` | resources changed after a revision |
-//! | `arena/tombstones.rs` | resources removed after a revision |
+//! | `arena/past.rs` | versions that ended, and resources removed after a revision |
 //! | `arena/encoded_changes.rs` | response bodies, built once for all clients |
 //! | `arena/resource.rs` | one name with its resource or error |
 
@@ -13,10 +13,9 @@ pub(crate) mod encoded_changes;
 pub(crate) mod endpoint_names;
 pub(crate) mod glob_index;
 pub(crate) mod heartbeat_schedule;
-pub(crate) mod past_contents;
+pub(crate) mod past;
 mod resource;
 pub(crate) mod resource_set;
-pub(crate) mod tombstones;
 
 use alloc::{
     boxed::Box,
@@ -31,15 +30,15 @@ pub(crate) use self::resource::{EffectiveContents, ResourceEntry};
 use self::{
     aliases::AliasIndex, changes_since::ResumePoint, encoded_changes::EncodedChanges,
     endpoint_names::EndpointNames, glob_index::GlobIndex, heartbeat_schedule::HeartbeatSchedule,
-    past_contents::PastContents, resource_set::ResourceSet,
+    past::Past, resource_set::ResourceSet,
 };
 use super::{
     ChangeKind,
-    encode::body::{Payload, ResponseBody, entry_len},
+    encode::body::{Payload, ResponseBody, Ttls, entry_len},
     on_demand::OnDemandState,
     payload_pool::PayloadPool,
     resource_options::ResourceOptions,
-    revision::{ResourceHistory, Revision, Tombstone},
+    revision::Revision,
     subscription_list::SubscriptionList,
     transaction::ResourceError,
     version::{
@@ -88,10 +87,8 @@ pub(crate) struct Arena {
     pub(crate) above: BTreeSet<Slot>,
     /// Number of the newest transaction that changed this arena.
     pub(crate) sequence: u64,
-    /// Number of sessions that need tombstones.
-    tombstone_users: usize,
-    /// Earlier contents that some clients may have.
-    pub(crate) past_contents: PastContents,
+    /// Versions that ended, and removals.
+    pub(crate) past: Past,
     pub(super) resources: Slab<ResourceEntry>,
     names: NameIndex,
     pub(crate) glob_index: GlobIndex,
@@ -105,11 +102,10 @@ pub(crate) struct Arena {
     /// Number of resources with a TTL.
     timed: usize,
     revision: Revision,
-    /// Tombstones in the order of removal, back to the horizon.
-    tombstones: VecDeque<Tombstone>,
-    horizon: Revision,
     /// Encoded full state without TTLs (index 0) and with TTLs (index 1).
     full: [Option<ResponseBody>; 2],
+    /// Newest body with removed resources, shared by clients that need the same ones.
+    full_with_removed: Option<(TypeVersion, Ttls, ResponseBody)>,
     resource_set: Option<ResourceSet>,
     /// Recently used tails, oldest first.
     encoded_changes: VecDeque<EncodedChanges>,
@@ -164,8 +160,7 @@ impl Arena {
             pace: Pace::AtOnce,
             above: BTreeSet::new(),
             sequence: 0,
-            tombstone_users: 0,
-            past_contents: PastContents::default(),
+            past: Past::default(),
             resources: Slab::default(),
             names: NameIndex::new(seed),
             glob_index: GlobIndex::default(),
@@ -176,9 +171,8 @@ impl Arena {
             entry_bytes: 0,
             timed: 0,
             revision: Revision::START,
-            tombstones: VecDeque::new(),
-            horizon: Revision::START,
             full: [None, None],
+            full_with_removed: None,
             resource_set: None,
             encoded_changes: VecDeque::new(),
             resume_point: ResumePoint { at: Revision::START, next: Slot::NONE },
@@ -240,9 +234,11 @@ impl Arena {
         let (hash, framed, entry) = (payload.hash, payload.framed.len(), entry_len(name, &payload));
         self.timed += usize::from(payload.ttl().is_some());
         let replaced = resource.payload.replace(payload);
-        match &replaced {
-            None => resource.history.record_creation(resource.revision, now),
-            Some(replaced) => self.past_contents.keep(resource, replaced, now),
+        if let Some(replaced) = &replaced {
+            self.past.replace((slot, now), resource, replaced);
+        } else {
+            self.past.note_recreated(resource.revision);
+            resource.note_created(now);
         }
         resource.before = if replaced.is_some() { resource.revision } else { now };
         resource.revision = now;
@@ -288,18 +284,13 @@ impl Arena {
         }
         let removed = resource.payload.take()?;
         self.held -= 1;
-        self.past_contents.keep(resource, &removed, now);
+        self.past.remove((slot, now), resource, &removed);
         resource.revision = now;
         pool.release(&removed);
         self.forget(name, Some(&removed), now);
         self.resources.move_to_front(slot);
         self.index_aliases((name, slot), removed.aliases(), &[]);
-        if self.tombstone_users > 0 {
-            self.tombstones.push_back(Tombstone { revision: now, resource: slot });
-        } else {
-            self.horizon = now;
-            self.release(slot);
-        }
+        self.release(slot);
         self.index_name(name);
         Some(slot)
     }
@@ -384,7 +375,8 @@ impl Arena {
             error: None,
             revision: Revision::START,
             before: Revision::START,
-            history: ResourceHistory::default(),
+            first: Revision::START,
+            created: Revision::START,
             on_demand_state: OnDemandState::Idle,
             endpoint_names: EndpointNames::default(),
             subscribers: SubscriptionList::default(),
@@ -397,17 +389,13 @@ impl Arena {
         Some(slot)
     }
 
-    /// Frees the slot of a name without resource, error, subscribers and tombstone.
+    /// Frees the slot of a name without resource, error, subscribers, tombstone and past versions.
     // M243
     pub(crate) fn release(&mut self, slot: Slot) {
-        let idle = |resource: &ResourceEntry| {
-            let has_tombstone = resource.history.has_existed() && resource.revision > self.horizon;
-            resource.payload.is_none()
-                && resource.error.is_none()
-                && resource.subscribers.is_empty()
-                && !has_tombstone
-        };
-        if self.resources.at(slot).is_some_and(idle)
+        let idle = |it: &&ResourceEntry| !it.is_held() && it.subscribers.is_empty();
+        let Some(resource) = self.resources.at(slot).filter(idle) else { return };
+        self.settle((slot, resource.revision));
+        if !self.past.has(slot)
             && let Some(resource) = self.resources.remove(slot)
         {
             self.names.remove(resource.name.as_str(), slot);
@@ -505,7 +493,7 @@ impl Arena {
     pub(crate) fn forget_bodies(&mut self) {
         self.full = [None, None];
         self.encoded_changes.clear();
-        self.past_contents.forget_body();
+        self.full_with_removed = None;
     }
 }
 

@@ -5,11 +5,8 @@ use alloc::boxed::Box;
 use super::endpoint_names::EndpointNames;
 use crate::{
     server::store::{
-        encode::body::Payload,
-        on_demand::OnDemandState,
-        revision::{ResourceHistory, Revision},
-        subscription_list::SubscriptionList,
-        transaction::ResourceError,
+        encode::body::Payload, on_demand::OnDemandState, revision::Revision,
+        subscription_list::SubscriptionList, transaction::ResourceError,
     },
     text::ResourceName,
 };
@@ -25,7 +22,10 @@ pub(crate) struct ResourceEntry {
     pub(crate) revision: Revision,
     /// Revision at which it was set before that, or the same revision if it was created then.
     pub(crate) before: Revision,
-    pub(crate) history: ResourceHistory,
+    /// Revision at which the name had its first resource, as far as is known.
+    pub(crate) first: Revision,
+    /// Revision at which the newest resource was created.
+    pub(crate) created: Revision,
     /// Last notification to the application.
     pub(crate) on_demand_state: OnDemandState,
     /// Endpoints that a cluster references, if needed.
@@ -48,14 +48,12 @@ impl ResourceEntry {
         self.payload.is_some() || self.error.is_some()
     }
 
-    /// Returns the revision at which it was created.
-    pub(crate) fn created_at(&self) -> Revision {
-        self.history.created_at()
-    }
-
-    /// Returns the revision of the last removal before the resource was created again.
-    pub(crate) fn removed_at(&self) -> Option<Revision> {
-        self.history.removed_at()
+    /// Records the creation of a resource.
+    pub(super) fn note_created(&mut self, now: Revision) {
+        self.created = now;
+        if self.first == Revision::START {
+            self.first = now;
+        }
     }
 
     /// Returns the contents to be shown by another view.
