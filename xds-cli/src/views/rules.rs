@@ -110,7 +110,7 @@ otherwise: refuse
     fn first_rule_whose_conditions_are_all_met_selects_the_view() {
         let views = views(FILE);
         let shown = |node: &NodeFacts| views.view_of(node).map(|it| it.as_str().to_owned());
-        let with_id = NodeFacts::with_id::<&str>;
+        let with_id = |id: &str| NodeFacts::with_id(id);
         let mut edge = with_id("e");
         edge.cluster = "edge".into();
         edge.region = "eu".into();
