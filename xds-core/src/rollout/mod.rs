@@ -4,6 +4,9 @@
 //! [`Rollout`] is a pure state machine. [`ServerRollouts`] drives a [`Server`](crate::Server) with
 //! it: clients of the cohort see candidate views, which are copies with the change.
 //!
+//! This module is experimental: the state machine is tested, but the simulation does not cover
+//! [`ServerRollouts`] yet.
+//!
 //! ```text
 //! Starting ─▶ Deploying ─▶ Soaking ─▶ Judging ──┬─▶ next step: Deploying
 //!                  │          │          │      └─▶ Completed
@@ -18,7 +21,7 @@
 //! | `conditions.rs` | which transition is due |
 //! | `shared.rs`, `state.rs` | the stored state, and agreement of replicas |
 //! | `clients.rs`, `halt.rs` | sides and progress of clients; reasons of halts |
-//! | `server.rs`, `candidate.rs` | rollouts on a server, and their views |
+//! | `server.rs`, `events.rs`, `candidate.rs` | rollouts on a server, and their views |
 //!
 //! A side is a function of a client's node and the step, so that a client that reconnects or moves to
 //! another replica sees the same side. `docs/design/rollouts.md` in the repository states the
@@ -27,6 +30,7 @@
 mod candidate;
 mod clients;
 mod conditions;
+mod events;
 mod halt;
 mod machine;
 mod policy;
@@ -38,6 +42,7 @@ mod table;
 
 pub use self::{
     clients::Side,
+    events::{NodeDetail, RolloutEvent, StartError},
     halt::{HaltCause, HaltReason, HaltingClient, HaltingClients},
     machine::{
         CommandError, MetricVerdict, Rollout, RolloutCommand, RolloutOutput, RolloutProgress,
@@ -46,7 +51,7 @@ pub use self::{
         Cohort, HaltConditions, LONGEST_WAIT, MOST_STEPS, OnHalt, OnNewer, PolicyError,
         RolloutPolicy, RolloutStep,
     },
-    server::{NodeDetail, RolloutEvent, ServerRollouts, StartError},
+    server::ServerRollouts,
     share::{InvalidShare, Share},
     shared::{CohortReport, PeerNews, STORE_RETRY, Sharing, StoreResult},
     state::{InvalidState, RolloutId, RolloutState, StoredPhase},

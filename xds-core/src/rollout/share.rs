@@ -119,9 +119,8 @@ mod tests {
         let ids: alloc::vec::Vec<_> = (0..10_000).map(|it| format!("node-{it}")).collect();
         let of = |share: Share| ids.iter().filter(|id| share.has("", id)).count();
         assert!((400..600).contains(&of(Share::percent(5))), "{}", of(Share::percent(5)));
-        let nested = |id: &&String| {
-            Share::percent(5).has("", id) && !Share::percent(10).has("", id)
-        };
+        let nested =
+            |id: &&String| Share::percent(5).has("", id) && !Share::percent(10).has("", id);
         assert_eq!(ids.iter().filter(nested).count(), 0);
         assert_eq!(of(Share::NONE), 0);
     }
