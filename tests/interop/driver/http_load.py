@@ -47,7 +47,11 @@ class Backend:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                if head.split(b" ", 2)[1].endswith(b"/slow"):
+                words = head.split(b" ", 2)
+                if len(words) < 3:
+                    # Not a request, such as the rest of the preface of HTTP/2.
+                    break
+                if words[1].endswith(b"/slow"):
                     await asyncio.sleep(_SLOW)
                 writer.write(answer)
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
