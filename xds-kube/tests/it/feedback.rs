@@ -56,6 +56,9 @@ async fn refusal_by_guards_is_an_event_also_of_a_deleted_object() {
     let by = RejectedBy::Guards("0123456789ab".parse().unwrap());
     let refusal = |object| Rejection { by, ..rejection(object, 0, 0, "would remove 4 clusters") };
     let both = ["ConfigMap default/mesh", "ConfigMap default/deleted"].map(refusal);
+    soon(feedback.report(both.clone())).await.unwrap();
+    // Writes of different objects are 200 ms apart.
+    later().await;
     soon(feedback.report(both)).await.unwrap();
     let mesh = format!("{CONFIG_MAPS}/mesh");
     let expected = json!({
@@ -70,8 +73,10 @@ async fn refusal_by_guards_is_an_event_also_of_a_deleted_object() {
         assert_eq!(event["reason"], "RefusedByGuard");
         assert_eq!(event["message"], "would remove 4 clusters");
     }
-    later().await;
-    soon(feedback.report([])).await.unwrap();
+    for _ in 0..2 {
+        later().await;
+        soon(feedback.report([])).await.unwrap();
+    }
     assert_eq!(annotation(&cluster, &mesh).await, Value::Null);
 }
 
