@@ -1,6 +1,7 @@
 //! TLS handshakes over connections of any runtime. A handshake only reads and writes, so it needs
 //! no runtime.
 
+use core::time::Duration;
 use std::{sync::Arc, time::UNIX_EPOCH};
 
 use hyper_util::rt::TokioIo;
@@ -8,6 +9,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
     time_provider::TimeProvider,
 };
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::{
@@ -86,19 +88,52 @@ impl core::fmt::Debug for Tls {
 /// Certificate chain that a client presented.
 pub(crate) type Chain = Arc<[CertificateDer<'static>]>;
 
+/// Maximum time for which a server reads from a client that it has rejected.
+const LINGER: Duration = Duration::from_secs(1);
+/// Maximum number of bytes that a server reads from a client that it has rejected.
+const LINGER_BYTES: u64 = 256 << 10;
+
+/// Failed handshake of a server.
+pub(crate) struct RejectedClient {
+    pub(crate) reason: String,
+    io: TokioIo<Box<dyn Io>>,
+}
+
 /// Performs the server's handshake on `io`. Returns the connection and the client's certificates.
 pub(crate) async fn accept(
     config: Arc<rustls::ServerConfig>,
     io: Box<dyn Io>,
     runtime: &SharedRuntime,
-) -> Result<(Box<dyn Io>, Chain), String> {
+) -> Result<(Box<dyn Io>, Chain), RejectedClient> {
     let mut config = Arc::unwrap_or_clone(config);
     config.time_provider = Arc::new(RuntimeTime(runtime.clone()));
-    let accepted = TlsAcceptor::from(Arc::new(config)).accept(TokioIo::new(io)).await;
-    let stream = accepted.map_err(|why| explain_tls_failure(&why, PeerRole::Client))?;
+    let accept = TlsAcceptor::from(Arc::new(config)).accept(TokioIo::new(io)).into_fallible();
+    let stream = accept.await.map_err(|(why, io)| RejectedClient {
+        reason: explain_tls_failure(&why, PeerRole::Client),
+        io,
+    })?;
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let chain = chain.iter().map(|it| it.clone().into_owned()).collect();
     Ok((Box::new(TokioIo::new(stream)), chain))
+}
+
+impl RejectedClient {
+    /// Closes the sending direction of the connection, and reads until the client has closed the
+    /// other, within limits.
+    ///
+    /// A client of TLS 1.3 sends requests before its certificate is checked. If they were not read,
+    /// the operating system would reset the connection, and the client might not receive the alert
+    /// that states why it is rejected.
+    pub(crate) async fn linger(mut self, runtime: &SharedRuntime) {
+        let linger = async {
+            if self.io.shutdown().await.is_ok() {
+                // The connection is closed in any case.
+                let _ =
+                    tokio::io::copy(&mut self.io.take(LINGER_BYTES), &mut tokio::io::sink()).await;
+            }
+        };
+        runtime.timeout(LINGER, linger).await;
+    }
 }
 
 /// Date and time of a runtime, by which the validity of certificates is checked. It is set for each

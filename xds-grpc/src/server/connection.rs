@@ -226,9 +226,13 @@ impl Connections {
     /// peer.
     async fn secure(&self, io: Box<dyn Io>, peer: Peer) -> Option<(Box<dyn Io>, Peer)> {
         let Some(credentials) = &self.options.credentials else { return Some((io, peer)) };
+        let failed = |reason: &str| {
+            self.budgets.counters.note(TransportEvent::FailedTlsHandshake);
+            self.warn(&peer, &format!("TLS: {reason}"));
+        };
         let handshake = async {
             let config = credentials.current(Some(&self.runtime)).await;
-            let config = config.map_err(|why| why.to_string())?;
+            let config = config.map_err(|why| failed(&why.to_string())).ok()?;
             let config = match &self.served {
                 ServedProtocol::Grpc(_) => config,
                 #[cfg(feature = "rest")]
@@ -238,15 +242,18 @@ impl Connections {
                     Arc::new(config)
                 }
             };
-            tls::accept(config, io, &self.runtime).await
+            Some(tls::accept(config, io, &self.runtime).await)
         };
-        let reason = match self.runtime.timeout(HANDSHAKE_TIMEOUT, handshake).await {
-            Some(Ok((io, chain))) => return Some((io, peer.with_certificates(chain))),
-            Some(Err(reason)) => reason,
-            None => "the handshake timed out".into(),
-        };
-        self.budgets.counters.note(TransportEvent::FailedTlsHandshake);
-        self.warn(&peer, &format!("TLS: {reason}"));
+        match self.runtime.timeout(HANDSHAKE_TIMEOUT, handshake).await {
+            Some(accepted) => match accepted? {
+                Ok((io, chain)) => return Some((io, peer.with_certificates(chain))),
+                Err(rejected) => {
+                    failed(&rejected.reason);
+                    rejected.linger(&self.runtime).await;
+                }
+            },
+            None => failed("the handshake timed out"),
+        }
         None
     }
 }

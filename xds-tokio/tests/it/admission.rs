@@ -295,6 +295,9 @@ async fn revoked_client_certificate_is_rejected_and_lists_are_reloaded() {
     let lines = log.lines(&["WARN", "the client's certificate has been revoked"]);
     assert!(!lines.is_empty(), "{}", log.text());
     value(&mut connect(&second).watch_untyped(CLUSTER, "a")).await;
+    // A client that has sent requests meanwhile gets the reason, too.
+    let why = soon(TlsClient::new(&ca, &first).rejection(running.address)).await.to_string();
+    assert!(why.contains("CertificateRevoked"), "{why}");
 
     directory.write("clients.crl", &clients.revoke(&[2]));
     let client = connect(&second);

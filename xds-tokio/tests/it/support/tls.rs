@@ -28,7 +28,7 @@ use rustls::{
     server::WebPkiClientVerifier,
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Interest, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::mpsc,
     task::JoinHandle,
@@ -203,7 +203,7 @@ fn server_config(own: &Identity, clients: Clients<'_>, protocols: &[&[u8]]) -> S
     config
 }
 
-/// Client that makes TLS handshakes and sends nothing else. It keeps its sessions, to resume them.
+/// Client that makes TLS handshakes and has no requests. It keeps its sessions, to resume them.
 pub(crate) struct TlsClient(TlsConnector);
 
 impl TlsClient {
@@ -227,6 +227,20 @@ impl TlsClient {
         // Tickets for later sessions come before the server's first bytes.
         stream.read_u8().await.unwrap();
         stream.get_ref().1.handshake_kind().unwrap()
+    }
+
+    /// Sends bytes before the server has checked the certificate, reads once the server has closed
+    /// the connection, and returns the error.
+    pub(crate) async fn rejection(&self, address: SocketAddr) -> io::Error {
+        let socket = TcpStream::connect(address).await.unwrap();
+        let mut stream = self.0.connect(address.ip().into(), socket).await.unwrap();
+        stream.write_all(&[0; 64 << 10]).await.unwrap();
+        stream.flush().await.unwrap();
+        let socket = stream.get_ref().0;
+        while !socket.ready(Interest::READABLE).await.unwrap().is_read_closed() {
+            tokio::task::yield_now().await;
+        }
+        stream.read_u8().await.unwrap_err()
     }
 }
 
