@@ -16,7 +16,7 @@ use std::{
 use http::{HeaderMap, Request, Response};
 use prost::Message as _;
 use tokio::{
-    net::TcpListener,
+    net::{TcpListener, TcpSocket},
     sync::oneshot,
     task::JoinHandle,
     time::{sleep, timeout},
@@ -206,9 +206,17 @@ pub(crate) fn place(
     }
 }
 
-/// Returns an address where nothing listens.
+/// Returns an address where nothing listens until the process ends.
+///
+/// The socket stays bound. Otherwise a backend of another test could be given its port, and would
+/// count calls that are not its own.
 pub(crate) async fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+    static BOUND: Mutex<Vec<TcpSocket>> = Mutex::new(Vec::new());
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = socket.local_addr().unwrap();
+    BOUND.lock().unwrap().push(socket);
+    address
 }
 
 /// Makes a health check with these headers.
