@@ -55,6 +55,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
         {
             "Kubernetes: a gRPC client reaches a Service by its name": peer.reaches_a_service,
             "Kubernetes: resources in a ConfigMap": peer.reads_a_config_map,
+            "Kubernetes: a change that a guard refuses": peer.refuses_a_change,
         },
     )
 
@@ -119,13 +120,10 @@ class _Peer:
     def reads_a_config_map(self, scenario: Scenario) -> None:
         world = self._world(scenario)
         kubernetes, serve, client = world.kubernetes, world.serve, world.client
-        values: dict[str, object] = {f"{name}_port": port for name, port in client.ports.items()}
-        templates = workspace.CONFIG / "grpc"
+        data = _resources(client)
 
         def text(template: str) -> str:
-            return render(templates / template, values)
-
-        data = {file.name: text(f"resources/{file.name}") for file in sorted((templates / "resources").iterdir())}
+            return _text(client, template)
 
         def write(**changes: str) -> None:
             keys = {f"{name}.yaml": text for name, text in changes.items()}
@@ -179,12 +177,53 @@ class _Peer:
             kubernetes.delete(f"{_CONFIG_MAPS}/mesh")
             client.wait_failure()
 
-    def _world(self, scenario: Scenario) -> _World:
+    def refuses_a_change(self, scenario: Scenario) -> None:
+        world = self._world(scenario, "--guard", "max-removal:cds=50")
+        kubernetes, serve, client = world.kubernetes, world.serve, world.client
+        data = _resources(client)
+        kubernetes.create(_CONFIG_MAPS, _config_map(data))
+        kubernetes.create(_CONFIG_MAPS, _config_map({}, "spare"))
+        client.connect(server=serve.address, node=_NODE)
+        client.expect_answer("first")
+        serve.wait_acked(*_TYPES)
+        rows = serve.settled()
+        with scenario.check("a ConfigMap without its clusters is refused, and nothing is sent"):
+            mark = serve.mark()
+            kubernetes.patch(f"{_CONFIG_MAPS}/mesh", {"data": {"cluster.yaml": "resources: []\n"}})
+            refused = serve.wait("refused", mark)
+            expect(refused["objects"] == ["ConfigMap default/mesh"], str(refused))
+            expect("kubectl annotate" in refused["force"] and refused["change"] in refused["force"], str(refused))
+            client.expect_answer("first")
+            serve.expect_sent(rows)
+        with scenario.check("the ConfigMap has the id of the refused change and the guard in its annotation"):
+            value = json.loads(eventually("an annotation", lambda: _rejected(kubernetes)))
+            expect(value["refused"] == refused["change"] and "max-removal:cds=50" in value["message"], str(value))
+        with scenario.check("the repaired ConfigMap ends the refusal, and the annotation is removed"):
+            kubernetes.patch(f"{_CONFIG_MAPS}/mesh", {"data": {"cluster.yaml": data["cluster.yaml"]}})
+            eventually("no annotation", lambda: _rejected(kubernetes) is None, _CLEAR_PATIENCE)
+            client.expect_answer("first")
+            serve.expect_sent(rows)
+        with scenario.check("a deleted ConfigMap is refused, and an Event names it"):
+            mark = serve.mark()
+            kubernetes.delete(f"{_CONFIG_MAPS}/mesh")
+            refused = serve.wait("refused", mark)
+            client.expect_answer("first")
+            serve.expect_sent(rows)
+            event = eventually("an Event", lambda: _event(kubernetes, "RefusedByGuard"), _CLEAR_PATIENCE)
+            expect(event["involvedObject"]["kind"] == "ConfigMap", str(event))
+            expect("max-removal:cds=50" in event["message"], str(event))
+        with scenario.check("the annotation xds-force of another ConfigMap serves the refused change"):
+            force = {"metadata": {"annotations": {"xds-force": refused["change"]}}}
+            kubernetes.patch(f"{_CONFIG_MAPS}/spare", force)
+            serve.wait("forced", mark)
+            client.wait_failure()
+
+    def _world(self, scenario: Scenario, *options: str) -> _World:
         kubernetes = Kubernetes(scenario, self._programs)
         # Isolated, so that nothing of this driver's path gets into the peer.
         argv: Argv = [self._grpc, "-I", "-B", workspace.INTEROP / "grpc-python" / "peer.py"]
         client = GrpcApplication(scenario, argv)
-        flags = ["--kubeconfig", kubernetes.kubeconfig(), "--kube-namespace", "default"]
+        flags = ["--kubeconfig", kubernetes.kubeconfig(), "--kube-namespace", "default", *options]
         serve = XdsServe(scenario, self._xds, "kube://", flags=flags)
         return _World(kubernetes, serve, client)
 
@@ -217,8 +256,29 @@ def _slice(kubernetes: Kubernetes, port: int | None) -> None:
     )
 
 
-def _config_map(data: dict[str, str]) -> Json:
-    return {"metadata": {"name": "mesh", "labels": {"xds-resources": "true"}}, "data": data}
+def _config_map(data: dict[str, str], name: str = "mesh") -> Json:
+    return {"metadata": {"name": name, "labels": {"xds-resources": "true"}}, "data": data}
+
+
+def _text(client: GrpcApplication, template: str) -> str:
+    """A template of the resources of gRPC clients, with the ports of the client's backends."""
+    values: dict[str, object] = {f"{name}_port": port for name, port in client.ports.items()}
+    return render(workspace.CONFIG / "grpc" / template, values)
+
+
+def _resources(client: GrpcApplication) -> dict[str, str]:
+    files = sorted((workspace.CONFIG / "grpc" / "resources").iterdir())
+    return {file.name: _text(client, f"resources/{file.name}") for file in files}
+
+
+def _event(kubernetes: Kubernetes, reason: str) -> Json | None:
+    """The newest Event of the ConfigMap with this reason."""
+    events = [
+        event
+        for event in kubernetes.get("/api/v1/namespaces/default/events")["items"]
+        if event["involvedObject"]["name"] == "mesh" and event["reason"] == reason
+    ]
+    return max(events, key=lambda event: str(event["lastTimestamp"]), default=None)
 
 
 def _rejected(kubernetes: Kubernetes) -> str | None:
