@@ -7,7 +7,6 @@ import re
 import statistics
 import time
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from driver import etcd_failure_checks, workspace
@@ -300,7 +299,7 @@ def _measure(side: _Side, watch: XdsWatch) -> None:
         mark, began = watch.mark(), time.time()
         side.apply()
         ended = time.time()
-        received = _receipt(watch, mark, f"count-{count}")
+        received = watch.receipt(mark, f"count-{count}")
         from_begin.append((received - began) * 1e3)
         from_end.append((received - ended) * 1e3)
     comment(f"latency of {_MEASURED_CHANGES} changes, until xds watch has received them")
@@ -308,16 +307,6 @@ def _measure(side: _Side, watch: XdsWatch) -> None:
         comment(f"from the {what} of xds apply: p50 {statistics.median(times):.1f} ms, max {max(times):.1f} ms")
     if max(from_end) < 0:
         comment("below zero: the client has a change before the command that has written it ends")
-
-
-def _receipt(watch: XdsWatch, mark: int, text: str) -> float:
-    """When the client printed the first event with a text after a mark, in seconds since the epoch."""
-
-    def probe() -> str | None:
-        return next((str(event["time"]) for event in watch.events[mark:] if text in str(event)), None)
-
-    printed = eventually(text, probe)
-    return datetime.fromisoformat(str(printed).replace("Z", "+00:00")).timestamp()
 
 
 def _wait_clusters(watch: XdsWatch, *names: str) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import statistics
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from driver import go_programs, workspace
-from driver.checks import PeerReport, Scenario, play
+from driver.checks import PeerReport, Scenario, comment, play
 from driver.config_dir import render
 from driver.envoy_world import envoy_program
+from driver.etcd_world import cluster_text
 from driver.grpc_application import GrpcApplication
 from driver.istio_world import Json, Kubernetes, KubernetesPrograms
 from driver.processes import Argv
 from driver.waiting import SILENCE, eventually, expect, settled
-from driver.xds import TYPE_URLS, XdsServe
+from driver.xds import TYPE_URLS, XdsServe, XdsWatch
 
 NAME = "kubernetes"
 
@@ -33,6 +36,7 @@ _CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 _SLICE = "/registry/endpointslices/default/greeter-1"
 # A write of an object follows the one before after 30 seconds.
 _CLEAR_PATIENCE = 60.0
+_MEASURED_CHANGES = 50
 
 
 def run(report: PeerReport, run_dir: Path) -> None:
@@ -217,6 +221,19 @@ class _Peer:
             kubernetes.patch(f"{_CONFIG_MAPS}/spare", force)
             serve.wait("forced", mark)
             client.wait_failure()
+        self._measure(scenario, world)
+
+    def _measure(self, scenario: Scenario, world: _World) -> None:
+        """Changes a ConfigMap, and prints how long each change took to reach `xds watch`."""
+        watch = XdsWatch(scenario, self._xds, world.serve.address, "watch-1", ["cds"])
+        times = []
+        for count in range(_MEASURED_CHANGES):
+            mark, began = watch.mark(), time.time()
+            keys = {"counter.yaml": cluster_text("counter", count)}
+            world.kubernetes.patch(f"{_CONFIG_MAPS}/spare", {"data": keys})
+            times.append((watch.receipt(mark, f"count-{count}") - began) * 1e3)
+        comment(f"latency of {_MEASURED_CHANGES} changes of a ConfigMap, until xds watch has received them")
+        comment(f"from the begin of the request: p50 {statistics.median(times):.1f} ms, max {max(times):.1f} ms")
 
     def _world(self, scenario: Scenario, *options: str) -> _World:
         kubernetes = Kubernetes(scenario, self._programs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 
@@ -246,6 +247,15 @@ class XdsWatch:
     def mark(self) -> int:
         """A place in the stream of events, for `changes`."""
         return len(self.events)
+
+    def receipt(self, mark: int, text: str) -> float:
+        """When it printed the first event with a text after a mark, in seconds since the epoch."""
+
+        def probe() -> str | None:
+            return next((str(event["time"]) for event in self.events[mark:] if text in str(event)), None)
+
+        printed = eventually(text, probe)
+        return datetime.fromisoformat(str(printed).replace("Z", "+00:00")).timestamp()
 
     def warnings(self) -> int:
         """How many warnings it has logged."""
