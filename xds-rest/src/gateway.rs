@@ -53,8 +53,8 @@ pub struct GatewayOptions {
     pub body_timeout: Duration,
     /// Maximum length of a request in bytes. Default: 4 MiB.
     pub max_request_bytes: usize,
-    /// Maximum size in bytes of the cache of printed responses, including the messages from which
-    /// they were printed. Default: 64 MiB. The cache also has at most 4,096 entries.
+    /// Maximum size in bytes of the cache of printed responses. Default: 64 MiB. The cache also has
+    /// at most 4,096 entries.
     pub max_printed_bytes: usize,
     /// Options for printing responses. Secrets are always shown, because clients need them.
     pub print: PrintOptions,

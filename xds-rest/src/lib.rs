@@ -22,6 +22,7 @@
 //! | `gateway.rs` | conversion of an HTTP request to a gRPC call |
 //! | `http_response.rs` | responses over HTTP |
 //! | `grpc.rs` | unary gRPC calls |
+//! | `pause.rs` | pauses of long computations |
 //! | `print.rs` | printing of responses, resource by resource |
 //! | `printed.rs` | cache of printed responses |
 //! | `poller.rs` | polling over one connection |
@@ -36,6 +37,7 @@ mod gateway;
 mod grpc;
 mod http_response;
 mod json;
+mod pause;
 mod poller;
 mod print;
 mod printed;

@@ -1,10 +1,6 @@
 //! Printing of responses as JSON, resource by resource.
 
-use core::{
-    future::{Future, poll_fn},
-    mem,
-    task::Poll,
-};
+use core::mem;
 
 use bytes::Bytes;
 use futures_util::lock::Mutex;
@@ -17,7 +13,8 @@ use crate::{
     budget::ResponseBudget,
     http_response::ErrorResponse,
     json,
-    printed::Printed,
+    pause::let_others_run,
+    printed::{MessageHash, Printed},
     unprintable::{LeftOut, Reported},
 };
 
@@ -56,8 +53,9 @@ impl ResponsePrinter {
         stated: &str,
         budget: Option<&ResponseBudget>,
     ) -> Result<Option<Bytes>, ErrorResponse> {
+        let hash = MessageHash::of(message).await;
         // One after the other, so that few responses are in memory twice.
-        let _turn = match self.printed.find(message) {
+        let _turn = match self.printed.find(hash) {
             Some(_) => None,
             None => Some(self.turn.lock().await),
         };
@@ -65,7 +63,7 @@ impl ResponsePrinter {
             let why = "too many responses that their clients do not read: try again later";
             return Err(ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, why.into()));
         }
-        if let Some(json) = self.printed.find(message) {
+        if let Some(json) = self.printed.find(hash) {
             return Ok(Some(json));
         }
         let refusal = |why| ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR, why);
@@ -74,7 +72,7 @@ impl ResponsePrinter {
             .map_err(|why| refusal(format!("cannot print the response: {why}")))?;
         let json = Bytes::from(response.json);
         if response.left_out.is_empty() {
-            self.printed.keep(message, &json);
+            self.printed.keep(hash, &json);
             return Ok(Some(json));
         }
         self.reported.report(&response.left_out);
@@ -138,18 +136,6 @@ fn with_resources(object: Vec<u8>, list: Vec<u8>) -> Vec<u8> {
     let others = &object[1..];
     let separator: &[u8] = if others == b"}" { b"]" } else { b"]," };
     [&b"{\"resources\":"[..], &list, separator, others].concat()
-}
-
-/// Lets other tasks of the thread run.
-fn let_others_run() -> impl Future<Output = ()> {
-    let mut is_first = true;
-    poll_fn(move |cx| {
-        if mem::take(&mut is_first) {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        Poll::Ready(())
-    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,19 @@
+//! Pauses of long computations.
+
+use core::{
+    future::{Future, poll_fn},
+    mem,
+    task::Poll,
+};
+
+/// Lets other tasks of the thread run.
+pub(crate) fn let_others_run() -> impl Future<Output = ()> {
+    let mut is_first = true;
+    poll_fn(move |cx| {
+        if mem::take(&mut is_first) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    })
+}
