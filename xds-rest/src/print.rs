@@ -146,7 +146,7 @@ mod tests {
             Arc,
             atomic::{AtomicUsize, Ordering},
         },
-        task::{Context, Wake},
+        task::{Context, Poll, Wake},
     };
 
     use serde_json::{Value, json};

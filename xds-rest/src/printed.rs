@@ -97,10 +97,10 @@ mod tests {
         vec![b'0'; bytes].into()
     }
 
-    #[test]
-    fn hash_does_not_depend_on_pauses() {
+    #[tokio::test]
+    async fn hash_does_not_depend_on_pauses() {
         let message = json(2 * AT_ONCE + 1);
-        let hash = futures_util::future::block_on(MessageHash::of(&message));
+        let hash = MessageHash::of(&message).await;
         assert_eq!(hash.0, *blake3::hash(&message).as_bytes());
     }
 
