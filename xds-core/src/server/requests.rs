@@ -9,7 +9,7 @@ use super::{
     config::{UnknownType, Warming},
     event::{CloseReason, Observation, RequestEffect, ServerEvent},
     session::{
-        nack::rejection::ErrorDetail, peer::Peer, request::ack::RequestContext,
+        nack::error_detail::ErrorDetail, peer::Peer, request::ack::RequestContext,
         session_handle::SessionHandle, subscriptions::TypeKnowledge,
     },
     stream::{

@@ -30,14 +30,12 @@ use super::{
     config::{MakeBeforeBreakPolicy, StageTimeoutAction},
     event::{BlockedBy, BlockedChange},
     session::{
-        Session, deferred_removal::Portion, pending::ResponsePosition,
-        session_handle::SessionHandle, subscription::SubscriptionTable,
-        subscriptions::Subscriptions,
+        deferred_removal::Portion, pending::ResponsePosition, session_handle::SessionHandle,
+        session_view::SessionView, subscription::SubscriptionTable, subscriptions::Subscriptions,
     },
-    store::{arena::Arena, revision::Revision},
+    store::revision::Revision,
 };
 use crate::{
-    slab::Slot,
     text::ResourceName,
     time::Time,
     types::{self, rank},
@@ -107,13 +105,6 @@ impl Blocked {
 /// Sessions of the stream by rank.
 pub(crate) struct Sessions<'a>([Option<SessionView<'a>>; STAGES]);
 
-#[derive(Clone, Copy)]
-pub(crate) struct SessionView<'a> {
-    slot: Slot,
-    session: &'a Session,
-    arena: &'a Arena,
-}
-
 impl<'a> Sessions<'a> {
     fn of(handles: &[SessionHandle], subscriptions: &'a Subscriptions) -> Self {
         let mut views = [None; STAGES];
@@ -130,23 +121,12 @@ impl<'a> Sessions<'a> {
     }
 }
 
-impl<'a> SessionView<'a> {
-    fn of(slot: Slot, subscriptions: &'a Subscriptions) -> Option<Self> {
-        let session = subscriptions.sessions.at(slot)?;
-        Some(Self { slot, session, arena: subscriptions.store.arena(session.arena)? })
-    }
-
+impl SessionView<'_> {
     /// Whether the client has accepted all resources and deletions.
     fn is_settled(&self) -> bool {
         !self.session.has_additions(self.arena)
             && !self.session.awaits_answer()
             && !self.session.is_rejected()
-    }
-
-    /// Whether the client has all resources. It may not have been sent all deletions, which a type
-    /// that waits only for resources does not need.
-    fn has_all(&self) -> bool {
-        !self.session.has_additions(self.arena) && self.session.has_all_resources()
     }
 
     fn has_resource(&self, name: &ResourceName) -> bool {

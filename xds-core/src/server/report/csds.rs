@@ -16,10 +16,9 @@ use crate::{
         client_config::GenericXdsConfig,
     },
     server::{
-        Server, event::status::ResourceSync, session::client_state::ClientState,
+        Server, event::status::ResourceSync, session::session_view::SessionView,
         store::encode::body::Payload, stream::Stream,
     },
-    slab::Slot,
     text::{ResourceName, TypeUrl, Version, ViewName},
     time::Time,
     types,
@@ -70,13 +69,6 @@ impl Server {
         let state = self.streams.get(stream.0)?;
         Some(ClientStatus { server: self, state, stream })
     }
-
-    fn client_state(&self, slot: Slot) -> Option<ClientState<'_>> {
-        let subscriptions = &self.subscriptions;
-        let session = subscriptions.sessions.at(slot)?;
-        let arena = subscriptions.store.arena(session.arena)?;
-        Some(ClientState { slot, session, arena, subscriptions: &subscriptions.table })
-    }
 }
 
 impl<'a> ClientStatus<'a> {
@@ -106,7 +98,7 @@ impl<'a> ClientStatus<'a> {
             .state
             .sessions
             .iter()
-            .filter_map(move |handle| server.client_state(handle.session));
+            .filter_map(move |handle| SessionView::of(handle.session, &server.subscriptions));
         clients.flat_map(|client| {
             client.resources().map(move |(resource, status)| {
                 let was_sent = match status {

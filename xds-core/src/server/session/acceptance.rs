@@ -9,10 +9,7 @@
 use alloc::{boxed::Box, sync::Arc};
 use core::num::NonZeroU64;
 
-use super::{
-    ResponseMode, Session,
-    window::{Answer, Sent},
-};
+use super::{ResponseMode, Session, window::Sent};
 use crate::server::store::{arena::Arena, revision::Revision};
 
 /// Number greater than that of every transaction, used if there is no change.
@@ -119,7 +116,7 @@ impl Session {
         reached: Revision,
     ) -> Option<AcceptedResponse> {
         match self.newest {
-            Some(Sent { answer: Answer::Ack, content_answer: Answer::Ack, nonce, at, .. }) => {
+            Some(Sent { nonce, at, .. }) if self.has_accepted_newest() => {
                 let to =
                     if self.response_mode(arena) == ResponseMode::FullState { at } else { reached };
                 Some(AcceptedResponse { nonce, to, at })
@@ -153,9 +150,7 @@ impl Session {
     }
 
     fn note_up_to_date(&mut self) {
-        let is_accepted = self
-            .newest
-            .is_none_or(|sent| sent.answer == Answer::Ack && sent.content_answer == Answer::Ack);
+        let is_accepted = self.newest.is_none() || self.has_accepted_newest();
         let is_done = |unaccepted: &UnacceptedChanges| {
             unaccepted.unsent == NEVER && unaccepted.unanswered == NEVER && is_accepted
         };

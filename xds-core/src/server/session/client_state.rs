@@ -6,28 +6,20 @@
 // M234, IS30
 
 use super::{
-    Answer, ResponseMode, Revision, Session,
-    nack::open_rejections::SentPosition,
-    subscription::{DueKind, ListKind, Subscription, SubscriptionTable},
+    Answer, ResponseMode, Revision,
+    nack::rejection::SentPosition,
+    session_view::SessionView,
+    subscription::{DueKind, ListKind, Subscription},
 };
 use crate::{
     server::{
         event::{ResponseCause, status::ResourceSync},
-        store::arena::{Arena, ResourceEntry},
+        store::arena::ResourceEntry,
     },
     slab::Slot,
 };
 
-/// Session together with the state needed to determine what its client has.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ClientState<'a> {
-    pub(crate) slot: Slot,
-    pub(crate) session: &'a Session,
-    pub(crate) arena: &'a Arena,
-    pub(crate) subscriptions: &'a SubscriptionTable,
-}
-
-impl<'a> ClientState<'a> {
+impl<'a> SessionView<'a> {
     /// Returns the resources to which the client subscribes: named ones first, then others that a
     /// wildcard covers.
     pub(crate) fn resources(self) -> impl Iterator<Item = (&'a ResourceEntry, ResourceSync)> {
@@ -99,7 +91,7 @@ impl<'a> ClientState<'a> {
 
     /// Returns the status of a resource whose current version was sent.
     fn sync_of(&self, position: SentPosition) -> ResourceSync {
-        let rejections = self.session.open_rejections();
+        let rejections = self.session.rejections();
         // In full state every response contains all resources.
         let is_full_state = self.session.response_mode(self.arena) == ResponseMode::FullState;
         if !is_full_state && rejections.is_some_and(|it| it.has(position)) {
@@ -110,7 +102,7 @@ impl<'a> ClientState<'a> {
             SentPosition::Nonce(nonce) => nonce <= accepted.nonce.get(),
             SentPosition::Revision(revision) => revision <= accepted.to,
         });
-        if is_accepted && !rejections.is_some_and(|it| it.has_resent(position)) {
+        if is_accepted && !rejections.is_some_and(|it| it.has_sent_again(position)) {
             return ResourceSync::Synced;
         }
         self.sync_of_newest()

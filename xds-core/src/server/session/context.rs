@@ -6,6 +6,7 @@ use super::{
     Session, Urgency,
     name_usage::NameUsage,
     response::errors::EncodedErrors,
+    session_view::SessionView,
     subscription::{Due, SubscriptionTable},
 };
 use crate::{
@@ -70,6 +71,12 @@ impl<'a> SessionContext<'a> {
             on_demand,
             usage,
         }
+    }
+
+    /// Returns the state from which it follows what the client has.
+    pub(crate) fn view(&self) -> SessionView<'_> {
+        let Self { slot, session, arena, subscriptions, .. } = self;
+        SessionView { slot: *slot, session, arena, subscriptions }
     }
 
     /// Returns the encoding for this client. If no resource has a TTL, all clients share bytes.

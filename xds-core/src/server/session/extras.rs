@@ -1,14 +1,13 @@
 //! Rarely needed state of a session.
 
 use alloc::{
-    boxed::Box,
     collections::{BTreeSet, VecDeque},
     vec::Vec,
 };
 
 use super::{
     deferred_removal::{carried_over::CarriedOver, last_accepted::PreviousViewState},
-    nack::{isolation::Isolation, open_rejections::OpenRejections},
+    nack::{isolation::KeptContents, rejection::OpenRejections},
     name_usage::NameUnits,
     window::Sent,
 };
@@ -26,8 +25,8 @@ pub(crate) struct SessionExtras {
     /// Unanswered responses before the newest one, oldest first.
     pub(crate) earlier: VecDeque<Sent>,
     pub(crate) rejections: OpenRejections,
-    /// Kind of rejected resources that the client may lack.
-    pub(crate) rejected_data: RejectedData,
+    /// Contents of responses, if rejected resources are isolated.
+    pub(crate) contents: KeptContents,
     /// Names formerly covered by a wildcard or a glob only, to be sent to an incremental client
     /// in `removed_resources`.
     // M93
@@ -62,7 +61,6 @@ pub(crate) struct SessionExtras {
     /// response rendered later. The client never received earlier removed resources through the
     /// wildcard.
     pub(crate) wildcard_since: Revision,
-    pub(crate) isolation: Option<Box<Isolation>>,
     pub(crate) due_globs: DueGlobs,
     /// Whether the client is known to send dynamic parameters.
     pub(crate) parameters: Parameters,
@@ -106,14 +104,4 @@ pub(crate) struct BeforeWildcard {
     pub(crate) names: BTreeSet<ResourceName>,
     /// Nonce of the newest response at that time.
     pub(crate) after: u64,
-}
-
-/// Kind of rejected data that a client may lack.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum RejectedData {
-    /// Resources that exist.
-    #[default]
-    Resources,
-    /// Removals only; the client has all existing resources.
-    RemovalsOnly,
 }

@@ -35,6 +35,7 @@ pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod session_handle;
 mod snapshots;
+pub(crate) mod session_view;
 pub(crate) mod subscription;
 pub(crate) mod subscriptions;
 pub(crate) mod view_change;
@@ -49,7 +50,7 @@ use self::{
     acceptance::UnacceptedChanges,
     counters::SessionCounters,
     extras::SessionExtras,
-    nack::open_rejections::SentPosition,
+    nack::rejection::SentPosition,
     peer::Peer,
     response::heartbeat::Renewals,
     subscription::{DueList, Subscription, SubscriptionKind, SubscriptionTable},
@@ -357,11 +358,9 @@ impl Session {
 
     pub(crate) fn sync_state(&self) -> SyncState {
         match (&self.newest, &self.accepted) {
-            (Some(sent), _) => match sent.answer {
-                Answer::Pending | Answer::Overdue => SyncState::Sent,
-                Answer::Ack if sent.content_answer != Answer::Nack => SyncState::Acked,
-                Answer::Ack | Answer::Nack => SyncState::Nacked,
-            },
+            (Some(_), _) if self.awaits_answer() => SyncState::Sent,
+            (Some(_), _) if self.has_accepted_newest() => SyncState::Acked,
+            (Some(_), _) => SyncState::Nacked,
             // After a reconnect, according to the client.
             (None, Some(_)) => SyncState::Acked,
             (None, None) => SyncState::Waiting,

@@ -2,11 +2,9 @@
 
 use super::{
     FirstResponse, Purpose, ResponseMode, SendOrder, Session, Urgency, Wildcard,
-    extras::RejectedData,
     response::heartbeat::Renewals,
     subscription::{ListKind, Subscription, SubscriptionTable},
     wildcard::{CatchUp, MustReply},
-    window::Answer,
 };
 use crate::{
     server::{
@@ -75,11 +73,16 @@ impl Session {
     /// Whether there is something to send once the window is open, other than [removals that may
     /// have to wait](Self::has_removals).
     pub(crate) fn has_additions(&self, arena: &Arena) -> bool {
-        self.due.is_ready()
+        self.is_ready()
             || self.first_response == FirstResponse::Pending
             || self.has_unsubscribe_removals()
             || self.without_subscription().is_some() && !self.may_defer_removals(arena)
             || self.wildcard.as_ref().is_some_and(|wildcard| self.is_behind(wildcard, arena))
+    }
+
+    /// Whether a resource is due by name. The rest of a rejected response waits for another reason.
+    pub(crate) fn is_ready(&self) -> bool {
+        !(self.due.is_empty() || self.due.is_leftover() && self.is_nacked())
     }
 
     /// Whether the wildcard has something to send once the window is open.
@@ -189,29 +192,6 @@ impl Session {
             && self
                 .due_subscriptions(subscriptions)
                 .any(|it| it.sent != 0 && arena.recreated_after(it.resource, after))
-    }
-
-    /// Whether the client rejected the newest response.
-    pub(crate) fn is_nacked(&self) -> bool {
-        self.newest.is_some_and(|sent| sent.answer == Answer::Nack)
-    }
-
-    /// Whether the client rejected resources that were not re-sent since, or not accepted then.
-    pub(crate) fn is_rejected(&self) -> bool {
-        self.retry_batch().is_some()
-            || self.has_suspects_or_rejected()
-            || self.newest.is_some_and(|sent| sent.content_answer == Answer::Nack)
-    }
-
-    /// Whether the client has all existing resources that it was sent, whatever it rejected. It
-    /// may still have removed ones.
-    pub(crate) fn has_all_resources(&self) -> bool {
-        let lacks_removals_only = || {
-            self.extras
-                .as_deref()
-                .is_some_and(|extras| extras.rejected_data == RejectedData::RemovalsOnly)
-        };
-        !self.awaits_answer() && (!self.is_rejected() || lacks_removals_only())
     }
 
     /// Whether the client requested something that it has not been sent.

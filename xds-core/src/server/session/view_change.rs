@@ -18,7 +18,7 @@ use super::{
         carried_over::CarriedVersion,
         last_accepted::{KnownPayload, KnownPayloads, PreviousViewState},
     },
-    nack::open_rejections::{RejectionState, SentPosition},
+    nack::rejection::SentPosition,
     subscription::{GracePeriod, ListKind, Subscription, SubscriptionKind},
     wildcard::MustReply,
 };
@@ -176,15 +176,7 @@ impl SessionContext<'_> {
                 migration.covered.extend(covered);
             }
         }
-        self.session.update_extras(|extras| {
-            extras.rejections.end_pending(|_| RejectionState::Settled);
-            extras.isolation = None;
-        });
-        if self.session.variant == Variant::Incremental {
-            // A rejected resource is sent again if it exists, and removed otherwise.
-            self.session.clear_rejection();
-        }
-        self.session.forget_rejections();
+        self.session.forget_rejections_of_view();
         self.forget_renewals();
         self.unregister();
         migration

@@ -21,10 +21,6 @@ pub(crate) struct Wildcard {
     /// Newest revision when the client was last sent removals, or when it subscribed (incremental
     /// variant).
     pub(crate) removals_to: Revision,
-    /// Cursor when rejected resources were last re-sent together with a change. They are re-sent
-    /// once.
-    // M107
-    pub(crate) retried_at: Revision,
     /// Version that the client was last sent (types that are sent in full state).
     pub(crate) version: TypeVersion,
     /// Reason for sending all of the wildcard, other than a change.

@@ -10,7 +10,7 @@ use core::num::NonZeroU64;
 use super::{
     Purpose, Revision, SendOrder, Session,
     context::SessionContext,
-    extras::{BeforeWildcard, RejectedData, ResourcesWithoutSubscription, SessionExtras},
+    extras::{BeforeWildcard, ResourcesWithoutSubscription, SessionExtras},
     name_usage::NameUnits,
 };
 use crate::{
@@ -43,9 +43,6 @@ pub(crate) struct Sent {
     pub(crate) timer: Slot,
     pub(crate) answer: Answer,
     pub(crate) purpose: Purpose,
-    /// Answer to the newest response with content. For a response that is not a heartbeat, this
-    /// is its own answer.
-    pub(crate) content_answer: Answer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +87,9 @@ impl Session {
 
     /// Records a rendered response. At most a window of earlier unanswered responses is kept.
     pub(crate) fn record_sent(&mut self, sent: Sent, arena: &Arena) {
-        self.update_extras(|extras| extras.rejected_data = RejectedData::Resources);
+        if sent.purpose == Purpose::Content {
+            self.update_extras(|extras| extras.rejections.note_sent());
+        }
         let before = self.newest.replace(sent);
         let Some(before) = before.filter(|before| before.answer.is_missing()) else { return };
         let earlier = &mut self.extras_mut().earlier;
@@ -105,28 +104,15 @@ impl Session {
         self.earlier().chain(&self.newest).find(|sent| sent.nonce.get() == nonce).copied()
     }
 
-    /// Records the answer to a response. Returns the resulting answer to the content.
-    pub(crate) fn record_answer(&mut self, sent: Sent, answer: Answer, now: Time) -> Answer {
+    /// Records the answer to a response.
+    pub(crate) fn record_answer(&mut self, sent: Sent, answer: Answer, now: Time) {
         let nonce = sent.nonce;
-        let content_answer = match sent.purpose {
-            Purpose::Content => answer,
-            Purpose::Heartbeat => sent.content_answer,
-        };
         if let Some(newest) = self.newest.as_mut().filter(|newest| newest.nonce == nonce) {
-            (newest.answer, newest.content_answer, newest.time) = (answer, content_answer, now);
-            newest.timer = Slot::NONE;
+            (newest.answer, newest.time, newest.timer) = (answer, now, Slot::NONE);
         }
         if let Some(extras) = self.extras.as_deref_mut() {
             extras.earlier.retain(|sent| sent.nonce > nonce);
             self.drop_empty_extras();
-        }
-        content_answer
-    }
-
-    /// Ends the rejected state, because nothing that the client rejected is left.
-    pub(crate) fn clear_rejection(&mut self) {
-        if let Some(newest) = self.newest.as_mut().filter(|it| it.content_answer == Answer::Nack) {
-            newest.content_answer = Answer::Ack;
         }
     }
 
@@ -204,7 +190,7 @@ impl SessionExtras {
     fn is_empty(&self) -> bool {
         self.earlier.is_empty()
             && self.rejections.is_empty()
-            && self.rejected_data == RejectedData::Resources
+            && self.contents.is_empty()
             && self.implicit_subscriptions.is_empty()
             && self.too_long.is_empty()
             && self.unsubscribe_removals.is_empty()
@@ -217,7 +203,6 @@ impl SessionExtras {
             && self.first_response_hold.is_none()
             && self.before_wildcard.is_none()
             && self.wildcard_since == Revision::START
-            && self.isolation.is_none()
             && self.due_globs.globs.is_empty()
             && self.parameters == Parameters::None
             && self.surplus == NameUnits::default()

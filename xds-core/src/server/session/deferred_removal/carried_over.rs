@@ -91,12 +91,6 @@ impl Session {
         self.extras.as_deref()?.carried_over.items.get(&resource)
     }
 
-    /// Whether the client does not have the newest version that it was sent. The rejection may
-    /// have been cleared after all of it was removed.
-    fn has_rejected_the_newest(&self) -> bool {
-        !self.awaits_answer() && (self.is_rejected() || self.is_nacked())
-    }
-
     /// Returns the revision at which the client was moved, if it has anything carried over.
     pub(crate) fn carried_over_at(&self) -> Option<Revision> {
         let carried_over = self.extras.as_deref().map(|extras| &extras.carried_over);
@@ -160,7 +154,7 @@ impl SessionContext<'_> {
         match (sent, accepted) {
             (None, KnownPayload::Known(payload)) => carried(payload, Acceptance::Accepted),
             (None, KnownPayload::Unknown)
-                if self.session.has_rejected_the_newest() && self.session.may_defer_forever() =>
+                if self.session.has_rejected_newest() && self.session.may_defer_forever() =>
             {
                 None
             }
@@ -225,8 +219,7 @@ impl SessionContext<'_> {
     /// Takes time proportional to the deferred removals.
     // M148
     pub(crate) fn serve_accepted_versions(&mut self) {
-        if !self.session.has_rejected_the_newest()
-            || !self.session.needs_retained_deletions(self.arena)
+        if !self.session.has_rejected_newest() || !self.session.needs_retained_deletions(self.arena)
         {
             return;
         }
@@ -256,7 +249,7 @@ impl SessionContext<'_> {
     /// Returns the revision of the last accepted full state of the wildcard, if the client
     /// rejected the next one.
     pub(crate) fn accepted_state_revision(&self) -> Option<Revision> {
-        let is_rejected = |_: &_| self.session.has_rejected_the_newest();
+        let is_rejected = |_: &_| self.session.has_rejected_newest();
         let (_, accepted) = self.accepted_here().filter(is_rejected)?;
         self.sends_full_state().then_some(accepted)
     }

@@ -14,6 +14,7 @@ use alloc::{
 };
 use core::{mem, num::NonZeroU64};
 
+use super::rejection::OpenRejections;
 use crate::{
     server::{
         config::NackRecovery,
@@ -28,20 +29,26 @@ use crate::{
     text::ResourceName,
 };
 
-/// State of the isolation of rejected resources.
+/// Resources of rejected responses, some of which the client rejects.
 #[derive(Debug, Default)]
-pub(crate) struct Isolation {
+pub(crate) struct Suspects {
     /// Suspects in the order in which they are sent.
-    suspects: VecDeque<Suspect>,
+    queue: VecDeque<Suspect>,
     /// Suspect that was sent alone and is unanswered.
     probe: Option<(NonZeroU64, Suspect)>,
-    rejected_resources: Vec<Suspect>,
+    /// Resources that the client is known to reject.
+    rejected: Vec<Suspect>,
+}
+
+/// Contents of responses, kept to find out which resources of a response were new.
+#[derive(Debug, Default)]
+pub(crate) struct KeptContents {
     /// Contents of the unanswered responses.
     sent: VecDeque<(NonZeroU64, ResourceSet)>,
-    /// In full state: last accepted state, if known. `rejected` has the versions of the states
-    /// that the client rejected lately.
+    /// In full state: last accepted state, if known.
     accepted: Option<ResourceSet>,
-    rejected_states: VecDeque<TypeVersion>,
+    /// In full state: versions of the states that the client rejected lately.
+    rejected: VecDeque<TypeVersion>,
 }
 
 /// Number of rejected states that are remembered.
@@ -54,36 +61,40 @@ struct Suspect {
     hash: ContentHash,
 }
 
-impl Isolation {
-    /// Whether another suspect is to be sent.
-    fn has_next_probe(&self) -> bool {
-        self.probe.is_none() && !self.suspects.is_empty()
+impl Suspects {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.probe.is_none() && self.rejected.is_empty()
     }
 
-    fn is_idle(&self) -> bool {
-        self.suspects.is_empty()
-            && self.probe.is_none()
-            && self.rejected_resources.is_empty()
-            && self.accepted.is_none()
-            && self.sent.is_empty()
-            && self.rejected_states.is_empty()
-    }
-
-    /// Adds the new resources of a rejected response to the suspects. If there is only one, marks
-    /// it as rejected and returns its name.
-    fn add_suspects(&mut self, new: Vec<Suspect>, limit: usize) -> Option<ResourceName> {
+    /// Adds the new resources of a rejected response. If there is only one, marks it as rejected
+    /// and returns its name.
+    fn add(&mut self, new: Vec<Suspect>, limit: usize) -> Option<ResourceName> {
         if let [rejected] = &new[..] {
             self.mark_rejected(rejected.clone(), limit);
             return Some(rejected.name.clone());
         }
         for suspect in new {
-            let is_known =
-                self.rejected_resources.contains(&suspect) || self.suspects.contains(&suspect);
-            if !is_known && self.suspects.len() < limit {
-                self.suspects.push_back(suspect);
+            let is_known = self.rejected.contains(&suspect) || self.queue.contains(&suspect);
+            if !is_known && self.queue.len() < limit {
+                self.queue.push_back(suspect);
             }
         }
         None
+    }
+
+    fn mark_rejected(&mut self, rejected: Suspect, limit: usize) {
+        self.queue.retain(|other| *other != rejected);
+        self.rejected.retain(|other| other.name != rejected.name);
+        if self.rejected.len() >= limit {
+            self.rejected.remove(0);
+        }
+        self.rejected.push(rejected);
+    }
+}
+
+impl KeptContents {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sent.is_empty() && self.accepted.is_none() && self.rejected.is_empty()
     }
 
     /// Returns the contents of the response that is answered, and drops those of all earlier
@@ -95,13 +106,11 @@ impl Isolation {
         state
     }
 
-    fn mark_rejected(&mut self, rejected: Suspect, limit: usize) {
-        self.suspects.retain(|other| *other != rejected);
-        self.rejected_resources.retain(|other| other.name != rejected.name);
-        if self.rejected_resources.len() >= limit {
-            self.rejected_resources.remove(0);
+    fn note_rejected(&mut self, state: TypeVersion) {
+        self.rejected.push_back(state);
+        if self.rejected.len() > MAX_REJECTED_STATES {
+            self.rejected.pop_front();
         }
-        self.rejected_resources.push(rejected);
     }
 }
 
@@ -109,37 +118,20 @@ impl Session {
     /// Whether a suspect is to be sent alone. Requires that no response is unanswered, because in
     /// full state the suspect's response would revert that one.
     pub(crate) fn has_probe(&self) -> bool {
-        !self.awaits_answer() && self.isolation().is_some_and(Isolation::has_next_probe)
-    }
-
-    /// Whether the client rejects a resource that it was sent, known or not yet isolated.
-    pub(crate) fn has_suspects_or_rejected(&self) -> bool {
-        self.isolation().is_some_and(|it| {
-            it.probe.is_some() || !it.suspects.is_empty() || !it.rejected_resources.is_empty()
-        })
+        let suspects = self.rejections().and_then(OpenRejections::suspects);
+        let has_next = suspects.is_some_and(|it| it.probe.is_none() && !it.queue.is_empty());
+        has_next && !self.awaits_answer()
     }
 
     /// Returns the resources that the client is known to reject in their current version.
     pub(crate) fn rejected_resources(&self) -> impl Iterator<Item = (&ResourceName, ContentHash)> {
-        let rejected_resources =
-            self.isolation().map_or(&[][..], |isolation| &isolation.rejected_resources);
-        rejected_resources.iter().map(|rejected| (&rejected.name, rejected.hash))
+        let suspects = self.rejections().and_then(OpenRejections::suspects);
+        let rejected = suspects.map_or(&[][..], |suspects| &suspects.rejected);
+        rejected.iter().map(|rejected| (&rejected.name, rejected.hash))
     }
 
-    fn isolation(&self) -> Option<&Isolation> {
-        self.extras.as_deref()?.isolation.as_deref()
-    }
-
-    fn isolation_mut(&mut self) -> &mut Isolation {
-        self.extras_mut().isolation.get_or_insert_default()
-    }
-
-    fn drop_idle_isolation(&mut self) {
-        self.update_extras(|extras| {
-            if extras.isolation.as_deref().is_some_and(Isolation::is_idle) {
-                extras.isolation = None;
-            }
-        });
+    fn contents_mut(&mut self) -> &mut KeptContents {
+        &mut self.extras_mut().contents
     }
 }
 
@@ -151,7 +143,7 @@ impl SessionContext<'_> {
     /// Records the state that the client holds: empty or the current state, as the client stated.
     pub(crate) fn note_held_state(&mut self, state: ResourceSet) {
         if self.isolates() && self.sends_full_state() {
-            self.session.isolation_mut().accepted = Some(state);
+            self.session.contents_mut().accepted = Some(state);
         }
     }
 
@@ -175,7 +167,7 @@ impl SessionContext<'_> {
             false => mem::take(&mut self.kept).into(),
         };
         let window = usize::from(self.arena.config.window.get());
-        let sent = &mut self.session.isolation_mut().sent;
+        let sent = &mut self.session.contents_mut().sent;
         sent.push_back((nonce, state));
         // The number of responses that can be answered.
         if sent.len() > window.saturating_add(1) {
@@ -198,51 +190,21 @@ impl SessionContext<'_> {
     /// Records an ACK: the resources of the response are accepted. Returns the resources that are
     /// found to be rejected in an earlier response by elimination.
     pub(crate) fn accept_suspects(&mut self, sent: Sent, limit: usize) -> Vec<ResourceName> {
-        let isolation = self.session.extras.as_deref_mut().and_then(|it| it.isolation.take());
-        let Some(mut isolation) = isolation else { return Vec::new() };
-        isolation.probe = isolation.probe.take().filter(|(nonce, _)| *nonce > sent.nonce);
-        let state = isolation.take_sent(sent.nonce);
-        let has = |it: &Suspect| state.as_ref().is_some_and(|state| in_state(state, it));
-        isolation.suspects.retain(|suspect| !has(suspect));
-        let is_current = |rejected: &Suspect| self.arena.has(&rejected.name, rejected.hash);
-        isolation.rejected_resources.retain(|rejected| !has(rejected) && is_current(rejected));
-        if self.sends_full_state() && state.is_some() {
-            isolation.accepted = state;
+        if !self.isolates() {
+            return Vec::new();
         }
-        let found = self.reject_by_elimination(&mut isolation, limit);
-        self.session.extras_mut().isolation = Some(isolation);
-        self.session.drop_idle_isolation();
-        found
-    }
-
-    /// Drops suspects and rejected resources that changed or to which the client no longer
-    /// subscribes.
-    pub(crate) fn drop_stale_suspects(&mut self) {
-        let isolation = self.session.extras.as_deref_mut().and_then(|it| it.isolation.take());
-        let Some(mut isolation) = isolation else { return };
-        let is_current =
-            |it: &Suspect| self.arena.has(&it.name, it.hash) && self.is_subscribed(&it.name);
-        isolation.suspects.retain(is_current);
-        isolation.rejected_resources.retain(is_current);
-        self.session.extras_mut().isolation = Some(isolation);
-        self.session.drop_idle_isolation();
-    }
-
-    /// Marks suspects as rejected if the client rejected the state that consists of the last
-    /// accepted state plus the suspect. Returns their names.
-    fn reject_by_elimination(&self, isolation: &mut Isolation, limit: usize) -> Vec<ResourceName> {
-        let mut found = Vec::new();
-        while let (Some(suspect), Some(accepted)) =
-            (isolation.suspects.front().cloned(), &isolation.accepted)
-        {
-            let state = self.with_suspect(accepted, &suspect);
-            if !state.is_some_and(|state| isolation.rejected_states.contains(&version_of(&state))) {
-                break;
+        self.with_isolation(|context, suspects, contents| {
+            let state = contents.take_sent(sent.nonce);
+            let has = |it: &Suspect| state.as_ref().is_some_and(|state| in_state(state, it));
+            suspects.probe.take_if(|(nonce, _)| *nonce <= sent.nonce);
+            suspects.queue.retain(|suspect| !has(suspect));
+            let is_current = |rejected: &Suspect| context.arena.has(&rejected.name, rejected.hash);
+            suspects.rejected.retain(|rejected| !has(rejected) && is_current(rejected));
+            if context.sends_full_state() && state.is_some() {
+                contents.accepted = state;
             }
-            found.push(suspect.name.clone());
-            isolation.mark_rejected(suspect, limit);
-        }
-        found
+            context.reject_by_elimination(suspects, contents, limit)
+        })
     }
 
     /// Records a NACK. Returns the resources that are found to be rejected.
@@ -250,40 +212,86 @@ impl SessionContext<'_> {
         if !self.isolates() {
             return Vec::new();
         }
-        let mut isolation = self.session.extras_mut().isolation.take().unwrap_or_default();
-        let mut found: Vec<_> =
-            self.attribute_rejection(&mut isolation, sent, limit).into_iter().collect();
-        found.extend(self.reject_by_elimination(&mut isolation, limit));
-        self.session.extras_mut().isolation = Some(isolation);
-        self.session.drop_idle_isolation();
+        self.with_isolation(|context, suspects, contents| {
+            let attributed = context.attribute_rejection(suspects, contents, sent, limit);
+            let mut found: Vec<_> = attributed.into_iter().collect();
+            found.extend(context.reject_by_elimination(suspects, contents, limit));
+            found
+        })
+    }
+
+    /// Drops suspects and rejected resources that changed or to which the client no longer
+    /// subscribes.
+    pub(crate) fn drop_stale_suspects(&mut self) {
+        self.with_isolation(|context, suspects, _| {
+            suspects.queue.retain(|it| context.is_current(it));
+            suspects.rejected.retain(|it| context.is_current(it));
+        });
+    }
+
+    /// Changes the suspects, and ends the isolation if none is left.
+    fn with_isolation<T>(
+        &mut self,
+        change: impl FnOnce(&Self, &mut Suspects, &mut KeptContents) -> T,
+    ) -> T {
+        let mut extras = self.session.extras.take().unwrap_or_default();
+        let mut suspects = extras.rejections.take_suspects();
+        let result = change(self, &mut suspects, &mut extras.contents);
+        extras.rejections.isolate(suspects);
+        self.session.extras = Some(extras);
+        self.session.drop_empty_extras();
+        result
+    }
+
+    /// Whether the suspect exists in this version and the client subscribes to it.
+    fn is_current(&self, suspect: &Suspect) -> bool {
+        self.arena.has(&suspect.name, suspect.hash) && self.is_subscribed(&suspect.name)
+    }
+
+    /// Marks suspects as rejected if the client rejected the state that consists of the last
+    /// accepted state plus the suspect. Returns their names.
+    fn reject_by_elimination(
+        &self,
+        suspects: &mut Suspects,
+        contents: &KeptContents,
+        limit: usize,
+    ) -> Vec<ResourceName> {
+        let mut found = Vec::new();
+        while let (Some(suspect), Some(accepted)) =
+            (suspects.queue.front().cloned(), &contents.accepted)
+        {
+            let state = self.with_suspect(accepted, &suspect);
+            if !state.is_some_and(|state| contents.rejected.contains(&version_of(&state))) {
+                break;
+            }
+            found.push(suspect.name.clone());
+            suspects.mark_rejected(suspect, limit);
+        }
         found
     }
 
     fn attribute_rejection(
         &self,
-        isolation: &mut Isolation,
+        suspects: &mut Suspects,
+        contents: &mut KeptContents,
         sent: Sent,
         limit: usize,
     ) -> Option<ResourceName> {
-        let state = isolation.take_sent(sent.nonce);
-        if let Some((nonce, suspect)) = isolation.probe.take() {
-            if nonce == sent.nonce {
-                isolation.mark_rejected(suspect.clone(), limit);
-                return Some(suspect.name);
-            }
-            isolation.probe = (nonce > sent.nonce).then_some((nonce, suspect));
+        let state = contents.take_sent(sent.nonce);
+        if let Some((nonce, suspect)) = suspects.probe.take_if(|(nonce, _)| *nonce <= sent.nonce)
+            && nonce == sent.nonce
+        {
+            suspects.mark_rejected(suspect.clone(), limit);
+            return Some(suspect.name);
         }
         let state = state?;
         let new = if self.sends_full_state() {
-            isolation.rejected_states.push_back(version_of(&state));
-            if isolation.rejected_states.len() > MAX_REJECTED_STATES {
-                isolation.rejected_states.pop_front();
-            }
-            new_in(&state, isolation.accepted.as_ref()?)
+            contents.note_rejected(version_of(&state));
+            new_in(&state, contents.accepted.as_ref()?)
         } else {
             state.iter().map(|(name, payload)| Suspect::new(name, payload)).collect()
         };
-        isolation.add_suspects(new, limit)
+        suspects.add(new, limit)
     }
 
     /// Renders the next suspect alone. Also returns the revision at which it changed.
@@ -292,8 +300,8 @@ impl SessionContext<'_> {
         nonce: NonZeroU64,
     ) -> Option<(ResponseBody, TypeVersion, Revision)> {
         loop {
-            let suspect = self.session.isolation_mut().suspects.pop_front()?;
-            if !self.arena.has(&suspect.name, suspect.hash) || !self.is_subscribed(&suspect.name) {
+            let suspect = self.with_isolation(|_, it, _| it.queue.pop_front())?;
+            if !self.is_current(&suspect) {
                 continue;
             }
             let revision = self.arena.find(suspect.name.as_str()).and_then(|it| self.arena.at(it));
@@ -303,7 +311,7 @@ impl SessionContext<'_> {
                 false => self.render_alone(&suspect, nonce),
             };
             if let Some((body, version)) = rendered {
-                self.session.isolation_mut().probe = Some((nonce, suspect));
+                self.with_isolation(|_, it, _| it.probe = Some((nonce, suspect)));
                 return Some((body, version, revision));
             }
         }
@@ -322,7 +330,7 @@ impl SessionContext<'_> {
             self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, nonce.get());
         }
         let state = ResourceSet::from([(suspect.name.clone(), payload)]);
-        self.session.isolation_mut().sent.push_back((nonce, state));
+        self.session.contents_mut().sent.push_back((nonce, state));
         Some((parts.into_body(), self.arena.version))
     }
 
@@ -331,14 +339,14 @@ impl SessionContext<'_> {
         suspect: &Suspect,
         nonce: NonZeroU64,
     ) -> Option<(ResponseBody, TypeVersion)> {
-        let accepted = self.session.isolation()?.accepted.clone()?;
+        let accepted = self.session.contents_mut().accepted.clone()?;
         let state = self.with_suspect(&accepted, suspect)?;
         let version = version_of(&state);
-        let isolation = self.session.isolation_mut();
-        if isolation.rejected_states.contains(&version) {
+        let contents = self.session.contents_mut();
+        if contents.rejected.contains(&version) {
             return None;
         }
-        isolation.sent.push_back((nonce, state.clone()));
+        contents.sent.push_back((nonce, state.clone()));
         let mut parts = BodyBuilder::new(self.encoding(), usize::MAX);
         for (name, payload) in state.iter() {
             parts.push(name, payload);

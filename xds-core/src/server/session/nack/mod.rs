@@ -1,31 +1,34 @@
 //! NACKs: rejected responses, what is sent again (`NackRecovery`), and when a rejection ends.
 
+pub(crate) mod error_detail;
 pub(crate) mod isolation;
-pub(crate) mod open_rejections;
 pub(crate) mod rejection;
+mod retry;
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::mem;
 
 use self::{
-    open_rejections::{RejectedRemovals, RejectionState, RetryBatch, SentPosition, SentRange},
-    rejection::ErrorDetail,
+    error_detail::ErrorDetail,
+    isolation::KeptContents,
+    rejection::{OpenRejections, SentPosition, SentRange},
 };
 use super::{
-    PriorState, Purpose, ResponseMode, Wildcard,
+    PriorState, ResponseMode, Session, Wildcard,
     context::SessionContext,
     deferred_removal::last_accepted::KnownPayload,
-    extras::RejectedData,
     response::stated_version,
+    session_view::SessionView,
     subscription::{ListKind, Subscription},
     window::Sent,
 };
 use crate::{
     server::{
-        config::{NackRecovery, ServerConfig},
+        config::ServerConfig,
         event::{ResponseCause, status::Completeness},
         store::{revision::Revision, version::content::TypeVersion},
     },
+    service::Variant,
     slab::Slot,
     text::{ResourceName, Version},
 };
@@ -52,7 +55,7 @@ impl SessionContext<'_> {
         config: &ServerConfig,
     ) -> RejectedResponse {
         let limit = config.limits.rejected_names;
-        let mut names: Vec<_> = self.named_in(sent_range).take(limit + 1).cloned().collect();
+        let mut names: Vec<_> = self.view().named_in(sent_range).take(limit + 1).cloned().collect();
         if self.session.wildcard.is_some() {
             let covered = self.arena.names_between(sent_range.from, sent_range.to);
             let is_named = |name: &&ResourceName| !names.contains(name);
@@ -72,30 +75,6 @@ impl SessionContext<'_> {
         }
     }
 
-    /// Returns the resources of a response that was just rejected, if they are to be re-sent.
-    pub(crate) fn batch_to_retry(&self, sent: Sent) -> Option<RetryBatch> {
-        if !self.resends_batches() || sent.purpose != Purpose::Content || self.sends_full_state() {
-            return None;
-        }
-        let retried_at =
-            self.session.wildcard.map_or(Revision::START, |wildcard| wildcard.retried_at);
-        let removals = self.rejected_removals();
-        let accepted = self.session.accepted_response(self.arena, Revision::START);
-        let accepted = accepted.filter(|_| removals == RejectedRemovals::Present);
-        let partial_removals =
-            self.session.extras.as_deref().and_then(|extras| extras.partial_removals);
-        let since =
-            partial_removals.map_or(Revision::MAX, |partial_removals| partial_removals.since);
-        let nonce = sent.nonce.get();
-        let from = sent.from.max(retried_at);
-        Some(RetryBatch {
-            range: SentRange { first: nonce, last: nonce, from, to: sent.to },
-            until: sent.at,
-            removals_from: accepted.map_or(Revision::MAX, |accepted| accepted.at.min(since)),
-            removals,
-        })
-    }
-
     /// Returns whether any rejected resource is still unchanged after a response was accepted.
     /// Takes time proportional to the resources sent since the rejection.
     pub(crate) fn still_rejects(&mut self) -> bool {
@@ -104,18 +83,18 @@ impl SessionContext<'_> {
         let has_any = |sent_range: &SentRange| {
             let covered = self.session.wildcard.is_some()
                 && self.arena.names_between(sent_range.from, sent_range.to).next().is_some();
-            covered || self.named_in(*sent_range).next().is_some()
+            covered || self.view().named_in(*sent_range).next().is_some()
         };
         let still_rejects = match self.isolates() {
             // The accepted response contained everything.
             _ if self.sends_full_state() => false,
-            true => self.session.has_suspects_or_rejected(),
+            true => rejections.suspects().is_some(),
             false => rejections.review(has_any),
         };
-        self.session.update_extras(|extras| extras.rejections = rejections);
         if !still_rejects {
-            self.session.forget_rejections();
+            rejections.forget_until_changed();
         }
+        self.session.update_extras(|extras| extras.rejections = rejections);
         still_rejects
     }
 
@@ -137,77 +116,16 @@ impl SessionContext<'_> {
         self.drop_stale_suspects();
         let may_have_removed_resources = match self.session.wildcard {
             Some(_) if self.session.needs_retained_deletions(self.arena) => {
-                self.rejected_removals() == RejectedRemovals::Present
+                self.has_rejected_removals()
             }
             Some(_) if self.sends_full_state() => !self.has_accepted_everything(),
             _ => {
                 let retry_batch = self.session.retry_batch();
-                self.rejected_removals() == RejectedRemovals::Present
-                    || retry_batch.is_some_and(|it| it.removals == RejectedRemovals::Present)
+                self.has_rejected_removals() || retry_batch.is_some_and(|it| it.has_removals)
             }
         };
-        if self.has_unaccepted_resources() {
-            return;
-        }
-        if may_have_removed_resources {
-            self.session.extras_mut().rejected_data = RejectedData::RemovalsOnly;
-        } else {
-            self.session
-                .update_extras(|extras| extras.rejections.end_pending(|_| RejectionState::Settled));
-            self.session.clear_rejection();
-        }
-    }
-
-    /// Whether resources rejected together with a bad one are re-sent once.
-    pub(crate) fn resends_batches(&self) -> bool {
-        self.arena.config.nack_recovery == NackRecovery::ResendBatch
-    }
-
-    /// Records the rejection of a response, which may have been a full state.
-    pub(crate) fn note_rejected_state(&mut self, sent: Sent) {
-        if !self.sends_full_state() {
-            return;
-        }
-        self.session.due.hold_leftover();
-        if self.resends_batches() {
-            self.session.extras_mut().rejections.state = RejectionState::FullState(sent.content);
-        }
-    }
-
-    /// Re-sends the full state if the resource that caused its rejection may have been removed
-    /// silently.
-    pub(crate) fn recover_after_silent_removal(&mut self) {
-        if !self.arena.absence_deletes() {
-            self.recover_full_state();
-        }
-    }
-
-    /// Re-sends the full state after a NACK if the client unsubscribed from the resource that
-    /// caused it and lacks other resources. Otherwise nothing might ever become due. Takes time
-    /// proportional to the names of the client.
-    // M107
-    pub(crate) fn recover_full_state(&mut self) {
-        let is_full = self.sends_full_state() && self.session.wildcard.is_none();
-        let is_done = !self.session.is_nacked() || self.session.due.is_ready();
-        if !is_full || is_done || !self.resends_batches() {
-            return;
-        }
-        let state = self.session.open_rejections().map(|rejections| rejections.state);
-        let lacks_resources = self.has_unaccepted_resources()
-            || self.rejected_removals() == RejectedRemovals::Present;
-        let current = self.named_version();
-        let is_rejected =
-            |it| matches!(it, RejectionState::FullState(of) if of == current.stated());
-        if !lacks_resources || state.is_some_and(is_rejected) {
-            return;
-        }
-        // If this resource is removed, nothing is due any more, so an existing one is preferred.
-        let first = self.session.subscriptions.first();
-        let own = || self.subscriptions.list(ListKind::Session, first);
-        let existing = own().find(|(_, it)| self.arena.payload(it.resource).is_some());
-        let found = existing.or_else(|| own().find(|(_, it)| !it.is_withheld()));
-        if let Some(slot) = found.map(|(slot, _)| slot) {
-            self.make_due(slot, ResponseCause::Recovery);
+        if !may_have_removed_resources && !self.view().has_unaccepted_resources() {
+            self.session.update_extras(|extras| extras.rejections.clear());
         }
     }
 
@@ -281,13 +199,10 @@ impl SessionContext<'_> {
         self.arena.existed_only_after(slot, if is_new { Revision::START } else { accepted })
     }
 
-    /// Returns whether the responses since the last accepted one contained removals.
-    pub(crate) fn rejected_removals(&self) -> RejectedRemovals {
+    /// Whether the responses since the last accepted one contained removals.
+    fn has_rejected_removals(&self) -> bool {
         let accepted = self.session.accepted_response(self.arena, Revision::START);
-        match self.session.may_have_removed_resources(accepted) {
-            true => RejectedRemovals::Present,
-            false => RejectedRemovals::None,
-        }
+        self.session.may_have_removed_resources(accepted)
     }
 
     /// Whether the full state of the wildcard is the one that the client accepted last.
@@ -299,49 +214,6 @@ impl SessionContext<'_> {
             }
             None => current == TypeVersion::default(),
         }
-    }
-
-    /// Ends the pending re-send if an accepted response contained its resources for another
-    /// reason, for example because the client warms clusters.
-    pub(crate) fn settle_retry_batch(&mut self, sent: Sent) {
-        let retry_batch = self.session.retry_batch().filter(|it| sent.nonce.get() > it.range.last);
-        // Removals are not repeated to a client without a wildcard. After a change they count as
-        // accepted with the next accepted response, even if that only answers a request.
-        let is_settled = |it: &RetryBatch| {
-            let is_after_change = sent.at > it.until && self.session.wildcard.is_none();
-            it.removals == RejectedRemovals::None || is_after_change
-        };
-        let Some(RetryBatch { range, .. }) = retry_batch.filter(is_settled) else { return };
-        let is_unsent = |from, to| self.arena.slots_between(from, to).next().is_some();
-        let is_part_left = self.session.wildcard.is_some()
-            && (is_unsent(range.from, sent.from.min(range.to))
-                || is_unsent(sent.to.max(range.from), range.to));
-        if !is_part_left && self.named_in(range).next().is_none() {
-            self.session
-                .update_extras(|extras| extras.rejections.end_pending(|_| RejectionState::Settled));
-        }
-    }
-
-    /// Whether anything exists that was sent since the client last accepted a response.
-    fn has_unaccepted_resources(&self) -> bool {
-        let accepted = self.session.accepted_response(self.arena, Revision::START);
-        let (first, from) = accepted.map_or((1, Revision::START), |it| (it.nonce.get() + 1, it.to));
-        let since = SentRange { first, last: u64::MAX, from, to: Revision::MAX };
-        let sent_range = self.session.retry_batch().map_or(since, |it| it.range.with(since));
-        // The client accepted nothing of the wildcard yet, but perhaps some resources by name.
-        let before_wildcard = self.session.before_wildcard(first - 1);
-        let from = if before_wildcard.is_some() { Revision::START } else { sent_range.from };
-        let accepted_by_name = |slot: Slot| {
-            let resource = self.arena.at(slot).zip(before_wildcard).zip(accepted);
-            resource.is_some_and(|((it, before_wildcard), accepted)| {
-                it.revision <= accepted.at && before_wildcard.names.contains(&it.name)
-            })
-        };
-        let is_covered = |wildcard: Wildcard| {
-            let mut sent = self.arena.slots_back(from, wildcard.cursor);
-            sent.any(|slot| !accepted_by_name(slot))
-        };
-        self.session.wildcard.is_some_and(is_covered) || self.named_in(sent_range).next().is_some()
     }
 
     /// Whether the client still subscribes to a name in any way.
@@ -363,22 +235,79 @@ impl SessionContext<'_> {
                 let accepted = self.session.accepted_response(self.arena, Revision::START);
                 (accepted.map_or(Revision::START, |accepted| accepted.to), sent.at)
             }
-            (_, Some(wildcard)) => (sent.from.max(wildcard.retried_at), sent.to),
+            (_, Some(_)) => {
+                let rejections = self.session.rejections();
+                let repeated = rejections.map_or(Revision::START, OpenRejections::sent_again_to);
+                (sent.from.max(repeated), sent.to)
+            }
         };
         SentRange { first: sent.nonce.get(), last: sent.nonce.get(), from, to }
+    }
+}
+
+impl<'a> SessionView<'a> {
+    /// Whether the client has all resources. It may not have been sent all deletions, which a type
+    /// that waits only for resources does not need.
+    pub(crate) fn has_all(self) -> bool {
+        !self.session.has_additions(self.arena)
+            && !self.session.awaits_answer()
+            && (!self.session.is_rejected() || !self.has_unaccepted_resources())
+    }
+
+    /// Whether anything exists that the client rejected, or that was sent since it last accepted a
+    /// response.
+    pub(crate) fn has_unaccepted_resources(self) -> bool {
+        if self.session.rejections().is_some_and(|it| it.suspects().is_some()) {
+            return true;
+        }
+        let accepted = self.session.accepted_response(self.arena, Revision::START);
+        let (first, from) = accepted.map_or((1, Revision::START), |it| (it.nonce.get() + 1, it.to));
+        let since = SentRange { first, last: u64::MAX, from, to: Revision::MAX };
+        let sent_range = self.session.retry_batch().map_or(since, |it| it.range.with(since));
+        // The client accepted nothing of the wildcard yet, but perhaps some resources by name.
+        let before_wildcard = self.session.before_wildcard(first - 1);
+        let from = if before_wildcard.is_some() { Revision::START } else { sent_range.from };
+        let accepted_by_name = |slot: Slot| {
+            let resource = self.arena.at(slot).zip(before_wildcard).zip(accepted);
+            resource.is_some_and(|((it, before_wildcard), accepted)| {
+                it.revision <= accepted.at && before_wildcard.names.contains(&it.name)
+            })
+        };
+        let is_covered = |wildcard: Wildcard| {
+            let mut sent = self.arena.slots_back(from, wildcard.cursor);
+            sent.any(|slot| !accepted_by_name(slot))
+        };
+        self.session.wildcard.is_some_and(is_covered) || self.named_in(sent_range).next().is_some()
     }
 
     /// Returns the resources last sent by name in these responses and unchanged since.
     /// Subscriptions are in the order in which they were last sent, except in full state, where
     /// the order does not matter because everything was sent.
-    fn named_in(&self, sent_range: SentRange) -> impl Iterator<Item = &ResourceName> {
-        let is_full_state = self.sends_full_state();
+    pub(crate) fn named_in(self, sent_range: SentRange) -> impl Iterator<Item = &'a ResourceName> {
+        let is_full_state = self.session.response_mode(self.arena) == ResponseMode::FullState;
         let last = self.session.subscriptions.last();
         let own = self.subscriptions.list_back(ListKind::Session, last).map(|(_, it)| it);
         own.take_while(move |it| is_full_state || it.sent >= sent_range.first)
             .filter(move |it| sent_range.has(SentPosition::Nonce(it.sent)))
             .filter(|subscription| subscription.kind.is_subscribed())
-            .filter_map(|it| self.arena.at(it.resource).filter(|it| it.payload.is_some()))
+            .filter_map(move |it| self.arena.at(it.resource).filter(|it| it.payload.is_some()))
             .map(|resource| &resource.name)
+    }
+}
+
+impl Session {
+    /// Forgets the rejected resources that are not sent again until they change.
+    pub(crate) fn forget_rejections(&mut self) {
+        self.update_extras(|extras| extras.rejections.forget_until_changed());
+    }
+
+    /// Forgets what was to be sent again when the client is moved to another view. What an
+    /// incremental client rejected is sent there if it exists, and removed otherwise.
+    pub(crate) fn forget_rejections_of_view(&mut self) {
+        let is_over = self.variant == Variant::Incremental;
+        self.update_extras(|extras| {
+            extras.rejections.leave_view(is_over);
+            extras.contents = KeptContents::default();
+        });
     }
 }

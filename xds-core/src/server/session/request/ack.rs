@@ -24,7 +24,7 @@ use crate::{
             Purpose, Revision,
             context::SessionContext,
             extras::PartialRemovals,
-            nack::{RejectedResponse, rejection::ErrorDetail},
+            nack::{RejectedResponse, error_detail::ErrorDetail},
             window::{Answer, Sent},
         },
     },
@@ -200,15 +200,14 @@ impl SessionContext<'_> {
     }
 
     fn on_ack(&mut self, sent: Sent, request: &Request<'_>, ctx: &mut RequestContext<'_>) {
-        let content_answer = self.session.record_answer(sent, Answer::Ack, ctx.now);
+        self.session.record_answer(sent, Answer::Ack, ctx.now);
         self.note_answer_for_carried_over(sent.nonce.get(), Answer::Ack);
         self.note_answer_in_previous_view(sent.nonce.get(), Answer::Ack);
         if sent.purpose == Purpose::Content {
             ctx.accepted = Some((sent.from, sent.to));
-            self.settle_retry_batch(sent);
+            self.note_accepted(sent);
         }
         self.session.update_extras(|extras| {
-            extras.rejections.note_accepted();
             let is_complete =
                 |it: &mut PartialRemovals| it.partial_to.is_none() && it.last <= sent.nonce.get();
             extras.partial_removals.take_if(is_complete);
@@ -216,7 +215,7 @@ impl SessionContext<'_> {
             // A client that rejected earlier removals may go back to its state from then.
             let goes_back = extras
                 .rejections
-                .pending()
+                .batch()
                 .is_some_and(|retry_batch| retry_batch.removals_from < extras.wildcard_since);
             if extras.wildcard_since <= sent.at && !goes_back {
                 extras.wildcard_since = Revision::START;
@@ -225,7 +224,7 @@ impl SessionContext<'_> {
         let rejected_resources = self.accept_suspects(sent, ctx.config.limits.retry_batch);
         let version = sent.version;
         self.session.accepted = Some(version);
-        if content_answer == Answer::Ack {
+        if self.session.has_accepted_newest() {
             self.session.forget_error();
             if sent.nonce.get() == self.session.newest_nonce() {
                 self.hold_accepted();
@@ -265,9 +264,8 @@ impl SessionContext<'_> {
         self.session.counters.nacks.add_one();
         self.session.keep_error(rejection.message.clone());
         ctx.stats.nacks += 1;
-        let (range, retry_batch) = (self.sent_range(sent), self.batch_to_retry(sent));
-        self.session.extras_mut().rejections.add(range, retry_batch);
-        self.note_rejected_state(sent);
+        let range = self.sent_range(sent);
+        self.note_nack(sent, range);
         if zoo::is(Bug::RejectedSentAgain) {
             self.make_everything_due(ResponseCause::Changed);
         }

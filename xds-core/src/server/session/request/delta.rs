@@ -21,7 +21,7 @@ use crate::{
             CatchUp, LegacyWildcardState, MustReply, PriorState, UnlistedSubscriptions, Wildcard,
             context::SessionContext,
             deferred_removal::StateOrigin,
-            nack::rejection::ErrorDetail,
+            nack::error_detail::ErrorDetail,
             subscription::{ListKind, SubscriptionKind},
         },
         store::encode::body::Payload,

@@ -328,7 +328,6 @@ impl SessionContext<'_> {
             cursor: Revision::START,
             reached: Revision::START,
             removals_to: self.arena.clock(),
-            retried_at: Revision::START,
             version: TypeVersion::default(),
             full_send: Some(FullSend {
                 cause,

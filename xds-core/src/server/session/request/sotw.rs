@@ -16,7 +16,7 @@ use crate::{
         session::{
             FirstResponse, PriorState, WarmingState,
             context::SessionContext,
-            nack::rejection::ErrorDetail,
+            nack::error_detail::ErrorDetail,
             response::stated_version::ResponseScope,
             subscription::{ListKind, Subscription},
         },

@@ -192,7 +192,6 @@ impl SessionContext<'_> {
             sent.version = self.session.accepted.unwrap_or(sent.version);
         }
         sent.purpose = Purpose::Heartbeat;
-        sent.content_answer = self.session.newest.map_or(Answer::Ack, |sent| sent.content_answer);
         Some(self.send(sent, self.session.reached(), body, ResponseCause::Heartbeat))
     }
 
@@ -203,11 +202,8 @@ impl SessionContext<'_> {
         limit: usize,
     ) -> Option<(ResponseBody, TypeVersion)> {
         let renewals = self.session.renewals.take()?;
-        let is_accepted = match self.session.newest {
-            Some(sent) => sent.content_answer == Answer::Ack && sent.answer == Answer::Ack,
-            // From another view.
-            None => true,
-        };
+        // Without a response, it has the state from another view.
+        let is_accepted = self.session.newest.is_none() || self.session.has_accepted_newest();
         // A resource replaced by an error is not sent with the rest of the state (M177).
         let has_it = |&resource: &Slot| {
             let subscription = self.subscriptions.of(self.slot, resource);

@@ -21,8 +21,7 @@ use super::{
     Urgency, WarmingState, Wildcard,
     context::SessionContext,
     deferred_removal::Portion,
-    nack::open_rejections::{RejectionState, SentPosition},
-    subscription::{Due, DueKind, ListKind, SubscriptionKind},
+    subscription::{DueKind, ListKind, SubscriptionKind},
     window::{Answer, Sent},
 };
 use crate::{
@@ -178,7 +177,6 @@ impl SessionContext<'_> {
             timer: Slot::NONE,
             answer: Answer::Pending,
             purpose: Purpose::Content,
-            content_answer: Answer::Pending,
         }
     }
 
@@ -330,76 +328,6 @@ impl SessionContext<'_> {
             Some(_) if is_covered => subscription.note_sent_under_wildcard(),
             Some(_) => subscription.note_sent_in(nonce, accepted.map_or(0, |it| it.nonce.get())),
         }
-    }
-
-    /// Re-sends the rest of the rejected resources once, together with the first later change.
-    // M107, IS4
-    pub(crate) fn piggyback_retry_batch(&mut self) {
-        let Some(retry_batch) = self.session.retry_batch() else { return };
-        if !self.has_change_after(retry_batch.until) {
-            return;
-        }
-        self.session.update_extras(|extras| extras.rejections.end_pending(RejectionState::Resent));
-        self.forget_rejected();
-        let may_repeat_removals =
-            !self.session.defers_removals() && self.session.due.withheld().is_empty();
-        let mut slot = self.session.subscriptions.last();
-        while let Some(subscription) = self.subscriptions.at(slot)
-            && subscription.sent >= retry_batch.range.first
-        {
-            let previous = self.subscriptions.previous(ListKind::Session, slot);
-            let exists = self.arena.payload(subscription.resource).is_some();
-            let is_included = retry_batch.range.has(SentPosition::Nonce(subscription.sent));
-            if exists && is_included && subscription.kind.is_subscribed() {
-                let due = Due::because(ResponseCause::Changed).piggybacked();
-                self.subscriptions.set_due(&mut self.session.due, slot, due);
-            }
-            slot = previous;
-        }
-        let least =
-            if self.session.named == 0 { self.session.wildcard_since() } else { Revision::START };
-        if let Some(wildcard) = &mut self.session.wildcard {
-            if retry_batch.range.from < wildcard.cursor {
-                wildcard.retried_at = wildcard.cursor;
-                wildcard.cursor = retry_batch.range.from;
-            }
-            // A client that rejected the response as a whole did not process its removals (IS11).
-            // Deferred removals have their own subscriptions and order.
-            if may_repeat_removals {
-                wildcard.removals_to =
-                    wildcard.removals_to.min(retry_batch.removals_from.max(least));
-                self.session.update_extras(|extras| extras.partial_removals = None);
-            }
-        }
-    }
-
-    /// Whether anything is due that changed after `revision`.
-    fn has_change_after(&self, revision: Revision) -> bool {
-        let is_newer =
-            |slot| self.arena.at(slot).is_some_and(|resource| resource.revision > revision);
-        let newest = self.arena.newest();
-        let has_newer = |wildcard: Wildcard| {
-            newest
-                > revision.max(wildcard.full_send.map_or(wildcard.cursor, |full_send| full_send.at))
-        };
-        let has_newer_removal = |wildcard: Wildcard| {
-            self.session.response_mode(self.arena) == ResponseMode::ChangesAndRemovals
-                && !self.session.defers_removals()
-                && self.arena.sends_removals()
-                && self.arena.newest_tombstone() > revision.max(wildcard.removals_to)
-                // Resources removed before the client was sent them need no removal.
-                && self
-                    .arena
-                    .pending_removals(self.session.sent_removals(&wildcard), wildcard.reached)
-                    .any(|(_, resource)| resource.revision > revision)
-        };
-        if self.session.wildcard.is_some_and(|it| has_newer(it) || has_newer_removal(it)) {
-            return true;
-        }
-        self.session.due_subscriptions(self.subscriptions).any(|subscription| {
-            subscription.due.is_some_and(|due| due.cause == ResponseCause::Changed)
-                && is_newer(subscription.resource)
-        })
     }
 
     /// Records that the wildcard was sent up to `to`.

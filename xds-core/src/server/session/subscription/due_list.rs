@@ -61,27 +61,27 @@ pub(crate) struct DueList {
     /// Removed resources whose removal must not be sent yet.
     // M147
     withheld: SubscriptionList,
-    /// Revision at which the newest resource of the next response changed, or one of the special
-    /// values `UNKNOWN`, `LEFT_OVER` and `WAITING`, which are greater than all revisions.
-    newest: Revision,
+    newest: NewestDue,
+}
+
+/// Revision at which the newest resource of the next response changed.
+#[derive(Clone, Copy, Debug)]
+enum NewestDue {
+    Known(Revision),
+    /// It has to be looked up.
+    Unknown,
+    /// Everything is the leftover of a size-limited response.
+    Leftover,
 }
 
 impl Default for DueList {
     fn default() -> Self {
         let (released, withheld) = (SubscriptionList::default(), SubscriptionList::default());
-        Self { released, withheld, newest: Revision::START }
+        Self { released, withheld, newest: NewestDue::Known(Revision::START) }
     }
 }
 
 impl DueList {
-    /// Value of `newest` that has to be looked up.
-    const UNKNOWN: Revision = Revision::MAX;
-    /// Value of `newest` for the leftover of a size-limited response.
-    const LEFT_OVER: Revision = Self::UNKNOWN.before();
-    /// Value of `newest` for the leftover of a response that was rejected; it waits for another
-    /// reason.
-    const WAITING: Revision = Self::LEFT_OVER.before();
-
     /// Whether nothing is due in the next response.
     pub(crate) fn is_empty(self) -> bool {
         self.released.is_empty()
@@ -91,40 +91,39 @@ impl DueList {
         self.released.first()
     }
 
-    /// Whether something is due that does not wait for another reason.
-    pub(crate) fn is_ready(self) -> bool {
-        !self.released.is_empty() && self.newest != Self::WAITING
-    }
-
     /// Marks everything that is due as the leftover of a response.
     pub(crate) fn mark_leftover(&mut self) {
         if !self.released.is_empty() {
-            self.newest = Self::LEFT_OVER;
+            self.newest = NewestDue::Leftover;
         }
     }
 
-    /// Makes the leftover wait, after the response that it was left over from was rejected.
-    pub(crate) fn hold_leftover(&mut self) {
-        if self.newest == Self::LEFT_OVER {
-            self.newest = Self::WAITING;
-        }
+    /// Whether everything that is due is the leftover of a response.
+    pub(crate) fn is_leftover(self) -> bool {
+        matches!(self.newest, NewestDue::Leftover)
     }
 
     /// Returns the revision at which the newest resource of the next response changed, if known.
     pub(crate) fn newest(self) -> Option<Revision> {
-        Some(self.newest).filter(|&newest| newest < Self::WAITING)
+        match self.newest {
+            NewestDue::Known(newest) => Some(newest),
+            NewestDue::Unknown | NewestDue::Leftover => None,
+        }
     }
 
     /// Stores the newest revision after it was looked up.
     pub(crate) fn note_newest(&mut self, newest: Revision) {
-        if self.newest == Self::UNKNOWN {
-            self.newest = newest;
+        if matches!(self.newest, NewestDue::Unknown) {
+            self.newest = NewestDue::Known(newest);
         }
     }
 
     /// Updates the list after a subscription became due or is no longer due.
     pub(crate) fn note_changed(&mut self) {
-        self.newest = if self.released.is_empty() { Revision::START } else { Self::UNKNOWN };
+        self.newest = match self.released.is_empty() {
+            true => NewestDue::Known(Revision::START),
+            false => NewestDue::Unknown,
+        };
     }
 
     /// Returns the subscriptions whose removal must not be sent yet.
