@@ -31,8 +31,8 @@ use crate::{
 
 /// Resources of rejected responses, some of which the client rejects.
 #[derive(Debug, Default)]
-pub(crate) struct Suspects {
-    /// Suspects in the order in which they are sent.
+pub(crate) struct SuspectQueue {
+    /// SuspectQueue in the order in which they are sent.
     queue: VecDeque<Suspect>,
     /// Suspect that was sent alone and is unanswered.
     probe: Option<(NonZeroU64, Suspect)>,
@@ -61,7 +61,7 @@ struct Suspect {
     hash: ContentHash,
 }
 
-impl Suspects {
+impl SuspectQueue {
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.probe.is_none() && self.rejected.is_empty()
     }
@@ -232,7 +232,7 @@ impl SessionContext<'_> {
     /// Changes the suspects, and ends the isolation if none is left.
     fn with_isolation<T>(
         &mut self,
-        change: impl FnOnce(&Self, &mut Suspects, &mut KeptContents) -> T,
+        change: impl FnOnce(&Self, &mut SuspectQueue, &mut KeptContents) -> T,
     ) -> T {
         let mut extras = self.session.extras.take().unwrap_or_default();
         let mut suspects = extras.rejections.take_suspects();
@@ -252,7 +252,7 @@ impl SessionContext<'_> {
     /// accepted state plus the suspect. Returns their names.
     fn reject_by_elimination(
         &self,
-        suspects: &mut Suspects,
+        suspects: &mut SuspectQueue,
         contents: &KeptContents,
         limit: usize,
     ) -> Vec<ResourceName> {
@@ -272,7 +272,7 @@ impl SessionContext<'_> {
 
     fn attribute_rejection(
         &self,
-        suspects: &mut Suspects,
+        suspects: &mut SuspectQueue,
         contents: &mut KeptContents,
         sent: Sent,
         limit: usize,

@@ -1,4 +1,4 @@
-//! What the client of a session rejects, and what is sent again for it.
+//! Rejections of a session: the contents that its client rejects, and which of them are sent again.
 //!
 //! Only this folder changes it; all other code asks.
 //!
@@ -17,7 +17,7 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use super::isolation::Suspects;
+use super::isolation::SuspectQueue;
 use crate::server::{
     session::{Purpose, Session, window::Answer},
     store::{revision::Revision, version::content::StatedVersion},
@@ -39,7 +39,7 @@ pub(crate) struct OpenRejections {
 /// State of the rejection of a session.
 #[derive(Debug, Default)]
 pub(crate) enum RejectionState {
-    /// Nothing was rejected that is to be sent again.
+    /// The client rejects nothing that is to be sent again.
     #[default]
     Accepted,
     /// Responses were rejected, and it is not known why. Their resources are sent once more with
@@ -51,7 +51,7 @@ pub(crate) enum RejectionState {
     FullState(StatedVersion),
     /// The resources of rejected responses are sent one by one, and those are known that the
     /// client rejects.
-    Isolating(Suspects),
+    Isolating(SuspectQueue),
     /// The newest response was rejected, and is not sent again.
     GivenUp,
 }
@@ -194,7 +194,7 @@ impl OpenRejections {
         self.sent_again_to = Revision::START;
         if !matches!(self.state, RejectionState::SentAgain(_) | RejectionState::FullState(_)) {
             self.state = RejectionState::Accepted;
-            self.isolate(Suspects::default());
+            self.isolate(SuspectQueue::default());
         }
     }
 
@@ -239,7 +239,7 @@ impl OpenRejections {
     }
 
     /// Returns the suspects, if rejected resources are being isolated.
-    pub(super) fn suspects(&self) -> Option<&Suspects> {
+    pub(super) fn suspects(&self) -> Option<&SuspectQueue> {
         match &self.state {
             RejectionState::Isolating(suspects) => Some(suspects),
             _ => None,
@@ -247,18 +247,18 @@ impl OpenRejections {
     }
 
     /// Takes the suspects, which [`isolate`](Self::isolate) puts back.
-    pub(super) fn take_suspects(&mut self) -> Suspects {
+    pub(super) fn take_suspects(&mut self) -> SuspectQueue {
         match mem::take(&mut self.state) {
             RejectionState::Isolating(suspects) => suspects,
             state => {
                 self.state = state;
-                Suspects::default()
+                SuspectQueue::default()
             }
         }
     }
 
     /// Isolates the rejected resources among these suspects, if there are any.
-    pub(super) fn isolate(&mut self, suspects: Suspects) {
+    pub(super) fn isolate(&mut self, suspects: SuspectQueue) {
         if !suspects.is_empty() {
             self.state = RejectionState::Isolating(suspects);
         } else if self.rejects_newest && matches!(self.state, RejectionState::Accepted) {

@@ -1,4 +1,4 @@
-//! What is sent again after a NACK, and when.
+//! Resources that are sent again after a NACK, and the times at which they are.
 
 use super::rejection::{RejectionState, RetryBatch, SentPosition, SentRange};
 use crate::server::{

@@ -68,7 +68,7 @@ pub(crate) struct DueList {
 #[derive(Clone, Copy, Debug)]
 enum NewestDue {
     Known(Revision),
-    /// It has to be looked up.
+    /// The revision has to be looked up.
     Unknown,
     /// Everything is the leftover of a size-limited response.
     Leftover,
