@@ -291,9 +291,10 @@ pub mod server {
         AddressFault, Admitted, AllowSans, ApplyError, AuthorizationDecision, AuthorizationRequest,
         Authorizer, BothAuthorizers, BoundAddress, ConvergenceError, Denied, DiscoveryService,
         InvalidSanPattern, ListenAddress, NodeFromSan, Observations, Observed, Peer,
-        RejectionSnapshot, SendCustomMessageError, ServerEnded, ServerEvent, ServerEvents,
-        ServerHandle, ServerOptions, SetLayersError, SourceReport, SubscriptionSnapshot,
-        TransportStats, UnixSocket,
+        RejectionSnapshot, RolloutCommandError, RolloutError, RolloutHandle,
+        SendCustomMessageError, ServerEnded, ServerEvent, ServerEvents, ServerHandle,
+        ServerOptions, SetLayersError, SourceReport, SubscriptionSnapshot, TransportStats,
+        UnixSocket,
     };
 
     /// Listener of a server.

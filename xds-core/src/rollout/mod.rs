@@ -4,8 +4,7 @@
 //! [`Rollout`] is a pure state machine. [`ServerRollouts`] drives a [`Server`](crate::Server) with
 //! it: clients of the cohort see candidate views, which are copies with the change.
 //!
-//! This module is experimental: the state machine is tested, but the simulation does not cover
-//! [`ServerRollouts`] yet.
+//! This module is experimental: the simulation does not cover [`ServerRollouts`] yet.
 //!
 //! ```text
 //! Starting ─▶ Deploying ─▶ Soaking ─▶ Judging ──┬─▶ next step: Deploying

@@ -41,6 +41,7 @@ use super::{
     peer::Peer,
     requests::{CallKind, read},
     response_memory::ConnectionResponses,
+    rollouts::HostedRollouts,
     waits::ConvergenceWaits,
 };
 use crate::{
@@ -53,6 +54,7 @@ use crate::{
 /// Driver of one server. Owns the core server and its end of every stream.
 pub(crate) struct Driver {
     pub(super) server: Server,
+    rollouts: HostedRollouts,
     receiver: InputReceiver,
     /// Cloned for streams. Weak, because it must not keep the server alive.
     inbox: WeakInbox,
@@ -159,6 +161,7 @@ impl Driver {
         let seed = options.seed.unwrap_or_else(|| runtime.runtime().entropy());
         Self {
             server: Server::new(config, seed, clock.now()),
+            rollouts: HostedRollouts::new(options.node_detail),
             receiver,
             inbox: inbox.downgrade(),
             waits: ConvergenceWaits::default(),
@@ -201,7 +204,8 @@ impl Driver {
             }
             if rest.is_empty() {
                 let core = next.map(|next| next.at);
-                let others = [self.log.due(), self.memory_waits.due()];
+                let rollouts = self.rollouts.poll_timeout();
+                let others = [self.log.due(), self.memory_waits.due(), rollouts];
                 let due = others.into_iter().chain([core]).flatten().min();
                 self.alarm.set(due.map(|due| self.clock.instant(due)));
                 // Timeouts first: inputs may never stop.
@@ -213,7 +217,7 @@ impl Driver {
                 match count {
                     Some(0) => self.end(),
                     Some(_) => rest.extend(inputs.drain(..)),
-                    None => self.server.handle_timeout(self.clock.now()),
+                    None => self.handle_timeout(),
                 }
                 // Work is always due until it is finished, and inputs do not wait for that.
                 while is_unfinished
@@ -223,7 +227,7 @@ impl Driver {
                     rest.push_back(input);
                 }
             } else {
-                self.server.handle_timeout(self.clock.now());
+                self.handle_timeout();
             }
             self.handle_inputs(&mut rest);
             self.process_outputs();
@@ -236,6 +240,12 @@ impl Driver {
             }
             self.permit_reads();
         }
+    }
+
+    fn handle_timeout(&mut self) {
+        let now = self.clock.now();
+        self.server.handle_timeout(now);
+        self.rollouts.handle_timeout(&mut self.server, now);
     }
 
     /// Status that the health service reports: new clients are refused while the source has been
@@ -297,6 +307,7 @@ impl Driver {
             }
             Input::Decided(id, decision) => self.apply_decision(id, decision),
             Input::Command(command) => command.run(&mut self.server, now),
+            Input::Rollouts(command) => command.run(&mut self.rollouts, &mut self.server, now),
             Input::Ready(reply) => {
                 self.server.set_ready(now);
                 if self.phase == Phase::Serving {
@@ -402,6 +413,9 @@ impl Driver {
     /// Processes the core's outputs: closes streams and forwards observations and events.
     pub(super) fn process_outputs(&mut self) {
         while let Some(output) = self.server.poll_output() {
+            if self.rollouts.needs_outputs() {
+                self.rollouts.handle_output(&mut self.server, &output, self.clock.now());
+            }
             match output {
                 ServerOutput::Writable(id) => self.writable.push(id),
                 ServerOutput::Close(id, reason) => {
@@ -482,7 +496,7 @@ impl Driver {
                 if let Some(limits) = admitted.limits {
                     self.server.limit_client(id, limits, now);
                 }
-                self.server.assign(id, &admitted.view, now);
+                self.rollouts.assign(&mut self.server, id, &admitted.view, now);
             }
             Err(why) => self.server.refuse(id, why.code, why.message, now),
         }

@@ -23,6 +23,7 @@ use super::{
     inbox::{ConvergenceTarget, Inbox, Input},
     observations::{Observations, Observed},
     reports::{RejectionSnapshot, SubscriptionSnapshot},
+    rollouts::HostedRollouts,
     transport_stats::TransportStats,
 };
 use crate::runtime::SharedRuntime;
@@ -226,7 +227,10 @@ impl ServerHandle {
     /// Returns an error if the server has ended.
     // M223, M237
     pub async fn assign(&self, stream: StreamId, view: ViewName) -> Result<(), ServerEnded> {
-        self.with_server(move |server, now| server.assign(stream, &view, now)).await
+        let assign = move |rollouts: &mut HostedRollouts, server: &mut Server, now| {
+            rollouts.assign(server, stream, &view, now);
+        };
+        self.with_rollouts(assign).await
     }
 
     /// Sets limits for one client, before or after its admission. They replace the server's limits.
@@ -452,5 +456,16 @@ impl ServerHandle {
         command: impl FnOnce(&mut Server, Time) -> T + Send + 'static,
     ) -> Result<T, ServerEnded> {
         self.inbox.with_server(command).await.ok_or(ServerEnded)
+    }
+
+    pub(super) async fn with_rollouts<T: Send + 'static>(
+        &self,
+        command: impl FnOnce(&mut HostedRollouts, &mut Server, Time) -> T + Send + 'static,
+    ) -> Result<T, ServerEnded> {
+        self.inbox.with_rollouts(command).await.ok_or(ServerEnded)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.inbox.has_ended()
     }
 }

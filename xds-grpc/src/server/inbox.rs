@@ -18,6 +18,7 @@ use xds_core::{
 use super::{
     authorize::AuthorizationDecision, body::ResponseBody, message_reader::MessageReader,
     peer::Peer, requests::RequestLimit, response_memory::ConnectionResponses,
+    rollouts::HostedRollouts,
 };
 
 #[derive(Debug)]
@@ -43,6 +44,8 @@ pub(crate) enum Input {
     Decided(StreamId, AuthorizationDecision),
     /// Call of the application into the core server.
     Command(Command),
+    /// Call of the application that concerns rollouts.
+    Rollouts(RolloutsCommand),
     /// The application has set its resources.
     Ready(oneshot::Sender<()>),
     /// The application waits until all clients have accepted a change.
@@ -80,6 +83,23 @@ impl Command {
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Command")
+    }
+}
+
+/// Function that the driver calls with the rollouts and the core server.
+pub(crate) struct RolloutsCommand(Box<RolloutsWork>);
+
+type RolloutsWork = dyn FnOnce(&mut HostedRollouts, &mut Server, Time) + Send;
+
+impl RolloutsCommand {
+    pub(crate) fn run(self, rollouts: &mut HostedRollouts, server: &mut Server, now: Time) {
+        (self.0)(rollouts, server, now);
+    }
+}
+
+impl fmt::Debug for RolloutsCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RolloutsCommand")
     }
 }
 
@@ -152,6 +172,25 @@ impl Inbox {
             })))
         })
         .await
+    }
+
+    /// Calls a function with the rollouts and the core server and returns its result; `None` if the
+    /// driver has ended.
+    pub(crate) async fn with_rollouts<T: Send + 'static>(
+        &self,
+        command: impl FnOnce(&mut HostedRollouts, &mut Server, Time) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.call(|reply| {
+            Input::Rollouts(RolloutsCommand(Box::new(|rollouts, server, now| {
+                // The caller may have dropped the future.
+                let _ = reply.send(command(rollouts, server, now));
+            })))
+        })
+        .await
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.is_closed()
     }
 
     /// Waits until the driver has ended.

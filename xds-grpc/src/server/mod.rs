@@ -32,6 +32,7 @@
 //! | `peer.rs`, `authorize.rs`, `policies.rs` | identity and authorization of clients |
 //! | `handle.rs`, `reports.rs` | the application's handle and its snapshots |
 //! | `observations.rs`, `events.rs` | observations; requests to the application |
+//! | `rollouts.rs` | rollouts and their handles |
 //! | `waits.rs` | calls that wait until all clients have accepted a change |
 //! | `health.rs` | health service |
 //! | `log.rs` | log lines and levels |
@@ -69,6 +70,7 @@ mod requests;
 mod response_memory;
 #[cfg(feature = "rest")]
 mod rest_bodies;
+mod rollouts;
 mod routes;
 mod service;
 #[cfg(unix)]
@@ -100,6 +102,7 @@ pub use self::{
     peer::Peer,
     policies::{AllowSans, BothAuthorizers, InvalidSanPattern, NodeFromSan},
     reports::{RejectionSnapshot, SubscriptionSnapshot},
+    rollouts::{RolloutCommandError, RolloutError, RolloutHandle},
     service::DiscoveryService,
     transport_stats::TransportStats,
 };

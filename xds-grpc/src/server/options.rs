@@ -4,6 +4,8 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use xds_core::rollout::NodeDetail;
+
 use super::{
     authorize::{Authorizer, SharedAuthorizer},
     limit_advice::LimitAdvice,
@@ -87,6 +89,10 @@ pub struct ServerOptions {
     /// Number of [events](super::ServerHandle::events) that wait for the application before the
     /// server stops reading requests; 1,024 by default, at least 1.
     pub event_capacity: usize,
+    /// Data of the nodes of connected clients that [rollouts](super::ServerHandle::rollout) keep: their
+    /// ids by default. [`NodeDetail::Full`] permits policies that select clients by cluster, locality
+    /// or metadata, and costs some hundred bytes for each client.
+    pub node_detail: NodeDetail,
     /// TLS credentials of the server's listeners; `None`, the default, serves without TLS.
     pub credentials: Option<ServerCredentials>,
     pub(crate) limit_advice: LimitAdvice,
@@ -113,6 +119,7 @@ impl Default for ServerOptions {
             shutdown_grace: Duration::from_secs(5),
             observation_capacity: 1_024,
             event_capacity: 1_024,
+            node_detail: NodeDetail::default(),
             credentials: None,
             authorizer: None,
             printer: Printer::default(),
@@ -236,6 +243,13 @@ impl ServerOptions {
     #[must_use]
     pub fn with_event_capacity(mut self, events: usize) -> Self {
         self.event_capacity = events;
+        self
+    }
+
+    /// Sets the data of nodes that rollouts keep.
+    #[must_use]
+    pub fn with_node_detail(mut self, detail: NodeDetail) -> Self {
+        self.node_detail = detail;
         self
     }
 

@@ -16,6 +16,7 @@ mod hostile;
 mod logs;
 mod loopback;
 mod panics;
+mod rollouts;
 mod server;
 mod server_csds;
 mod server_shutdown;

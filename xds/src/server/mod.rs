@@ -40,6 +40,20 @@ pub use self::{
     transaction::{InvalidResource, Transaction},
 };
 
+/// Changes that are served to a few clients first.
+pub mod rollout {
+    pub use xds_core::{
+        rollout::{
+            Cohort, CommandError, HaltCause, HaltConditions, HaltReason, HaltingClient,
+            HaltingClients, InvalidShare, MetricVerdict, NodeDetail, OnHalt, OnNewer, PolicyError,
+            RolloutId, RolloutPhase, RolloutPolicy, RolloutProgress, RolloutStep, Share,
+            StartError,
+        },
+        selector::{NodeCondition, NodeField, NodeSelector, TextPattern},
+    };
+    pub use xds_grpc::server::{RolloutCommandError, RolloutError, RolloutHandle};
+}
+
 /// Rules for changes.
 pub use xds_core::guards::{
     ChangeId, Guard, GuardViolation, InvalidGuard, RefusedChange, ViewChange, Violation,
@@ -80,6 +94,9 @@ pub enum ChangeError {
     /// nevertheless.
     #[error(transparent)]
     Refused(RefusedChange),
+    /// The rollout of the change cannot start.
+    #[error(transparent)]
+    Rollout(#[from] rollout::RolloutError),
 }
 
 impl<R: Listen + Default> ManagementServer<R> {
@@ -110,12 +127,47 @@ impl<R: Listen> ManagementServer<R> {
     /// The rules compare the change with what is served when the call begins. Apply the changes of a
     /// view one after the other, since none of two simultaneous changes is judged with the other.
     pub async fn apply(&self, change: impl Into<Transaction>) -> Result<Applied, ChangeError> {
-        let transaction = xds_core::server::Transaction::from(change.into());
-        let handle = self.handle();
-        if !self.guards.is_empty() {
-            self.judge(&handle.preview(transaction.clone()).await?).await?;
-        }
+        let transaction = self.judged(change.into()).await?;
         self.force(transaction).await
+    }
+
+    /// Rolls out a change of a view: serves it to the clients of the policy's first step, then to more
+    /// of them, and in the end to all. If a client rejects it, or another condition of the policy is
+    /// not fulfilled, those clients get the earlier resources back.
+    ///
+    /// Clients are selected by their node id, or by a share of the ids. For policies that look at other
+    /// data of nodes, use [`ServerOptions::with_node_detail`].
+    ///
+    /// ```
+    /// use xds::server::rollout::{Cohort, RolloutPolicy, RolloutStep, Share};
+    /// use xds::{ManagementServer, server::Transaction};
+    ///
+    /// # async fn run(server: ManagementServer, change: Transaction) -> Result<(), Box<dyn std::error::Error>> {
+    /// let steps = [5, 50].map(|percent| RolloutStep::new(Cohort::of(Share::percent(percent))));
+    /// let mut rollout = server.rollout(change, RolloutPolicy::new(steps)).await?;
+    /// while let Some(progress) = rollout.next().await {
+    ///     println!("step {} of {}: {:?}", progress.step + 1, progress.steps, progress.phase);
+    ///     if let Some(reason) = progress.reason {
+    ///         println!("{reason}");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error, and changes nothing, if the policy or the change is invalid, if the change
+    /// violates a [rule](ServerBuilder::guard), or if the server has ended.
+    pub async fn rollout(
+        &self,
+        change: impl Into<Transaction>,
+        policy: rollout::RolloutPolicy,
+    ) -> Result<rollout::RolloutHandle, ChangeError> {
+        let transaction = self.judged(change.into()).await?;
+        let rollout = self.handle().rollout(vec![transaction], policy).await?;
+        self.answer_clients().await?;
+        Ok(rollout)
     }
 
     /// Applies a change without judging it by the [rules](ServerBuilder::guard).
@@ -125,13 +177,30 @@ impl<R: Listen> ManagementServer<R> {
     /// Returns an error if a name is invalid, if a snapshot has a name twice, if a limit is exceeded,
     /// or if the server has ended.
     pub async fn force(&self, change: impl Into<Transaction>) -> Result<Applied, ChangeError> {
-        let (handle, change) = (self.handle(), change.into());
-        let applied = handle.apply(change.into()).await?;
+        let applied = self.handle().apply(change.into().into()).await?;
+        self.answer_clients().await?;
+        Ok(applied)
+    }
+
+    /// Answers clients from the first change on.
+    async fn answer_clients(&self) -> Result<(), ChangeError> {
         if !self.is_ready.load(Ordering::Relaxed) {
-            handle.set_ready().await.map_err(ApplyError::Ended)?;
+            self.handle().set_ready().await.map_err(ApplyError::Ended)?;
             self.is_ready.store(true, Ordering::Relaxed);
         }
-        Ok(applied)
+        Ok(())
+    }
+
+    /// Returns the change if it satisfies the rules.
+    async fn judged(
+        &self,
+        change: Transaction,
+    ) -> Result<xds_core::server::Transaction, ChangeError> {
+        let transaction = xds_core::server::Transaction::from(change);
+        if !self.guards.is_empty() {
+            self.judge(&self.handle().preview(transaction.clone()).await?).await?;
+        }
+        Ok(transaction)
     }
 
     async fn judge(&self, preview: &[ViewContents]) -> Result<(), ChangeError> {
