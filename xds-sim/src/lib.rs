@@ -86,6 +86,7 @@ pub mod options;
 pub mod oracle;
 #[cfg(feature = "replicas")]
 pub mod replicas;
+pub mod rollouts;
 pub mod script;
 pub mod situations;
 #[cfg(feature = "stack")]

@@ -33,6 +33,9 @@ use crate::{
     zoo::{self, Bug},
 };
 
+/// Maximum number of superseded rollouts whose changes are kept.
+const MOST_SUPERSEDED: usize = 100;
+
 /// Change with its policy, before it is rolled out.
 #[derive(Clone, Debug)]
 struct QueuedChange {
@@ -89,6 +92,9 @@ pub struct ServerRollouts {
     newest: Option<RolloutId>,
     active: Option<ActiveRollout>,
     queued: Option<QueuedChange>,
+    /// Changes of superseded rollouts, until the source states whether one has completed: another
+    /// replica may have stored that meanwhile.
+    superseded: BTreeMap<RolloutId, Vec<Transaction>>,
     /// Newest state of the source.
     state: Option<RolloutState>,
     events: VecDeque<RolloutEvent>,
@@ -124,7 +130,7 @@ impl ServerRollouts {
     ) -> Result<(), StartError> {
         self.check(id, &policy, stored.as_ref())?;
         if let Some(stored) = stored {
-            self.note_state(stored);
+            self.observed(server, stored, now);
         }
         let is_emergency = policy.steps.is_empty();
         let is_queued = policy.on_newer == OnNewer::Queue && !is_emergency;
@@ -204,8 +210,8 @@ impl ServerRollouts {
         now: Time,
     ) {
         match &result {
-            StoreResult::Stored => self.note_state(state.clone()),
-            StoreResult::Conflict(current) => self.note_state(current.clone()),
+            StoreResult::Stored => self.note_state(server, state.clone(), now),
+            StoreResult::Conflict(current) => self.note_state(server, current.clone(), now),
             StoreResult::Unavailable => {}
         }
         self.update(server, now, |rollout| rollout.stored(state, result, now));
@@ -213,7 +219,7 @@ impl ServerRollouts {
 
     /// Notes a state that was read from the source.
     pub fn observed(&mut self, server: &mut Server, state: RolloutState, now: Time) {
-        self.note_state(state.clone());
+        self.note_state(server, state.clone(), now);
         self.update(server, now, |rollout| rollout.observed(state, now));
     }
 
@@ -305,6 +311,13 @@ impl ServerRollouts {
         };
         // What waits is part of this change.
         self.queued = None;
+        if let Some(active) = self.active.as_ref().filter(|_| self.sharing == Sharing::Replicas) {
+            let id = active.rollout.progress().id;
+            self.superseded.insert(id, active.views.change().to_vec());
+            if self.superseded.len() > MOST_SUPERSEDED {
+                self.superseded.pop_first();
+            }
+        }
         self.update(server, now, |rollout| rollout.supersede(now));
         self.newest = Some(id);
         let active = self.active.insert(ActiveRollout { rollout, views, error: None });
@@ -324,10 +337,16 @@ impl ServerRollouts {
         Ok(())
     }
 
-    fn note_state(&mut self, state: RolloutState) {
-        if self.state.as_ref().is_none_or(|it| it.generation < state.generation) {
-            self.state = Some(state);
+    fn note_state(&mut self, server: &mut Server, state: RolloutState, now: Time) {
+        if self.state.as_ref().is_some_and(|it| it.generation >= state.generation) {
+            return;
         }
+        for transaction in self.superseded.remove(&state.stable).unwrap_or_default() {
+            // It was possible before, and a limit can only have become smaller.
+            let _ = server.apply(transaction, now);
+        }
+        self.superseded = self.superseded.split_off(&state.id);
+        self.state = Some(state);
     }
 
     fn observe(&mut self, server: &mut Server, observation: &Observation, now: Time) {
