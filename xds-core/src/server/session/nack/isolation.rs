@@ -32,7 +32,7 @@ use crate::{
 /// Resources of rejected responses, some of which the client rejects.
 #[derive(Debug, Default)]
 pub(crate) struct SuspectQueue {
-    /// SuspectQueue in the order in which they are sent.
+    /// Suspects in the order in which they are sent.
     queue: VecDeque<Suspect>,
     /// Suspect that was sent alone and is unanswered.
     probe: Option<(NonZeroU64, Suspect)>,

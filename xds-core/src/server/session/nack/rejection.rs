@@ -30,7 +30,7 @@ pub(crate) struct OpenRejections {
     /// Whether the newest response with content was rejected, and some of it is left.
     rejects_newest: bool,
     /// Revision of the wildcard when rejected resources were sent again, until it is reached again.
-    /// What is sent up to there is not sent once more.
+    /// Changes up to this revision are not sent again.
     sent_again_to: Revision,
     /// Resources that are not sent again until they change.
     until_changed: Vec<SentRange>,
