@@ -170,6 +170,24 @@ async fn client_that_connects_during_a_rollout_sees_the_side_of_its_cohort() {
 }
 
 #[tokio::test]
+async fn paused_rollout_waits_for_resume() {
+    let (Running { handle, .. }, [mut canary]) = world(["canary-1"]).await;
+    let mut rollout = handle.rollout(vec![set(&[(CLUSTER, "a", "2")])], policy()).await.unwrap();
+    canary.expect("2").await;
+    until(&mut rollout, RolloutPhase::Soaking).await;
+    let error = rollout.resume().await.unwrap_err();
+    assert!(
+        matches!(error, RolloutCommandError::Command(CommandError::NotPossible { .. })),
+        "{error}"
+    );
+    rollout.pause().await.unwrap();
+    until(&mut rollout, RolloutPhase::Paused).await;
+    rollout.resume().await.unwrap();
+    until(&mut rollout, RolloutPhase::Soaking).await;
+    println!("covers: M273");
+}
+
+#[tokio::test]
 async fn bad_metric_rolls_back() {
     let (Running { handle, .. }, [mut canary]) = world(["canary-1"]).await;
     let policy = policy().with_metric("errors");
