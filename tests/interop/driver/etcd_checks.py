@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver import etcd_failure_checks, workspace
+from driver import clock_checks, etcd_failure_checks, workspace
 from driver.checks import PeerReport, Scenario, comment, play
 from driver.config_dir import ConfigDir
 from driver.envoy_world import DELTA_ADS, Programs, envoy_program, resource_values
@@ -49,6 +49,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
             "etcd: invalid keys and values": peer.invalid_input,
             "etcd: a change that exceeds a transaction": peer.large_change,
             **etcd_failure_checks.scenarios(programs, python),
+            **clock_checks.scenarios(programs, python),
         },
     )
 

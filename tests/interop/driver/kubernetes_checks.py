@@ -10,14 +10,17 @@ from pathlib import Path
 
 from driver import go_programs, workspace
 from driver.checks import PeerReport, Scenario, comment, play
+from driver.clock_checks import YEAR, jumps
 from driver.config_dir import render
 from driver.envoy_world import envoy_program
 from driver.etcd_world import cluster_text
 from driver.grpc_application import GrpcApplication
 from driver.istio_world import Json, Kubernetes, KubernetesPrograms
 from driver.processes import Argv
-from driver.waiting import SILENCE, eventually, expect, settled
+from driver.shifted_clock import ShiftedClock
+from driver.waiting import PATIENCE, SILENCE, eventually, expect, settled
 from driver.xds import TYPE_URLS, XdsServe, XdsWatch
+from driver.xds_store import WatchedResources
 
 NAME = "kubernetes"
 
@@ -60,6 +63,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
             "Kubernetes: a gRPC client reaches a Service by its name": peer.reaches_a_service,
             "Kubernetes: resources in a ConfigMap": peer.reads_a_config_map,
             "Kubernetes: a change that a guard refuses": peer.refuses_a_change,
+            "Kubernetes: clocks that jump": peer.clock_jumps,
         },
     )
 
@@ -222,6 +226,39 @@ class _Peer:
             serve.wait("forced", mark)
             client.wait_failure()
         self._measure(scenario, world)
+
+    def clock_jumps(self, scenario: Scenario) -> None:
+        clock = ShiftedClock(scenario)
+        kubernetes = Kubernetes(scenario, self._programs)
+        kubernetes.create(_CONFIG_MAPS, _config_map({"counter.yaml": cluster_text("counter", 0)}))
+        flags = ["--kubeconfig", kubernetes.kubeconfig(), "--kube-namespace", "default"]
+        serve = XdsServe(scenario, clock.wrap(self._xds), "kube://", flags=flags)
+        watch = XdsWatch(scenario, self._xds, serve.address, "watch-1", ["cds"])
+        changes = 0
+
+        def change_arrives(patience: float = PATIENCE) -> None:
+            nonlocal changes
+            changes, mark = changes + 1, watch.mark()
+            keys = {"counter.yaml": cluster_text("counter", changes)}
+            kubernetes.patch(f"{_CONFIG_MAPS}/mesh", {"data": keys})
+            text = f"count-{changes}"
+            eventually(text, lambda: text in str(watch.events[mark:]), patience)
+            removed = WatchedResources(watch.events).removed
+            expect(not removed, f"removed: {removed}")
+
+        eventually("the first state", lambda: "count-0" in str(watch.events))
+        for title, jump in jumps(clock).items():
+            with scenario.check(f"the clock jumps {title}: a change arrives, and nothing is removed"):
+                jump()
+                change_arrives()
+        with scenario.check("the clock is set back by a year while the API server starts again: a change arrives"):
+            mark = serve.mark()
+            kubernetes.kill_apiserver()
+            eventually("an error of the source", lambda: serve.since(mark, "file_error"))
+            clock.set_day(-YEAR)
+            kubernetes.start_apiserver()
+            change_arrives(_CLEAR_PATIENCE)
+            serve.stop_cleanly()
 
     def _measure(self, scenario: Scenario, world: _World) -> None:
         """Changes a ConfigMap, and prints how long each change took to reach `xds watch`."""

@@ -30,7 +30,7 @@ class PreparationFailed(Exception):
     """A tool that is there did not do its work; the text has its output."""
 
 
-def _run(argv: Sequence[str | Path], cwd: Path | None = None) -> str:
+def run(argv: Sequence[str | Path], cwd: Path | None = None) -> str:
     """Standard output of a tool that has to succeed."""
     done = subprocess.run(
         [str(word) for word in argv],
@@ -93,27 +93,27 @@ def virtual_environment(name: str) -> Path:
         comment(f"making the virtual environment {directory.name}")
         shutil.rmtree(directory, ignore_errors=True)
         try:
-            _run([sys.executable, "-m", "venv", directory])
+            run([sys.executable, "-m", "venv", directory])
         except PreparationFailed as error:
             raise Skip(f"this Python cannot make virtual environments: {_last_line(error)}") from error
-        _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements])
+        run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements])
         shutil.copyfile(requirements, stamp)
     return python
 
 
 def ask(python: Path, code: str) -> str:
     """What a line of Python prints in a virtual environment."""
-    return _run([python, "-I", "-c", code]).strip()
+    return run([python, "-I", "-c", code]).strip()
 
 
 def run_program(python: Path, program: Path, *arguments: str) -> str:
     """What a Python program prints in a virtual environment."""
-    return _run([python, "-I", program, *arguments])
+    return run([python, "-I", program, *arguments])
 
 
 def run_binary(binary: Path, *arguments: str) -> str:
     """What a program prints."""
-    return _run([binary, *arguments])
+    return run([binary, *arguments])
 
 
 @functools.cache
@@ -158,8 +158,8 @@ def example(name: str, package: str = "xds-tests") -> Path:
 
 
 def _cargo_build(*what: str, product: str) -> Path:
-    _run(["cargo", "build", "--quiet", *what], cwd=CHECKOUT)
-    metadata = _run(["cargo", "metadata", "--no-deps", "--format-version", "1"], cwd=CHECKOUT)
+    run(["cargo", "build", "--quiet", *what], cwd=CHECKOUT)
+    metadata = run(["cargo", "metadata", "--no-deps", "--format-version", "1"], cwd=CHECKOUT)
     return Path(json.loads(metadata)["target_directory"]) / "debug" / product
 
 
@@ -186,7 +186,7 @@ def _go_build(module: str, name: str) -> Path:
     with locked():
         try:
             # The checkout may belong to another user: do not ask version control about it.
-            _run(["go", "build", "-buildvcs=false", "-o", binary, "."], cwd=INTEROP / module)
+            run(["go", "build", "-buildvcs=false", "-o", binary, "."], cwd=INTEROP / module)
         except PreparationFailed as error:
             if "requires go >=" in str(error):
                 raise Skip(f"go is too old: {_last_line(error)}") from error
@@ -209,7 +209,7 @@ def js_peer() -> Argv:
             directory.mkdir()
             for file in ("package.json", "package-lock.json"):
                 shutil.copyfile(source / file, directory / file)
-            _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=directory)
+            run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=directory)
             stamp.write_text(wanted)
     return ["env", f"NODE_PATH={directory / 'node_modules'}", "node", source / "peer.js"]
 
@@ -227,12 +227,12 @@ def java_peer() -> Argv:
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir()
             copy = ["dependency:copy-dependencies", f"-DoutputDirectory={libraries}"]
-            _run(["mvn", "--quiet", "--batch-mode", "-f", source / "pom.xml", *copy])
+            run(["mvn", "--quiet", "--batch-mode", "-f", source / "pom.xml", *copy])
             shutil.copyfile(source / "pom.xml", stamp)
         comment(f"compiling {source.name}")
         classes, path = directory / "classes", f"{libraries}/*"
         try:
-            _run(["javac", "--release", "11", "-proc:none", "-cp", path, "-d", classes, source / "Peer.java"])
+            run(["javac", "--release", "11", "-proc:none", "-cp", path, "-d", classes, source / "Peer.java"])
         except PreparationFailed as error:
             if "release version 11 not supported" in str(error):
                 raise Skip("java is older than 11") from error
