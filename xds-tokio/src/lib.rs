@@ -293,8 +293,8 @@ pub mod server {
         InvalidSanPattern, ListenAddress, NodeFromSan, Observations, Observed, Peer,
         RejectionSnapshot, RolloutCommandError, RolloutError, RolloutHandle,
         SendCustomMessageError, ServerEnded, ServerEvent, ServerEvents, ServerHandle,
-        ServerOptions, SetLayersError, SourceReport, SubscriptionSnapshot, TransportStats,
-        UnixSocket,
+        ServerOptions, SetLayersError, SharedEvent, SharedEvents, SharedNews, SourceReport,
+        SubscriptionSnapshot, TransportStats, UnixSocket,
     };
 
     /// Listener of a server.

@@ -20,6 +20,15 @@ pub(super) struct CandidateViews {
     concerned: usize,
 }
 
+/// Adds a newer transaction to a change, if the change concerns its view.
+pub(super) fn update(change: &mut Vec<Transaction>, newer: &Transaction) {
+    let at = change.iter().rposition(|it| it.view() == newer.view());
+    if let Some(at) = at {
+        let last = change.remove(at);
+        change.extend(last.followed_by(newer.clone()));
+    }
+}
+
 impl CandidateViews {
     /// Creates the candidates of a change.
     pub(super) fn new(
@@ -65,6 +74,17 @@ impl CandidateViews {
             }
         }
         Ok(())
+    }
+
+    /// Applies a transaction to the candidate of its view too, if there is one. It is part of the
+    /// change from now on.
+    pub(super) fn apply(&mut self, server: &mut Server, transaction: &Transaction, now: Time) {
+        if let Some(candidate) = self.candidate_of(transaction.view()) {
+            // The stable view has it, so it is valid. Without room for a copy, the cohort gets it at
+            // the end.
+            let _ = server.apply(transaction.for_view(candidate), now);
+            update(&mut self.change, transaction);
+        }
     }
 
     /// Returns the view that a client of the cohort sees in place of a stable one. A view with

@@ -6,6 +6,7 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
+use core::fmt;
 
 use thiserror::Error;
 
@@ -67,12 +68,35 @@ pub enum RolloutCommand {
     Promote,
 }
 
+/// Name of the command, as users type it.
+impl fmt::Display for RolloutCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Abort => "abort",
+            Self::Promote => "promote",
+        })
+    }
+}
+
+impl RolloutCommand {
+    pub(super) const fn trigger(self) -> Trigger {
+        match self {
+            Self::Pause => Trigger::Pause,
+            Self::Resume => Trigger::Resume,
+            Self::Abort => Trigger::Abort,
+            Self::Promote => Trigger::Promote,
+        }
+    }
+}
+
 /// Reason for which a command is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CommandError {
     /// The command does nothing in this phase.
-    #[error("the rollout cannot {command:?}: it is {phase:?}")]
+    #[error("{command} is not possible: the rollout is {}", phase.as_str())]
     NotPossible {
         /// Command.
         command: RolloutCommand,
@@ -80,13 +104,13 @@ pub enum CommandError {
         phase: RolloutPhase,
     },
     /// A state is being stored; the command can be repeated afterwards.
-    #[error("the rollout is storing its state: repeat {command:?} in a moment")]
+    #[error("the rollout is storing its state: repeat {command} in a moment")]
     Busy {
         /// Command.
         command: RolloutCommand,
     },
     /// No rollout is under way.
-    #[error("no rollout is under way, so there is nothing to {command:?}")]
+    #[error("no rollout is under way, so there is nothing to {command}")]
     NoRollout {
         /// Command.
         command: RolloutCommand,
@@ -306,11 +330,9 @@ impl Rollout {
     pub fn command(&mut self, command: RolloutCommand, now: Time) -> Result<(), CommandError> {
         self.clock.advance(now);
         let completes = self.is_completing();
-        let (trigger, is_busy) = match command {
-            RolloutCommand::Pause => (Trigger::Pause, completes),
-            RolloutCommand::Abort => (Trigger::Abort, completes),
-            RolloutCommand::Resume => (Trigger::Resume, self.proposal.is_some()),
-            RolloutCommand::Promote => (Trigger::Promote, self.proposal.is_some()),
+        let is_busy = match command {
+            RolloutCommand::Pause | RolloutCommand::Abort => completes,
+            RolloutCommand::Resume | RolloutCommand::Promote => self.proposal.is_some(),
         };
         if is_busy {
             return Err(CommandError::Busy { command });
@@ -319,7 +341,7 @@ impl Rollout {
         if command == RolloutCommand::Abort {
             self.reason = Some(self.reason_of(HaltCause::Aborted, HaltingClients::default()));
         }
-        if !self.fire(trigger) {
+        if !self.fire(command.trigger()) {
             self.reason = before;
             return Err(CommandError::NotPossible { command, phase: self.phase });
         }

@@ -10,7 +10,7 @@ use alloc::{
 use prost::Message as _;
 
 use super::{
-    candidate::CandidateViews,
+    candidate::{self, CandidateViews},
     clients::Side,
     events::{NodeDetail, RolloutEvent, StartError},
     machine::{
@@ -26,7 +26,8 @@ use crate::{
     proto::Node,
     selector::NodeFacts,
     server::{
-        LagReason, Observation, Server, ServerEvent, ServerOutput, Transaction, TransactionError,
+        Applied, LagReason, Observation, Server, ServerEvent, ServerOutput, Transaction,
+        TransactionError,
     },
     text::{TypeUrl, ViewName},
     time::Time,
@@ -56,8 +57,8 @@ struct ActiveRollout {
 /// The host passes each output of the server to [`handle_output`](Self::handle_output) before it
 /// acts on it, and gives clients their views with [`assign`](Self::assign). While no rollout is under
 /// way, this keeps and does nothing, except with [`NodeDetail::Full`]. All changes of views that a
-/// rollout concerns have to be made by [`start`](Self::start), and their layers must not be changed
-/// meanwhile.
+/// rollout concerns have to be made by [`start`](Self::start) or [`apply`](Self::apply), and their
+/// layers must not be changed meanwhile.
 ///
 /// ```
 /// use xds_core::rollout::{
@@ -147,6 +148,33 @@ impl ServerRollouts {
         let queued = self.queued.as_ref().map(|it| it.change.clone());
         let earlier = combined(earlier.unwrap_or_default(), queued.unwrap_or_default());
         self.launch(server, QueuedChange { id, change: combined(earlier, change), policy }, now)
+    }
+
+    /// Applies a transaction for all clients at once. If a rollout concerns its view, the candidate gets
+    /// it too, and it is part of the change of the rollout from now on, in place of what that has of
+    /// the same resources.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error, and changes nothing, if the transaction is invalid or exceeds a limit.
+    pub fn apply(
+        &mut self,
+        server: &mut Server,
+        transaction: Transaction,
+        now: Time,
+    ) -> Result<Applied, TransactionError> {
+        let needs_copy = self.active.is_some() || !self.superseded.is_empty();
+        let copy = needs_copy.then(|| transaction.clone());
+        let applied = server.apply(transaction, now)?;
+        let Some(copy) = copy else { return Ok(applied) };
+        if let Some(active) = &mut self.active {
+            active.views.apply(server, &copy, now);
+        }
+        let queued = self.queued.iter_mut().map(|it| &mut it.change);
+        for change in queued.chain(self.superseded.values_mut()) {
+            candidate::update(change, &copy);
+        }
+        Ok(applied)
     }
 
     /// Handles an output of the server, before the host acts on it.

@@ -222,14 +222,7 @@ impl Rollout {
             let cause = HaltCause::Elsewhere(state.why);
             self.reason = Some(self.reason_of(cause, HaltingClients::default()));
         }
-        let phase = match state.phase {
-            StoredPhase::Running => RolloutPhase::Deploying,
-            StoredPhase::Paused => RolloutPhase::Paused,
-            StoredPhase::Halted => RolloutPhase::Halted,
-            StoredPhase::RolledBack => RolloutPhase::RolledBack,
-            StoredPhase::Completed => RolloutPhase::Completed,
-        };
-        self.enter(phase, state.step);
+        self.enter(state.phase.resumed(), state.step);
     }
 
     /// Whether the rollout has ended, and the replicas know it.

@@ -5,6 +5,11 @@ use core::{fmt, str::FromStr};
 
 use thiserror::Error;
 
+use super::{
+    machine::{CommandError, RolloutCommand},
+    table::{RolloutPhase, transition},
+};
+
 /// Maximum length of the reason in a stored state, in bytes.
 const LONGEST_REASON: usize = 1_024;
 
@@ -73,6 +78,34 @@ pub struct InvalidState {
     pub text: String,
 }
 
+impl RolloutState {
+    /// Returns the first state of a source: its contents with this number are stable, and no rollout
+    /// is under way.
+    #[must_use]
+    pub fn initial(stable: RolloutId) -> Self {
+        let (phase, why) = (StoredPhase::Completed, String::new());
+        Self { id: stable, generation: 1, phase, step: 0, steps: 0, stable, why }
+    }
+
+    /// Returns the state with which a command replaces this one. Whoever stores it has carried out
+    /// the command: the replicas continue from it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the command does nothing in this phase.
+    pub fn commanded(&self, command: RolloutCommand) -> Result<Self, CommandError> {
+        let phase = self.phase.resumed();
+        let next = transition(phase, command.trigger()).and_then(|it| it.to.stored());
+        let phase = next.ok_or(CommandError::NotPossible { command, phase })?;
+        let why = match command {
+            RolloutCommand::Abort => "it was aborted by a command".to_string(),
+            _ => String::new(),
+        };
+        let stable = if phase == StoredPhase::Completed { self.id } else { self.stable };
+        Ok(Self { generation: self.generation + 1, phase, stable, why, ..self.clone() })
+    }
+}
+
 impl StoredPhase {
     const ALL: [(Self, &str); 5] = [
         (Self::Running, "running"),
@@ -86,6 +119,17 @@ impl StoredPhase {
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::RolledBack | Self::Completed)
+    }
+
+    /// Returns the phase in which a replica continues from this one.
+    pub(super) const fn resumed(self) -> RolloutPhase {
+        match self {
+            Self::Running => RolloutPhase::Deploying,
+            Self::Paused => RolloutPhase::Paused,
+            Self::Halted => RolloutPhase::Halted,
+            Self::RolledBack => RolloutPhase::RolledBack,
+            Self::Completed => RolloutPhase::Completed,
+        }
     }
 
     /// Returns the name of the phase.
@@ -142,6 +186,8 @@ fn parse(text: &str) -> Option<RolloutState> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::*;
 
     #[test]
@@ -158,6 +204,35 @@ mod tests {
             };
             assert_eq!(state.to_string().parse(), Ok(state));
         }
+    }
+
+    #[test]
+    fn command_is_the_next_state() {
+        let running: RolloutState =
+            "xds-rollout/1 id=7 generation=3 phase=running step=2/5 stable=4 why=".parse().unwrap();
+        let commanded = |state: &RolloutState, command| {
+            state.commanded(command).map(|it| it.to_string()).map_err(|it| it.to_string())
+        };
+        let state = |rest: &str| Ok(format!("xds-rollout/1 id=7 generation=4 {rest}"));
+        assert_eq!(
+            commanded(&running, RolloutCommand::Pause),
+            state("phase=paused step=2/5 stable=4 why=")
+        );
+        assert_eq!(
+            commanded(&running, RolloutCommand::Promote),
+            state("phase=completed step=2/5 stable=7 why=")
+        );
+        let aborted = running.commanded(RolloutCommand::Abort).unwrap();
+        let text = "phase=rolled-back step=2/5 stable=4 why=it was aborted by a command";
+        assert_eq!(Ok(aborted.to_string()), state(text));
+        let halted = RolloutState { phase: StoredPhase::Halted, ..running.clone() };
+        assert_eq!(
+            commanded(&halted, RolloutCommand::Resume),
+            state("phase=running step=2/5 stable=4 why=")
+        );
+        assert!(commanded(&running, RolloutCommand::Resume).is_err());
+        assert!(commanded(&aborted, RolloutCommand::Promote).is_err());
+        assert!(commanded(&RolloutState::initial(RolloutId(1)), RolloutCommand::Pause).is_err());
     }
 
     #[test]

@@ -167,6 +167,21 @@ impl RolloutPhase {
         matches!(self, RolledBack | Completed)
     }
 
+    /// Returns the name of the phase, such as `rolled-back`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Starting => "starting",
+            Deploying => "deploying",
+            Soaking => "soaking",
+            Judging => "judging",
+            Paused => "paused",
+            Halted => "halted",
+            RolledBack => "rolled-back",
+            Completed => "completed",
+        }
+    }
+
     /// Whether a condition that is not fulfilled halts the rollout.
     #[must_use]
     pub(super) fn may_halt(self) -> bool {

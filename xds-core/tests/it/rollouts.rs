@@ -116,7 +116,7 @@ fn halted_rollout_moves_nobody_until_a_command() {
     let end = [stable(a), stable(late), RolloutOutput::Ended(RolloutPhase::RolledBack)];
     assert_eq!(outputs(&mut rollout), end);
     let error = rollout.command(RolloutCommand::Pause, at(5)).unwrap_err();
-    assert_eq!(error.to_string(), "the rollout cannot Pause: it is RolledBack");
+    assert_eq!(error.to_string(), "pause is not possible: the rollout is rolled-back");
 }
 
 #[test]

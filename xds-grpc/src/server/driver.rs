@@ -161,7 +161,7 @@ impl Driver {
         let seed = options.seed.unwrap_or_else(|| runtime.runtime().entropy());
         Self {
             server: Server::new(config, seed, clock.now()),
-            rollouts: HostedRollouts::new(options.node_detail),
+            rollouts: HostedRollouts::new(options.node_detail, options.rollout_sharing),
             receiver,
             inbox: inbox.downgrade(),
             waits: ConvergenceWaits::default(),

@@ -114,7 +114,10 @@ impl ServerHandle {
     ///
     /// Returns an error if the transaction is invalid or the server has ended.
     pub async fn apply(&self, transaction: Transaction) -> Result<Applied, ApplyError> {
-        Ok(self.with_server(move |server, now| server.apply(transaction, now)).await??)
+        let apply = move |rollouts: &mut HostedRollouts, server: &mut Server, now| {
+            rollouts.apply(server, transaction, now)
+        };
+        Ok(self.with_rollouts(apply).await??)
     }
 
     /// Returns the contents that each changed view would have after a transaction, without applying

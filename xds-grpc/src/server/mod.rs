@@ -102,7 +102,9 @@ pub use self::{
     peer::Peer,
     policies::{AllowSans, BothAuthorizers, InvalidSanPattern, NodeFromSan},
     reports::{RejectionSnapshot, SubscriptionSnapshot},
-    rollouts::{RolloutCommandError, RolloutError, RolloutHandle},
+    rollouts::{
+        RolloutCommandError, RolloutError, RolloutHandle, SharedEvent, SharedEvents, SharedNews,
+    },
     service::DiscoveryService,
     transport_stats::TransportStats,
 };

@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use xds_core::rollout::NodeDetail;
+use xds_core::rollout::{NodeDetail, Sharing};
 
 use super::{
     authorize::{Authorizer, SharedAuthorizer},
@@ -93,6 +93,10 @@ pub struct ServerOptions {
     /// ids by default. [`NodeDetail::Full`] permits policies that select clients by cluster, locality
     /// or metadata, and costs some hundred bytes for each client.
     pub node_detail: NodeDetail,
+    /// Whether replicas or a restarted server continue a [rollout](super::ServerHandle::rollout): by
+    /// default there is this server alone. With [`Sharing::Replicas`], each state of a rollout has to
+    /// be [stored](super::ServerHandle::shared_rollouts).
+    pub rollout_sharing: Sharing,
     /// TLS credentials of the server's listeners; `None`, the default, serves without TLS.
     pub credentials: Option<ServerCredentials>,
     pub(crate) limit_advice: LimitAdvice,
@@ -120,6 +124,7 @@ impl Default for ServerOptions {
             observation_capacity: 1_024,
             event_capacity: 1_024,
             node_detail: NodeDetail::default(),
+            rollout_sharing: Sharing::default(),
             credentials: None,
             authorizer: None,
             printer: Printer::default(),
@@ -250,6 +255,13 @@ impl ServerOptions {
     #[must_use]
     pub fn with_node_detail(mut self, detail: NodeDetail) -> Self {
         self.node_detail = detail;
+        self
+    }
+
+    /// Sets whether other servers, or this one after a restart, continue a rollout.
+    #[must_use]
+    pub fn with_rollout_sharing(mut self, sharing: Sharing) -> Self {
+        self.rollout_sharing = sharing;
         self
     }
 

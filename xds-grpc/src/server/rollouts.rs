@@ -1,14 +1,17 @@
 //! Rollouts of a management server: the driver's part, and the application's handle.
 
+use std::sync::Arc;
+
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use xds_core::{
     StreamId, Time, ViewName,
     rollout::{
-        CommandError, MetricVerdict, NodeDetail, RolloutCommand, RolloutEvent, RolloutId,
-        RolloutPolicy, RolloutProgress, ServerRollouts, Sharing, StartError,
+        CohortReport, CommandError, MetricVerdict, NodeDetail, PeerNews, RolloutCommand,
+        RolloutEvent, RolloutId, RolloutPolicy, RolloutProgress, RolloutState, ServerRollouts,
+        Sharing, StartError, StoreResult,
     },
-    server::{Server, ServerOutput, Transaction, TransactionError},
+    server::{Applied, Server, ServerOutput, Transaction, TransactionError},
 };
 
 use super::handle::{ServerEnded, ServerHandle};
@@ -21,6 +24,9 @@ pub(crate) struct HostedRollouts {
     newest: RolloutId,
     /// Senders of the progress: of the rollout under way and of the one that waits.
     reporters: Vec<(RolloutId, watch::Sender<Report>)>,
+    sharing: Sharing,
+    /// Receiver of what replicas share.
+    shared: Option<mpsc::Sender<SharedEvent>>,
 }
 
 /// Newest progress of a rollout.
@@ -35,12 +41,14 @@ pub(crate) struct Report {
 type Watched = (RolloutId, watch::Receiver<Report>);
 
 impl HostedRollouts {
-    pub(crate) fn new(detail: NodeDetail) -> Self {
+    pub(crate) fn new(detail: NodeDetail, sharing: Sharing) -> Self {
         Self {
-            rollouts: ServerRollouts::new(detail, Sharing::Alone),
+            rollouts: ServerRollouts::new(detail, sharing),
             detail,
             newest: RolloutId::default(),
             reporters: Vec::new(),
+            sharing,
+            shared: None,
         }
     }
 
@@ -51,12 +59,12 @@ impl HostedRollouts {
 
     pub(crate) fn handle_output(&mut self, server: &mut Server, output: &ServerOutput, now: Time) {
         self.rollouts.handle_output(server, output, now);
-        self.report();
+        self.report(server, now);
     }
 
     pub(crate) fn handle_timeout(&mut self, server: &mut Server, now: Time) {
         self.rollouts.handle_timeout(server, now);
-        self.report();
+        self.report(server, now);
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
@@ -71,22 +79,33 @@ impl HostedRollouts {
         now: Time,
     ) {
         self.rollouts.assign(server, stream, view, now);
-        self.report();
+        self.report(server, now);
+    }
+
+    pub(crate) fn apply(
+        &mut self,
+        server: &mut Server,
+        transaction: Transaction,
+        now: Time,
+    ) -> Result<Applied, TransactionError> {
+        self.rollouts.apply(server, transaction, now)
     }
 
     fn start(
         &mut self,
         server: &mut Server,
+        id: Option<RolloutId>,
         change: Vec<Transaction>,
         policy: RolloutPolicy,
+        stored: Option<RolloutState>,
         now: Time,
     ) -> Result<Watched, StartError> {
-        let id = RolloutId(self.newest.0 + 1);
-        self.rollouts.start(server, id, change, policy, None, now)?;
+        let id = id.unwrap_or(RolloutId(self.newest.0 + 1));
+        self.rollouts.start(server, id, change, policy, stored, now)?;
         self.newest = id;
         let (reporter, reports) = watch::channel(Report::default());
         self.reporters.push((id, reporter));
-        self.report();
+        self.report(server, now);
         Ok((id, reports))
     }
 
@@ -101,7 +120,7 @@ impl HostedRollouts {
             return Err(CommandError::NoRollout { command });
         }
         self.rollouts.command(server, command, now)?;
-        self.report();
+        self.report(server, now);
         Ok(())
     }
 
@@ -115,7 +134,7 @@ impl HostedRollouts {
     ) {
         if self.is_under_way(id) {
             self.rollouts.metric(server, name, verdict, now);
-            self.report();
+            self.report(server, now);
         }
     }
 
@@ -125,18 +144,45 @@ impl HostedRollouts {
         Some((id, reporter.subscribe()))
     }
 
+    /// Passes an event on to the receiver. Returns whether there is one, with room for it.
+    fn share(&mut self, event: SharedEvent) -> bool {
+        self.shared.as_ref().is_some_and(|it| it.try_send(event).is_ok())
+    }
+
     fn is_under_way(&self, id: RolloutId) -> bool {
         self.rollouts.progress().is_some_and(|it| it.id == id)
     }
 
-    /// Passes the progress on to the handles. Those of ended rollouts get the last one.
-    fn report(&mut self) {
+    fn note(&mut self, server: &mut Server, news: SharedNews, now: Time) {
+        match news {
+            SharedNews::Stored(state, result) => {
+                self.rollouts.stored(server, &state, result, now);
+            }
+            SharedNews::Observed(state) => self.rollouts.observed(server, state, now),
+            SharedNews::Replica(name, news) => self.rollouts.peer(server, &name, news, now),
+        }
+        self.report(server, now);
+    }
+
+    /// Passes events and the progress on to the handles. Those of ended rollouts get the last one.
+    fn report(&mut self, server: &mut Server, now: Time) {
         while let Some(event) = self.rollouts.poll_event() {
-            // Without other replicas, no state has to be stored, and nobody needs the counts.
-            let RolloutEvent::Ended { progress, error } = event else { continue };
-            if let Some(at) = self.reporters.iter().position(|(id, _)| *id == progress.id) {
-                let (_, reporter) = self.reporters.swap_remove(at);
-                reporter.send_replace(Report { progress: Some(progress), error });
+            match event {
+                RolloutEvent::Ended { progress, error } => {
+                    if let Some(at) = self.reporters.iter().position(|(id, _)| *id == progress.id) {
+                        let (_, reporter) = self.reporters.swap_remove(at);
+                        reporter.send_replace(Report { progress: Some(progress), error });
+                    }
+                }
+                RolloutEvent::Store(state) => {
+                    if !self.share(SharedEvent::Store(state.clone())) {
+                        self.rollouts.stored(server, &state, StoreResult::Unavailable, now);
+                    }
+                }
+                RolloutEvent::Report(report) => {
+                    self.share(SharedEvent::Report(report));
+                }
+                _ => {}
             }
         }
         if self.reporters.is_empty() {
@@ -157,6 +203,42 @@ impl HostedRollouts {
         });
     }
 }
+
+/// Event of rollouts that replicas share ([`SharedEvents`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SharedEvent {
+    /// Replace the state in the source by this one, if the stored one has the generation before, or
+    /// if there is none. Answer with [`SharedNews::Stored`].
+    Store(RolloutState),
+    /// Pass these counts on to the other replicas.
+    Report(CohortReport),
+}
+
+/// News from the source of rollouts that replicas share ([`ServerHandle::rollout_news`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SharedNews {
+    /// Result of storing a state ([`SharedEvent::Store`]).
+    Stored(RolloutState, StoreResult),
+    /// State that was read from the source. A [command](RolloutState::commanded) is one too.
+    Observed(RolloutState),
+    /// News of another replica, by its name.
+    Replica(Arc<str>, PeerNews),
+}
+
+/// Stream of the events of rollouts that replicas share ([`ServerHandle::shared_rollouts`]).
+#[derive(Debug)]
+pub struct SharedEvents(mpsc::Receiver<SharedEvent>);
+
+impl SharedEvents {
+    /// Waits for the next event; `None` once the server has ended, or if there is a newer receiver.
+    /// Cancel safe.
+    pub async fn next(&mut self) -> Option<SharedEvent> {
+        self.0.recv().await
+    }
+}
+
+/// Number of events that wait for their receiver. A state for which there is no room is stored later.
+const SHARED_EVENTS: usize = 64;
 
 /// Reason for which a rollout did not start, or has not applied its change.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -319,8 +401,8 @@ impl ServerHandle {
     /// Transactions for the same view are applied in order. While the rollout is under way, the
     /// cohort sees copies of the views with the change in place of the views themselves. They
     /// appear in [`views`](Self::views), and their resources count towards the limits of the server.
-    /// Changes that are [applied](Self::apply) meanwhile to a view that the rollout changes reach the
-    /// cohort only when the rollout ends.
+    /// Changes that are [applied](Self::apply) meanwhile reach all clients at once, in place of what
+    /// the rollout changes of the same resources.
     ///
     /// If another rollout is under way, the policy decides whether this one supersedes it or waits
     /// ([`RolloutPolicy::on_newer`]).
@@ -335,11 +417,72 @@ impl ServerHandle {
         change: Vec<Transaction>,
         policy: RolloutPolicy,
     ) -> Result<RolloutHandle, RolloutError> {
+        self.start_rollout(None, change, policy, None).await
+    }
+
+    /// Rolls out a change with a number that the source gives it, or continues the rollout with this
+    /// number. See [`rollout`](Self::rollout).
+    ///
+    /// With [`Sharing::Replicas`] ([`ServerOptions::rollout_sharing`](super::ServerOptions::rollout_sharing)),
+    /// each transaction has to be a [snapshot](Transaction::snapshot). Somebody has to store states
+    /// meanwhile: see [`shared_rollouts`](Self::shared_rollouts). `stored` is the state that the
+    /// source has, if any.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`rollout`](Self::rollout). Also fails if a newer rollout was started
+    /// already, or if the stored state belongs to a policy with another number of steps.
+    pub async fn rollout_numbered(
+        &self,
+        id: RolloutId,
+        change: Vec<Transaction>,
+        policy: RolloutPolicy,
+        stored: Option<RolloutState>,
+    ) -> Result<RolloutHandle, RolloutError> {
+        self.start_rollout(Some(id), change, policy, stored).await
+    }
+
+    async fn start_rollout(
+        &self,
+        id: Option<RolloutId>,
+        change: Vec<Transaction>,
+        policy: RolloutPolicy,
+        stored: Option<RolloutState>,
+    ) -> Result<RolloutHandle, RolloutError> {
         let start = move |rollouts: &mut HostedRollouts, server: &mut Server, now| {
-            rollouts.start(server, change, policy, now)
+            rollouts.start(server, id, change, policy, stored, now)
         };
         let watched = self.with_rollouts(start).await??;
         Ok(RolloutHandle::new(watched, self.clone()))
+    }
+
+    /// Returns the stream of what a server with [`Sharing::Replicas`] has to share through its source.
+    /// It takes the place of an earlier stream. While there is none, no rollout continues.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server has ended.
+    pub async fn shared_rollouts(&self) -> Result<SharedEvents, ServerEnded> {
+        let (sender, receiver) = mpsc::channel(SHARED_EVENTS);
+        let subscribe = move |rollouts: &mut HostedRollouts, _: &mut Server, _| {
+            rollouts.shared = Some(sender);
+        };
+        self.with_rollouts(subscribe).await?;
+        Ok(SharedEvents(receiver))
+    }
+
+    /// Passes on news from the source. Without effect with [`Sharing::Alone`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server has ended.
+    pub async fn rollout_news(&self, news: SharedNews) -> Result<(), ServerEnded> {
+        let note = move |rollouts: &mut HostedRollouts, server: &mut Server, now| {
+            if rollouts.sharing == Sharing::Replicas {
+                rollouts.note(server, news, now);
+            }
+        };
+        self.with_rollouts(note).await
     }
 
     /// Returns a handle of the rollout that is under way, if there is one.

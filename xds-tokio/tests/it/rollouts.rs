@@ -17,7 +17,7 @@ use xds_core::{
         RolloutPolicy, RolloutProgress, RolloutStep, StartError,
     },
     selector::{NodeCondition, NodeField},
-    server::{ServerConfig, SyncState},
+    server::{ServerConfig, SyncState, Transaction},
 };
 use xds_tokio::{
     ClientHandle, ClientOptions, ServerHandle, ServerOptions, Watch, client,
@@ -233,6 +233,39 @@ async fn newer_change_supersedes_or_waits() {
     third.promote().await.unwrap();
     assert_eq!(soon(third.ended()).await.unwrap().phase, RolloutPhase::Completed);
     assert_eq!(content(&handle).await, resource("a", "5"));
+    println!("covers: M273");
+}
+
+#[tokio::test]
+async fn change_that_is_applied_during_a_rollout_reaches_all_and_stays() {
+    let (Running { handle, .. }, [mut canary, mut other]) = world(["canary-1", "other-1"]).await;
+    let mut whole = Transaction::snapshot("");
+    whole.set(CLUSTER, "a", resource("a", "2")).set(CLUSTER, "b", resource("b", "1"));
+    let mut rollout = handle.rollout(vec![whole], policy()).await.unwrap();
+    canary.expect("2").await;
+    until(&mut rollout, RolloutPhase::Soaking).await;
+    // Another resource of the rollout, and one that the rollout does not change.
+    let now = set(&[(CLUSTER, "b", "3"), (CLUSTER, "c", "3")]);
+    handle.apply(now).await.unwrap();
+    for id in ["canary-1", "other-1"] {
+        let view = row(&handle, id).await.view;
+        let contents = handle.contents(view).await.unwrap();
+        for name in ["b", "c"] {
+            assert_eq!(contents.get(&CLUSTER.into(), &name.into()), Some(&resource(name, "3")));
+        }
+    }
+    let mut removal = Transaction::new();
+    removal.remove(CLUSTER, "c");
+    handle.apply(removal).await.unwrap();
+    // The same resource: the newer content is that of all.
+    handle.apply(set(&[(CLUSTER, "a", "4")])).await.unwrap();
+    canary.expect("4").await;
+    other.expect("4").await;
+    rollout.promote().await.unwrap();
+    assert_eq!(soon(rollout.ended()).await.unwrap().phase, RolloutPhase::Completed);
+    let contents = handle.contents(ViewName::default()).await.unwrap();
+    let names = ["a", "b", "c"].map(|name| contents.get(&CLUSTER.into(), &name.into()).cloned());
+    assert_eq!(names, [Some(resource("a", "4")), Some(resource("b", "3")), None]);
     println!("covers: M273");
 }
 

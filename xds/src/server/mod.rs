@@ -51,7 +51,9 @@ pub mod rollout {
         },
         selector::{NodeCondition, NodeField, NodeSelector, TextPattern},
     };
-    pub use xds_grpc::server::{RolloutCommandError, RolloutError, RolloutHandle};
+    pub use xds_grpc::server::{
+        RolloutCommandError, RolloutError, RolloutHandle, SharedEvent, SharedEvents, SharedNews,
+    };
 }
 
 /// Rules for changes.

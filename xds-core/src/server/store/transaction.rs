@@ -1,6 +1,11 @@
 //! Transactions: sets of changes that take effect together or not at all.
 
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    vec,
+    vec::Vec,
+};
 use core::{num::NonZeroU64, time::Duration};
 
 use bytes::Bytes;
@@ -301,6 +306,33 @@ impl Transaction {
     /// Returns the same changes for another view.
     pub(crate) fn for_view(&self, view: &ViewName) -> Self {
         Self { view: view.clone(), ..self.clone() }
+    }
+
+    /// Returns the changes of this transaction followed by those of a newer one of the same view, as
+    /// few transactions that do not contain a resource twice.
+    pub(crate) fn followed_by(mut self, mut newer: Self) -> Vec<Self> {
+        if newer.is_snapshot {
+            return vec![newer];
+        }
+        // An error does not replace a resource: each has its own transaction.
+        if newer.changes.iter().any(|it| matches!(it.content, ChangeContent::Error(_))) {
+            return vec![self, newer];
+        }
+        let replaced: BTreeSet<_> =
+            newer.changes.iter().map(|it| (it.type_url.clone(), it.name.clone())).collect();
+        let is_replaced =
+            |it: &ResourceChange| replaced.contains(&(it.type_url.clone(), it.name.clone()));
+        self.changes.retain(|it| !is_replaced(it));
+        for change in &mut self.changes {
+            change.changed_at = change.changed_at.or(self.source_revision);
+        }
+        if self.is_snapshot {
+            newer.changes.retain(|it| !matches!(it.content, ChangeContent::Nothing));
+        }
+        self.changes.append(&mut newer.changes);
+        self.versions.append(&mut newer.versions);
+        self.source_revision = self.source_revision.max(newer.source_revision);
+        vec![self]
     }
 
     pub(crate) fn changes(&self) -> &[ResourceChange] {
