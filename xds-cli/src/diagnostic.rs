@@ -26,11 +26,12 @@ pub(crate) enum Rule {
     NamedFile,
     InvalidViews,
     UnusedView,
+    InvalidPolicy,
     Guard,
 }
 
 impl Rule {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::InvalidFile,
         Self::RejectedResource,
         Self::DanglingReference,
@@ -42,6 +43,7 @@ impl Rule {
         Self::NamedFile,
         Self::InvalidViews,
         Self::UnusedView,
+        Self::InvalidPolicy,
         Self::Guard,
     ];
 
@@ -58,6 +60,7 @@ impl Rule {
             Self::NamedFile => "named-file",
             Self::InvalidViews => "invalid-views",
             Self::UnusedView => "unused-view",
+            Self::InvalidPolicy => "invalid-policy",
             Self::Guard => "guard",
         }
     }
@@ -83,6 +86,7 @@ impl Rule {
             Self::UnusedView => {
                 "A rule for views names one that does not exist, or no rule leads to a view."
             }
+            Self::InvalidPolicy => "A policy of rollouts cannot be read or has an error.",
             Self::Guard => "The resources violate a rule of --guard.",
         }
     }

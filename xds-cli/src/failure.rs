@@ -45,6 +45,12 @@ pub(crate) enum Failure {
     /// Invalid file of views at the start. Each error has already been printed.
     #[error("{} is not used: {}", .file.display(), count(*.errors, "error"))]
     InvalidViews { file: PathBuf, errors: u32 },
+    /// Invalid policy of rollouts. Each error has already been printed.
+    #[error("{} is not used: {}", .file.display(), count(*.errors, "error"))]
+    InvalidPolicy { file: PathBuf, errors: u32 },
+    /// Rollouts that cannot continue, or a command for them that is not possible.
+    #[error("{0}")]
+    Rollout(String),
     /// Change that was not written to etcd.
     #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "of commands that write to etcd"))]
     #[error("nothing was written: {0}")]
@@ -136,6 +142,8 @@ impl Failure {
             | Self::Directory { .. }
             | Self::NotValid { .. }
             | Self::InvalidViews { .. }
+            | Self::InvalidPolicy { .. }
+            | Self::Rollout(_)
             | Self::NotWritten(_)
             | Self::Export { .. }
             | Self::Found(_)

@@ -3,13 +3,15 @@
 //! | file | contents |
 //! |---|---|
 //! | `args/` | command-line arguments |
-//! | `commands/` | `demo`, `serve`, `watch`, `get`, `status`, `check`, `compat`, `convert`, `route`, `sim`, `completions`, `man` |
+//! | `commands/` | `demo`, `serve`, `watch`, `get`, `status`, `check`, `compat`, `convert`, `rollout`, `route`, `sim`, `completions`, `man` |
 //! | `upstream/`, `resource_events/` | servers that a client connects to, and events about resources |
 //! | `directory/` | resources in files: their changes and their last valid states |
 //! | `diagnostic.rs` | findings about files, with their positions |
 //! | `resource_types.rs`, `schema.rs` | validation; schema with `--descriptors` |
 //! | `facts.rs`, `json_diff.rs` | summaries of resources, and differences between two states |
 //! | `client_status/` | status of clients, from CSDS and from Envoy's configuration dump |
+//! | `rollouts/` | policy, state and progress of rollouts |
+//! | `settings_file.rs` | files of settings in YAML: views, policies of rollouts |
 //! | `server_table.rs` | table of subscriptions and accepted versions |
 //! | `output/` | standard output, standard error and logs |
 //! | `failure.rs`, `stop.rs`, `place.rs`, `style.rs`, `text.rs` | errors, signals, places in files, text |
@@ -27,8 +29,10 @@ mod output;
 mod place;
 mod resource_events;
 mod resource_types;
+mod rollouts;
 mod schema;
 mod server_table;
+mod settings_file;
 mod stop;
 mod style;
 mod text;
@@ -106,6 +110,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         | args::Command::Check(_)
         | args::Command::Compat(_)
         | args::Command::Convert(_)
+        | args::Command::Rollout(_)
         | args::Command::Route(_)
         | args::Command::Sim(_)
         | args::Command::Load(_)
@@ -127,6 +132,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         args::Command::Check(args) => commands::check::run(args, cli.color).await,
         args::Command::Compat(args) => commands::compat::run(args, cli.color),
         args::Command::Convert(args) => commands::convert::run(&args),
+        args::Command::Rollout(command) => commands::rollout::run(&command),
         args::Command::Route(command) => commands::route::run(command, cli.color).await,
         args::Command::Load(args) => commands::load::run(args).await,
         args::Command::Sim(command) => commands::sim::run(command, cli.color),

@@ -11,10 +11,11 @@
 //! | `feedback.rs` | state machine: which rejection is to be written to the source |
 //! | `directory.rs` | directory as a source |
 //! | `files.rs`, `notices.rs` | its files as objects, and its noticed changes |
+//! | `rollouts/` | state of rollouts in a directory |
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `directory` | `DirectorySource`, a directory as a source |
+//! | `directory` | `DirectorySource`, a directory as a source; `RolloutDirectory`, state of rollouts |
 //! | `zoo` | intentional bugs, for tests of the simulation; no program needs it |
 
 #![deny(missing_docs)]
@@ -28,6 +29,8 @@ mod files;
 mod follower;
 #[cfg(feature = "directory")]
 mod notices;
+#[cfg(feature = "directory")]
+mod rollouts;
 #[cfg(not(feature = "zoo"))]
 mod zoo;
 #[cfg(feature = "zoo")]
@@ -44,3 +47,5 @@ pub use feedback::{FeedbackPlan, FeedbackWrite, RejectedBy, Rejection};
 #[cfg(feature = "directory")]
 pub use files::{FORCE_FILE, Subdirectories, read_directory};
 pub use follower::{Follower, FollowerOptions, Step};
+#[cfg(feature = "directory")]
+pub use rollouts::{EndedRollout, RolloutDirectory, StoredResource};

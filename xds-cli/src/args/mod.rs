@@ -12,6 +12,7 @@ mod guard;
 mod kube;
 mod load;
 mod node;
+mod rollout;
 mod route;
 mod serve;
 mod shell;
@@ -47,6 +48,7 @@ pub(crate) use self::{
     kube::KubeArgs,
     load::{LoadArgs, LoadOutput, LoadProfile},
     node::NodeArgs,
+    rollout::{RolloutArgs, RolloutCommand, RolloutFormat},
     route::{ExplainArgs, RouteCommand, RouteOutput, RouteRules, Scheme},
     serve::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
     shell::{CompletionsArgs, ManArgs},
@@ -89,6 +91,8 @@ pub(crate) enum Command {
     Compat(CompatArgs),
     Convert(ConvertArgs),
     #[command(subcommand)]
+    Rollout(RolloutCommand),
+    #[command(subcommand)]
     Route(RouteCommand),
     #[command(subcommand)]
     Sim(SimCommand),
@@ -122,6 +126,7 @@ impl Command {
             Self::Register(_) => &[],
             Self::Demo(_)
             | Self::Compat(_)
+            | Self::Rollout(_)
             | Self::Sim(_)
             | Self::Load(_)
             | Self::Completions(_)
@@ -254,7 +259,7 @@ fn is_type_url(text: &str) -> bool {
 #[error("expected a number with a unit, as in 500ms, 20s, 5m or 1h")]
 pub(crate) struct InvalidDuration;
 
-fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(InvalidDuration)?;
     let (number, unit) = text.split_at(digits);
     let seconds = match unit {

@@ -12,8 +12,8 @@ use xds_tokio::{
 };
 
 use super::{
-    DescriptorArgs, EtcdArgs, ExternalArgs, GuardArgs, KubeArgs, SourceAddress, flag_of,
-    parse_duration,
+    DescriptorArgs, EtcdArgs, ExternalArgs, GuardArgs, KubeArgs, RolloutArgs, SourceAddress,
+    flag_of, parse_duration,
 };
 
 /// Serve the resources in a directory, in etcd or in Kubernetes, and follow their changes.
@@ -156,6 +156,9 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten)]
     pub(crate) kube: KubeArgs,
+
+    #[command(flatten)]
+    pub(crate) rollouts: RolloutArgs,
 
     #[command(flatten)]
     pub(crate) limits: ServerLimitArgs,

@@ -57,7 +57,7 @@ fn of_resource(config: GenericXdsConfig) -> ResourceRow {
         type_url: config.type_url,
         name: config.name,
         version: config.version_info,
-        last_updated: config.last_updated.and_then(time),
+        last_updated: config.last_updated.and_then(timestamp_text),
         status,
         error: config.error_state.map(error),
         content: config.xds_config.map(Content::of_any),
@@ -68,12 +68,12 @@ fn error(state: UpdateFailureState) -> UpdateError {
     UpdateError {
         details: state.details,
         version: state.version_info,
-        time: state.last_update_attempt.and_then(time),
+        time: state.last_update_attempt.and_then(timestamp_text),
     }
 }
 
 /// Prints a timestamp (RFC 3339, UTC). A timestamp out of range is omitted.
-fn time(timestamp: Timestamp) -> Option<String> {
+pub(crate) fn timestamp_text(timestamp: Timestamp) -> Option<String> {
     match to_json("google.protobuf.Timestamp", &timestamp) {
         Ok(Json::String(text)) => Some(text),
         _ => None,

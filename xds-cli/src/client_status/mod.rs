@@ -24,7 +24,7 @@ use crate::{args::Subscription, text::type_name};
 pub(crate) use self::{
     config_dump::of_config_dump,
     content::Content,
-    csds::of_response,
+    csds::{of_response, timestamp_text},
     resource_status::{Acceptance, ResourceStatus},
 };
 

@@ -8,6 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod etcd;
 pub(crate) mod get;
 pub(crate) mod load;
+pub(crate) mod rollout;
 pub(crate) mod route;
 pub(crate) mod serve;
 pub(crate) mod shell;

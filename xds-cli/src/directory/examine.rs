@@ -95,7 +95,7 @@ impl SourceFollower {
     /// the change.
     async fn preview(&mut self, changes: &Changes) -> Result<Vec<ViewContents>, Reload> {
         let mut preview = Vec::new();
-        for transaction in changes.clone().into_transactions(self.origin.revision()) {
+        for transaction in self.transactions(changes) {
             match self.server.preview(transaction).await {
                 Ok(views) => preview.extend(views),
                 Err(why @ ApplyError::Transaction(_)) => return Err(self.report(why.to_string())),

@@ -17,6 +17,7 @@ use super::{
     reader::SourceReader,
     refused::GuardState,
     reload::{FeedbackState, FollowOptions, ReadinessChange, Reload, ViewsChange},
+    rollouts::FollowedRollouts,
     selection::FollowedViews,
     sources::{Changes, Sources},
 };
@@ -53,11 +54,13 @@ impl FollowedSource {
         };
         follower.origin.confirm_for(&follower.server);
         if let Some(change) = change.filter(|it| !it.is_empty()) {
-            let served = follower.serve(change).await;
+            let served = follower.serve_or_roll_out(change).await;
             first.errors.extend(served.errors);
             first.resources = served.resources;
             first.readiness = served.readiness;
             first.forced = served.forced;
+            first.rollout = served.rollout;
+            first.changes = served.changes;
         }
         follower.note_reached().await;
         let (sender, reloads) = mpsc::channel(1);
@@ -86,6 +89,7 @@ pub(super) struct SourceFollower {
     pub(super) guarding: GuardState,
     pub(super) feedback: Option<watch::Sender<FeedbackState>>,
     pub(super) views: Option<FollowedViews>,
+    pub(super) rollouts: Option<FollowedRollouts>,
     /// Views in use, or those that are examined.
     pub(super) selected: Option<Arc<Views>>,
     /// Views whose resources are rejected as long as those of the source do not change.
@@ -105,11 +109,14 @@ pub(super) struct SourceFollower {
 }
 
 impl SourceFollower {
-    fn new(origin: SourceReader, options: FollowOptions, server: ServerHandle) -> Self {
+    fn new(origin: SourceReader, mut options: FollowOptions, server: ServerHandle) -> Self {
         let mut sources = Sources::new(options.validation);
         let selected = options.views.as_ref().map(|views| views.selection().views());
         if let Some(views) = &selected {
             sources.set_bases(views.bases().clone());
+        }
+        if let Some(rollouts) = &mut options.rollouts {
+            sources.restore_served(rollouts.take_newest());
         }
         Self {
             origin,
@@ -118,6 +125,7 @@ impl SourceFollower {
             guarding: GuardState::new(options.guards),
             feedback: options.feedback,
             views: options.views,
+            rollouts: options.rollouts,
             selected,
             rejected_views: None,
             metrics: options.metrics,
@@ -190,7 +198,7 @@ impl SourceFollower {
         }
         let served = match (change, views) {
             (change, Some(views)) => self.serve_views(change.unwrap_or_default(), views).await,
-            (Some(change), None) if !change.is_empty() => self.serve(change).await,
+            (Some(change), None) if !change.is_empty() => self.serve_or_roll_out(change).await,
             (_, None) => Reload::default(),
         };
         self.note_reached().await;
@@ -233,7 +241,7 @@ impl SourceFollower {
     }
 
     /// Applies a change to the server.
-    async fn serve(&mut self, change: Changes) -> Reload {
+    pub(super) async fn serve(&mut self, change: Changes) -> Reload {
         match self.apply_all(change.clone()).await {
             Ok(applied) => self.served(&change, applied).await,
             Err(failed) => failed,
@@ -265,7 +273,7 @@ impl SourceFollower {
         Reload { views, ..self.served(&change, total).await }
     }
 
-    async fn apply_all(&mut self, change: Changes) -> Result<Option<Applied>, Reload> {
+    pub(super) async fn apply_all(&mut self, change: Changes) -> Result<Option<Applied>, Reload> {
         let mut total = None;
         if change.is_empty() {
             return Ok(None);
@@ -281,7 +289,7 @@ impl SourceFollower {
     }
 
     /// Notes that a change was applied.
-    async fn served(&mut self, change: &Changes, applied: Option<Applied>) -> Reload {
+    pub(super) async fn served(&mut self, change: &Changes, applied: Option<Applied>) -> Reload {
         let changes = change.resources();
         let readiness = self.become_ready().await;
         self.sources.mark_served();
@@ -348,6 +356,7 @@ mod tests {
             guards: [Guard::max_removal(10)].into_iter().collect(),
             feedback: None,
             views: None,
+            rollouts: None,
             metrics: Arc::default(),
             validation: Validation::default(),
         };
@@ -390,6 +399,7 @@ mod tests {
             guards: Guards::default(),
             feedback: None,
             views: None,
+            rollouts: None,
             metrics: Arc::default(),
             validation: Validation::default(),
         };

@@ -12,6 +12,7 @@
 //! | `follow.rs` | the task that applies the changes to a management server |
 //! | `examine.rs` | decision whether a state can be served |
 //! | `guarded.rs` | judgement of a change by the guards |
+//! | `rollouts.rs` | changes that are rolled out |
 //! | `reload.rs` | requirements for the resources, and the outcome of a change |
 //! | `selection.rs` | the file of views, and the views of the connected clients |
 //! | `metrics.rs` | counters of the source |
@@ -29,6 +30,7 @@ mod places;
 mod reader;
 mod refused;
 mod reload;
+mod rollouts;
 mod selection;
 mod sources;
 
@@ -42,6 +44,7 @@ pub(crate) use self::{
     reader::SourceReader,
     refused::Refused,
     reload::{FollowOptions, ReadinessChange, Reload, ViewsChange},
+    rollouts::{FollowedRollouts, RestoredRollouts},
     selection::{FollowedViews, MovedClients, ViewSelection},
     sources::{ChangedResources, FileError, Sources},
 };

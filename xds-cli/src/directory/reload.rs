@@ -6,12 +6,14 @@ use tokio::sync::{oneshot, watch};
 use xds_core::{
     guards::{Guards, RefusedChange},
     references::Consistency,
+    rollout::RolloutId,
     server::Applied,
 };
 
 use super::{
     metrics::SourceMetrics,
     refused::Refused,
+    rollouts::FollowedRollouts,
     selection::{FollowedViews, MovedClients},
     sources::{ChangedResources, FileError, Owners},
 };
@@ -37,6 +39,8 @@ pub(crate) struct Reload {
     pub(crate) resources: usize,
     /// Result of applying the change, if there was one.
     pub(crate) applied: Option<Applied>,
+    /// Number of the rollout of the change, if it is rolled out.
+    pub(crate) rollout: Option<RolloutId>,
     /// Resources that the change concerns, if there was one.
     pub(crate) changes: ChangedResources,
     /// Set if the server has become ready, or if it waits for other files than before.
@@ -79,6 +83,8 @@ pub(crate) struct FollowOptions {
     pub(crate) feedback: Option<watch::Sender<FeedbackState>>,
     /// Views of the clients. Without them, all clients have the default view.
     pub(crate) views: Option<FollowedViews>,
+    /// Rollouts of changes. Without them, all clients get a change at once.
+    pub(crate) rollouts: Option<FollowedRollouts>,
     pub(crate) metrics: Arc<SourceMetrics>,
 }
 
@@ -96,7 +102,7 @@ impl Reload {
         let is_wrong = !self.errors.is_empty() || !self.findings.is_empty();
         let is_wrong = is_wrong || !self.repaired.is_empty() || self.refused.is_some();
         let is_changed = self.applied.is_some() || self.readiness.is_some();
-        let is_changed = is_changed || self.forced.is_some();
+        let is_changed = is_changed || self.forced.is_some() || self.rollout.is_some();
         is_wrong || is_changed || self.views.is_some()
     }
 }

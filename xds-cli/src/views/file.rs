@@ -2,22 +2,17 @@
 
 use std::{
     collections::BTreeSet,
-    fs, io,
     path::{Path, PathBuf},
 };
 
-use serde_json::{Map, Value as Json};
-use xds_core::{
-    ViewName,
-    selector::{NodeCondition, NodeField, NodeSelector, TextPattern},
-};
-use xds_format::{Leniency, YamlFile, nearest};
+use serde_json::Value as Json;
+use xds_core::{ViewName, selector::NodeSelector};
 
 use super::rules::{Bases, Otherwise, ViewRule, Views};
-use crate::diagnostic::{Diagnostic, Level, Rule};
-
-/// Maximum size of the file in bytes.
-const LARGEST: u64 = 1 << 20;
+use crate::{
+    diagnostic::{Diagnostic, Level, Rule},
+    settings_file::{self, SettingsReader, step},
+};
 
 /// Name of the view without a name.
 const DEFAULT: &str = "default";
@@ -26,41 +21,20 @@ const REFUSE: &str = "refuse";
 
 const TOP_FIELDS: [&str; 3] = ["rules", "otherwise", "views"];
 const RULE_FIELDS: [&str; 2] = ["view", "when"];
-const CONDITIONS: [&str; 6] = ["id", "cluster", "region", "zone", "sub_zone", "metadata"];
 const VIEW_FIELDS: [&str; 1] = ["base"];
 
 /// Reads and parses a file. The result contains the errors of [`parse`].
 pub(crate) fn read(path: &Path) -> Result<Views, Vec<Diagnostic>> {
-    let bytes = read_bytes(path).map_err(|why| {
+    let bytes = settings_file::read(path).map_err(|why| {
         let text = format!("cannot read the views: {why}");
         vec![Diagnostic::new(Rule::InvalidViews, Level::Error, path, text)]
     })?;
     parse(path, &bytes)
 }
 
-fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let metadata = fs::metadata(path)?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    if metadata.len() > LARGEST {
-        return Err(io::Error::other(format!("it is longer than {LARGEST} bytes")));
-    }
-    fs::read(path)
-}
-
 /// Parses a file. The result contains all errors, except that a syntax error ends it.
 pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<Views, Vec<Diagnostic>> {
-    let shown = path.display().to_string();
-    let yaml = YamlFile::parse(&shown, text, Leniency::Envoy)
-        .map_err(|error| vec![Diagnostic::of_format(Rule::InvalidViews, path, &error)])?;
-    let json = yaml.to_json();
-    let mut reader = Reader { path, yaml, errors: Vec::new() };
-    let views = reader.views(&json);
-    match reader.errors.is_empty() {
-        true => Ok(views),
-        false => Err(reader.errors),
-    }
+    settings_file::parse(path, text, Rule::InvalidViews, |reader, json| reader.views(json))
 }
 
 /// Returns a view by its name in the file.
@@ -68,25 +42,20 @@ fn view_of(name: &str) -> ViewName {
     if name == DEFAULT { ViewName::default() } else { name.into() }
 }
 
-struct Reader<'f> {
-    path: &'f Path,
-    yaml: YamlFile<'f>,
-    errors: Vec<Diagnostic>,
-}
-
-impl Reader<'_> {
+impl SettingsReader<'_> {
     fn views(&mut self, json: &Json) -> Views {
-        let mut views = Views { file: PathBuf::from(self.path), ..Views::default() };
+        let mut views = Views { file: PathBuf::from(self.path()), ..Views::default() };
         let Some(top) = self.object(json, "") else { return views };
         self.known(top, "", &TOP_FIELDS);
         if let Some(rules) = top.get("rules") {
             views.rules = self.rules(rules);
         }
-        if let Some(otherwise) = top.get("otherwise").and_then(|it| self.name(it, "otherwise")) {
+        if let Some(otherwise) = top.get("otherwise").and_then(|it| self.view_name(it, "otherwise"))
+        {
             views.otherwise = match otherwise {
                 REFUSE => Otherwise::Refused,
                 name => {
-                    let position = self.yaml.position("otherwise");
+                    let position = self.position("otherwise");
                     Otherwise::View { view: view_of(name), position }
                 }
             };
@@ -96,7 +65,7 @@ impl Reader<'_> {
                 let field = format!("views{}", step(name));
                 let Some(base) = self.base(view, &field) else { continue };
                 let view = view_of(name);
-                views.base_positions.insert(view.clone(), self.yaml.position(&field));
+                views.base_positions.insert(view.clone(), self.position(&field));
                 views.bases.insert(view, base);
             }
         }
@@ -124,61 +93,15 @@ impl Reader<'_> {
             self.error(field, "`view` is missing: the name of the view that the rule selects");
             return None;
         };
-        let view = view_of(self.name(view, &format!("{field}.view"))?);
-        Some(ViewRule { view, position: self.yaml.position(field), clients })
-    }
-
-    fn clients(&mut self, json: &Json, field: &str) -> NodeSelector {
-        let Some(when) = self.object(json, field) else { return NodeSelector::default() };
-        self.known(when, field, &CONDITIONS);
-        let mut conditions = Vec::new();
-        for (name, value) in when {
-            let of_node = match name.as_str() {
-                "id" => NodeField::Id,
-                "cluster" => NodeField::Cluster,
-                "region" => NodeField::Region,
-                "zone" => NodeField::Zone,
-                "sub_zone" => NodeField::SubZone,
-                "metadata" => {
-                    let field = format!("{field}.metadata");
-                    let Some(fields) = self.object(value, &field) else { continue };
-                    for (path, value) in fields {
-                        let any_of = self.patterns(value, &format!("{field}{}", step(path)));
-                        conditions
-                            .push(NodeCondition::new(NodeField::Metadata(path.clone()), any_of));
-                    }
-                    continue;
-                }
-                _ => continue,
-            };
-            let any_of = self.patterns(value, &format!("{field}.{name}"));
-            conditions.push(NodeCondition::new(of_node, any_of));
-        }
-        conditions.into()
-    }
-
-    /// Reads a pattern or a list of patterns.
-    fn patterns(&mut self, json: &Json, field: &str) -> Vec<TextPattern> {
-        let pattern = |json: &Json| match json {
-            Json::String(text) => Some(TextPattern::new(text)),
-            Json::Bool(_) | Json::Number(_) => Some(TextPattern::new(&json.to_string())),
-            _ => None,
-        };
-        let patterns: Option<Vec<_>> = match json {
-            Json::Array(all) if !all.is_empty() => all.iter().map(pattern).collect(),
-            one => pattern(one).map(|it| vec![it]),
-        };
-        patterns.unwrap_or_else(|| {
-            self.error(field, "expected a text, in which * stands for any characters, or a list");
-            Vec::new()
-        })
+        let view = view_of(self.view_name(view, &format!("{field}.view"))?);
+        Some(ViewRule { view, position: self.position(field), clients })
     }
 
     fn base(&mut self, json: &Json, field: &str) -> Option<ViewName> {
         let view = self.object(json, field)?;
         self.known(view, field, &VIEW_FIELDS);
         match view.get("base") {
-            Some(base) => Some(view_of(self.name(base, &format!("{field}.base"))?)),
+            Some(base) => Some(view_of(self.view_name(base, &format!("{field}.base"))?)),
             None => {
                 self.error(field, "`base` is missing: the view whose resources this view has too");
                 None
@@ -205,17 +128,7 @@ impl Reader<'_> {
         }
     }
 
-    fn object<'j>(&mut self, json: &'j Json, field: &str) -> Option<&'j Map<String, Json>> {
-        match json {
-            Json::Object(object) => Some(object),
-            _ => {
-                self.error(field, "expected fields with values");
-                None
-            }
-        }
-    }
-
-    fn name<'j>(&mut self, json: &'j Json, field: &str) -> Option<&'j str> {
+    fn view_name<'j>(&mut self, json: &'j Json, field: &str) -> Option<&'j str> {
         match json.as_str() {
             Some(name) if !name.is_empty() => Some(name),
             _ => {
@@ -223,32 +136,6 @@ impl Reader<'_> {
                 None
             }
         }
-    }
-
-    /// Reports fields that do not exist.
-    fn known(&mut self, object: &Map<String, Json>, field: &str, known: &[&'static str]) {
-        for name in object.keys().filter(|name| !known.contains(&name.as_str())) {
-            let place = if field.is_empty() { name.clone() } else { format!("{field}.{name}") };
-            let similar = nearest(name, known.iter().copied());
-            let similar = similar.map(|it| format!(", did you mean `{it}`?"));
-            let hint = similar.unwrap_or_else(|| format!(": use {}", known.join(", ")));
-            self.error(&place, &format!("unknown field{hint}"));
-        }
-    }
-
-    fn error(&mut self, field: &str, text: &str) {
-        let text = if field.is_empty() { text.to_owned() } else { format!("{field}: {text}") };
-        let error = Diagnostic::new(Rule::InvalidViews, Level::Error, self.path, text);
-        self.errors.push(error.at(self.yaml.position(field)).in_field(field));
-    }
-}
-
-/// Returns the last step of the path of a field: `.name`, or `["a.name"]`.
-fn step(name: &str) -> String {
-    let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '_';
-    match !name.is_empty() && name.chars().all(is_plain) {
-        true => format!(".{name}"),
-        false => format!("[{}]", Json::from(name)),
     }
 }
 

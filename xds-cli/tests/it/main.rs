@@ -21,6 +21,7 @@ mod proxy_bootstrap;
 mod readiness;
 mod reloads;
 mod replicas;
+mod rollouts;
 mod route;
 mod secured;
 mod serve;

@@ -5,7 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use xds_core::{guards::RefusedChange, server::Applied};
+use xds_core::{
+    guards::RefusedChange,
+    rollout::{RolloutId, RolloutProgress},
+    server::Applied,
+};
 use xds_tokio::server::BoundAddress;
 
 use crate::{
@@ -44,8 +48,8 @@ pub(crate) enum ServeEvent<'a> {
     /// A resource that is about to be served has a dangling reference, or a rule or a view has no
     /// effect.
     Finding(&'a Diagnostic),
-    /// The file of views is invalid; the last valid one stays in use, if there is one.
-    InvalidViews(&'a [Diagnostic]),
+    /// The file of views or of the policy is invalid; the last valid one stays in use, if there is one.
+    InvalidSettings(&'a [Diagnostic]),
     /// The resources of the views are rejected; the last views stay in use.
     ViewsRejected,
     /// The file of views has changed, and is in use.
@@ -56,6 +60,10 @@ pub(crate) enum ServeEvent<'a> {
     Forced(&'a RefusedChange),
     /// The files changed, and the change is served.
     Reloaded { resources: usize, applied: Applied, changes: &'a ChangedResources },
+    /// The files changed, and the change is rolled out.
+    RolloutBegins { rollout: RolloutId, changes: &'a ChangedResources },
+    /// A rollout has progressed or ended.
+    Rollout(&'a RolloutProgress),
     /// The state of a subscription changed.
     Status(&'a RowChanges),
 }

@@ -11,6 +11,7 @@ mod origin;
 mod redraw;
 #[cfg(any(feature = "etcd", feature = "kube"))]
 mod rejections;
+mod rollouts;
 mod setup;
 mod status;
 mod table;
@@ -24,7 +25,7 @@ use tokio::{
     time::{Duration, timeout},
 };
 use tonic::service::Routes;
-use xds_core::server::DrainPlan;
+use xds_core::{rollout::RolloutPhase, server::DrainPlan};
 use xds_rest::GatewayOptions;
 use xds_tokio::{ManagementServer, ServerHandle, csds::ServerCsdsService, server::AllowSans};
 
@@ -48,6 +49,7 @@ use crate::{
     },
     failure::Failure,
     output::{self, Layout, ReaderLoss},
+    rollouts::RolloutObserver,
     schema::schema,
     stop::Stop,
     style::Style,
@@ -61,7 +63,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         () = stop.requested() => return Ok(()),
         prepared = prepare(&args, &mut *printer) => prepared?,
     };
-    let Prepared { server, source, follow, metrics, allowed } = prepared;
+    let Prepared { server, source, follow, mut rollouts, metrics, allowed } = prepared;
     #[cfg(any(feature = "etcd", feature = "kube"))]
     let (follow, writer) = {
         let (feedback, writer) = rejections::writer(source.feedback, &args.source);
@@ -120,6 +122,23 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
                 }
                 status.note_change();
             }
+            Some(progress) = async {
+                match &mut rollouts {
+                    Some(rollouts) => rollouts.next().await,
+                    None => core::future::pending().await,
+                }
+            } => {
+                if let Err(failed) = printer.print(ServeEvent::Rollout(&progress)) {
+                    break Err(failed);
+                }
+                if progress.phase == RolloutPhase::Completed
+                    && let Some(exporter) = &mut exporter
+                    && let Err(why) = exporter.write().await
+                {
+                    tracing::warn!(%why, "cannot export the resources");
+                }
+                status.note_change();
+            }
             // The newest state waits for the reader and is not dropped.
             changes = async {
                 output::room().await?;
@@ -162,6 +181,7 @@ struct Prepared {
     server: Arc<ManagementServer>,
     source: OpenedSource,
     follow: FollowOptions,
+    rollouts: Option<RolloutObserver>,
     metrics: Arc<SourceMetrics>,
     allowed: Option<AllowSans>,
 }
@@ -169,20 +189,29 @@ struct Prepared {
 async fn prepare(args: &ServeArgs, printer: &mut dyn ServePrinter) -> Result<Prepared, Failure> {
     let views = follow_views(args, printer).await?;
     let selection = views.as_ref().map(|views| Arc::clone(views.selection()));
-    let options = server_options(args, selection).await?;
+    let settings = rollouts::settings(args, printer)?;
+    let options = server_options(args, selection, settings.as_ref()).await?;
     let source = open_source(args).await?;
     let metrics = Arc::<SourceMetrics>::default();
+    let server = Arc::new(ManagementServer::start(server_config(args), options));
+    let (rollouts, observer) = match (settings, &args.rollouts.state) {
+        (Some(settings), Some(state)) => {
+            let (rollouts, observer) = rollouts::start(settings, state, server.handle()).await?;
+            (Some(rollouts), Some(observer))
+        }
+        _ => (None, None),
+    };
     let follow = FollowOptions {
         consistency: args.external.consistency(),
         guards: args.guards(),
         validation: args.validate.into(),
         feedback: None,
         views,
+        rollouts,
         metrics: Arc::clone(&metrics),
     };
-    let server = Arc::new(ManagementServer::start(server_config(args), options));
     let allowed = allowed_sans(&args.tls)?;
-    Ok(Prepared { server, source, follow, metrics, allowed })
+    Ok(Prepared { server, source, follow, rollouts: observer, metrics, allowed })
 }
 
 /// Reads the file of views, and begins to watch it.
@@ -197,7 +226,7 @@ async fn follow_views(
     match read.map_err(unreadable)? {
         Ok(views) => FollowedViews::start(file, views).map(Some).map_err(unreadable),
         Err(errors) => {
-            printer.print(ServeEvent::InvalidViews(&errors))?;
+            printer.print(ServeEvent::InvalidSettings(&errors))?;
             let errors = u32::try_from(errors.len()).unwrap_or(u32::MAX);
             Err(Failure::InvalidViews { file: file.clone(), errors })
         }
@@ -238,7 +267,12 @@ fn print_start(
     print_errors(&args.source, printer, first)?;
     match &first.readiness {
         Some(ReadinessChange::Waiting(files)) => printer.print(ServeEvent::NotReady { files }),
-        _ => Ok(()),
+        _ => match first.rollout {
+            Some(rollout) => {
+                printer.print(ServeEvent::RolloutBegins { rollout, changes: &first.changes })
+            }
+            None => Ok(()),
+        },
     }
 }
 
@@ -334,6 +368,12 @@ fn print_reload(
             printer.print(ServeEvent::Reloaded { resources, applied, changes })
         }
         (None, None) => Ok(()),
+    }?;
+    match reload.rollout {
+        Some(rollout) => {
+            printer.print(ServeEvent::RolloutBegins { rollout, changes: &reload.changes })
+        }
+        None => Ok(()),
     }
 }
 
@@ -353,7 +393,7 @@ fn print_errors(
         printer.print(ServeEvent::Forced(forced))?;
     }
     match &reload.views {
-        Some(ViewsChange::Invalid(errors)) => printer.print(ServeEvent::InvalidViews(errors)),
+        Some(ViewsChange::Invalid(errors)) => printer.print(ServeEvent::InvalidSettings(errors)),
         Some(ViewsChange::Rejected) => printer.print(ServeEvent::ViewsRejected),
         Some(ViewsChange::Used(moved)) => printer.print(ServeEvent::ViewsUsed(*moved)),
         None => Ok(()),

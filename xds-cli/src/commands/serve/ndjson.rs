@@ -12,6 +12,7 @@ use crate::{
     directory::{ChangedResources, FileError, Key, MovedClients},
     failure::Failure,
     output,
+    rollouts::progress_json,
     server_table::{Row, Subscribed},
     text::type_name,
 };
@@ -24,7 +25,7 @@ impl ServePrinter for ServeNdjson {
         let is_status = matches!(event, ServeEvent::Status(_));
         let events: Vec<_> = match event {
             ServeEvent::FileError(error) => file_errors(error),
-            ServeEvent::InvalidViews(errors) => errors.iter().map(Diagnostic::to_json).collect(),
+            ServeEvent::InvalidSettings(errors) => errors.iter().map(Diagnostic::to_json).collect(),
             event => vec![object(event)],
         };
         events.into_iter().map(output::event_line).try_for_each(|line| match is_status {
@@ -49,20 +50,27 @@ fn file_errors(error: &FileError) -> Vec<Json> {
 }
 
 fn reloaded(resources: usize, applied: Applied, changes: &ChangedResources) -> Json {
-    let list = |keys: &[Key]| -> Vec<Json> {
-        let listed = keys.iter().take(MOST_LISTED);
-        let object = |key: &Key| json!({ "type": type_name(key.type_url.as_str()), "name": key.name.as_str() });
-        listed.map(object).collect()
-    };
-    json!({
+    let mut event = json!({
         "event": "reloaded",
         "resources": resources,
         "changed": applied.changed,
         "removed": applied.removed,
-        "added_resources": list(&changes.added),
-        "changed_resources": list(&changes.changed),
-        "removed_resources": list(&changes.removed),
-    })
+    });
+    list(&mut event, changes);
+    event
+}
+
+/// Adds the resources that a change concerns.
+fn list(event: &mut Json, changes: &ChangedResources) {
+    let object =
+        |key: &Key| json!({ "type": type_name(key.type_url.as_str()), "name": key.name.as_str() });
+    for (field, keys) in [
+        ("added_resources", &changes.added),
+        ("changed_resources", &changes.changed),
+        ("removed_resources", &changes.removed),
+    ] {
+        event[field] = keys.iter().take(MOST_LISTED).map(object).collect();
+    }
 }
 
 fn object(event: ServeEvent<'_>) -> Json {
@@ -106,7 +114,7 @@ fn object(event: ServeEvent<'_>) -> Json {
             json!({ "event": "file_valid", "file": file.display().to_string() })
         }
         ServeEvent::Finding(finding) => finding.to_json(),
-        ServeEvent::InvalidViews(errors) => errors.iter().map(Diagnostic::to_json).collect(),
+        ServeEvent::InvalidSettings(errors) => errors.iter().map(Diagnostic::to_json).collect(),
         ServeEvent::ViewsRejected => json!({ "event": "views_refused" }),
         ServeEvent::ViewsUsed(MovedClients { moved, refused }) => {
             json!({ "event": "views", "moved": moved, "refused": refused })
@@ -125,6 +133,16 @@ fn object(event: ServeEvent<'_>) -> Json {
         ServeEvent::Forced(change) => violations("forced", change),
         ServeEvent::Reloaded { resources, applied, changes } => {
             reloaded(resources, applied, changes)
+        }
+        ServeEvent::RolloutBegins { rollout, changes } => {
+            let mut event = json!({ "event": "rollout_begins", "rollout": rollout.0 });
+            list(&mut event, changes);
+            event
+        }
+        ServeEvent::Rollout(progress) => {
+            let mut event = progress_json(progress);
+            event["event"] = "rollout".into();
+            event
         }
         ServeEvent::Status(changes) => {
             let rows: Vec<Json> = changes.rows.iter().map(row).collect();

@@ -4,8 +4,11 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use xds_bootstrap::IdentityFiles;
-use xds_core::server::{
-    Confirmation, MakeBeforeBreakPolicy, OrderingPolicy, Readiness, ServerConfig, SourcePolicy,
+use xds_core::{
+    rollout::Sharing,
+    server::{
+        Confirmation, MakeBeforeBreakPolicy, OrderingPolicy, Readiness, ServerConfig, SourcePolicy,
+    },
 };
 use xds_tokio::{
     ServerOptions,
@@ -19,6 +22,7 @@ use crate::{
     directory::ViewSelection,
     failure::Failure,
     resource_types::JsonPayloads,
+    rollouts::RolloutSettings,
 };
 
 /// Returns the configuration that the flags select.
@@ -66,6 +70,7 @@ fn ordering(chosen: Ordering) -> OrderingPolicy {
 pub(super) async fn server_options(
     args: &ServeArgs,
     views: Option<Arc<ViewSelection>>,
+    rollouts: Option<&RolloutSettings>,
 ) -> Result<ServerOptions, Failure> {
     let limits = &args.limits;
     let connections =
@@ -90,6 +95,10 @@ pub(super) async fn server_options(
     }
     if let Some(credentials) = credentials(&args.tls).await? {
         options = options.with_credentials(credentials);
+    }
+    if let Some(rollouts) = rollouts {
+        options = options.with_node_detail(rollouts.node_detail());
+        options = options.with_rollout_sharing(Sharing::Replicas);
     }
     let node = args.tls.node_from_san.then_some(NodeFromSan);
     let admission = Admission { allowed: allowed_sans(&args.tls)?, node, views };

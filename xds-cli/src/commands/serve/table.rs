@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use xds_core::guards::RefusedChange;
+use xds_core::{guards::RefusedChange, rollout::RolloutPhase};
 
 use super::{
     events::{ServeEvent, ServePrinter},
@@ -14,6 +14,7 @@ use crate::{
     directory::{ChangedResources, FileError, Key, MovedClients, Problems, Refused},
     failure::Failure,
     output::{self, Layout},
+    rollouts::progress_lines,
     server_table::{WIDTH, narrow_table, table},
     style::Style,
     text::{count, escaped, type_name},
@@ -121,7 +122,7 @@ impl ServePrinter for Table {
                 let (word, file) = (self.out.good(word), file.display().to_string());
                 self.print_line(&format!("{word}: {}", escaped(&file)))
             }
-            ServeEvent::InvalidViews(errors) => {
+            ServeEvent::InvalidSettings(errors) => {
                 let lines: Vec<_> = errors.iter().map(|it| it.line(self.err)).collect();
                 output::print_to_stderr(&lines.join("\n"));
                 Ok(())
@@ -179,6 +180,21 @@ impl ServePrinter for Table {
                     count(resources as u64, "resource")
                 );
                 self.print_line(&(head + &listed(changes, self.out)))
+            }
+            ServeEvent::RolloutBegins { rollout, changes } => {
+                let head = format!("rollout {} begins", rollout.0);
+                self.print_line(&(head + &listed(changes, self.out)))
+            }
+            ServeEvent::Rollout(progress) => {
+                let lines = progress_lines(progress).join("\n       ");
+                match progress.phase {
+                    RolloutPhase::Halted | RolloutPhase::RolledBack => {
+                        let error = self.err.bad("error");
+                        output::print_to_stderr(&format!("{error}: {lines}"));
+                        Ok(())
+                    }
+                    _ => self.print_line(&lines),
+                }
             }
             ServeEvent::Status(changes) => {
                 let line = match changes.rows.chunk_by(|a, b| a.stream == b.stream).count() {

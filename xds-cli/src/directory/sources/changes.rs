@@ -3,13 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use xds_core::{ViewName, server::Transaction};
+use xds_core::{ViewName, server::Transaction, types};
 use xds_source::Revision;
 
 use crate::directory::parse::Key;
 
 /// View, type and name of a resource.
 pub(super) type ViewKey = (ViewName, Key);
+
+fn is_endpoints(key: &Key) -> bool {
+    key.type_url.as_str() == types::CLUSTER_LOAD_ASSIGNMENT
+}
 
 /// Changes to apply to the server.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +58,27 @@ impl Changes {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.changed.is_empty() && self.removed.is_empty()
+    }
+
+    /// Whether the change only sets endpoints: it follows the processes behind clusters, and is not an
+    /// edit of the configuration.
+    pub(crate) fn is_endpoints_only(&self) -> bool {
+        self.removed.is_empty() && self.changed.iter().all(|((_, key), _)| is_endpoints(key))
+    }
+
+    /// Separates the endpoints to set from all else.
+    pub(crate) fn split_endpoints(self) -> (Self, Self) {
+        let Self { changed, removed, added } = self;
+        let (endpoints, changed) = changed.into_iter().partition(|((_, key), _)| is_endpoints(key));
+        let (of_endpoints, added) = added.into_iter().partition(|(_, key)| is_endpoints(key));
+        let endpoints = Self { changed: endpoints, added: of_endpoints, ..Self::default() };
+        (endpoints, Self { changed, removed, added })
+    }
+
+    /// Returns the views that the change concerns.
+    pub(crate) fn views(&self) -> BTreeSet<ViewName> {
+        let changed = self.changed.iter().map(|((view, _), _)| view);
+        changed.chain(self.removed.iter().map(|(view, _)| view)).cloned().collect()
     }
 
     /// Separates the resources to set from those to remove.

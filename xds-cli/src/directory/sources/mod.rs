@@ -31,9 +31,9 @@ use bytes::Bytes;
 use xds_core::{ViewName, guards::ChangeId};
 use xds_format::Format;
 use xds_fs::File;
-use xds_source::{Content, Object, ObjectChange, Revision};
+use xds_source::{Content, Object, ObjectChange, Revision, StoredResource};
 
-use self::{changes::ViewKey, file_state::FileState};
+use self::{changes::ViewKey, file_state::FileState, layers::ViewResource};
 pub(crate) use self::{
     changes::{ChangedResources, Changes},
     file_state::FileError,
@@ -228,6 +228,28 @@ impl Sources {
         let served = desired.map(|(key, it)| {
             let file = files.entry(it.file).or_insert_with(|| it.file.into());
             (key, ServedResource { bytes: it.bytes.clone(), file: Arc::clone(file) })
+        });
+        self.served = served.collect();
+    }
+
+    /// Returns all resources, with the revision of the source at which each was changed.
+    pub(crate) fn contents(&self) -> Vec<StoredResource> {
+        let stored = |((view, key), it): (ViewKey, ViewResource<'_>)| StoredResource {
+            view,
+            type_url: key.type_url,
+            name: key.name,
+            bytes: it.bytes.clone(),
+            revision: it.revision.0,
+        };
+        self.desired().into_iter().map(stored).collect()
+    }
+
+    /// Records that the server has these resources, of an earlier process.
+    pub(crate) fn restore_served(&mut self, resources: Vec<StoredResource>) {
+        let file: Arc<Path> = Arc::from(Path::new(""));
+        let served = resources.into_iter().map(|it| {
+            let key = Key { type_url: it.type_url, name: it.name };
+            ((it.view, key), ServedResource { bytes: it.bytes, file: Arc::clone(&file) })
         });
         self.served = served.collect();
     }

@@ -1,0 +1,94 @@
+//! Progress of rollouts: to the printer, the metrics and the directory with the state.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use tokio::{
+    sync::mpsc,
+    task::{AbortHandle, spawn_blocking},
+    time::sleep,
+};
+use xds_core::rollout::{RolloutPhase, RolloutProgress};
+use xds_source::RolloutDirectory;
+use xds_tokio::server::RolloutHandle;
+
+use super::{RolloutSettings, metric, progress_json};
+
+/// Least time between two reports of one rollout.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Receiver of the progress of all rollouts of a server.
+#[derive(Debug)]
+pub(crate) struct RolloutObserver {
+    progress: mpsc::Receiver<RolloutProgress>,
+}
+
+impl RolloutObserver {
+    /// Observes the rollouts that a sender passes on.
+    pub(crate) fn start(
+        settings: Arc<RolloutSettings>,
+        directory: Arc<RolloutDirectory>,
+    ) -> (mpsc::UnboundedSender<RolloutHandle>, Self) {
+        let (started, mut rollouts) = mpsc::unbounded_channel();
+        let (sender, progress) = mpsc::channel(1);
+        tokio::spawn(async move {
+            while let Some(rollout) = rollouts.recv().await {
+                let observing = observe(rollout, Arc::clone(&settings), Arc::clone(&directory));
+                tokio::spawn(observing.run(sender.clone()));
+            }
+        });
+        (started, Self { progress })
+    }
+
+    /// Waits for the next progress of any rollout. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Option<RolloutProgress> {
+        self.progress.recv().await
+    }
+}
+
+/// Observation of one rollout.
+struct Observation {
+    rollout: RolloutHandle,
+    has_metrics: bool,
+    directory: Arc<RolloutDirectory>,
+    metrics: Vec<AbortHandle>,
+}
+
+fn observe(
+    rollout: RolloutHandle,
+    settings: Arc<RolloutSettings>,
+    directory: Arc<RolloutDirectory>,
+) -> Observation {
+    let metrics = settings
+        .metrics
+        .iter()
+        .map(|it| tokio::spawn(metric::observe(it.clone(), rollout.clone())).abort_handle());
+    let metrics: Vec<_> = metrics.collect();
+    Observation { rollout, has_metrics: !metrics.is_empty(), directory, metrics }
+}
+
+impl Observation {
+    async fn run(mut self, sender: mpsc::Sender<RolloutProgress>) {
+        while let Some(progress) = self.rollout.next().await {
+            if progress.phase == RolloutPhase::Judging && !self.has_metrics {
+                continue;
+            }
+            let (directory, json) = (Arc::clone(&self.directory), progress_json(&progress));
+            let text = json.to_string();
+            let written = spawn_blocking(move || directory.report_progress(&text)).await;
+            if let Ok(Err(why)) = written {
+                tracing::warn!(%why, "cannot report the progress of the rollout");
+            }
+            if sender.send(progress).await.is_err() {
+                return;
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+impl Drop for Observation {
+    fn drop(&mut self) {
+        self.metrics.iter().for_each(AbortHandle::abort);
+    }
+}
