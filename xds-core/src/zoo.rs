@@ -140,6 +140,8 @@ bugs! {
     NoTimeoutAfterSoak,
     /// Rollout: a newer rollout of another replica is not noticed.
     NewerRolloutIgnored,
+    /// Rollout: a completed change has, of what was applied for all meanwhile, the earlier state.
+    CompletedChangeIsOlder,
 }
 
 #[cfg(feature = "zoo")]

@@ -5,6 +5,7 @@ use xds_core::{
     client::Change,
     rollout::{RolloutPhase, Side, StoredPhase},
     selector::NodeFacts,
+    types,
 };
 
 use super::world::{RolloutWorld, SourceContents};
@@ -124,6 +125,20 @@ impl RolloutWorld {
         }
     }
 
+    /// Judges that all views of a replica have the newest endpoints: they are applied for all clients.
+    pub(super) fn judge_endpoints(&mut self, at: usize) {
+        let replica = &self.replicas[at];
+        let (type_url, expected) = (types::CLUSTER_LOAD_ASSIGNMENT.into(), replica.endpoints);
+        for view in replica.server.views() {
+            let held = replica.server.contents(&view);
+            let held = held.get(&type_url, &"e".into()).map(|it| Toy::text_of(it));
+            if held != Some(expected.to_string()) {
+                let what = format!("replica-{at}: view {view} has {held:?}, not {expected}");
+                return self.violate("applied for all", what);
+            }
+        }
+    }
+
     /// Judges the agreement of all in the end.
     pub(super) fn judge_agreement(&mut self) {
         let stored = self.stored.clone();
@@ -160,5 +175,6 @@ impl RolloutWorld {
 }
 
 fn contents(view: &xds_core::server::ViewContents) -> SourceContents {
-    view.iter().map(|(_, name, bytes)| (name.as_str().to_owned(), Toy::text_of(bytes))).collect()
+    let clusters = view.iter().filter(|(type_url, ..)| type_url.as_str() == types::CLUSTER);
+    clusters.map(|(_, name, bytes)| (name.as_str().to_owned(), Toy::text_of(bytes))).collect()
 }

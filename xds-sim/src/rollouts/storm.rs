@@ -51,7 +51,7 @@ impl RolloutWorld {
     }
 
     fn operate(&mut self) {
-        match self.choices.below("operation", 12) {
+        match self.choices.below("operation", 14) {
             0..=2 => self.change_source(),
             3 | 4 => {
                 let links = self.links.len() as u32;
@@ -63,6 +63,7 @@ impl RolloutWorld {
                 }
             }
             5 => self.stop(),
+            12 | 13 => self.change_endpoints(),
             6 => self.is_source_up = !self.is_source_up,
             7 | 8 => {
                 let bad = self.choices.chance("bad metric", 200);
@@ -133,6 +134,17 @@ impl RolloutWorld {
         for at in 0..self.replicas.len() {
             let start = self.replicas[at].start;
             self.send((2, at), WorldEvent::ChangeArrives(at, start, number));
+        }
+    }
+
+    /// Changes endpoints, which all clients get at once, also while a rollout is under way.
+    fn change_endpoints(&mut self) {
+        self.endpoints += 1;
+        let number = self.endpoints;
+        self.note(|| format!("source: endpoints {number}"));
+        for at in 0..self.replicas.len() {
+            let start = self.replicas[at].start;
+            self.send((2, at), WorldEvent::EndpointsArrive(at, start, number));
         }
     }
 

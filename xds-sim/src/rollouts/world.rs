@@ -34,6 +34,8 @@ pub(super) struct SourceChange {
 #[derive(Debug)]
 pub(super) enum WorldEvent {
     ChangeArrives(usize, u64, u64),
+    /// Endpoints, which are applied for all clients at once.
+    EndpointsArrive(usize, u64, u64),
     StateArrives(usize, u64, RolloutState),
     StoreArrives(usize, u64, RolloutState),
     StoreAnswered(usize, u64, RolloutState, StoreResult),
@@ -56,6 +58,8 @@ pub(super) struct RolloutReplica {
     pub(super) change: u64,
     /// Change that completed last, as far as this replica knows.
     pub(super) stable: u64,
+    /// Newest endpoints that this replica has applied.
+    pub(super) endpoints: u64,
     /// Contents before the rollout under way.
     pub(super) before: SourceContents,
     /// Streams that have moved to the candidate, or back, in the rollout under way.
@@ -74,6 +78,8 @@ pub(super) struct RolloutWorld {
     pub(super) links: Vec<RolloutLink>,
     /// Changes by number; 0 is the beginning.
     pub(super) changes: BTreeMap<u64, SourceChange>,
+    /// Newest endpoints of the source.
+    pub(super) endpoints: u64,
     pub(super) stored: Option<RolloutState>,
     /// Last step that was stored for each rollout.
     pub(super) reached: BTreeMap<u64, usize>,
@@ -89,12 +95,17 @@ pub(super) struct RolloutWorld {
     arrivals: BTreeMap<(u8, usize), Time>,
 }
 
-pub(super) fn snapshot(contents: &SourceContents) -> Transaction {
+pub(super) fn snapshot(contents: &SourceContents, endpoints: u64) -> Transaction {
     let mut snapshot = Transaction::snapshot("");
+    set_endpoints(&mut snapshot, endpoints);
     for (name, text) in contents {
         snapshot.set(types::CLUSTER, name.as_str(), Toy::bytes(name, text));
     }
     snapshot
+}
+
+fn set_endpoints(change: &mut Transaction, endpoints: u64) {
+    change.set(types::CLUSTER_LOAD_ASSIGNMENT, "e", Toy::bytes("e", &endpoints.to_string()));
 }
 
 fn name_of(replica: usize) -> Arc<str> {
@@ -118,6 +129,7 @@ impl RolloutWorld {
             clients: Vec::new(),
             links: Vec::new(),
             changes: BTreeMap::from([(0, first)]),
+            endpoints: 0,
             stored: None,
             reached: BTreeMap::new(),
             completed: BTreeSet::from([0]),
@@ -146,12 +158,23 @@ impl RolloutWorld {
         let mut rollouts = ServerRollouts::new(NodeDetail::Full, Sharing::Replicas);
         let stable = self.stored.as_ref().map_or(0, |it| it.stable.0);
         let before = self.changes[&stable].contents.clone();
-        server.apply(snapshot(&before), now).expect("valid resources");
+        let endpoints = self.endpoints;
+        server.apply(snapshot(&before, endpoints), now).expect("valid resources");
         for other in (0..replicas).filter(|it| *it != at) {
             rollouts.peer(&mut server, &name_of(other), PeerNews::Joined, now);
         }
         let (is_running, change, moves) = (true, stable, BTreeMap::new());
-        RolloutReplica { server, rollouts, is_running, start, change, stable, before, moves }
+        RolloutReplica {
+            server,
+            rollouts,
+            is_running,
+            start,
+            change,
+            stable,
+            endpoints,
+            before,
+            moves,
+        }
     }
 
     pub(super) fn restart(&mut self, at: usize) {
@@ -188,7 +211,8 @@ impl RolloutWorld {
             self.note_stable(at, stored);
         }
         let replica = &mut self.replicas[at];
-        let (transactions, id) = (vec![snapshot(&change.contents)], RolloutId(number));
+        let whole = snapshot(&change.contents, replica.endpoints);
+        let (transactions, id) = (vec![whole], RolloutId(number));
         let result = replica.rollouts.start(
             &mut replica.server,
             id,
@@ -276,6 +300,16 @@ impl RolloutWorld {
             WorldEvent::ChangeArrives(at, start, number) if self.is_current(at, start) => {
                 self.take_change(at, number);
             }
+            WorldEvent::EndpointsArrive(at, start, number) if self.is_current(at, start) => {
+                let mut change = Transaction::new();
+                set_endpoints(&mut change, number);
+                let replica = &mut self.replicas[at];
+                let applied = replica.rollouts.apply(&mut replica.server, change, now);
+                applied.expect("valid resources");
+                replica.endpoints = number;
+                self.drain_replica(at);
+                self.judge_endpoints(at);
+            }
             WorldEvent::StateArrives(at, start, state) if self.is_current(at, start) => {
                 self.note_stable(at, &state);
                 let replica = &mut self.replicas[at];
@@ -339,10 +373,13 @@ impl RolloutWorld {
                 self.completed.insert(state.id.0);
             }
             self.stored = Some(state.clone());
-            for other in (0..self.replicas.len()).filter(|it| *it != at) {
-                let start = self.replicas[other].start;
-                let event = WorldEvent::StateArrives(other, start, state.clone());
-                self.send((2, other), event);
+            // A replica that has started again since it sent the state reads it like the others.
+            for other in 0..self.replicas.len() {
+                let now = self.replicas[other].start;
+                if (other, now) != (at, start) {
+                    let event = WorldEvent::StateArrives(other, now, state.clone());
+                    self.send((2, other), event);
+                }
             }
         }
         let answer = match self.choices.chance("answer lost", 50) {
@@ -396,6 +433,9 @@ impl RolloutWorld {
         while let Some(event) = self.replicas[at].rollouts.poll_event() {
             has_ended |= matches!(event, RolloutEvent::Ended { .. });
             self.carry_out(at, event);
+        }
+        if has_ended {
+            self.judge_endpoints(at);
         }
         // Several rollouts may have ended, of which the last one determines the contents.
         if has_ended {

@@ -12,12 +12,13 @@ use xds_core::zoo::{Bug, activate};
 use xds_sim::rollouts::{check, replay, run_seed};
 
 /// Bugs with their descriptions, and the maximum number of runs, from seed 0, until a rule finds each.
-const EXHIBITS: [(Bug, &str, u64); 5] = [
+const EXHIBITS: [(Bug, &str, u64); 6] = [
     (Bug::NewClientsStable, "clients that connect see the stable views", 1_000),
     (Bug::HaltMovesOn, "a halt moves the cohort of the next step", 1_000),
     (Bug::CandidateKept, "candidate views stay after the end", 1_000),
     (Bug::RollbackNotRepeated, "a rollback is forgotten after a conflict", 10_000),
     (Bug::NewerRolloutIgnored, "a newer rollout of another replica is not noticed", 5_000),
+    (Bug::CompletedChangeIsOlder, "a completed change undoes what was applied meanwhile", 1_000),
 ];
 
 fn alone() -> MutexGuard<'static, ()> {
