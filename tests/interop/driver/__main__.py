@@ -23,6 +23,7 @@ from driver import (
     kubernetes_checks,
     languages_checks,
     replicas_checks,
+    rollouts_checks,
     routing_checks,
     secured_checks,
     sovereign_checks,
@@ -45,6 +46,7 @@ PEERS: dict[str, Callable[[PeerReport, Path], None]] = {
     envoy_gateway_checks.NAME: envoy_gateway_checks.run,
     etcd_checks.NAME: etcd_checks.run,
     replicas_checks.NAME: replicas_checks.run,
+    rollouts_checks.NAME: rollouts_checks.run,
     kubernetes_checks.NAME: kubernetes_checks.run,
     # Last: of all peers, its programs take the longest to build, and it has what is left until the deadline.
     istio_checks.NAME: istio_checks.run,

@@ -135,11 +135,12 @@ class Programs:
         *,
         runtime: bool = False,
         workers: int = 1,
+        node: str = NODE,
     ) -> Envoy:
         """An Envoy that has everything from a server, or from a port on loopback."""
         layers = [_runtime_layer(transport)] if runtime else []
         values = {
-            "node": NODE,
+            "node": node,
             "xds_port": server if isinstance(server, int) else server.port,
             "dynamic_resources": json.dumps(transport.dynamic_resources()),
             "layered_runtime": json.dumps({"layers": layers}),
@@ -147,7 +148,9 @@ class Programs:
         bootstrap = render(workspace.CONFIG / "envoy" / "bootstrap.yaml", values)
         if transport.variant is Variant.REST and isinstance(server, XdsServe):
             bootstrap += render(workspace.CONFIG / "envoy" / "bootstrap-rest.yaml", {"rest_port": server.rest_port})
-        return Envoy(scenario, self.envoy, bootstrap, workers)
+        directory = scenario.directory / f"envoy-{node}"
+        directory.mkdir(exist_ok=True)
+        return Envoy(scenario, self.envoy, bootstrap, workers, directory=directory)
 
 
 def envoy_program() -> tuple[Path, Path]:

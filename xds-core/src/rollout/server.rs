@@ -29,7 +29,7 @@ use crate::{
         Applied, LagReason, Observation, Server, ServerEvent, ServerOutput, Transaction,
         TransactionError,
     },
-    text::{TypeUrl, ViewName},
+    text::{Nonce, TypeUrl, ViewName},
     time::Time,
     zoo::{self, Bug},
 };
@@ -50,6 +50,9 @@ struct ActiveRollout {
     rollout: Rollout,
     views: CandidateViews,
     error: Option<TransactionError>,
+    /// Numbers of the nonces that were unanswered when a client moved to the candidate, by type: an
+    /// answer to one of them or to an earlier one says nothing of the candidate.
+    before: BTreeMap<StreamId, Vec<(TypeUrl, u64)>>,
 }
 
 /// Rollouts on a server, one at a time.
@@ -348,7 +351,7 @@ impl ServerRollouts {
         }
         self.update(server, now, |rollout| rollout.supersede(now));
         self.newest = Some(id);
-        let active = self.active.insert(ActiveRollout { rollout, views, error: None });
+        let active = self.active.insert(ActiveRollout { rollout, views, error: None, before: BTreeMap::new() });
         for name in &self.peers {
             active.rollout.peer(name, PeerNews::Joined, now);
         }
@@ -387,8 +390,10 @@ impl ServerRollouts {
             Observation::Acked { stream, .. } | Observation::Subscribed { stream, .. } => {
                 self.note_progress(server, *stream, now);
             }
-            Observation::Nacked { stream, type_url, message, .. } => {
-                self.note_rejection(server, *stream, type_url, message, now);
+            Observation::Nacked { stream, type_url, message, nonce, .. } => {
+                if !self.is_of_earlier(*stream, type_url, nonce) {
+                    self.note_rejection(server, *stream, type_url, message, now);
+                }
             }
             Observation::AnswerOverdue { stream, type_url, after, .. } => {
                 let text = format!("{type_url}: no answer within {after:?}");
@@ -424,6 +429,9 @@ impl ServerRollouts {
 
     fn left(&mut self, server: &mut Server, stream: StreamId, now: Time) {
         self.nodes.remove(&stream);
+        if let Some(active) = &mut self.active {
+            active.before.remove(&stream);
+        }
         self.update(server, now, |rollout| rollout.left(stream, now));
     }
 
@@ -437,6 +445,14 @@ impl ServerRollouts {
             // It was reported when it happened.
             Some(LagReason::Rejected) => {}
         });
+    }
+
+    /// Whether a response was sent before the client moved to the candidate.
+    fn is_of_earlier(&self, stream: StreamId, type_url: &TypeUrl, nonce: &Nonce) -> bool {
+        let before = self.active.as_ref().and_then(|it| it.before.get(&stream));
+        let number = nonce.as_str().parse::<u64>().ok();
+        let mut before = before.into_iter().flatten();
+        before.any(|(it, last)| it == type_url && number.is_some_and(|number| number <= *last))
     }
 
     fn note_rejection(
@@ -485,7 +501,7 @@ impl ServerRollouts {
     }
 
     fn end(&mut self, server: &mut Server, now: Time) {
-        let Some(ActiveRollout { rollout, views, error }) = self.active.take() else { return };
+        let Some(ActiveRollout { rollout, views, error, .. }) = self.active.take() else { return };
         if !zoo::is(Bug::CandidateKept) {
             views.drop_all(server, now);
         }
@@ -514,7 +530,10 @@ impl ActiveRollout {
         let stable = self.views.stable(&view).clone();
         let view = match side {
             Side::Stable => stable,
-            Side::Candidate => self.views.candidate(server, &stable, now),
+            Side::Candidate => {
+                self.before.insert(stream, server.unanswered(stream).collect());
+                self.views.candidate(server, &stable, now)
+            }
         };
         server.assign(stream, &view, now);
         if side == Side::Candidate && server.lag_of(stream).is_none() {

@@ -3,7 +3,11 @@
 use alloc::{sync::Arc, vec::Vec};
 
 use super::{Server, store::transaction::TransactionError};
-use crate::{id::StreamId, text::ViewName, time::Time};
+use crate::{
+    id::StreamId,
+    text::{TypeUrl, ViewName},
+    time::Time,
+};
 
 impl Server {
     /// Makes a view a copy of another one that has no layers. Bytes are shared.
@@ -37,6 +41,16 @@ impl Server {
     pub(crate) fn identified(&self) -> impl Iterator<Item = (StreamId, Arc<str>)> {
         self.streams.iter().filter_map(|(slot, stream)| {
             Some((StreamId(self.streams.key(slot)?), stream.node()?.clone()))
+        })
+    }
+
+    /// Returns the types of a stream whose newest response is unanswered, with the number in its nonce.
+    pub(crate) fn unanswered(&self, stream: StreamId) -> impl Iterator<Item = (TypeUrl, u64)> {
+        let sessions = self.streams.get(stream.0).into_iter().flat_map(|it| it.sessions.iter());
+        sessions.filter_map(|handle| {
+            let session = self.subscriptions.sessions.at(handle.session)?;
+            let nonce = session.unanswered_nonce()?;
+            Some((self.subscriptions.type_of(handle.session)?.clone(), nonce))
         })
     }
 }

@@ -3,7 +3,7 @@
 use xds_core::{
     ViewName,
     client::Change,
-    rollout::{RolloutPhase, Side, StoredPhase},
+    rollout::{HaltCause, RolloutPhase, RolloutProgress, Side, StoredPhase},
     selector::NodeFacts,
     types,
 };
@@ -67,6 +67,19 @@ impl RolloutWorld {
         if is_running && !completes || rolls_back && rollout.phase() == RolloutPhase::Halted {
             let what = format!("replica-{at} is {:?} after a rejection", rollout.phase());
             self.violate("rolls back at once", what);
+        }
+    }
+
+    /// Judges the reason of a halt: clients reject only what is bad.
+    pub(super) fn judge_blame(&mut self, progress: &RolloutProgress) {
+        let reason = progress.reason.as_ref();
+        if reason.is_none_or(|it| it.cause != HaltCause::Rejected) {
+            return;
+        }
+        let contents = &self.changes[&progress.id.0].contents;
+        if !contents.values().any(|text| text.starts_with("bad")) {
+            let what = format!("rollout {}: {reason:?}", progress.id.0);
+            self.violate("blames its own change", what);
         }
     }
 

@@ -405,15 +405,19 @@ impl RolloutWorld {
         let now = self.now;
         while let Some(output) = self.replicas[at].server.poll_output() {
             let replica = &mut self.replicas[at];
-            let rejecting = match &output {
-                ServerOutput::Observed(Observation::Nacked { stream, .. }) => {
+            let is_rejection = match &output {
+                ServerOutput::Observed(Observation::Nacked { stream, message, .. }) => {
                     let rollout = replica.rollouts.rollout();
-                    rollout.filter(|it| it.side(*stream) == Some(Side::Candidate)).map(|_| ())
+                    rollout.is_some_and(|it| {
+                        // An answer to a response from before the rollout says nothing of it.
+                        let new = format!(" bad{} ", it.progress().id.0);
+                        it.side(*stream) == Some(Side::Candidate) && message.contains(&new)
+                    })
                 }
-                _ => None,
+                _ => false,
             };
             replica.rollouts.handle_output(&mut replica.server, &output, now);
-            if rejecting.is_some() {
+            if is_rejection {
                 self.judge_rejection(at);
             }
             match output {
@@ -454,6 +458,7 @@ impl RolloutWorld {
                 let (phase, number) = (progress.phase, progress.id.0);
                 self.note(|| format!("replica-{at}: rollout {number} is {phase:?}"));
                 assert_eq!(error, None, "valid resources");
+                self.judge_blame(&progress);
                 if phase == RolloutPhase::Completed {
                     let replica = &mut self.replicas[at];
                     replica.stable = number;

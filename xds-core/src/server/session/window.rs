@@ -85,6 +85,11 @@ impl Session {
         self.newest.is_some_and(|sent| sent.answer.is_missing())
     }
 
+    /// Returns the number in the nonce of the newest response if that is unanswered.
+    pub(crate) fn unanswered_nonce(&self) -> Option<u64> {
+        self.newest.filter(|sent| sent.answer.is_missing()).map(|sent| sent.nonce.get())
+    }
+
     /// Records a rendered response. At most a window of earlier unanswered responses is kept.
     pub(crate) fn record_sent(&mut self, sent: Sent, arena: &Arena) {
         if sent.purpose == Purpose::Content {
