@@ -5,9 +5,11 @@
 //! | `policy_file.rs` | parsing of a policy |
 //! | `keeper.rs` | task that stores the states of rollouts, and reads those of commands |
 //! | `observer.rs` | task that passes on the progress of a rollout |
+//! | `counts.rs` | progress and counts for metrics |
 //! | `metric.rs` | commands that observe the clients of a rollout |
 //! | `report.rs` | progress and states as JSON and as text |
 
+mod counts;
 mod keeper;
 mod metric;
 mod observer;
@@ -19,6 +21,7 @@ use core::time::Duration;
 use xds_core::rollout::{NodeDetail, RolloutPolicy};
 
 pub(crate) use self::{
+    counts::{Counts, RolloutCounts},
     keeper::{RolloutStates, keep},
     observer::RolloutObserver,
     policy_file::read,

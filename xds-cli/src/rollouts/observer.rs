@@ -12,7 +12,7 @@ use xds_core::rollout::{RolloutPhase, RolloutProgress};
 use xds_source::RolloutDirectory;
 use xds_tokio::server::RolloutHandle;
 
-use super::{RolloutSettings, metric, progress_json};
+use super::{RolloutCounts, RolloutSettings, metric, progress_json};
 
 /// Least time between two reports of one rollout.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -21,6 +21,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct RolloutObserver {
     progress: mpsc::Receiver<RolloutProgress>,
+    counts: Arc<RolloutCounts>,
 }
 
 impl RolloutObserver {
@@ -31,13 +32,20 @@ impl RolloutObserver {
     ) -> (mpsc::UnboundedSender<RolloutHandle>, Self) {
         let (started, mut rollouts) = mpsc::unbounded_channel();
         let (sender, progress) = mpsc::channel(1);
+        let counts = Arc::<RolloutCounts>::default();
+        let observer = Self { progress, counts: Arc::clone(&counts) };
         tokio::spawn(async move {
             while let Some(rollout) = rollouts.recv().await {
-                let observing = observe(rollout, Arc::clone(&settings), Arc::clone(&directory));
+                let observing = observe(rollout, &settings, &directory, &counts);
                 tokio::spawn(observing.run(sender.clone()));
             }
         });
-        (started, Self { progress })
+        (started, observer)
+    }
+
+    /// Returns the progress and the counts, for metrics.
+    pub(crate) fn counts(&self) -> &Arc<RolloutCounts> {
+        &self.counts
     }
 
     /// Waits for the next progress of any rollout. Cancel safe.
@@ -51,20 +59,23 @@ struct Observation {
     rollout: RolloutHandle,
     has_metrics: bool,
     directory: Arc<RolloutDirectory>,
+    counts: Arc<RolloutCounts>,
     metrics: Vec<AbortHandle>,
 }
 
 fn observe(
     rollout: RolloutHandle,
-    settings: Arc<RolloutSettings>,
-    directory: Arc<RolloutDirectory>,
+    settings: &RolloutSettings,
+    directory: &Arc<RolloutDirectory>,
+    counts: &Arc<RolloutCounts>,
 ) -> Observation {
     let metrics = settings
         .metrics
         .iter()
         .map(|it| tokio::spawn(metric::observe(it.clone(), rollout.clone())).abort_handle());
     let metrics: Vec<_> = metrics.collect();
-    Observation { rollout, has_metrics: !metrics.is_empty(), directory, metrics }
+    let (directory, counts) = (Arc::clone(directory), Arc::clone(counts));
+    Observation { rollout, has_metrics: !metrics.is_empty(), directory, counts, metrics }
 }
 
 impl Observation {
@@ -73,6 +84,7 @@ impl Observation {
             if progress.phase == RolloutPhase::Judging && !self.has_metrics {
                 continue;
             }
+            self.counts.note(&progress);
             let (directory, json) = (Arc::clone(&self.directory), progress_json(&progress));
             let text = json.to_string();
             let written = spawn_blocking(move || directory.report_progress(&text)).await;

@@ -4,7 +4,10 @@ use std::fs;
 
 use serde_json::{Value as Json, json};
 
-use crate::support::{TempDir, Xds, clusters, endpoints, eventually, run};
+use crate::{
+    metrics::metric,
+    support::{TempDir, Xds, clusters, endpoints, eventually, run},
+};
 
 /// A directory with resources, and the flags of a server on it.
 struct Rollouts {
@@ -219,13 +222,19 @@ fn rollout_continues_after_a_restart_and_can_be_ended_meanwhile() {
 
 #[test]
 fn halted_rollout_holds_and_a_newer_change_supersedes_it() {
-    let world =
-        Rollouts::with(&["--canary", "id=canary-*,50%", "--soak", LONG, "--on-halt", "hold"]);
+    let canary = ["--canary", "id=canary-*,50%", "--soak", LONG, "--on-halt", "hold"];
+    let world = Rollouts::with(&[&canary[..], &["--metrics", "127.0.0.1:0"]].concat());
     let (serve, address) = world.serve();
     let canary = watch(&address, "canary-1");
     wait_timeout(&canary, "1s");
     world.change("0s");
     wait_phase(&serve, 2, "halted");
+    let metrics = serve.events_of("serving")[0]["metrics"].as_str().unwrap().to_owned();
+    let shown = ["xds_rollout", "xds_rollout_under_way", "xds_rollout_waiting", "xds_rollout_steps"];
+    assert_eq!(
+        shown.map(|name| metric(&metrics, name)),
+        [Some(2.0), Some(1.0), Some(1.0), Some(2.0)]
+    );
     world.wait_status("rollout 2 is halted, step 1 of 2: step 1: clients rejected the change");
     world.change("5s");
     wait_phase(&serve, 2, "rolled-back");

@@ -98,7 +98,9 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         tokio::spawn(writer.run(handle.clone()));
     }
     let mut status = Status::new(handle.clone());
-    let (mut serving, services) = serve(&args, &server, listeners, allowed, metrics);
+    let counts = rollouts.as_ref().map(|it| Arc::clone(it.counts()));
+    let reporter = Reporter { server: Arc::clone(&server), source: metrics, rollouts: counts };
+    let (mut serving, services) = serve(&args, &server, listeners, allowed, reporter);
 
     let mut is_printing = true;
     let ended = loop {
@@ -285,7 +287,7 @@ fn serve(
     server: &Arc<ManagementServer>,
     listeners: Listeners,
     allowed: Option<AllowSans>,
-    source: Arc<SourceMetrics>,
+    reporter: Reporter,
 ) -> (Serving, Vec<Serving>) {
     let Listeners { grpc: (_, listener), rest, csds, metrics } = listeners;
     let mut services = Vec::new();
@@ -305,7 +307,7 @@ fn serve(
         services.push(tokio::spawn(server.serve_routes(listener, routes)));
     }
     if let Some((_, listener)) = metrics {
-        let reporter = Arc::new(Reporter { server: Arc::clone(server), source });
+        let reporter = Arc::new(reporter);
         services.push(tokio::spawn(async {
             metrics::serve(listener, reporter).await;
             Ok(())

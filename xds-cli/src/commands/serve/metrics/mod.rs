@@ -13,13 +13,15 @@ use std::sync::Arc;
 use xds_tokio::{ManagementServer, server::ServerEnded};
 
 pub(super) use self::http::{MetricsListener, bind, serve};
-use crate::directory::SourceMetrics;
+use crate::{directory::SourceMetrics, rollouts::RolloutCounts};
 
 /// Server and source whose metrics are reported.
 #[derive(Debug)]
 pub(super) struct Reporter {
     pub(super) server: Arc<ManagementServer>,
     pub(super) source: Arc<SourceMetrics>,
+    /// Rollouts, if changes are rolled out.
+    pub(super) rollouts: Option<Arc<RolloutCounts>>,
 }
 
 impl Reporter {
@@ -50,6 +52,9 @@ impl Reporter {
         let mut out = text::MetricsText::default();
         out.server(&handle.stats().await?, self.is_ready());
         out.source(&handle.source_report().await?, &self.source);
+        if let Some(rollouts) = &self.rollouts {
+            out.rollouts(&rollouts.read());
+        }
         Ok(out.finish())
     }
 }

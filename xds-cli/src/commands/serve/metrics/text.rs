@@ -4,10 +4,10 @@
 
 use core::fmt::{Display, Write as _};
 
-use xds_core::server::ServerStats;
+use xds_core::{rollout::RolloutPhase, server::ServerStats};
 use xds_tokio::server::SourceReport;
 
-use crate::directory::SourceMetrics;
+use crate::{directory::SourceMetrics, rollouts::Counts};
 
 /// Metrics, one after the other.
 #[derive(Debug, Default)]
@@ -70,6 +70,32 @@ impl MetricsText {
         self.counters("xds_source_errors_total", help, "kind", metrics.failures());
     }
 
+    pub(super) fn rollouts(&mut self, counts: &Counts) {
+        let progress = counts.progress.as_ref();
+        let under_way = progress.filter(|it| !it.phase.is_final());
+        let help = "Number of the newest rollout, 0 if there was none since the start.";
+        self.gauge("xds_rollout", help, progress.map_or(0, |it| it.id.0));
+        let help = "1 while a rollout is under way.";
+        self.gauge("xds_rollout_under_way", help, u8::from(under_way.is_some()));
+        let waits = under_way.is_some_and(|it| {
+            matches!(it.phase, RolloutPhase::Halted | RolloutPhase::Paused)
+        });
+        let help = "1 while the rollout waits for a command, because it is halted or paused.";
+        self.gauge("xds_rollout_waiting", help, u8::from(waits));
+        let step = under_way.map_or(0, |it| it.step + 1);
+        self.gauge("xds_rollout_step", "Step of the rollout, from 1; 0 without one.", step);
+        let steps = under_way.map_or(0, |it| it.steps);
+        self.gauge("xds_rollout_steps", "Number of steps of the rollout.", steps);
+        let help = "Connected clients that see the change of the rollout.";
+        self.gauge("xds_rollout_clients", help, under_way.map_or(0, |it| it.members));
+        let help = "Clients that have accepted the change of the rollout.";
+        let accepted = under_way.map_or(0, |it| it.acknowledged);
+        self.gauge("xds_rollout_acknowledged_clients", help, accepted);
+        let ended = [("completed", counts.completed), ("rolled_back", counts.rolled_back)];
+        let help = "Rollouts that have ended since the start, by outcome.";
+        self.counters("xds_rollouts_ended_total", help, "outcome", ended);
+    }
+
     pub(super) fn finish(self) -> String {
         self.0
     }
@@ -120,6 +146,7 @@ mod tests {
         let mut text = MetricsText::default();
         text.server(&ServerStats::default(), true);
         text.source(&report, &SourceMetrics::default());
+        text.rollouts(&Counts { rolled_back: 2, ..Counts::default() });
         let text = text.finish();
         for line in [
             "# TYPE xds_server_ready gauge",
@@ -132,6 +159,8 @@ mod tests {
             "xds_source_refused 0",
             "xds_source_refused_changes_total 0",
             "xds_source_errors_total{kind=\"unavailable\"} 0",
+            "xds_rollout_under_way 0",
+            "xds_rollouts_ended_total{outcome=\"rolled_back\"} 2",
         ] {
             assert!(text.lines().any(|it| it == line), "no {line} in\n{text}");
         }
