@@ -30,6 +30,11 @@ WATCH = "xds watch --server 127.0.0.1:18000 cds eds:api"
 #: A change that a client accepts.
 EDIT = "sed -i 's/connect_timeout: 1s/connect_timeout: 2s/' examples/config/clusters.yaml"
 
+ROLLOUT = "xds serve config --listen 127.0.0.1:18000 --canary id=canary-1 --state state"
+
+#: A change that a client rejects.
+REJECTED = "sed -i 's/connect_timeout: 1s/connect_timeout: 0s/' config/clusters.yaml"
+
 #: A field that does not exist, and a route to a cluster that does not exist.
 MISTAKES = (
     "sed -i 's/lb_policy: LEAST_REQUEST/lb_polcy: LEAST_REQUEST/' examples/config/clusters.yaml; "
@@ -59,6 +64,16 @@ PICTURES = [
         f"{wait_for('eds', 'seen')}; {EDIT}; {wait_for('2s', 'seen')}; "
         # The server ends first: without a client, its table would be empty.
         "kill -INT $server; wait $server; kill -INT $client; wait $client",
+    ),
+    Picture(
+        "rollout",
+        [ROLLOUT],
+        # Two clients connect, and a file changes to what clients reject.
+        run=f"mv examples/config config; RUST_LOG=error {ROLLOUT} & server=$!; sleep 0.3; "
+        f"{WATCH} --node canary-1 -o ndjson >seen 2>/dev/null & a=$!; {wait_for('eds', 'seen')}; "
+        f"{WATCH} --node edge-1 -o ndjson >other 2>/dev/null & b=$!; {wait_for('eds', 'other')}; "
+        f"{REJECTED}; {wait_for('rolled-back', 'state/state')}; "
+        "kill -INT $server; wait $server; kill -INT $a $b; wait",
     ),
     Picture(
         "watch",

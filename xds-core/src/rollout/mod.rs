@@ -4,8 +4,8 @@
 //! [`Rollout`] is a pure state machine. [`ServerRollouts`] drives a [`Server`](crate::Server) with
 //! it: clients of the cohort see candidate views, which are copies with the change.
 //!
-//! This module is experimental: no host shares rollouts between replicas or keeps them over a
-//! restart yet.
+//! This module is experimental: `xds serve` keeps rollouts over a restart, and no host shares them
+//! between replicas yet.
 //!
 //! ```text
 //! Starting ─▶ Deploying ─▶ Soaking ─▶ Judging ──┬─▶ next step: Deploying
