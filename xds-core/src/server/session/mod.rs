@@ -39,6 +39,7 @@ mod snapshots;
 pub(crate) mod subscription;
 pub(crate) mod subscriptions;
 pub(crate) mod view_change;
+pub(crate) mod view_difference;
 mod wildcard;
 mod window;
 

@@ -12,6 +12,7 @@ use super::{
     peer::Peer,
     session_handle::SessionHandle,
     subscription::SubscriptionTable,
+    view_difference::KnownDifference,
 };
 use crate::{
     id::StreamId,
@@ -36,6 +37,8 @@ pub(crate) struct Subscriptions {
     pub(crate) on_demand: OnDemandNotifications,
     pub(crate) usage: NameUsage,
     closed: VecDeque<ClosedSession>,
+    /// Difference between two views that was computed last.
+    pub(super) difference: Option<KnownDifference>,
 }
 
 /// Session of a closed stream whose names are not all freed yet. It is in no list except those of
@@ -71,6 +74,7 @@ impl Subscriptions {
             on_demand: OnDemandNotifications::new(on_demand),
             usage: NameUsage::default(),
             closed: VecDeque::new(),
+            difference: None,
         }
     }
 
@@ -151,10 +155,9 @@ impl Subscriptions {
         let type_url = self.store.arena(handle.arena).map(|arena| arena.type_url.clone());
         let to = type_url.and_then(|it| self.store.open_arena(view, it.as_str(), config));
         let Some(to) = to else { return };
-        let Some(migration) = self.context(handle.session).map(|mut context| context.export())
-        else {
-            return;
-        };
+        let difference = self.difference_for(handle.session, to);
+        let export = |mut context: SessionContext<'_>| context.export(difference);
+        let Some(migration) = self.context(handle.session).map(export) else { return };
         let from = core::mem::replace(&mut handle.arena, to);
         if let Some(session) = self.sessions.at_mut(handle.session) {
             session.arena = to;

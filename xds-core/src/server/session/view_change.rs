@@ -20,6 +20,7 @@ use super::{
     },
     nack::rejection::SentPosition,
     subscription::{GracePeriod, ListKind, Subscription, SubscriptionKind},
+    view_difference::ViewDifference,
     wildcard::MustReply,
 };
 use crate::{
@@ -49,6 +50,8 @@ pub(crate) struct MigrationState {
     covered: Vec<ExportedName>,
     /// Resources that a full-state client has accepted and has been sent since.
     previous_view: Option<PreviousViewState>,
+    /// For an up-to-date client: all that differs in the other view. Nothing else is exported.
+    difference: Option<ViewDifference>,
 }
 
 #[derive(Debug)]
@@ -84,7 +87,12 @@ enum ClientKnowledge {
 
 impl SessionContext<'_> {
     /// Exports the session's state and removes it from its arena.
-    pub(crate) fn export(&mut self) -> MigrationState {
+    pub(crate) fn export(&mut self, difference: Option<ViewDifference>) -> MigrationState {
+        if difference.is_some() {
+            self.forget_renewals();
+            self.unregister();
+            return MigrationState { difference, ..MigrationState::default() };
+        }
         let mut migration =
             MigrationState { previous_view: self.new_previous_view(), ..MigrationState::default() };
         let last = self.session.subscriptions.last();
@@ -227,6 +235,9 @@ impl SessionContext<'_> {
         }
         let response_mode = self.session.response_mode(self.arena);
         let cause = self.session.subscribe_cause().min(ResponseCause::Changed);
+        if let Some(difference) = migration.difference {
+            return self.import_difference(&difference, cause);
+        }
         if migration.wildcard.is_some() {
             self.subscribe_wildcard(cause);
         }
