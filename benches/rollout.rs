@@ -102,8 +102,7 @@ impl Fleet {
                     rollouts.handle_output(&mut self.server, &output, self.now);
                 }
                 let ServerOutput::Writable(stream) = output else { continue };
-                while let Some(sent) =
-                    self.server.poll_transmit(stream, self.now, &mut self.frame)
+                while let Some(sent) = self.server.poll_transmit(stream, self.now, &mut self.frame)
                 {
                     cost.bytes += self.frame.len();
                     cost.responses += 1;

@@ -13,7 +13,6 @@ use xds_core::{
 };
 
 use super::parse_duration;
-use crate::rollouts::RolloutSettings;
 
 /// Options for rollouts of `xds serve`.
 #[derive(Args, Debug)]
@@ -39,7 +38,7 @@ pub(crate) struct RolloutArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10m", requires = "canary")]
     soak: Duration,
 
-    /// What happens when a client rejects a change, or does not accept it in time.
+    /// Reaction when a client rejects a change, or does not accept it in time.
     #[arg(long, value_name = "WHAT", default_value = "roll-back", requires = "canary")]
     on_halt: HaltReaction,
 
@@ -64,8 +63,8 @@ enum HaltReaction {
 }
 
 impl RolloutArgs {
-    /// Returns the settings that --canary describes; `None` without it.
-    pub(crate) fn canary(&self) -> Result<Option<RolloutSettings>, PolicyError> {
+    /// Returns the policy that --canary describes; `None` without it.
+    pub(crate) fn canary(&self) -> Result<Option<RolloutPolicy>, PolicyError> {
         if self.canary.is_empty() {
             return Ok(None);
         }
@@ -77,7 +76,7 @@ impl RolloutArgs {
         };
         let policy = RolloutPolicy::new(steps.collect::<Vec<_>>()).with_on_halt(on_halt);
         policy.validate()?;
-        Ok(Some(RolloutSettings { policy, metrics: Vec::new() }))
+        Ok(Some(policy))
     }
 }
 

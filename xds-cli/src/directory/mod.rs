@@ -12,7 +12,8 @@
 //! | `follow.rs` | the task that applies the changes to a management server |
 //! | `examine.rs` | decision whether a state can be served |
 //! | `guarded.rs` | judgement of a change by the guards |
-//! | `rollouts.rs` | changes that are rolled out |
+//! | `rollouts.rs` | state of rollouts, and what an earlier process has left |
+//! | `rolled_out.rs` | changes that are rolled out |
 //! | `reload.rs` | requirements for the resources, and the outcome of a change |
 //! | `selection.rs` | the file of views, and the views of the connected clients |
 //! | `metrics.rs` | counters of the source |
@@ -30,6 +31,7 @@ mod places;
 mod reader;
 mod refused;
 mod reload;
+mod rolled_out;
 mod rollouts;
 mod selection;
 mod sources;

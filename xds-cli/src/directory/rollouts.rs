@@ -1,7 +1,4 @@
-//! Changes of a source that are rolled out.
-//!
-//! A change that only sets endpoints is applied at once. Any other one is rolled out together with all
-//! that the stable views lack of the source: snapshots of their views.
+//! Rollouts of the changes of a source: their state, and what an earlier process has left.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +19,6 @@ use xds_tokio::{
     server::{ApplyError, RolloutError, RolloutHandle, ServerEnded, SharedNews},
 };
 
-use super::{follow::SourceFollower, reload::Reload, sources::Changes};
 use crate::rollouts::{RolloutSettings, RolloutStates};
 
 /// Rollouts of the changes of a source.
@@ -37,7 +33,7 @@ pub(crate) struct FollowedRollouts {
     pub(crate) restored: RestoredRollouts,
 }
 
-/// What an earlier process has left in the directory.
+/// State and resources that an earlier process has left in the directory.
 #[derive(Debug, Default)]
 pub(crate) struct RestoredRollouts {
     /// State, if there is one.
@@ -45,9 +41,9 @@ pub(crate) struct RestoredRollouts {
     /// Newest contents that were rolled out. The source is compared with them.
     newest: Vec<StoredResource>,
     /// Number of these contents.
-    id: RolloutId,
+    pub(super) id: RolloutId,
     /// Views that the stable contents have otherwise.
-    differing: BTreeSet<ViewName>,
+    pub(super) differing: BTreeSet<ViewName>,
 }
 
 /// Reason for which rollouts cannot continue.
@@ -96,9 +92,10 @@ impl RestoredRollouts {
     }
 }
 
-type Read = (RolloutState, Vec<StoredResource>, Vec<StoredResource>);
+type StateWithContents = (RolloutState, Vec<StoredResource>, Vec<StoredResource>);
 
-fn read(directory: &RolloutDirectory) -> Result<Option<Read>, RestoreError> {
+/// Reads the state, its stable resources and its newest ones.
+fn read(directory: &RolloutDirectory) -> Result<Option<StateWithContents>, RestoreError> {
     let Some(state) = directory.state()? else { return Ok(None) };
     let contents = |id: RolloutId| {
         let lacks = || RestoreError::NoContents(directory.state_file().display().to_string(), id.0);
@@ -131,7 +128,7 @@ fn differing(
 }
 
 /// Returns a snapshot of each of these views.
-fn snapshots(
+pub(super) fn snapshots(
     resources: &[StoredResource],
     views: &BTreeSet<ViewName>,
     source: Revision,
@@ -160,110 +157,24 @@ impl FollowedRollouts {
     }
 
     /// Whether an earlier process has left a state.
-    fn continues(&self) -> bool {
+    pub(super) fn continues(&self) -> bool {
         self.restored.state.is_some()
     }
 
     /// Returns the views that the stable contents have otherwise than the newest ones.
-    fn pending(&self) -> BTreeSet<ViewName> {
+    pub(super) fn pending(&self) -> BTreeSet<ViewName> {
         let is_stable =
             self.states.borrow().as_ref().is_some_and(|it| it.stable >= self.restored.id);
         if is_stable { BTreeSet::new() } else { self.restored.differing.clone() }
     }
 
     /// Saves contents with the next number.
-    async fn save(&self, resources: Vec<StoredResource>) -> io::Result<RolloutId> {
+    pub(super) async fn save(&self, resources: Vec<StoredResource>) -> io::Result<RolloutId> {
         let stored = self.states.borrow().as_ref().map_or(0, |it| it.id.0);
         let id = RolloutId(self.restored.id.0.max(stored) + 1);
         let directory = Arc::clone(&self.directory);
         let saved = spawn_blocking(move || directory.save_contents(id, &resources)).await;
         saved.map_err(io::Error::other)??;
         Ok(id)
-    }
-}
-
-impl SourceFollower {
-    /// Returns the transactions of a change: snapshots if it is rolled out.
-    pub(super) fn transactions(&self, change: &Changes) -> Vec<Transaction> {
-        let revision = self.origin.revision();
-        match &self.rollouts {
-            Some(rollouts) if self.is_rolled_out(change) => {
-                let views = change.views().into_iter().chain(rollouts.pending()).collect();
-                snapshots(&self.sources.contents(), &views, revision.unwrap_or_default())
-            }
-            _ => change.clone().into_transactions(revision),
-        }
-    }
-
-    fn is_rolled_out(&self, change: &Changes) -> bool {
-        let is_first = self.waiting.is_some();
-        self.rollouts.as_ref().is_some_and(|it| !is_first || it.continues())
-            && !change.is_empty()
-            && !change.is_endpoints_only()
-    }
-
-    /// Applies a change or starts its rollout.
-    pub(super) async fn serve_or_roll_out(&mut self, change: Changes) -> Reload {
-        if !self.is_rolled_out(&change) {
-            let is_first = self.waiting.is_some();
-            let served = self.serve(change).await;
-            return match is_first && served.applied.is_some() {
-                true => self.begin_rollouts(served).await,
-                false => served,
-            };
-        }
-        // After a restart, a change has all that has happened meanwhile.
-        let (endpoints, rest) = match self.waiting {
-            Some(_) => change.split_endpoints(),
-            None => (Changes::default(), change),
-        };
-        if let Err(failed) = self.apply_all(endpoints).await {
-            return failed;
-        }
-        self.roll_out(&rest).await
-    }
-
-    /// Stores that the first resources are stable.
-    async fn begin_rollouts(&mut self, served: Reload) -> Reload {
-        let Some(rollouts) = self.rollouts.as_mut().filter(|it| !it.continues()) else {
-            return served;
-        };
-        let begin = async {
-            let id = rollouts.save(self.sources.contents()).await?;
-            let (directory, state) = (Arc::clone(&rollouts.directory), RolloutState::initial(id));
-            let stored = state.clone();
-            let stored = spawn_blocking(move || directory.replace(&stored)).await;
-            stored.map_err(io::Error::other)??;
-            rollouts.restored.id = id;
-            let news = SharedNews::Observed(state);
-            self.server.rollout_news(news).await.map_err(io::Error::other)
-        };
-        if let Err(why) = begin.await {
-            let mut failed = self.report(format!("the state of rollouts cannot be stored: {why}"));
-            failed.errors.extend(served.errors);
-            return Reload { errors: failed.errors, ..served };
-        }
-        served
-    }
-
-    async fn roll_out(&mut self, change: &Changes) -> Reload {
-        let transactions = self.transactions(change);
-        let Some(rollouts) = &mut self.rollouts else { return Reload::default() };
-        let views = change.views().into_iter().chain(rollouts.pending()).collect();
-        let id = match rollouts.save(self.sources.contents()).await {
-            Ok(id) => id,
-            Err(why) => return self.report(format!("the rollout cannot be stored: {why}")),
-        };
-        let policy = rollouts.settings.policy.clone();
-        match self.server.rollout_numbered(id, transactions, policy, None).await {
-            Ok(rollout) => {
-                (rollouts.restored.id, rollouts.restored.differing) = (id, views);
-                // An error means that the process ends.
-                let _ = rollouts.started.send(rollout);
-                Reload { rollout: Some(id), ..self.served(change, None).await }
-            }
-            Err(RolloutError::Start(why)) => self.report(why.to_string()),
-            Err(_) => Reload::default(),
-        }
     }
 }

@@ -54,8 +54,8 @@ impl RolloutObserver {
     }
 }
 
-/// Observation of one rollout.
-struct Observation {
+/// RolloutObservation of one rollout.
+struct RolloutObservation {
     rollout: RolloutHandle,
     has_metrics: bool,
     directory: Arc<RolloutDirectory>,
@@ -68,17 +68,17 @@ fn observe(
     settings: &RolloutSettings,
     directory: &Arc<RolloutDirectory>,
     counts: &Arc<RolloutCounts>,
-) -> Observation {
+) -> RolloutObservation {
     let metrics = settings
         .metrics
         .iter()
         .map(|it| tokio::spawn(metric::observe(it.clone(), rollout.clone())).abort_handle());
     let metrics: Vec<_> = metrics.collect();
     let (directory, counts) = (Arc::clone(directory), Arc::clone(counts));
-    Observation { rollout, has_metrics: !metrics.is_empty(), directory, counts, metrics }
+    RolloutObservation { rollout, has_metrics: !metrics.is_empty(), directory, counts, metrics }
 }
 
-impl Observation {
+impl RolloutObservation {
     async fn run(mut self, sender: mpsc::Sender<RolloutProgress>) {
         while let Some(progress) = self.rollout.next().await {
             if progress.phase == RolloutPhase::Judging && !self.has_metrics {
@@ -99,7 +99,7 @@ impl Observation {
     }
 }
 
-impl Drop for Observation {
+impl Drop for RolloutObservation {
     fn drop(&mut self) {
         self.metrics.iter().for_each(AbortHandle::abort);
     }

@@ -230,7 +230,8 @@ fn halted_rollout_holds_and_a_newer_change_supersedes_it() {
     world.change("0s");
     wait_phase(&serve, 2, "halted");
     let metrics = serve.events_of("serving")[0]["metrics"].as_str().unwrap().to_owned();
-    let shown = ["xds_rollout", "xds_rollout_under_way", "xds_rollout_waiting", "xds_rollout_steps"];
+    let shown =
+        ["xds_rollout", "xds_rollout_under_way", "xds_rollout_waiting", "xds_rollout_steps"];
     assert_eq!(
         shown.map(|name| metric(&metrics, name)),
         [Some(2.0), Some(1.0), Some(1.0), Some(2.0)]

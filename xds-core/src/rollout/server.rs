@@ -351,7 +351,12 @@ impl ServerRollouts {
         }
         self.update(server, now, |rollout| rollout.supersede(now));
         self.newest = Some(id);
-        let active = self.active.insert(ActiveRollout { rollout, views, error: None, before: BTreeMap::new() });
+        let active = self.active.insert(ActiveRollout {
+            rollout,
+            views,
+            error: None,
+            before: BTreeMap::new(),
+        });
         for name in &self.peers {
             active.rollout.peer(name, PeerNews::Joined, now);
         }
@@ -390,10 +395,10 @@ impl ServerRollouts {
             Observation::Acked { stream, .. } | Observation::Subscribed { stream, .. } => {
                 self.note_progress(server, *stream, now);
             }
-            Observation::Nacked { stream, type_url, message, nonce, .. } => {
-                if !self.is_of_earlier(*stream, type_url, nonce) {
-                    self.note_rejection(server, *stream, type_url, message, now);
-                }
+            Observation::Nacked { stream, type_url, message, nonce, .. }
+                if !self.is_of_earlier(*stream, type_url, nonce) =>
+            {
+                self.note_rejection(server, *stream, type_url, message, now);
             }
             Observation::AnswerOverdue { stream, type_url, after, .. } => {
                 let text = format!("{type_url}: no answer within {after:?}");

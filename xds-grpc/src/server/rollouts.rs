@@ -145,7 +145,7 @@ impl HostedRollouts {
     }
 
     /// Passes an event on to the receiver. Returns whether there is one, with room for it.
-    fn share(&mut self, event: SharedEvent) -> bool {
+    fn share(&self, event: SharedEvent) -> bool {
         self.shared.as_ref().is_some_and(|it| it.try_send(event).is_ok())
     }
 
@@ -174,10 +174,8 @@ impl HostedRollouts {
                         reporter.send_replace(Report { progress: Some(progress), error });
                     }
                 }
-                RolloutEvent::Store(state) => {
-                    if !self.share(SharedEvent::Store(state.clone())) {
-                        self.rollouts.stored(server, &state, StoreResult::Unavailable, now);
-                    }
+                RolloutEvent::Store(state) if !self.share(SharedEvent::Store(state.clone())) => {
+                    self.rollouts.stored(server, &state, StoreResult::Unavailable, now);
                 }
                 RolloutEvent::Report(report) => {
                     self.share(SharedEvent::Report(report));

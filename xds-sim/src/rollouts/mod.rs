@@ -11,6 +11,9 @@
 //! | forward only | In one rollout, a client of a replica moves to the candidate at most once, and back only at its end. |
 //! | same side | The side of a client is that of its node and the step, also after it has connected again. |
 //! | rolls back at once | After the rejection of a client, no client of that replica sees the candidate. |
+//! | blames its own change | A rollout is not halted by the rejection of a response from before it. |
+//! | applied for all | A change that is applied during a rollout is in all views, and a completed rollout keeps it. |
+//! | never less than a guard allows | No view has less than the guard of the source requires. |
 //! | every rollout ends | Once everything is repaired and nobody gives commands, no rollout is under way unless it waits for a command. |
 //! | convergence | In the end, replicas and clients have the change that completed last. |
 //!

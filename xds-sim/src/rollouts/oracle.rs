@@ -152,6 +152,16 @@ impl RolloutWorld {
         }
     }
 
+    /// Judges that no view of a replica has less than the guard allows: a cluster.
+    pub(super) fn judge_guard(&mut self, at: usize) {
+        let server = &self.replicas[at].server;
+        let is_less = |view: &ViewName| contents(&server.contents(view)).is_empty();
+        if let Some(view) = server.views().iter().find(|view| is_less(view)) {
+            let what = format!("replica-{at}: view {view} has no cluster");
+            self.violate("never less than a guard allows", what);
+        }
+    }
+
     /// Judges the agreement of all in the end.
     pub(super) fn judge_agreement(&mut self) {
         let stored = self.stored.clone();

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use xds_core::{
     StreamId, Time,
     client::ChannelEvent,
+    guards::{Guard, Guards, ViewChange},
     rollout::{
         CohortReport, MetricVerdict, NodeDetail, PeerNews, RolloutEvent, RolloutId, RolloutPhase,
         RolloutPolicy, RolloutState, ServerRollouts, Sharing, Side, StoreResult, StoredPhase,
@@ -106,6 +107,16 @@ pub(super) fn snapshot(contents: &SourceContents, endpoints: u64) -> Transaction
 
 fn set_endpoints(change: &mut Transaction, endpoints: u64) {
     change.set(types::CLUSTER_LOAD_ASSIGNMENT, "e", Toy::bytes("e", &endpoints.to_string()));
+}
+
+/// Whether the guard refuses a change: there is at least one cluster.
+fn is_refused(server: &Server, change: &Transaction) -> bool {
+    let guards: Guards = [Guard::at_least(types::CLUSTER, 1)].into_iter().collect();
+    let preview = server.prepare_preview(change).expect("valid resources");
+    let after = preview.contents();
+    let before: Vec<_> = after.iter().map(|it| server.contents(it.view())).collect();
+    let views = before.iter().zip(&after);
+    guards.judge(views.map(|(before, after)| ViewChange::new(after.view(), before, after))).is_err()
 }
 
 fn name_of(replica: usize) -> Arc<str> {
@@ -212,6 +223,9 @@ impl RolloutWorld {
         }
         let replica = &mut self.replicas[at];
         let whole = snapshot(&change.contents, replica.endpoints);
+        if is_refused(&replica.server, &whole) {
+            return self.note(|| format!("replica-{at}: the guard refuses change {number}"));
+        }
         let (transactions, id) = (vec![whole], RolloutId(number));
         let result = replica.rollouts.start(
             &mut replica.server,
@@ -224,6 +238,7 @@ impl RolloutWorld {
         self.note(|| format!("replica-{at} starts rollout {number}: {result:?}"));
         result.expect("a valid rollout");
         self.drain_replica(at);
+        self.judge_guard(at);
     }
 
     /// Notes that a replica learns which change completed last. It has that change, unless it has not
@@ -440,6 +455,7 @@ impl RolloutWorld {
         }
         if has_ended {
             self.judge_endpoints(at);
+            self.judge_guard(at);
         }
         // Several rollouts may have ended, of which the last one determines the contents.
         if has_ended {

@@ -30,7 +30,8 @@ pub(super) fn settings(
             }
         };
     }
-    let settings = flags.canary().map_err(|why| Failure::Usage(format!("--canary: {why}")))?;
+    let policy = flags.canary().map_err(|why| Failure::Usage(format!("--canary: {why}")))?;
+    let settings = policy.map(|policy| RolloutSettings { policy, metrics: Vec::new() });
     match settings.is_none() && flags.state.is_some() {
         true => Err(Failure::Usage(
             "--state has an effect only with --canary or --rollout-policy".to_owned(),

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use xds_core::ViewName;
-use xds_source::Revision;
+use xds_source::{Revision, StoredResource};
 
 use super::{Owners, Sources, changes::ViewKey, file_state::FileState};
 use crate::directory::parse::Key;
@@ -45,6 +45,18 @@ impl Sources {
             (view.clone(), own.collect())
         };
         self.all_views().into_iter().map(of_view).collect()
+    }
+
+    /// Returns all resources, with the revision of the source at which each was changed.
+    pub(crate) fn contents(&self) -> Vec<StoredResource> {
+        let stored = |((view, key), it): (ViewKey, ViewResource<'_>)| StoredResource {
+            view,
+            type_url: key.type_url,
+            name: key.name,
+            bytes: it.bytes.clone(),
+            revision: it.revision.0,
+        };
+        self.desired().into_iter().map(stored).collect()
     }
 
     /// Returns the resources of all views.

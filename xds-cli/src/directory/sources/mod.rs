@@ -33,7 +33,7 @@ use xds_format::Format;
 use xds_fs::File;
 use xds_source::{Content, Object, ObjectChange, Revision, StoredResource};
 
-use self::{changes::ViewKey, file_state::FileState, layers::ViewResource};
+use self::{changes::ViewKey, file_state::FileState};
 pub(crate) use self::{
     changes::{ChangedResources, Changes},
     file_state::FileError,
@@ -230,18 +230,6 @@ impl Sources {
             (key, ServedResource { bytes: it.bytes.clone(), file: Arc::clone(file) })
         });
         self.served = served.collect();
-    }
-
-    /// Returns all resources, with the revision of the source at which each was changed.
-    pub(crate) fn contents(&self) -> Vec<StoredResource> {
-        let stored = |((view, key), it): (ViewKey, ViewResource<'_>)| StoredResource {
-            view,
-            type_url: key.type_url,
-            name: key.name,
-            bytes: it.bytes.clone(),
-            revision: it.revision.0,
-        };
-        self.desired().into_iter().map(stored).collect()
     }
 
     /// Records that the server has these resources, of an earlier process.

@@ -7,8 +7,8 @@
 use alloc::{sync::Arc, vec::Vec};
 
 use super::{
-    ResponseMode, context::SessionContext, deferred_removal::StateOrigin, subscriptions::Subscriptions,
-    wildcard::CatchUp,
+    ResponseMode, context::SessionContext, deferred_removal::StateOrigin,
+    subscriptions::Subscriptions, wildcard::CatchUp,
 };
 use crate::{
     server::{

@@ -77,9 +77,8 @@ impl MetricsText {
         self.gauge("xds_rollout", help, progress.map_or(0, |it| it.id.0));
         let help = "1 while a rollout is under way.";
         self.gauge("xds_rollout_under_way", help, u8::from(under_way.is_some()));
-        let waits = under_way.is_some_and(|it| {
-            matches!(it.phase, RolloutPhase::Halted | RolloutPhase::Paused)
-        });
+        let waits = under_way
+            .is_some_and(|it| matches!(it.phase, RolloutPhase::Halted | RolloutPhase::Paused));
         let help = "1 while the rollout waits for a command, because it is halted or paused.";
         self.gauge("xds_rollout_waiting", help, u8::from(waits));
         let step = under_way.map_or(0, |it| it.step + 1);
