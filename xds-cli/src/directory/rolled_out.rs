@@ -68,6 +68,7 @@ impl SourceFollower {
             self.server.rollout_news(news).await.map_err(io::Error::other)
         };
         if let Err(why) = begin.await {
+            rollouts.restored.lacks_stable = true;
             let mut failed = self.report(format!("the state of rollouts cannot be stored: {why}"));
             failed.errors.extend(served.errors);
             return Reload { errors: failed.errors, ..served };
@@ -78,6 +79,11 @@ impl SourceFollower {
     async fn roll_out(&mut self, change: &Changes) -> Reload {
         let transactions = self.transactions(change);
         let Some(rollouts) = &mut self.rollouts else { return Reload::default() };
+        if rollouts.restored.lacks_stable {
+            let why = "no change is rolled out, because the state of rollouts could not be stored at \
+                       the start: repair the directory of --state and start again";
+            return self.report(why.to_owned());
+        }
         let views = change.views().into_iter().chain(rollouts.pending()).collect();
         let id = match rollouts.save(self.sources.contents()).await {
             Ok(id) => id,

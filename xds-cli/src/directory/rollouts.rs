@@ -44,6 +44,9 @@ pub(crate) struct RestoredRollouts {
     pub(super) id: RolloutId,
     /// Views that the stable contents have otherwise.
     pub(super) differing: BTreeSet<ViewName>,
+    /// Whether the stable contents could not be stored: a restart would serve nothing in their place,
+    /// so no change is rolled out.
+    pub(super) lacks_stable: bool,
 }
 
 /// Reason for which rollouts cannot continue.
@@ -88,7 +91,7 @@ impl RestoredRollouts {
             // An error means that the process ends.
             let _ = started.send(rollout);
         }
-        Ok(Self { state: Some(state), newest, id, differing })
+        Ok(Self { state: Some(state), newest, id, differing, lacks_stable: false })
     }
 }
 

@@ -189,7 +189,7 @@ fn rollout_continues_after_a_restart_and_can_be_ended_meanwhile() {
     wait_phase(&serve, 2, "soaking");
     serve.kill();
 
-    // While the server is away, the files change, and the rollout is paused.
+    // While the server is away, the rollout is paused.
     assert_eq!(world.command("pause", &[]).0, Some(0));
     let (mut serve, address) = world.serve();
     wait_phase(&serve, 2, "paused");
