@@ -14,6 +14,7 @@
 //! | `settings_file.rs` | files of settings in YAML: views, policies of rollouts |
 //! | `server_table.rs` | table of subscriptions and accepted versions |
 //! | `output/` | standard output, standard error and logs |
+//! | `process_name.rs` | name of this process for others that use the same source |
 //! | `failure.rs`, `stop.rs`, `place.rs`, `style.rs`, `text.rs` | errors, signals, places in files, text |
 
 mod args;
@@ -27,6 +28,8 @@ mod json_diff;
 mod numbers;
 mod output;
 mod place;
+#[cfg(any(feature = "etcd", feature = "kube"))]
+mod process_name;
 mod resource_events;
 mod resource_types;
 mod rollouts;
@@ -132,7 +135,7 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
         args::Command::Check(args) => commands::check::run(args, cli.color).await,
         args::Command::Compat(args) => commands::compat::run(args, cli.color),
         args::Command::Convert(args) => commands::convert::run(&args),
-        args::Command::Rollout(command) => commands::rollout::run(&command),
+        args::Command::Rollout(command) => commands::rollout::run(&command).await,
         args::Command::Route(command) => commands::route::run(command, cli.color).await,
         args::Command::Load(args) => commands::load::run(args).await,
         args::Command::Sim(command) => commands::sim::run(command, cli.color),

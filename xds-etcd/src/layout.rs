@@ -65,6 +65,9 @@ const FORCE: &str = "@force";
 /// Segment above the rejections by clients and the refusals by guards.
 const REJECTED: &str = "@rejected";
 
+/// Segment above the state of rollouts.
+const ROLLOUT: &str = "@rollout";
+
 /// Names of types in keys.
 const TYPES: [(&str, &str); 9] = [
     ("clusters", types::CLUSTER),
@@ -124,6 +127,11 @@ impl Layout {
     /// Returns the prefix of the rejections by clients and of the refusals by guards.
     pub(crate) fn rejected(&self) -> String {
         format!("{}/{REJECTED}/", self.prefix)
+    }
+
+    /// Returns the prefix of the state of rollouts.
+    pub(crate) fn rollout(&self) -> String {
+        format!("{}/{ROLLOUT}/", self.prefix)
     }
 
     /// Returns the part of a resource's key behind the prefix and the generation.

@@ -4,6 +4,7 @@
 //!   [`Source`](xds_source::Source) of a management server.
 //! - [`EtcdStore`] writes them: all changes of a call or none, and never over those of another writer.
 //! - [`Feedback`] writes which resources clients reject, and why.
+//! - [`EtcdRollouts`] is the state of rollouts that the servers of a prefix share.
 //! - [`Registration`] registers an endpoint of a cluster for as long as the process lives.
 //!
 //! [`EtcdClient`] is the connection that they share. It speaks the gRPC interface of
@@ -17,7 +18,9 @@
 //! | `layout.rs` | names of keys |
 //! | `source.rs` | resources and registrations as objects of a source |
 //! | `store.rs` | reading and writing of all resources |
+//! | `lease.rs` | keys under a lease that is renewed |
 //! | `registration.rs`, `endpoint.rs` | endpoints under leases |
+//! | `rollouts/` | state of rollouts, which servers share |
 //! | `feedback.rs` | rejections by clients, written to the cluster |
 //! | `proto/` | messages |
 
@@ -27,9 +30,11 @@ mod client;
 mod endpoint;
 mod feedback;
 mod layout;
+mod lease;
 mod proto;
 mod range;
 mod registration;
+mod rollouts;
 mod source;
 mod store;
 mod watch;
@@ -39,6 +44,7 @@ pub use self::{
     endpoint::Endpoint,
     feedback::Feedback,
     registration::Registration,
+    rollouts::EtcdRollouts,
     source::{EtcdSource, content_of_value},
     store::{Diff, EtcdStore, Prune, Stored, StoredName, TransactionLimits, WriteError},
 };

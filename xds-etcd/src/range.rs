@@ -72,6 +72,18 @@ impl EtcdClient {
         }
     }
 
+    /// Reads the names of all keys of a range.
+    pub(crate) async fn read_names(&self, range: &KeyRange) -> Result<Vec<Bytes>, EtcdError> {
+        let request = RangeRequest {
+            key: range.first.clone(),
+            range_end: range.end.clone(),
+            keys_only: true,
+            ..RangeRequest::default()
+        };
+        let keys = self.range(request).await?.kvs;
+        Ok(keys.into_iter().map(|kv| kv.key).collect())
+    }
+
     async fn read_once(&self, range: &KeyRange, at: Option<u64>) -> Result<Keys, EtcdError> {
         let mut keys = Vec::new();
         let (mut first, mut limit) = (range.first.clone(), PAGE);

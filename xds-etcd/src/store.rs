@@ -415,7 +415,7 @@ impl Stored {
 }
 
 /// Condition that a key was not changed after a revision; 0 means that it does not exist.
-fn unchanged(key: String, revision: i64) -> Compare {
+pub(crate) fn unchanged(key: String, revision: i64) -> Compare {
     Compare {
         result: CompareResult::Equal.into(),
         target: CompareTarget::Mod.into(),
@@ -425,17 +425,17 @@ fn unchanged(key: String, revision: i64) -> Compare {
     }
 }
 
-fn put(key: String, value: Bytes) -> RequestOp {
+pub(crate) fn put(key: String, value: Bytes) -> RequestOp {
     let put = PutRequest { key: key.into(), value, lease: 0 };
     RequestOp { request: Some(Request::RequestPut(put)) }
 }
 
-fn delete(key: String) -> RequestOp {
+pub(crate) fn delete(key: String) -> RequestOp {
     let delete = DeleteRangeRequest { key: key.into(), range_end: Bytes::new() };
     RequestOp { request: Some(Request::RequestDeleteRange(delete)) }
 }
 
-fn delete_range(range: &KeyRange) -> RequestOp {
+pub(crate) fn delete_range(range: &KeyRange) -> RequestOp {
     let delete = DeleteRangeRequest { key: range.first.clone(), range_end: range.end.clone() };
     RequestOp { request: Some(Request::RequestDeleteRange(delete)) }
 }

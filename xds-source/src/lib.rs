@@ -11,7 +11,7 @@
 //! | `feedback.rs` | state machine: which rejection is to be written to the source |
 //! | `directory.rs` | directory as a source |
 //! | `files.rs`, `notices.rs` | its files as objects, and its noticed changes |
-//! | `rollouts/` | state of rollouts in a directory |
+//! | `rollouts/` | places for the state of rollouts, and a directory as one |
 //!
 //! | feature | adds |
 //! |---|---|
@@ -29,7 +29,6 @@ mod files;
 mod follower;
 #[cfg(feature = "directory")]
 mod notices;
-#[cfg(feature = "directory")]
 mod rollouts;
 #[cfg(not(feature = "zoo"))]
 mod zoo;
@@ -48,4 +47,8 @@ pub use feedback::{FeedbackPlan, FeedbackWrite, RejectedBy, Rejection};
 pub use files::{FORCE_FILE, Subdirectories, read_directory};
 pub use follower::{Follower, FollowerOptions, Step};
 #[cfg(feature = "directory")]
-pub use rollouts::{EndedRollout, RolloutDirectory, StoredResource};
+pub use rollouts::RolloutDirectory;
+pub use rollouts::{
+    EndedRollout, MAX_ENDED, ReportedProgress, RolloutStore, StoreFuture, StoreNews, StoreWatch,
+    StoredResource, decode_contents, encode_contents,
+};

@@ -70,6 +70,11 @@ class Process:
         """What was printed to standard output until now."""
         return list(self._lines)
 
+    @property
+    def process_id(self) -> int:
+        """The number of the process."""
+        return self._child.pid
+
     def exit_code(self) -> int | None:
         """The exit code (negative: the signal), `None` while the process runs."""
         return self._child.poll()

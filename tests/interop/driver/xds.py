@@ -124,6 +124,11 @@ class XdsServe:
         self.resources: int = serving["resources"]
 
     @property
+    def process_id(self) -> int:
+        """The number of the process."""
+        return self._process.process_id
+
+    @property
     def port(self) -> int:
         """The port that it really listens on."""
         return int(self.address.rpartition(":")[2])

@@ -48,7 +48,7 @@ pub(crate) use self::{
     kube::KubeArgs,
     load::{LoadArgs, LoadOutput, LoadProfile},
     node::NodeArgs,
-    rollout::{RolloutArgs, RolloutCommand, RolloutFormat},
+    rollout::{RolloutArgs, RolloutCommand, RolloutFormat, RolloutStateArgs},
     route::{ExplainArgs, RouteCommand, RouteOutput, RouteRules, Scheme},
     serve::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
     shell::{CompletionsArgs, ManArgs},

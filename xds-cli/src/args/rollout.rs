@@ -6,32 +6,25 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use thiserror::Error;
 use xds_core::{
-    rollout::{
-        Cohort, OnHalt, PolicyError, RolloutCommand as Command, RolloutPolicy, RolloutStep, Share,
-    },
+    rollout::{Cohort, OnHalt, PolicyError, RolloutPolicy, RolloutStep, Share},
     selector::{NodeCondition, NodeField},
 };
 
-use super::parse_duration;
+use super::{EtcdArgs, SourceAddress, parse_duration};
 
 /// Options for rollouts of `xds serve`.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Rollouts (a change reaches few clients first)")]
 pub(crate) struct RolloutArgs {
     /// Roll out each change: first to these clients, and to all others only when they have accepted
-    /// it. If a client rejects it, the earlier resources are served again. Needs --state.
+    /// it. If a client rejects it, the earlier resources are served again. A directory needs
+    /// --state.
     ///
     /// CLIENTS is a percentage of all clients, by a stable hash of the node id, or FIELD=PATTERN
     /// with id, cluster, region, zone, sub_zone or metadata.PATH, and * for any characters. Give it
     /// several times, or separated by commas, for several steps. Changes that only set endpoints are
     /// served to all at once.
-    #[arg(
-        long,
-        value_name = "CLIENTS",
-        value_delimiter = ',',
-        requires = "state",
-        conflicts_with = "rollout_policy"
-    )]
+    #[arg(long, value_name = "CLIENTS", value_delimiter = ',', conflicts_with = "rollout_policy")]
     canary: Vec<Canary>,
 
     /// Observe the clients of a step for this time before the next one.
@@ -42,14 +35,15 @@ pub(crate) struct RolloutArgs {
     #[arg(long, value_name = "WHAT", default_value = "roll-back", requires = "canary")]
     on_halt: HaltReaction,
 
-    /// Roll out each change by the policy in this YAML file: steps, times, conditions and metrics.
-    /// Needs --state.
-    #[arg(long, value_name = "FILE", requires = "state")]
+    /// Roll out each change by the policy in this YAML file: steps, times, conditions and metrics. A
+    /// directory needs --state.
+    #[arg(long, value_name = "FILE")]
     pub(crate) rollout_policy: Option<PathBuf>,
 
     /// Keep the state of rollouts in this directory, so that a rollout continues after a restart. The
     /// commands of xds rollout use it. It has the resources, secrets included, and is created with
-    /// mode 0700. Each server needs its own.
+    /// mode 0700. Each server needs its own. Without it, the state is in the source, if that is etcd:
+    /// all servers that follow it share their rollouts.
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 }
@@ -119,8 +113,8 @@ impl FromStr for Canary {
 
 /// Show, stop and continue the rollouts of `xds serve --canary`.
 ///
-/// DIR is the directory of `xds serve --state`. A command is stored in it, and the server follows it
-/// at once, or when it starts again.
+/// STATE is the directory of `xds serve --state`, or the etcd:// address that the servers follow. A
+/// command is stored there, and the servers follow it at once, or when they start again.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RolloutCommand {
     /// Show the rollout that is under way, or the last one.
@@ -139,9 +133,12 @@ pub(crate) enum RolloutCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct RolloutStateArgs {
-    /// Directory of `xds serve --state`.
-    #[arg(value_name = "DIR")]
-    pub(crate) state: PathBuf,
+    /// Directory of `xds serve --state`, or etcd://HOST:PORT[/PREFIX].
+    #[arg(value_name = "STATE")]
+    pub(crate) state: SourceAddress,
+
+    #[command(flatten)]
+    pub(crate) etcd: EtcdArgs,
 }
 
 #[derive(Args, Debug)]
@@ -163,14 +160,13 @@ pub(crate) enum RolloutFormat {
 }
 
 impl RolloutCommand {
-    /// Returns the directory, and the command that changes the state, if it is one.
-    pub(crate) fn change(&self) -> Option<(&PathBuf, Command)> {
+    /// Returns the place of the state.
+    pub(crate) fn state(&self) -> &RolloutStateArgs {
         match self {
-            Self::Pause(args) => Some((&args.state, Command::Pause)),
-            Self::Resume(args) => Some((&args.state, Command::Resume)),
-            Self::Abort(args) => Some((&args.state, Command::Abort)),
-            Self::Promote(args) => Some((&args.state, Command::Promote)),
-            Self::Status(_) | Self::History(_) => None,
+            Self::Pause(args) | Self::Resume(args) | Self::Abort(args) | Self::Promote(args) => {
+                args
+            }
+            Self::Status(args) | Self::History(args) => &args.state,
         }
     }
 }

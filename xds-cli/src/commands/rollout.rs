@@ -2,7 +2,6 @@
 
 use std::{
     io,
-    path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -11,38 +10,60 @@ use xds_core::{
     proto::Timestamp,
     rollout::{RolloutCommand as Command, RolloutState, StoreResult},
 };
-use xds_source::{EndedRollout, RolloutDirectory};
+use xds_source::{EndedRollout, RolloutStore};
 
 use crate::{
-    args::{RolloutCommand, RolloutFormat},
+    args::{RolloutCommand, RolloutFormat, RolloutStateArgs, SourceAddress},
     client_status::timestamp_text,
     failure::Failure,
     output,
-    rollouts::{state_json, state_line},
+    rollouts::{LocalRollouts, state_json, state_line},
+    text::escaped,
 };
 
-/// Number of attempts to store a command while the server stores states.
+/// Number of attempts to store a command while servers store states.
 const ATTEMPTS: u32 = 20;
 
-pub(crate) fn run(command: &RolloutCommand) -> Result<(), Failure> {
-    if let Some((directory, change)) = command.change() {
-        let state = carry_out(&opened(directory)?, change)?;
-        return output::print(&state_line(&state));
-    }
-    match command {
-        RolloutCommand::Status(args) => status(&opened(&args.state.state)?, args.output),
-        RolloutCommand::History(args) => history(&opened(&args.state.state)?, args.output),
-        _ => Ok(()),
-    }
+pub(crate) async fn run(command: &RolloutCommand) -> Result<(), Failure> {
+    let store = open(command.state()).await?;
+    let change = match command {
+        RolloutCommand::Pause(_) => Command::Pause,
+        RolloutCommand::Resume(_) => Command::Resume,
+        RolloutCommand::Abort(_) => Command::Abort,
+        RolloutCommand::Promote(_) => Command::Promote,
+        RolloutCommand::Status(args) => return status(&*store, args.output).await,
+        RolloutCommand::History(args) => return history(&*store, args.output).await,
+    };
+    let state = carry_out(&*store, change).await?;
+    output::print(&state_line(&state))
 }
 
-/// Opens a directory that exists.
-fn opened(path: &Path) -> Result<RolloutDirectory, Failure> {
-    let unreadable = |why| Failure::Unreadable { file: path.to_owned(), why };
-    if !path.is_dir() {
-        return Err(unreadable(io::Error::new(io::ErrorKind::NotFound, "it is no directory")));
+/// Opens the place of a state, which exists.
+async fn open(args: &RolloutStateArgs) -> Result<Box<dyn RolloutStore>, Failure> {
+    match &args.state {
+        SourceAddress::Directory(path) => {
+            let unreadable = |why| Failure::Unreadable { file: path.to_owned(), why };
+            if !path.is_dir() {
+                let why = io::Error::new(io::ErrorKind::NotFound, "it is no directory");
+                return Err(unreadable(why));
+            }
+            let opened = LocalRollouts::open(path.clone()).await;
+            Ok(Box::new(opened.map_err(unreadable)?))
+        }
+        #[cfg(feature = "etcd")]
+        SourceAddress::Etcd(address) => {
+            let client = super::etcd::client(address, &args.etcd)?;
+            Ok(Box::new(super::etcd::rollouts(&client, address)))
+        }
+        #[cfg(not(feature = "etcd"))]
+        SourceAddress::Etcd(_) => Err(Failure::Usage(
+            "this build has no support for etcd: build it with --features etcd".to_owned(),
+        )),
+        SourceAddress::Kube => Err(Failure::Usage(
+            "the state of rollouts is not in Kubernetes: use the directory of xds serve --state"
+                .to_owned(),
+        )),
     }
-    RolloutDirectory::open(path).map_err(unreadable)
 }
 
 fn failed(why: impl ToString) -> Failure {
@@ -50,35 +71,44 @@ fn failed(why: impl ToString) -> Failure {
 }
 
 /// Stores a command as the next state.
-fn carry_out(directory: &RolloutDirectory, command: Command) -> Result<RolloutState, Failure> {
+async fn carry_out(store: &dyn RolloutStore, command: Command) -> Result<RolloutState, Failure> {
     for _ in 0..ATTEMPTS {
-        let state = directory.state().map_err(failed)?;
+        let state = store.state().await.map_err(failed)?;
         let state = state.filter(|it| it.steps > 0);
         let state = state.ok_or_else(|| {
             failed(format!("there was no rollout yet, so there is nothing to {command}"))
         })?;
         let next = state.commanded(command).map_err(failed)?;
         // Another state may have come between.
-        if directory.replace(&next).map_err(failed)? == StoreResult::Stored {
+        if store.replace(&next).await.map_err(failed)? == StoreResult::Stored {
             return Ok(next);
         }
     }
-    Err(failed("the server keeps changing the state: try again"))
+    Err(failed("the servers keep changing the state: try again"))
 }
 
-fn status(directory: &RolloutDirectory, format: RolloutFormat) -> Result<(), Failure> {
-    let state = directory.state().map_err(failed)?;
-    let progress = directory.progress().map_err(failed)?;
-    let progress: Option<Json> = progress.and_then(|it| serde_json::from_str(&it).ok());
-    // What was reported of an earlier rollout or another step says nothing of this one.
-    let progress = progress.filter(|it| {
-        state.as_ref().is_some_and(|state| {
-            it["rollout"] == state.id.0 && it["step"].as_u64() == u64::try_from(state.step + 1).ok()
-        })
+async fn status(store: &dyn RolloutStore, format: RolloutFormat) -> Result<(), Failure> {
+    let state = store.state().await.map_err(failed)?;
+    let reported = store.progress().await.map_err(failed)?;
+    let reported = reported.into_iter().filter_map(|it| {
+        let mut progress: Json = serde_json::from_str(&it.json).ok()?;
+        // What was reported of an earlier rollout or another step says nothing of this one.
+        let state = state.as_ref()?;
+        let is_of_step = progress["rollout"] == state.id.0
+            && progress["step"].as_u64() == u64::try_from(state.step + 1).ok();
+        if !it.server.is_empty() {
+            progress["server"] = it.server.into();
+        }
+        is_of_step.then_some(progress)
     });
+    let mut reported: Vec<_> = reported.collect();
     match format {
         RolloutFormat::Ndjson => {
             let state = state.as_ref().map(state_json);
+            let progress = match store.is_shared() {
+                true => Json::Array(reported),
+                false => reported.pop().unwrap_or_default(),
+            };
             let event = json!({ "event": "rollout", "state": state, "progress": progress });
             output::print(&output::event_line(event))
         }
@@ -87,26 +117,32 @@ fn status(directory: &RolloutDirectory, format: RolloutFormat) -> Result<(), Fai
                 return output::print("no state was stored yet: no rollout has begun");
             };
             let mut text = state_line(&state);
-            if let Some(progress) = progress.filter(|_| !state.phase.is_final()) {
-                let number = |field: &str| progress[field].as_u64().unwrap_or_default();
-                text += &format!(
-                    "\n{}: {} of {} clients of the cohort have accepted the change",
-                    progress["phase"].as_str().unwrap_or_default(),
-                    number("acknowledged"),
-                    number("clients"),
-                );
+            if !state.phase.is_final() {
+                reported.iter().for_each(|it| text += &format!("\n{}", reported_line(it)));
             }
             output::print(&text)
         }
     }
 }
 
-fn history(directory: &RolloutDirectory, format: RolloutFormat) -> Result<(), Failure> {
-    let ended = directory.history().map_err(failed)?;
+fn reported_line(progress: &Json) -> String {
+    let number = |field: &str| progress[field].as_u64().unwrap_or_default();
+    let server = progress["server"].as_str();
+    format!(
+        "{}{}: {} of {} clients of the cohort have accepted the change",
+        server.map(|it| format!("{}: ", escaped(it))).unwrap_or_default(),
+        progress["phase"].as_str().unwrap_or_default(),
+        number("acknowledged"),
+        number("clients"),
+    )
+}
+
+async fn history(store: &dyn RolloutStore, format: RolloutFormat) -> Result<(), Failure> {
+    let ended = store.history().await.map_err(failed)?;
     if ended.is_empty() && format == RolloutFormat::Text {
         return output::print("no rollout has ended yet");
     }
-    ended.iter().try_for_each(|EndedRollout { at, state, .. }| match format {
+    ended.iter().try_for_each(|EndedRollout { at, state }| match format {
         RolloutFormat::Ndjson => {
             let mut event = state_json(state);
             event["event"] = "rollout_ended".into();

@@ -25,6 +25,9 @@ impl SourceFollower {
     /// Returns the new errors in the files, and the changes of the resources. There are none if the
     /// state is rejected, or if the server waits for other files.
     pub(super) async fn examine(&mut self, update: Update) -> (Reload, Option<Changes>) {
+        if !matches!(update, Update::Nothing) {
+            self.note_changed();
+        }
         let mut sources = mem::take(&mut self.sources);
         // Parsing large files takes seconds. It must not block streams.
         let updated = spawn_blocking(move || {
@@ -54,13 +57,25 @@ impl SourceFollower {
 
     /// Decides whether the state of the files can be served.
     async fn decide(&mut self) -> (Reload, Option<Changes>) {
-        let resources = self.sources.served();
         let never_valid = self.sources.never_valid();
         if self.waiting.is_some() && !never_valid.is_empty() {
             self.last_failure = None;
             let readiness = self.report_waiting(never_valid);
             return (Reload { readiness, ..Reload::default() }, None);
         }
+        let caught_up = match self.catch_up().await {
+            Err(failed) if self.waiting.is_some() => return (failed, None),
+            Ok(caught_up) | Err(caught_up) => caught_up,
+        };
+        let (mut reload, change) = self.decide_changes().await;
+        reload.errors.splice(0..0, caught_up.errors);
+        reload.rollout = caught_up.rollout;
+        (reload, change)
+    }
+
+    /// Decides whether the differences from what is served can be served.
+    async fn decide_changes(&mut self) -> (Reload, Option<Changes>) {
+        let resources = self.sources.served();
         let changes = self.sources.changes();
         let preview = match self.preview(&changes).await {
             Ok(preview) => preview,

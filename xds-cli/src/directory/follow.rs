@@ -19,7 +19,7 @@ use super::{
     reload::{FeedbackState, FollowOptions, ReadinessChange, Reload, ViewsChange},
     rollouts::FollowedRollouts,
     selection::FollowedViews,
-    sources::{Changes, Sources},
+    sources::{Changes, Sources, Update},
 };
 use crate::{diagnostic::Diagnostic, views::Views};
 
@@ -116,7 +116,7 @@ impl SourceFollower {
             sources.set_bases(views.bases().clone());
         }
         if let Some(rollouts) = &mut options.rollouts {
-            sources.restore_served(rollouts.take_newest());
+            sources.restore_served(rollouts.take_restored());
         }
         Self {
             origin,
@@ -163,6 +163,14 @@ impl SourceFollower {
                         (Reload { views, ..Reload::default() }, None, None)
                     }
                 },
+                () = Self::rollouts_due(&mut self.rollouts) => {
+                    if self.is_failing {
+                        self.retry_rollouts_later();
+                        continue;
+                    }
+                    let (reload, change) = self.examine(Update::Nothing).await;
+                    (reload, change, None)
+                }
             };
             if self.apply(&reloads, reload, change, views).await.is_none() {
                 return;
@@ -324,7 +332,7 @@ mod tests {
     use xds_tokio::{ManagementServer, ServerOptions};
 
     use super::*;
-    use crate::{directory::sources::Update, resource_types::Validation};
+    use crate::resource_types::Validation;
 
     fn reader(directory: &Path) -> SourceReader {
         let source = DirectorySource::watch(directory, Subdirectories::Ignored).unwrap();

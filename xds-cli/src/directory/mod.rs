@@ -12,7 +12,7 @@
 //! | `follow.rs` | the task that applies the changes to a management server |
 //! | `examine.rs` | decision whether a state can be served |
 //! | `guarded.rs` | judgement of a change by the guards |
-//! | `rollouts.rs` | state of rollouts, and what an earlier process has left |
+//! | `rollouts.rs` | rollouts that the servers of a source, or an earlier process, have agreed on |
 //! | `rolled_out.rs` | changes that are rolled out |
 //! | `reload.rs` | requirements for the resources, and the outcome of a change |
 //! | `selection.rs` | the file of views, and the views of the connected clients |
@@ -46,7 +46,7 @@ pub(crate) use self::{
     reader::SourceReader,
     refused::Refused,
     reload::{FollowOptions, ReadinessChange, Reload, ViewsChange},
-    rollouts::{FollowedRollouts, RestoredRollouts},
+    rollouts::{FollowedRollouts, KnownRollouts},
     selection::{FollowedViews, MovedClients, ViewSelection},
     sources::{ChangedResources, FileError, Sources},
 };

@@ -1,15 +1,31 @@
 //! Changes of a source that are rolled out.
 //!
 //! A change that only sets endpoints is applied at once. Any other one is rolled out together with all
-//! that the stable views lack of the source: snapshots of their views.
+//! that the stable views lack of the source: snapshots of their views. Servers that share the source give a
+//! change the same number, its revision. A rollout that another server has begun, of a change that this
+//! one has not seen, is read from the store.
 
-use std::{io, sync::Arc};
+use core::future::pending;
 
-use tokio::task::spawn_blocking;
-use xds_core::{rollout::RolloutState, server::Transaction};
-use xds_tokio::server::{RolloutError, SharedNews};
+use tokio::time::{Instant, sleep_until};
+use xds_core::{rollout::RolloutId, server::Transaction};
+use xds_tokio::server::RolloutError;
 
-use super::{follow::SourceFollower, reload::Reload, rollouts::snapshots, sources::Changes};
+use super::{
+    follow::SourceFollower,
+    reload::Reload,
+    rollouts::{FollowedRollouts, RETRY, RolloutFailure, snapshots},
+    sources::Changes,
+};
+
+/// Outcome of the attempt to roll out a change.
+enum BeginResult {
+    Began(RolloutId),
+    /// The source is about to report the change of a newer rollout, which another server has begun.
+    Waits,
+    /// A change that another server has rolled out has to be read from the store first.
+    Lacks,
+}
 
 impl SourceFollower {
     /// Returns the transactions of a change: snapshots if it is rolled out.
@@ -25,80 +41,201 @@ impl SourceFollower {
     }
 
     fn is_rolled_out(&self, change: &Changes) -> bool {
-        let is_first = self.waiting.is_some();
-        self.rollouts.as_ref().is_some_and(|it| !is_first || it.continues())
+        self.rollouts.as_ref().is_some_and(|it| !it.is_new())
             && !change.is_empty()
             && !change.is_endpoints_only()
     }
 
+    /// Notes that the contents of the source have changed.
+    pub(super) fn note_changed(&mut self) {
+        if let Some(rollouts) = &mut self.rollouts {
+            rollouts.known.changed_at = self.origin.revision().unwrap_or_default();
+        }
+    }
+
+    /// Waits until the source has to be examined again, because of the rollouts of other servers or
+    /// because a state could not be stored.
+    pub(super) async fn rollouts_due(rollouts: &mut Option<FollowedRollouts>) {
+        let Some(rollouts) = rollouts else { return pending().await };
+        loop {
+            let retry = async {
+                match rollouts.known.retry_at {
+                    Some(at) => sleep_until(at).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = retry => return,
+                changed = rollouts.states.changed() => if changed.is_err() {
+                    return pending().await;
+                },
+            }
+            if rollouts.store.is_shared() && rollouts.lacking().is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Takes over what other servers, or an earlier process, have rolled out, if this one lacks it.
+    /// Returns what is to be reported.
+    pub(super) async fn catch_up(&mut self) -> Result<Reload, Reload> {
+        if self.rollouts.as_ref().is_some_and(|it| it.lacks_first()) {
+            self.begin_rollouts().await?;
+        }
+        let Some(rollouts) = &mut self.rollouts else { return Ok(Reload::default()) };
+        rollouts.known.retry_at = None;
+        if !rollouts.store.is_shared() {
+            return Ok(Reload::default());
+        }
+        if rollouts.is_new()
+            && let Err(why) = rollouts.read_state(&self.server).await
+        {
+            return Err(self.retry_rollouts(&why));
+        }
+        let reached = self.origin.revision().unwrap_or_default();
+        let lacking = rollouts.lacking();
+        let Some(state) = lacking.filter(|it| !rollouts.waits_for(it, reached)) else {
+            return Ok(Reload::default());
+        };
+        let (id, current) = (state.id, self.sources.contents());
+        let rollout = match rollouts.adopt(state, reached, &current, &self.server).await {
+            Ok(begins) => begins.then_some(id),
+            Err(why) => return Err(self.retry_rollouts(&why)),
+        };
+        let restored = rollouts.take_restored();
+        match rollouts.includes_source() && self.waiting.is_none() {
+            true => self.sources.mark_served(),
+            false => self.sources.restore_served(restored),
+        }
+        Ok(Reload { rollout, ..Reload::default() })
+    }
+
     /// Applies a change or starts its rollout.
     pub(super) async fn serve_or_roll_out(&mut self, change: Changes) -> Reload {
-        if !self.is_rolled_out(&change) {
-            let is_first = self.waiting.is_some();
-            let served = self.serve(change).await;
-            return match is_first && served.applied.is_some() {
-                true => self.begin_rollouts(served).await,
-                false => served,
+        let Some(rollouts) = &self.rollouts else { return self.serve(change).await };
+        if rollouts.lacks_first() {
+            return self.serve_endpoints(change).await;
+        }
+        if rollouts.is_new() {
+            return match self.begin_rollouts().await {
+                Ok(true) => self.serve(change).await,
+                // Another server was faster, and this one continues from its state.
+                Ok(false) => self.examine_soon(),
+                Err(failed) => {
+                    let mut served = self.serve(change).await;
+                    served.errors.splice(0..0, failed.errors);
+                    served
+                }
             };
+        }
+        if !self.is_rolled_out(&change) {
+            return self.serve(change).await;
+        }
+        if rollouts.includes_source() {
+            let served = self.serve_endpoints(change).await;
+            return Reload { readiness: self.become_ready().await, ..served };
         }
         // After a restart, a change has all that has happened meanwhile.
         let (endpoints, rest) = match self.waiting {
             Some(_) => change.split_endpoints(),
             None => (Changes::default(), change),
         };
-        if let Err(failed) = self.apply_all(endpoints).await {
-            return failed;
+        match self.apply_all(endpoints).await {
+            Ok(_) => self.roll_out(&rest).await,
+            Err(failed) => failed,
         }
-        self.roll_out(&rest).await
     }
 
-    /// Stores that the first resources are stable.
-    async fn begin_rollouts(&mut self, served: Reload) -> Reload {
-        let Some(rollouts) = self.rollouts.as_mut().filter(|it| !it.continues()) else {
-            return served;
+    /// Applies the endpoints of a change. The rest of it waits, or was rolled out by another server.
+    async fn serve_endpoints(&mut self, change: Changes) -> Reload {
+        let (endpoints, rest) = change.split_endpoints();
+        let includes_rest = self.rollouts.as_ref().is_some_and(|it| it.includes_source());
+        let applied = match self.apply_all(endpoints.clone()).await {
+            Ok(applied) => applied,
+            Err(failed) => return failed,
         };
-        let begin = async {
-            let id = rollouts.save(self.sources.contents()).await?;
-            let (directory, state) = (Arc::clone(&rollouts.directory), RolloutState::initial(id));
-            let stored = state.clone();
-            let stored = spawn_blocking(move || directory.replace(&stored)).await;
-            stored.map_err(io::Error::other)??;
-            rollouts.restored.id = id;
-            let news = SharedNews::Observed(state);
-            self.server.rollout_news(news).await.map_err(io::Error::other)
-        };
-        if let Err(why) = begin.await {
-            rollouts.restored.lacks_stable = true;
-            let mut failed = self.report(format!("the state of rollouts cannot be stored: {why}"));
-            failed.errors.extend(served.errors);
-            return Reload { errors: failed.errors, ..served };
+        match includes_rest || rest.is_empty() {
+            true => self.served(&endpoints, applied).await,
+            false => Reload { applied, ..Reload::default() },
         }
-        served
+    }
+
+    /// Stores that the first resources are stable. Returns false if another server was faster.
+    async fn begin_rollouts(&mut self) -> Result<bool, Reload> {
+        let contents = self.sources.contents();
+        let Some(rollouts) = &mut self.rollouts else { return Ok(true) };
+        match rollouts.begin(contents, &self.server).await {
+            Ok(is_first) => Ok(is_first),
+            Err(why) => {
+                let why =
+                    format!("no change is rolled out until the first resources are stored: {why}");
+                Err(self.retry_rollouts(&why))
+            }
+        }
     }
 
     async fn roll_out(&mut self, change: &Changes) -> Reload {
         let transactions = self.transactions(change);
+        let contents = self.sources.contents();
+        let reached = self.origin.revision().unwrap_or_default();
         let Some(rollouts) = &mut self.rollouts else { return Reload::default() };
-        if rollouts.restored.lacks_stable {
-            let why = "no change is rolled out, because the state of rollouts could not be stored at \
-                       the start: repair the directory of --state and start again";
-            return self.report(why.to_owned());
-        }
-        let views = change.views().into_iter().chain(rollouts.pending()).collect();
-        let id = match rollouts.save(self.sources.contents()).await {
-            Ok(id) => id,
-            Err(why) => return self.report(format!("the rollout cannot be stored: {why}")),
+        let started = async {
+            if rollouts.store.is_shared() {
+                rollouts.read_state(&self.server).await?;
+                let state = rollouts.lacking().filter(|it| !rollouts.is_of_source(it));
+                if let Some(state) = state {
+                    return match rollouts.waits_for(&state, reached) {
+                        true => Ok(BeginResult::Waits),
+                        false => Ok(BeginResult::Lacks),
+                    };
+                }
+            }
+            let views = change.views().into_iter().chain(rollouts.pending()).collect();
+            let id = rollouts.start(contents, transactions, views, &self.server).await?;
+            Ok(BeginResult::Began(id))
         };
-        let policy = rollouts.settings.policy.clone();
-        match self.server.rollout_numbered(id, transactions, policy, None).await {
-            Ok(rollout) => {
-                (rollouts.restored.id, rollouts.restored.differing) = (id, views);
-                // An error means that the process ends.
-                let _ = rollouts.started.send(rollout);
+        match started.await {
+            Ok(BeginResult::Began(id)) => {
                 Reload { rollout: Some(id), ..self.served(change, None).await }
             }
-            Err(RolloutError::Start(why)) => self.report(why.to_string()),
-            Err(_) => Reload::default(),
+            Ok(BeginResult::Lacks) => self.examine_soon(),
+            Ok(BeginResult::Waits) => Reload::default(),
+            Err(RolloutFailure::Ended(_) | RolloutFailure::Rollout(RolloutError::Ended(_))) => {
+                Reload::default()
+            }
+            Err(RolloutFailure::Rollout(why)) => self.report(why.to_string()),
+            Err(why) => {
+                let why = format!("the rollout cannot be stored: {why}");
+                self.retry_rollouts(&why)
+            }
         }
+    }
+
+    /// Has the source examined again at once.
+    fn examine_soon(&mut self) -> Reload {
+        if let Some(rollouts) = &mut self.rollouts {
+            rollouts.known.retry_at = Some(Instant::now());
+        }
+        Reload::default()
+    }
+
+    /// Has the source examined again later.
+    pub(super) fn retry_rollouts_later(&mut self) {
+        if let Some(rollouts) = &mut self.rollouts {
+            rollouts.known.retry_at = Some(Instant::now() + RETRY);
+        }
+    }
+
+    /// Reports a failure, and has the source examined again later.
+    fn retry_rollouts(&mut self, why: &impl ToString) -> Reload {
+        self.retry_rollouts_later();
+        let why = why.to_string();
+        if let Some(rollouts) = &mut self.rollouts {
+            let before = rollouts.known.last_failure.replace(why.clone());
+            if before.as_ref() == Some(&why) {
+                return Reload::default();
+            }
+        }
+        self.report(why)
     }
 }

@@ -1,19 +1,20 @@
-//! Rollouts of the changes of a source: their state, and what an earlier process has left.
+//! Rollouts of the changes of a source: what the servers that share it have agreed on.
 
+use core::time::Duration;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
     sync::Arc,
 };
 
 use thiserror::Error;
-use tokio::{sync::mpsc::UnboundedSender, task::spawn_blocking};
+use tokio::{sync::mpsc::UnboundedSender, time::Instant};
 use xds_core::{
     ViewName,
-    rollout::{RolloutId, RolloutState},
+    rollout::{RolloutId, RolloutState, StoreResult},
     server::Transaction,
+    types,
 };
-use xds_source::{Revision, RolloutDirectory, StoredResource};
+use xds_source::{Revision, RolloutStore, SourceError, StoredResource};
 use xds_tokio::{
     ServerHandle,
     server::{ApplyError, RolloutError, RolloutHandle, ServerEnded, SharedNews},
@@ -25,91 +26,326 @@ use crate::rollouts::{RolloutSettings, RolloutStates};
 #[derive(Debug)]
 pub(crate) struct FollowedRollouts {
     pub(crate) settings: Arc<RolloutSettings>,
-    pub(crate) directory: Arc<RolloutDirectory>,
-    /// Newest stored state.
+    pub(crate) store: Arc<dyn RolloutStore>,
+    /// Newest stored state, as the store reports it.
     pub(crate) states: RolloutStates,
     /// Receiver of the rollouts that have started.
     pub(crate) started: UnboundedSender<RolloutHandle>,
-    pub(crate) restored: RestoredRollouts,
+    pub(crate) known: KnownRollouts,
 }
 
-/// State and resources that an earlier process has left in the directory.
+/// Numbers and resources that this server has of the rollouts.
 #[derive(Debug, Default)]
-pub(crate) struct RestoredRollouts {
-    /// State, if there is one.
-    pub(crate) state: Option<RolloutState>,
-    /// Newest contents that were rolled out. The source is compared with them.
-    newest: Vec<StoredResource>,
-    /// Number of these contents.
-    pub(super) id: RolloutId,
-    /// Views that the stable contents have otherwise.
-    pub(super) differing: BTreeSet<ViewName>,
-    /// Whether the stable contents could not be stored: a restart would serve nothing in their place,
-    /// so no change is rolled out.
-    pub(super) lacks_stable: bool,
+pub(crate) struct KnownRollouts {
+    /// Newest state that was read.
+    state: Option<RolloutState>,
+    /// Number of the newest contents that this server has served or rolled out; 0 before the first.
+    pub(super) newest: RolloutId,
+    /// Numbers whose contents the server has as stable ones, or will have as soon as a state says so.
+    reachable: BTreeSet<RolloutId>,
+    /// Views that the stable contents have otherwise than the newest ones.
+    differing: BTreeSet<ViewName>,
+    /// Contents with the newest number, if an earlier process or another server has rolled them out.
+    restored: Vec<StoredResource>,
+    /// First contents, if they could not be stored: a restart would serve nothing in their place, so no
+    /// change is rolled out.
+    unstored: Option<(RolloutId, Vec<StoredResource>)>,
+    /// Revision of the source at which its contents have changed last.
+    pub(super) changed_at: Revision,
+    /// Time at which a state was first seen whose change this server lacks.
+    lacking_since: Option<Instant>,
+    /// Time at which the source is examined again.
+    pub(super) retry_at: Option<Instant>,
+    /// Failure that was reported, as long as it lasts.
+    pub(super) last_failure: Option<String>,
 }
 
 /// Reason for which rollouts cannot continue.
 #[derive(Debug, Error)]
-pub(crate) enum RestoreError {
+pub(crate) enum RolloutFailure {
     #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error("{0} lacks the resources with the number {1}, which its state names")]
-    NoContents(String, u64),
+    Store(#[from] SourceError),
+    #[error("the resources with the number {0}, which the state of the rollout names, are missing")]
+    NoContents(u64),
     #[error("the resources of an earlier state are not accepted: {0}")]
     Apply(#[from] ApplyError),
-    #[error("{0}; or end the rollout first: xds rollout abort (or promote) DIR")]
+    #[error("{0}; or end the rollout first: xds rollout abort (or promote)")]
     Rollout(RolloutError),
+    #[error("the state of the rollout cannot be stored now")]
+    Unavailable,
     #[error(transparent)]
     Ended(#[from] ServerEnded),
 }
 
-impl RestoredRollouts {
-    /// Reads what a directory has, and gives it to the server: the stable resources, and the rollout
-    /// that is under way.
-    pub(crate) async fn restore(
-        directory: &Arc<RolloutDirectory>,
-        settings: &RolloutSettings,
+/// Time that the source has to report a change which another server has begun to roll out.
+const GRACE: Duration = Duration::from_secs(2);
+/// Time until a failed call to the store is repeated.
+pub(super) const RETRY: Duration = Duration::from_secs(1);
+/// Number of attempts to read resources of which other servers delete the older ones.
+const ATTEMPTS: u32 = 5;
+
+impl FollowedRollouts {
+    /// Whether no state was read or stored yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.known.newest == RolloutId::default()
+    }
+
+    /// Reads the newest state, and passes it on to the server.
+    pub(super) async fn read_state(&mut self, server: &ServerHandle) -> Result<(), RolloutFailure> {
+        if let Some(state) = self.store.state().await? {
+            self.note(state.clone());
+            server.rollout_news(SharedNews::Observed(state)).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives the server what an earlier process has left, before the source is read.
+    pub(crate) async fn restore(&mut self, server: &ServerHandle) -> Result<(), RolloutFailure> {
+        self.read_state(server).await?;
+        match self.lacking() {
+            Some(state) => self.adopt(state, Revision::default(), &[], server).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the newest state that is known.
+    pub(super) fn state(&mut self) -> Option<&RolloutState> {
+        let reported = self.states.borrow().clone();
+        if let Some(state) = reported {
+            self.note(state);
+        }
+        self.known.state.as_ref()
+    }
+
+    fn note(&mut self, state: RolloutState) {
+        if self.known.state.as_ref().is_none_or(|it| it.generation < state.generation) {
+            self.known.reachable.retain(|it| *it >= state.stable);
+            self.known.state = Some(state);
+        }
+    }
+
+    /// Returns the newest state, if this server lacks a change that it names: another server has begun to
+    /// roll it out, or has completed it.
+    pub(super) fn lacking(&mut self) -> Option<RolloutState> {
+        let state = self.state()?.clone();
+        let KnownRollouts { newest, reachable, .. } = &self.known;
+        let is_newer = state.id > *newest;
+        // While a rollout is under way, the server continues from what it has.
+        let is_other =
+            state.id == *newest && state.phase.is_final() && !reachable.contains(&state.stable);
+        if is_newer || is_other {
+            return Some(state);
+        }
+        self.known.lacking_since = None;
+        None
+    }
+
+    /// Whether a change that this server lacks is the one that its source has now.
+    pub(super) fn is_of_source(&self, state: &RolloutState) -> bool {
+        self.store.is_shared() && state.id == self.next_id()
+    }
+
+    /// Whether to wait for the source before a change is read from the store: the change usually arrives
+    /// a moment later, and is then rolled out.
+    pub(super) fn waits_for(&mut self, state: &RolloutState, reached: Revision) -> bool {
+        if self.is_new() || reached.0 >= state.id.0 && !self.is_of_source(state) {
+            return false;
+        }
+        let since = *self.known.lacking_since.get_or_insert_with(Instant::now);
+        self.known.retry_at = Some(since + GRACE);
+        since.elapsed() < GRACE
+    }
+
+    /// Gives the server what a state names: its stable resources, and the rollout that is under way. The
+    /// endpoints of the source are newer than those that were stored with the contents. Returns
+    /// whether a rollout has begun.
+    pub(super) async fn adopt(
+        &mut self,
+        state: RolloutState,
+        reached: Revision,
+        current: &[StoredResource],
         server: &ServerHandle,
-        started: &UnboundedSender<RolloutHandle>,
-    ) -> Result<Self, RestoreError> {
-        let from = Arc::clone(directory);
-        let read = spawn_blocking(move || read(&from)).await.map_err(io::Error::other)?;
-        let Some((state, stable, newest)) = read? else { return Ok(Self::default()) };
-        let views = views_of(&stable).into_iter().chain(views_of(&newest)).collect();
-        for transaction in snapshots(&stable, &views_of(&stable), Revision::default()) {
+    ) -> Result<bool, RolloutFailure> {
+        let (state, mut stable, mut newest) = self.read_contents(state).await?;
+        self.store.join();
+        let is_behind = reached.0 < state.id.0;
+        for contents in [&mut stable, &mut newest] {
+            update_endpoints(contents, current, is_behind);
+        }
+        let of = |id: RolloutId| match self.store.is_shared() {
+            true => Revision(id.0.max(reached.0)),
+            false => Revision::default(),
+        };
+        // A rollout under way ends, as it has become an older one.
+        server.rollout_news(SharedNews::Observed(state.clone())).await?;
+        let current = views_of(current);
+        let views = views_of(&stable).into_iter().chain(current.iter().cloned()).collect();
+        for transaction in snapshots(&stable, &views, of(state.stable)) {
             server.apply(transaction).await?;
         }
+        let views = views.into_iter().chain(views_of(&newest)).collect();
         let differing = differing(&stable, &newest, views);
-        server.rollout_news(SharedNews::Observed(state.clone())).await?;
-        let id = state.id;
-        if !state.phase.is_final() {
-            let change = snapshots(&newest, &differing, Revision::default());
-            let policy = settings.policy.clone();
-            let rollout = server.rollout_numbered(id, change, policy, Some(state.clone())).await;
-            let rollout = rollout.map_err(RestoreError::Rollout)?;
+        let begins = state.id > self.known.newest && !state.phase.is_final();
+        if begins {
+            let change = snapshots(&newest, &differing, of(state.id));
+            let policy = self.settings.policy.clone();
+            let rollout =
+                server.rollout_numbered(state.id, change, policy, Some(state.clone())).await;
             // An error means that the process ends.
-            let _ = started.send(rollout);
+            let _ = self.started.send(rollout.map_err(RolloutFailure::Rollout)?);
         }
-        Ok(Self { state: Some(state), newest, id, differing, lacks_stable: false })
+        self.known.newest = state.id;
+        self.known.reachable = [state.stable, state.id].into();
+        self.known.differing = differing;
+        self.known.restored = newest;
+        (self.known.lacking_since, self.known.last_failure) = (None, None);
+        Ok(begins)
     }
-}
 
-type StateWithContents = (RolloutState, Vec<StoredResource>, Vec<StoredResource>);
+    /// Reads the stable and the newest resources of a state, or of a newer one.
+    async fn read_contents(
+        &self,
+        mut state: RolloutState,
+    ) -> Result<(RolloutState, Vec<StoredResource>, Vec<StoredResource>), RolloutFailure> {
+        let mut attempt = 0;
+        loop {
+            let stable = self.store.contents(state.stable).await?;
+            let newest = match state.id == state.stable {
+                true => stable.clone(),
+                false => self.store.contents(state.id).await?,
+            };
+            let missing = match (stable, newest) {
+                (Some(stable), Some(newest)) => return Ok((state, stable, newest)),
+                (None, _) => state.stable,
+                _ => state.id,
+            };
+            // Those that a newer state does not name are deleted.
+            attempt += 1;
+            match self.store.state().await? {
+                Some(newer) if newer != state && attempt < ATTEMPTS => state = newer,
+                _ => return Err(RolloutFailure::NoContents(missing.0)),
+            }
+        }
+    }
 
-/// Reads the state, its stable resources and its newest ones.
-fn read(directory: &RolloutDirectory) -> Result<Option<StateWithContents>, RestoreError> {
-    let Some(state) = directory.state()? else { return Ok(None) };
-    let contents = |id: RolloutId| {
-        let lacks = || RestoreError::NoContents(directory.state_file().display().to_string(), id.0);
-        directory.contents(id)?.ok_or_else(lacks)
-    };
-    let (stable, newest) = (contents(state.stable)?, contents(state.id)?);
-    Ok(Some((state, stable, newest)))
+    /// Takes the contents with which the source is compared, after they were adopted.
+    pub(super) fn take_restored(&mut self) -> Vec<StoredResource> {
+        core::mem::take(&mut self.known.restored)
+    }
+
+    /// Stores that the first contents are stable. Returns false if another server was faster.
+    pub(super) async fn begin(
+        &mut self,
+        contents: Vec<StoredResource>,
+        server: &ServerHandle,
+    ) -> Result<bool, RolloutFailure> {
+        let (id, contents) = match self.known.unstored.take() {
+            Some(unstored) => unstored,
+            None => (self.next_id(), contents),
+        };
+        let stored = self.store_first(id, &contents, server).await;
+        match &stored {
+            Ok(true) => {
+                self.known.newest = id;
+                self.known.reachable.insert(id);
+                self.known.last_failure = None;
+                self.store.join();
+            }
+            Ok(false) => {}
+            Err(_) => self.known.unstored = Some((id, contents)),
+        }
+        stored
+    }
+
+    async fn store_first(
+        &mut self,
+        id: RolloutId,
+        contents: &[StoredResource],
+        server: &ServerHandle,
+    ) -> Result<bool, RolloutFailure> {
+        self.store.save_contents(id, contents).await?;
+        let state = RolloutState::initial(id);
+        let (state, is_first) = match self.store.replace(&state).await? {
+            StoreResult::Stored => (state, true),
+            StoreResult::Conflict(state) => (state, false),
+            _ => return Err(RolloutFailure::Unavailable),
+        };
+        self.note(state.clone());
+        server.rollout_news(SharedNews::Observed(state)).await?;
+        Ok(is_first)
+    }
+
+    /// Whether the first contents could not be stored.
+    pub(super) fn lacks_first(&self) -> bool {
+        self.known.unstored.is_some()
+    }
+
+    /// Returns the number of the change that the source has now.
+    fn next_id(&self) -> RolloutId {
+        if self.store.is_shared() {
+            return RolloutId(self.known.changed_at.0);
+        }
+        let stored = self.known.state.as_ref().map_or(0, |it| it.id.0);
+        RolloutId(self.known.newest.0.max(stored) + 1)
+    }
+
+    /// Whether the newest number has the contents of the source already, or newer ones.
+    pub(super) fn includes_source(&self) -> bool {
+        self.store.is_shared() && !self.is_new() && self.next_id() <= self.known.newest
+    }
+
+    /// Saves the contents of a change, and begins its rollout.
+    pub(super) async fn start(
+        &mut self,
+        contents: Vec<StoredResource>,
+        change: Vec<Transaction>,
+        views: BTreeSet<ViewName>,
+        server: &ServerHandle,
+    ) -> Result<RolloutId, RolloutFailure> {
+        let id = self.next_id();
+        self.store.save_contents(id, &contents).await?;
+        let (policy, state) = (self.settings.policy.clone(), self.state().cloned());
+        let rollout = server.rollout_numbered(id, change, policy, state).await;
+        // An error means that the process ends.
+        let _ = self.started.send(rollout.map_err(RolloutFailure::Rollout)?);
+        self.known.newest = id;
+        self.known.reachable.insert(id);
+        self.known.differing = views;
+        self.known.last_failure = None;
+        Ok(id)
+    }
+
+    /// Returns the views that the stable contents have otherwise than the newest ones.
+    pub(super) fn pending(&self) -> BTreeSet<ViewName> {
+        let is_stable = |it: &RolloutState| it.stable >= self.known.newest;
+        let reported = self.states.borrow();
+        match reported.iter().chain(&self.known.state).any(is_stable) {
+            true => BTreeSet::new(),
+            false => self.known.differing.clone(),
+        }
+    }
 }
 
 fn views_of(resources: &[StoredResource]) -> BTreeSet<ViewName> {
     resources.iter().map(|it| it.view.clone()).collect()
+}
+
+/// Replaces the endpoints of stored contents by those of the source, and keeps others only if asked to.
+fn update_endpoints(
+    contents: &mut Vec<StoredResource>,
+    current: &[StoredResource],
+    keeps_others: bool,
+) {
+    if current.is_empty() {
+        return;
+    }
+    let is_endpoints =
+        |it: &&StoredResource| it.type_url.as_str() == types::CLUSTER_LOAD_ASSIGNMENT;
+    let endpoints: Vec<_> = current.iter().filter(is_endpoints).cloned().collect();
+    let names: BTreeSet<_> = endpoints.iter().map(|it| (&it.view, &it.name)).collect();
+    contents
+        .retain(|it| !is_endpoints(&it) || keeps_others && !names.contains(&(&it.view, &it.name)));
+    contents.extend(endpoints.iter().cloned());
 }
 
 /// Returns the views whose resources differ.
@@ -151,33 +387,4 @@ pub(super) fn snapshots(
         }
     }
     snapshots.into_values().collect()
-}
-
-impl FollowedRollouts {
-    /// Takes the contents with which the source is compared.
-    pub(super) fn take_newest(&mut self) -> Vec<StoredResource> {
-        core::mem::take(&mut self.restored.newest)
-    }
-
-    /// Whether an earlier process has left a state.
-    pub(super) fn continues(&self) -> bool {
-        self.restored.state.is_some()
-    }
-
-    /// Returns the views that the stable contents have otherwise than the newest ones.
-    pub(super) fn pending(&self) -> BTreeSet<ViewName> {
-        let is_stable =
-            self.states.borrow().as_ref().is_some_and(|it| it.stable >= self.restored.id);
-        if is_stable { BTreeSet::new() } else { self.restored.differing.clone() }
-    }
-
-    /// Saves contents with the next number.
-    pub(super) async fn save(&self, resources: Vec<StoredResource>) -> io::Result<RolloutId> {
-        let stored = self.states.borrow().as_ref().map_or(0, |it| it.id.0);
-        let id = RolloutId(self.restored.id.0.max(stored) + 1);
-        let directory = Arc::clone(&self.directory);
-        let saved = spawn_blocking(move || directory.save_contents(id, &resources)).await;
-        saved.map_err(io::Error::other)??;
-        Ok(id)
-    }
 }

@@ -1,68 +1,85 @@
-//! Task that stores the states of rollouts, and reads those of commands.
+//! Task that stores the states of rollouts, and passes on those of commands and of other servers.
 
-use std::{io, sync::Arc};
+use core::time::Duration;
+use std::sync::Arc;
 
-use tokio::{
-    select,
-    sync::{Notify, watch},
-    task::spawn_blocking,
-};
-use xds_core::{
-    client::FilePolicy,
-    rollout::{RolloutState, StoreResult},
-};
-use xds_fs::{Place, Watch};
-use xds_source::RolloutDirectory;
+use futures_util::StreamExt as _;
+use tokio::{select, sync::watch, time::sleep};
+use xds_core::rollout::{RolloutState, StoreResult};
+use xds_source::{RolloutStore, SourceError, StoreNews, StoreWatch};
 use xds_tokio::{
     ServerHandle,
-    server::{SharedEvent, SharedEvents, SharedNews},
+    server::{ServerEnded, SharedEvent, SharedEvents, SharedNews},
 };
 
 /// Newest state of the rollouts.
 pub(crate) type RolloutStates = watch::Receiver<Option<RolloutState>>;
 
-/// Starts the task, with the state that the directory has.
+/// Time until the store is watched again if that has failed.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Starts the task.
 pub(crate) async fn keep(
-    directory: Arc<RolloutDirectory>,
-    state: Option<RolloutState>,
+    store: Arc<dyn RolloutStore>,
     server: ServerHandle,
-) -> io::Result<RolloutStates> {
-    let changed = Arc::new(Notify::new());
-    let (place, noticed) = (Place::File(directory.state_file()), Arc::clone(&changed));
-    let watch = Watch::start(place, &FilePolicy::default(), move |_| noticed.notify_one())?;
-    if let Some(state) = &state {
-        let news = SharedNews::Observed(state.clone());
-        server.rollout_news(news).await.map_err(io::Error::other)?;
-    }
-    let events = server.shared_rollouts().await.map_err(io::Error::other)?;
-    let (states, receiver) = watch::channel(state);
-    let keeper = Keeper { directory, server, states, changed, _watch: watch };
-    tokio::spawn(keeper.run(events));
+) -> Result<RolloutStates, ServerEnded> {
+    let events = server.shared_rollouts().await?;
+    let (states, receiver) = watch::channel(None);
+    tokio::spawn(Keeper { store, server, states, last_failure: None }.run(events));
     Ok(receiver)
 }
 
 struct Keeper {
-    directory: Arc<RolloutDirectory>,
+    store: Arc<dyn RolloutStore>,
     server: ServerHandle,
     states: watch::Sender<Option<RolloutState>>,
-    /// Notified when the file with the state may have changed.
-    changed: Arc<Notify>,
-    _watch: Watch,
+    /// Failure that was reported, as long as it lasts.
+    last_failure: Option<SourceError>,
 }
 
 impl Keeper {
-    async fn run(self, mut events: SharedEvents) {
+    async fn run(mut self, mut events: SharedEvents) {
+        let mut watched: Option<StoreWatch> = Some(self.store.watch());
         loop {
+            let next = async {
+                match &mut watched {
+                    Some(watch) => watch.next().await,
+                    None => {
+                        sleep(RETRY).await;
+                        None
+                    }
+                }
+            };
             let news = select! {
                 event = events.next() => match event {
                     Some(SharedEvent::Store(state)) => Some(self.store(state).await),
-                    // There are no other replicas.
-                    Some(SharedEvent::Report(_)) => None,
+                    Some(SharedEvent::Report(report)) => {
+                        let reported = self.store.report(report).await;
+                        self.note_result(reported.err(), "report the clients of");
+                        None
+                    }
                     None => return,
                 },
-                () = self.changed.notified() => self.read().await.map(SharedNews::Observed),
+                news = next => match news {
+                    Some(Ok(StoreNews::State(state))) => Some(SharedNews::Observed(state)),
+                    Some(Ok(StoreNews::Replica(name, news))) => {
+                        Some(SharedNews::Replica(name, news))
+                    }
+                    Some(Ok(_)) => None,
+                    Some(Err(why)) => {
+                        self.note_result(Some(why), "read the state of");
+                        watched = None;
+                        None
+                    }
+                    // It has ended, or it is time for the next attempt.
+                    None => {
+                        watched = watched.is_none().then(|| self.store.watch());
+                        None
+                    }
+                },
             };
             if let Some(news) = news {
+                self.last_failure = None;
                 self.note(&news).await;
                 // An error means that the server has ended.
                 let _ = self.server.rollout_news(news).await;
@@ -70,29 +87,22 @@ impl Keeper {
         }
     }
 
-    async fn store(&self, state: RolloutState) -> SharedNews {
-        let (directory, proposed) = (Arc::clone(&self.directory), state.clone());
-        let stored = spawn_blocking(move || directory.replace(&proposed)).await;
-        let result = match stored.map_err(io::Error::other).flatten() {
+    async fn store(&mut self, state: RolloutState) -> SharedNews {
+        let result = match self.store.replace(&state).await {
             Ok(result) => result,
             Err(why) => {
-                tracing::warn!(%why, "cannot store the state of the rollout");
+                self.note_result(Some(why), "store the state of");
                 StoreResult::Unavailable
             }
         };
         SharedNews::Stored(state, result)
     }
 
-    /// Reads a state that another process may have stored.
-    async fn read(&self) -> Option<RolloutState> {
-        let directory = Arc::clone(&self.directory);
-        let read = spawn_blocking(move || directory.state()).await;
-        match read.map_err(io::Error::other).flatten() {
-            Ok(state) => state,
-            Err(why) => {
-                tracing::warn!(%why, "cannot read the state of the rollout");
-                None
-            }
+    /// Reports a failure, once as long as it lasts.
+    fn note_result(&mut self, failure: Option<SourceError>, what: &str) {
+        if let Some(why) = failure.filter(|it| self.last_failure.as_ref() != Some(it)) {
+            tracing::warn!(%why, "cannot {what} the rollout");
+            self.last_failure = Some(why);
         }
     }
 
@@ -110,12 +120,8 @@ impl Keeper {
             }
             is_newer
         });
-        if is_newer {
-            let (directory, state) = (Arc::clone(&self.directory), state.clone());
-            let cleaned = spawn_blocking(move || directory.clean(&state)).await;
-            if let Ok(Err(why)) = cleaned {
-                tracing::warn!(%why, "cannot delete resources of earlier rollouts");
-            }
+        if is_newer && let Err(why) = self.store.clean(state).await {
+            tracing::warn!(%why, "cannot delete resources of earlier rollouts");
         }
     }
 }

@@ -3,7 +3,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `policy_file.rs` | parsing of a policy |
-//! | `keeper.rs` | task that stores the states of rollouts, and reads those of commands |
+//! | `local.rs` | directory of one server as the place of their state |
+//! | `keeper.rs` | task that stores the states of rollouts, and passes on those of others |
 //! | `observer.rs` | task that passes on the progress of a rollout |
 //! | `counts.rs` | progress and counts for metrics |
 //! | `metric.rs` | commands that observe the clients of a rollout |
@@ -11,6 +12,7 @@
 
 mod counts;
 mod keeper;
+mod local;
 mod metric;
 mod observer;
 mod policy_file;
@@ -23,6 +25,7 @@ use xds_core::rollout::{NodeDetail, RolloutPolicy};
 pub(crate) use self::{
     counts::{Counts, RolloutCounts},
     keeper::{RolloutStates, keep},
+    local::LocalRollouts,
     observer::RolloutObserver,
     policy_file::read,
     report::{progress_json, progress_lines, state_json, state_line},

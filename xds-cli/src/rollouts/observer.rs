@@ -1,15 +1,15 @@
-//! Progress of rollouts: to the printer, the metrics and the directory with the state.
+//! Progress of rollouts: to the printer, the metrics and the place of the state.
 
 use core::time::Duration;
 use std::sync::Arc;
 
 use tokio::{
     sync::mpsc,
-    task::{AbortHandle, spawn_blocking},
-    time::sleep,
+    task::AbortHandle,
+    time::{sleep, timeout},
 };
 use xds_core::rollout::{RolloutPhase, RolloutProgress};
-use xds_source::RolloutDirectory;
+use xds_source::RolloutStore;
 use xds_tokio::server::RolloutHandle;
 
 use super::{RolloutCounts, RolloutSettings, metric, progress_json};
@@ -22,21 +22,25 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct RolloutObserver {
     progress: mpsc::Receiver<RolloutProgress>,
     counts: Arc<RolloutCounts>,
+    store: Arc<dyn RolloutStore>,
 }
+
+/// Time for the last write when the server ends.
+const LEAVE: Duration = Duration::from_millis(500);
 
 impl RolloutObserver {
     /// Observes the rollouts that a sender passes on.
     pub(crate) fn start(
         settings: Arc<RolloutSettings>,
-        directory: Arc<RolloutDirectory>,
+        store: Arc<dyn RolloutStore>,
     ) -> (mpsc::UnboundedSender<RolloutHandle>, Self) {
         let (started, mut rollouts) = mpsc::unbounded_channel();
         let (sender, progress) = mpsc::channel(1);
         let counts = Arc::<RolloutCounts>::default();
-        let observer = Self { progress, counts: Arc::clone(&counts) };
+        let observer = Self { progress, counts: Arc::clone(&counts), store: Arc::clone(&store) };
         tokio::spawn(async move {
             while let Some(rollout) = rollouts.recv().await {
-                let observing = observe(rollout, &settings, &directory, &counts);
+                let observing = observe(rollout, &settings, &store, &counts);
                 tokio::spawn(observing.run(sender.clone()));
             }
         });
@@ -48,17 +52,23 @@ impl RolloutObserver {
         &self.counts
     }
 
+    /// Lets the other servers know that this one ends.
+    pub(crate) async fn leave(&self) {
+        // Otherwise they learn it later.
+        let _ = timeout(LEAVE, self.store.leave()).await;
+    }
+
     /// Waits for the next progress of any rollout. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<RolloutProgress> {
         self.progress.recv().await
     }
 }
 
-/// RolloutObservation of one rollout.
+/// Observation of one rollout.
 struct RolloutObservation {
     rollout: RolloutHandle,
     has_metrics: bool,
-    directory: Arc<RolloutDirectory>,
+    store: Arc<dyn RolloutStore>,
     counts: Arc<RolloutCounts>,
     metrics: Vec<AbortHandle>,
 }
@@ -66,7 +76,7 @@ struct RolloutObservation {
 fn observe(
     rollout: RolloutHandle,
     settings: &RolloutSettings,
-    directory: &Arc<RolloutDirectory>,
+    store: &Arc<dyn RolloutStore>,
     counts: &Arc<RolloutCounts>,
 ) -> RolloutObservation {
     let metrics = settings
@@ -74,8 +84,8 @@ fn observe(
         .iter()
         .map(|it| tokio::spawn(metric::observe(it.clone(), rollout.clone())).abort_handle());
     let metrics: Vec<_> = metrics.collect();
-    let (directory, counts) = (Arc::clone(directory), Arc::clone(counts));
-    RolloutObservation { rollout, has_metrics: !metrics.is_empty(), directory, counts, metrics }
+    let (store, counts) = (Arc::clone(store), Arc::clone(counts));
+    RolloutObservation { rollout, has_metrics: !metrics.is_empty(), store, counts, metrics }
 }
 
 impl RolloutObservation {
@@ -85,10 +95,8 @@ impl RolloutObservation {
                 continue;
             }
             self.counts.note(&progress);
-            let (directory, json) = (Arc::clone(&self.directory), progress_json(&progress));
-            let text = json.to_string();
-            let written = spawn_blocking(move || directory.report_progress(&text)).await;
-            if let Ok(Err(why)) = written {
+            let text = progress_json(&progress).to_string();
+            if let Err(why) = self.store.report_progress(&text).await {
                 tracing::warn!(%why, "cannot report the progress of the rollout");
             }
             if sender.send(progress).await.is_err() {

@@ -26,10 +26,10 @@ use crate::{
 };
 
 /// etcd with one member.
-struct Etcd {
+pub(crate) struct Etcd {
     process: Option<Child>,
     directory: TempDir,
-    address: String,
+    pub(crate) address: String,
     peers: String,
 }
 
@@ -38,7 +38,7 @@ fn free_address() -> String {
 }
 
 impl Etcd {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let directory = TempDir::new();
         let (address, peers) = (free_address(), free_address());
         let mut etcd = Self { process: None, directory, address, peers };
@@ -73,7 +73,7 @@ impl Etcd {
         }
     }
 
-    fn with_store<T, F: Future<Output = T>>(
+    pub(crate) fn with_store<T, F: Future<Output = T>>(
         &self,
         prefix: &str,
         action: impl FnOnce(EtcdStore) -> F,
@@ -87,7 +87,7 @@ impl Etcd {
     }
 
     /// Writes clusters of a view, each given as `name=connect_timeout`.
-    fn write(&self, view: &str, clusters: &str) {
+    pub(crate) fn write(&self, view: &str, clusters: &str) {
         let resources = clusters.split_whitespace().map(|cluster| {
             let (name, timeout) = cluster.split_once('=').unwrap();
             let value = format!("name: {name}\nconnect_timeout: {timeout}\n");
@@ -103,7 +103,7 @@ impl Etcd {
         });
     }
 
-    fn source(&self) -> String {
+    pub(crate) fn source(&self) -> String {
         format!("etcd://{}/xds", self.address)
     }
 }

@@ -26,6 +26,8 @@ mod route;
 mod secured;
 mod serve;
 mod serve_transports;
+#[cfg(feature = "etcd")]
+mod shared_rollouts;
 mod sim;
 mod status;
 mod support;

@@ -346,3 +346,47 @@ fn wrong_options_and_states_are_explained() {
     assert!(code == Some(1) && why.contains("it is no directory"), "{why}");
     println!("covers: M273");
 }
+
+#[test]
+fn change_is_rolled_out_once_the_first_resources_are_stored() {
+    let world = Rollouts::new(LONG);
+    // No file can have this name.
+    fs::create_dir_all(world.other.join("state/contents-1.pb")).unwrap();
+    let (serve, address) = world.serve();
+    let (canary, other) = (watch(&address, "canary-1"), watch(&address, "other-1"));
+    wait_timeout(&canary, "1s");
+    wait_timeout(&other, "1s");
+    eventually("an error", || {
+        let events = format!("{:?}", serve.events_of("file_error"));
+        let why = "no change is rolled out until the first resources are stored";
+        if events.contains(why) { Ok(()) } else { Err(events) }
+    });
+    world.change("2s");
+    world.resources.save("eds.yaml", &endpoints("a", &[1]));
+    let of_eds = ["watch", "--server", &address, "-o", "ndjson", "eds"];
+    Xds::spawn(&of_eds).wait_count("changed", 1);
+    assert_eq!(canary.events_of("changed").len(), 1);
+    fs::remove_dir(world.other.join("state/contents-1.pb")).unwrap();
+    wait_timeout(&canary, "2s");
+    wait_phase(&serve, 2, "soaking");
+    assert_eq!(other.events_of("changed").len(), 1);
+    world.command("abort", &[]);
+    wait_timeout(&canary, "1s");
+}
+
+#[test]
+fn change_that_could_not_be_stored_is_rolled_out_later() {
+    let world = Rollouts::new(LONG);
+    let (serve, address) = world.serve();
+    let canary = watch(&address, "canary-1");
+    wait_timeout(&canary, "1s");
+    fs::create_dir_all(world.other.join("state/contents-2.pb")).unwrap();
+    world.change("2s");
+    eventually("an error", || {
+        let events = format!("{:?}", serve.events_of("file_error"));
+        if events.contains("the rollout cannot be stored") { Ok(()) } else { Err(events) }
+    });
+    fs::remove_dir(world.other.join("state/contents-2.pb")).unwrap();
+    wait_timeout(&canary, "2s");
+    assert_eq!(serve.events_of("file_error").len(), 1, "it is reported once");
+}

@@ -1,4 +1,4 @@
-//! The resources at one number, as a file: messages of the protocol, each with its length before it.
+//! The resources at one number, as bytes: messages of the protocol, each with its length before it.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +24,10 @@ pub struct StoredResource {
     pub revision: u64,
 }
 
-/// Encodes resources: a response for each type of each view, whose nonce is the name of the view.
-pub(super) fn encode(resources: &[StoredResource]) -> Bytes {
+/// Encodes resources, to store them: a `DeltaDiscoveryResponse` for each type of each view, whose
+/// nonce is the name of the view, with its length before it.
+#[must_use]
+pub fn encode_contents(resources: &[StoredResource]) -> Bytes {
     let mut responses: BTreeMap<(&ViewName, &TypeUrl), Vec<Resource>> = BTreeMap::new();
     for it in resources {
         let any = Any { type_url: it.type_url.as_str().into(), value: it.bytes.clone() };
@@ -51,8 +53,12 @@ pub(super) fn encode(resources: &[StoredResource]) -> Bytes {
     out.freeze()
 }
 
-/// Decodes resources.
-pub(super) fn decode(mut bytes: Bytes) -> Result<Vec<StoredResource>, DecodeError> {
+/// Decodes resources that [`encode_contents`] has encoded.
+///
+/// # Errors
+///
+/// Returns an error if the bytes are something else.
+pub fn decode_contents(mut bytes: Bytes) -> Result<Vec<StoredResource>, DecodeError> {
     let mut resources = Vec::new();
     while !bytes.is_empty() {
         let response = DeltaDiscoveryResponse::decode_length_delimited(&mut bytes)?;

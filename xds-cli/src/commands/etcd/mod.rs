@@ -7,7 +7,7 @@ mod register;
 use std::{fs, path::Path};
 
 use xds_bootstrap::TlsFiles;
-use xds_etcd::{EtcdClient, EtcdOptions};
+use xds_etcd::{EtcdClient, EtcdOptions, EtcdRollouts};
 use xds_tokio::{Tokio, credentials::Credentials};
 
 pub(crate) use self::{
@@ -18,6 +18,7 @@ pub(crate) use self::{
 use crate::{
     args::{EtcdAddress, EtcdArgs, SourceAddress},
     failure::Failure,
+    process_name::process_name,
 };
 
 /// Creates the client of a cluster, which connects when it is used.
@@ -27,6 +28,11 @@ pub(crate) fn client(address: &EtcdAddress, args: &EtcdArgs) -> Result<EtcdClien
         options = options.with_user(name, password(file)?);
     }
     EtcdClient::new(Tokio, options).map_err(|why| Failure::Usage(format!("etcd: {why}")))
+}
+
+/// Returns the state of rollouts below the prefix of an address.
+pub(crate) fn rollouts(client: &EtcdClient, address: &EtcdAddress) -> EtcdRollouts {
+    EtcdRollouts::new(client.clone(), &address.prefix, &process_name())
 }
 
 /// Returns the address in etcd; other sources cannot be written.

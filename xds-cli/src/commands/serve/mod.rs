@@ -19,6 +19,7 @@ mod table;
 use std::{io, sync::Arc};
 
 use clap::ColorChoice;
+use futures_util::future::join;
 use tokio::{
     select,
     task::{JoinHandle, spawn_blocking, yield_now},
@@ -158,7 +159,12 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
             },
         }
     };
-    shut_down(&handle, serving, services).await;
+    let leave = async {
+        if let Some(rollouts) = &rollouts {
+            rollouts.leave().await;
+        }
+    };
+    join(leave, shut_down(&handle, serving, services)).await;
     ended
 }
 
@@ -196,12 +202,12 @@ async fn prepare(args: &ServeArgs, printer: &mut dyn ServePrinter) -> Result<Pre
     let source = open_source(args).await?;
     let metrics = Arc::<SourceMetrics>::default();
     let server = Arc::new(ManagementServer::start(server_config(args), options));
-    let (rollouts, observer) = match (settings, &args.rollouts.state) {
-        (Some(settings), Some(state)) => {
-            let (rollouts, observer) = rollouts::start(settings, state, server.handle()).await?;
-            (Some(rollouts), Some(observer))
+    let (rollouts, observer) = match settings {
+        Some(settings) => {
+            let started = rollouts::start(settings, args, &source, server.handle()).await?;
+            (Some(started.0), Some(started.1))
         }
-        _ => (None, None),
+        None => (None, None),
     };
     let follow = FollowOptions {
         consistency: args.external.consistency(),

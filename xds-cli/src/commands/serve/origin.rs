@@ -1,6 +1,8 @@
 //! The source to serve, from the arguments.
 
-use xds_source::{DirectorySource, Subdirectories};
+use std::sync::Arc;
+
+use xds_source::{DirectorySource, RolloutStore, Subdirectories};
 
 use crate::{
     args::{ServeArgs, SourceAddress},
@@ -14,6 +16,15 @@ pub(super) struct OpenedSource {
     /// Cluster to which rejections by clients are written, if they are.
     #[cfg(any(feature = "etcd", feature = "kube"))]
     pub(super) feedback: Option<FeedbackTarget>,
+    /// Place of the state of rollouts in the source.
+    rollouts: Option<Arc<dyn RolloutStore>>,
+}
+
+impl OpenedSource {
+    /// Returns the place of the state of rollouts in the source; `None` if it has none.
+    pub(super) fn rollouts(&self) -> Option<Arc<dyn RolloutStore>> {
+        self.rollouts.clone()
+    }
 }
 
 /// Cluster to which rejections by clients are written.
@@ -31,6 +42,7 @@ impl From<SourceReader> for OpenedSource {
             reader,
             #[cfg(any(feature = "etcd", feature = "kube"))]
             feedback: None,
+            rollouts: None,
         }
     }
 }
@@ -48,8 +60,10 @@ pub(super) async fn open_source(args: &ServeArgs) -> Result<OpenedSource, Failur
             let client = crate::commands::etcd::client(address, &args.etcd)?;
             let source = xds_etcd::EtcdSource::new(client.clone(), &address.prefix);
             let reader = reader(source, args);
+            let rollouts = Arc::new(crate::commands::etcd::rollouts(&client, address));
             let target = FeedbackTarget::Etcd(client, address.prefix.clone());
-            Ok(OpenedSource { reader, feedback: args.report_rejections.then_some(target) })
+            let feedback = args.report_rejections.then_some(target);
+            Ok(OpenedSource { reader, feedback, rollouts: Some(rollouts) })
         }
         #[cfg(not(feature = "etcd"))]
         SourceAddress::Etcd(_) => Err(Failure::Usage(
@@ -61,7 +75,7 @@ pub(super) async fn open_source(args: &ServeArgs) -> Result<OpenedSource, Failur
             let source = xds_kube::KubeSource::new(client.clone());
             let reader = reader(source, args);
             let feedback = (!args.kube.kube_read_only).then_some(FeedbackTarget::Kube(client));
-            Ok(OpenedSource { reader, feedback })
+            Ok(OpenedSource { reader, feedback, rollouts: None })
         }
         #[cfg(not(feature = "kube"))]
         SourceAddress::Kube => Err(Failure::Usage(

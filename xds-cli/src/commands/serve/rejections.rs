@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -13,6 +12,10 @@ use xds_source::{RejectedBy, Rejection};
 use xds_tokio::{ServerHandle, server::RejectionSnapshot};
 
 use super::origin::FeedbackTarget;
+#[cfg(feature = "kube")]
+use crate::process_name::host_name;
+#[cfg(feature = "etcd")]
+use crate::process_name::process_name;
 use crate::{
     args::SourceAddress,
     directory::{FeedbackState, Key, Owners, Refused, has_word},
@@ -52,18 +55,14 @@ pub(super) fn writer(
 
 impl Feedback {
     fn new(target: FeedbackTarget) -> Self {
-        // In a Pod, it is the name of the Pod.
-        let reporter = env::var("HOSTNAME").unwrap_or_else(|_| "xds".to_owned());
         match target {
             #[cfg(feature = "etcd")]
             FeedbackTarget::Etcd(client, prefix) => {
-                // Several processes may run on a host.
-                let reporter = format!("{reporter}-{}", std::process::id());
-                Self::Etcd(xds_etcd::Feedback::new(client, &prefix, &reporter))
+                Self::Etcd(xds_etcd::Feedback::new(client, &prefix, &process_name()))
             }
             #[cfg(feature = "kube")]
             FeedbackTarget::Kube(client) => {
-                Self::Kube(Box::new(xds_kube::Feedback::new(client, reporter)))
+                Self::Kube(Box::new(xds_kube::Feedback::new(client, host_name())))
             }
         }
     }

@@ -1,17 +1,19 @@
 //! Rollouts, from the arguments.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
-use tokio::task::spawn_blocking;
-use xds_source::RolloutDirectory;
+use xds_source::RolloutStore;
 use xds_tokio::ServerHandle;
 
-use super::events::{ServeEvent, ServePrinter};
+use super::{
+    events::{ServeEvent, ServePrinter},
+    origin::OpenedSource,
+};
 use crate::{
     args::ServeArgs,
-    directory::{FollowedRollouts, RestoredRollouts},
+    directory::{FollowedRollouts, KnownRollouts},
     failure::Failure,
-    rollouts::{self, RolloutObserver, RolloutSettings},
+    rollouts::{self, LocalRollouts, RolloutObserver, RolloutSettings},
 };
 
 /// Returns the settings that the flags select; `None` without rollouts.
@@ -40,23 +42,39 @@ pub(super) fn settings(
     }
 }
 
-/// Starts the rollouts of a server, with what an earlier process has left.
+/// Starts the rollouts of a server, with what an earlier process has left. Their state is in the
+/// directory of --state, or in the cluster that is the source.
 pub(super) async fn start(
     settings: RolloutSettings,
-    state: &Path,
+    args: &ServeArgs,
+    source: &OpenedSource,
     server: ServerHandle,
 ) -> Result<(FollowedRollouts, RolloutObserver), Failure> {
     let failed = |why: &dyn core::fmt::Display| {
         Failure::Rollout(format!("rollouts cannot start (--state): {why}"))
     };
-    let path = state.to_owned();
-    let opened = spawn_blocking(move || RolloutDirectory::open_for_server(path)).await;
-    let directory = opened.map_err(|why| failed(&why))?.map_err(|why| failed(&why))?;
-    let (directory, settings) = (Arc::new(directory), Arc::new(settings));
-    let (started, observer) = RolloutObserver::start(Arc::clone(&settings), Arc::clone(&directory));
-    let restored = RestoredRollouts::restore(&directory, &settings, &server, &started).await;
-    let restored = restored.map_err(|why| failed(&why))?;
-    let kept = rollouts::keep(Arc::clone(&directory), restored.state.clone(), server).await;
-    let states = kept.map_err(|why| failed(&why))?;
-    Ok((FollowedRollouts { settings, directory, states, started, restored }, observer))
+    let store: Arc<dyn RolloutStore> = match (&args.rollouts.state, source.rollouts()) {
+        (Some(state), _) => {
+            let opened = LocalRollouts::open_for_server(state.clone()).await;
+            Arc::new(opened.map_err(|why| failed(&why))?)
+        }
+        (None, Some(store)) => store,
+        (None, None) => {
+            return Err(Failure::Usage(
+                "--canary and --rollout-policy need --state DIR, if the source is a directory"
+                    .to_owned(),
+            ));
+        }
+    };
+    let settings = Arc::new(settings);
+    let states = rollouts::keep(Arc::clone(&store), server.clone()).await;
+    let states = states.map_err(|why| failed(&why))?;
+    let (started, observer) = RolloutObserver::start(Arc::clone(&settings), Arc::clone(&store));
+    let known = KnownRollouts::default();
+    let mut followed = FollowedRollouts { settings, store, states, started, known };
+    // A shared state is read with the source, which may be unreachable now.
+    if !followed.store.is_shared() {
+        followed.restore(&server).await.map_err(|why| failed(&why))?;
+    }
+    Ok((followed, observer))
 }

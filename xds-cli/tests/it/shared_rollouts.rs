@@ -1,0 +1,194 @@
+//! Rollouts that servers share through a real etcd. `XDS_ETCD` names its binary:
+//! `XDS_ETCD=etcd cargo test -p xds-cli --test it shared_rollouts:: -- --ignored`.
+
+use serde_json::Value as Json;
+
+use crate::{
+    etcd::Etcd,
+    support::{TempDir, Xds, eventually, run},
+};
+
+/// Servers on one etcd, with a policy of two steps.
+struct World {
+    etcd: Etcd,
+    policy: TempDir,
+}
+
+impl World {
+    /// Steps soak for this time.
+    fn new(soak: &str) -> Self {
+        let (etcd, policy) = (Etcd::start(), TempDir::new());
+        etcd.write("", "a=1s");
+        let steps = format!(
+            "steps:\n- {{ when: {{ id: canary-* }}, soak: {soak}, timeout: 30s }}\n\
+             - {{ percent: 50, soak: {soak}, timeout: 30s }}\n"
+        );
+        policy.save("policy.yaml", &steps);
+        Self { etcd, policy }
+    }
+
+    fn serve(&self) -> Replica {
+        Replica::start(self, "127.0.0.1:0")
+    }
+
+    fn command(&self, command: &str) -> String {
+        let ended = run(&["rollout", command, &self.etcd.source()]);
+        ended.stdout + &ended.stderr
+    }
+
+    fn status(&self) -> Json {
+        let ended = run(&["rollout", "status", &self.etcd.source(), "-o", "ndjson"]);
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}", ended.stderr))
+    }
+
+    #[track_caller]
+    fn wait_phase(&self, phase: &str) -> Json {
+        eventually(phase, || match self.status() {
+            status if status["state"]["phase"] == phase => Ok(status),
+            status => Err(status.to_string()),
+        })
+    }
+}
+
+struct Replica {
+    serve: Xds,
+    listen: String,
+}
+
+impl Replica {
+    fn start(world: &World, listen: &str) -> Self {
+        let policy = world.policy.join("policy.yaml");
+        let flags = ["serve", &world.etcd.source(), "-o", "ndjson", "--listen", listen];
+        let flags = [&flags[..], &["--rollout-policy", policy.to_str().unwrap()]].concat();
+        let serve = Xds::spawn(&flags);
+        let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+        Self { serve, listen: serving["listen"].as_str().unwrap().to_owned() }
+    }
+
+    fn watch(&self, node: &str) -> Xds {
+        let args = ["watch", "--server", &self.listen, "--node-id", node, "-o", "ndjson", "cds"];
+        Xds::spawn(&args)
+    }
+
+    /// Ends it as a crash does, and starts it again on its port.
+    fn restart(&mut self, world: &World) {
+        self.serve.kill();
+        *self = Self::start(world, &self.listen);
+    }
+}
+
+/// Timeouts that a client has got for the cluster `a`.
+fn seen(client: &Xds) -> Vec<String> {
+    let of_a = |it: &&Json| it["event"] == "changed" && it["name"] == "a";
+    let events = client.events();
+    let changed = events.iter().filter(of_a);
+    changed.map(|it| it["resource"]["connect_timeout"].as_str().unwrap().to_owned()).collect()
+}
+
+#[track_caller]
+fn wait_seen(client: &Xds, timeout: &str) {
+    eventually(timeout, || match seen(client) {
+        all if all.last().is_some_and(|it| it == timeout) => Ok(()),
+        all => Err(format!("{all:?}")),
+    });
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn change_reaches_the_cohort_at_all_servers_first_and_all_after_the_last_step() {
+    let world = World::new("1s");
+    let servers = [world.serve(), world.serve(), world.serve()];
+    let canaries: Vec<_> = servers.iter().map(|it| it.watch("canary-1")).collect();
+    let others: Vec<_> = servers.iter().map(|it| it.watch("other-1")).collect();
+    canaries.iter().chain(&others).for_each(|it| wait_seen(it, "1s"));
+    assert!(world.command("status").contains("no rollout is under way"));
+    world.etcd.write("", "a=2s");
+    canaries.iter().for_each(|it| wait_seen(it, "2s"));
+    others.iter().for_each(|it| assert_eq!(seen(it), ["1s"]));
+    world.wait_phase("completed");
+    others.iter().for_each(|it| wait_seen(it, "2s"));
+    canaries.iter().for_each(|it| assert_eq!(seen(it), ["1s", "2s"]));
+    assert!(world.command("history").contains("is completed"));
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn rejection_at_one_server_rolls_back_at_all() {
+    let world = World::new("1h");
+    let servers = [world.serve(), world.serve()];
+    let canaries: Vec<_> = servers.iter().map(|it| it.watch("canary-1")).collect();
+    canaries.iter().for_each(|it| wait_seen(it, "1s"));
+    let other = servers[1].watch("other-1");
+    wait_seen(&other, "1s");
+    // The client checks the constraints of the API.
+    world.etcd.write("", "a=0s");
+    let status = world.wait_phase("rolled-back");
+    assert!(status["state"]["why"].as_str().unwrap().contains("canary-1"), "{status}");
+    for server in &servers {
+        server.serve.wait_event("rolled back", |it| it["phase"] == "rolled-back");
+    }
+    assert_eq!(seen(&other), ["1s"]);
+    // A new server has the stable resources, although the source has the bad ones.
+    let new = world.serve();
+    let client = new.watch("canary-1");
+    wait_seen(&client, "1s");
+    // The source is repaired.
+    world.etcd.write("", "a=3s");
+    wait_seen(&client, "3s");
+    canaries.iter().for_each(|it| wait_seen(it, "3s"));
+    assert!(!seen(&client).contains(&"0s".to_owned()));
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn rollout_continues_when_all_servers_have_restarted_and_on_command() {
+    let world = World::new("1h");
+    let mut servers = [world.serve(), world.serve()];
+    wait_seen(&servers[0].watch("canary-1"), "1s");
+    world.etcd.write("", "a=2s");
+    world.wait_phase("running");
+    for server in &mut servers {
+        server.restart(&world);
+    }
+    let (canary, other) = (servers[0].watch("canary-1"), servers[1].watch("other-1"));
+    wait_seen(&canary, "2s");
+    wait_seen(&other, "1s");
+    let paused = world.command("pause");
+    assert!(paused.contains("is paused, step 1 of 2"), "{paused}");
+    for server in &servers {
+        server.serve.wait_event("paused", |it| it["phase"] == "paused");
+    }
+    world.command("resume");
+    eventually("progress", || match world.command("status") {
+        shown if shown.contains("soaking: 1 of 1 clients of the cohort have accepted") => Ok(()),
+        shown => Err(shown),
+    });
+    let promoted = world.command("promote");
+    assert!(promoted.contains("is completed"), "{promoted}");
+    wait_seen(&other, "2s");
+    assert_eq!(
+        (seen(&canary), seen(&other)),
+        (vec!["2s".to_owned()], vec!["1s".to_owned(), "2s".to_owned()])
+    );
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn change_that_a_server_has_missed_is_rolled_out_once() {
+    let world = World::new("1h");
+    let (first, mut second) = (world.serve(), world.serve());
+    wait_seen(&first.watch("other-1"), "1s");
+    second.serve.kill();
+    world.etcd.write("", "a=2s");
+    let status = world.wait_phase("running");
+    let rollout = status["state"]["rollout"].clone();
+    second.restart(&world);
+    wait_seen(&second.watch("canary-1"), "2s");
+    wait_seen(&second.watch("other-1"), "1s");
+    let status = world.status();
+    assert_eq!(
+        (&status["state"]["rollout"], &status["state"]["generation"]),
+        (&rollout, &2.into())
+    );
+    assert_eq!(first.serve.events_of("rollout_begins").len(), 1);
+}
