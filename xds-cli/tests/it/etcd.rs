@@ -3,7 +3,8 @@
 
 use std::{
     collections::BTreeMap,
-    env, io,
+    env,
+    io::{self, Write as _},
     net::{Shutdown, TcpListener, TcpStream},
     process::{Child, Command, Stdio},
     sync::{
@@ -46,7 +47,7 @@ impl Etcd {
         etcd
     }
 
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         let binary = env::var("XDS_ETCD").expect("XDS_ETCD names the binary of etcd");
         let clients = format!("http://{}", self.address);
         let process = Command::new(binary)
@@ -66,7 +67,7 @@ impl Etcd {
         });
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill().unwrap();
             process.wait().unwrap();
@@ -103,6 +104,18 @@ impl Etcd {
         });
     }
 
+    /// Forgets all revisions before the newest one.
+    pub(crate) fn compact(&self) {
+        let revision = self.with_store("/xds", async |store| store.read().await.unwrap().revision);
+        let body = format!(r#"{{"revision": "{revision}", "physical": true}}"#);
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let head = "POST /v3/kv/compaction HTTP/1.1\r\nhost: test\r\nconnection: close";
+        let length = body.len();
+        write!(stream, "{head}\r\ncontent-length: {length}\r\n\r\n{body}").unwrap();
+        let answer = io::read_to_string(stream).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
     pub(crate) fn source(&self) -> String {
         format!("etcd://{}/xds", self.address)
     }
@@ -115,14 +128,14 @@ impl Drop for Etcd {
 }
 
 /// Relay of connections, which can be interrupted.
-struct Relay {
-    address: String,
+pub(crate) struct Relay {
+    pub(crate) address: String,
     is_open: Arc<AtomicBool>,
     connections: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Relay {
-    fn start(to: &str) -> Self {
+    pub(crate) fn start(to: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (is_open, connections) =
@@ -149,14 +162,14 @@ impl Relay {
         Self { address, is_open, connections }
     }
 
-    fn close(&self) {
+    pub(crate) fn close(&self) {
         self.is_open.store(false, Ordering::SeqCst);
         for stream in self.connections.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    fn open(&self) {
+    pub(crate) fn open(&self) {
         self.is_open.store(true, Ordering::SeqCst);
     }
 }

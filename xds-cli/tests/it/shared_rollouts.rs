@@ -4,7 +4,7 @@
 use serde_json::Value as Json;
 
 use crate::{
-    etcd::Etcd,
+    etcd::{Etcd, Relay},
     support::{TempDir, Xds, eventually, run},
 };
 
@@ -28,7 +28,12 @@ impl World {
     }
 
     fn serve(&self) -> Replica {
-        Replica::start(self, "127.0.0.1:0")
+        Replica::start(self, &self.etcd.source(), "127.0.0.1:0")
+    }
+
+    /// Starts a server that reaches etcd through a relay.
+    fn serve_through(&self, relay: &Relay) -> Replica {
+        Replica::start(self, &format!("etcd://{}/xds", relay.address), "127.0.0.1:0")
     }
 
     fn command(&self, command: &str) -> String {
@@ -56,9 +61,9 @@ struct Replica {
 }
 
 impl Replica {
-    fn start(world: &World, listen: &str) -> Self {
+    fn start(world: &World, source: &str, listen: &str) -> Self {
         let policy = world.policy.join("policy.yaml");
-        let flags = ["serve", &world.etcd.source(), "-o", "ndjson", "--listen", listen];
+        let flags = ["serve", source, "-o", "ndjson", "--listen", listen];
         let flags = [&flags[..], &["--rollout-policy", policy.to_str().unwrap()]].concat();
         let serve = Xds::spawn(&flags);
         let serving = serve.wait_event("serving", |event| event["event"] == "serving");
@@ -73,7 +78,7 @@ impl Replica {
     /// Ends it as a crash does, and starts it again on its port.
     fn restart(&mut self, world: &World) {
         self.serve.kill();
-        *self = Self::start(world, &self.listen);
+        *self = Self::start(world, &world.etcd.source(), &self.listen);
     }
 }
 
@@ -191,4 +196,98 @@ fn change_that_a_server_has_missed_is_rolled_out_once() {
         (&rollout, &2.into())
     );
     assert_eq!(first.serve.events_of("rollout_begins").len(), 1);
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn change_that_a_running_server_has_missed_is_read_from_etcd() {
+    let world = World::new("1h");
+    let first = world.serve();
+    let relay = Relay::start(&world.etcd.address);
+    let second = world.serve_through(&relay);
+    let (canary, other) = (second.watch("canary-1"), second.watch("other-1"));
+    wait_seen(&other, "1s");
+    wait_seen(&canary, "1s");
+    relay.close();
+    world.etcd.write("", "a=2s");
+    world.wait_phase("running");
+    world.command("promote");
+    wait_seen(&first.watch("other-1"), "2s");
+    world.etcd.write("", "a=3s");
+    let rollout = world.wait_phase("running")["state"]["rollout"].clone();
+    // The server has to read all again, and cannot know when they have changed.
+    world.etcd.compact();
+    relay.open();
+    wait_seen(&canary, "3s");
+    wait_seen(&other, "2s");
+    assert_eq!(seen(&other), ["1s", "2s"]);
+    assert_eq!(world.status()["state"]["rollout"], rollout, "it is the same rollout");
+    world.command("abort");
+    wait_seen(&canary, "2s");
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn large_change_is_one_rollout() {
+    let world = World::new("1h");
+    let servers = [world.serve(), world.serve(), world.serve()];
+    let canaries: Vec<_> = servers.iter().map(|it| it.watch("canary-1")).collect();
+    let other = servers[0].watch("other-1");
+    canaries.iter().chain([&other]).for_each(|it| wait_seen(it, "1s"));
+    // More than a transaction may have, so it is written as a new generation.
+    let clusters: Vec<_> = (0..300).map(|it| format!("c{it}=1s")).collect();
+    world.etcd.write("", &format!("a=2s {}", clusters.join(" ")));
+    canaries.iter().for_each(|it| drop(it.wait_count("changed", 302)));
+    eventually("progress of all", || match world.command("status") {
+        shown if shown.matches("soaking: 1 of 1 clients").count() == 3 => Ok(()),
+        shown => Err(shown),
+    });
+    assert_eq!(seen(&other), ["1s"]);
+    assert_eq!(canaries.iter().map(seen).collect::<Vec<_>>(), vec![["1s", "2s"]; 3]);
+    world.command("promote");
+    wait_seen(&other, "2s");
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn rejection_rolls_back_at_once_while_etcd_is_away() {
+    let world = World::new("1h");
+    let relay = Relay::start(&world.etcd.address);
+    let server = world.serve_through(&relay);
+    wait_seen(&server.watch("canary-1"), "1s");
+    // No client has rejected it yet.
+    world.etcd.write("", "a=0s");
+    world.wait_phase("running");
+    relay.close();
+    let canary = server.watch("canary-2");
+    server.serve.wait_event("rolled back", |it| it["phase"] == "rolled-back");
+    wait_seen(&canary, "1s");
+    assert_eq!(world.status()["state"]["phase"], "running");
+    relay.open();
+    world.wait_phase("rolled-back");
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn server_waits_for_etcd_and_explains_another_policy() {
+    let mut world = World::new("1h");
+    world.etcd.kill();
+    let server = world.serve();
+    let error = server.serve.wait_event("an error", |it| it["event"] == "file_error");
+    assert!(error["error"].as_str().unwrap().contains("etcd"), "{error}");
+    let canary = server.watch("canary-1");
+    world.etcd.restart();
+    wait_seen(&canary, "1s");
+    world.etcd.write("", "a=2s");
+    wait_seen(&canary, "2s");
+    world.policy.save("policy.yaml", "steps: [{ percent: 1, soak: 1h }]\n");
+    let other = world.serve();
+    let error = other.serve.wait_event("an error", |it| it["event"] == "file_error");
+    let why = error["error"].as_str().unwrap();
+    assert!(why.contains("steps") && why.contains("xds rollout abort"), "{why}");
+    // It serves nothing until the rollout of the others has ended.
+    let waiting = other.watch("other-1");
+    world.command("promote");
+    wait_seen(&waiting, "2s");
+    assert_eq!(other.serve.events_of("file_error").len(), 1, "it is reported once");
 }
