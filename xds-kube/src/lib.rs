@@ -4,6 +4,7 @@
 //!   need to reach Services without a proxy: the [`Source`](xds_source::Source) of a management
 //!   server.
 //! - [`Feedback`] writes rejections by clients to the objects whose resources they reject.
+//! - [`KubeRollouts`] is the state of rollouts that the servers of a cluster share.
 //! - [`KubeClient`] is the connection to the API server, made from a kubeconfig or from the service
 //!   account of a Pod.
 //!
@@ -15,12 +16,14 @@
 //! | `api/` | requests to the API server |
 //! | `source.rs` | listing and watching all kinds |
 //! | `feedback.rs` | rejections as Events and as an annotation |
+//! | `rollouts/` | state of rollouts in Leases and ConfigMaps, which servers share |
 
 #![deny(missing_docs)]
 
 mod api;
 mod feedback;
 mod objects;
+mod rollouts;
 mod source;
 mod state;
 mod translate;
@@ -30,8 +33,9 @@ pub use self::{
     feedback::Feedback,
     objects::{
         FORCE_ANNOTATION, PERMISSIONS, Permission, REJECTED_ANNOTATION, RESOURCES_LABEL,
-        SERVICE_ANNOTATION, VIEW_ANNOTATION,
+        ROLLOUT_PERMISSIONS, SERVICE_ANNOTATION, VIEW_ANNOTATION,
     },
+    rollouts::KubeRollouts,
     source::KubeSource,
 };
 pub use xds_source::{RejectedBy, Rejection};

@@ -19,6 +19,7 @@ use xds_source::{Change, List, Revision, Source, SourceError, WatchError};
 
 use crate::{
     api::{KubeClient, KubeError, KubeErrorKind, Scope, WatchItem},
+    objects::Observed,
     state::ClusterState,
 };
 
@@ -67,7 +68,7 @@ struct Shared {
 }
 
 /// Event of a scope, or the end of its watch.
-type ScopeEvent = (Scope, Option<Result<(WatchItem, u64), KubeError>>);
+type ScopeEvent = (Scope, Option<Result<(WatchItem<Observed>, u64), KubeError>>);
 
 impl KubeSource {
     /// Creates a source of the objects that a client's options select.
@@ -124,7 +125,7 @@ impl KubeSource {
     }
 
     /// Takes events that arrived together. Returns their change, if there is one to report.
-    fn change_of(&self, events: Vec<(Scope, WatchItem, u64)>) -> Option<Change> {
+    fn change_of(&self, events: Vec<(Scope, WatchItem<Observed>, u64)>) -> Option<Change> {
         let mut shared = self.shared();
         let newest = events.iter().map(|(_, _, version)| *version).max()?;
         for (scope, item, version) in events {
@@ -215,7 +216,7 @@ impl Watch {
     }
 
     /// Waits for events, and for those that follow shortly after.
-    async fn events(&mut self) -> Vec<(Scope, WatchItem, u64)> {
+    async fn events(&mut self) -> Vec<(Scope, WatchItem<Observed>, u64)> {
         let mut events = Vec::new();
         let first = self.watches.next().await;
         let mut settled = pin!(sleep(SETTLE));

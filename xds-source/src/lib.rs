@@ -49,6 +49,7 @@ pub use follower::{Follower, FollowerOptions, Step};
 #[cfg(feature = "directory")]
 pub use rollouts::RolloutDirectory;
 pub use rollouts::{
-    EndedRollout, MAX_ENDED, ReportedProgress, RolloutStore, StoreFuture, StoreNews, StoreWatch,
-    StoredResource, decode_contents, encode_contents,
+    ContentsManifest, EndedRollout, InvalidEnd, InvalidManifest, MAX_ENDED, ReportedProgress,
+    RolloutStore, StoreFuture, StoreNews, StoreWatch, StoredResource, decode_contents,
+    encode_contents,
 };

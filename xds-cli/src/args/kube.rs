@@ -8,16 +8,8 @@ use clap::Args;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Kubernetes")]
 pub(crate) struct KubeArgs {
-    /// Use this kubeconfig.
-    ///
-    /// By default the files in KUBECONFIG or ~/.kube/config are used, and without them the service
-    /// account of the Pod in which the process runs.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-
-    /// Use this context of the kubeconfig instead of its current one.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) kube_context: Option<String>,
+    #[command(flatten)]
+    pub(crate) cluster: KubeClusterArgs,
 
     /// Read the objects in this namespace only. May be given several times.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -31,6 +23,29 @@ pub(crate) struct KubeArgs {
     /// and an annotation.
     #[arg(long)]
     pub(crate) kube_read_only: bool,
+}
+
+/// Choice of a cluster, and of the objects with the state of rollouts.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Kubernetes")]
+pub(crate) struct KubeClusterArgs {
+    /// Use this kubeconfig.
+    ///
+    /// By default the files in KUBECONFIG or ~/.kube/config are used, and without them the service
+    /// account of the Pod in which the process runs.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Use this context of the kubeconfig instead of its current one.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) kube_context: Option<String>,
+
+    /// Keep the state of rollouts in a Lease with this name and in ConfigMaps beside it.
+    ///
+    /// By default, it is xds-rollout in the namespace of the service account or of the context of the
+    /// kubeconfig. Servers with the same one share their rollouts.
+    #[arg(long, value_name = "[NAMESPACE/]NAME", default_value = "xds-rollout")]
+    pub(crate) kube_rollouts: String,
 }
 
 #[cfg(test)]

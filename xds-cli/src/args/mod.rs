@@ -45,7 +45,7 @@ pub(crate) use self::{
     etcd::{EtcdAddress, EtcdArgs, SourceAddress},
     get::{GetArgs, GetOutput},
     guard::GuardArgs,
-    kube::KubeArgs,
+    kube::{KubeArgs, KubeClusterArgs},
     load::{LoadArgs, LoadOutput, LoadProfile},
     node::NodeArgs,
     rollout::{RolloutArgs, RolloutCommand, RolloutFormat, RolloutStateArgs},

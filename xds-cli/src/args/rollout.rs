@@ -10,7 +10,7 @@ use xds_core::{
     selector::{NodeCondition, NodeField},
 };
 
-use super::{EtcdArgs, SourceAddress, parse_duration};
+use super::{EtcdArgs, KubeClusterArgs, SourceAddress, parse_duration};
 
 /// Options for rollouts of `xds serve`.
 #[derive(Args, Debug)]
@@ -42,8 +42,8 @@ pub(crate) struct RolloutArgs {
 
     /// Keep the state of rollouts in this directory, so that a rollout continues after a restart. The
     /// commands of xds rollout use it. It has the resources, secrets included, and is created with
-    /// mode 0700. Each server needs its own. Without it, the state is in the source, if that is etcd:
-    /// all servers that follow it share their rollouts.
+    /// mode 0700. Each server needs its own. Without it, the state is in the source, if that is etcd or
+    /// Kubernetes: all servers that follow it share their rollouts.
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 }
@@ -113,8 +113,8 @@ impl FromStr for Canary {
 
 /// Show, stop and continue the rollouts of `xds serve --canary`.
 ///
-/// STATE is the directory of `xds serve --state`, or the etcd:// address that the servers follow. A
-/// command is stored there, and the servers follow it at once, or when they start again.
+/// STATE is the directory of `xds serve --state`, or the etcd:// address or kube:// that the servers
+/// follow. A command is stored there, and the servers follow it at once, or when they start again.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RolloutCommand {
     /// Show the rollout that is under way, or the last one.
@@ -133,12 +133,15 @@ pub(crate) enum RolloutCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct RolloutStateArgs {
-    /// Directory of `xds serve --state`, or etcd://HOST:PORT[/PREFIX].
+    /// Directory of `xds serve --state`, or etcd://HOST:PORT[/PREFIX], or kube://.
     #[arg(value_name = "STATE")]
     pub(crate) state: SourceAddress,
 
     #[command(flatten)]
     pub(crate) etcd: EtcdArgs,
+
+    #[command(flatten)]
+    pub(crate) kube: KubeClusterArgs,
 }
 
 #[derive(Args, Debug)]

@@ -7,6 +7,8 @@ pub(crate) mod demo;
 #[cfg(feature = "etcd")]
 pub(crate) mod etcd;
 pub(crate) mod get;
+#[cfg(feature = "kube")]
+pub(crate) mod kube;
 pub(crate) mod load;
 pub(crate) mod rollout;
 pub(crate) mod route;

@@ -59,8 +59,15 @@ async fn open(args: &RolloutStateArgs) -> Result<Box<dyn RolloutStore>, Failure>
         SourceAddress::Etcd(_) => Err(Failure::Usage(
             "this build has no support for etcd: build it with --features etcd".to_owned(),
         )),
+        #[cfg(feature = "kube")]
+        SourceAddress::Kube => {
+            let client = super::kube::cluster_client(&args.kube).await?;
+            Ok(Box::new(super::kube::rollouts(&client, &args.kube)))
+        }
+        #[cfg(not(feature = "kube"))]
         SourceAddress::Kube => Err(Failure::Usage(
-            "the state of rollouts is not in Kubernetes: use the directory of xds serve --state"
+            "this build has no support for Kubernetes: cargo install xds-cli --features kube \
+             builds one that has"
                 .to_owned(),
         )),
     }

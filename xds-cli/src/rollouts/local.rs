@@ -137,3 +137,22 @@ impl RolloutStore for LocalRollouts {
         .boxed()
     }
 }
+
+#[cfg(test)]
+#[path = "../../../xds-source/tests/contract/rollout_store.rs"]
+mod contract;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn directory_keeps_the_contract() {
+        let path = std::env::temp_dir().join(format!("xds-local-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        let first = LocalRollouts::open(path.clone()).await.unwrap();
+        let second = LocalRollouts::open(path.clone()).await.unwrap();
+        contract::check(&first, &second).await;
+        std::fs::remove_dir_all(path).unwrap();
+    }
+}

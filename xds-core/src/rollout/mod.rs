@@ -53,7 +53,7 @@ pub use self::{
     },
     server::ServerRollouts,
     share::{InvalidShare, Share},
-    shared::{CohortReport, PeerNews, STORE_RETRY, Sharing, StoreResult},
+    shared::{CohortReport, InvalidReport, PeerNews, STORE_RETRY, Sharing, StoreResult},
     state::{InvalidState, RolloutId, RolloutState, StoredPhase},
     table::{Action, RolloutPhase, Trigger, transitions_as_markdown},
 };

@@ -1,7 +1,9 @@
 //! State that replicas share: proposals, agreed states, and counts of other replicas.
 
 use alloc::{string::ToString as _, sync::Arc};
-use core::time::Duration;
+use core::{fmt, str::FromStr, time::Duration};
+
+use thiserror::Error;
 
 use super::{
     halt::{HaltCause, HaltingClients},
@@ -39,6 +41,20 @@ pub enum StoreResult {
     Unavailable,
 }
 
+impl StoreResult {
+    /// Returns the result for a proposed state that is not to be written, because the source has it
+    /// already, or has one that does not precede it; `None` if it is to be written. Without a stored state,
+    /// any is.
+    #[must_use]
+    pub fn without_write(stored: Option<RolloutState>, proposed: &RolloutState) -> Option<Self> {
+        let stored = stored?;
+        if stored == *proposed {
+            return Some(Self::Stored);
+        }
+        (stored.generation + 1 != proposed.generation).then_some(Self::Conflict(stored))
+    }
+}
+
 /// Counts of the clients of one replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CohortReport {
@@ -49,6 +65,36 @@ pub struct CohortReport {
     /// Number of these that have acknowledged it.
     pub acknowledged: u32,
 }
+
+/// Its text form is one line: `generation=3 members=20 acknowledged=19`.
+impl fmt::Display for CohortReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { generation, members, acknowledged } = self;
+        write!(f, "generation={generation} members={members} acknowledged={acknowledged}")
+    }
+}
+
+impl FromStr for CohortReport {
+    type Err = InvalidReport;
+
+    fn from_str(text: &str) -> Result<Self, InvalidReport> {
+        let mut words = text.split_whitespace();
+        let mut next = |prefix| words.next()?.strip_prefix(prefix)?.parse::<u64>().ok();
+        let mut parse = || {
+            Some(Self {
+                generation: next("generation=")?,
+                members: next("members=")?.try_into().ok()?,
+                acknowledged: next("acknowledged=")?.try_into().ok()?,
+            })
+        };
+        parse().ok_or(InvalidReport)
+    }
+}
+
+/// Error of parsing a [`CohortReport`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("expected `generation=N members=N acknowledged=N`")]
+pub struct InvalidReport;
 
 /// News of another replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,5 +282,20 @@ impl Rollout {
         if self.phase.is_final() {
             self.outputs.push_back(RolloutOutput::Ended(self.phase));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_a_report_is_parsed_again() {
+        let report = CohortReport { generation: 3, members: 20, acknowledged: 19 };
+        assert_eq!(report.to_string().parse(), Ok(report));
+        assert_eq!(
+            "generation=3 members=-1 acknowledged=0".parse::<CohortReport>(),
+            Err(InvalidReport)
+        );
     }
 }

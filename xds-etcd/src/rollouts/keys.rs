@@ -1,7 +1,6 @@
 //! Names of the keys of rollouts, and their values.
 
-use serde::{Deserialize, Serialize};
-use xds_core::rollout::{CohortReport, RolloutId, RolloutState};
+use xds_core::rollout::{RolloutId, RolloutState};
 use xds_source::SourceError;
 
 use crate::{layout::Layout, proto::mvccpb::KeyValue, range::KeyRange};
@@ -11,16 +10,6 @@ use crate::{layout::Layout, proto::mvccpb::KeyValue, range::KeyRange};
 pub(super) struct RolloutKeys {
     /// Prefix with a slash at its end.
     prefix: String,
-}
-
-/// Value of a key that states where the resources with a number are.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Manifest {
-    /// Server that has written the parts.
-    pub(super) writer: String,
-    pub(super) parts: usize,
-    /// Bytes of all parts.
-    pub(super) bytes: usize,
 }
 
 impl RolloutKeys {
@@ -110,23 +99,6 @@ impl RolloutKeys {
     }
 }
 
-/// Formats the counts of a server.
-pub(super) fn report_text(report: &CohortReport) -> String {
-    let CohortReport { generation, members, acknowledged } = report;
-    format!("generation={generation} members={members} acknowledged={acknowledged}")
-}
-
-/// Parses the counts of a server.
-pub(super) fn parse_report(text: &str) -> Option<CohortReport> {
-    let mut words = text.split_whitespace();
-    let mut next = |prefix| words.next()?.strip_prefix(prefix)?.parse::<u64>().ok();
-    Some(CohortReport {
-        generation: next("generation=")?,
-        members: next("members=")?.try_into().ok()?,
-        acknowledged: next("acknowledged=")?.try_into().ok()?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,12 +126,5 @@ mod tests {
         }
         assert!(!has(keys.progress("a")));
         assert_eq!(keys.replica_of(keys.replica("a-1").as_bytes()), Some("a-1"));
-    }
-
-    #[test]
-    fn text_of_a_report_is_parsed_again() {
-        let report = CohortReport { generation: 3, members: 20, acknowledged: 19 };
-        assert_eq!(parse_report(&report_text(&report)), Some(report));
-        assert_eq!(parse_report("generation=3 members=-1 acknowledged=0"), None);
     }
 }

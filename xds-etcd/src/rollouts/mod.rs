@@ -13,18 +13,17 @@ use core::{fmt, time::Duration};
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use xds_core::rollout::{CohortReport, RolloutId, RolloutState, StoreResult};
 use xds_source::{
-    EndedRollout, MAX_ENDED, ReportedProgress, RolloutStore, SourceError, StoreFuture, StoreWatch,
-    StoredResource, decode_contents, encode_contents,
+    ContentsManifest, EndedRollout, MAX_ENDED, ReportedProgress, RolloutStore, SourceError,
+    StoreFuture, StoreWatch, StoredResource,
 };
 
-use self::keys::{Manifest, RolloutKeys, report_text};
+use self::keys::RolloutKeys;
 use crate::{
     client::{EtcdClient, EtcdError},
     lease::LeasedKeys,
@@ -81,7 +80,7 @@ impl EtcdRollouts {
     /// Returns the state below a prefix, such as `/xds`. The name distinguishes servers.
     #[must_use]
     pub fn new(client: EtcdClient, prefix: &str, name: &str) -> Self {
-        let (keys, name) = (RolloutKeys::new(prefix), name.replace('/', "-"));
+        let (keys, name) = (RolloutKeys::new(prefix), name.replace(['/', ' '], "-"));
         Self { client, keys, name, own: Mutex::default(), known: Arc::default() }
     }
 
@@ -117,24 +116,18 @@ impl EtcdRollouts {
 
     async fn replace_state(&self, state: &RolloutState) -> Result<StoreResult, SourceError> {
         for _ in 0..ATTEMPTS {
-            let revision = match self.read_state().await? {
-                Some((current, _)) if current == *state => return Ok(StoreResult::Stored),
-                Some((current, _)) if current.generation + 1 != state.generation => {
-                    return Ok(StoreResult::Conflict(current));
-                }
-                Some((_, revision)) => revision,
-                None => 0,
-            };
+            let (stored, revision) = self.read_state().await?.unzip();
+            if let Some(result) = StoreResult::without_write(stored, state) {
+                return Ok(result);
+            }
             let mut success = vec![
                 put(self.keys.state(), state.to_string().into()),
                 put(self.keys.writer(), self.name.clone().into()),
             ];
-            if state.phase.is_final() && state.steps > 0 {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                let line = format!("{} {state}", now.as_secs());
-                success.push(put(self.keys.history(state.id), line.into()));
+            if let Some(ended) = EndedRollout::now(state) {
+                success.push(put(self.keys.history(state.id), ended.to_string().into()));
             }
-            let compare = vec![unchanged(self.keys.state(), revision)];
+            let compare = vec![unchanged(self.keys.state(), revision.unwrap_or(0))];
             if self.commit(TxnRequest { compare, success, ..TxnRequest::default() }).await? {
                 return Ok(StoreResult::Stored);
             }
@@ -152,16 +145,11 @@ impl EtcdRollouts {
         let key = self.keys.contents(id);
         let Some(manifest) = self.read_key(key.clone()).await? else { return Ok(None) };
         let damaged = |why: &dyn fmt::Display| SourceError::Failed(format!("{key}: {why}"));
-        let manifest: Manifest =
-            serde_json::from_slice(&manifest.value).map_err(|it| damaged(&it))?;
+        let text = String::from_utf8_lossy(&manifest.value);
+        let manifest: ContentsManifest = text.parse().map_err(|it| damaged(&it))?;
         let parts = self.read_prefix(&self.keys.parts_of(id, &manifest.writer)).await?;
-        let bytes: Vec<u8> =
-            parts.iter().take(manifest.parts).flat_map(|it| &it.value[..]).copied().collect();
-        if bytes.len() != manifest.bytes {
-            // They were deleted meanwhile, because a newer state does not name them.
-            return Ok(None);
-        }
-        decode_contents(bytes.into()).map(Some).map_err(|it| damaged(&it))
+        // Parts are missing if a newer state does not name them, and they were deleted meanwhile.
+        manifest.join(parts.into_iter().map(|it| it.value)).map_err(|it| damaged(&it))
     }
 
     async fn write_contents(
@@ -172,17 +160,13 @@ impl EtcdRollouts {
         if self.read_key(self.keys.contents(id)).await?.is_some() {
             return Ok(());
         }
-        let bytes = encode_contents(resources);
-        let parts: Vec<_> = bytes.chunks(PART).map(|it| bytes.slice_ref(it)).collect();
-        let manifest =
-            Manifest { writer: self.name.clone(), parts: parts.len(), bytes: bytes.len() };
+        let (manifest, parts) = ContentsManifest::split(&self.name, resources, PART);
         for (number, part) in parts.into_iter().enumerate() {
             let key = self.keys.part(id, &self.name, number);
             self.perform(vec![put(key, part)]).await?;
         }
-        let manifest = serde_json::to_vec(&manifest).unwrap_or_default();
         let compare = vec![unchanged(self.keys.contents(id), 0)];
-        let success = vec![put(self.keys.contents(id), manifest.into())];
+        let success = vec![put(self.keys.contents(id), manifest.to_string().into())];
         if !self.commit(TxnRequest { compare, success, ..TxnRequest::default() }).await? {
             // Another server was faster.
             let own = KeyRange::of_prefix(&self.keys.parts_of(id, &self.name));
@@ -218,12 +202,7 @@ impl EtcdRollouts {
 
     async fn read_history(&self) -> Result<Vec<EndedRollout>, SourceError> {
         let ended = self.read_prefix(&self.keys.all_history()).await?;
-        let ended = ended.iter().filter_map(|kv| {
-            let text = core::str::from_utf8(&kv.value).ok()?;
-            let (seconds, state) = text.split_once(' ')?;
-            let at = UNIX_EPOCH.checked_add(Duration::from_secs(seconds.parse().ok()?))?;
-            Some(EndedRollout { at, state: state.parse().ok()? })
-        });
+        let ended = ended.iter().filter_map(|kv| String::from_utf8_lossy(&kv.value).parse().ok());
         Ok(ended.collect())
     }
 
@@ -288,11 +267,11 @@ impl RolloutStore for EtcdRollouts {
     }
 
     fn report(&self, report: CohortReport) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.set(self.keys.replica(&self.name), report_text(&report)) })
+        Box::pin(async move { self.set(self.keys.replica(&self.name), report.to_string()) })
     }
 
     fn join(&self) {
-        let report = Bytes::from(report_text(&CohortReport::default()));
+        let report = Bytes::from(CohortReport::default().to_string());
         let values = [(self.keys.replica(&self.name), report)].into();
         self.own().get_or_insert_with(|| LeasedKeys::start_later(&self.client, values, TTL));
     }

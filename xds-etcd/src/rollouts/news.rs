@@ -10,7 +10,7 @@ use futures_util::stream;
 use xds_core::rollout::PeerNews;
 use xds_source::{SourceError, StoreNews};
 
-use super::keys::{RolloutKeys, parse_report};
+use super::keys::RolloutKeys;
 use crate::{
     client::EtcdClient,
     proto::mvccpb::{KeyValue, event::EventType},
@@ -130,7 +130,7 @@ impl NewsWatch {
             }
             false => {
                 known.insert(Arc::clone(&name));
-                let report = core::str::from_utf8(&kv.value).ok().and_then(parse_report);
+                let report = String::from_utf8_lossy(&kv.value).parse();
                 report.map_or(PeerNews::Joined, PeerNews::Reported)
             }
         };

@@ -9,7 +9,10 @@ use kube_client::{
     Client,
     core::{
         Request, WatchEvent,
-        params::{GetParams, ListParams, Patch, PatchParams, PostParams, WatchParams},
+        params::{
+            DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions,
+            WatchParams,
+        },
     },
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -20,7 +23,7 @@ use super::{
     options::{KubeOptions, WATCH_SECONDS},
 };
 use crate::objects::{
-    ConfigMap, EndpointSlice, Kind, Observed, RESOURCES_LABEL, SERVICE_NAME, Service,
+    ConfigMap, EndpointSlice, Kind, Metadata, Observed, RESOURCES_LABEL, SERVICE_NAME, Service,
 };
 
 /// Connection to the API server of a cluster. Clones share it.
@@ -89,18 +92,25 @@ struct PageMetadata {
 /// Number of objects in a page.
 const PAGE: u32 = 500;
 
+/// Path of objects of one kind, and the label selector that they match.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) path: String,
+    pub(crate) selector: Option<String>,
+}
+
 /// Event of a watch.
 #[derive(Debug)]
-pub(crate) enum WatchItem {
-    Set(Observed),
-    Delete(Observed),
+pub(crate) enum WatchItem<O> {
+    Set(O),
+    Delete(O),
     /// Statement that nothing else has changed up to the revision.
     Bookmark,
 }
 
 /// Events of a watch, each with its revision.
-pub(crate) type ObjectWatch =
-    Pin<Box<dyn Stream<Item = Result<(WatchItem, u64), KubeError>> + Send>>;
+pub(crate) type ObjectWatch<O> =
+    Pin<Box<dyn Stream<Item = Result<(WatchItem<O>, u64), KubeError>> + Send>>;
 
 impl KubeClient {
     /// Reads the configuration. Connections are made when they are needed.
@@ -156,23 +166,33 @@ impl KubeClient {
         scope: &Scope,
         observed: impl Fn(T) -> Observed,
     ) -> Result<(Vec<Observed>, u64), KubeError> {
-        let said = format!("list {scope}");
+        let place = Place { path: scope.path(), selector: self.selector(scope.kind) };
+        let (objects, revision) = self.list_all(&place, &format!("list {scope}")).await?;
+        Ok((objects.into_iter().map(observed).collect(), revision))
+    }
+
+    /// Reads all objects of a place as they are at one revision, which is returned.
+    pub(crate) async fn list_all<T: DeserializeOwned>(
+        &self,
+        place: &Place,
+        said: &str,
+    ) -> Result<(Vec<T>, u64), KubeError> {
         let mut attempts = 0;
         'whole: loop {
             attempts += 1;
             let mut objects = Vec::new();
             let mut params = ListParams {
-                label_selector: self.selector(scope.kind),
+                label_selector: place.selector.clone(),
                 limit: Some(PAGE),
                 ..ListParams::default()
             };
             loop {
-                let request = Request::new(scope.path()).list(&params);
-                let request = request.map_err(|why| KubeError::failed(&said, why))?;
+                let request = Request::new(&place.path).list(&params);
+                let request = request.map_err(|why| KubeError::failed(said, why))?;
                 let page: Page<T> = match self.client.request(request).await {
                     Ok(page) => page,
                     Err(error) => {
-                        let why = KubeError::of(&said, &error);
+                        let why = KubeError::of(said, &error);
                         // The first page has been compacted in between.
                         if why.kind() == KubeErrorKind::Expired && attempts < LIST_ATTEMPTS {
                             continue 'whole;
@@ -180,11 +200,11 @@ impl KubeClient {
                         return Err(why);
                     }
                 };
-                objects.extend(page.items.into_iter().flatten().map(&observed));
+                objects.extend(page.items.into_iter().flatten());
                 match page.metadata.next.filter(|next| !next.is_empty()) {
                     Some(next) => params.continue_token = Some(next),
                     None => {
-                        let revision = revision_of(&said, &page.metadata.resource_version)?;
+                        let revision = revision_of(said, &page.metadata.resource_version)?;
                         return Ok((objects, revision));
                     }
                 }
@@ -193,43 +213,58 @@ impl KubeClient {
     }
 
     /// Watches the changes after a revision, until an error.
-    pub(crate) fn watch(&self, scope: Scope, after: u64) -> ObjectWatch {
+    pub(crate) fn watch(&self, scope: Scope, after: u64) -> ObjectWatch<Observed> {
         match scope.kind {
             Kind::Service => {
-                self.watch_of(scope, after, |it: Service| Observed::Service(it.into()))
+                self.watch_of(&scope, after, |it: Service| Observed::Service(it.into()))
             }
             Kind::EndpointSlice => {
-                self.watch_of(scope, after, |it: EndpointSlice| Observed::Slice(it.into()))
+                self.watch_of(&scope, after, |it: EndpointSlice| Observed::Slice(it.into()))
             }
             Kind::ConfigMap => {
-                self.watch_of(scope, after, |it: ConfigMap| Observed::ConfigMap(it.into()))
+                self.watch_of(&scope, after, |it: ConfigMap| Observed::ConfigMap(it.into()))
             }
         }
     }
 
     fn watch_of<T: DeserializeOwned + Clone + Send + 'static>(
         &self,
-        scope: Scope,
+        scope: &Scope,
         after: u64,
         observed: fn(T) -> Observed,
-    ) -> ObjectWatch {
+    ) -> ObjectWatch<Observed> {
+        let place = Place { path: scope.path(), selector: self.selector(scope.kind) };
+        self.watch_all(place, format!("watch {scope}"), after, observed, Observed::metadata)
+    }
+
+    /// Watches the changes of all objects of a place after a revision, until an error.
+    pub(crate) fn watch_all<T, O>(
+        &self,
+        place: Place,
+        said: String,
+        after: u64,
+        observed: fn(T) -> O,
+        metadata: fn(&O) -> &Metadata,
+    ) -> ObjectWatch<O>
+    where
+        T: DeserializeOwned + Clone + Send + 'static,
+        O: 'static,
+    {
         struct State<T> {
             client: KubeClient,
-            scope: Scope,
+            place: Place,
+            said: String,
             /// Revision of the last event.
             after: u64,
             events: Option<Events<T>>,
         }
-        let state = State { client: self.clone(), scope, after, events: None };
+        let state = State { client: self.clone(), place, said, after, events: None };
         Box::pin(stream::try_unfold(state, move |mut state| async move {
-            let said = format!("watch {}", state.scope);
             loop {
-                let events = match &mut state.events {
+                let State { client, place, said, after, events } = &mut state;
+                let events = match events {
                     Some(events) => events,
-                    None => {
-                        let events = state.client.events(&state.scope, state.after, &said).await?;
-                        state.events.insert(events)
-                    }
+                    None => events.insert(client.events(place, *after, said).await?),
                 };
                 let event = match events.stream.next().await {
                     Some(Ok(event)) => event,
@@ -245,23 +280,24 @@ impl KubeClient {
                     }
                 };
                 events.is_empty = false;
+                let version_of = |it: &O| metadata(it).resource_version.clone();
                 let (item, version) = match event {
                     WatchEvent::Added(it) | WatchEvent::Modified(it) => {
                         let it = observed(it);
-                        let version = it.metadata().resource_version.clone();
+                        let version = version_of(&it);
                         (WatchItem::Set(it), version)
                     }
                     WatchEvent::Deleted(it) => {
                         let it = observed(it);
-                        let version = it.metadata().resource_version.clone();
+                        let version = version_of(&it);
                         (WatchItem::Delete(it), version)
                     }
                     WatchEvent::Bookmark(it) => (WatchItem::Bookmark, it.metadata.resource_version),
                     WatchEvent::Error(status) => {
-                        return Err(KubeError::of_status(&said, &status));
+                        return Err(KubeError::of_status(&state.said, &status));
                     }
                 };
-                state.after = revision_of(&said, &version)?;
+                state.after = revision_of(&state.said, &version)?;
                 return Ok(Some(((item, state.after), state)));
             }
         }))
@@ -269,17 +305,17 @@ impl KubeClient {
 
     async fn events<T: DeserializeOwned + Clone + Send + 'static>(
         &self,
-        scope: &Scope,
+        place: &Place,
         after: u64,
         said: &str,
     ) -> Result<Events<T>, KubeError> {
         let params = WatchParams {
-            label_selector: self.selector(scope.kind),
+            label_selector: place.selector.clone(),
             timeout: Some(WATCH_SECONDS),
             bookmarks: true,
             ..WatchParams::default()
         };
-        let request = Request::new(scope.path()).watch(&params, &after.to_string());
+        let request = Request::new(&place.path).watch(&params, &after.to_string());
         let request = request.map_err(|why| KubeError::failed(said, why))?;
         let events = self.client.request_events::<T>(request).await;
         let events = events.map_err(|error| KubeError::of(said, &error))?;
@@ -291,6 +327,24 @@ impl KubeClient {
             opened: Instant::now(),
             is_empty: true,
         })
+    }
+
+    /// Reads the metadata of all objects of a place.
+    pub(crate) async fn list_metadata(
+        &self,
+        place: &Place,
+        said: &str,
+    ) -> Result<Vec<Metadata>, KubeError> {
+        #[derive(Deserialize)]
+        struct Bare {
+            metadata: Metadata,
+        }
+        let params = ListParams { label_selector: place.selector.clone(), ..ListParams::default() };
+        let request = Request::new(&place.path).list_metadata(&params);
+        let request = request.map_err(|why| KubeError::failed(said, why))?;
+        let page = self.client.request::<Page<Bare>>(request).await;
+        let page = page.map_err(|error| KubeError::of(said, &error))?;
+        Ok(page.items.into_iter().flatten().map(|it| it.metadata).collect())
     }
 
     /// Reads an object.
@@ -328,6 +382,26 @@ impl KubeClient {
         let patch = Patch::Merge(patch);
         let request = Request::new(path).patch(name, &PatchParams::default(), &patch);
         self.send(said, request.map_err(|why| KubeError::failed(said, why))?).await
+    }
+
+    /// Deletes an object, if it has not changed since it had the version in the metadata, if any.
+    pub(crate) async fn delete(
+        &self,
+        path: &str,
+        metadata: &Metadata,
+        said: &str,
+    ) -> Result<(), KubeError> {
+        let version = Some(metadata.resource_version.clone()).filter(|it| !it.is_empty());
+        let preconditions = Preconditions { resource_version: version, ..Preconditions::default() };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        let request = Request::new(path).delete(&metadata.name, &params);
+        self.send(said, request.map_err(|why| KubeError::failed(said, why))?).await
+    }
+
+    /// Returns the namespace of the service account or of the kubeconfig's context.
+    #[must_use]
+    pub fn default_namespace(&self) -> &str {
+        self.client.default_namespace()
     }
 
     async fn send(&self, said: &str, request: http::Request<Vec<u8>>) -> Result<(), KubeError> {

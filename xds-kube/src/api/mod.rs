@@ -12,6 +12,6 @@ mod options;
 
 pub use self::{client::KubeClient, error::KubeError, options::KubeOptions};
 pub(crate) use self::{
-    client::{Scope, WatchItem},
+    client::{ObjectWatch, Place, Scope, WatchItem},
     error::KubeErrorKind,
 };

@@ -14,7 +14,7 @@ mod types;
 
 pub use self::names::{
     FORCE_ANNOTATION, PERMISSIONS, Permission, REJECTED_ANNOTATION, RESOURCES_LABEL,
-    SERVICE_ANNOTATION, VIEW_ANNOTATION,
+    ROLLOUT_PERMISSIONS, SERVICE_ANNOTATION, VIEW_ANNOTATION,
 };
 #[cfg(test)]
 pub(crate) use self::slice::{SliceEndpoint, SlicePort};
@@ -22,5 +22,5 @@ pub(crate) use self::{
     names::{Key, Kind},
     observed::Observed,
     slice::{EndpointState, SERVICE_NAME, Slice, is_tcp},
-    types::{ConfigMap, EndpointSlice, Metadata, Service, ServicePort},
+    types::{ConfigMap, EndpointSlice, KubeLease, Metadata, Service, ServicePort},
 };

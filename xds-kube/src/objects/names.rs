@@ -30,7 +30,7 @@ pub struct Permission {
     pub resource: &'static str,
     /// Verbs to read the objects.
     pub read: &'static [&'static str],
-    /// Further verbs of [`Feedback`](crate::Feedback).
+    /// Further verbs of those that write.
     pub write: &'static [&'static str],
 }
 
@@ -55,6 +55,23 @@ pub const PERMISSIONS: &[Permission] = &[
         write: &[],
     },
     Permission { group: "", resource: "events", read: &[], write: &["create", "patch"] },
+];
+
+/// Permissions that an account needs in the namespace of
+/// [`KubeRollouts`](crate::KubeRollouts).
+pub const ROLLOUT_PERMISSIONS: &[Permission] = &[
+    Permission {
+        group: "",
+        resource: "configmaps",
+        read: &["get", "list"],
+        write: &["create", "delete"],
+    },
+    Permission {
+        group: "coordination.k8s.io",
+        resource: "leases",
+        read: &["get", "list", "watch"],
+        write: &["create", "patch", "delete"],
+    },
 ];
 
 /// Kind of an object.

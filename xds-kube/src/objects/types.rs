@@ -30,6 +30,24 @@ pub(crate) struct ConfigMap {
     pub(crate) binary_data: BTreeMap<String, String>,
 }
 
+/// Object of `coordination.k8s.io/v1/Lease`, without its times.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct KubeLease {
+    pub(crate) metadata: Metadata,
+}
+
+impl KubeLease {
+    pub(crate) fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Returns the value of an annotation.
+    pub(crate) fn annotation(&self, name: &str) -> Option<&str> {
+        self.metadata.annotations.get(name).map(String::as_str)
+    }
+}
+
 /// Object of `v1/Service`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]

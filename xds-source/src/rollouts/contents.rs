@@ -1,9 +1,11 @@
 //! The resources at one number, as bytes: messages of the protocol, each with its length before it.
 
+use core::{fmt, str::FromStr};
 use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
 use prost::{DecodeError, Message as _};
+use thiserror::Error;
 use xds_core::{
     ResourceName, TypeUrl, ViewName,
     proto::{Any, DeltaDiscoveryResponse, Resource},
@@ -73,4 +75,100 @@ pub fn decode_contents(mut bytes: Bytes) -> Result<Vec<StoredResource>, DecodeEr
         }));
     }
     Ok(resources)
+}
+
+/// Where the parts of encoded contents are, for a place whose values have a limited size: a line of
+/// text such as `writer=host-17 parts=3 bytes=2400000`.
+///
+/// The parts are written first, each below the name of their writer, so that those of two writers are not
+/// mixed. Then the first writer of the manifest decides which ones are used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContentsManifest {
+    /// Server that has written the parts.
+    pub writer: String,
+    /// Number of parts.
+    pub parts: usize,
+    /// Bytes of all parts together.
+    pub bytes: usize,
+}
+
+impl ContentsManifest {
+    /// Encodes resources, and splits them into parts of at most so many bytes.
+    #[must_use]
+    pub fn split(writer: &str, resources: &[StoredResource], part: usize) -> (Self, Vec<Bytes>) {
+        let bytes = encode_contents(resources);
+        let parts: Vec<_> = bytes.chunks(part.max(1)).map(|it| bytes.slice_ref(it)).collect();
+        (Self { writer: writer.to_owned(), parts: parts.len(), bytes: bytes.len() }, parts)
+    }
+
+    /// Decodes the parts, in their order; `None` if some are missing.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the parts are something else.
+    pub fn join(
+        &self,
+        parts: impl IntoIterator<Item = Bytes>,
+    ) -> Result<Option<Vec<StoredResource>>, DecodeError> {
+        let mut bytes = BytesMut::new();
+        parts.into_iter().take(self.parts).for_each(|part| bytes.extend_from_slice(&part));
+        match bytes.len() == self.bytes {
+            true => decode_contents(bytes.freeze()).map(Some),
+            false => Ok(None),
+        }
+    }
+}
+
+impl fmt::Display for ContentsManifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { writer, parts, bytes } = self;
+        write!(f, "writer={writer} parts={parts} bytes={bytes}")
+    }
+}
+
+impl FromStr for ContentsManifest {
+    type Err = InvalidManifest;
+
+    fn from_str(text: &str) -> Result<Self, InvalidManifest> {
+        let mut words = text.split_whitespace();
+        let mut next = |prefix| words.next()?.strip_prefix(prefix);
+        let mut parse = || {
+            Some(Self {
+                writer: next("writer=")?.to_owned(),
+                parts: next("parts=")?.parse().ok()?,
+                bytes: next("bytes=")?.parse().ok()?,
+            })
+        };
+        parse().ok_or(InvalidManifest)
+    }
+}
+
+/// Error of parsing a [`ContentsManifest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("expected `writer=NAME parts=N bytes=N`")]
+pub struct InvalidManifest;
+
+#[cfg(test)]
+mod tests {
+    use xds_core::types;
+
+    use super::*;
+
+    #[test]
+    fn parts_are_joined_again_unless_one_is_missing() {
+        let resource = |name: &str| StoredResource {
+            view: "edge".into(),
+            type_url: types::CLUSTER.into(),
+            name: name.into(),
+            bytes: Bytes::from(name.to_owned()),
+            revision: 7,
+        };
+        let resources = vec![resource("a"), resource("b")];
+        let (manifest, parts) = ContentsManifest::split("host-1", &resources, 10);
+        assert!(parts.len() > 3 && parts.iter().all(|it| it.len() <= 10));
+        let parsed: ContentsManifest = manifest.to_string().parse().unwrap();
+        assert_eq!(parsed.join(parts.clone()), Ok(Some(resources)));
+        assert_eq!(parsed.join(parts[1..].to_vec()), Ok(None));
+        assert_eq!("writer=a parts=-1 bytes=2".parse::<ContentsManifest>(), Err(InvalidManifest));
+    }
 }

@@ -1,11 +1,9 @@
 //! State of rollouts in a directory, so that a rollout continues after a restart.
 
-use core::time::Duration;
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Write as _},
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use xds_core::rollout::{RolloutId, RolloutState, StoreResult};
@@ -117,16 +115,12 @@ impl RolloutDirectory {
     pub fn replace(&self, state: &RolloutState) -> io::Result<StoreResult> {
         let lock = self.lock_file("state.lock")?;
         lock.lock()?;
-        match self.state()? {
-            Some(current) if current == *state => return Ok(StoreResult::Stored),
-            Some(current) if current.generation + 1 != state.generation => {
-                return Ok(StoreResult::Conflict(current));
-            }
-            _ => {}
+        if let Some(result) = StoreResult::without_write(self.state()?, state) {
+            return Ok(result);
         }
         self.write("state", format!("{state}\n").as_bytes())?;
-        if state.phase.is_final() && state.steps > 0 {
-            self.add_to_history(state)?;
+        if let Some(ended) = EndedRollout::now(state) {
+            self.add_to_history(&ended)?;
         }
         Ok(StoreResult::Stored)
     }
@@ -183,12 +177,7 @@ impl RolloutDirectory {
     pub fn history(&self) -> io::Result<Vec<EndedRollout>> {
         let bytes = self.read("history")?.unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
-        let ended = |line: &str| {
-            let (seconds, state) = line.split_once(' ')?;
-            let at = UNIX_EPOCH.checked_add(Duration::from_secs(seconds.parse().ok()?))?;
-            Some(EndedRollout { at, state: state.parse().ok()? })
-        };
-        Ok(text.lines().filter_map(ended).collect())
+        Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
     }
 
     /// Returns the progress that the server has reported last, as JSON; `None` if there is none.
@@ -210,15 +199,14 @@ impl RolloutDirectory {
         self.write("progress.json", json.as_bytes())
     }
 
-    fn add_to_history(&self, state: &RolloutState) -> io::Result<()> {
-        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    fn add_to_history(&self, ended: &EndedRollout) -> io::Result<()> {
         let bytes = self.read("history")?.unwrap_or_default();
         let mut text = String::from_utf8_lossy(&bytes).into_owned();
         let lines = text.lines().count();
         if lines >= MAX_ENDED {
             text = text.lines().skip(lines + 1 - MAX_ENDED).map(|it| format!("{it}\n")).collect();
         }
-        self.write("history", format!("{text}{seconds} {state}\n").as_bytes())
+        self.write("history", format!("{text}{ended}\n").as_bytes())
     }
 
     fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {

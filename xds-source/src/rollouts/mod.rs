@@ -14,8 +14,11 @@ mod store;
 #[cfg(feature = "directory")]
 pub use self::directory::RolloutDirectory;
 pub use self::{
-    contents::{StoredResource, decode_contents, encode_contents},
+    contents::{
+        ContentsManifest, InvalidManifest, StoredResource, decode_contents, encode_contents,
+    },
     store::{
-        EndedRollout, MAX_ENDED, ReportedProgress, RolloutStore, StoreFuture, StoreNews, StoreWatch,
+        EndedRollout, InvalidEnd, MAX_ENDED, ReportedProgress, RolloutStore, StoreFuture,
+        StoreNews, StoreWatch,
     },
 };

@@ -1,9 +1,13 @@
 //! Contract of a place for the state of rollouts.
 
-use core::fmt;
-use std::{sync::Arc, time::SystemTime};
+use core::{fmt, str::FromStr, time::Duration};
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use futures_core::{future::BoxFuture, stream::BoxStream};
+use thiserror::Error;
 use xds_core::rollout::{CohortReport, PeerNews, RolloutId, RolloutState, StoreResult};
 
 use super::contents::StoredResource;
@@ -90,6 +94,41 @@ pub struct EndedRollout {
     pub at: SystemTime,
     /// Last state.
     pub state: RolloutState,
+}
+
+impl EndedRollout {
+    /// Returns what is added to the history with a state that is stored now; `None` if it ends no rollout.
+    #[must_use]
+    pub fn now(state: &RolloutState) -> Option<Self> {
+        let is_ended = state.phase.is_final() && state.steps > 0;
+        is_ended.then(|| Self { at: SystemTime::now(), state: state.clone() })
+    }
+}
+
+/// A line of text: seconds since 1970, and the last state.
+impl fmt::Display for EndedRollout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        write!(f, "{} {}", since.as_secs(), self.state)
+    }
+}
+
+/// Error of parsing an [`EndedRollout`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("expected seconds since 1970 and the state of a rollout")]
+pub struct InvalidEnd;
+
+impl FromStr for EndedRollout {
+    type Err = InvalidEnd;
+
+    fn from_str(text: &str) -> Result<Self, InvalidEnd> {
+        let parse = || {
+            let (seconds, state) = text.split_once(' ')?;
+            let at = UNIX_EPOCH.checked_add(Duration::from_secs(seconds.parse().ok()?))?;
+            Some(Self { at, state: state.parse().ok()? })
+        };
+        parse().ok_or(InvalidEnd)
+    }
 }
 
 /// Progress of a rollout at one server.

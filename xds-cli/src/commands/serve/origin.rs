@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use xds_source::{DirectorySource, RolloutStore, Subdirectories};
 
+#[cfg(feature = "kube")]
+use crate::commands::kube;
 use crate::{
     args::{ServeArgs, SourceAddress},
     directory::SourceReader,
@@ -71,11 +73,14 @@ pub(super) async fn open_source(args: &ServeArgs) -> Result<OpenedSource, Failur
         )),
         #[cfg(feature = "kube")]
         SourceAddress::Kube => {
-            let client = kube_client(args).await?;
+            let client = kube::client(&args.kube).await?;
             let source = xds_kube::KubeSource::new(client.clone());
             let reader = reader(source, args);
-            let feedback = (!args.kube.kube_read_only).then_some(FeedbackTarget::Kube(client));
-            Ok(OpenedSource { reader, feedback, rollouts: None })
+            let rollouts = Arc::new(kube::rollouts(&client, &args.kube.cluster));
+            let is_written = !args.kube.kube_read_only;
+            let feedback = is_written.then_some(FeedbackTarget::Kube(client));
+            let rollouts = is_written.then_some(rollouts as Arc<dyn RolloutStore>);
+            Ok(OpenedSource { reader, feedback, rollouts })
         }
         #[cfg(not(feature = "kube"))]
         SourceAddress::Kube => Err(Failure::Usage(
@@ -96,20 +101,4 @@ pub(super) fn subdirectories(args: &ServeArgs) -> Subdirectories {
 
 fn reader(source: impl xds_source::Source, args: &ServeArgs) -> SourceReader {
     SourceReader::new(source, args.source.place())
-}
-
-#[cfg(feature = "kube")]
-async fn kube_client(args: &ServeArgs) -> Result<xds_kube::KubeClient, Failure> {
-    let mut options = xds_kube::KubeOptions::default().with_namespaces(&args.kube.kube_namespace);
-    if let Some(file) = &args.kube.kubeconfig {
-        options = options.with_kubeconfig(file);
-    }
-    if let Some(context) = &args.kube.kube_context {
-        options = options.with_context(context);
-    }
-    if let Some(selector) = &args.kube.kube_selector {
-        options = options.with_selector(selector);
-    }
-    let client = xds_kube::KubeClient::new(options).await;
-    client.map_err(|why| Failure::Usage(format!("kube://: {why}")))
 }

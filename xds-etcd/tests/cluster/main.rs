@@ -1,6 +1,8 @@
 //! Reading, watching and writing at a real etcd. `XDS_ETCD` names its binary:
 //! `XDS_ETCD=etcd cargo test -p xds-etcd --test cluster -- --ignored`.
 
+mod rollouts;
+
 use std::{
     collections::BTreeMap,
     env, fs,

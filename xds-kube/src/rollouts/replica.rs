@@ -1,0 +1,125 @@
+//! Lease of this server.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::json;
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use xds_core::rollout::CohortReport;
+
+use super::objects::{REPORT, RolloutObjects, time_now};
+use crate::{
+    api::{KubeClient, KubeError, KubeErrorKind},
+    objects::{KubeLease, Metadata},
+};
+
+/// Annotations by name.
+type Annotations = BTreeMap<&'static str, String>;
+
+/// Time for which a server counts that does not renew its Lease.
+pub(super) const DURATION: Duration = Duration::from_secs(15);
+/// Time between two renewals.
+const RENEWAL: Duration = Duration::from_secs(4);
+/// Least time between two writes.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Lease that is renewed until this value is [ended](Self::end) or dropped.
+#[derive(Debug)]
+pub(super) struct ReplicaLease {
+    lease: OwnLease,
+    annotations: watch::Sender<Annotations>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Clone, Debug)]
+struct OwnLease {
+    client: KubeClient,
+    objects: RolloutObjects,
+    /// Name of the Lease.
+    name: String,
+    server: String,
+}
+
+impl ReplicaLease {
+    /// Creates the Lease as soon as the cluster can be reached, and renews it.
+    pub(super) fn start(client: KubeClient, objects: RolloutObjects, server: &str) -> Self {
+        let name = objects.replica(server);
+        let lease = OwnLease { client, objects, name, server: server.to_owned() };
+        let first = [(REPORT, CohortReport::default().to_string())].into();
+        let (annotations, wanted) = watch::channel(first);
+        let task = tokio::spawn(lease.clone().renew(wanted));
+        Self { lease, annotations, task }
+    }
+
+    /// Sets an annotation. It is written soon; of several values, only the last one is.
+    pub(super) fn set(&self, name: &'static str, value: String) {
+        self.annotations.send_modify(|it| {
+            it.insert(name, value);
+        });
+    }
+
+    /// Deletes the Lease.
+    pub(super) async fn end(self) -> Result<(), KubeError> {
+        self.task.abort();
+        let OwnLease { client, objects, name, .. } = &self.lease;
+        let metadata = Metadata { name: name.clone(), ..Metadata::default() };
+        client.delete(&objects.leases(), &metadata, &objects.said("delete", "lease", name)).await
+    }
+}
+
+impl Drop for ReplicaLease {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl OwnLease {
+    async fn renew(self, mut wanted: watch::Receiver<Annotations>) {
+        let mut last_failure = None;
+        loop {
+            let annotations = wanted.borrow_and_update().clone();
+            match self.write(&annotations).await {
+                Ok(()) => last_failure = None,
+                Err(why) if last_failure.as_ref() == Some(&why) => {}
+                Err(why) => {
+                    tracing::warn!(%why, "cannot renew the Lease of this server");
+                    last_failure = Some(why);
+                }
+            }
+            sleep(PAUSE).await;
+            if let Ok(Err(_)) = timeout(RENEWAL, wanted.changed()).await {
+                return;
+            }
+        }
+    }
+
+    async fn write(&self, annotations: &Annotations) -> Result<(), KubeError> {
+        let Self { client, objects, name, server } = self;
+        let (path, seconds) = (objects.leases(), DURATION.as_secs());
+        let spec = json!({
+            "holderIdentity": server,
+            "leaseDurationSeconds": seconds,
+            "renewTime": time_now(),
+        });
+        let patch = json!({"metadata": {"annotations": annotations}, "spec": spec});
+        match client.patch(&path, name, &objects.said("patch", "lease", name), &patch).await {
+            Err(error) if error.kind() == KubeErrorKind::NotFound => {}
+            patched => return patched,
+        }
+        let metadata = objects.metadata(name, &json!(annotations));
+        let object = json!({"metadata": metadata, "spec": spec});
+        client.create(&path, &objects.said("create", "lease", name), &object).await
+    }
+}
+
+/// Deletes the Lease of a server that has ended. Without effect if it was renewed meanwhile.
+pub(super) async fn delete_ended(client: &KubeClient, objects: &RolloutObjects, lease: &KubeLease) {
+    let said = objects.said("delete", "lease", &lease.metadata.name);
+    if let Err(why) = client.delete(&objects.leases(), &lease.metadata, &said).await {
+        // Another server deletes it too.
+        tracing::debug!(%why, "cannot delete the Lease of a server that has ended");
+    }
+}

@@ -1,0 +1,111 @@
+//! State of rollouts in a cluster.
+
+use core::time::Duration;
+
+use serde_json::Value;
+use tokio::time::sleep;
+use xds_core::rollout::{PeerNews, RolloutId, RolloutState};
+use xds_kube::{KubeClient, KubeRollouts, ROLLOUT_PERMISSIONS};
+use xds_source::{RolloutStore as _, SourceError};
+
+use crate::{
+    cluster::{ADMIN, Cluster, SERVER, STRANGER, soon},
+    manifests::{manifest, manifests},
+};
+
+#[path = "../../../xds-source/tests/contract/rollout_store.rs"]
+mod contract;
+
+async fn rollouts(cluster: &Cluster, token: &str, namespace: &str, server: &str) -> KubeRollouts {
+    let client = KubeClient::new(cluster.options(token)).await.unwrap();
+    KubeRollouts::new(client, namespace, "xds-rollout", server)
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver and etcd"]
+async fn state_of_rollouts_keeps_the_contract() {
+    let cluster = Cluster::start().await;
+    let first = rollouts(&cluster, ADMIN, "default", "Host_1.example-17").await;
+    let second = rollouts(&cluster, ADMIN, "default", "host-2-17").await;
+    contract::check(&first, &second).await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver and etcd"]
+async fn server_that_does_not_renew_its_lease_has_left() {
+    let cluster = Cluster::start().await;
+    let first = rollouts(&cluster, ADMIN, "default", "one").await;
+    let second = rollouts(&cluster, ADMIN, "default", "two").await;
+    let mut watch = first.watch();
+    second.join();
+    let joined = soon(contract::wait_replica(&mut watch, PeerNews::Reported(Default::default())));
+    assert_eq!(joined.await, "two");
+    // It is renewed meanwhile.
+    sleep(Duration::from_secs(17)).await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let lease = cluster.send("GET", &format!("{leases}/xds-rollout-two"), &Value::Null).await;
+    assert_eq!(lease["spec"]["holderIdentity"], "two", "{lease}");
+    drop(second);
+    assert_eq!(soon(contract::wait_replica(&mut watch, PeerNews::Left)).await, "two");
+    for _ in 0..100 {
+        let left = cluster.send("GET", leases, &Value::Null).await;
+        if left["items"].as_array().unwrap().is_empty() {
+            return;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    panic!("its lease was not deleted");
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver and etcd"]
+async fn role_of_the_manifests_suffices_and_a_stranger_is_told_what_lacks() {
+    let cluster = Cluster::start().await;
+    for object in manifests() {
+        let kind = object["kind"].as_str().unwrap().to_owned();
+        let path = match kind.as_str() {
+            "Namespace" => "/api/v1/namespaces".to_owned(),
+            "Role" | "RoleBinding" => {
+                let plural = format!("{}s", kind.to_lowercase());
+                format!("/apis/rbac.authorization.k8s.io/v1/namespaces/xds-system/{plural}")
+            }
+            _ => continue,
+        };
+        cluster.create(&path, &object).await;
+    }
+    let first = rollouts(&cluster, SERVER, "xds-system", "one").await;
+    let second = rollouts(&cluster, SERVER, "xds-system", "two").await;
+    let state = RolloutState::initial(RolloutId(1));
+    // The API server takes a moment to notice a role.
+    for _ in 0..100 {
+        if first.replace(&state).await.is_ok() {
+            break;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    let cleared = [("leases", "coordination.k8s.io/v1"), ("configmaps", "v1")];
+    for (plural, group) in cleared {
+        let api = if group == "v1" { "api" } else { "apis" };
+        cluster.delete(&format!("/{api}/{group}/namespaces/xds-system/{plural}")).await;
+    }
+    contract::check(&first, &second).await;
+
+    let stranger = rollouts(&cluster, STRANGER, "xds-system", "three").await;
+    let Err(SourceError::Denied(why)) = stranger.replace(&state).await else { panic!("allowed") };
+    assert!(why.starts_with("get lease xds-rollout in namespace xds-system: 403"), "{why}");
+}
+
+#[test]
+fn role_has_exactly_the_permissions_of_rollouts() {
+    let role = manifest("Role", "xds-rollouts");
+    let rules: Vec<_> = role["rules"].as_array().unwrap().iter().collect();
+    assert_eq!(rules.len(), ROLLOUT_PERMISSIONS.len());
+    for (rule, used) in rules.iter().zip(ROLLOUT_PERMISSIONS) {
+        assert_eq!(rule["apiGroups"][0], used.group);
+        assert_eq!(rule["resources"][0], used.resource);
+        let verbs: Vec<_> = used.read.iter().chain(used.write).collect();
+        let granted: Vec<_> =
+            rule["verbs"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+        assert_eq!(granted, verbs.into_iter().copied().collect::<Vec<_>>());
+    }
+}
