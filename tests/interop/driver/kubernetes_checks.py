@@ -16,6 +16,7 @@ from driver.envoy_world import envoy_program
 from driver.etcd_world import cluster_text
 from driver.grpc_application import GrpcApplication
 from driver.istio_world import Json, Kubernetes, KubernetesPrograms
+from driver.kubernetes_rollouts_checks import rollouts_in_kubernetes
 from driver.processes import Argv
 from driver.shifted_clock import ShiftedClock
 from driver.waiting import PATIENCE, SILENCE, eventually, expect, settled
@@ -25,7 +26,7 @@ from driver.xds_store import WatchedResources
 NAME = "kubernetes"
 
 # Seconds that all scenarios take on two busy cores.
-_RESERVE = 180.0
+_RESERVE = 300.0
 _APISERVER_MODULE = "istio/control-plane"
 _APISERVER = "k8s.io/kubernetes/cmd/kube-apiserver"
 _ETCD_MODULE = "istio/etcd"
@@ -64,6 +65,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
             "Kubernetes: resources in a ConfigMap": peer.reads_a_config_map,
             "Kubernetes: a change that a guard refuses": peer.refuses_a_change,
             "Kubernetes: clocks that jump": peer.clock_jumps,
+            "Kubernetes: rollouts that servers share": peer.shares_rollouts,
         },
     )
 
@@ -259,6 +261,9 @@ class _Peer:
             kubernetes.start_apiserver()
             change_arrives(_CLEAR_PATIENCE)
             serve.stop_cleanly()
+
+    def shares_rollouts(self, scenario: Scenario) -> None:
+        rollouts_in_kubernetes(scenario, self._programs, self._xds)
 
     def _measure(self, scenario: Scenario, world: _World) -> None:
         """Changes a ConfigMap, and prints how long each change took to reach `xds watch`."""

@@ -15,84 +15,17 @@ from driver.envoy_world import DELTA_ADS, Programs, resource_values
 from driver.etcd_cluster import EtcdCluster
 from driver.http_load import LoadThread
 from driver.loop_thread import LoopThread
+from driver.shared_servers import COMPLETED, STEPS, SharedServers
 from driver.waiting import eventually, expect
 from driver.workspace import CONFIG
-from driver.xds import Ordering, XdsServe
+from driver.xds import Ordering
 from driver.xds_store import XdsStore
 
 TITLE = "rollouts of three servers over etcd, with the one that moves a rollout on killed at every step"
 
 _PREFIX = "/xds"
-_REPLICAS = 3
 _CANARIES, _OTHERS = 2, 2
-_STEPS = 3
-# A server that was killed counts for 10 s, and may be killed again.
-_POLICY = """steps:
-- { when: { id: envoy-1-* }, soak: 1s, timeout: 120s }
-- { percent: 50, soak: 1s, timeout: 120s }
-- { percent: 100, soak: 1s, timeout: 120s }
-"""
 _PATIENCE = 120.0
-
-
-class _Servers:
-    """The servers, and what etcd has of their rollouts."""
-
-    def __init__(self, scenario: Scenario, programs: Programs, cluster: EtcdCluster) -> None:
-        self._scenario, self._programs, self._cluster = scenario, programs, cluster
-        self._policy = scenario.directory / "policy.yaml"
-        self._policy.write_text(_POLICY, encoding="utf-8")
-        self.serves = [self._serve() for _ in range(_REPLICAS)]
-        self.killed: list[str] = []
-
-    def _serve(self, listen: str = "127.0.0.1:0") -> XdsServe:
-        return XdsServe(
-            self._scenario,
-            self._programs.xds,
-            self._cluster.address(_PREFIX),
-            listen,
-            ordering=Ordering.MAKE_BEFORE_BREAK,
-            flags=["--rollout-policy", self._policy],
-        )
-
-    def state(self) -> dict[str, str]:
-        """The state as fields, and the server that has stored it."""
-        keys = self._cluster.keys(f"{_PREFIX}/@rollout/")
-        text = keys.get(f"{_PREFIX}/@rollout/state", "")
-        before, _, why = text.partition(" why=")
-        fields = dict(word.split("=", 1) for word in before.split() if "=" in word)
-        return {**fields, "why": why, "writer": keys.get(f"{_PREFIX}/@rollout/writer", "")}
-
-    def kill_writer(self, writer: str) -> None:
-        """Kills the server that has stored the newest state, and starts it again on its port."""
-        number = int(writer.rpartition("-")[2])
-        at = next(at for at, serve in enumerate(self.serves) if serve.process_id == number)
-        self.serves[at].kill()
-        self.killed.append(writer)
-        self.serves[at] = self._serve(self.serves[at].address)
-
-    def kill_at_every_step(self, id_before: str) -> list[str]:
-        """Follows the next rollout to its end, and kills whoever moves it on; the states, each once."""
-        states: list[str] = []
-        seen = ""
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            state = self.state()
-            if state["id"] != id_before and state["generation"] != seen:
-                seen = state["generation"]
-                states.append(f"{state['phase']} {state['step']}")
-                self.kill_writer(state["writer"])
-                if state["phase"] in ("completed", "rolled-back"):
-                    return states
-                deadline = time.monotonic() + _PATIENCE
-            expect(time.monotonic() < deadline, f"the rollout has not moved on from {state}")
-            time.sleep(0.02)
-
-    def restart_all(self) -> None:
-        """Kills all servers, and starts them again on their ports."""
-        for serve in self.serves:
-            serve.kill()
-        self.serves = [self._serve(serve.address) for serve in self.serves]
 
 
 class _World:
@@ -107,7 +40,9 @@ class _World:
         self._config.put("listener.yaml", render(CONFIG / "envoy" / "resources" / "listener.yaml", values))
         self._store = XdsStore(programs.xds, cluster.address(_PREFIX))
         self.write(0)
-        self.servers = _Servers(scenario, programs, cluster)
+        flags = ["--ordering", Ordering.MAKE_BEFORE_BREAK.value]
+        source = cluster.address(_PREFIX)
+        self.servers = SharedServers(scenario, programs.xds, source, flags, "envoy-1-*", partial(_stored, cluster))
         balancer = Balancer(loop, [serve.port for serve in self.servers.serves], 1)
 
         def envoys(kind: int, number: int) -> list[Envoy]:
@@ -153,13 +88,12 @@ def rollouts_of_replicas(scenario: Scenario, programs: Programs, etcd: Path) -> 
         load.start(world.canaries[0].listener_port(), kept=2, new=2, slow=2)
         of_others.start(world.others[0].listener_port(), kept=2, new=2, slow=2)
 
-        with scenario.check(f"a rollout of {_STEPS} steps completes, although whoever moves it on is killed"):
+        with scenario.check(f"a rollout of {STEPS} steps completes, although whoever moves it on is killed"):
             before, began = servers.state()["id"], time.monotonic()
             world.write(1)
             states = servers.kill_at_every_step(before)
             comment(f"{', '.join(states)}: {len(servers.killed)} servers killed in {time.monotonic() - began:.0f} s")
-            steps = [f"running {step}/{_STEPS}" for step in range(1, _STEPS + 1)]
-            expect(states == [*steps, f"completed {_STEPS}/{_STEPS}"], str(states))
+            expect(states == COMPLETED, str(states))
             world.wait_generation([*world.canaries, *world.others], 1)
 
         with scenario.check("a change that Envoy rejects is rolled back, although whoever moves it on is killed"):
@@ -169,7 +103,7 @@ def rollouts_of_replicas(scenario: Scenario, programs: Programs, etcd: Path) -> 
             states = servers.kill_at_every_step(before)
             comment(f"{', '.join(states)}: {len(servers.killed) - killed} servers killed")
             # The rejection may come before the first state is stored.
-            expect(states[-1] == f"rolled-back 1/{_STEPS}" and len(states) <= 2, str(states))
+            expect(states[-1] == f"rolled-back 1/{STEPS}" and len(states) <= 2, str(states))
             why = servers.state()["why"]
             expect("envoy-1-" in why, why)
             world.wait_generation([*world.canaries, *world.others], 1)
@@ -180,7 +114,7 @@ def rollouts_of_replicas(scenario: Scenario, programs: Programs, etcd: Path) -> 
             world.wait_generation([*world.canaries, *world.others], 1)
         with scenario.check("the repaired change is rolled out by the same servers"):
             world.write(3)
-            eventually("completed", partial(_is_completed, servers), _PATIENCE)
+            eventually("completed", servers.is_completed, _PATIENCE)
             world.wait_generation([*world.canaries, *world.others], 3)
         tallies = {"canaries": load.stop(), "the others": of_others.stop()}
         with scenario.check("not one request failed in either group"):
@@ -189,7 +123,6 @@ def rollouts_of_replicas(scenario: Scenario, programs: Programs, etcd: Path) -> 
                 expect(tally.failed == 0 and tally.answered > 100, f"{group}: {tally}")
 
 
-def _is_completed(servers: _Servers) -> bool:
-    state = servers.state()
-    expect(state["phase"] == "completed", str(state))
-    return True
+def _stored(cluster: EtcdCluster) -> tuple[str, str]:
+    keys = cluster.keys(f"{_PREFIX}/@rollout/")
+    return keys.get(f"{_PREFIX}/@rollout/state", ""), keys.get(f"{_PREFIX}/@rollout/writer", "")

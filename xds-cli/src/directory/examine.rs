@@ -69,7 +69,9 @@ impl SourceFollower {
         };
         let (mut reload, change) = self.decide_changes().await;
         reload.errors.splice(0..0, caught_up.errors);
-        reload.rollout = caught_up.rollout;
+        if caught_up.rollout.is_some() {
+            (reload.rollout, reload.changes) = (caught_up.rollout, caught_up.changes);
+        }
         (reload, change)
     }
 

@@ -97,17 +97,18 @@ impl SourceFollower {
         let Some(state) = lacking.filter(|it| !rollouts.waits_for(it, reached)) else {
             return Ok(Reload::default());
         };
-        let (id, current) = (state.id, self.sources.contents());
-        let rollout = match rollouts.adopt(state, reached, &current, &self.server).await {
-            Ok(begins) => begins.then_some(id),
+        let current = self.sources.contents();
+        let begun = match rollouts.adopt(state, reached, &current, &self.server).await {
+            Ok(begun) => begun,
             Err(why) => return Err(self.retry_rollouts(&why)),
         };
-        let restored = rollouts.take_restored();
+        let (id, restored) = (rollouts.known.newest, rollouts.take_restored());
         match rollouts.includes_source() && self.waiting.is_none() {
             true => self.sources.mark_served(),
             false => self.sources.restore_served(restored),
         }
-        Ok(Reload { rollout, ..Reload::default() })
+        let rollout = begun.is_some().then_some(id);
+        Ok(Reload { rollout, changes: begun.unwrap_or_default(), ..Reload::default() })
     }
 
     /// Applies a change or starts its rollout.

@@ -20,6 +20,7 @@ use xds_tokio::{
     server::{ApplyError, RolloutError, RolloutHandle, ServerEnded, SharedNews},
 };
 
+use super::{parse::Key, sources::ChangedResources};
 use crate::rollouts::{RolloutSettings, RolloutStates};
 
 /// Rollouts of the changes of a source.
@@ -158,14 +159,14 @@ impl FollowedRollouts {
 
     /// Gives the server what a state names: its stable resources, and the rollout that is under way. The
     /// endpoints of the source are newer than those that were stored with the contents. Returns
-    /// whether a rollout has begun.
+    /// what the rollout changes, if one has begun.
     pub(super) async fn adopt(
         &mut self,
         state: RolloutState,
         reached: Revision,
         current: &[StoredResource],
         server: &ServerHandle,
-    ) -> Result<bool, RolloutFailure> {
+    ) -> Result<Option<ChangedResources>, RolloutFailure> {
         let (state, mut stable, mut newest) = self.read_contents(state).await?;
         self.store.join();
         let is_behind = reached.0 < state.id.0;
@@ -179,12 +180,11 @@ impl FollowedRollouts {
         // A rollout under way ends, as it has become an older one.
         server.rollout_news(SharedNews::Observed(state.clone())).await?;
         let current = views_of(current);
-        let views = views_of(&stable).into_iter().chain(current.iter().cloned()).collect();
+        let views = views_of(&stable).into_iter().chain(current).collect();
         for transaction in snapshots(&stable, &views, of(state.stable)) {
             server.apply(transaction).await?;
         }
-        let views = views.into_iter().chain(views_of(&newest)).collect();
-        let differing = differing(&stable, &newest, views);
+        let (changes, differing) = differences(&stable, &newest);
         let begins = state.id > self.known.newest && !state.phase.is_final();
         if begins {
             let change = snapshots(&newest, &differing, of(state.id));
@@ -199,7 +199,7 @@ impl FollowedRollouts {
         self.known.differing = differing;
         self.known.restored = newest;
         (self.known.lacking_since, self.known.last_failure) = (None, None);
-        Ok(begins)
+        Ok(begins.then_some(changes))
     }
 
     /// Reads the stable and the newest resources of a state, or of a newer one.
@@ -348,22 +348,34 @@ fn update_endpoints(
     contents.extend(endpoints.iter().cloned());
 }
 
-/// Returns the views whose resources differ.
-fn differing(
-    a: &[StoredResource],
-    b: &[StoredResource],
-    views: BTreeSet<ViewName>,
-) -> BTreeSet<ViewName> {
-    let of = |resources: &[StoredResource]| {
-        let mut by_view: BTreeMap<ViewName, BTreeMap<_, _>> = BTreeMap::new();
-        for it in resources {
-            let key = (it.type_url.clone(), it.name.clone());
-            by_view.entry(it.view.clone()).or_default().insert(key, it.bytes.clone());
-        }
-        by_view
+/// Returns the resources that differ, and their views.
+fn differences(
+    stable: &[StoredResource],
+    newest: &[StoredResource],
+) -> (ChangedResources, BTreeSet<ViewName>) {
+    let of = |resources: &[StoredResource]| -> BTreeMap<_, _> {
+        let all = resources.iter().map(|it| {
+            let key = Key { type_url: it.type_url.clone(), name: it.name.clone() };
+            ((it.view.clone(), key), it.bytes.clone())
+        });
+        all.collect()
     };
-    let (a, b) = (of(a), of(b));
-    views.into_iter().filter(|view| a.get(view) != b.get(view)).collect()
+    let (stable, newest) = (of(stable), of(newest));
+    let (mut changes, mut views) = (ChangedResources::default(), BTreeSet::new());
+    for (place, bytes) in &newest {
+        let list = match stable.get(place) {
+            None => &mut changes.added,
+            Some(had) if had != bytes => &mut changes.changed,
+            Some(_) => continue,
+        };
+        list.push(place.1.clone());
+        views.insert(place.0.clone());
+    }
+    for place in stable.keys().filter(|it| !newest.contains_key(*it)) {
+        changes.removed.push(place.1.clone());
+        views.insert(place.0.clone());
+    }
+    (changes, views)
 }
 
 /// Returns a snapshot of each of these views.

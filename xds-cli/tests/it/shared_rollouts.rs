@@ -63,7 +63,7 @@ struct Replica {
 impl Replica {
     fn start(world: &World, source: &str, listen: &str) -> Self {
         let policy = world.policy.join("policy.yaml");
-        let flags = ["serve", source, "-o", "ndjson", "--listen", listen];
+        let flags = ["serve", source, "-o", "ndjson", "--listen", listen, "--report-rejections"];
         let flags = [&flags[..], &["--rollout-policy", policy.to_str().unwrap()]].concat();
         let serve = Xds::spawn(&flags);
         let serving = serve.wait_event("serving", |event| event["event"] == "serving");
@@ -133,6 +133,15 @@ fn rejection_at_one_server_rolls_back_at_all() {
         server.serve.wait_event("rolled back", |it| it["phase"] == "rolled-back");
     }
     assert_eq!(seen(&other), ["1s"]);
+    // The author of the resource learns it, although no client has it any more.
+    eventually("a rejection", || {
+        let rejected = world.etcd.with_store("/xds/@rejected", async |store| {
+            let stored = store.read().await.unwrap().resources;
+            stored.iter().map(|(name, value)| format!("{name:?} {value:?}")).collect::<String>()
+        });
+        let is_written = rejected.contains("a/") && rejected.contains("connect_timeout");
+        if is_written { Ok(()) } else { Err(rejected) }
+    });
     // A new server has the stable resources, although the source has the bad ones.
     let new = world.serve();
     let client = new.watch("canary-1");

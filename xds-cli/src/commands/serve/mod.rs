@@ -94,12 +94,12 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     };
     let (listeners, mut exporter) = started;
     print_start(&args, &mut *printer, &first, &listeners)?;
+    let counts = rollouts.as_ref().map(|it| Arc::clone(it.counts()));
     #[cfg(any(feature = "etcd", feature = "kube"))]
     if let Some(writer) = writer {
-        tokio::spawn(writer.run(handle.clone()));
+        tokio::spawn(writer.run(handle.clone(), counts.clone()));
     }
     let mut status = Status::new(handle.clone());
-    let counts = rollouts.as_ref().map(|it| Arc::clone(it.counts()));
     let reporter = Reporter { server: Arc::clone(&server), source: metrics, rollouts: counts };
     let (mut serving, services) = serve(&args, &server, listeners, allowed, reporter);
 

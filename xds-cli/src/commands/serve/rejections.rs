@@ -3,11 +3,15 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use tokio::{sync::watch, time::sleep};
-use xds_core::{ResourceName, TypeUrl, ViewName};
+use xds_core::{
+    ResourceName, TypeUrl, ViewName,
+    rollout::{RolloutPhase, RolloutProgress},
+};
 use xds_source::{RejectedBy, Rejection};
 use xds_tokio::{ServerHandle, server::RejectionSnapshot};
 
@@ -19,6 +23,7 @@ use crate::process_name::process_name;
 use crate::{
     args::SourceAddress,
     directory::{FeedbackState, Key, Owners, Refused, has_word},
+    rollouts::RolloutCounts,
 };
 
 /// Interval of the requests for rejections.
@@ -79,7 +84,7 @@ impl Feedback {
 
 impl RejectionWriter {
     /// Writes until the server ends.
-    pub(super) async fn run(self, server: ServerHandle) {
+    pub(super) async fn run(self, server: ServerHandle, rollouts: Option<Arc<RolloutCounts>>) {
         let mut feedback = Feedback::new(self.target);
         let mut reported = None;
         loop {
@@ -89,6 +94,8 @@ impl RejectionWriter {
                 let state = self.state.borrow();
                 let mut rejections = by_object(&rejections, &state.owners);
                 rejections.extend(state.refused.iter().flat_map(|it| of_refused(it, &self.source)));
+                let progress = rollouts.as_ref().and_then(|it| it.read().progress);
+                rejections.extend(progress.iter().flat_map(|it| of_rollout(it, &state.owners)));
                 rejections
             };
             match feedback.report(rejections).await {
@@ -122,6 +129,30 @@ fn by_object(rejections: &[RejectionSnapshot], owners: &Owners) -> Vec<Rejection
     let rejections = found.into_iter().map(|((object, message), (nodes, anonymous, count))| {
         let object = object.to_string_lossy().into_owned().into();
         let by = RejectedBy::Clients { clients: nodes.len() as u64 + anonymous, count };
+        Rejection { object, by, message: message.to_owned() }
+    });
+    rejections.collect()
+}
+
+/// Returns one rejection for each object and each reason for which clients have halted the newest rollout.
+/// They have got the earlier resources back, and the source still has those that they reject.
+fn of_rollout(progress: &RolloutProgress, owners: &Owners) -> Vec<Rejection> {
+    let has_halted = matches!(progress.phase, RolloutPhase::Halted | RolloutPhase::RolledBack);
+    let culprits = progress.reason.iter().filter(|_| has_halted);
+    let mut found: BTreeMap<(&Path, &str), BTreeSet<&str>> = BTreeMap::new();
+    for culprit in culprits.flat_map(|it| it.culprits.listed()) {
+        let Some(type_url) = &culprit.type_url else { continue };
+        // A client is known by its node, and not by its view.
+        for view in owners.keys() {
+            for object in objects_of(owners, view, type_url, &culprit.names, &culprit.reason) {
+                found.entry((object, &culprit.reason)).or_default().insert(&culprit.node_id);
+            }
+        }
+    }
+    let rejections = found.into_iter().map(|((object, message), nodes)| {
+        let clients = nodes.len() as u64;
+        let object = object.to_string_lossy().into_owned().into();
+        let by = RejectedBy::Clients { clients, count: clients };
         Rejection { object, by, message: message.to_owned() }
     });
     rejections.collect()
