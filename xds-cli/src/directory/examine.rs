@@ -26,7 +26,7 @@ impl SourceFollower {
     /// state is rejected, or if the server waits for other files.
     pub(super) async fn examine(&mut self, update: Update) -> (Reload, Option<Changes>) {
         if !matches!(update, Update::Nothing) {
-            self.note_changed();
+            self.note_changed(&update);
         }
         let mut sources = mem::take(&mut self.sources);
         // Parsing large files takes seconds. It must not block streams.
@@ -103,6 +103,7 @@ impl SourceFollower {
             return (reload, None);
         }
         if changes.is_empty() {
+            self.set_merged(false);
             reload.readiness = self.become_ready().await;
         }
         (reload, Some(changes))

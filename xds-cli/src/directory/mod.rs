@@ -33,6 +33,8 @@ mod refused;
 mod reload;
 mod rolled_out;
 mod rollouts;
+#[cfg(test)]
+mod rollouts_world;
 mod selection;
 mod sources;
 

@@ -15,7 +15,7 @@ use super::{
     follow::SourceFollower,
     reload::Reload,
     rollouts::{FollowedRollouts, RETRY, RolloutFailure, snapshots},
-    sources::Changes,
+    sources::{Changes, Update},
 };
 
 /// Outcome of the attempt to roll out a change.
@@ -40,6 +40,13 @@ impl SourceFollower {
         }
     }
 
+    /// Notes whether the next change has more than its author's last one.
+    pub(super) fn set_merged(&mut self, is_merged: bool) {
+        if let Some(rollouts) = &mut self.rollouts {
+            rollouts.known.is_merged = is_merged;
+        }
+    }
+
     fn is_rolled_out(&self, change: &Changes) -> bool {
         self.rollouts.as_ref().is_some_and(|it| !it.is_new())
             && !change.is_empty()
@@ -47,9 +54,12 @@ impl SourceFollower {
     }
 
     /// Notes that the contents of the source have changed.
-    pub(super) fn note_changed(&mut self) {
+    pub(super) fn note_changed(&mut self, update: &Update) {
         if let Some(rollouts) = &mut self.rollouts {
             rollouts.known.changed_at = self.origin.revision().unwrap_or_default();
+            // The files of a directory are always read as a whole.
+            rollouts.known.is_merged |=
+                matches!(update, Update::All(_)) && rollouts.store.is_shared();
         }
     }
 
@@ -130,21 +140,24 @@ impl SourceFollower {
             };
         }
         if !self.is_rolled_out(&change) {
+            self.set_merged(false);
             return self.serve(change).await;
         }
         if rollouts.includes_source() {
             let served = self.serve_endpoints(change).await;
             return Reload { readiness: self.become_ready().await, ..served };
         }
-        // After a restart, a change has all that has happened meanwhile.
-        let (endpoints, rest) = match self.waiting {
-            Some(_) => change.split_endpoints(),
-            None => (Changes::default(), change),
+        // After a restart too, a change has all that has happened meanwhile.
+        let (endpoints, rest) = match self.waiting.is_some() || rollouts.known.is_merged {
+            true => change.split_endpoints(),
+            false => (Changes::default(), change),
         };
-        match self.apply_all(endpoints).await {
-            Ok(_) => self.roll_out(&rest).await,
-            Err(failed) => failed,
+        if let Err(failed) = self.apply_all(endpoints).await {
+            return failed;
         }
+        let rolled_out = self.roll_out(&rest).await;
+        self.set_merged(rolled_out.rollout.is_none());
+        rolled_out
     }
 
     /// Applies the endpoints of a change. The rest of it waits, or was rolled out by another server.

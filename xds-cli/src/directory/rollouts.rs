@@ -53,6 +53,9 @@ pub(crate) struct KnownRollouts {
     unstored: Option<(RolloutId, Vec<StoredResource>)>,
     /// Revision of the source at which its contents have changed last.
     pub(super) changed_at: Revision,
+    /// Whether what the source has changed is more than one change of its author: it was read as a whole, or an
+    /// earlier change has not been rolled out.
+    pub(super) is_merged: bool,
     /// Time at which a state was first seen whose change this server lacks.
     lacking_since: Option<Instant>,
     /// Time at which the source is examined again.
