@@ -31,6 +31,7 @@ use xds_core::{
     server::ServerConfig,
     types,
 };
+use xds_format::Format;
 use xds_source::{
     Change, Content, EndedRollout, List, Object, ObjectChange, ReportedProgress, Revision,
     RolloutStore, Source, SourceError, StoreFuture, StoreNews, StoreWatch, StoredResource,
@@ -66,20 +67,19 @@ impl Cluster {
         }
         self.log.insert(self.revision, objects);
     }
+}
 
-    fn object(&self, name: &str) -> Option<Object> {
-        let (revision, text) = self.objects.get(name)?;
-        Some(Object {
-            id: name.into(),
-            view: ViewName::default(),
-            revision: Revision(*revision),
-            content: Content::Document {
-                format: xds_format::Format::Json,
-                bytes: text.clone().into(),
-                only: None,
-            },
-            forced: String::new(),
-        })
+fn object(name: &str, revision: u64, text: &str) -> Object {
+    Object {
+        id: name.into(),
+        view: ViewName::default(),
+        revision: Revision(revision),
+        content: Content::Document {
+            format: Format::Json,
+            bytes: text.to_owned().into(),
+            only: None,
+        },
+        forced: String::new(),
     }
 }
 
@@ -141,7 +141,11 @@ impl Source for Link {
     async fn list(&self) -> Result<List, SourceError> {
         self.call(|cluster| List {
             revision: Revision(cluster.revision),
-            objects: cluster.objects.keys().filter_map(|name| cluster.object(name)).collect(),
+            objects: cluster
+                .objects
+                .iter()
+                .map(|(name, (at, text))| object(name, *at, text))
+                .collect(),
         })
         .await
     }
@@ -163,11 +167,9 @@ impl Source for Link {
                     }
                     let (revision, objects) =
                         cluster.log.range(after + 1..).next().ok_or_else(unavailable)?;
+                    // Their values at that revision.
                     let objects = objects.iter().map(|(name, text)| match text {
-                        Some(_) => cluster.object(name).map_or_else(
-                            || ObjectChange::Delete(name.as_str().into()),
-                            ObjectChange::Set,
-                        ),
+                        Some(text) => ObjectChange::Set(object(name, *revision, text)),
                         None => ObjectChange::Delete(name.as_str().into()),
                     });
                     Ok(Change { revision: Revision(*revision), objects: objects.collect() })
