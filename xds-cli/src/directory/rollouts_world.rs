@@ -345,10 +345,13 @@ impl Replica {
             validation: Default::default(),
         };
         let reader = SourceReader::new(link.clone(), name.into());
-        let handle = server.handle();
+        let (handle, errors) = (server.handle(), Arc::clone(&world.errors));
         let following = tokio::spawn(async move {
             let (mut followed, _) = FollowedSource::start(reader, options, handle).await.unwrap();
-            while followed.next().await.is_some() {}
+            while let Some(reload) = followed.next().await {
+                let texts = reload.errors.iter().map(ToString::to_string);
+                errors.lock().unwrap().extend(texts);
+            }
         });
         Self { link, server, following }
     }
@@ -366,6 +369,8 @@ struct World {
     started: u32,
     /// Number of the newest change.
     changes: u32,
+    /// Errors that the servers have reported.
+    errors: Arc<Mutex<Vec<String>>>,
 }
 
 /// Time after which a server that has crashed does not count any more.
@@ -377,7 +382,8 @@ impl World {
         let random = Arc::new(Mutex::new(Pcg32::new(seed, 0)));
         let link =
             Link { cluster, changed, is_cut: watch::channel(false).0, random, name: "".into() };
-        let mut world = Self { link, replicas: Vec::new(), started: 0, changes: 0 };
+        let mut world =
+            Self { link, replicas: Vec::new(), started: 0, changes: 0, errors: Arc::default() };
         world.change("cluster-a", true);
         world.change("endpoints-a", true);
         for _ in 0..3 {
@@ -522,6 +528,10 @@ async fn run(seed: u64) {
         world.replicas.iter().map(|it| async { served(&it.server.handle()).await }),
     );
     let all = all.await;
+    let errors = world.errors.lock().unwrap().clone();
+    let is_interruption = |it: &String| it.contains("interrupted") || it.contains("stored now");
+    let other = errors.iter().find(|it| !is_interruption(it));
+    assert_eq!(other, None, "seed {seed}");
     for (views, named) in &all {
         assert!(views.iter().all(|it| !it.contains("#rollout")), "seed {seed}: {views:?}");
         assert_eq!(clusters(named), clusters(&expected), "seed {seed}: {state}");
