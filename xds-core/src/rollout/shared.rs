@@ -66,7 +66,7 @@ pub struct CohortReport {
     pub acknowledged: u32,
 }
 
-/// Its text form is one line: `generation=3 members=20 acknowledged=19`.
+/// Formats the counts as one line: `generation=3 members=20 acknowledged=19`.
 impl fmt::Display for CohortReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { generation, members, acknowledged } = self;

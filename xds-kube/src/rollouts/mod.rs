@@ -34,7 +34,7 @@ use self::{
 };
 use crate::{
     api::{KubeClient, KubeError, KubeErrorKind},
-    objects::{ConfigMap, KubeLease},
+    objects::{ConfigMap, KubeLease, Metadata},
 };
 
 /// State of rollouts in a namespace of a cluster, as a [`RolloutStore`] that the servers share which
@@ -209,8 +209,13 @@ impl KubeRollouts {
             let name = self.objects.part(id, &self.server, number);
             let data = json!({PART: STANDARD.encode(part)});
             match self.create_config_map(&name, id, "binaryData", &data).await {
-                // Of an earlier attempt, with the same resources: the number is their revision.
-                Err(why) if why.kind() == KubeErrorKind::Conflict => {}
+                // Of an earlier attempt: this server has restarted in its Pod.
+                Err(why) if why.kind() == KubeErrorKind::Conflict => {
+                    let metadata = Metadata { name: name.clone(), ..Metadata::default() };
+                    let said = self.objects.said("delete", "configmap", &name);
+                    found(self.client.delete(&self.objects.config_maps(), &metadata, &said).await)?;
+                    self.create_config_map(&name, id, "binaryData", &data).await?;
+                }
                 created => created?,
             }
         }

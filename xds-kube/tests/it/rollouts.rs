@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 use xds_core::rollout::{PeerNews, RolloutId, RolloutState};
 use xds_kube::{KubeClient, KubeRollouts, ROLLOUT_PERMISSIONS};
@@ -11,6 +11,7 @@ use xds_source::{RolloutStore as _, SourceError};
 use crate::{
     cluster::{ADMIN, Cluster, SERVER, STRANGER, soon},
     manifests::{manifest, manifests},
+    objects::CONFIG_MAPS,
 };
 
 #[path = "../../../xds-source/tests/contract/rollout_store.rs"]
@@ -28,6 +29,15 @@ async fn state_of_rollouts_keeps_the_contract() {
     let first = rollouts(&cluster, ADMIN, "default", "Host_1.example-17").await;
     let second = rollouts(&cluster, ADMIN, "default", "host-2-17").await;
     contract::check(&first, &second).await;
+    // A part without a manifest is of an attempt before this server has restarted.
+    let part = json!({
+        "metadata": {"name": "xds-rollout-20-host-1-example-17-0"},
+        "binaryData": {"part": "AAAA"},
+    });
+    cluster.create(CONFIG_MAPS, &part).await;
+    let resources = first.contents(RolloutId(9)).await.unwrap().unwrap();
+    first.save_contents(RolloutId(20), &resources).await.unwrap();
+    assert_eq!(second.contents(RolloutId(20)).await.unwrap(), Some(resources));
 }
 
 #[tokio::test]

@@ -77,8 +77,8 @@ pub fn decode_contents(mut bytes: Bytes) -> Result<Vec<StoredResource>, DecodeEr
     Ok(resources)
 }
 
-/// Where the parts of encoded contents are, for a place whose values have a limited size: a line of
-/// text such as `writer=host-17 parts=3 bytes=2400000`.
+/// Manifest of encoded contents whose parts are stored one by one, because the size of a value is limited. Its
+/// text form is one line, such as `writer=host-17 parts=3 bytes=2400000`.
 ///
 /// The parts are written first, each below the name of their writer, so that those of two writers are not
 /// mixed. Then the first writer of the manifest decides which ones are used.
