@@ -113,9 +113,9 @@ fn role_has_exactly_the_permissions_of_rollouts() {
     for (rule, used) in rules.iter().zip(ROLLOUT_PERMISSIONS) {
         assert_eq!(rule["apiGroups"][0], used.group);
         assert_eq!(rule["resources"][0], used.resource);
-        let verbs: Vec<_> = used.read.iter().chain(used.write).collect();
+        let verbs: Vec<_> = used.read.iter().chain(used.write).copied().collect();
         let granted: Vec<_> =
             rule["verbs"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
-        assert_eq!(granted, verbs.into_iter().copied().collect::<Vec<_>>());
+        assert_eq!(granted, verbs);
     }
 }
