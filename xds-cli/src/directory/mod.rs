@@ -25,6 +25,8 @@ mod examine;
 mod findings;
 mod follow;
 mod guarded;
+#[cfg(test)]
+mod memory_source;
 mod metrics;
 mod parse;
 mod places;

@@ -144,8 +144,7 @@ impl SourceFollower {
             return self.serve(change).await;
         }
         if rollouts.includes_source() {
-            let served = self.serve_endpoints(change).await;
-            return Reload { readiness: self.become_ready().await, ..served };
+            return self.serve_endpoints(change).await;
         }
         // After a restart too, a change has all that has happened meanwhile.
         let (endpoints, rest) = match self.waiting.is_some() || rollouts.known.is_merged {
