@@ -18,7 +18,6 @@ from driver.loop_thread import LoopThread
 from driver.shared_servers import COMPLETED, STEPS, SharedServers
 from driver.waiting import eventually, expect
 from driver.workspace import CONFIG
-from driver.xds import Ordering
 from driver.xds_store import XdsStore
 
 TITLE = "rollouts of three servers over etcd, with the one that moves a rollout on killed at every step"
@@ -40,9 +39,8 @@ class _World:
         self._config.put("listener.yaml", render(CONFIG / "envoy" / "resources" / "listener.yaml", values))
         self._store = XdsStore(programs.xds, cluster.address(_PREFIX))
         self.write(0)
-        flags = ["--ordering", Ordering.MAKE_BEFORE_BREAK.value]
         source = cluster.address(_PREFIX)
-        self.servers = SharedServers(scenario, programs.xds, source, flags, "envoy-1-*", partial(_stored, cluster))
+        self.servers = SharedServers(scenario, programs.xds, source, [], "envoy-1-*", partial(_stored, cluster))
         balancer = Balancer(loop, [serve.port for serve in self.servers.serves], 1)
 
         def envoys(kind: int, number: int) -> list[Envoy]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from driver.checks import Scenario
 from driver.waiting import expect
-from driver.xds import XdsServe
+from driver.xds import Ordering, XdsServe
 
 _REPLICAS = 3
 STEPS = 3
@@ -44,7 +44,8 @@ class SharedServers:
         self.killed: list[str] = []
 
     def _serve(self, listen: str = "127.0.0.1:0") -> XdsServe:
-        return XdsServe(self._scenario, self._binary, self._source, listen, flags=self._flags)
+        gated = Ordering.MAKE_BEFORE_BREAK
+        return XdsServe(self._scenario, self._binary, self._source, listen, ordering=gated, flags=self._flags)
 
     def state(self) -> dict[str, str]:
         """The state as fields, and the server that has stored it."""
