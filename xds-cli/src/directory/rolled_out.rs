@@ -8,7 +8,8 @@
 use core::future::pending;
 
 use tokio::time::{Instant, sleep_until};
-use xds_core::{rollout::RolloutId, server::Transaction};
+use xds_core::{rollout::RolloutId, server::Transaction, types};
+use xds_source::{Content, Object, Revision};
 use xds_tokio::server::RolloutError;
 
 use super::{
@@ -25,6 +26,17 @@ enum BeginResult {
     Waits,
     /// A change that another server has rolled out has to be read from the store first.
     Lacks,
+}
+
+/// Returns the greatest revision of an object that has not only endpoints.
+fn newest_of(objects: &[Object]) -> Option<Revision> {
+    let has_more = |it: &&Object| match &it.content {
+        Content::Document { only: Some((type_url, _)), .. } => {
+            type_url.as_str() != types::CLUSTER_LOAD_ASSIGNMENT
+        }
+        _ => true,
+    };
+    objects.iter().filter(has_more).map(|it| it.revision).max()
 }
 
 impl SourceFollower {
@@ -57,6 +69,10 @@ impl SourceFollower {
     pub(super) fn note_changed(&mut self, update: &Update) {
         if let Some(rollouts) = &mut self.rollouts {
             rollouts.known.changed_at = self.origin.revision().unwrap_or_default();
+            rollouts.known.newest_object = match update {
+                Update::All(objects) => newest_of(objects),
+                _ => None,
+            };
             // The files of a directory are always read as a whole.
             rollouts.known.is_merged |=
                 matches!(update, Update::All(_)) && rollouts.store.is_shared();

@@ -51,8 +51,11 @@ pub(crate) struct KnownRollouts {
     /// First contents, if they could not be stored: a restart would serve nothing in their place, so no
     /// change is rolled out.
     unstored: Option<(RolloutId, Vec<StoredResource>)>,
-    /// Revision of the source at which its contents have changed last.
+    /// Revision of the source at which its contents have changed last, or at which it was read as a whole.
     pub(super) changed_at: Revision,
+    /// If it was read as a whole: the greatest revision of an object, which is the same at all servers
+    /// that read the same objects. It says nothing of deletions.
+    pub(super) newest_object: Option<Revision>,
     /// Whether what the source has changed is more than one change of its author: it was read as a whole, or an
     /// earlier change has not been rolled out.
     pub(super) is_merged: bool,
@@ -144,9 +147,12 @@ impl FollowedRollouts {
         None
     }
 
-    /// Whether a change that this server lacks is the one that its source has now.
+    /// Whether a change that this server lacks is the one that its source has now, and the only one that
+    /// it lacks.
     pub(super) fn is_of_source(&self, state: &RolloutState) -> bool {
-        self.store.is_shared() && state.id == self.next_id()
+        let RolloutState { id, stable, .. } = *state;
+        let has_stable = stable == id || self.known.reachable.contains(&stable);
+        self.store.is_shared() && id == self.next_id() && has_stable
     }
 
     /// Whether to wait for the source before a change is read from the store: the change usually arrives
@@ -286,7 +292,9 @@ impl FollowedRollouts {
     /// Returns the number of the change that the source has now.
     fn next_id(&self) -> RolloutId {
         if self.store.is_shared() {
-            return RolloutId(self.known.changed_at.0);
+            let KnownRollouts { newest, changed_at, newest_object, .. } = self.known;
+            let of_object = newest_object.filter(|it| it.0 > newest.0);
+            return RolloutId(of_object.unwrap_or(changed_at).0);
         }
         let stored = self.known.state.as_ref().map_or(0, |it| it.id.0);
         RolloutId(self.known.newest.0.max(stored) + 1)
