@@ -108,6 +108,12 @@ class _Changes:
 
 def generations(envoy: Envoy) -> set[str]:
     """The generations that Envoy still has or already has something of."""
+    clusters = [name for name in envoy.clusters() if name.startswith(_COLORS)]
+    return routed_generations(envoy) | {name.rpartition("-")[2] for name in clusters}
+
+
+def routed_generations(envoy: Envoy) -> set[str]:
+    """The generations that Envoy's routes use."""
     routes = envoy.config("dynamic_route_configs")
     targets = [
         route["route"]["cluster"]
@@ -115,5 +121,4 @@ def generations(envoy: Envoy) -> set[str]:
         for host in entry["route_config"]["virtual_hosts"]
         for route in host["routes"]
     ]
-    clusters = [name for name in envoy.clusters() if name.startswith(_COLORS)]
-    return {name.rpartition("-")[2] for name in [*targets, *clusters]}
+    return {name.rpartition("-")[2] for name in targets}
