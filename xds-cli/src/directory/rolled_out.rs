@@ -52,7 +52,7 @@ impl SourceFollower {
         }
     }
 
-    /// Notes whether the next change has more than its author's last one.
+    /// Notes whether the next change has several changes of its author.
     pub(super) fn set_merged(&mut self, is_merged: bool) {
         if let Some(rollouts) = &mut self.rollouts {
             rollouts.known.is_merged = is_merged;

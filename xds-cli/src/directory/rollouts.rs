@@ -44,7 +44,7 @@ pub(crate) struct KnownRollouts {
     pub(super) newest: RolloutId,
     /// Numbers whose contents the server has as stable ones, or will have as soon as a state says so.
     reachable: BTreeSet<RolloutId>,
-    /// Views that the stable contents have otherwise than the newest ones.
+    /// Views whose stable contents differ from the newest ones.
     differing: BTreeSet<ViewName>,
     /// Contents with the newest number, if an earlier process or another server has rolled them out.
     restored: Vec<StoredResource>,
@@ -56,7 +56,7 @@ pub(crate) struct KnownRollouts {
     /// If it was read as a whole: the greatest revision of an object, which is the same at all servers
     /// that read the same objects. It says nothing of deletions.
     pub(super) newest_object: Option<Revision>,
-    /// Whether what the source has changed is more than one change of its author: it was read as a whole, or an
+    /// Whether the next change has several changes of its author: the source was read as a whole, or an
     /// earlier change has not been rolled out.
     pub(super) is_merged: bool,
     /// Time at which a state was first seen whose change this server lacks.
@@ -326,7 +326,7 @@ impl FollowedRollouts {
         Ok(id)
     }
 
-    /// Returns the views that the stable contents have otherwise than the newest ones.
+    /// Returns the views whose stable contents differ from the newest ones.
     pub(super) fn pending(&self) -> BTreeSet<ViewName> {
         let is_stable = |it: &RolloutState| it.stable >= self.known.newest;
         let reported = self.states.borrow();

@@ -390,3 +390,17 @@ fn change_that_could_not_be_stored_is_rolled_out_later() {
     wait_timeout(&canary, "2s");
     assert_eq!(serve.events_of("file_error").len(), 1, "it is reported once");
 }
+
+#[test]
+fn rollouts_of_a_directory_need_a_place_for_their_state() {
+    let world = Rollouts::new(LONG);
+    let directory = world.resources.path().to_str().unwrap();
+    let flags = world.flags.iter().map(String::as_str).collect::<Vec<_>>();
+    let ended = run(&[&["serve", directory, "--listen", "127.0.0.1:0"], &flags[..]].concat());
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("need --state DIR: the source is a directory"),
+        "{}",
+        ended.stderr
+    );
+}

@@ -30,7 +30,7 @@ pub struct Permission {
     pub resource: &'static str,
     /// Verbs to read the objects.
     pub read: &'static [&'static str],
-    /// Further verbs of those that write.
+    /// Verbs to write to the objects.
     pub write: &'static [&'static str],
 }
 

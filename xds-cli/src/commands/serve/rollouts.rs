@@ -61,7 +61,8 @@ pub(super) async fn start(
         (None, Some(store)) => store,
         (None, None) => {
             return Err(Failure::Usage(
-                "--canary and --rollout-policy need --state DIR, if the source is a directory"
+                "--canary and --rollout-policy need --state DIR: the source is a directory, or \
+                 --kube-read-only is given"
                     .to_owned(),
             ));
         }
