@@ -6,7 +6,7 @@ use alloc::{
 };
 
 use super::{
-    deferred_removal::{carried_over::CarriedOver, last_accepted::PreviousViewState},
+    acked::AckedExceptions,
     nack::{isolation::KeptContents, rejection::OpenRejections},
     name_usage::NameUnits,
     window::Sent,
@@ -43,11 +43,8 @@ pub(crate) struct SessionExtras {
     pub(crate) too_long: BTreeSet<Slot>,
     /// Number of deferred removals.
     pub(crate) deferred_removals: u32,
-    /// Deferred removals carried over from another view.
-    pub(crate) carried_over: CarriedOver,
-    /// Resources that a full-state client has from the previous view, until it ACKs a response in
-    /// this one.
-    pub(crate) previous_view: Option<PreviousViewState>,
+    /// What a full-state client has otherwise than the response that it ACKed last.
+    pub(crate) acked: AckedExceptions,
     /// Subscriptions to names that did not exist when the client requested them, with the time at
     /// which the client is told so.
     // M127

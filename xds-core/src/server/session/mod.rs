@@ -20,6 +20,7 @@
 // M64, M67, M230, IS16
 
 pub(crate) mod acceptance;
+pub(crate) mod acked;
 pub(crate) mod client_features;
 pub(crate) mod client_state;
 pub(crate) mod context;

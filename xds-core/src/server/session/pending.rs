@@ -156,7 +156,7 @@ impl Session {
             None => Revision::START,
             // Removed before the stream started, as far as is known.
             Some(resource) if resource.revision == Revision::START => {
-                self.carried_over_at().unwrap_or(Revision::MAX)
+                self.moved_at().unwrap_or(Revision::MAX)
             }
             Some(resource) => resource.revision,
         };

@@ -43,7 +43,7 @@ impl SessionContext<'_> {
         }
         let held = self.arena.held_by(self.slot);
         if held.accepted == Revision::START
-            && let Some((_, accepted)) = self.accepted_here()
+            && let Some((_, accepted)) = self.view().accepted_here()
         {
             self.arena.hold(self.slot, HeldSnapshots { accepted, ..held });
         }

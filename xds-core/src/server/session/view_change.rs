@@ -4,24 +4,21 @@
 //! other view. Incremental responses omit resources that are identical there, and remove missing
 //! ones; responses with the full state repeat everything if anything differs. State of the world
 //! has no removal of endpoints or routes, so the client keeps them. If a removal is withheld and
-//! responses contain the full state, the resource is repeated in the other view
-//! ([`CarriedOver`](super::deferred_removal::carried_over::CarriedOver)).
+//! responses contain the full state, the resource is repeated in the other view in the version that
+//! the client [has](super::acked).
 // M223
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeMap, vec::Vec};
 
 use super::{
     CatchUp, PriorState, ResponseMode,
     context::SessionContext,
-    deferred_removal::{
-        StateOrigin,
-        carried_over::CarriedVersion,
-        last_accepted::{KnownPayload, KnownPayloads, PreviousViewState},
-    },
+    acked::{PreviousView, Versions},
+    deferred_removal::StateOrigin,
     nack::rejection::SentPosition,
     subscription::{GracePeriod, ListKind, Subscription, SubscriptionKind},
     view_difference::ViewDifference,
-    wildcard::MustReply,
+    wildcard::{MustReply, Wildcard},
 };
 use crate::{
     server::{
@@ -49,7 +46,7 @@ pub(crate) struct MigrationState {
     /// Resources that the client has under the wildcard, or whose coverage it waits to be told.
     covered: Vec<ExportedName>,
     /// Resources that a full-state client has accepted and has been sent since.
-    previous_view: Option<PreviousViewState>,
+    previous_view: Option<PreviousView>,
     /// For an up-to-date client: all that differs in the other view. Nothing else is exported.
     difference: Option<ViewDifference>,
 }
@@ -63,7 +60,7 @@ struct ExportedName {
     error: Option<ResourceError>,
     before: OldViewStatus,
     /// Version that the client has, if its removal may be deferred in full state.
-    carried: Option<CarriedVersion>,
+    carried: Option<Versions>,
 }
 
 /// Whether a name exists in the view that is left.
@@ -97,48 +94,7 @@ impl SessionContext<'_> {
             MigrationState { previous_view: self.new_previous_view(), ..MigrationState::default() };
         let last = self.session.subscriptions.last();
         for (_, subscription) in self.subscriptions.list_back(ListKind::Session, last) {
-            if let Some(resource) = self.arena.at(subscription.resource) {
-                let hash = resource.payload.as_ref().map(|payload| payload.hash);
-                // A client that was sent an error may have dropped the resource.
-                let holds = self.session.holds(subscription)
-                    && self.error_of(subscription.resource).is_none();
-                let must_reply = subscription.due.map_or(MustReply::No, |due| due.must_reply);
-                let error = self
-                    .error_of(subscription.resource)
-                    .filter(|_| subscription.due.is_none())
-                    .cloned();
-                let waits = subscription.grace_period == GracePeriod::Running
-                    || self.is_requested(subscription.resource);
-                let known = match (subscription.sent != 0, hash, subscription.due.is_some()) {
-                    (true, Some(hash), _) if holds => ClientKnowledge::Exactly(hash),
-                    (false, None, false) if waits => ClientKnowledge::Waiting,
-                    (true, ..) => ClientKnowledge::Something,
-                    // Unless it is an alias of another resource.
-                    (false, None, false) if self.alias_target(subscription.resource).is_none() => {
-                        ClientKnowledge::Absent
-                    }
-                    (false, ..) => ClientKnowledge::Nothing,
-                };
-                let carried = migration.previous_view.as_mut().and_then(|previous_view| {
-                    let (accepted, sent) = self.record_in_previous_view(
-                        previous_view,
-                        subscription.resource,
-                        Some(subscription),
-                    )?;
-                    self.version_to_carry(subscription, &accepted, sent.as_ref())
-                });
-                let name = resource.name.clone();
-                let before =
-                    if hash.is_some() { OldViewStatus::Present } else { OldViewStatus::Missing };
-                let named = ExportedName { name, known, must_reply, error, before, carried };
-                match (subscription.kind, known) {
-                    (SubscriptionKind::Named, _) => migration.names.push(named),
-                    (SubscriptionKind::ViaGlobOrAlias, ClientKnowledge::Nothing)
-                        if !subscription.awaits_unsubscribe_reply() => {}
-                    (_, ClientKnowledge::Absent) => {}
-                    (..) => migration.covered.push(named),
-                }
-            }
+            self.export_name(subscription, &mut migration);
         }
         if let Some(wildcard) = self.session.wildcard {
             let waits = wildcard
@@ -148,40 +104,8 @@ impl SessionContext<'_> {
             migration.wildcard =
                 Some((has_version || wildcard.full_send.is_none()).then_some(wildcard.version));
             migration.must_reply = (wildcard.must_reply(), wildcard.catch_up);
-            let retry_batch = self.session.retry_batch();
-            let unaccepted = self.accepted_state_revision();
-            let is_rejected = |revision| {
-                let position = SentPosition::Revision(revision);
-                retry_batch.is_some_and(|it| it.range.has(position))
-                    || unaccepted.is_some_and(|accepted| revision > accepted)
-            };
-            let needs_retained_deletions = self.session.needs_retained_deletions(self.arena);
-            if needs_retained_deletions
-                || self.session.response_mode(self.arena) != ResponseMode::FullState
-            {
-                let previous_view = &mut migration.previous_view;
-                let covered = self.arena.slots().filter_map(|slot| {
-                    let is_known =
-                        self.arena.is_known(slot, wildcard.reached, wildcard.removals_to);
-                    let has_entry = self.subscriptions.find(self.slot, slot).is_some();
-                    let resource = self.arena.at(slot).filter(|_| is_known && !has_entry)?;
-                    let payload = resource.payload.as_ref();
-                    let payload = payload.filter(|_| {
-                        resource.revision <= wildcard.cursor && !is_rejected(resource.revision)
-                    });
-                    let known = payload.map_or(ClientKnowledge::Something, |payload| {
-                        ClientKnowledge::Exactly(payload.hash)
-                    });
-                    let carried = previous_view.as_mut().and_then(|previous_view| {
-                        let (accepted, sent) =
-                            self.record_in_previous_view(previous_view, slot, None)?;
-                        self.covered_version_to_carry(slot, &accepted, sent.as_ref())
-                    });
-                    let name = resource.name.clone();
-                    let (must_reply, before) = (MustReply::No, OldViewStatus::Present);
-                    Some(ExportedName { name, known, must_reply, error: None, before, carried })
-                });
-                migration.covered.extend(covered);
+            if self.session.needs_retained_deletions(self.arena) || !self.sends_full_state() {
+                self.export_covered(wildcard, &mut migration);
             }
         }
         self.session.forget_rejections_of_view();
@@ -190,49 +114,109 @@ impl SessionContext<'_> {
         migration
     }
 
+    /// Exports a subscription by name.
+    fn export_name(&self, subscription: &Subscription, migration: &mut MigrationState) {
+        let Some(resource) = self.arena.at(subscription.resource) else { return };
+        let hash = resource.payload.as_ref().map(|payload| payload.hash);
+        let error = self.error_of(subscription.resource);
+        // A client that was sent an error may have dropped the resource.
+        let holds = self.session.holds(subscription) && error.is_none();
+        let waits = subscription.grace_period == GracePeriod::Running
+            || self.is_requested(subscription.resource);
+        let known = match (subscription.sent != 0, hash, subscription.due.is_some()) {
+            (true, Some(hash), _) if holds => ClientKnowledge::Exactly(hash),
+            (false, None, false) if waits => ClientKnowledge::Waiting,
+            (true, ..) => ClientKnowledge::Something,
+            // Unless it is an alias of another resource.
+            (false, None, false) if self.alias_target(subscription.resource).is_none() => {
+                ClientKnowledge::Absent
+            }
+            (false, ..) => ClientKnowledge::Nothing,
+        };
+        let newest = || match &resource.payload {
+            Some(payload) => Some(payload),
+            None => Some(self.retained_deletion(subscription)?.1),
+        };
+        let previous_view = migration.previous_view.as_mut();
+        let carried = previous_view.and_then(|view| {
+            let versions = self.view().versions(subscription.resource, Some(subscription));
+            view.note(&resource.name, &versions);
+            let has_it = subscription.sent != 0 && error.is_none();
+            has_it.then(|| self.versions_to_carry(versions, newest()))?
+        });
+        let named = ExportedName {
+            name: resource.name.clone(),
+            known,
+            must_reply: subscription.due.map_or(MustReply::No, |due| due.must_reply),
+            error: error.filter(|_| subscription.due.is_none()).cloned(),
+            before: if hash.is_some() { OldViewStatus::Present } else { OldViewStatus::Missing },
+            carried,
+        };
+        match (subscription.kind, known) {
+            (SubscriptionKind::Named, _) => migration.names.push(named),
+            (SubscriptionKind::ViaGlobOrAlias, ClientKnowledge::Nothing)
+                if !subscription.awaits_unsubscribe_reply() => {}
+            (_, ClientKnowledge::Absent) => {}
+            (..) => migration.covered.push(named),
+        }
+    }
+
+    /// Exports the resources that the client has from the wildcard alone.
+    fn export_covered(&self, wildcard: Wildcard, migration: &mut MigrationState) {
+        let retry_batch = self.session.retry_batch();
+        let unaccepted = self.accepted_state_revision();
+        let is_rejected = |revision| {
+            let position = SentPosition::Revision(revision);
+            retry_batch.is_some_and(|it| it.range.has(position))
+                || unaccepted.is_some_and(|accepted| revision > accepted)
+        };
+        for slot in self.arena.slots() {
+            let is_known = self.arena.is_known(slot, wildcard.reached, wildcard.removals_to);
+            let has_entry = self.subscriptions.find(self.slot, slot).is_some();
+            let Some(resource) = self.arena.at(slot).filter(|_| is_known && !has_entry) else {
+                continue;
+            };
+            let is_current =
+                resource.revision <= wildcard.cursor && !is_rejected(resource.revision);
+            let known = match &resource.payload {
+                Some(payload) if is_current => ClientKnowledge::Exactly(payload.hash),
+                _ => ClientKnowledge::Something,
+            };
+            let newest =
+                || resource.payload.as_ref().or_else(|| self.arena.removed_content(slot));
+            let carried = migration.previous_view.as_mut().and_then(|view| {
+                let versions = self.view().versions(slot, None);
+                view.note(&resource.name, &versions);
+                self.versions_to_carry(versions, newest())
+            });
+            let name = resource.name.clone();
+            let (must_reply, before) = (MustReply::No, OldViewStatus::Present);
+            let covered = ExportedName { name, known, must_reply, error: None, before, carried };
+            migration.covered.push(covered);
+        }
+    }
+
     /// Returns empty records for the resources that the client has accepted and was sent.
-    fn new_previous_view(&self) -> Option<PreviousViewState> {
+    fn new_previous_view(&self) -> Option<PreviousView> {
         if !self.session.needs_retained_deletions(self.arena) {
             return None;
         }
         let is_known_before = || {
-            self.session
-                .previous_view()
-                .is_some_and(|previous_view| previous_view.accepted.is_some())
+            self.session.previous_view().is_some_and(|view| view.accepted.is_some())
         };
-        let is_known = self.accepted_here().is_some() || is_known_before();
+        let is_known = self.view().accepted_here().is_some() || is_known_before();
         let awaited = self.session.newest.filter(|_| self.session.awaits_answer());
-        Some(PreviousViewState {
-            accepted: is_known.then(KnownPayloads::default),
-            sent: awaited.map(|sent| (sent.nonce.get(), KnownPayloads::default())),
+        Some(PreviousView {
+            accepted: is_known.then(BTreeMap::new),
+            newest: awaited.map(|sent| (sent.nonce.get(), BTreeMap::new())),
         })
-    }
-
-    fn record_in_previous_view(
-        &self,
-        previous_view: &mut PreviousViewState,
-        slot: Slot,
-        subscription: Option<&Subscription>,
-    ) -> Option<(KnownPayload, Option<(u64, KnownPayload)>)> {
-        let name = &self.arena.at(slot)?.name;
-        let (accepted, sent) =
-            (self.last_accepted(slot, subscription), self.last_sent(slot, subscription));
-        if let Some(known_payloads) = &mut previous_view.accepted {
-            known_payloads.note(name, accepted.clone());
-        }
-        if let (Some((_, known_payloads)), Some((_, sent))) = (&mut previous_view.sent, &sent) {
-            known_payloads.note(name, sent.clone());
-        }
-        Some((accepted, sent))
     }
 
     /// Imports the exported state into the session on its new arena.
     pub(crate) fn import(&mut self, migration: MigrationState, now: Time) {
         self.register();
         self.session.prior_state = PriorState::up_to(self.session.newest_nonce());
-        if migration.previous_view.is_some() {
-            self.session.extras_mut().previous_view = migration.previous_view;
-        }
+        self.set_previous_view(migration.previous_view);
         let response_mode = self.session.response_mode(self.arena);
         let cause = self.session.subscribe_cause().min(ResponseCause::Changed);
         if let Some(difference) = migration.difference {
@@ -305,7 +289,7 @@ impl SessionContext<'_> {
 
     /// Records the version of a resource that a state-of-the-world client has, for use while the
     /// resource's removal is deferred.
-    fn note_held_version(&mut self, name: &ResourceName, carried: Option<CarriedVersion>) {
+    fn note_held_version(&mut self, name: &ResourceName, carried: Option<Versions>) {
         let slot = self.arena.find(name.as_str());
         let Some(subscription) = slot.and_then(|slot| self.subscriptions.find(self.slot, slot))
         else {

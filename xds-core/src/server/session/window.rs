@@ -202,8 +202,7 @@ impl SessionExtras {
             && self.without_subscription.names.is_empty()
             && self.partial_removals.is_none()
             && self.deferred_removals == 0
-            && self.carried_over.is_empty()
-            && self.previous_view.is_none()
+            && self.acked.is_empty()
             && self.grace_periods.is_empty()
             && self.first_response_hold.is_none()
             && self.before_wildcard.is_none()

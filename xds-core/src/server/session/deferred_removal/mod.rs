@@ -7,9 +7,6 @@
 //! ends the deferral.
 // M147, M149
 
-pub(crate) mod carried_over;
-pub(crate) mod last_accepted;
-
 use alloc::vec::Vec;
 
 use super::{
@@ -93,9 +90,7 @@ impl Session {
     ) -> Option<(&'a ResourceName, &'a Payload)> {
         let slot = subscription.resource;
         let resource = arena.at(slot).filter(|_| subscription.is_withheld())?;
-        let carried_over = self.carried_over(slot, resource.revision);
-        let payload = carried_over.unwrap_or_else(|| arena.removed_content(slot))?;
-        Some((&resource.name, payload))
+        Some((&resource.name, self.repeated_version(slot, arena)?))
     }
 
     /// Returns the versions that are served while the removals are withheld from the client.
@@ -134,7 +129,6 @@ impl SessionContext<'_> {
             wildcard.removals_to = clock;
         }
         self.session.update_extras(|extras| extras.partial_removals = None);
-        self.serve_accepted_versions();
     }
 
     /// Defers the removal of a resource that a client has and that does not exist.
@@ -156,6 +150,7 @@ impl SessionContext<'_> {
     }
 
     fn defer_removal(&mut self, subscription: Slot) {
+        self.note_withheld(subscription);
         let nonce = self.session.newest.map_or(1, |sent| sent.nonce.get());
         self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, nonce);
         self.subscriptions.clear_due(&mut self.session.due, subscription);

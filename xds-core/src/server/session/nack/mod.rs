@@ -14,9 +14,9 @@ use self::{
     rejection::{OpenRejections, SentPosition, SentRange},
 };
 use super::{
-    PriorState, ResponseMode, Session, Wildcard,
+    ResponseMode, Session, Wildcard,
     context::SessionContext,
-    deferred_removal::last_accepted::KnownPayload,
+    acked::Has,
     response::stated_version,
     session_view::SessionView,
     subscription::{ListKind, Subscription},
@@ -108,7 +108,6 @@ impl SessionContext<'_> {
             return;
         }
         self.release_never_accepted();
-        self.serve_accepted_versions();
         // Contents that are still due will be answered.
         if self.session.has_additions(self.arena) {
             return;
@@ -139,35 +138,31 @@ impl SessionContext<'_> {
         if !self.session.may_defer_removals(self.arena) {
             return;
         }
-        let accepted = self.accepted_here();
-        let never_accepted = |resource: Slot| match accepted {
-            Some(accepted) => self.existed_only_after(resource, accepted),
-            None => matches!(self.last_accepted(resource, None), KnownPayload::Absent),
-        };
+        let view = self.view();
         let withheld = self.subscriptions.list(ListKind::Due, self.session.due.withheld().first());
         let is_released = |(_, it): &(Slot, &Subscription)| {
-            // The resource may have existed for long when the client named it.
-            accepted.is_some_and(|(nonce, _)| it.was_first_sent_after(nonce))
-                || never_accepted(it.resource)
-                || self.has_no_carried_version(it.resource)
+            let is_kept = !self.session.needs_retained_deletions(self.arena)
+                || self.session.repeated_version(it.resource, self.arena).is_some();
+            !is_kept || matches!(view.has(it.resource, Some(it)), Has::Nothing)
         };
         let mut due: Vec<Slot> = withheld.filter(is_released).map(|(slot, _)| slot).collect();
         let pending_removals: Vec<Slot> = match self.session.wildcard {
             Some(wildcard) => {
                 let sent_removals = self.session.sent_removals(&wildcard);
-                let pending_removals = self
-                    .arena
-                    .pending_removals(sent_removals, wildcard.reached)
-                    .map(|(resource, _)| resource);
-                pending_removals.filter(|&resource| never_accepted(resource)).collect()
+                let pending_removals =
+                    self.arena.pending_removals(sent_removals, wildcard.reached);
+                let pending_removals = pending_removals.map(|(resource, _)| resource);
+                let is_released = |&resource: &Slot| {
+                    self.subscriptions.find(self.slot, resource).is_none()
+                        && matches!(view.has(resource, None), Has::Nothing)
+                };
+                pending_removals.filter(is_released).collect()
             }
             None => Vec::new(),
         };
         let nonce = self.session.newest_nonce();
         for resource in pending_removals {
-            if self.subscriptions.find(self.slot, resource).is_none()
-                && let Some(subscription) = self.add_one_shot(resource)
-            {
+            if let Some(subscription) = self.add_one_shot(resource) {
                 self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, nonce);
                 due.push(subscription);
             }
@@ -175,28 +170,6 @@ impl SessionContext<'_> {
         for subscription in due {
             self.make_due(subscription, ResponseCause::Changed);
         }
-    }
-
-    /// Returns nonce and revision of the last response accepted on this view, zeros if there was
-    /// none. `None` if the client may have something from before.
-    pub(crate) fn accepted_here(&self) -> Option<(u64, Revision)> {
-        let accepted = self.session.accepted_response(self.arena, Revision::START);
-        match (accepted, self.session.prior_state) {
-            (Some(accepted), PriorState::Before(next)) if accepted.nonce < next => None,
-            (None, PriorState::Before(_)) => None,
-            (Some(accepted), _) => Some((accepted.nonce.get(), accepted.at)),
-            (None, PriorState::None) => Some((0, Revision::START)),
-        }
-    }
-
-    /// Whether a missing resource was also missing, or not requested, when the client last
-    /// accepted a response, the one with this nonce at revision `accepted`.
-    fn existed_only_after(&self, slot: Slot, (nonce, accepted): (u64, Revision)) -> bool {
-        let name = self.arena.at(slot).map(|resource| &resource.name);
-        let before_wildcard = self.session.before_wildcard(nonce).zip(name);
-        let is_new = before_wildcard
-            .is_some_and(|(before_wildcard, name)| !before_wildcard.names.contains(name));
-        self.arena.existed_only_after(slot, if is_new { Revision::START } else { accepted })
     }
 
     /// Whether the responses since the last accepted one contained removals.

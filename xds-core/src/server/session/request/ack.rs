@@ -201,8 +201,7 @@ impl SessionContext<'_> {
 
     fn on_ack(&mut self, sent: Sent, request: &Request<'_>, ctx: &mut RequestContext<'_>) {
         self.session.record_answer(sent, Answer::Ack, ctx.now);
-        self.note_answer_for_carried_over(sent.nonce.get(), Answer::Ack);
-        self.note_answer_in_previous_view(sent.nonce.get(), Answer::Ack);
+        self.note_answer_in_acked(sent, Answer::Ack);
         if sent.purpose == Purpose::Content {
             ctx.accepted = Some((sent.from, sent.to));
             self.note_accepted(sent);
@@ -258,8 +257,7 @@ impl SessionContext<'_> {
         ctx: &mut RequestContext<'_>,
     ) {
         self.session.record_answer(sent, Answer::Nack, ctx.now);
-        self.note_answer_for_carried_over(sent.nonce.get(), Answer::Nack);
-        self.note_answer_in_previous_view(sent.nonce.get(), Answer::Nack);
+        self.note_answer_in_acked(sent, Answer::Nack);
         self.note_rejected(sent);
         self.session.counters.nacks.add_one();
         self.session.keep_error(rejection.message.clone());

@@ -298,7 +298,7 @@ impl SessionContext<'_> {
             extras.too_long.remove(&resource);
         });
         self.uncount(kind, resource);
-        self.session.drop_carried_over(resource);
+        self.session.forget_withheld(resource);
         self.session.update_extras(|extras| {
             extras.due_globs.globs.remove(&resource);
         });

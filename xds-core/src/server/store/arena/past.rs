@@ -369,11 +369,6 @@ impl Arena {
         self.at(slot).is_some_and(|resource| resource.first > position)
     }
 
-    /// Whether a name has no resource, and had none up to `position`, as far as is known.
-    pub(crate) fn existed_only_after(&self, slot: Slot, position: Revision) -> bool {
-        self.payload(slot).is_none() && self.first_created_after(slot, position)
-    }
-
     /// Whether a name has a resource that came back after `position`.
     pub(crate) fn recreated_after(&self, slot: Slot, position: Revision) -> bool {
         let resource = self.at(slot).filter(|resource| resource.payload.is_some());
