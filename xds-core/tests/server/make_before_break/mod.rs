@@ -388,12 +388,17 @@ impl World {
 fn walk(nature: Nature) {
     let walks: u64 = std::env::var("XDS_WALKS").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000);
     let first: u64 = std::env::var("XDS_FIRST").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
+    let mut violations = Vec::new();
     for seed in first..walks {
         let mut world = World::new(Ordering::Gated, nature, seed);
         world.run(600);
-        if let Some(why) = &world.violation {
-            panic!("seed {seed}: {why}\n{}", world.log);
+        if let Some(why) = world.violation {
+            println!("seed {seed}: {why}");
+            violations.push((seed, world.log));
         }
+    }
+    if let Some((seed, log)) = violations.first() {
+        panic!("{} walks violate the guarantee, the first is {seed}:\n{log}", violations.len());
     }
 }
 
