@@ -147,7 +147,11 @@ impl SessionContext<'_> {
         let named = ExportedName {
             name: resource.name.clone(),
             known,
-            must_reply: subscription.due.map_or(MustReply::No, |due| due.must_reply),
+            // The answer may be a removal, which is not sent at once if it was withheld.
+            must_reply: match subscription.due {
+                Some(due) if !subscription.is_withheld() => due.must_reply,
+                _ => MustReply::No,
+            },
             error: error.filter(|_| subscription.due.is_none()).cloned(),
             before: if hash.is_some() { OldViewStatus::Present } else { OldViewStatus::Missing },
             carried,
@@ -391,7 +395,8 @@ impl SessionContext<'_> {
         if is_due && !is_alias {
             self.make_due(subscription, cause);
             self.subscriptions.note_must_reply(subscription, must_reply);
-            if sent != 0 && must_reply == MustReply::No {
+            let is_answer = must_reply == MustReply::Yes && before == OldViewStatus::Missing;
+            if sent != 0 && !is_answer {
                 self.defer_removal_if_missing(subscription, StateOrigin::PreviousView);
                 self.carry_over(subscription, carried);
             }

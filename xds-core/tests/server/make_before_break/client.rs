@@ -67,6 +67,8 @@ pub(super) struct Client {
     pub(super) view: usize,
     /// Whether the guarantee is suspended until the client has everything.
     pub(super) excused: bool,
+    /// Whether a request was held back for too long, so that its answer may come too early.
+    pub(super) is_late: bool,
     /// Routes that no listener referenced for a time: a proxy forgets them until they are sent
     /// again.
     pub(super) stale: BTreeSet<String>,
@@ -146,6 +148,7 @@ impl Client {
             warming: BTreeMap::new(),
             view: 0,
             excused: false,
+            is_late: false,
             stale: BTreeSet::new(),
             has_parts: false,
             asking: Asking::default(),
@@ -166,6 +169,7 @@ impl Client {
     pub(super) fn reconnect(&mut self, stream: StreamId) {
         (self.stream, self.writable, self.node_sent) = (stream, false, false);
         self.inbox.clear();
+        self.is_late = false;
         for held in self.held.values_mut() {
             held.nonce.clear();
             held.asked.clear();
@@ -213,6 +217,11 @@ impl Client {
                     .eq(held.resources.iter().map(|(name, bytes)| (name.as_str(), bytes)))
         };
         self.inbox.is_empty() && self.warming.is_empty() && types.into_iter().all(is_same)
+    }
+
+    /// Whether the client has been sent a response of each type to which it subscribes.
+    pub(super) fn is_answered(&self) -> bool {
+        self.held.values().all(|held| !held.subscribed || !held.nonce.is_empty())
     }
 
     /// Applies a response except rejected resources. Returns whether all were accepted.

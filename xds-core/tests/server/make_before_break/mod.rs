@@ -177,7 +177,7 @@ impl World {
                 }
                 ServerOutput::Observed(Observation::SentOutOfOrder { stream, .. }) => {
                     let client = self.clients.iter_mut().find(|it| it.stream == stream).unwrap();
-                    client.excused = true;
+                    (client.excused, client.is_late) = (true, true);
                 }
                 _ => {}
             }

@@ -69,8 +69,11 @@ impl World {
     /// Checks the guarantee for a client.
     pub(super) fn judge(&mut self, index: usize) {
         let client = &mut self.clients[index];
-        if client.excused && client.has_all(&self.targets[client.view].resources()) {
-            client.excused = false;
+        if client.excused
+            && client.has_all(&self.targets[client.view].resources())
+            && (!client.is_late || client.is_answered())
+        {
+            (client.excused, client.is_late) = (false, false);
         }
         if !client.excused
             && let Some(why) = client.broken()

@@ -26,7 +26,7 @@ use crate::{
     server::{
         config::ServerConfig,
         event::{ResponseCause, status::Completeness},
-        store::{revision::Revision, version::content::TypeVersion},
+        store::revision::Revision,
     },
     service::Variant,
     slab::Slot,
@@ -178,15 +178,12 @@ impl SessionContext<'_> {
         self.session.may_have_removed_resources(accepted)
     }
 
-    /// Whether the full state of the wildcard is the one that the client accepted last.
+    /// Whether the full state of the wildcard is the one that the client accepted last. A client that
+    /// has accepted nothing may have resources from an earlier stream, even if it states no version.
     fn has_accepted_everything(&mut self) -> bool {
         let current = self.version_of_everything();
-        match self.session.accepted_version() {
-            Some(accepted) => {
-                accepted == self.stated_version(current, stated_version::ResponseScope::Complete)
-            }
-            None => current == TypeVersion::default(),
-        }
+        let current = self.stated_version(current, stated_version::ResponseScope::Complete);
+        self.session.accepted_version() == Some(current)
     }
 
     /// Whether the client still subscribes to a name in any way.
