@@ -219,10 +219,10 @@ fn removal_before_first_accepted_resource_is_sent() {
     )]);
 }
 
-// M107, M147: with deferred removals a rejected removal is not repeated, and dependent removals
-// wait until the client accepts a response of the type.
+// M107, M147: under make before break a rejected removal is sent again with the next response, and
+// again until one is accepted.
 #[test]
-fn rejected_deferred_removal_is_not_resent() {
+fn rejected_removal_is_sent_again_until_it_is_accepted() {
     let mut policy = MakeBeforeBreakPolicy::default();
     policy.references = None;
     let mut config = ServerConfig::default();
@@ -244,9 +244,15 @@ fn rejected_deferred_removal_is_not_resent() {
             d> cds nack
             d<
             set cds b=2
-            d< cds changed b=2
+            d< cds changed -a b=2
+            d> cds nack
+            d<
+            set cds c=3
+            d< cds changed -a b=2 c=3
             d> cds ack
             d<
+            set cds b=4
+            d< cds changed b=4
             ",
         )],
     );

@@ -139,6 +139,12 @@ impl MakeBeforeBreak {
         view.session.has_wildcard() && self.progress.get(rank).is_some_and(has_any)
     }
 
+    /// Whether the client has an older resource than it was sent, or one whose removal it was sent,
+    /// because it rejected that.
+    pub(crate) fn keeps_rejected(&self, rank: usize, view: SessionView<'_>) -> bool {
+        view.session.keeps_removed_resources() || self.has_rejected(rank, view, Revision::MAX)
+    }
+
     /// Resets the progress after the client was moved to another view. It may still have to request
     /// and warm the endpoints of clusters that it was sent with the same content.
     pub(crate) fn reset_progress(

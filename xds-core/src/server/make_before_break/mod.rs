@@ -295,7 +295,7 @@ impl MakeBeforeBreak {
                 };
                 !is_finished
                     && (reached < deleted || has_silent_removals(rank, reached) || has_older())
-                    || self.waived < deleted && self.has_rejected(rank, other, Revision::MAX)
+                    || self.waived < deleted && self.keeps_rejected(rank, other)
             })
         };
         let blocked = |waits_for, reason| {
@@ -310,8 +310,7 @@ impl MakeBeforeBreak {
             return blocked(rank::ENDPOINTS, reason?);
         };
         let other = sessions.get(waits_for)?;
-        let reason = match other.is_settled() && self.has_rejected(waits_for, other, Revision::MAX)
-        {
+        let reason = match other.is_settled() && self.keeps_rejected(waits_for, other) {
             true => BlockedBy::Rejected,
             false => other.blocked_by(),
         };

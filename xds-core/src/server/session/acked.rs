@@ -10,7 +10,7 @@
 //! it has accepted a response of the new one.
 // M147, M148, M223
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::{
     PriorState, ResponseMode, Session,
@@ -51,6 +51,8 @@ pub(crate) struct AckedExceptions {
     /// Resources that a full-state client has from the previous view, until it ACKs a response in
     /// this one.
     previous_view: Option<PreviousView>,
+    /// Resources whose removal an incremental client rejected.
+    pub(crate) rejected_removals: BTreeSet<Slot>,
 }
 
 /// Resource whose removal is or was withheld.
@@ -89,7 +91,9 @@ impl Versions {
 
 impl AckedExceptions {
     pub(crate) fn is_empty(&self) -> bool {
-        self.withheld.is_empty() && self.previous_view.is_none()
+        self.withheld.is_empty()
+            && self.previous_view.is_none()
+            && self.rejected_removals.is_empty()
     }
 }
 
@@ -113,7 +117,7 @@ fn find(all: Option<&BTreeMap<ResourceName, Has>>, name: &ResourceName) -> Has {
 }
 
 impl Session {
-    fn acked_exceptions(&self) -> Option<&AckedExceptions> {
+    pub(crate) fn acked_exceptions(&self) -> Option<&AckedExceptions> {
         self.extras.as_deref().map(|extras| &extras.acked)
     }
 
@@ -181,9 +185,8 @@ impl SessionView<'_> {
             return Some((nonce, find(newest.map(|(_, all)| all), &resource.name)));
         }
         let withheld = self.session.withheld_version(slot);
-        let withheld = withheld.filter(|it| {
-            it.revision == resource.revision || resource.revision > sent.at
-        });
+        let withheld =
+            withheld.filter(|it| it.revision == resource.revision || resource.revision > sent.at);
         let has = match withheld {
             Some(withheld) => withheld.versions.in_use().clone(),
             None => self.version_in(slot, subscription, (nonce, sent.at)),

@@ -12,8 +12,8 @@ use alloc::{collections::BTreeMap, vec::Vec};
 
 use super::{
     CatchUp, PriorState, ResponseMode,
-    context::SessionContext,
     acked::{PreviousView, Versions},
+    context::SessionContext,
     deferred_removal::StateOrigin,
     nack::rejection::SentPosition,
     subscription::{GracePeriod, ListKind, Subscription, SubscriptionKind},
@@ -186,8 +186,7 @@ impl SessionContext<'_> {
                 Some(payload) if is_current => ClientKnowledge::Exactly(payload.hash),
                 _ => ClientKnowledge::Something,
             };
-            let newest =
-                || resource.payload.as_ref().or_else(|| self.arena.removed_content(slot));
+            let newest = || resource.payload.as_ref().or_else(|| self.arena.removed_content(slot));
             let carried = migration.previous_view.as_mut().and_then(|view| {
                 let versions = self.view().versions(slot, None);
                 view.note(&resource.name, &versions);
@@ -205,9 +204,8 @@ impl SessionContext<'_> {
         if !self.session.needs_retained_deletions(self.arena) {
             return None;
         }
-        let is_known_before = || {
-            self.session.previous_view().is_some_and(|view| view.accepted.is_some())
-        };
+        let is_known_before =
+            || self.session.previous_view().is_some_and(|view| view.accepted.is_some());
         let is_known = self.view().accepted_here().is_some() || is_known_before();
         let awaited = self.session.newest.filter(|_| self.session.awaits_answer());
         Some(PreviousView {

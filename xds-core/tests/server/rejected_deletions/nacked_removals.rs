@@ -14,8 +14,8 @@ fn nacked_removal_blocks_only_what_depends_on_it() {
         d> lds ack
         set lds -l; cds -a | d< lds changed -l
         d> lds nack        | d<
-        d> lds +x -x       | d< lds resubscribed -x
-        d> lds ack         | d<
+        d> lds +x -x       | d< lds changed -l -x
+        d> lds ack         | d< cds changed -a
         == SotW NACKed removal defers other removals [M147 M148]
         set cds a=1; lds l=1 m=bad
         > cds          | < cds first a=1
@@ -104,7 +104,7 @@ fn stated_missing_resource_is_removed_after_later_cds_ack() {
         );
         rig.run(then);
         let received = rig.receive(1).expect("a response");
-        assert_eq!(received.resources(), ["b=2"]);
+        assert_eq!(received.resources(), ["b=2", "-a"]);
         rig.run("d> cds ack\nd< eds changed -a\nd> eds ack\nd<");
     }
     println!("covers: M147 M148 IL1");

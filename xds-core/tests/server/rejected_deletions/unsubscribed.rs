@@ -94,7 +94,7 @@ fn nacked_resource_blocks_nothing_once_unsubscribed_or_gone() {
         d> eds ack
         set eds b=bad -e | d< eds changed b=bad -e
         d> eds nack
-        set eds -b       | d< eds changed -b
+        set eds -b       | d< eds changed -b -e
         set lds l=2      | d<
         d> eds ack       | d< lds changed l=2
         ");

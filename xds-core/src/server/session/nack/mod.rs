@@ -3,6 +3,7 @@
 pub(crate) mod error_detail;
 pub(crate) mod isolation;
 pub(crate) mod rejection;
+mod removals;
 mod retry;
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
@@ -15,8 +16,8 @@ use self::{
 };
 use super::{
     ResponseMode, Session, Wildcard,
-    context::SessionContext,
     acked::Has,
+    context::SessionContext,
     response::stated_version,
     session_view::SessionView,
     subscription::{ListKind, Subscription},
@@ -149,8 +150,7 @@ impl SessionContext<'_> {
         let pending_removals: Vec<Slot> = match self.session.wildcard {
             Some(wildcard) => {
                 let sent_removals = self.session.sent_removals(&wildcard);
-                let pending_removals =
-                    self.arena.pending_removals(sent_removals, wildcard.reached);
+                let pending_removals = self.arena.pending_removals(sent_removals, wildcard.reached);
                 let pending_removals = pending_removals.map(|(resource, _)| resource);
                 let is_released = |&resource: &Slot| {
                     self.subscriptions.find(self.slot, resource).is_none()
@@ -172,10 +172,11 @@ impl SessionContext<'_> {
         }
     }
 
-    /// Whether the responses since the last accepted one contained removals.
+    /// Whether the responses since the last accepted one contained removals that are not followed one
+    /// by one.
     fn has_rejected_removals(&self) -> bool {
         let accepted = self.session.accepted_response(self.arena, Revision::START);
-        self.session.may_have_removed_resources(accepted)
+        !self.session.follows_removals() && self.session.may_have_removed_resources(accepted)
     }
 
     /// Whether the full state of the wildcard is the one that the client accepted last. A client that

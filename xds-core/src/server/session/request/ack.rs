@@ -205,6 +205,7 @@ impl SessionContext<'_> {
         if sent.purpose == Purpose::Content {
             ctx.accepted = Some((sent.from, sent.to));
             self.note_accepted(sent);
+            self.note_accepted_removals(sent);
         }
         self.session.update_extras(|extras| {
             let is_complete =
@@ -263,6 +264,7 @@ impl SessionContext<'_> {
         self.session.keep_error(rejection.message.clone());
         ctx.stats.nacks += 1;
         let range = self.sent_range(sent);
+        self.note_rejected_removals(sent);
         self.note_nack(sent, range);
         if zoo::is(Bug::RejectedSentAgain) {
             self.make_everything_due(ResponseCause::Changed);

@@ -299,6 +299,7 @@ impl SessionContext<'_> {
         });
         self.uncount(kind, resource);
         self.session.forget_withheld(resource);
+        self.session.forget_rejected_removal(resource);
         self.session.update_extras(|extras| {
             extras.due_globs.globs.remove(&resource);
         });

@@ -111,6 +111,7 @@ impl SessionContext<'_> {
         };
         if portion != Portion::Unanswered {
             self.piggyback_retry_batch();
+            self.send_removals_again(portion);
             self.piggyback_alias_targets();
         }
         let before = self.session.wildcard;
@@ -303,7 +304,15 @@ impl SessionContext<'_> {
                     if !is_represented {
                         cause = cause.min_some(due.map(|due| due.cause));
                     }
-                    if is_passing || kind == SubscriptionKind::ViaGlobOrAlias && !exists {
+                    let is_followed = !kind.is_subscribed()
+                        && !exists
+                        && was_sent
+                        && self.session.follows_removals();
+                    if is_followed {
+                        self.note_in_response(slot, nonce);
+                        self.subscriptions.set_sent(&mut self.session.subscriptions, slot, 0);
+                        self.set_kind(slot, SubscriptionKind::DeferredRemoval);
+                    } else if is_passing || kind == SubscriptionKind::ViaGlobOrAlias && !exists {
                         self.disconnect(slot);
                     } else if due.is_some_and(|due| due.kind != DueKind::Piggyback) {
                         let sent = if exists { nonce } else { 0 };

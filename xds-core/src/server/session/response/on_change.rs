@@ -42,6 +42,7 @@ impl SessionContext<'_> {
                 self.subscriptions.set_sent(&mut self.session.subscriptions, slot, 0);
             }
         }
+        self.session.forget_rejected_removal(resource);
         let response_mode = self.session.response_mode(self.arena);
         // A client is not sent removals of resources that it neither names nor was sent (IS11).
         let is_never_sent = response_mode == ResponseMode::ChangesAndRemovals

@@ -161,6 +161,12 @@ impl Subscription {
         }
     }
 
+    /// Returns the nonce of the response that contained the resource's removal, unless the resource
+    /// was sent since. 0 if there is none.
+    pub(crate) fn removed_in(&self) -> u64 {
+        if self.sent == 0 { self.since } else { 0 }
+    }
+
     fn link(&self, kind: ListKind) -> ListLinks {
         match kind {
             ListKind::Resource => self.by_resource,

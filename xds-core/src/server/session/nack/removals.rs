@@ -1,0 +1,141 @@
+//! Removals that an incremental client rejected: it still has the resources.
+//!
+//! Under make before break, a client may go on using a removed resource, and with it what the
+//! resource refers to. Each removal therefore keeps a subscription until the client has accepted it.
+//! A rejected removal is sent again with each response, until one is accepted: a removed resource has
+//! no changes to wait for, and its removal is hardly what a client rejects.
+// M107, M147, IS11
+
+use alloc::{collections::BTreeSet, vec::Vec};
+use core::mem;
+
+use crate::{
+    server::{
+        event::ResponseCause,
+        session::{
+            Session,
+            context::SessionContext,
+            deferred_removal::Portion,
+            subscription::{ListKind, Subscription, SubscriptionKind},
+            window::Sent,
+        },
+        store::{arena::ResourceEntry, revision::Revision},
+    },
+    service::Variant,
+    slab::Slot,
+};
+
+impl Session {
+    /// Whether removals are followed until the client has accepted them.
+    pub(crate) fn follows_removals(&self) -> bool {
+        self.variant == Variant::Incremental && self.gates_other_types()
+    }
+
+    /// Whether the client still has resources whose removal it rejected.
+    pub(crate) fn keeps_removed_resources(&self) -> bool {
+        self.acked_exceptions().is_some_and(|it| !it.rejected_removals.is_empty())
+    }
+
+    /// Records that the client does not have a resource any more whose removal it rejected, or that
+    /// it is sent something else for it.
+    pub(crate) fn forget_rejected_removal(&mut self, resource: Slot) {
+        self.update_extras(|extras| {
+            extras.acked.rejected_removals.remove(&resource);
+        });
+    }
+}
+
+impl SessionContext<'_> {
+    /// Records the rejection of the removals in a response. Takes time proportional to the names of
+    /// the client that do not exist, and to the removals since the last accepted response.
+    pub(crate) fn note_rejected_removals(&mut self, sent: Sent) {
+        if !self.session.follows_removals() {
+            return;
+        }
+        let nonce = sent.nonce.get();
+        let first = self.session.subscriptions.first();
+        let unsent = self.subscriptions.list(ListKind::Session, first);
+        let unsent = unsent.take_while(|(_, subscription)| subscription.sent == 0);
+        let rejected = unsent.filter(|(_, it)| it.removed_in() == nonce);
+        let mut rejected: Vec<Slot> = rejected.map(|(slot, _)| slot).collect();
+        for resource in self.removed_by_wildcard(sent) {
+            if self.subscriptions.find(self.slot, resource).is_some() {
+                continue;
+            }
+            let Some(subscription) = self.connect(resource) else { break };
+            self.set_kind(subscription, SubscriptionKind::DeferredRemoval);
+            rejected.push(subscription);
+        }
+        for slot in rejected {
+            let Some(&Subscription { resource, due, .. }) = self.subscriptions.at(slot) else {
+                continue;
+            };
+            self.subscriptions.set_sent(&mut self.session.subscriptions, slot, nonce);
+            match (self.arena.payload(resource), due) {
+                (None, None) => {
+                    self.session.extras_mut().acked.rejected_removals.insert(resource);
+                }
+                // The resource has come back and was removed again.
+                (None, Some(_)) => self.make_removal_due(slot, Portion::Additions),
+                (Some(_), _) => self.make_due(slot, ResponseCause::Changed),
+            }
+        }
+    }
+
+    /// Returns the resources without subscriptions whose removal a rejected response contained.
+    fn removed_by_wildcard(&self, sent: Sent) -> Vec<Slot> {
+        let accepted = self.session.accepted_response(self.arena, Revision::START);
+        let Some((wildcard, accepted)) = self.session.wildcard.zip(accepted) else {
+            return Vec::new();
+        };
+        let partial = self.session.extras.as_deref().and_then(|extras| extras.partial_removals);
+        let since = partial.map_or(accepted.at, |partial| accepted.at.min(partial.since));
+        let since = since.max(self.session.wildcard_since());
+        let removed = self.arena.removed_between((since, sent.at), wildcard.reached);
+        // What had come back by then was sent like any other resource.
+        let was_sent =
+            |resource: &ResourceEntry| resource.payload.is_some() && resource.revision <= sent.at;
+        removed.filter(|&slot| !self.arena.at(slot).is_some_and(was_sent)).collect()
+    }
+
+    /// Ends the subscriptions to removed resources whose removal the client has accepted.
+    pub(crate) fn note_accepted_removals(&mut self, sent: Sent) {
+        if self.session.extras.as_deref().is_none_or(|extras| extras.deferred_removals == 0) {
+            return;
+        }
+        for slot in self.implicit_subscriptions() {
+            let is_over = self.subscriptions.at(slot).is_some_and(|it| {
+                it.kind == SubscriptionKind::DeferredRemoval
+                    && it.sent == 0
+                    && it.due.is_none()
+                    && it.removed_in() <= sent.nonce.get()
+            });
+            if is_over {
+                self.disconnect(slot);
+            }
+        }
+    }
+
+    /// Makes rejected removals due again, because a response is sent. They wait as they did before,
+    /// unless the response contains removals.
+    pub(crate) fn send_removals_again(&mut self, portion: Portion) {
+        if !self.session.keeps_removed_resources() {
+            return;
+        }
+        let mut rejected = BTreeSet::new();
+        self.session.update_extras(|extras| {
+            rejected = mem::take(&mut extras.acked.rejected_removals);
+        });
+        for resource in rejected {
+            let Some(slot) = self.subscriptions.find(self.slot, resource) else { continue };
+            self.make_removal_due(slot, portion);
+        }
+    }
+
+    fn make_removal_due(&mut self, subscription: Slot, portion: Portion) {
+        match portion == Portion::Everything || !self.session.may_defer_removals(self.arena) {
+            true => self.make_due(subscription, ResponseCause::Changed),
+            false => self.subscriptions.withhold(&mut self.session.due, subscription),
+        }
+    }
+}
