@@ -220,7 +220,7 @@ impl World {
             Habit::Particular => matches!(type_url, types::LISTENER | types::ROUTE_CONFIGURATION),
             Habit::Accepts | Habit::Stalls => false,
         };
-        let rejects = is_picky && !held.rejected_last && self.dice.one_in(3);
+        let rejects = is_picky && self.dice.one_in(3);
         held.rejected_last = rejects;
         held.nonce = response.nonce.clone();
         let version = response.version.clone();

@@ -114,12 +114,11 @@ impl SessionContext<'_> {
             self.arena
                 .pending_removals(sent_removals, wildcard.reached)
                 .map(|(slot, _)| slot)
+                .filter(|&slot| self.subscriptions.find(self.slot, slot).is_none())
+                .filter(|&slot| self.may_have_from_wildcard(slot))
                 .collect()
         };
         for resource in pending_removals {
-            if self.subscriptions.find(self.slot, resource).is_some() {
-                continue;
-            }
             let Some(subscription) = self.connect(resource) else { return };
             self.set_kind(subscription, SubscriptionKind::DeferredRemoval);
             self.defer_removal(subscription);

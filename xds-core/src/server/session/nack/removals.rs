@@ -19,7 +19,6 @@ use crate::{
             subscription::{ListKind, Subscription, SubscriptionKind},
             window::Sent,
         },
-        store::{arena::ResourceEntry, revision::Revision},
     },
     service::Variant,
     slab::Slot,
@@ -47,7 +46,7 @@ impl Session {
 
 impl SessionContext<'_> {
     /// Records the rejection of the removals in a response. Takes time proportional to the names of
-    /// the client that do not exist, and to the removals since the last accepted response.
+    /// the client that do not exist.
     pub(crate) fn note_rejected_removals(&mut self, sent: Sent) {
         if !self.session.follows_removals() {
             return;
@@ -57,15 +56,7 @@ impl SessionContext<'_> {
         let unsent = self.subscriptions.list(ListKind::Session, first);
         let unsent = unsent.take_while(|(_, subscription)| subscription.sent == 0);
         let rejected = unsent.filter(|(_, it)| it.removed_in() == nonce);
-        let mut rejected: Vec<Slot> = rejected.map(|(slot, _)| slot).collect();
-        for resource in self.removed_by_wildcard(sent) {
-            if self.subscriptions.find(self.slot, resource).is_some() {
-                continue;
-            }
-            let Some(subscription) = self.connect(resource) else { break };
-            self.set_kind(subscription, SubscriptionKind::DeferredRemoval);
-            rejected.push(subscription);
-        }
+        let rejected: Vec<Slot> = rejected.map(|(slot, _)| slot).collect();
         for slot in rejected {
             let Some(&Subscription { resource, due, .. }) = self.subscriptions.at(slot) else {
                 continue;
@@ -80,22 +71,6 @@ impl SessionContext<'_> {
                 (Some(_), _) => self.make_due(slot, ResponseCause::Changed),
             }
         }
-    }
-
-    /// Returns the resources without subscriptions whose removal a rejected response contained.
-    fn removed_by_wildcard(&self, sent: Sent) -> Vec<Slot> {
-        let accepted = self.session.accepted_response(self.arena, Revision::START);
-        let Some((wildcard, accepted)) = self.session.wildcard.zip(accepted) else {
-            return Vec::new();
-        };
-        let partial = self.session.extras.as_deref().and_then(|extras| extras.partial_removals);
-        let since = partial.map_or(accepted.at, |partial| accepted.at.min(partial.since));
-        let since = since.max(self.session.wildcard_since());
-        let removed = self.arena.removed_between((since, sent.at), wildcard.reached);
-        // What had come back by then was sent like any other resource.
-        let was_sent =
-            |resource: &ResourceEntry| resource.payload.is_some() && resource.revision <= sent.at;
-        removed.filter(|&slot| !self.arena.at(slot).is_some_and(was_sent)).collect()
     }
 
     /// Ends the subscriptions to removed resources whose removal the client has accepted.

@@ -135,15 +135,20 @@ impl SessionContext<'_> {
             subscription
                 .is_some_and(|subscription| subscription.due.is_some() || has_error(subscription))
         };
-        // Resources removed before the wildcard subscription are had by name or not at all.
         let may_be_held = |resource: Slot| {
-            let revision = self.arena.at(resource).map(|resource| resource.revision);
-            revision.is_none_or(|revision| revision > self.session.wildcard_since())
+            self.may_have_from_wildcard(resource)
                 || subscriptions.of(own, resource).is_some_and(Subscription::was_ever_sent)
         };
         let (sent_removals, name_form) = (self.sent_removals(&wildcard), self.session.name_form);
         let is_pending = |slot| !is_due(slot) && may_be_held(slot);
         self.arena.gather_removals(sent_removals, wildcard.reached, parts, name_form, is_pending)
+    }
+
+    /// Whether the client may have a removed resource from the wildcard. Resources removed before the
+    /// wildcard subscription are had by name or not at all.
+    pub(crate) fn may_have_from_wildcard(&self, resource: Slot) -> bool {
+        let revision = self.arena.at(resource).map(|resource| resource.revision);
+        revision.is_none_or(|revision| revision > self.session.wildcard_since())
     }
 
     /// Adds removals of resources that the client no longer subscribes to, as many as fit. Names

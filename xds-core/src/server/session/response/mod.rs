@@ -85,6 +85,9 @@ impl SessionContext<'_> {
         }
         match portion {
             Portion::Everything => {
+                if self.session.follows_removals() {
+                    self.defer_wildcard_removals();
+                }
                 self.subscriptions.release_withheld(&mut self.session.due);
                 self.release_without_subscription();
             }

@@ -333,18 +333,6 @@ impl Arena {
         })
     }
 
-    /// Returns the resources that a client with everything up to `sent`, and removals up to `after`,
-    /// had, and that were removed since, up to `to`. Some of them may have come back.
-    pub(crate) fn removed_between(
-        &self,
-        (after, to): (Revision, Revision),
-        sent: Revision,
-    ) -> impl Iterator<Item = Slot> {
-        let first = self.past.tombstones.partition_point(|&(_, end)| end <= after);
-        let removed = self.past.tombstones.range(first..).take_while(move |&&(_, end)| end <= to);
-        removed.map(|&(slot, _)| slot).filter(move |&slot| self.is_known(slot, sent, after))
-    }
-
     /// Adds the names of [pending removals](Self::pending_removals), as many as fit. Returns the
     /// revision reached, if that is not all.
     pub(crate) fn gather_removals(
