@@ -127,6 +127,10 @@ impl SessionContext<'_> {
             (true, Some(hash), _) if holds => ClientKnowledge::Exactly(hash),
             (false, None, false) if waits => ClientKnowledge::Waiting,
             (true, ..) => ClientKnowledge::Something,
+            // It keeps the resource if it rejects the removal.
+            (false, ..) if self.awaits_answer_to_removal(subscription) => {
+                ClientKnowledge::Something
+            }
             // Unless it is an alias of another resource.
             (false, None, false) if self.alias_target(subscription.resource).is_none() => {
                 ClientKnowledge::Absent

@@ -54,11 +54,6 @@ impl World {
 
     fn move_to_the_other(&mut self, index: usize) {
         let client = &mut self.clients[index];
-        // After a view change a client is assumed to have what it rejected before, and not to have
-        // what changed since under a name it already holds.
-        if matches!(client.habit, Habit::Picky | Habit::Particular) {
-            return;
-        }
         client.view = 1 - client.view;
         let (stream, view) = (client.stream, VIEWS[client.view]);
         writeln!(self.log, "{index} sees {view:?}").unwrap();

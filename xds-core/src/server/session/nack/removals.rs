@@ -19,6 +19,7 @@ use crate::{
             subscription::{ListKind, Subscription, SubscriptionKind},
             window::Sent,
         },
+        store::revision::Revision,
     },
     service::Variant,
     slab::Slot,
@@ -71,6 +72,15 @@ impl SessionContext<'_> {
                 (Some(_), _) => self.make_due(slot, ResponseCause::Changed),
             }
         }
+    }
+
+    /// Whether the client has not answered the removal of a resource.
+    pub(crate) fn awaits_answer_to_removal(&self, subscription: &Subscription) -> bool {
+        let accepted = self.session.accepted_response(self.arena, Revision::START);
+        let accepted = accepted.map_or(0, |accepted| accepted.nonce.get());
+        self.session.follows_removals()
+            && self.session.awaits_answer()
+            && subscription.removed_in() > accepted
     }
 
     /// Ends the subscriptions to removed resources whose removal the client has accepted.
