@@ -16,7 +16,7 @@ use super::{
     PriorState, ResponseMode, Session,
     context::SessionContext,
     session_view::SessionView,
-    subscription::Subscription,
+    subscription::{Subscription, SubscriptionKind},
     window::{Answer, Sent},
 };
 use crate::{
@@ -208,10 +208,15 @@ impl SessionView<'_> {
             subscription.was_first_sent_after(nonce) || is_named_alone && subscription.sent == 0
         };
         let before_wildcard = self.session.before_wildcard(nonce);
+        // The client had it before it came back.
+        let has_followed =
+            |it: &Subscription| it.kind == SubscriptionKind::DeferredRemoval && it.sent != 0;
+        let is_new = self.arena.first_created_after(slot, at)
+            && !(self.session.follows_removals() && subscription.is_some_and(has_followed));
         if nonce == 0
             || subscription.is_some_and(was_not_requested)
             || before_wildcard.is_some_and(|it| !it.names.contains(&resource.name))
-            || self.arena.first_created_after(slot, at)
+            || is_new
         {
             return Has::Nothing;
         }

@@ -9,6 +9,7 @@
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::mem;
 
+use super::rejection::SentPosition;
 use crate::{
     server::{
         event::ResponseCause,
@@ -83,22 +84,30 @@ impl SessionContext<'_> {
             && subscription.removed_in() > accepted
     }
 
-    /// Ends the subscriptions to removed resources whose removal the client has accepted.
+    /// Ends the subscriptions to removed resources whose removal the client has accepted, or that have
+    /// come back and were accepted.
     pub(crate) fn note_accepted_removals(&mut self, sent: Sent) {
         if self.session.extras.as_deref().is_none_or(|extras| extras.deferred_removals == 0) {
             return;
         }
         for slot in self.implicit_subscriptions() {
+            let nonce = sent.nonce.get();
             let is_over = self.subscriptions.at(slot).is_some_and(|it| {
-                it.kind == SubscriptionKind::DeferredRemoval
-                    && it.sent == 0
-                    && it.due.is_none()
-                    && it.removed_in() <= sent.nonce.get()
+                let is_accepted = || match self.arena.payload(it.resource) {
+                    _ if it.sent == 0 => it.removed_in() <= nonce,
+                    Some(_) => it.sent <= nonce && !self.is_rejected_in(it.sent),
+                    None => false,
+                };
+                it.kind == SubscriptionKind::DeferredRemoval && it.due.is_none() && is_accepted()
             });
             if is_over {
                 self.disconnect(slot);
             }
         }
+    }
+
+    fn is_rejected_in(&self, nonce: u64) -> bool {
+        self.session.rejections().is_some_and(|it| it.has(SentPosition::Nonce(nonce)))
     }
 
     /// Makes rejected removals due again, because a response is sent. They wait as they did before,

@@ -308,12 +308,13 @@ impl SessionContext<'_> {
                         cause = cause.min_some(due.map(|due| due.cause));
                     }
                     let is_followed = !kind.is_subscribed()
-                        && !exists
                         && was_sent
+                        && (!exists || kind == SubscriptionKind::DeferredRemoval)
                         && self.session.follows_removals();
                     if is_followed {
                         self.note_in_response(slot, nonce);
-                        self.subscriptions.set_sent(&mut self.session.subscriptions, slot, 0);
+                        let sent = if exists { nonce } else { 0 };
+                        self.subscriptions.set_sent(&mut self.session.subscriptions, slot, sent);
                         self.set_kind(slot, SubscriptionKind::DeferredRemoval);
                     } else if is_passing || kind == SubscriptionKind::ViaGlobOrAlias && !exists {
                         self.disconnect(slot);
