@@ -10,7 +10,10 @@
 //! it has accepted a response of the new one.
 // M147, M148, M223
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
 
 use super::{
     PriorState, ResponseMode, Session,
@@ -127,6 +130,12 @@ impl Session {
 
     fn withheld_version(&self, resource: Slot) -> Option<&Withheld> {
         self.acked_exceptions()?.withheld.get(&resource)
+    }
+
+    /// Whether the removal of a resource is withheld, or was and the client has not accepted what it
+    /// was sent since.
+    pub(crate) fn is_withheld(&self, resource: Slot) -> bool {
+        self.withheld_version(resource).is_some()
     }
 
     /// Returns the version of a resource that full-state responses repeat while its removal is
@@ -312,14 +321,18 @@ impl SessionContext<'_> {
     pub(crate) fn note_answer_in_acked(&mut self, sent: Sent, answer: Answer) {
         let is_settled = self.view().accepted_here().is_some();
         let (arena, subscriptions, own) = (&*self.arena, &*self.subscriptions, self.slot);
-        let nonce = sent.nonce.get();
+        let (nonce, mut settled) = (sent.nonce.get(), Vec::new());
         self.session.update_extras(|extras| {
             extras.acked.withheld.retain(|&resource, it| {
                 it.versions.note_answer(nonce, answer);
-                let is_withheld =
-                    subscriptions.of(own, resource).is_some_and(Subscription::is_withheld);
+                let subscription = subscriptions.of(own, resource);
+                let is_withheld = subscription.is_some_and(Subscription::is_withheld);
                 let is_newer = arena.at(resource).is_some_and(|it| it.revision > sent.at);
-                is_withheld || is_newer || answer != Answer::Ack
+                let is_kept = is_withheld || is_newer || answer != Answer::Ack;
+                if !is_kept && subscription.is_some_and(|it| it.kind.is_passing()) {
+                    settled.push(resource);
+                }
+                is_kept
             });
             let Some(view) = &mut extras.acked.previous_view else { return };
             let newest = view.newest.take_if(|(newest, _)| *newest <= nonce);
@@ -329,6 +342,14 @@ impl SessionContext<'_> {
                 view.accepted = Some(newest);
             }
         });
+        for resource in settled {
+            let subscription = self.subscriptions.find(self.slot, resource);
+            if let Some(slot) = subscription
+                && self.subscriptions.at(slot).is_some_and(|it| it.due.is_none())
+            {
+                self.disconnect(slot);
+            }
+        }
     }
 
     /// Returns the revision of the last accepted full state of the wildcard, if the client

@@ -124,7 +124,10 @@ impl SessionContext<'_> {
         self.implies_removals |= subscription.sent != 0 && !exists;
         subscription.sent = if exists { nonce } else { 0 };
         let has_ended = subscription.kind == SubscriptionKind::ViaGlobOrAlias && !exists;
-        if subscription.kind.is_passing() || has_ended {
+        // If the client rejects the resource that has come back, it still has the version before.
+        let (kind, resource) = (subscription.kind, subscription.resource);
+        let is_over = kind.is_passing() && !(exists && self.session.is_withheld(resource));
+        if is_over || has_ended {
             self.disconnect(slot);
         }
     }
