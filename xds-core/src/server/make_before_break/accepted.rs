@@ -81,7 +81,7 @@ impl ClusterSnapshot {
     fn has_current(&self, cluster: &ResourceEntry, arena: &Arena) -> bool {
         let earlier = || {
             let slot = arena.find(cluster.name.as_str())?;
-            arena.content_at(slot, self.at).map(|payload| payload.hash)
+            arena.content_at(slot, self.at).known().map(|payload| payload.hash)
         };
         let current = cluster.payload.as_ref().map(|payload| payload.hash);
         cluster.revision <= self.at

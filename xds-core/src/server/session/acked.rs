@@ -23,7 +23,11 @@ use super::{
     window::{Answer, Sent},
 };
 use crate::{
-    server::store::{arena::Arena, encode::body::Payload, revision::Revision},
+    server::store::{
+        arena::{Arena, past::PastContent},
+        encode::body::Payload,
+        revision::Revision,
+    },
     slab::Slot,
     text::ResourceName,
 };
@@ -218,10 +222,10 @@ impl SessionView<'_> {
         };
         let before_wildcard = self.session.before_wildcard(nonce);
         // The client had it before it came back.
-        let has_followed =
-            |it: &Subscription| it.kind == SubscriptionKind::DeferredRemoval && it.sent != 0;
-        let is_new = self.arena.first_created_after(slot, at)
-            && !(self.session.follows_removals() && subscription.is_some_and(has_followed));
+        let is_followed = self.session.follows_removals()
+            && subscription
+                .is_some_and(|it| it.kind == SubscriptionKind::DeferredRemoval && it.sent != 0);
+        let is_new = !is_followed && self.arena.first_created_after(slot, at);
         if nonce == 0
             || subscription.is_some_and(was_not_requested)
             || before_wildcard.is_some_and(|it| !it.names.contains(&resource.name))
@@ -232,7 +236,10 @@ impl SessionView<'_> {
         let is_full_state = self.session.response_mode(self.arena) == ResponseMode::FullState;
         let payload = match &resource.payload {
             _ if resource.error.is_some() => None,
-            _ if resource.revision > at => self.arena.content_at(slot, at),
+            _ if resource.revision > at => match self.arena.content_at(slot, at) {
+                PastContent::Missing if !is_followed => return Has::Nothing,
+                content => content.known(),
+            },
             None if is_full_state => return Has::Nothing,
             payload => payload.as_ref(),
         };

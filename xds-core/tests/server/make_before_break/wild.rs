@@ -94,10 +94,6 @@ impl World {
             self.targets[view].repair(extent, &client::dislikes);
             self.publish(view);
         }
-        // Deferred removals cannot be repaired.
-        for client in self.clients.iter_mut().filter(|it| it.habit == Habit::Particular) {
-            client.habit = Habit::Accepts;
-        }
         self.settle(|it| it.habit != Habit::Stalls && is_content(it));
     }
 }

@@ -82,6 +82,25 @@ pub(crate) struct HeldSnapshots {
     pub(crate) sent: Revision,
 }
 
+/// Content of a resource at an earlier revision.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PastContent<'a> {
+    Known(&'a Payload),
+    /// The resource did not exist.
+    Missing,
+    /// It existed, but the content is not kept, or nothing is known of that time.
+    Unknown,
+}
+
+impl<'a> PastContent<'a> {
+    pub(crate) fn known(self) -> Option<&'a Payload> {
+        match self {
+            Self::Known(payload) => Some(payload),
+            Self::Missing | Self::Unknown => None,
+        }
+    }
+}
+
 /// Removals of which a client was informed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SentRemovals {
@@ -247,17 +266,24 @@ impl Arena {
         }
     }
 
-    /// Returns the content at a revision of a resource that was changed or removed since, if it is
-    /// known.
-    pub(crate) fn content_at(&self, slot: Slot, at: Revision) -> Option<&Payload> {
-        let version = self.past.first_ended_after(slot, at)?.version.as_deref()?;
-        (version.set <= at).then_some(&version.payload)
+    /// Returns the content at a revision of a resource that was changed or removed since.
+    pub(crate) fn content_at(&self, slot: Slot, at: Revision) -> PastContent<'_> {
+        let ended = self.past.first_ended_after(slot, at);
+        if let Some(version) = ended.and_then(|it| it.version.as_deref()).filter(|it| it.set <= at)
+        {
+            return PastContent::Known(&version.payload);
+        }
+        let current = || self.at(slot).filter(|it| it.payload.is_some()).map(|it| it.created);
+        match ended.map(|it| it.created).or_else(current) {
+            Some(created) if created > at => PastContent::Missing,
+            _ => PastContent::Unknown,
+        }
     }
 
     /// Returns the last content of a removed resource, if it is known.
     pub(crate) fn removed_content(&self, slot: Slot) -> Option<&Payload> {
         let removed = self.at(slot).filter(|resource| resource.payload.is_none())?;
-        self.content_at(slot, removed.revision.before())
+        self.content_at(slot, removed.revision.before()).known()
     }
 
     /// Registers a session that needs tombstones.
