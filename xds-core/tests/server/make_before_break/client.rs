@@ -67,6 +67,8 @@ pub(super) struct Client {
     pub(super) view: usize,
     /// Whether the guarantee is suspended until the client has everything.
     pub(super) excused: bool,
+    /// Whether the client has opened a second stream.
+    pub(super) came_back: bool,
     /// Whether a request was held back for too long, so that its answer may come too early.
     pub(super) is_late: bool,
     /// Routes that no listener referenced for a time: a proxy forgets them until they are sent
@@ -148,6 +150,7 @@ impl Client {
             warming: BTreeMap::new(),
             view: 0,
             excused: false,
+            came_back: false,
             is_late: false,
             stale: BTreeSet::new(),
             has_parts: false,
@@ -169,7 +172,7 @@ impl Client {
     pub(super) fn reconnect(&mut self, stream: StreamId) {
         (self.stream, self.writable, self.node_sent) = (stream, false, false);
         self.inbox.clear();
-        self.is_late = false;
+        (self.is_late, self.came_back) = (false, true);
         for held in self.held.values_mut() {
             held.nonce.clear();
             held.asked.clear();

@@ -94,6 +94,14 @@ impl World {
             self.targets[view].repair(extent, &client::dislikes);
             self.publish(view);
         }
+        // The server repeats a withheld resource in its last version if it does not know the version
+        // that the client has. One that the client always rejects cannot be repaired.
+        let is_unknown = |it: &&mut Client| it.came_back && it.variant == Variant::StateOfTheWorld;
+        for client in self.clients.iter_mut().filter(is_unknown) {
+            if client.habit == Habit::Particular {
+                client.habit = Habit::Accepts;
+            }
+        }
         self.settle(|it| it.habit != Habit::Stalls && is_content(it));
     }
 }
