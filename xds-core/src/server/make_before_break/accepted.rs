@@ -136,7 +136,8 @@ impl MakeBeforeBreak {
     /// Whether the client has permanently rejected a resource that was set up to a revision.
     pub(crate) fn has_rejected(&self, rank: usize, view: SessionView<'_>, to: Revision) -> bool {
         let has_any = |progress: &TypeProgress| progress.rejected.has_any(view.arena, to);
-        view.session.has_wildcard() && self.progress.get(rank).is_some_and(has_any)
+        let covered = view.session.has_wildcard() && self.progress.get(rank).is_some_and(has_any);
+        covered || view.has_rejected_named(to)
     }
 
     /// Whether the client has an older resource than it was sent, or one whose removal it was sent,

@@ -27,7 +27,7 @@ use crate::{
     server::{
         config::ServerConfig,
         event::{ResponseCause, status::Completeness},
-        store::revision::Revision,
+        store::{arena::ResourceEntry, revision::Revision},
     },
     service::Variant,
     slab::Slot,
@@ -251,18 +251,42 @@ impl<'a> SessionView<'a> {
         self.session.wildcard.is_some_and(is_covered) || self.named_in(sent_range).next().is_some()
     }
 
+    /// Whether the client has rejected a resource that was sent to it by name, set up to a revision,
+    /// and is not sent it until it changes.
+    pub(crate) fn has_rejected_named(self, to: Revision) -> bool {
+        let rejections = self.session.rejections();
+        let mut ranges = rejections.into_iter().flat_map(OpenRejections::until_changed);
+        ranges.any(|range| {
+            let mut rejected = self.subscriptions_in(*range);
+            rejected.any(|(subscription, resource)| {
+                // Everything that refers to a resource which the client never had refers to nothing.
+                let is_new = subscription.was_first_sent_after(range.first.saturating_sub(1));
+                to >= if is_new { resource.created } else { resource.revision }
+            })
+        })
+    }
+
     /// Returns the resources last sent by name in these responses and unchanged since.
-    /// Subscriptions are in the order in which they were last sent, except in full state, where
-    /// the order does not matter because everything was sent.
     pub(crate) fn named_in(self, sent_range: SentRange) -> impl Iterator<Item = &'a ResourceName> {
+        self.subscriptions_in(sent_range).map(|(_, resource)| &resource.name)
+    }
+
+    /// Returns the subscriptions whose resources were last sent in these responses and are unchanged
+    /// since. Subscriptions are in the order in which they were last sent, except in full state, where
+    /// the order does not matter because everything was sent.
+    fn subscriptions_in(
+        self,
+        sent_range: SentRange,
+    ) -> impl Iterator<Item = (&'a Subscription, &'a ResourceEntry)> {
         let is_full_state = self.session.response_mode(self.arena) == ResponseMode::FullState;
         let last = self.session.subscriptions.last();
         let own = self.subscriptions.list_back(ListKind::Session, last).map(|(_, it)| it);
         own.take_while(move |it| is_full_state || it.sent >= sent_range.first)
             .filter(move |it| sent_range.has(SentPosition::Nonce(it.sent)))
-            .filter(|subscription| subscription.kind.is_subscribed())
-            .filter_map(move |it| self.arena.at(it.resource).filter(|it| it.payload.is_some()))
-            .map(|resource| &resource.name)
+            .filter_map(move |it| {
+                let resource = self.arena.at(it.resource).filter(|it| it.payload.is_some());
+                Some((it, resource?))
+            })
     }
 }
 

@@ -222,6 +222,11 @@ impl OpenRejections {
         self.sent_again_to
     }
 
+    /// Returns the ranges of resources that are not sent again until they change.
+    pub(super) fn until_changed(&self) -> &[SentRange] {
+        &self.until_changed
+    }
+
     /// Whether the rejected resources include this one. Those that were sent again do not count.
     pub(crate) fn has(&self, position: SentPosition) -> bool {
         let batch = self.batch().map(|batch| batch.range);

@@ -61,7 +61,7 @@ impl SessionContext<'_> {
             let previous = self.subscriptions.previous(ListKind::Session, slot);
             let exists = self.arena.payload(subscription.resource).is_some();
             let is_included = retry_batch.range.has(SentPosition::Nonce(subscription.sent));
-            if exists && is_included && subscription.kind.is_subscribed() {
+            if exists && is_included {
                 let due = Due::because(ResponseCause::Changed).piggybacked();
                 self.subscriptions.set_due(&mut self.session.due, slot, due);
             }

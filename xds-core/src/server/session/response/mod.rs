@@ -308,8 +308,7 @@ impl SessionContext<'_> {
                         cause = cause.min_some(due.map(|due| due.cause));
                     }
                     let is_followed = !kind.is_subscribed()
-                        && was_sent
-                        && (!exists || kind == SubscriptionKind::DeferredRemoval)
+                        && (exists || was_sent)
                         && self.session.follows_removals();
                     if is_followed {
                         self.note_in_response(slot, nonce);
