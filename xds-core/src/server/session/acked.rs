@@ -19,7 +19,7 @@ use super::{
     PriorState, ResponseMode, Session,
     context::SessionContext,
     session_view::SessionView,
-    subscription::{Subscription, SubscriptionKind},
+    subscription::Subscription,
     window::{Answer, Sent},
 };
 use crate::{
@@ -223,8 +223,7 @@ impl SessionView<'_> {
         let before_wildcard = self.session.before_wildcard(nonce);
         // The client had it before it came back.
         let is_followed = self.session.follows_removals()
-            && subscription
-                .is_some_and(|it| it.kind == SubscriptionKind::DeferredRemoval && it.sent != 0);
+            && subscription.is_some_and(|it| !it.kind.is_subscribed() && it.sent != 0);
         let is_new = !is_followed && self.arena.first_created_after(slot, at);
         if nonce == 0
             || subscription.is_some_and(was_not_requested)

@@ -120,7 +120,8 @@ impl SessionContext<'_> {
         let hash = resource.payload.as_ref().map(|payload| payload.hash);
         let error = self.error_of(subscription.resource);
         // A client that was sent an error may have dropped the resource.
-        let holds = self.session.holds(subscription) && error.is_none();
+        let holds =
+            self.session.holds(subscription) && !self.may_reject(subscription) && error.is_none();
         let waits = subscription.grace_period == GracePeriod::Running
             || self.is_requested(subscription.resource);
         let known = match (subscription.sent != 0, hash, subscription.due.is_some()) {

@@ -77,11 +77,20 @@ impl SessionContext<'_> {
 
     /// Whether the client has not answered the removal of a resource.
     pub(crate) fn awaits_answer_to_removal(&self, subscription: &Subscription) -> bool {
+        self.session.follows_removals() && self.is_unanswered_response(subscription.removed_in())
+    }
+
+    /// Whether the client has rejected the resource of a subscription, or may still reject it.
+    pub(crate) fn may_reject(&self, subscription: &Subscription) -> bool {
+        let nonce = subscription.sent;
+        self.session.follows_removals()
+            && (self.is_rejected_in(nonce) || self.is_unanswered_response(nonce))
+    }
+
+    fn is_unanswered_response(&self, nonce: u64) -> bool {
         let accepted = self.session.accepted_response(self.arena, Revision::START);
         let accepted = accepted.map_or(0, |accepted| accepted.nonce.get());
-        self.session.follows_removals()
-            && self.session.awaits_answer()
-            && subscription.removed_in() > accepted
+        self.session.awaits_answer() && nonce > accepted
     }
 
     /// Ends the subscriptions to removed resources whose removal the client has accepted, or that have
