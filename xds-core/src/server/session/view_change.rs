@@ -172,12 +172,16 @@ impl SessionContext<'_> {
 
     /// Exports the resources that the client has from the wildcard alone.
     fn export_covered(&self, wildcard: Wildcard, migration: &mut MigrationState) {
-        let retry_batch = self.session.retry_batch();
+        let rejections = self.session.rejections();
         let unaccepted = self.accepted_state_revision();
-        let is_rejected = |revision| {
-            let position = SentPosition::Revision(revision);
-            retry_batch.is_some_and(|it| it.range.has(position))
+        let unanswered = self
+            .session
+            .newest
+            .filter(|_| self.session.follows_removals() && self.session.awaits_answer());
+        let may_reject = |revision| {
+            rejections.is_some_and(|it| it.has(SentPosition::Revision(revision)))
                 || unaccepted.is_some_and(|accepted| revision > accepted)
+                || unanswered.is_some_and(|sent| revision > sent.from)
         };
         for slot in self.arena.slots() {
             let is_known = self.arena.is_known(slot, wildcard.reached, wildcard.removals_to);
@@ -185,8 +189,7 @@ impl SessionContext<'_> {
             let Some(resource) = self.arena.at(slot).filter(|_| is_known && !has_entry) else {
                 continue;
             };
-            let is_current =
-                resource.revision <= wildcard.cursor && !is_rejected(resource.revision);
+            let is_current = resource.revision <= wildcard.cursor && !may_reject(resource.revision);
             let known = match &resource.payload {
                 Some(payload) if is_current => ClientKnowledge::Exactly(payload.hash),
                 _ => ClientKnowledge::Something,
