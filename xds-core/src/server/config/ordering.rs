@@ -91,39 +91,24 @@ pub enum OrderingPolicy {
 /// listener requested by name is sent with the changes of all other requested listeners, and a
 /// wildcard client is sent everything.
 ///
-/// The order is also kept for clients that reject responses: a rejected resource counts as
-/// unchanged or absent on the client. In the following cases, a client may nevertheless be sent a
-/// resource that refers to one it lacks, or a deletion of a resource that it still refers to.
+/// The order is also kept for clients that reject responses or are moved to another view: a rejected
+/// resource counts as unchanged or absent on the client, and a rejected deletion is sent again with each
+/// response until one is accepted. In the following cases, a client may nevertheless be sent a resource
+/// that refers to one it lacks, or a deletion of a resource that it still refers to.
 ///
 /// - Deletions of endpoints, routes, and other types without full-state responses are not sent to
 ///   state-of-the-world clients, so they are not delayed either.
-/// - The resources that a state-of-the-world client has from an earlier stream are unknown, and the
-///   server sends the clusters that exist. An incremental client states its versions. For a
-///   state-of-the-world client that is moved from another view, the server assumes the last
-///   contents of that view, even those not sent yet.
+/// - What a state-of-the-world client has from an earlier stream is unknown until its first ACK, because
+///   its requests state no names. Withheld deletions are included in full-state responses in their last
+///   content; if the client rejects that, under [`StageTimeoutAction::Hold`] it rejects every response
+///   until the resource is set to acceptable content or the stream ends.
 /// - An incremental client that requests a deleted resource again is sent the removal at once,
 ///   unless other held resources of the type are due at the same time.
-/// - In full-state responses a deleted resource is included until its deletion may be sent. A
-///   client that rejected its last content is sent the content that it ACKed before. If that
-///   content is no longer known, the client rejects every response meanwhile; under
-///   [`StageTimeoutAction::Hold`] this lasts until the resource is set to acceptable content or the stream
-///   ends. The same applies to a client that is moved to another view.
-/// - Under [`StageTimeoutAction::Hold`], a client that rejects responses may lose resources when it is
-///   moved to another view, if its ACKed contents are unknown: it has resources from an earlier
-///   stream and has ACKed nothing since, or a withheld deletion was set anew.
-/// - A removal that an incremental client rejected counts as accepted with the next response that
-///   it ACKs after a change, and is not sent again. A client that keeps using a removed route then
-///   loses the clusters of that route.
-/// - A client that twice rejects the same endpoints, routes or other resources that it subscribes
-///   to by name, and ACKs other resources of the type in between, counts as having them. Routes to
-///   a cluster may be sent although it has no endpoints for it.
-/// - A client that is moved to a view with the content that it was sent before, and then rejects
-///   that content, counts as having it. If a moved incremental client rejects a resource that is
-///   then deleted, the server does not know that the client may have an older resource of the name.
 /// - At most [`deletions_per_type`](super::ServerLimits::deletions_per_type) deletions of a type
 ///   are held back; beyond that, the oldest are sent at once. The same number of earlier contents
-///   of clusters are remembered, which tell which clusters are new to a state-of-the-world client
-///   and make it request endpoints; beyond that, the server waits for a request that may not come.
+///   are remembered, which tell what a client has that rejects responses, and which clusters are new
+///   to a state-of-the-world client and make it request endpoints; beyond that, the server waits for a
+///   request that may not come.
 /// - A state-of-the-world client may use the valid clusters of a response that it rejects. The
 ///   server infers this from another request for endpoints, so a client that uses none of them, but
 ///   sends such a request at that moment, is treated as if it did.

@@ -83,7 +83,8 @@ impl SessionContext<'_> {
     /// Whether the client has rejected the resource of a subscription, or may still reject it.
     pub(crate) fn may_reject(&self, subscription: &Subscription) -> bool {
         let nonce = subscription.sent;
-        self.session.follows_removals()
+        self.session.gates_other_types()
+            && !self.sends_full_state()
             && (self.is_rejected_in(nonce) || self.is_unanswered_response(nonce))
     }
 
