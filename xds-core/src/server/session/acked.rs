@@ -1,4 +1,4 @@
-//! What a client has: the versions that it accepted last, and those that it may use.
+//! Versions that a client has: those that it accepted last, and those that it may use.
 //!
 //! [`has`](SessionView::has) is the store as of the response that the client accepted last, except
 //! for resources whose removal is withheld. Full-state responses repeat those in the version that
@@ -32,7 +32,7 @@ use crate::{
     text::ResourceName,
 };
 
-/// What a client has of a resource.
+/// Version of a resource that a client has.
 #[derive(Clone, Debug)]
 pub(crate) enum Has {
     Version(Payload),
@@ -41,15 +41,15 @@ pub(crate) enum Has {
     Unknown,
 }
 
-/// What a client accepted last and may use of a resource.
+/// Versions of a resource that a client accepted last and may use.
 #[derive(Clone, Debug)]
 pub(crate) struct Versions {
     pub(crate) accepted: Has,
-    /// What the unanswered response with this nonce contains.
+    /// Version in the unanswered response with this nonce.
     pub(crate) newest: Option<(u64, Has)>,
 }
 
-/// What a client has, if that does not follow from the last accepted response alone.
+/// Resources of which a client has something else than the last accepted response says.
 #[derive(Debug, Default)]
 pub(crate) struct AckedExceptions {
     withheld: BTreeMap<Slot, Withheld>,

@@ -43,7 +43,7 @@ pub(crate) struct SessionExtras {
     pub(crate) too_long: BTreeSet<Slot>,
     /// Number of deferred removals.
     pub(crate) deferred_removals: u32,
-    /// What a full-state client has otherwise than the response that it ACKed last.
+    /// Resources of which the client has something else than the response that it ACKed last.
     pub(crate) acked: AckedExceptions,
     /// Subscriptions to names that did not exist when the client requested them, with the time at
     /// which the client is told so.

@@ -242,35 +242,8 @@ impl SessionContext<'_> {
         for name in names {
             self.cover_new_members(name, cause);
         }
-        for ExportedName { name, known, carried, .. } in migration.covered {
-            let is_current =
-                |it: &Payload| matches!(known, ClientKnowledge::Exactly(held) if held == it.hash);
-            match (self.session.variant, known) {
-                (Variant::Incremental, ClientKnowledge::Nothing) => {
-                    self.answer_unsubscribed(&name, cause)
-                }
-                (Variant::Incremental, _) => {
-                    self.note_client_version(
-                        name.as_str(),
-                        is_current,
-                        cause,
-                        StateOrigin::PreviousView,
-                    );
-                    self.remove_unsubscribed(&name, cause);
-                }
-                (Variant::StateOfTheWorld, _)
-                    if carried.is_some() || self.exists(name.as_str()) =>
-                {
-                    self.note_client_version(
-                        name.as_str(),
-                        is_current,
-                        cause,
-                        StateOrigin::PreviousView,
-                    );
-                    self.note_held_version(&name, carried);
-                }
-                (Variant::StateOfTheWorld, _) => {}
-            }
+        for name in migration.covered {
+            self.import_covered(name, cause);
         }
         if let Some(version) =
             migration.wildcard.flatten().filter(|_| response_mode == ResponseMode::FullState)
@@ -285,6 +258,28 @@ impl SessionContext<'_> {
                 (MustReply::Yes, CatchUp::ExceptKnown) => self.keep_must_reply(),
                 (MustReply::No, _) => {}
             }
+        }
+    }
+
+    /// Imports a name that the client has, or waits for, without naming it.
+    fn import_covered(&mut self, covered: ExportedName, cause: ResponseCause) {
+        let ExportedName { name, known, carried, .. } = covered;
+        let is_current =
+            |it: &Payload| matches!(known, ClientKnowledge::Exactly(held) if held == it.hash);
+        let origin = StateOrigin::PreviousView;
+        match (self.session.variant, known) {
+            (Variant::Incremental, ClientKnowledge::Nothing) => {
+                self.answer_unsubscribed(&name, cause)
+            }
+            (Variant::Incremental, _) => {
+                self.note_client_version(name.as_str(), is_current, cause, origin);
+                self.remove_unsubscribed(&name, cause);
+            }
+            (Variant::StateOfTheWorld, _) if carried.is_some() || self.exists(name.as_str()) => {
+                self.note_client_version(name.as_str(), is_current, cause, origin);
+                self.note_held_version(&name, carried);
+            }
+            (Variant::StateOfTheWorld, _) => {}
         }
     }
 

@@ -27,7 +27,8 @@ use crate::{
 };
 
 impl Session {
-    /// Whether removals are followed until the client has accepted them.
+    /// Whether removals, and resources that the client is sent without naming them, are followed until
+    /// it has accepted them.
     pub(crate) fn follows_removals(&self) -> bool {
         self.variant == Variant::Incremental && self.gates_other_types()
     }

@@ -5,6 +5,7 @@
 // M73, M67
 
 pub(crate) mod delta;
+mod due;
 pub(crate) mod errors;
 pub(crate) mod heartbeat;
 pub(crate) mod on_change;
@@ -21,15 +22,13 @@ use super::{
     Urgency, WarmingState, Wildcard,
     context::SessionContext,
     deferred_removal::Portion,
-    subscription::{DueKind, ListKind, SubscriptionKind},
     window::{Answer, Sent},
 };
 use crate::{
     server::{
-        config::Absence,
         event::ResponseCause,
         store::{
-            encode::body::{BodyBuilder, FitResult, ResponseBody},
+            encode::body::{BodyBuilder, ResponseBody},
             version::content::TypeVersion,
         },
     },
@@ -83,22 +82,10 @@ impl SessionContext<'_> {
         if !self.session.has_pending_content(self.arena) {
             return None;
         }
-        match portion {
-            Portion::Everything => {
-                if self.session.follows_removals() {
-                    self.defer_wildcard_removals();
-                }
-                self.subscriptions.release_withheld(&mut self.session.due);
-                self.release_without_subscription();
-            }
-            Portion::Additions | Portion::Unanswered | Portion::Heartbeats => {
-                self.defer_wildcard_removals();
-                if !self.session.has_additions(self.arena) {
-                    // Withheld removals are no reason for a response, whatever heartbeats are
-                    // sent.
-                    return None;
-                }
-            }
+        self.release_or_defer_removals(portion);
+        if portion != Portion::Everything && !self.session.has_additions(self.arena) {
+            // Withheld removals are no reason for a response, whatever heartbeats are sent.
+            return None;
         }
         if self.session.warming == WarmingState::Armed {
             // A response after clusters for another reason also completes warming.
@@ -146,6 +133,19 @@ impl SessionContext<'_> {
         let rendered = self.send(sent, reached, body, cause);
         self.note_renewed(nonce, before);
         Some(rendered)
+    }
+
+    /// Makes the removals due that a response with everything contains, and withholds those that any
+    /// other response omits.
+    fn release_or_defer_removals(&mut self, portion: Portion) {
+        let is_everything = portion == Portion::Everything;
+        if !is_everything || self.session.follows_removals() {
+            self.defer_wildcard_removals();
+        }
+        if is_everything {
+            self.subscriptions.release_withheld(&mut self.session.due);
+            self.release_without_subscription();
+        }
     }
 
     /// Renders one of the resources that the client rejected together.
@@ -215,131 +215,6 @@ impl SessionContext<'_> {
                 || resource.error.is_some()
                 || !session.has(own, slot, subscriptions)
         })
-    }
-
-    /// Adds the resources of due subscriptions, all of them or the unanswered ones, as many as
-    /// fit. Returns the strongest reason for one. Resources in the part `walked` of the wildcard
-    /// are included already.
-    pub(crate) fn take_due(
-        &mut self,
-        parts: &mut BodyBuilder,
-        nonce: u64,
-        walked: Option<(Revision, Revision)>,
-        portion: Portion,
-    ) -> Option<ResponseCause> {
-        let sends_removals =
-            self.session.response_mode(self.arena) == ResponseMode::ChangesAndRemovals;
-        // The walk may cover further subscriptions after one that does not fit.
-        let is_walk_empty = walked.is_none_or(|(from, to)| from == to);
-        let mut cause = None;
-        let mut slot = self.session.due.first();
-        while let Some(subscription) = self.subscriptions.at(slot) {
-            let next = self.subscriptions.next(ListKind::Due, slot);
-            if portion == Portion::Unanswered && !subscription.is_unanswered() {
-                slot = next;
-                continue;
-            }
-            let (at, kind) = (subscription.resource, subscription.kind);
-            let is_passing = kind.is_passing();
-            let was_sent = subscription.sent != 0;
-            // Only a client that names the resource is sent its error, not one that is due a
-            // removal (M178).
-            let error = match kind.is_subscribed() {
-                true => self.push_error_into(at, parts),
-                false => None,
-            };
-            if error == Some(FitResult::Full) {
-                if is_walk_empty {
-                    break;
-                }
-                slot = next;
-                continue;
-            }
-            if error == Some(FitResult::Added) {
-                let due = self.subscriptions.clear_due(&mut self.session.due, slot);
-                cause = cause.min_some(due.map(|due| due.cause));
-                if self.arena.payload(at).is_none() || self.session.is_reported_too_long(at) {
-                    // When the error ends, the client must be sent that.
-                    self.subscriptions.set_sent(&mut self.session.subscriptions, slot, nonce);
-                }
-                slot = next;
-                continue;
-            }
-            let Some(resource) = self.arena.at(at) else { break };
-            let revision = resource.revision;
-            let covered = walked.is_some_and(|(from, to)| revision > from && revision <= to);
-            let beyond = walked.is_some_and(|(_, to)| revision > to);
-            let exists = resource.payload.is_some();
-            match &resource.payload {
-                // The wildcard sends it in the next response.
-                Some(_) if beyond => {}
-                // No room for this one. Resources covered by the walk still have to leave the
-                // list.
-                Some(payload)
-                    if !covered && parts.push(&resource.name, payload) == FitResult::Full =>
-                {
-                    if is_walk_empty {
-                        break;
-                    }
-                }
-                payload => {
-                    // A glob is represented by its members, if any, and an alias by its resource.
-                    let is_alias = !was_sent && self.alias_target(at).is_some();
-                    let is_represented =
-                        payload.is_none() && (is_alias || self.arena.has_members(at));
-                    if payload.is_none() && sends_removals && !is_represented {
-                        let room = match self.arena.config.absence {
-                            Absence::EmptyResource if !was_sent => {
-                                parts.push_absence(&resource.name)
-                            }
-                            _ => parts.remove(&resource.name, self.session.name_form),
-                        };
-                        if room == FitResult::Full {
-                            if is_walk_empty {
-                                break;
-                            }
-                            slot = next;
-                            continue;
-                        }
-                        self.absences += usize::from(!was_sent);
-                    }
-                    let due = self.subscriptions.clear_due(&mut self.session.due, slot);
-                    if !is_represented {
-                        cause = cause.min_some(due.map(|due| due.cause));
-                    }
-                    let is_followed = !kind.is_subscribed()
-                        && (exists || was_sent)
-                        && self.session.follows_removals();
-                    if is_followed {
-                        self.note_in_response(slot, nonce);
-                        let sent = if exists { nonce } else { 0 };
-                        self.subscriptions.set_sent(&mut self.session.subscriptions, slot, sent);
-                        self.set_kind(slot, SubscriptionKind::DeferredRemoval);
-                    } else if is_passing || kind == SubscriptionKind::ViaGlobOrAlias && !exists {
-                        self.disconnect(slot);
-                    } else if due.is_some_and(|due| due.kind != DueKind::Piggyback) {
-                        let sent = if exists { nonce } else { 0 };
-                        self.note_in_response(slot, nonce);
-                        self.subscriptions.set_sent(&mut self.session.subscriptions, slot, sent);
-                    }
-                }
-            }
-            slot = next;
-        }
-        cause
-    }
-
-    /// Records in a subscription that the response with this nonce contains the resource or its
-    /// removal.
-    pub(crate) fn note_in_response(&mut self, slot: Slot, nonce: u64) {
-        let accepted = self.session.accepted_response(self.arena, Revision::START);
-        let is_covered = self.session.wildcard.is_some();
-        let Some(subscription) = self.subscriptions.at_mut(slot) else { return };
-        match self.arena.payload(subscription.resource) {
-            None => subscription.note_removed_in(nonce),
-            Some(_) if is_covered => subscription.note_sent_under_wildcard(),
-            Some(_) => subscription.note_sent_in(nonce, accepted.map_or(0, |it| it.nonce.get())),
-        }
     }
 
     /// Records that the wildcard was sent up to `to`.

@@ -62,40 +62,57 @@ impl SessionContext<'_> {
             self.subscriptions.withhold(&mut self.session.due, slot);
             return;
         }
+        match exists || has_error {
+            true => self.make_changed_due(slot, resource),
+            false => self.make_absence_due(slot, (was_sent, due_before), change_kind),
+        }
+    }
+
+    fn make_changed_due(&mut self, slot: Slot, resource: Slot) {
         let due = &mut self.session.due;
-        match (exists || has_error, response_mode) {
-            (true, _) => {
-                let before = due.newest();
-                self.subscriptions.set_due(due, slot, Due::because(ResponseCause::Changed));
-                // This change is the newest one, so no lookup is needed.
-                if let Some((before, resource)) = before.zip(self.arena.at(resource)) {
-                    due.note_newest(before.max(resource.revision));
-                }
-            }
+        let before = due.newest();
+        self.subscriptions.set_due(due, slot, Due::because(ResponseCause::Changed));
+        // This change is the newest one, so no lookup is needed.
+        if let Some((before, resource)) = before.zip(self.arena.at(resource)) {
+            due.note_newest(before.max(resource.revision));
+        }
+    }
+
+    /// Updates a subscription whose resource does not exist after a change. `was_sent` and
+    /// `due_before` are its state before.
+    fn make_absence_due(
+        &mut self,
+        slot: Slot,
+        (was_sent, due_before): (bool, Option<Due>),
+        change_kind: ChangeKind,
+    ) {
+        let response_mode = self.session.response_mode(self.arena);
+        let due = &mut self.session.due;
+        match response_mode {
             // Never sent, or removed silently by configuration (M77): nothing is due.
-            (false, ResponseMode::Changes) => {
+            ResponseMode::Changes => {
                 self.subscriptions.clear_due(due, slot);
             }
             // The client was sent the error, which has ended as well (M176).
-            (false, _) if change_kind == ChangeKind::ContentAndError => {
+            _ if change_kind == ChangeKind::ContentAndError => {
                 self.subscriptions.set_due(due, slot, Due::because(ResponseCause::Changed));
             }
-            (false, ResponseMode::FullState) if !was_sent || !self.arena.absence_deletes() => {
+            ResponseMode::FullState if !was_sent || !self.arena.absence_deletes() => {
                 self.subscriptions.clear_due(due, slot);
             }
             // The client requested it by name, so a removal is due even if it was never sent
             // (M115, M131).
-            (false, ResponseMode::ChangesAndRemovals)
+            ResponseMode::ChangesAndRemovals
                 if !was_sent && due_before.is_none() && change_kind != ChangeKind::Answer => {}
             // The client keeps what it has and is answered what it requested (M133).
-            (false, ResponseMode::ChangesAndRemovals)
+            ResponseMode::ChangesAndRemovals
                 if !self.arena.sends_removals() && change_kind != ChangeKind::Answer =>
             {
                 if was_sent && due_before.is_some_and(|due| due.must_reply == MustReply::No) {
                     self.subscriptions.clear_due(due, slot);
                 }
             }
-            (false, ResponseMode::FullState | ResponseMode::ChangesAndRemovals) => {
+            ResponseMode::FullState | ResponseMode::ChangesAndRemovals => {
                 self.subscriptions.set_due(due, slot, Due::because(ResponseCause::Changed));
             }
         }

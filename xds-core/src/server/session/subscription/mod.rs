@@ -61,7 +61,8 @@ pub(crate) enum SubscriptionKind {
     // M91, M118
     OneShot,
     /// The wildcard covered the name, which is removed. The client keeps it until the removal is
-    /// sent.
+    /// sent. Under make before break, the subscription of an incremental client ends once it has
+    /// accepted the removal, or what it was sent instead.
     // M147
     DeferredRemoval,
 }

@@ -88,7 +88,7 @@ pub(crate) enum PastContent<'a> {
     Known(&'a Payload),
     /// The resource did not exist.
     Missing,
-    /// It existed, but the content is not kept, or nothing is known of that time.
+    /// The resource existed and its content is not kept, or nothing is known of that time.
     Unknown,
 }
 
