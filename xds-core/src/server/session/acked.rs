@@ -58,6 +58,9 @@ pub(crate) struct AckedExceptions {
     /// Resources that a full-state client has from the previous view, until it ACKs a response in
     /// this one.
     previous_view: Option<PreviousView>,
+    /// Subscriptions whose resource or removal an incremental client was sent, and that are followed
+    /// until it has accepted that.
+    pub(crate) followed: BTreeSet<Slot>,
     /// Resources whose removal an incremental client rejected.
     pub(crate) rejected_removals: BTreeSet<Slot>,
 }
@@ -100,6 +103,7 @@ impl AckedExceptions {
     pub(crate) fn is_empty(&self) -> bool {
         self.withheld.is_empty()
             && self.previous_view.is_none()
+            && self.followed.is_empty()
             && self.rejected_removals.is_empty()
     }
 }

@@ -14,11 +14,8 @@ use crate::{
     server::{
         event::ResponseCause,
         session::{
-            Session,
-            context::SessionContext,
-            deferred_removal::Portion,
-            subscription::{ListKind, Subscription, SubscriptionKind},
-            window::Sent,
+            Session, context::SessionContext, deferred_removal::Portion,
+            subscription::Subscription, window::Sent,
         },
         store::revision::Revision,
     },
@@ -48,18 +45,14 @@ impl Session {
 }
 
 impl SessionContext<'_> {
-    /// Records the rejection of the removals in a response. Takes time proportional to the names of
-    /// the client that do not exist.
+    /// Records the rejection of the removals in a response.
     pub(crate) fn note_rejected_removals(&mut self, sent: Sent) {
-        if !self.session.follows_removals() {
-            return;
-        }
         let nonce = sent.nonce.get();
-        let first = self.session.subscriptions.first();
-        let unsent = self.subscriptions.list(ListKind::Session, first);
-        let unsent = unsent.take_while(|(_, subscription)| subscription.sent == 0);
-        let rejected = unsent.filter(|(_, it)| it.removed_in() == nonce);
-        let rejected: Vec<Slot> = rejected.map(|(slot, _)| slot).collect();
+        let is_rejected =
+            |slot: &Slot| self.subscriptions.at(*slot).is_some_and(|it| it.removed_in() == nonce);
+        let followed = self.session.acked_exceptions().map(|it| &it.followed);
+        let rejected = followed.into_iter().flatten().copied().filter(is_rejected);
+        let rejected: Vec<Slot> = rejected.collect();
         for slot in rejected {
             let Some(&Subscription { resource, due, .. }) = self.subscriptions.at(slot) else {
                 continue;
@@ -95,24 +88,26 @@ impl SessionContext<'_> {
         self.session.awaits_answer() && nonce > accepted
     }
 
-    /// Ends the subscriptions to removed resources whose removal the client has accepted, or that have
-    /// come back and were accepted.
+    /// Ends the subscriptions that the client does not name and whose resource or removal it has
+    /// accepted. Takes time proportional to those that it was sent and has not accepted.
     pub(crate) fn note_accepted_removals(&mut self, sent: Sent) {
-        if self.session.extras.as_deref().is_none_or(|extras| extras.deferred_removals == 0) {
-            return;
-        }
-        for slot in self.implicit_subscriptions() {
-            let nonce = sent.nonce.get();
-            let is_over = self.subscriptions.at(slot).is_some_and(|it| {
-                let is_accepted = || match self.arena.payload(it.resource) {
-                    _ if it.sent == 0 => it.removed_in() <= nonce,
-                    Some(_) => it.sent <= nonce && !self.is_rejected_in(it.sent),
-                    None => false,
-                };
-                it.kind == SubscriptionKind::DeferredRemoval && it.due.is_none() && is_accepted()
-            });
-            if is_over {
-                self.disconnect(slot);
+        let (nonce, mut followed) = (sent.nonce.get(), BTreeSet::new());
+        self.session.update_extras(|extras| followed = mem::take(&mut extras.acked.followed));
+        for slot in followed {
+            let Some(subscription) = self.subscriptions.at(slot) else { continue };
+            let exists = self.arena.payload(subscription.resource).is_some();
+            let (sent, removed) = (subscription.sent, subscription.removed_in());
+            let is_unanswered = sent.max(removed) > nonce;
+            match subscription.due {
+                // What it is sent next decides.
+                Some(_) => {}
+                None if is_unanswered || exists && self.is_rejected_in(sent) => {
+                    self.session.extras_mut().acked.followed.insert(slot);
+                }
+                // The client has rejected the removal.
+                None if sent != 0 && !exists => {}
+                None if !subscription.kind.is_subscribed() => self.disconnect(slot),
+                None => {}
             }
         }
     }

@@ -301,6 +301,9 @@ impl SessionContext<'_> {
         self.session.forget_withheld(resource);
         self.session.forget_rejected_removal(resource);
         self.session.update_extras(|extras| {
+            extras.acked.followed.remove(&slot);
+        });
+        self.session.update_extras(|extras| {
             extras.due_globs.globs.remove(&resource);
         });
         let Some(entry) = self.arena.at_mut(resource) else { return };

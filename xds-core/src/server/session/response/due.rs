@@ -129,8 +129,8 @@ impl SessionContext<'_> {
         let due = self.subscriptions.clear_due(&mut self.session.due, slot);
         let &Subscription { resource, kind, sent, .. } = self.subscriptions.at(slot)?;
         let exists = self.arena.payload(resource).is_some();
-        let is_followed =
-            !kind.is_subscribed() && (exists || sent != 0) && self.session.follows_removals();
+        let (follows, was_sent) = (self.session.follows_removals(), sent != 0);
+        let is_followed = follows && !kind.is_subscribed() && (exists || was_sent);
         let has_ended = kind.is_passing() || kind == SubscriptionKind::ViaGlobOrAlias && !exists;
         if has_ended && !is_followed {
             self.disconnect(slot);
@@ -141,6 +141,9 @@ impl SessionContext<'_> {
         }
         if is_followed {
             self.set_kind(slot, SubscriptionKind::DeferredRemoval);
+        }
+        if is_followed || follows && was_sent && !exists {
+            self.session.extras_mut().acked.followed.insert(slot);
         }
         due.map(|due| due.cause)
     }
