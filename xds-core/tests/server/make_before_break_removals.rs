@@ -156,3 +156,30 @@ fn removal_after_view_change_is_sent_after_timeout() {
         )],
     );
 }
+
+/// A returning client that has everything is sent an empty response before the removal of what it
+/// states, because the removal waits for its first ACK.
+#[test]
+fn stated_resource_is_removed_although_nothing_was_due() {
+    run_all_with(
+        &gated(),
+        &[(
+            "IL1 M147",
+            "
+            set cds r=1
+            9d> cds +r
+            9d< cds first r=1
+            9d> cds ack
+            d> cds +r has:r=1
+            d<
+            set cds -r
+            9d< cds changed -r
+            d< cds first
+            d> cds ack
+            d< cds changed -r
+            d> cds ack
+            d<
+            ",
+        )],
+    );
+}

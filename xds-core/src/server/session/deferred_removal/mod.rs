@@ -153,6 +153,11 @@ impl SessionContext<'_> {
         let nonce = self.session.newest.map_or(1, |sent| sent.nonce.get());
         self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, nonce);
         self.subscriptions.clear_due(&mut self.session.due, subscription);
+        self.withhold_removal(subscription);
+    }
+
+    /// Withholds the removal of a resource that a client has and that does not exist.
+    pub(crate) fn withhold_removal(&mut self, subscription: Slot) {
         self.subscriptions.withhold(&mut self.session.due, subscription);
         if self.session.awaits_first_exchange() {
             // Its ACK releases the removal, so it is sent even if it is empty (IL1).

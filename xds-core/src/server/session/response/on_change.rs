@@ -59,7 +59,7 @@ impl SessionContext<'_> {
         let may_defer = was_sent && !has_error && self.session.may_defer_removals(self.arena);
         if !exists && may_defer && !self.arena.is_glob(resource) {
             self.note_withheld(slot);
-            self.subscriptions.withhold(&mut self.session.due, slot);
+            self.withhold_removal(slot);
             return;
         }
         match exists || has_error {
