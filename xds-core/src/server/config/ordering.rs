@@ -105,10 +105,10 @@ pub enum OrderingPolicy {
 /// - An incremental client that requests a deleted resource again is sent the removal at once,
 ///   unless other held resources of the type are due at the same time.
 /// - At most [`deletions_per_type`](super::ServerLimits::deletions_per_type) deletions of a type
-///   are held back; beyond that, the oldest are sent at once. The same number of earlier contents
-///   are remembered, which tell what a client has that rejects responses, and which clusters are new
-///   to a state-of-the-world client and make it request endpoints; beyond that, the server waits for a
-///   request that may not come.
+///   are held back; beyond that, the oldest are sent at once. The same number of earlier contents of a
+///   type are remembered. They tell what a client that rejects responses still has, and which clusters
+///   are new to a state-of-the-world client and make it request endpoints; without them, the server
+///   waits for a request that may not come.
 /// - A state-of-the-world client may use the valid clusters of a response that it rejects. The
 ///   server infers this from another request for endpoints, so a client that uses none of them, but
 ///   sends such a request at that moment, is treated as if it did.

@@ -140,8 +140,8 @@ impl MakeBeforeBreak {
         covered || view.has_rejected_named(to)
     }
 
-    /// Whether the client has an older resource than it was sent, or one whose removal it was sent,
-    /// because it rejected that.
+    /// Whether the client still has an older version of a resource, or a removed one, because it
+    /// rejected what it was sent.
     pub(crate) fn keeps_rejected(&self, rank: usize, view: SessionView<'_>) -> bool {
         view.session.keeps_removed_resources() || self.has_rejected(rank, view, Revision::MAX)
     }

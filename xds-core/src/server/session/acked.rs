@@ -58,8 +58,8 @@ pub(crate) struct AckedExceptions {
     /// Resources that a full-state client has from the previous view, until it ACKs a response in
     /// this one.
     previous_view: Option<PreviousView>,
-    /// Subscriptions whose resource or removal an incremental client was sent, and that are followed
-    /// until it has accepted that.
+    /// Subscriptions that are [followed](super::nack) until an incremental client has accepted what it
+    /// was sent.
     pub(crate) followed: BTreeSet<Slot>,
     /// Resources whose removal an incremental client rejected.
     pub(crate) rejected_removals: BTreeSet<Slot>,
@@ -226,7 +226,7 @@ impl SessionView<'_> {
         };
         let before_wildcard = self.session.before_wildcard(nonce);
         // The client had it before it came back.
-        let is_followed = self.session.follows_removals()
+        let is_followed = self.session.follows_until_accepted()
             && subscription.is_some_and(|it| !it.kind.is_subscribed() && it.sent != 0);
         let is_new = !is_followed && self.arena.first_created_after(slot, at);
         if nonce == 0

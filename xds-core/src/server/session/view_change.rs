@@ -177,7 +177,7 @@ impl SessionContext<'_> {
         let unanswered = self
             .session
             .newest
-            .filter(|_| self.session.follows_removals() && self.session.awaits_answer());
+            .filter(|_| self.session.follows_until_accepted() && self.session.awaits_answer());
         let may_reject = |revision| {
             rejections.is_some_and(|it| it.has(SentPosition::Revision(revision)))
                 || unaccepted.is_some_and(|accepted| revision > accepted)

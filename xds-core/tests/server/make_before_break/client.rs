@@ -16,7 +16,7 @@ use super::target::api;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Habit {
     Accepts,
-    /// Sometimes rejects a response, but never two of a type in a row.
+    /// Rejects one response in three.
     Picky,
     /// Rejects some clusters and uses the other resources of the response.
     Particular,
@@ -49,7 +49,6 @@ pub(super) struct Held {
     pub(super) repeats: bool,
     pub(super) nonce: String,
     pub(super) version: String,
-    pub(super) rejected_last: bool,
 }
 
 pub(super) struct Client {
@@ -69,7 +68,7 @@ pub(super) struct Client {
     pub(super) excused: bool,
     /// Whether the client has opened a second stream.
     pub(super) came_back: bool,
-    /// Whether a request was held back for too long, so that its answer may come too early.
+    /// Whether a request was overdue, so that its answer is sent out of order.
     pub(super) is_late: bool,
     /// Routes that no listener referenced for a time: a proxy forgets them until they are sent
     /// again.

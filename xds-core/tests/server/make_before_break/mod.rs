@@ -221,7 +221,6 @@ impl World {
             Habit::Accepts | Habit::Stalls => false,
         };
         let rejects = is_picky && self.dice.one_in(3);
-        held.rejected_last = rejects;
         held.nonce = response.nonce.clone();
         let version = response.version.clone();
         if rejects && type_url == types::CLUSTER {
@@ -347,7 +346,7 @@ impl World {
             }
             if !progress {
                 if self.ordering == Ordering::Gated {
-                    self.violation = self.lack(are_done);
+                    self.violation = self.disagreement(are_done);
                 }
                 return;
             }
@@ -355,8 +354,9 @@ impl World {
         panic!("no end of responses (IL2)\n{}", self.log);
     }
 
-    /// Describes a client, among those that `are_done` selects, which has not what it subscribes to.
-    fn lack(&self, are_done: impl Fn(&Client) -> bool) -> Option<String> {
+    /// Describes the first client, among those that `are_done` selects, that does not have exactly what it
+    /// subscribes to.
+    fn disagreement(&self, are_done: impl Fn(&Client) -> bool) -> Option<String> {
         for (index, client) in self.clients.iter().enumerate() {
             if !are_done(client) {
                 continue;

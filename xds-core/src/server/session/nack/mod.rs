@@ -1,9 +1,9 @@
 //! NACKs: rejected responses, what is sent again (`NackRecovery`), and when a rejection ends.
 
 pub(crate) mod error_detail;
+mod followed;
 pub(crate) mod isolation;
 pub(crate) mod rejection;
-mod removals;
 mod retry;
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
@@ -176,7 +176,7 @@ impl SessionContext<'_> {
     /// by one.
     fn has_rejected_removals(&self) -> bool {
         let accepted = self.session.accepted_response(self.arena, Revision::START);
-        !self.session.follows_removals() && self.session.may_have_removed_resources(accepted)
+        !self.session.follows_until_accepted() && self.session.may_have_removed_resources(accepted)
     }
 
     /// Whether the full state of the wildcard is the one that the client accepted last. A client that
@@ -259,7 +259,7 @@ impl<'a> SessionView<'a> {
         ranges.any(|range| {
             let mut rejected = self.subscriptions_in(*range);
             rejected.any(|(subscription, resource)| {
-                // Everything that refers to a resource which the client never had refers to nothing.
+                // If the client never had the resource, it also lacks what older resources refer to.
                 let is_new = subscription.was_first_sent_after(range.first.saturating_sub(1));
                 to >= if is_new { resource.created } else { resource.revision }
             })

@@ -205,7 +205,7 @@ impl SessionContext<'_> {
         if sent.purpose == Purpose::Content {
             ctx.accepted = Some((sent.from, sent.to));
             self.note_accepted(sent);
-            self.note_accepted_removals(sent);
+            self.end_followed(sent);
         }
         self.session.update_extras(|extras| {
             let is_complete =

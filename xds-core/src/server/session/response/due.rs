@@ -129,7 +129,7 @@ impl SessionContext<'_> {
         let due = self.subscriptions.clear_due(&mut self.session.due, slot);
         let &Subscription { resource, kind, sent, .. } = self.subscriptions.at(slot)?;
         let exists = self.arena.payload(resource).is_some();
-        let (follows, was_sent) = (self.session.follows_removals(), sent != 0);
+        let (follows, was_sent) = (self.session.follows_until_accepted(), sent != 0);
         let is_followed = follows && !kind.is_subscribed() && (exists || was_sent);
         let has_ended = kind.is_passing() || kind == SubscriptionKind::ViaGlobOrAlias && !exists;
         if has_ended && !is_followed {

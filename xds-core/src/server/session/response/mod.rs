@@ -139,7 +139,7 @@ impl SessionContext<'_> {
     /// other response omits.
     fn release_or_defer_removals(&mut self, portion: Portion) {
         let is_everything = portion == Portion::Everything;
-        if !is_everything || self.session.follows_removals() {
+        if !is_everything || self.session.follows_until_accepted() {
             self.defer_wildcard_removals();
         }
         if is_everything {

@@ -1,8 +1,11 @@
-//! Removals that an incremental client rejected: it still has the resources.
+//! Subscriptions that are followed until an incremental client has accepted what it was sent.
 //!
-//! Under make before break, a client may go on using a removed resource, and with it what the
-//! resource refers to. Each removal therefore keeps a subscription until the client has accepted it.
-//! A rejected removal is sent again with each response, until one is accepted: a removed resource has
+//! Under make before break, a client that rejects a removal may go on using the resource, and with it
+//! what the resource refers to. Each removal therefore keeps its subscription until the client has
+//! accepted it, and so does each resource that a client is sent without naming it, because after a
+//! move it may have an older version.
+//!
+//! A rejected removal is sent again with each response until one is accepted: a removed resource has
 //! no changes to wait for, and its removal is hardly what a client rejects.
 // M107, M147, IS11
 
@@ -24,9 +27,8 @@ use crate::{
 };
 
 impl Session {
-    /// Whether removals, and resources that the client is sent without naming them, are followed until
-    /// it has accepted them.
-    pub(crate) fn follows_removals(&self) -> bool {
+    /// Whether removals, and resources that the client is sent without naming them, are followed.
+    pub(crate) fn follows_until_accepted(&self) -> bool {
         self.variant == Variant::Incremental && self.gates_other_types()
     }
 
@@ -35,8 +37,7 @@ impl Session {
         self.acked_exceptions().is_some_and(|it| !it.rejected_removals.is_empty())
     }
 
-    /// Records that the client does not have a resource any more whose removal it rejected, or that
-    /// it is sent something else for it.
+    /// Forgets the rejected removal of a resource that the client no longer has, or that changed since.
     pub(crate) fn forget_rejected_removal(&mut self, resource: Slot) {
         self.update_extras(|extras| {
             extras.acked.rejected_removals.remove(&resource);
@@ -64,14 +65,16 @@ impl SessionContext<'_> {
                 }
                 // The resource has come back and was removed again.
                 (None, Some(_)) => self.make_removal_due(slot, Portion::Additions),
-                (Some(_), _) => self.make_due(slot, ResponseCause::Changed),
+                // Due since it came back.
+                (Some(_), _) => {}
             }
         }
     }
 
     /// Whether the client has not answered the removal of a resource.
     pub(crate) fn awaits_answer_to_removal(&self, subscription: &Subscription) -> bool {
-        self.session.follows_removals() && self.is_unanswered_response(subscription.removed_in())
+        self.session.follows_until_accepted()
+            && self.is_unanswered_response(subscription.removed_in())
     }
 
     /// Whether the client has rejected the resource of a subscription, or may still reject it.
@@ -88,9 +91,9 @@ impl SessionContext<'_> {
         self.session.awaits_answer() && nonce > accepted
     }
 
-    /// Ends the subscriptions that the client does not name and whose resource or removal it has
-    /// accepted. Takes time proportional to those that it was sent and has not accepted.
-    pub(crate) fn note_accepted_removals(&mut self, sent: Sent) {
+    /// Stops following what the client has accepted, and ends those of the subscriptions that it does
+    /// not name. Takes time proportional to the followed subscriptions.
+    pub(crate) fn end_followed(&mut self, sent: Sent) {
         let (nonce, mut followed) = (sent.nonce.get(), BTreeSet::new());
         self.session.update_extras(|extras| followed = mem::take(&mut extras.acked.followed));
         for slot in followed {
