@@ -266,3 +266,23 @@ fn view_change_suppresses_removals_by_policy() {
         ],
     );
 }
+
+// IS11: a resource of the new view that is removed before the client was sent it needs no removal.
+#[test]
+fn resource_of_new_view_that_is_removed_unsent_is_not_mentioned() {
+    let mut rig = Rig::new(asked(ServerConfig::default()));
+    rig.run(
+        "
+        set @old cds a=1
+        set @new cds a=1 b=1
+        d> cds +*
+        assign 1 old | d< cds first a=1
+        d> cds ack
+        assign 1 new
+        set @new cds -b
+        d<
+        set @new cds c=1 | d< cds changed c=1
+        d> cds ack       | d<",
+    );
+    println!("covers: M223 IS11");
+}

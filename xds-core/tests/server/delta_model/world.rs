@@ -291,7 +291,10 @@ impl World {
             let met = subscription.met.contains(name) || self.splits;
             assert!(met, "{name} was neither asked for nor sent (IS11)");
         }
-        let is_news = !all.is_empty() || subscription.unanswered.contains("*");
+        // A removal that is withheld from a returning client waits for the ACK of a first response, which
+        // may be empty.
+        let is_news =
+            !all.is_empty() || subscription.unanswered.contains("*") || self.is_ordered && is_first;
         assert!(is_news || self.splits, "nothing to say (IS5): {sent:?}");
         for name in all {
             subscription.unanswered.remove(name);

@@ -7,7 +7,8 @@
 //! | any | NACK | whole, full state, isolating or given up, by [`NackRecovery`] |
 //! | whole | change of another resource | sent again |
 //! | sent again | NACK | whole, and the resources sent again wait until they change |
-//! | sent again, full state, given up | ACK of a response with content | accepted |
+//! | sent again | ACK of a response with the rest of it | accepted |
+//! | full state, given up | ACK of a response with content | accepted |
 //! | whole | ACK of a response with all of it | accepted |
 //! | whole, full state, given up | nothing is left of it | accepted |
 //! | isolating | no suspect is left, and none was rejected | accepted |
@@ -160,11 +161,17 @@ impl OpenRejections {
 
     /// Records that the client has accepted a response with content, after which the wildcard was
     /// at a revision.
-    pub(super) fn note_accepted(&mut self, cursor: Revision) {
+    /// `has_rest` tells whether resources by name are still to be sent again.
+    pub(super) fn note_accepted(&mut self, cursor: Revision, has_rest: bool) {
         if cursor >= self.sent_again_to {
             self.sent_again_to = Revision::START;
         }
-        if !matches!(self.state, RejectionState::Whole(_) | RejectionState::Isolating(_)) {
+        let is_kept = match self.state {
+            RejectionState::Whole(_) | RejectionState::Isolating(_) => true,
+            RejectionState::SentAgain(_) => has_rest,
+            _ => false,
+        };
+        if !is_kept {
             self.state = RejectionState::Accepted;
         }
     }

@@ -7,7 +7,7 @@ use crate::server::{
     session::{
         Purpose, ResponseMode, Wildcard,
         context::SessionContext,
-        subscription::{Due, ListKind},
+        subscription::{Due, DueKind, ListKind},
         window::Sent,
     },
     store::revision::Revision,
@@ -113,7 +113,11 @@ impl SessionContext<'_> {
     /// Records the ACK of a response with content. Nothing is sent again if the response contained
     /// all of it for another reason, for example because the client warms clusters.
     pub(crate) fn note_accepted(&mut self, sent: Sent) {
-        self.session.update_extras(|extras| extras.rejections.note_accepted(sent.to));
+        // A part of what is sent again may have had no room.
+        let mut due = self.session.due_subscriptions(self.subscriptions);
+        let has_rest = self.session.rejections().is_some()
+            && due.any(|it| it.due.is_some_and(|due| due.kind == DueKind::Piggyback));
+        self.session.update_extras(|extras| extras.rejections.note_accepted(sent.to, has_rest));
         let retry_batch = self.session.retry_batch().filter(|it| sent.nonce.get() > it.range.last);
         // Removals are not repeated to a client without a wildcard. After a change they count as
         // accepted with the next accepted response, even if that only answers a request.

@@ -275,12 +275,14 @@ impl SessionContext<'_> {
             let has_pending_removal = subscription.is_withheld()
                 || subscription.due.is_some()
                     && self.arena.payload(subscription.resource).is_none();
+            let is_never_sent = subscription.is_never_sent_one_shot();
             match kind {
                 // The removal still has to be sent.
                 SubscriptionKind::RetainedForWildcard if has_pending_removal => {
                     self.set_kind(slot, SubscriptionKind::DeferredRemoval)
                 }
                 SubscriptionKind::RetainedForWildcard => self.disconnect(slot),
+                SubscriptionKind::OneShot if is_never_sent => self.disconnect(slot),
                 _ => {}
             }
         }

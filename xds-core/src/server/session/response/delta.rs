@@ -105,6 +105,7 @@ impl SessionContext<'_> {
     /// and no names subscribed, unless there are no removals.
     fn shares_bytes(&self, wildcard: &Wildcard) -> bool {
         self.session.due.is_empty()
+            && self.session.retained == 0
             && !self.isolates()
             && !self.session.has_unsubscribe_removals()
             && self.session.name_form == NameForm::Names
@@ -133,7 +134,7 @@ impl SessionContext<'_> {
                 subscription.kind == SubscriptionKind::Named && self.error_of(resource).is_some()
             };
             subscription
-                .is_some_and(|subscription| subscription.due.is_some() || has_error(subscription))
+                .is_some_and(|it| it.due.is_some() || it.is_never_sent_one_shot() || has_error(it))
         };
         let may_be_held = |resource: Slot| {
             self.may_have_from_wildcard(resource)

@@ -31,9 +31,9 @@ impl SessionContext<'_> {
         if change_kind == ChangeKind::Error && exists && !has_error {
             return;
         }
-        let (resource, is_covered) =
-            (subscription.resource, subscription.kind == SubscriptionKind::ViaGlobOrAlias);
-        if !exists && !has_error && subscription.kind == SubscriptionKind::Named {
+        let (resource, kind) = (subscription.resource, subscription.kind);
+        let is_one_shot = kind == SubscriptionKind::OneShot;
+        if !exists && !has_error && kind == SubscriptionKind::Named {
             // For a glob or an alias, this is the end of an error.
             self.cover_members(resource, ResponseCause::Changed);
             let was_resource =
@@ -44,15 +44,23 @@ impl SessionContext<'_> {
         }
         self.session.forget_rejected_removal(resource);
         let response_mode = self.session.response_mode(self.arena);
-        // A client is not sent removals of resources that it neither names nor was sent (IS11).
+        // A client is not sent removals of resources that it neither names nor was sent (IS11). After a
+        // move these include resources that the wildcard covers.
         let is_never_sent = response_mode == ResponseMode::ChangesAndRemovals
             && !was_sent
             && change_kind == ChangeKind::Content
             && due_before.is_none_or(|due| {
                 due.must_reply == MustReply::No && due.kind != DueKind::Unsubscribed
             })
-            && self.session.wildcard.is_none();
-        if !exists && is_covered && (response_mode == ResponseMode::Changes || is_never_sent) {
+            && (self.session.wildcard.is_none() || is_one_shot);
+        if !exists && is_one_shot && is_never_sent {
+            // The wildcard need not tell its removal either.
+            self.subscriptions.clear_due(&mut self.session.due, slot);
+            return;
+        }
+        let is_covered = kind == SubscriptionKind::ViaGlobOrAlias;
+        let has_ended = is_covered && (response_mode == ResponseMode::Changes || is_never_sent);
+        if !exists && has_ended {
             self.disconnect(slot);
             return;
         }

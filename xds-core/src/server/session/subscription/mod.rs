@@ -111,6 +111,11 @@ impl Subscription {
         self.due.is_some_and(|due| due.release == Release::Withheld)
     }
 
+    /// Whether the resource was due for its own sake and was removed before the client was sent it.
+    pub(crate) fn is_never_sent_one_shot(&self) -> bool {
+        self.kind == SubscriptionKind::OneShot && self.due.is_none() && !self.was_ever_sent()
+    }
+
     /// Whether the client unsubscribed from the name and waits for a response about it.
     pub(crate) fn awaits_unsubscribe_reply(&self) -> bool {
         self.due.is_some_and(|due| due.kind == DueKind::Unsubscribed)
