@@ -61,6 +61,7 @@ mod guard;
 pub mod happy_eyeballs;
 pub mod http2;
 mod keepalive;
+mod linger;
 mod log_limit;
 mod payload;
 mod resolve;

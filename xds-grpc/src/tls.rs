@@ -1,19 +1,20 @@
 //! TLS handshakes over connections of any runtime. A handshake only reads and writes, so it needs
 //! no runtime.
 
-use core::time::Duration;
+use core::{future::poll_fn, pin::Pin};
 use std::{sync::Arc, time::UNIX_EPOCH};
 
+use hyper::rt::Write as _;
 use hyper_util::rt::TokioIo;
 use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
     time_provider::TimeProvider,
 };
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::{
     grpc::ALPN_HTTP2,
+    linger::LingerIo,
     runtime::{Io, SharedRuntime},
     tls_advice::{PeerRole, explain_tls_failure},
 };
@@ -88,11 +89,6 @@ impl core::fmt::Debug for Tls {
 /// Certificate chain that a client presented.
 pub(crate) type Chain = Arc<[CertificateDer<'static>]>;
 
-/// Maximum time for which a server reads from a client that it has rejected.
-const LINGER: Duration = Duration::from_secs(1);
-/// Maximum number of bytes that a server reads from a client that it has rejected.
-const LINGER_BYTES: u64 = 256 << 10;
-
 /// Failed handshake of a server.
 pub(crate) struct RejectedClient {
     pub(crate) reason: String,
@@ -118,21 +114,12 @@ pub(crate) async fn accept(
 }
 
 impl RejectedClient {
-    /// Closes the sending direction of the connection, and reads until the client has closed the
-    /// other, within limits.
-    ///
-    /// A client of TLS 1.3 sends requests before its certificate is checked. If they were not read,
-    /// the operating system would reset the connection, and the client might not receive the alert
-    /// that states why it is rejected.
-    pub(crate) async fn linger(mut self, runtime: &SharedRuntime) {
-        let linger = async {
-            if self.io.shutdown().await.is_ok() {
-                // The connection is closed in any case.
-                let _ =
-                    tokio::io::copy(&mut self.io.take(LINGER_BYTES), &mut tokio::io::sink()).await;
-            }
-        };
-        runtime.timeout(LINGER, linger).await;
+    /// Closes the connection. A client of TLS 1.3 sends requests before its certificate is checked, and
+    /// still receives the alert that states why it is rejected.
+    pub(crate) async fn close(self, runtime: &SharedRuntime) {
+        let mut io = LingerIo::new(self.io.into_inner(), runtime);
+        // The connection is dropped in any case.
+        let _ = poll_fn(|cx| Pin::new(&mut io).poll_shutdown(cx)).await;
     }
 }
 

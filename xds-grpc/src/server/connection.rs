@@ -31,6 +31,7 @@ use super::{preface::ClientProtocol, rest_bodies};
 use crate::{
     clock::Clock,
     grpc::with_causes,
+    linger::LingerIo,
     runtime::{Io, SharedRuntime},
     tls,
 };
@@ -119,6 +120,7 @@ impl Connections {
             () = closed_by_listener(stage.clone()) => None,
         };
         let Some((io, peer)) = secure else { return };
+        let io = LingerIo::new(io, &self.runtime);
         let shown = peer.clone();
         let Self { served, options, runtime, .. } = self.clone();
         let late = runtime.sleep(HANDSHAKE_TIMEOUT);
@@ -249,7 +251,7 @@ impl Connections {
                 Ok((io, chain)) => return Some((io, peer.with_certificates(chain))),
                 Err(rejected) => {
                     failed(&rejected.reason);
-                    rejected.linger(&self.runtime).await;
+                    rejected.close(&self.runtime).await;
                 }
             },
             None => failed("the handshake timed out"),

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
+    time::{Duration, sleep},
 };
 use tonic::Code;
 use tower_service::Service as _;
@@ -73,4 +74,37 @@ async fn invalid_grpc_frame_ends_only_its_stream() {
     witnesses.are_served("connections that say nothing").await;
     drop((silent, half));
     streams(&running.handle, 2).await;
+}
+
+// The operating system resets a connection that is closed with unread data, and drops what it has not
+// sent.
+#[tokio::test]
+async fn client_that_still_sends_receives_why_its_connection_ends() {
+    const PINGS: usize = 1_000;
+    const DATA_ON_STREAM_0: &[u8] = &[0, 0, 1, 0, 0, 0, 0, 0, 0, b'x'];
+
+    let running = start().await;
+    let socket = TcpSocket::new_v4().unwrap();
+    // Too small for the answers to all pings.
+    socket.set_recv_buffer_size(2 << 10).unwrap();
+    let mut socket = soon(socket.connect(running.address)).await.unwrap();
+    let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    for _ in 0..PINGS {
+        sent.extend_from_slice(b"\0\0\x08\x06\0\0\0\0\0-a-ping-");
+    }
+    sent.extend_from_slice(DATA_ON_STREAM_0);
+    sent.resize(sent.len() + (64 << 10), b'x');
+    soon(socket.write_all(&sent)).await.unwrap();
+    // The connection has ended when the client begins to read.
+    sleep(Duration::from_millis(200)).await;
+    let mut received = Vec::new();
+    let end = soon(socket.read_to_end(&mut received)).await;
+    let mut frames = received.as_slice();
+    let mut kinds = Vec::new();
+    while let Some((&[high, middle, low, kind, ..], rest)) = frames.split_first_chunk::<9>() {
+        kinds.push(kind);
+        let length = u32::from_be_bytes([0, high, middle, low]) as usize;
+        frames = rest.get(length..).unwrap_or_default();
+    }
+    assert_eq!(kinds.last(), Some(&7), "GOAWAY is the last of {} frames: {end:?}", kinds.len());
 }
