@@ -219,8 +219,8 @@ fn removal_before_first_accepted_resource_is_sent() {
     )]);
 }
 
-// M107, M147: under make before break a rejected removal is sent again with the next response, and
-// again until one is accepted.
+// M107, M147: under make before break a rejected removal is sent again with each change until it is
+// accepted.
 #[test]
 fn rejected_removal_is_sent_again_until_it_is_accepted() {
     let mut policy = MakeBeforeBreakPolicy::default();

@@ -93,8 +93,8 @@ pub enum OrderingPolicy {
 ///
 /// The order is also kept for clients that reject responses or are moved to another view: a rejected
 /// resource counts as unchanged or absent on the client, and a rejected deletion is sent again with each
-/// response until one is accepted. In the following cases, a client may nevertheless be sent a resource
-/// that refers to one it lacks, or a deletion of a resource that it still refers to.
+/// change of the type until it is accepted. In the following cases, a client may nevertheless be sent a
+/// resource that refers to one it lacks, or a deletion of a resource that it still refers to.
 ///
 /// - Deletions of endpoints, routes, and other types without full-state responses are not sent to
 ///   state-of-the-world clients, so they are not delayed either.

@@ -166,6 +166,7 @@ impl SessionContext<'_> {
             (SubscriptionKind::ViaGlobOrAlias, ClientKnowledge::Nothing)
                 if !subscription.awaits_unsubscribe_reply() => {}
             (_, ClientKnowledge::Absent) => {}
+            _ if subscription.is_unsent_one_shot() => {}
             (..) => migration.covered.push(named),
         }
     }

@@ -44,6 +44,7 @@ pub(super) struct Subscription {
     pub(super) responses: u64,
     /// Number of resources in rejected responses, and of isolated retries.
     pub(super) suspects: usize,
+    pub(super) has_rejected: bool,
     pub(super) recoveries: usize,
 }
 
@@ -287,8 +288,9 @@ impl World {
             let exists = exists.is_some_and(|index| store.contains_key(&(ty, index)));
             let left = !subscription.interest.has(name);
             assert!(!exists || left, "{name} exists");
-            // The rest of a partial wildcard response may contain a removal of an unknown name.
-            let met = subscription.met.contains(name) || self.splits;
+            // The rest of a partial wildcard response may contain a removal of an unknown name, and so may
+            // a response that repeats rejected removals.
+            let met = subscription.met.contains(name) || self.splits || subscription.has_rejected;
             assert!(met, "{name} was neither asked for nor sent (IS11)");
         }
         // A removal that is withheld from a returning client waits for the ACK of a first response, which
@@ -336,6 +338,7 @@ impl World {
             }
             false => {
                 subscription.suspects += response.resources.len();
+                subscription.has_rejected = true;
                 Some(Status { code: 3, message: String::from("no"), ..Status::default() })
             }
         };

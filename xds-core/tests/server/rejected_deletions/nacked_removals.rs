@@ -14,7 +14,9 @@ fn nacked_removal_blocks_only_what_depends_on_it() {
         d> lds ack
         set lds -l; cds -a | d< lds changed -l
         d> lds nack        | d<
-        d> lds +x -x       | d< lds changed -l -x
+        d> lds +x -x       | d< lds resubscribed -x
+        d> lds ack         | d<
+        set lds n=1        | d< lds changed n=1 -l
         d> lds ack         | d< cds changed -a
         == SotW NACKed removal defers other removals [M147 M148]
         set cds a=1; lds l=1 m=bad

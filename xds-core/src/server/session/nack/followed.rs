@@ -5,8 +5,8 @@
 //! accepted it, and so does each resource that a client is sent without naming it, because after a
 //! move it may have an older version.
 //!
-//! A rejected removal is sent again with each response until one is accepted: a removed resource has
-//! no changes to wait for, and its removal is hardly what a client rejects.
+//! A rejected removal is sent again with each change until it is accepted: a removed resource has no
+//! changes of its own to wait for, and its removal is hardly what a client rejects.
 // M107, M147, IS11
 
 use alloc::{collections::BTreeSet, vec::Vec};
@@ -119,10 +119,11 @@ impl SessionContext<'_> {
         self.session.rejections().is_some_and(|it| it.has(SentPosition::Nonce(nonce)))
     }
 
-    /// Makes rejected removals due again, because a response is sent. They wait as they did before,
-    /// unless the response contains removals.
+    /// Makes rejected removals due again, because a response with later content is sent. They wait as
+    /// they did before, unless the response contains removals.
     pub(crate) fn send_removals_again(&mut self, portion: Portion) {
-        if !self.session.keeps_removed_resources() {
+        let newest = self.session.newest.map_or(Revision::START, |newest| newest.at);
+        if !self.session.keeps_removed_resources() || !self.has_newer_due(newest, |_| true) {
             return;
         }
         let mut rejected = BTreeSet::new();

@@ -81,8 +81,14 @@ impl SessionContext<'_> {
         }
     }
 
-    /// Whether anything is due that changed after `revision`.
+    /// Whether a change after `revision` is due.
     fn has_change_after(&self, revision: Revision) -> bool {
+        self.has_newer_due(revision, |due| due.cause == ResponseCause::Changed)
+    }
+
+    /// Whether anything is due that changed after `revision`. Of the due subscriptions, those count
+    /// that the filter returns `true` for.
+    pub(super) fn has_newer_due(&self, revision: Revision, filter: fn(Due) -> bool) -> bool {
         let is_newer =
             |slot| self.arena.at(slot).is_some_and(|resource| resource.revision > revision);
         let newest = self.arena.newest();
@@ -104,10 +110,8 @@ impl SessionContext<'_> {
         if self.session.wildcard.is_some_and(|it| has_newer(it) || has_newer_removal(it)) {
             return true;
         }
-        self.session.due_subscriptions(self.subscriptions).any(|subscription| {
-            subscription.due.is_some_and(|due| due.cause == ResponseCause::Changed)
-                && is_newer(subscription.resource)
-        })
+        let mut due = self.session.due_subscriptions(self.subscriptions);
+        due.any(|it| it.due.is_some_and(filter) && is_newer(it.resource))
     }
 
     /// Records the ACK of a response with content. Nothing is sent again if the response contained

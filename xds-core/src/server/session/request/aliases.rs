@@ -171,6 +171,7 @@ impl SessionContext<'_> {
             // As for a name (M91).
             self.set_kind(subscription, SubscriptionKind::OneShot);
             self.make_due(subscription, cause);
+            self.subscriptions.note_unsubscribed(subscription);
         } else {
             self.disconnect(subscription);
         }

@@ -224,6 +224,7 @@ impl SessionContext<'_> {
             // Only the server knows whether the wildcard still covers it (M91, M92).
             self.set_kind(subscription, SubscriptionKind::OneShot);
             self.make_due(subscription, cause);
+            self.subscriptions.note_unsubscribed(subscription);
         } else {
             self.drop_named(subscription);
         }

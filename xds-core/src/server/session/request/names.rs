@@ -275,7 +275,7 @@ impl SessionContext<'_> {
             let has_pending_removal = subscription.is_withheld()
                 || subscription.due.is_some()
                     && self.arena.payload(subscription.resource).is_none();
-            let is_never_sent = subscription.is_never_sent_one_shot();
+            let is_never_sent = subscription.is_unsent_one_shot() && subscription.due.is_none();
             match kind {
                 // The removal still has to be sent.
                 SubscriptionKind::RetainedForWildcard if has_pending_removal => {

@@ -134,7 +134,7 @@ impl SessionContext<'_> {
                 subscription.kind == SubscriptionKind::Named && self.error_of(resource).is_some()
             };
             subscription
-                .is_some_and(|it| it.due.is_some() || it.is_never_sent_one_shot() || has_error(it))
+                .is_some_and(|it| it.due.is_some() || it.is_unsent_one_shot() || has_error(it))
         };
         let may_be_held = |resource: Slot| {
             self.may_have_from_wildcard(resource)
@@ -249,6 +249,7 @@ impl SessionContext<'_> {
         {
             Some(subscription) if subscription.kind.is_subscribed() => false,
             Some(subscription) if subscription.sent != 0 => true,
+            Some(subscription) if subscription.is_unsent_one_shot() => false,
             _ => self.arena.is_known(slot, known, wildcard.removals_to),
         };
         let slots = self.arena.slots().filter(covered_by_wildcard_alone);

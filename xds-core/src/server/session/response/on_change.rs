@@ -6,7 +6,7 @@ use crate::{
         session::{
             ResponseMode,
             context::SessionContext,
-            subscription::{Due, DueKind, SubscriptionKind},
+            subscription::{Due, SubscriptionKind},
             wildcard::MustReply,
         },
         store::{ChangeKind, revision::Revision},
@@ -49,9 +49,7 @@ impl SessionContext<'_> {
         let is_never_sent = response_mode == ResponseMode::ChangesAndRemovals
             && !was_sent
             && change_kind == ChangeKind::Content
-            && due_before.is_none_or(|due| {
-                due.must_reply == MustReply::No && due.kind != DueKind::Unsubscribed
-            })
+            && !due_before.is_some_and(Due::answers_request)
             && (self.session.wildcard.is_none() || is_one_shot);
         if !exists && is_one_shot && is_never_sent {
             // The wildcard need not tell its removal either.

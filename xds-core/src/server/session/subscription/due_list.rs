@@ -51,6 +51,11 @@ impl Due {
     pub(crate) fn piggybacked(self) -> Self {
         Self { kind: DueKind::Piggyback, ..self }
     }
+
+    /// Whether the client waits for the resource or its removal, because a request concerned it.
+    pub(crate) fn answers_request(self) -> bool {
+        self.must_reply != MustReply::No || self.kind == DueKind::Unsubscribed
+    }
 }
 
 /// Subscriptions of a session that are due.

@@ -111,9 +111,11 @@ impl Subscription {
         self.due.is_some_and(|due| due.release == Release::Withheld)
     }
 
-    /// Whether the resource was due for its own sake and was removed before the client was sent it.
-    pub(crate) fn is_never_sent_one_shot(&self) -> bool {
-        self.kind == SubscriptionKind::OneShot && self.due.is_none() && !self.was_ever_sent()
+    /// Whether the resource is new to the client since a move to another view, and was not sent.
+    pub(crate) fn is_unsent_one_shot(&self) -> bool {
+        self.kind == SubscriptionKind::OneShot
+            && !self.was_ever_sent()
+            && !self.awaits_unsubscribe_reply()
     }
 
     /// Whether the client unsubscribed from the name and waits for a response about it.
