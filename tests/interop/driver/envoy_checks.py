@@ -13,6 +13,7 @@ from driver.envoy import Envoy
 from driver.envoy_constraints_checks import agrees_on_constraints
 from driver.envoy_files_checks import follows_a_mounted_file, follows_files
 from driver.envoy_load_checks import changes_under_load
+from driver.envoy_moves_checks import moves_and_rejections_under_load
 from driver.envoy_repair_checks import repairs_a_rejected_change
 from driver.envoy_rest_checks import follows_over_rest
 from driver.envoy_runtime_checks import follows_async_std
@@ -70,6 +71,9 @@ def run(report: PeerReport, run_dir: Path) -> None:
             stories["resources in a mounted ConfigMap"] = peer.follows_a_config_map
         if transport.streams is Streams.AGGREGATED:
             stories |= changes_under_load(programs, transport)
+            stories["200 changes under load, with moves between views and rejections"] = partial(
+                moves_and_rejections_under_load, programs=programs, transport=transport
+            )
             stories["a rejected change is repaired, --ordering make-before-break"] = partial(
                 repairs_a_rejected_change, programs=programs, transport=transport
             )
@@ -332,7 +336,7 @@ class _EnvoyPeer:
             values = resource_values(SOTW_ADS, blue_port=blue.port, green_port=green.port)
             config = MountedConfigDir(scenario.directory / "resources", workspace.CONFIG / "envoy", values)
             config.mount(resources)
-            serve, envoy = self._programs.start(scenario, config)
+            serve, envoy = self._programs.start(scenario, config.path)
             envoy.wait_live()
             envoy.wait_fetch("blue")
             serve.wait_acked(*_TYPES)

@@ -15,14 +15,12 @@ from driver.http_load import LoadThread, Tally
 from driver.waiting import eventually, expect
 from driver.xds import Ordering
 
-_CHANGES = 200
+# The first one must not cost a request; the second one shows what it is worth.
+_CHANGES = {Ordering.MAKE_BEFORE_BREAK: 200, Ordering.OFF: 40}
 # Of so many changes the last ones come in a burst: the next one as soon as `xds serve` has taken one over,
 # wherever Envoy is then. All others wait until Envoy has arrived.
 _ROUND, _BURST = 20, 5
-_AWAITED = _CHANGES // _ROUND * (_ROUND - _BURST + 1)
-_COLORS = ("blue", "green")
-# The first one must not cost a request; the second one shows what it is worth.
-_ORDERINGS = (Ordering.MAKE_BEFORE_BREAK, Ordering.OFF)
+COLORS = ("blue", "green")
 
 
 def changes_under_load(programs: Programs, transport: Transport) -> dict[str, Callable[[Scenario], None]]:
@@ -30,15 +28,17 @@ def changes_under_load(programs: Programs, transport: Transport) -> dict[str, Ca
     tallies: dict[Ordering, Tally] = {}
 
     def play(scenario: Scenario, ordering: Ordering) -> None:
-        with LoadThread(*_COLORS) as load:
+        with LoadThread(*COLORS) as load:
             tallies[ordering] = _Changes(scenario, programs, transport, ordering, load).play()
-        if len(tallies) == len(_ORDERINGS):
-            failed = (f"{tally.failed} with --ordering {it.value}" for it, tally in tallies.items())
-            comment(f"{transport.title}: requests that failed in {_CHANGES} changes: {', '.join(failed)}")
+        if len(tallies) == len(_CHANGES):
+            failed = (
+                f"{tally.failed} in {_CHANGES[it]} changes with --ordering {it.value}" for it, tally in tallies.items()
+            )
+            comment(f"{transport.title}: requests that failed: {', '.join(failed)}")
 
     return {
-        f"{_CHANGES} changes under load, --ordering {ordering.value}": partial(play, ordering=ordering)
-        for ordering in _ORDERINGS
+        f"{changes} changes under load, --ordering {ordering.value}": partial(play, ordering=ordering)
+        for ordering, changes in _CHANGES.items()
     }
 
 
@@ -60,7 +60,7 @@ class _Changes:
         self._ordering = ordering
         self._load = load
         self._serve, self._envoy = programs.start(
-            scenario, self._config, transport, ordering=ordering, workers=2
+            scenario, self._config.path, transport, ordering=ordering, workers=2
         )
 
     def play(self) -> Tally:
@@ -70,14 +70,16 @@ class _Changes:
             envoy.wait_live()
             eventually("generation 0", lambda: generations(envoy) == {"0"})
         load.start(envoy.listener_port(), kept=4, new=3, slow=6)
-        with scenario.check(f"{_CHANGES} changes arrive, each in one piece and with requests in flight"):
+        changes = _CHANGES[self._ordering]
+        awaited = changes // _ROUND * (_ROUND - _BURST + 1)
+        with scenario.check(f"{changes} changes arrive, each in one piece and with requests in flight"):
             began = time.monotonic()
-            outlived = sum(self._change(generation) for generation in range(1, _CHANGES + 1))
+            outlived = sum(self._change(generation) for generation in range(1, changes + 1))
             seconds = time.monotonic() - began
             tally = load.stop()
             comment(f"--ordering {self._ordering.value}: {tally}")
             comment(
-                f"{_CHANGES} changes in {seconds:.0f} s; in {outlived} of the {_AWAITED} that were waited for a"
+                f"{changes} changes in {seconds:.0f} s; in {outlived} of the {awaited} that were waited for a"
                 " request from before was not answered yet when its cluster was gone"
             )
         with scenario.check("Envoy has rejected nothing"):
@@ -87,7 +89,7 @@ class _Changes:
             with scenario.check("not one request failed"):
                 expect(tally.failed == 0, str(tally))
                 # Were it otherwise, it would not have been tried.
-                expect(outlived > _AWAITED / 2, f"few requests were on a cluster that went: {outlived}")
+                expect(outlived > awaited / 2, f"few requests were on a cluster that went: {outlived}")
         return tally
 
     def _change(self, generation: int) -> bool:
@@ -108,7 +110,7 @@ class _Changes:
 
 def generations(envoy: Envoy) -> set[str]:
     """The generations that Envoy still has or already has something of."""
-    clusters = [name for name in envoy.clusters() if name.startswith(_COLORS)]
+    clusters = [name for name in envoy.clusters() if name.startswith(COLORS)]
     return routed_generations(envoy) | {name.rpartition("-")[2] for name in clusters}
 
 

@@ -40,7 +40,7 @@ def repairs_a_rejected_change(scenario: Scenario, programs: Programs, transport:
         values |= {"blue_timeout": "1s", "green_timeout": "1s", "target": "blue", **_SOUND}
         config = ConfigDir(scenario.directory / "resources", workspace.CONFIG / "envoy", values)
         config.fill({"clusters.yaml": "edits/one-piece.yaml", "routes.yaml": None})
-        serve, envoy = programs.start(scenario, config, transport, ordering=Ordering.MAKE_BEFORE_BREAK)
+        serve, envoy = programs.start(scenario, config.path, transport, ordering=Ordering.MAKE_BEFORE_BREAK)
         envoy.wait_live()
         envoy.wait_fetch("blue")
         targets = ("green", "blue")

@@ -65,7 +65,7 @@ class _Stage:
         self._put("clusters", *map(resources.cluster, CLUSTERS))
         self._put("endpoints", *(resources.endpoints(name, port) for name, port in ports.items()))
         self._put_routes(Table("nothing yet", []), 0)
-        serve, self.envoy = programs.start(scenario, self._config)
+        serve, self.envoy = programs.start(scenario, self._config.path)
         self._client = scenario.spawn(EventProcess, "ours", [client])
         self._tell(command="open", servers=[serve.address], node="ours")
         self._tell(command="follow", authority="svc")

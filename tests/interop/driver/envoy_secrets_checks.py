@@ -32,7 +32,7 @@ def follows_secrets_and_runtime(
         )
         _show(config, first)
         config.replace("runtime.yaml", "edits/runtime.yaml")
-        serve, envoy = programs.start(scenario, config, transport, runtime=True)
+        serve, envoy = programs.start(scenario, config.path, transport, runtime=True)
 
         def runtime() -> object:
             return json.loads(envoy.admin("/runtime"))["entries"].get(_KEY, {}).get("final_value")

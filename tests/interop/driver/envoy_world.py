@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -109,22 +109,24 @@ class Programs:
             values = resource_values(transport, blue_port=blue.port, green_port=green.port)
             config = ConfigDir(scenario.directory / "resources", workspace.CONFIG / "envoy", values)
             config.fill(instead)
-            serve, envoy = self.start(scenario, config, transport)
+            serve, envoy = self.start(scenario, config.path, transport)
             yield World(transport, config, serve, envoy, blue, green)
 
     def start(
         self,
         scenario: Scenario,
-        config: ConfigDir,
+        directory: Path,
         transport: Transport = SOTW_ADS,
         *,
         ordering: Ordering = Ordering.DEFAULT,
         runtime: bool = False,
         workers: int = 1,
+        flags: Sequence[str | Path] = (),
     ) -> tuple[XdsServe, Envoy]:
         """Our server on a directory, and an Envoy that has everything from it."""
         rest = "127.0.0.1:0" if transport.variant is Variant.REST else None
-        serve = XdsServe(scenario, self.xds, config.path, streams=transport.streams, ordering=ordering, rest=rest)
+        streams = transport.streams
+        serve = XdsServe(scenario, self.xds, directory, streams=streams, ordering=ordering, rest=rest, flags=flags)
         return serve, self.start_envoy(scenario, serve, transport, runtime=runtime, workers=workers)
 
     def start_envoy(

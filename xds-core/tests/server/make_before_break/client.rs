@@ -49,6 +49,8 @@ pub(super) struct Held {
     pub(super) repeats: bool,
     pub(super) nonce: String,
     pub(super) version: String,
+    /// Whether nothing was accepted on this stream.
+    pub(super) is_from_before: bool,
 }
 
 pub(super) struct Client {
@@ -174,6 +176,7 @@ impl Client {
         (self.is_late, self.came_back) = (false, true);
         for held in self.held.values_mut() {
             held.nonce.clear();
+            held.is_from_before = true;
             held.asked.clear();
             held.subscribed = false;
             // No version describes partially accepted resources.
@@ -224,6 +227,12 @@ impl Client {
     /// Whether the client has been sent a response of each type to which it subscribes.
     pub(super) fn is_answered(&self) -> bool {
         self.held.values().all(|held| !held.subscribed || !held.nonce.is_empty())
+    }
+
+    /// Whether the client has accepted nothing of a type to which it subscribes on a stream that is not its
+    /// first one.
+    pub(super) fn has_from_before(&self) -> bool {
+        self.held.values().any(|held| held.subscribed && held.is_from_before)
     }
 
     /// Applies a response except rejected resources. Returns whether all were accepted.

@@ -8,11 +8,10 @@
 //! reject responses or parts of them, or stop reading. On wild walks time passes, streams break,
 //! and clients change between two views.
 //!
-//! The guarantee has limits, documented at `MakeBeforeBreakPolicy`. A rejecting client does not change its view
-//! on these walks, and on wild walks it rejects neither endpoints nor removals. The server does not
-//! wait forever for a client that does not subscribe. It does not know what a state-of-the-world
-//! client holds from an earlier stream, or whether a client that rejects clusters and subscribes to
-//! older endpoints uses some of them. Such a client is excused until it has everything.
+//! The guarantee has limits, documented at `MakeBeforeBreakPolicy`. The server does not wait forever for
+//! a client that does not subscribe. It does not know what a state-of-the-world client holds from an
+//! earlier stream until the first ACK, or whether a client that rejects clusters and subscribes to older
+//! endpoints uses some of them. Such a client is excused until it has everything.
 
 mod client;
 mod target;
@@ -230,7 +229,8 @@ impl World {
         writeln!(self.log, "{index} {} {type_url}", if accepts { "accepts" } else { "rejects" })
             .unwrap();
         if accepts {
-            client.held.get_mut(type_url).expect("asked for").version = version;
+            let held = client.held.get_mut(type_url).expect("asked for");
+            (held.version, held.is_from_before) = (version, false);
         }
         let endpoints = client.held.get(types::CLUSTER_LOAD_ASSIGNMENT);
         let is_first = !endpoints.is_some_and(|held| held.subscribed);

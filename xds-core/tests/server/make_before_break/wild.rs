@@ -67,6 +67,7 @@ impl World {
         if client.excused
             && client.has_all(&self.targets[client.view].resources())
             && (!client.is_late || client.is_answered())
+            && (client.variant == Variant::Incremental || !client.has_from_before())
         {
             (client.excused, client.is_late) = (false, false);
         }
