@@ -9,7 +9,8 @@ use crate::{
         config::MakeBeforeBreakPolicy,
         event::BlockedBy,
         session::{
-            pending::ResponsePosition, session_handle::SessionHandle, subscriptions::Subscriptions,
+            pending::ResponsePosition, session_handle::SessionHandle, subscription::Subscription,
+            subscriptions::Subscriptions,
         },
         store::revision::Revision,
     },
@@ -190,10 +191,6 @@ impl MakeBeforeBreak {
                 Some(name) => return Some(name.clone()),
             }
         }
-        // Names are kept until the client has been sent the endpoints that its clusters warm with.
-        if self.accepted(rank::ENDPOINTS).nonce >= self.accepted(rank::CLUSTERS).warms {
-            self.expected = ExpectedEndpoints::default();
-        }
         None
     }
 
@@ -232,27 +229,25 @@ impl MakeBeforeBreak {
         if self.eds_wait == EdsWait::GaveUp {
             return None;
         }
-        if is_warm && !clusters.has_all() {
+        if is_warm {
             let accepted = self.accepted(rank::ENDPOINTS).nonce;
             let not_ready = |name: &ResourceName| {
-                // Endpoints that were deleted before they were sent warmed no cluster; other
-                // clusters are due.
+                // Endpoints that were deleted before they were sent warmed no cluster, unless all
+                // clusters were sent since.
                 let slot = endpoints.arena.find(name.as_str());
                 let Some(slot) = slot.filter(|_| endpoints.has_resource(name)) else {
-                    return Some(clusters.blocked_by());
+                    return (!clusters.has_all()).then(|| clusters.blocked_by());
                 };
-                // Endpoints that were created after the request have not warmed a cluster until
-                // they are sent.
+                // Nor did endpoints that were created after the request, or again after the clusters,
+                // until they are sent.
                 let subscription = subscriptions.table.of(endpoints.slot, slot)?;
-                (subscription.sent == 0 || subscription.sent > accepted)
+                let Subscription { sent, due, .. } = *subscription;
+                (sent == 0 || sent > accepted || sent < warms && due.is_some())
                     .then(|| endpoints.blocked_by())
             };
-            let not_ready = self.expected.first_not_ready(not_ready);
-            if not_ready.is_some() {
-                return not_ready;
-            }
+            return self.expected.first_not_ready(not_ready);
         }
-        if is_warm || clusters.has_all() && !has_to_warm(clusters, endpoints, warms_from) {
+        if clusters.has_all() && !has_to_warm(clusters, endpoints, warms_from) {
             return None;
         }
         match (endpoints.has_all(), endpoints.session.variant()) {

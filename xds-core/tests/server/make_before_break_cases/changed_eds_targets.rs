@@ -70,6 +70,29 @@ fn old_endpoints_stay_until_replacement_is_acked() {
     println!("covers: M147 IS17");
 }
 
+// The walk of seed 86623 found that the listener was sent when the endpoints came back.
+#[test]
+fn cluster_is_not_warm_while_its_endpoints_are_deleted_and_sent_again() {
+    let table = "
+        == endpoints are deleted before they warm a cluster, and come back [M147 M151 IS17]
+        using-e
+        set eds f=1
+        d> eds +f                  | d< eds resubscribed f=1
+        d> eds ack
+        d> lds +*                  | d< lds first
+        d> lds ack                 | d<
+        set cds b=eds:e; lds l=1   | d< cds changed b=eds:e
+        set cds -a b=1; eds -e f=2 | d< eds changed f=2
+        d> cds ack                 | d< cds changed b=1
+        d> eds ack                 | d<
+        d> cds nack                | d<
+        set cds c=eds:e; eds e=2   | d< cds changed b=1 c=eds:e | d< eds changed e=2 | d<
+        d> eds ack                 | d< lds changed l=1
+        ";
+    run_table(&gated(|_| ()), &STARTS, table);
+    println!("covers: M147 M151 IS17");
+}
+
 #[test]
 fn endpoints_without_replacement_are_removed_with_cluster() {
     run_table(
