@@ -68,6 +68,21 @@ enum RenewalState {
     Due,
 }
 
+/// Due renewals of a session, in the order in which they are sent.
+struct RenewalPlan {
+    renewals: Vec<Renewal>,
+    /// Whether all clients of the wildcard that have everything are sent the same.
+    is_shared: bool,
+}
+
+struct Renewal {
+    slot: Slot,
+    /// Position of the heartbeat, if the wildcard covers the resource.
+    position: Option<HeartbeatPosition>,
+    /// Whether the resource is sent with its content.
+    is_resent: bool,
+}
+
 /// Means by which resources are renewed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RenewalMethod {
@@ -240,30 +255,13 @@ impl SessionContext<'_> {
             renewals.settle(clock);
             return None;
         }
-        let waited = renewals.since.map_or(Duration::ZERO, |since| time.since(since));
-        let sent_to = renewals.sent_to;
-        let covered: Vec<(HeartbeatPosition, Slot)> = match self.session.wildcard {
-            Some(_) => self.arena.heartbeats.after(sent_to).collect(),
-            None => Vec::new(),
+        let plan = self.plan_renewals(renewals, time);
+        let from = renewals.sent_to;
+        let is_fitting = |it: &&CachedHeartbeats| {
+            let has_room = it.body.bytes.len() <= limit;
+            plan.is_shared && it.from == from && has_room && it.variant == encoding.variant
         };
-        let is_late = |&slot: &Slot| {
-            let payload = self.arena.payload(slot);
-            let ttl = payload.and_then(|payload| payload.ttl()).unwrap_or_default();
-            let period = self.arena.heartbeats.period(slot).unwrap_or_default();
-            waited >= ttl.saturating_sub(period)
-        };
-        // The cached body is for clients that have everything.
-        let is_usual = self.session.wildcard.is_some()
-            && renewals.individual.is_empty()
-            && renewals.rejected.is_empty()
-            && renewals.method == RenewalMethod::Heartbeats
-            && self.takes_heartbeats()
-            && !covered.iter().any(|(_, slot)| is_late(slot) || !self.has_in_full(*slot));
-        let is_fitting =
-            |it: &&CachedHeartbeats| is_usual && it.from == sent_to && it.body.bytes.len() <= limit;
-        if let Some(cached) = self.arena.heartbeats.cached.as_ref().filter(is_fitting)
-            && cached.variant == encoding.variant
-        {
+        if let Some(cached) = self.arena.heartbeats.cached.as_ref().filter(is_fitting) {
             let CachedHeartbeats { to, body, .. } = cached.clone();
             renewals.sent_to = to;
             if to == clock {
@@ -271,78 +269,96 @@ impl SessionContext<'_> {
             }
             return Some(body);
         }
-
-        let mut parts = BodyBuilder::new(encoding, limit);
-        let (mut to, mut is_full) = (sent_to, false);
-        let takes_heartbeats =
-            renewals.method == RenewalMethod::Heartbeats && self.takes_heartbeats();
-        renewals.resent.clear();
-        let mut too_long = Vec::new();
-        let is_named = self.session.wildcard.is_none();
-        let mut push = |slot: Slot, resent: &mut Vec<Slot>| {
-            let Some(resource) = self.arena.at(slot) else { return FitResult::Added };
-            let Some(payload) = &resource.payload else { return FitResult::Added };
-            if !takes_heartbeats || is_late(&slot) {
-                if self.error_of(slot).is_some() {
-                    return FitResult::Added;
-                }
-                if is_named && payload.value.len() > limit {
-                    // The client has it from before; sending it would end the stream (IS26).
-                    too_long.push(slot);
-                    return FitResult::Added;
-                }
-                let room = parts.push(&resource.name, payload);
-                if room == FitResult::Added {
-                    resent.push(slot);
-                }
-                return room;
-            }
-            parts.push_heartbeat(&resource.name, payload)
-        };
-        for &(position, slot) in &covered {
-            if !renewals.rejected.contains(&slot)
-                && self.has_in_full(slot)
-                && push(slot, &mut renewals.resent) == FitResult::Full
-            {
-                is_full = true;
-                break;
-            }
-            to = position;
-        }
-        let sent = covered.iter().filter(|(position, _)| *position <= to).map(|&(_, slot)| slot);
-        let sent: BTreeSet<Slot> = sent.collect();
-        while let Some(&slot) = renewals.individual.first().filter(|_| !is_full) {
-            if !sent.contains(&slot)
-                && !renewals.rejected.contains(&slot)
-                && self.has_now(slot)
-                && push(slot, &mut renewals.resent) == FitResult::Full
-            {
-                is_full = true;
-                break;
-            }
-            renewals.individual.pop_first();
-        }
-        for slot in too_long {
-            if let Some(subscription) = self.subscriptions.find(self.slot, slot) {
-                self.make_due(subscription, ResponseCause::Changed);
-            }
-        }
-        renewals.sent_to = to;
-        if !is_full {
-            renewals.settle(clock);
-        }
-        let body = parts.into_body();
-        if is_usual && !body.is_empty() {
-            let variant = encoding.variant;
-            self.arena.heartbeats.cached =
-                Some(CachedHeartbeats { variant, from: sent_to, to, body: body.clone() });
+        let body = self.encode_renewals(renewals, &plan.renewals, limit);
+        let to = renewals.sent_to;
+        if plan.is_shared && !body.is_empty() {
+            let (variant, body) = (encoding.variant, body.clone());
+            self.arena.heartbeats.cached = Some(CachedHeartbeats { variant, from, to, body });
         }
         Some(body)
     }
 
-    /// Whether a resource of the type may be sent without content.
-    fn takes_heartbeats(&self) -> bool {
-        types::has_heartbeats(self.arena.type_url.as_str())
+    /// Lists the due renewals: first those that the wildcard covers, oldest first.
+    fn plan_renewals(&self, due: &Renewals, time: Time) -> RenewalPlan {
+        let waited = due.since.map_or(Duration::ZERO, |since| time.since(since));
+        let takes_heartbeats = due.method == RenewalMethod::Heartbeats
+            && types::has_heartbeats(self.arena.type_url.as_str());
+        let is_late = |slot: Slot| {
+            let payload = self.arena.payload(slot);
+            let ttl = payload.and_then(|payload| payload.ttl()).unwrap_or_default();
+            let period = self.arena.heartbeats.period(slot).unwrap_or_default();
+            waited >= ttl.saturating_sub(period)
+        };
+        let renewal = |slot, position| {
+            let is_resent = !takes_heartbeats || is_late(slot);
+            Renewal { slot, position, is_resent }
+        };
+        let is_accepted = |slot: &Slot| !due.rejected.contains(slot);
+        let covered: Vec<(HeartbeatPosition, Slot)> = match self.session.wildcard {
+            Some(_) => self.arena.heartbeats.after(due.sent_to).collect(),
+            None => Vec::new(),
+        };
+        let had = covered.iter().filter(|(_, slot)| is_accepted(slot) && self.has_in_full(*slot));
+        let mut renewals: Vec<_> =
+            had.map(|&(position, slot)| renewal(slot, Some(position))).collect();
+        // The shared body is for clients that have everything.
+        let is_shared = self.session.wildcard.is_some()
+            && due.individual.is_empty()
+            && due.rejected.is_empty()
+            && renewals.len() == covered.len()
+            && !renewals.iter().any(|renewal| renewal.is_resent);
+        if !due.individual.is_empty() {
+            let covered: BTreeSet<Slot> = covered.iter().map(|&(_, slot)| slot).collect();
+            let is_due =
+                |slot: &Slot| !covered.contains(slot) && is_accepted(slot) && self.has_now(*slot);
+            let individual = due.individual.iter().copied().filter(is_due);
+            renewals.extend(individual.map(|slot| renewal(slot, None)));
+        }
+        RenewalPlan { renewals, is_shared }
+    }
+
+    /// Renders as many renewals as fit. The others stay due.
+    fn encode_renewals(
+        &mut self,
+        renewals: &mut Renewals,
+        plan: &[Renewal],
+        limit: usize,
+    ) -> ResponseBody {
+        let mut parts = BodyBuilder::new(self.encoding(), limit);
+        renewals.resent.clear();
+        let mut first_left = None;
+        for renewal @ &Renewal { slot, position, is_resent } in plan {
+            let Some(resource) = self.arena.at(slot) else { continue };
+            let Some(payload) = &resource.payload else { continue };
+            let is_too_long = self.session.wildcard.is_none() && payload.value.len() > limit;
+            let fit = match is_resent {
+                false => parts.push_heartbeat(&resource.name, payload),
+                true if self.error_of(slot).is_some() => FitResult::Added,
+                true if is_too_long => {
+                    // The client has it from before; sending it would end the stream (IS26).
+                    if let Some(subscription) = self.subscriptions.find(self.slot, slot) {
+                        self.make_due(subscription, ResponseCause::Changed);
+                    }
+                    FitResult::Added
+                }
+                true => {
+                    let fit = parts.push(&resource.name, payload);
+                    renewals.resent.extend((fit == FitResult::Added).then_some(slot));
+                    fit
+                }
+            };
+            if fit == FitResult::Full {
+                first_left = Some(renewal);
+                break;
+            }
+            renewals.sent_to = position.unwrap_or(renewals.sent_to);
+        }
+        match first_left {
+            None => renewals.settle(self.arena.heartbeats.clock()),
+            Some(Renewal { position: Some(_), .. }) => {}
+            Some(Renewal { slot, .. }) => renewals.individual = renewals.individual.split_off(slot),
+        }
+        parts.into_body()
     }
 
     /// Whether the client has the current version of a resource.
