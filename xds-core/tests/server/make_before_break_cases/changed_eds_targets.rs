@@ -93,6 +93,33 @@ fn cluster_is_not_warm_while_its_endpoints_are_deleted_and_sent_again() {
     println!("covers: M147 M151 IS17");
 }
 
+// IS26: endpoints that fit into no response are reported as an error and hold nothing back.
+#[test]
+fn endpoints_that_are_too_long_block_nothing() {
+    for script in [
+        "
+        d> cds +*    | d< cds first a=eds:e b=eds:f
+        d> cds ack
+        d> eds +e +f | d< eds first !f=8 e=1
+        d> eds ack
+        d> lds +*    | d< lds first l=1",
+        "
+        > cds *      | < cds first a=eds:e b=eds:f
+        > cds ack *
+        > eds e f    | < eds first !f=8 e=1
+        > eds ack e f
+        > lds *      | < lds first l=1",
+    ] {
+        let mut config = gated(|_| ());
+        config.limits.response_bytes = 300;
+        let mut rig = Rig::new(config);
+        let long = "x".repeat(400);
+        rig.run(&format!("set cds a=eds:e b=eds:f; eds e=1 f={long}; lds l=1"));
+        rig.run(script);
+    }
+    println!("covers: IS26 M147");
+}
+
 #[test]
 fn endpoints_without_replacement_are_removed_with_cluster() {
     run_table(
