@@ -1,4 +1,4 @@
-//! End of a connection whose client may still send.
+//! Shutdown of a connection on which the client may still send.
 
 use core::{
     mem::MaybeUninit,
@@ -29,13 +29,15 @@ const CHUNK: usize = 4 << 10;
 pub(crate) struct LingerIo<T> {
     io: T,
     runtime: SharedRuntime,
-    /// Set while the connection is shut down.
+    /// Set once the shutdown has begun.
     linger: Option<Linger>,
 }
 
 struct Linger {
+    /// Completes when the shutdown has taken too long.
     late: Pin<Box<dyn Sleep>>,
     is_closed_for_sending: bool,
+    /// Number of bytes that may still be read; 0 when the shutdown is over.
     bytes_left: usize,
 }
 
@@ -51,7 +53,11 @@ impl Linger {
     where
         T: Read + Write + Unpin,
     {
-        while self.bytes_left > 0 && self.late.as_mut().poll(cx).is_pending() {
+        while self.bytes_left > 0 {
+            if self.late.as_mut().poll(cx).is_ready() {
+                self.bytes_left = 0;
+                break;
+            }
             if !self.is_closed_for_sending {
                 ready!(Pin::new(&mut *io).poll_shutdown(cx))?;
                 self.is_closed_for_sending = true;

@@ -17,10 +17,9 @@ from driver.xds import Ordering
 _CHANGES = 200
 # Of so many changes the last ones come in a burst.
 _ROUND, _BURST = 20, 5
-# Of a round, these bring a cluster that Envoy rejects. The next change repairs the first one; it follows at once,
-# and also moves Envoy to the other view.
+# Of a round, these bring a cluster that Envoy rejects. The next change, which is without it, follows at once.
 _REJECTED = (3, 13)
-# Of a round, these move Envoy to the other view: as it is, after a rejection, and in the burst.
+# Of a round, these move Envoy to the other view: once all is settled, right after a rejection, and in the burst.
 _MOVED = (8, 14, 18)
 _VIEWS = ("first", "second")
 _FLAWS = (

@@ -49,7 +49,7 @@ pub(super) struct Held {
     pub(super) repeats: bool,
     pub(super) nonce: String,
     pub(super) version: String,
-    /// Whether nothing was accepted on this stream.
+    /// Whether the client reconnected and has not ACKed a response of the type since.
     pub(super) is_from_before: bool,
 }
 
@@ -229,8 +229,7 @@ impl Client {
         self.held.values().all(|held| !held.subscribed || !held.nonce.is_empty())
     }
 
-    /// Whether the client has accepted nothing of a type to which it subscribes on a stream that is not its
-    /// first one.
+    /// Whether the client reconnected and has not ACKed a response of each type to which it subscribes.
     pub(super) fn has_from_before(&self) -> bool {
         self.held.values().any(|held| held.subscribed && held.is_from_before)
     }

@@ -70,9 +70,10 @@ fn old_endpoints_stay_until_replacement_is_acked() {
     println!("covers: M147 IS17");
 }
 
-// The walk of seed 86623 found that the listener was sent when the endpoints came back.
+// The listener refers to a cluster whose endpoints were deleted before they were sent. It waits until
+// the client has ACKed the endpoints that are created again.
 #[test]
-fn cluster_is_not_warm_while_its_endpoints_are_deleted_and_sent_again() {
+fn listener_waits_for_endpoints_that_are_created_again() {
     let table = "
         == endpoints are deleted before they warm a cluster, and come back [M147 M151 IS17]
         using-e

@@ -119,8 +119,8 @@ impl SessionContext<'_> {
         self.session.rejections().is_some_and(|it| it.has(SentPosition::Nonce(nonce)))
     }
 
-    /// Makes rejected removals due again, because a response with later content is sent. They wait as
-    /// they did before, unless the response contains removals.
+    /// Makes rejected removals due again if the next response has resources that changed since the newest
+    /// one. They wait as they did before, unless the response contains removals.
     pub(crate) fn send_removals_again(&mut self, portion: Portion) {
         let newest = self.session.newest.map_or(Revision::START, |newest| newest.at);
         if !self.session.keeps_removed_resources() || !self.has_newer_due(newest, |_| true) {

@@ -86,8 +86,8 @@ impl SessionContext<'_> {
         self.has_newer_due(revision, |due| due.cause == ResponseCause::Changed)
     }
 
-    /// Whether anything is due that changed after `revision`. Of the due subscriptions, those count
-    /// that the filter returns `true` for.
+    /// Whether a resource that changed after `revision` is due from the wildcard, or from a subscription
+    /// for which `filter` returns `true`.
     pub(super) fn has_newer_due(&self, revision: Revision, filter: fn(Due) -> bool) -> bool {
         let is_newer =
             |slot| self.arena.at(slot).is_some_and(|resource| resource.revision > revision);
