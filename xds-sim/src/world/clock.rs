@@ -169,8 +169,11 @@ impl World {
         self.heap.push(Reverse(Scheduled { at, order: self.order, item }));
     }
 
-    /// Returns the time at which a timer fires by the driver's clock.
+    /// Returns the time at which a timer fires by the driver's clock. What is due now needs no timer.
     pub(super) fn by_clock(&self, at: Time) -> Time {
+        if at <= self.now {
+            return at;
+        }
         let at = at.after(self.lateness);
         let grain = u64::try_from(self.options.clock_grain.as_nanos()).unwrap_or_default();
         if grain == 0 || at <= self.now {
