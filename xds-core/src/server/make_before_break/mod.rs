@@ -11,35 +11,40 @@
 // M146-M150, M158; M149: no stored rollout plan.
 
 pub(crate) mod accepted;
+pub(crate) mod cold_clusters;
+pub(crate) mod decision;
 pub(crate) mod dependencies;
+pub(crate) mod facts;
+pub(crate) mod new_clusters;
 pub(crate) mod rejected;
 pub(crate) mod requests;
 pub(crate) mod warming;
 
 use self::{
-    accepted::{ClusterSnapshots, TypeProgress},
+    accepted::TypeProgress,
+    cold_clusters::ColdClusters,
+    decision::{TypeDecision, TypeFacts},
     dependencies::Dependencies,
-    requests::{PendingRequest, RequestState},
-    warming::{ClustersInUse, EdsRequestMeaning, EdsWait, ExpectedEndpoints},
+    facts::StreamSessions,
+    requests::PendingRequest,
+    warming::{ClustersInUse, EdsRequestMeaning, EdsWait},
 };
 pub(crate) use self::{
+    decision::Blocked,
     dependencies::{may_refer_to, sent_before},
     requests::RequestStates,
 };
 use super::{
     config::{MakeBeforeBreakPolicy, StageTimeoutAction},
-    event::{BlockedBy, BlockedChange},
+    event::BlockedBy,
     session::{
-        deferred_removal::Portion, pending::ResponsePosition, session_handle::SessionHandle,
-        session_view::SessionView, subscription::SubscriptionTable, subscriptions::Subscriptions,
+        acked::Has, deferred_removal::Portion, pending::ResponsePosition,
+        session_handle::SessionHandle, session_view::SessionView, subscription::SubscriptionTable,
+        subscriptions::Subscriptions,
     },
     store::revision::Revision,
 };
-use crate::{
-    text::ResourceName,
-    time::Time,
-    types::{self, rank},
-};
+use crate::{slab::Slot, text::ResourceName, time::Time, types};
 
 /// Number of types that wait or are waited for: those with a rank of their own.
 const STAGES: usize = types::RANKS;
@@ -49,10 +54,14 @@ const STAGES: usize = types::RANKS;
 pub(crate) struct MakeBeforeBreak {
     on_stage_timeout: StageTimeoutAction,
     progress: [TypeProgress; STAGES],
-    cluster_snapshots: ClusterSnapshots,
     /// Revision up to which the client has requested the endpoints of changed clusters.
     requested: Revision,
-    expected: ExpectedEndpoints,
+    cold: ColdClusters,
+    /// Revision up to which a returning client states to have all clusters.
+    stated: Revision,
+    /// Revision up to which the client may have been sent clusters while the server did not know
+    /// which ones it has.
+    unknown_to: Revision,
     /// Newest CDS response whose by-name clusters have all had their endpoints requested.
     requested_by_name: ResponsePosition,
     /// Meaning of a request for endpoints after the newest clusters.
@@ -86,22 +95,6 @@ pub(crate) struct Next {
     pub(crate) portion: Portion,
 }
 
-/// Change that is held back, and what it waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Blocked {
-    pub(crate) rank: u8,
-    pub(crate) change: BlockedChange,
-    pub(crate) waits_for: usize,
-    pub(crate) reason: BlockedBy,
-}
-
-impl Blocked {
-    /// Whether both concern the same change, even if it waits for something else.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        (self.rank, self.change) == (other.rank, other.change)
-    }
-}
-
 /// Sessions of the stream by rank.
 pub(crate) struct Sessions<'a>([Option<SessionView<'a>>; STAGES]);
 
@@ -122,7 +115,7 @@ impl<'a> Sessions<'a> {
 }
 
 impl SessionView<'_> {
-    /// Whether the client has accepted all resources and deletions.
+    /// Whether the client has accepted all resources.
     fn is_settled(&self) -> bool {
         !self.session.has_additions(self.arena)
             && !self.session.awaits_answer()
@@ -143,6 +136,16 @@ impl SessionView<'_> {
                 subscription.sent == 0 || subscription.sent > accepted || subscription.due.is_some()
             }
             None => !self.session.has_wildcard(),
+        }
+    }
+
+    /// Whether the client has accepted the current version of a resource of its wildcard, as far as
+    /// is known. While rejected resources are searched for, it is sent parts of its state.
+    fn has_current(&self, slot: Slot, table: &SubscriptionTable) -> bool {
+        let current = self.arena.payload(slot).filter(|_| !self.session.is_isolating());
+        match self.has(slot, table.of(self.slot, slot)) {
+            Has::Version(payload) => current.is_some_and(|current| current.hash == payload.hash),
+            Has::Nothing | Has::Unknown => false,
         }
     }
 
@@ -175,7 +178,7 @@ impl MakeBeforeBreak {
     ) -> Decision {
         let sessions = Sessions::of(handles, subscriptions);
         self.note_settled(&sessions, subscriptions.store.clock());
-        let mut decision = Decision::default();
+        let facts = self.facts(&sessions, subscriptions);
         let waits = |handle: &&SessionHandle| {
             !Dependencies::of(usize::from(handle.rank)).before_additions.is_empty()
         };
@@ -183,138 +186,23 @@ impl MakeBeforeBreak {
         // cannot delay them further.
         let (waiting, free) =
             (handles.iter().filter(waits), handles.iter().filter(|it| !waits(it)));
+        let mut decision = Decision::default();
         for &handle in waiting.chain(free) {
-            let Some(view) = SessionView::of(handle.session, subscriptions) else { continue };
-            // Keeps a change waiting while a response of its type, such as a heartbeat, is
-            // unanswered.
-            let is_due = view.session.is_due(view.arena);
-            if !is_due && !view.session.awaits_answer() {
-                continue;
-            }
-            let has_additions = view.session.has_additions(view.arena);
-            let additions = match has_additions {
-                true => self.blocked_additions(handle, view, &sessions, subscriptions, policy),
-                false => None,
-            };
-            let removals = match view.session.has_removals(view.arena) {
-                true => self.blocked_removals(handle, view, &sessions, subscriptions, policy),
-                false => None,
-            };
-            let renews = view.session.has_heartbeats_alone(view.arena);
+            let Some(own) = SessionView::of(handle.session, subscriptions) else { continue };
+            let rank = usize::from(handle.rank);
+            let of_type = TypeFacts::of(own, self.progress.get(rank), subscriptions);
             let request = self.requests.of(handle.rank);
-            let is_concerned = additions.is_some() || request != RequestState::NotBlocked;
-            let is_pending = is_concerned && view.session.has_unanswered(&subscriptions.table);
-            if is_pending
-                && let Some(of_type) = decision.pending_requests.get_mut(usize::from(handle.rank))
-            {
-                let is_blocked = additions.is_some();
-                *of_type =
-                    if is_blocked { PendingRequest::Blocked } else { PendingRequest::Sendable };
+            let (state, sessions) = (&mut *self, &sessions);
+            let mut late = StreamSessions { state, sessions, own, subscriptions, policy };
+            let TypeDecision { portion, blocked, pending_request } =
+                facts.decide(handle.rank, &of_type, request, &mut late);
+            if let Some(pending) = decision.pending_requests.get_mut(rank) {
+                *pending = pending_request;
             }
-            let portion = match (&additions, &removals) {
-                (None, None) => Some(Portion::Everything),
-                (None, Some(_)) if has_additions || renews => Some(Portion::Additions),
-                (Some(_), _) if is_pending && request == RequestState::Overdue => {
-                    Some(Portion::Unanswered)
-                }
-                (Some(_), _) if renews => Some(Portion::Heartbeats),
-                _ => None,
-            };
-            let next = portion.filter(|_| is_due).map(|portion| Next { handle, portion });
-            decision.next = decision.next.or(next);
-            decision.blocked = decision.blocked.or(additions).or(removals);
+            decision.next = decision.next.or(portion.map(|portion| Next { handle, portion }));
+            decision.blocked = decision.blocked.or(blocked);
         }
         decision
-    }
-
-    fn blocked_additions(
-        &mut self,
-        handle: SessionHandle,
-        view: SessionView<'_>,
-        sessions: &Sessions<'_>,
-        subscriptions: &Subscriptions,
-        policy: &MakeBeforeBreakPolicy,
-    ) -> Option<Blocked> {
-        let waits = Dependencies::of(usize::from(handle.rank)).before_additions;
-        if waits.is_empty() {
-            return None;
-        }
-        let changed = view.session.newest_due(view.arena, &subscriptions.table);
-        if changed <= self.waived {
-            return None;
-        }
-        let blocked = |waits_for, reason| {
-            Some(Blocked { rank: handle.rank, change: BlockedChange::Changes, waits_for, reason })
-        };
-        for &rank in waits {
-            let Some(other) = sessions.get(rank) else { continue };
-            if self.has_rejected(rank, other, changed) {
-                let is_settled = other.is_settled();
-                return blocked(
-                    rank,
-                    if is_settled { BlockedBy::Rejected } else { other.blocked_by() },
-                );
-            }
-            if !other.has_all() && self.accepted(rank).set < changed {
-                return blocked(rank, other.blocked_by());
-            }
-        }
-        policy.references.as_ref()?;
-        blocked(rank::ENDPOINTS, self.clusters_blocked_by(sessions, subscriptions)?)
-    }
-
-    fn blocked_removals(
-        &mut self,
-        handle: SessionHandle,
-        view: SessionView<'_>,
-        sessions: &Sessions<'_>,
-        subscriptions: &Subscriptions,
-        policy: &MakeBeforeBreakPolicy,
-    ) -> Option<Blocked> {
-        // The revision of the deletion may be unknown, but it is not later than now.
-        let deleted = view.session.newest_deletion(view.arena, &subscriptions.table);
-        let deleted = deleted.min(subscriptions.store.clock());
-        let waits = Dependencies::of(usize::from(handle.rank)).before_deletions;
-        if !waits.is_empty() && deleted > self.waived && view.session.awaits_first_exchange() {
-            let (change, waits_for) = (BlockedChange::Deletions, usize::from(handle.rank));
-            let reason = BlockedBy::Unsent;
-            return Some(Blocked { rank: handle.rank, change, waits_for, reason });
-        }
-        // The client keeps a silently deleted resource until it has nothing that refers to it.
-        let has_silent_removals = |to: usize, after: Revision| {
-            let refers = |&&rank: &&usize| Dependencies::of(rank).before_deletions.contains(&to);
-            let mut lost = waits.iter().filter(refers).filter_map(|&rank| sessions.get(rank));
-            lost.any(|it| it.session.has_silent_removals(it.arena, &subscriptions.table, after))
-        };
-        let unfinished = |&&rank: &&usize| {
-            sessions.get(rank).is_some_and(|other| {
-                let is_finished = other.is_settled() && !other.session.has_removals(other.arena);
-                let reached = self.accepted(rank).deleted.max(self.waived);
-                let has_older = || {
-                    other.session.has_outdated_recreated(other.arena, &subscriptions.table, reached)
-                };
-                !is_finished
-                    && (reached < deleted || has_silent_removals(rank, reached) || has_older())
-                    || self.waived < deleted && self.keeps_rejected(rank, other)
-            })
-        };
-        let blocked = |waits_for, reason| {
-            Some(Blocked { rank: handle.rank, change: BlockedChange::Deletions, waits_for, reason })
-        };
-        let Some(&waits_for) = waits.iter().find(unfinished) else {
-            let is_endpoints = usize::from(handle.rank) == rank::ENDPOINTS;
-            if !is_endpoints || deleted <= self.waived {
-                return None;
-            }
-            let reason = self.uses_old_endpoints(view, deleted, sessions, subscriptions, policy);
-            return blocked(rank::ENDPOINTS, reason?);
-        };
-        let other = sessions.get(waits_for)?;
-        let reason = match other.is_settled() && self.keeps_rejected(waits_for, other) {
-            true => BlockedBy::Rejected,
-            false => other.blocked_by(),
-        };
-        blocked(waits_for, reason)
     }
 
     /// Resets the state after the client was moved to another view, because earlier ACKs and waived
@@ -322,9 +210,8 @@ impl MakeBeforeBreak {
     /// except those that it was sent with the same content.
     pub(crate) fn reset(&mut self, handles: &[SessionHandle], subscriptions: &Subscriptions) {
         self.waived = Revision::START;
-        self.requested = Revision::START;
+        (self.requested, self.stated) = (Revision::START, Revision::START);
         self.requested_by_name = ResponsePosition::default();
-        self.expected = ExpectedEndpoints::default();
         (self.eds_request_meaning, self.in_use) =
             (EdsRequestMeaning::None, ClustersInUse::default());
         self.reset_progress(&Sessions::of(handles, subscriptions), subscriptions);

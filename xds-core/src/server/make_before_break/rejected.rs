@@ -77,9 +77,10 @@ impl RejectedWildcardResources {
         self.places = self.resources.iter().map(|(&since, it)| (it.0, since)).collect();
     }
 
-    /// Whether the client has rejected a resource that was set up to `to`.
-    pub(crate) fn has_any(&self, arena: &Arena, to: Revision) -> bool {
-        self.resources.range(..=to).any(|(_, it)| find(arena, it).is_some())
+    /// Returns the first key of a resource that exists.
+    pub(crate) fn first(&self, arena: &Arena) -> Option<Revision> {
+        let mut resources = self.resources.iter();
+        resources.find(|(_, it)| find(arena, it).is_some()).map(|(&since, _)| since)
     }
 }
 

@@ -1,20 +1,23 @@
 //! Endpoints that clusters name: whether the client has requested them and warmed its clusters with
 //! them.
 
-use alloc::collections::BTreeSet;
-
-use super::{MakeBeforeBreak, SessionView, Sessions, accepted::Progress};
+use super::{
+    MakeBeforeBreak, SessionView, Sessions, accepted::Progress, cold_clusters::SentCluster,
+};
 use crate::{
     server::{
         config::MakeBeforeBreakPolicy,
         event::BlockedBy,
         session::{
-            pending::ResponsePosition, session_handle::SessionHandle, subscription::Subscription,
+            pending::ResponsePosition,
+            session_handle::SessionHandle,
+            subscription::{Subscription, SubscriptionTable},
             subscriptions::Subscriptions,
         },
-        store::revision::Revision,
+        store::{arena::ResourceEntry, revision::Revision},
     },
     service::Variant,
+    slab::Slot,
     text::ResourceName,
     types::rank,
 };
@@ -52,48 +55,113 @@ pub(crate) enum EdsRequestMeaning {
     Uses(ClustersInUse),
 }
 
-/// Endpoints of the clusters that a client was sent. Names move from the first set to the second
-/// and are then removed, so the total cost is proportional to what was sent.
-#[derive(Debug, Default)]
-pub(crate) struct ExpectedEndpoints {
-    /// Endpoints that the client may not have requested yet.
-    unrequested: BTreeSet<ResourceName>,
-    /// Endpoints that the client has requested and may not have accepted.
-    requested: BTreeSet<ResourceName>,
+/// Facts from which it follows whether a client has warmed a cluster.
+pub(crate) struct WarmingFacts<'a> {
+    clusters: SessionView<'a>,
+    endpoints: SessionView<'a>,
+    table: &'a SubscriptionTable,
+    /// Endpoints that the client has accepted.
+    accepted: Progress,
+    eds_wait: EdsWait,
 }
 
-impl ExpectedEndpoints {
-    pub(crate) fn add(&mut self, name: &ResourceName) {
-        self.unrequested.insert(name.clone());
+impl<'a> WarmingFacts<'a> {
+    /// Whether the client has requested certain endpoints.
+    pub(crate) fn is_requested(&self, name: &ResourceName) -> bool {
+        let Self { endpoints, table, .. } = self;
+        let subscription = |slot: Slot| table.find(endpoints.slot, slot);
+        let is_named = || endpoints.arena.find(name.as_str()).and_then(subscription).is_some();
+        let is_covered = || {
+            let mut globs = endpoints.arena.globs_over(name.as_str()).into_iter();
+            globs.any(|glob| subscription(glob).is_some())
+        };
+        endpoints.session.has_wildcard() || is_named() || is_covered()
     }
 
-    /// Returns the first name that the client has not requested.
-    fn first_unrequested(
-        &mut self,
-        is_requested: impl Fn(&ResourceName) -> bool,
-    ) -> Option<ResourceName> {
-        while let Some(name) = self.unrequested.pop_first() {
-            if !is_requested(&name) {
-                self.unrequested.insert(name.clone());
-                return Some(name);
-            }
-            self.requested.insert(name);
-        }
-        None
+    /// Reason for which a version of a cluster that the client was sent is not warm.
+    pub(crate) fn cold_because(
+        &self,
+        name: &ResourceName,
+        sent: &SentCluster,
+    ) -> Option<BlockedBy> {
+        let slot = self.clusters.arena.find(name.as_str())?;
+        self.clusters.arena.payload(slot)?;
+        let mut endpoints = sent.endpoints.names(name).iter();
+        endpoints.find_map(|endpoints| self.missing_because(endpoints, sent.warms))
     }
 
-    /// Returns the reason for which the first name that is not ready is not.
-    fn first_not_ready<T>(&mut self, not_ready: impl Fn(&ResourceName) -> Option<T>) -> Option<T> {
-        while let Some(name) = self.requested.first().or_else(|| self.unrequested.first()) {
-            let not_ready = not_ready(name);
-            if not_ready.is_some() {
-                return not_ready;
-            }
-            if self.requested.pop_first().is_none() {
-                self.unrequested.pop_first();
-            }
+    /// Whether a cluster was removed and the client may still have it, so that it may come back while
+    /// the client warms it.
+    pub(crate) fn may_return(&self, name: &ResourceName) -> bool {
+        let Self { clusters, .. } = self;
+        let slot = clusters.arena.find(name.as_str());
+        slot.is_some_and(|slot| clusters.arena.payload(slot).is_none())
+            && clusters.session.has_removals(clusters.arena)
+    }
+
+    /// Whether the client has not answered the response with a cluster.
+    pub(crate) fn is_unanswered(&self, sent: &SentCluster) -> bool {
+        let accepted = self.clusters.accepted_here().map_or(0, |(nonce, _)| nonce);
+        sent.nonce > accepted && self.clusters.session.awaits_answer()
+    }
+
+    /// Reason for which the client may not have accepted endpoints that were sent after a nonce.
+    fn missing_because(&self, name: &ResourceName, warms: u64) -> Option<BlockedBy> {
+        let Self { clusters, endpoints, table, accepted, eds_wait } = self;
+        if !self.is_requested(name) {
+            return Some(BlockedBy::NotRequested(name.clone()));
         }
-        None
+        if *eds_wait == EdsWait::GaveUp {
+            return None;
+        }
+        // Endpoints that were deleted before they were sent warm no cluster, unless all clusters were
+        // sent since.
+        let slot = endpoints.arena.find(name.as_str());
+        let Some(slot) = slot.filter(|_| endpoints.has_resource(name)) else {
+            return (!clusters.has_all()).then(|| clusters.blocked_by());
+        };
+        let subscription = table.of(endpoints.slot, slot);
+        let is_missing = |it: &Subscription| {
+            let is_outdated =
+                it.sent < warms || endpoints.arena.recreated_after(slot, accepted.set);
+            it.sent == 0 || it.sent > accepted.nonce || it.due.is_some() && is_outdated
+        };
+        if subscription.is_some_and(is_missing) {
+            return Some(endpoints.blocked_by());
+        }
+        if accepted.nonce >= warms || subscription.is_some_and(|it| it.sent >= warms) {
+            return None;
+        }
+        match (endpoints.has_all(), endpoints.session.variant()) {
+            (false, _) => Some(endpoints.blocked_by()),
+            (true, Variant::StateOfTheWorld) => Some(BlockedBy::NotRequestedAgain),
+            // The client has been sent all endpoints to warm with, unless they were deleted before;
+            // then the clusters are deleted too.
+            (true, Variant::Incremental) if clusters.has_all() => None,
+            (true, Variant::Incremental) => Some(clusters.blocked_by()),
+        }
+    }
+
+    /// Whether a cluster names endpoints that the client has not accepted.
+    pub(crate) fn has_unaccepted(&self, cluster: &ResourceEntry) -> bool {
+        let Self { endpoints, table, accepted, .. } = self;
+        let mut names = cluster.endpoint_names.names(&cluster.name).iter();
+        names.any(|name| endpoints.is_unaccepted(name, accepted.nonce, table))
+    }
+
+    /// Whether the client may have certain endpoints.
+    pub(crate) fn may_have(&self, name: &ResourceName) -> bool {
+        let Self { endpoints, table, .. } = self;
+        let Some(slot) = endpoints.arena.find(name.as_str()) else { return false };
+        match table.of(endpoints.slot, slot) {
+            Some(subscription) => subscription.sent != 0,
+            None => endpoints.session.has_wildcard(),
+        }
+    }
+
+    /// Whether endpoints were removed and the client may still have them.
+    pub(crate) fn has_removed(&self, name: &ResourceName) -> bool {
+        !self.endpoints.has_resource(name) && self.may_have(name)
     }
 }
 
@@ -112,30 +180,54 @@ impl MakeBeforeBreak {
     /// cluster changes to other endpoints, the old cluster stays in use while the new one warms.
     pub(crate) fn uses_old_endpoints(
         &mut self,
-        endpoints: SessionView<'_>,
         deleted: Revision,
         sessions: &Sessions<'_>,
         subscriptions: &Subscriptions,
         policy: &MakeBeforeBreakPolicy,
     ) -> Option<BlockedBy> {
         // Without a CDS subscription on the stream, the names in clusters are unknown.
-        let named_by = sessions.get(rank::CLUSTERS)?;
+        let (named_by, endpoints) = (sessions.get(rank::CLUSTERS)?, sessions.get(rank::ENDPOINTS)?);
         // Deleted clusters that are still served may never have received the endpoints they named
         // last.
         if named_by.session.has_removals(named_by.arena) {
             return Some(named_by.blocked_by());
         }
+        // Clusters that a client requests by name are not followed.
+        let is_followed = policy.references.is_some() && named_by.session.has_wildcard();
         let (accepted, clusters) = (self.accepted(rank::ENDPOINTS), self.accepted(rank::CLUSTERS));
         // The client has requested more endpoints since, or has to.
-        let is_behind = accepted.set == Revision::START || accepted.nonce < clusters.nonce;
+        let is_behind =
+            accepted.set == Revision::START || !is_followed && accepted.nonce < clusters.nonce;
         if is_behind && !endpoints.has_all() {
             return Some(endpoints.blocked_by());
         }
-        if self.has_rejected(rank::ENDPOINTS, endpoints, deleted) {
+        if is_followed {
+            let facts = self.warming_facts(sessions, subscriptions)?;
+            return self.cold.first_using_removed(&facts);
+        }
+        if self.rejected_since(rank::ENDPOINTS, endpoints).is_some_and(|since| since <= deleted) {
             return Some(BlockedBy::Rejected);
         }
         policy.references.as_ref()?;
         self.clusters_blocked_by(sessions, subscriptions)
+    }
+
+    /// Facts about the clusters and endpoints of the client, if it has subscribed to both on the
+    /// stream. A client without a subscription to endpoints may never request any. A client that has
+    /// ended its subscriptions is waited for: Envoy subscribes again once it has clusters.
+    // M150, M158
+    pub(crate) fn warming_facts<'a>(
+        &self,
+        sessions: &Sessions<'a>,
+        subscriptions: &'a Subscriptions,
+    ) -> Option<WarmingFacts<'a>> {
+        Some(WarmingFacts {
+            clusters: sessions.get(rank::CLUSTERS)?,
+            endpoints: sessions.get(rank::ENDPOINTS)?,
+            table: &subscriptions.table,
+            accepted: self.accepted(rank::ENDPOINTS),
+            eds_wait: self.eds_wait,
+        })
     }
 
     /// Reason for which clusters that the client was sent are not in use yet, for lack of
@@ -145,48 +237,23 @@ impl MakeBeforeBreak {
         sessions: &Sessions<'_>,
         subscriptions: &Subscriptions,
     ) -> Option<BlockedBy> {
-        match self.unrequested(sessions, subscriptions) {
-            Some(name) => Some(BlockedBy::NotRequested(name)),
-            None => self.warming_blocked_by(sessions, subscriptions),
-        }
+        let facts = self.warming_facts(sessions, subscriptions)?;
+        let unrequested = match facts.clusters.session.has_wildcard() {
+            true => self.unrequested(&facts),
+            false => self.unrequested_by_name(&facts),
+        };
+        unrequested.map(BlockedBy::NotRequested).or_else(|| self.cold.first_cold(&facts))
     }
 
-    /// First endpoints that a cluster of the client names and the client has not requested.
-    fn unrequested(
-        &mut self,
-        sessions: &Sessions<'_>,
-        subscriptions: &Subscriptions,
-    ) -> Option<ResourceName> {
-        let clusters = sessions.get(rank::CLUSTERS)?;
-        // A client without an EDS subscription on the stream may never request endpoints (M150,
-        // M158). A client that has ended its subscriptions is waited for: Envoy subscribes again
-        // once it has clusters.
-        let endpoints = sessions.get(rank::ENDPOINTS)?;
-        let is_covered = |endpoints: SessionView<'_>, name: &ResourceName| {
-            let mut globs = endpoints.arena.globs_over(name.as_str()).into_iter();
-            globs.any(|glob| subscriptions.table.find(endpoints.slot, glob).is_some())
-        };
-        let is_requested = |name: &ResourceName| {
-            let resource = || endpoints.arena.find(name.as_str());
-            let subscription = || subscriptions.table.find(endpoints.slot, resource()?);
-            endpoints.session.has_wildcard()
-                || subscription().is_some()
-                || is_covered(endpoints, name)
-        };
-        if !clusters.session.has_wildcard() {
-            return self.unrequested_by_name(clusters, subscriptions, is_requested);
+    /// First endpoints that a cluster of the client names and the client has not requested, if it
+    /// has all clusters.
+    fn unrequested(&mut self, facts: &WarmingFacts<'_>) -> Option<ResourceName> {
+        if !facts.clusters.has_all() {
+            return None;
         }
-        if !clusters.has_all() {
-            // Other clusters are due, but the client has these.
-            return self.expected.first_unrequested(is_requested);
-        }
-        for cluster in clusters.arena.set_after(self.requested) {
-            match cluster
-                .endpoint_names
-                .names(&cluster.name)
-                .iter()
-                .find(|name| !is_requested(name))
-            {
+        for cluster in facts.clusters.arena.set_after(self.requested) {
+            let mut names = cluster.endpoint_names.names(&cluster.name).iter();
+            match names.find(|name| !facts.is_requested(name)) {
                 None => self.requested = cluster.revision,
                 Some(name) => return Some(name.clone()),
             }
@@ -194,70 +261,22 @@ impl MakeBeforeBreak {
         None
     }
 
-    fn unrequested_by_name(
-        &mut self,
-        clusters: SessionView<'_>,
-        subscriptions: &Subscriptions,
-        is_requested: impl Fn(&ResourceName) -> bool,
-    ) -> Option<ResourceName> {
+    fn unrequested_by_name(&mut self, facts: &WarmingFacts<'_>) -> Option<ResourceName> {
+        let clusters = facts.clusters;
         let (requested, newest) =
             (self.requested_by_name, clusters.session.newest_response_position());
         if newest.nonce <= requested.nonce {
             return None;
         }
         // The client does not treat renewed or repeated clusters as new.
-        let new = clusters.session.new_by_name(requested, clusters.arena, &subscriptions.table);
+        let new = clusters.session.new_by_name(requested, clusters.arena, facts.table);
         let unrequested = new
             .flat_map(|cluster| cluster.endpoint_names.names(&cluster.name))
-            .find(|name| !is_requested(name));
+            .find(|name| !facts.is_requested(name));
         if unrequested.is_none() {
             self.requested_by_name = newest;
         }
         unrequested.cloned()
-    }
-
-    /// Reason for which clusters that the client was sent are not warm.
-    fn warming_blocked_by(
-        &mut self,
-        sessions: &Sessions<'_>,
-        subscriptions: &Subscriptions,
-    ) -> Option<BlockedBy> {
-        let endpoints = sessions.get(rank::ENDPOINTS)?;
-        let Progress { warms, warms_from, .. } = self.accepted(rank::CLUSTERS);
-        let is_warm = self.accepted(rank::ENDPOINTS).nonce >= warms;
-        let clusters = sessions.get(rank::CLUSTERS)?;
-        if self.eds_wait == EdsWait::GaveUp {
-            return None;
-        }
-        if is_warm {
-            let accepted = self.accepted(rank::ENDPOINTS).nonce;
-            let not_ready = |name: &ResourceName| {
-                // Endpoints that were deleted before they were sent warmed no cluster, unless all
-                // clusters were sent since.
-                let slot = endpoints.arena.find(name.as_str());
-                let Some(slot) = slot.filter(|_| endpoints.has_resource(name)) else {
-                    return (!clusters.has_all()).then(|| clusters.blocked_by());
-                };
-                // Nor did endpoints that were created after the request, or again after the clusters,
-                // until they are sent.
-                let subscription = subscriptions.table.of(endpoints.slot, slot)?;
-                let Subscription { sent, due, .. } = *subscription;
-                (sent == 0 || sent > accepted || sent < warms && due.is_some())
-                    .then(|| endpoints.blocked_by())
-            };
-            return self.expected.first_not_ready(not_ready);
-        }
-        if clusters.has_all() && !has_to_warm(clusters, endpoints, warms_from) {
-            return None;
-        }
-        match (endpoints.has_all(), endpoints.session.variant()) {
-            (false, _) => Some(endpoints.blocked_by()),
-            (true, Variant::StateOfTheWorld) => Some(BlockedBy::NotRequestedAgain),
-            // The client has been sent all endpoints to warm with, unless they were deleted before;
-            // then the clusters are deleted too.
-            (true, Variant::Incremental) if clusters.has_all() => None,
-            (true, Variant::Incremental) => Some(clusters.blocked_by()),
-        }
     }
 
     /// Stops waiting for the client to request the endpoints of its clusters.
@@ -273,16 +292,11 @@ impl MakeBeforeBreak {
         }
         let sessions = Sessions::of(handles, subscriptions);
         self.requested = subscriptions.store.clock();
-        self.expected = ExpectedEndpoints::default();
+        if let Some(facts) = self.warming_facts(&sessions, subscriptions) {
+            self.cold.remove_unrequested(&facts);
+        }
         let clusters = sessions.get(rank::CLUSTERS);
         self.requested_by_name = clusters
             .map_or_else(ResponsePosition::default, |it| it.session.newest_response_position());
     }
-}
-
-/// Whether a cluster was set after a revision and warms with endpoints that exist.
-fn has_to_warm(clusters: SessionView<'_>, endpoints: SessionView<'_>, from: Revision) -> bool {
-    let exists = |name: &ResourceName| endpoints.has_resource(name);
-    let mut new = clusters.arena.set_after(from);
-    new.any(|cluster| cluster.endpoint_names.names(&cluster.name).iter().any(exists))
 }

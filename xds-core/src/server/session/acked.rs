@@ -202,8 +202,8 @@ impl SessionView<'_> {
             return Some((nonce, find(newest.map(|(_, all)| all), &resource.name)));
         }
         let withheld = self.session.withheld_version(slot);
-        let withheld =
-            withheld.filter(|it| it.revision == resource.revision || resource.revision > sent.at);
+        let withheld = withheld
+            .filter(|it| it.revision == resource.revision || self.arena.came_after(slot, sent.at));
         let has = match withheld {
             Some(withheld) => withheld.versions.in_use().clone(),
             None => self.version_in(slot, subscription, (nonce, sent.at)),
@@ -337,8 +337,8 @@ impl SessionContext<'_> {
                 it.versions.note_answer(nonce, answer);
                 let subscription = subscriptions.of(own, resource);
                 let is_withheld = subscription.is_some_and(Subscription::is_withheld);
-                let is_newer = arena.at(resource).is_some_and(|it| it.revision > sent.at);
-                let is_kept = is_withheld || is_newer || answer != Answer::Ack;
+                let was_repeated = arena.came_after(resource, sent.at);
+                let is_kept = is_withheld || was_repeated || answer != Answer::Ack;
                 if !is_kept && subscription.is_some_and(|it| it.kind.is_passing()) {
                     settled.push(resource);
                 }

@@ -70,6 +70,61 @@ fn old_endpoints_stay_until_replacement_is_acked() {
     println!("covers: M147 IS17");
 }
 
+// Endpoints are held back for the clusters that named them, and for no others.
+#[test]
+fn removed_endpoints_wait_only_for_clusters_that_named_them() {
+    let table = "
+        == a cluster that warms does not hold the endpoints of another one [M147 M151]
+        using-e
+        set cds b=eds:h; eds h=1          | d< cds changed b=eds:h
+        d> cds ack
+        d> eds +h                         | d< eds resubscribed h=1
+        d> eds ack                        | d<
+        set cds a=eds:f b=1; eds -h f=1   | d< cds changed a=eds:f b=1
+        d> cds ack                        | d< eds changed -h
+        d> eds ack
+        set eds -e                        | d<  # it still uses e, while it warms with f
+        d> eds +f                         | d< eds resubscribed f=1 | d<
+        d> eds ack                        | d< eds changed -e
+        == endpoints of a version that was replaced before it was warm [M147 M151]
+        using-f
+        set cds a=eds:g; eds -f g=1       | d< cds changed a=eds:g
+        d> cds ack                        | d<  # it uses e, or f if it had requested it
+        d> eds +g                         | d< eds resubscribed g=1 | d<
+        d> eds ack                        | d< eds changed -e
+        ";
+    run_table(&gated(|_| ()), &STARTS, table);
+    println!("covers: M147 M151");
+}
+
+// A removed cluster came back, and was sent with endpoints before it changed back.
+#[test]
+fn cluster_that_came_back_is_known_by_what_was_accepted() {
+    run_table(
+        &gated(|_| ()),
+        &[],
+        "
+        == the version sent between a removal and the old version is replaced [M147 M151]
+        set cds a=1; lds l=1; eds e=1 x=1
+        > cds *                     | < cds first a=1
+        > cds ack *
+        > eds x                     | < eds first x=1
+        > eds ack x
+        > lds *                     | < lds first l=1
+        > lds ack *
+        set cds -a b=1; lds l=2     | < cds changed a=1 b=1
+        > cds ack *                 | < lds changed l=2
+        set cds a=eds:e             | < cds changed a=eds:e b=1
+        set cds a=1
+        > cds ack *                 | < cds changed a=1 b=1
+        > cds ack *
+        set lds l=3
+        > lds ack *                 | < lds changed l=3
+        ",
+    );
+    println!("covers: M147 M151");
+}
+
 // The listener refers to a cluster whose endpoints were deleted before they were sent. It waits until
 // the client has ACKed the endpoints that are created again.
 #[test]

@@ -216,6 +216,13 @@ impl SessionContext<'_> {
     }
 }
 
+impl Session {
+    /// Whether rejected resources are being searched for.
+    pub(crate) fn is_isolating(&self) -> bool {
+        self.rejections().is_some_and(|rejections| rejections.suspects().is_some())
+    }
+}
+
 impl<'a> SessionView<'a> {
     /// Whether the client has all resources. It may not have been sent all deletions, which a type
     /// that waits only for resources does not need.
@@ -228,7 +235,7 @@ impl<'a> SessionView<'a> {
     /// Whether anything exists that the client rejected, or that was sent since it last accepted a
     /// response.
     pub(crate) fn has_unaccepted_resources(self) -> bool {
-        if self.session.rejections().is_some_and(|it| it.suspects().is_some()) {
+        if self.session.is_isolating() {
             return true;
         }
         let accepted = self.session.accepted_response(self.arena, Revision::START);
@@ -251,19 +258,19 @@ impl<'a> SessionView<'a> {
         self.session.wildcard.is_some_and(is_covered) || self.named_in(sent_range).next().is_some()
     }
 
-    /// Whether the client has rejected a resource that was sent to it by name, set up to a revision,
-    /// and is not sent it until it changes.
-    pub(crate) fn has_rejected_named(self, to: Revision) -> bool {
+    /// Lowest revision since which the client lacks a resource that was sent to it by name, because
+    /// it has rejected the resource and is not sent it until it changes.
+    pub(crate) fn first_rejected_named(self) -> Option<Revision> {
         let rejections = self.session.rejections();
-        let mut ranges = rejections.into_iter().flat_map(OpenRejections::until_changed);
-        ranges.any(|range| {
-            let mut rejected = self.subscriptions_in(*range);
-            rejected.any(|(subscription, resource)| {
+        let ranges = rejections.into_iter().flat_map(OpenRejections::until_changed);
+        let since = ranges.flat_map(|range| {
+            self.subscriptions_in(*range).map(|(subscription, resource)| {
                 // If the client never had the resource, it also lacks what older resources refer to.
                 let is_new = subscription.was_first_sent_after(range.first.saturating_sub(1));
-                to >= if is_new { resource.created } else { resource.revision }
+                if is_new { resource.created } else { resource.revision }
             })
-        })
+        });
+        since.min()
     }
 
     /// Returns the resources last sent by name in these responses and unchanged since.

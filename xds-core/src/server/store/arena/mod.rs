@@ -338,7 +338,7 @@ impl Arena {
                 let content = (&contents.value, &contents.options(), source);
                 let slot = self.set(name, content, now, pool);
                 if let Some(resource) = slot.and_then(|slot| self.at_mut(slot)) {
-                    resource.endpoint_names = endpoint_names;
+                    resource.set_endpoint_names(endpoint_names);
                 }
                 slot.map(|slot| (slot, ChangeKind::Content))
             }
@@ -379,6 +379,7 @@ impl Arena {
             created: Revision::START,
             on_demand_state: OnDemandState::Idle,
             endpoint_names: EndpointNames::default(),
+            earlier_endpoints: None,
             subscribers: SubscriptionList::default(),
         };
         let slot = self.resources.push_back(resource)?.slot();

@@ -395,6 +395,11 @@ impl Arena {
         self.at(slot).is_some_and(|resource| resource.first > position)
     }
 
+    /// Whether a name had no resource at a revision, and has had one since.
+    pub(crate) fn came_after(&self, slot: Slot, at: Revision) -> bool {
+        matches!(self.content_at(slot, at), PastContent::Missing)
+    }
+
     /// Whether a name has a resource that came back after `position`.
     pub(crate) fn recreated_after(&self, slot: Slot, position: Revision) -> bool {
         let resource = self.at(slot).filter(|resource| resource.payload.is_some());

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use super::endpoint_names::EndpointNames;
+use super::endpoint_names::{EarlierEndpoints, EndpointNames};
 use crate::{
     server::store::{
         encode::body::Payload, on_demand::OnDemandState, revision::Revision,
@@ -30,6 +30,8 @@ pub(crate) struct ResourceEntry {
     pub(crate) on_demand_state: OnDemandState,
     /// Endpoints that a cluster references, if needed.
     pub(crate) endpoint_names: EndpointNames,
+    /// Endpoints that it referenced before, if they were others.
+    pub(crate) earlier_endpoints: Option<Box<EarlierEndpoints>>,
     /// Subscriptions to the name.
     pub(crate) subscribers: SubscriptionList,
 }
