@@ -82,36 +82,29 @@ pub enum OrderingPolicy {
 ///
 /// # Limits
 ///
-/// The order is guaranteed from the start for a client that requests endpoints, listeners and
-/// routes before it ACKs its first clusters, as Envoy does. A client that ACKs clusters before it
-/// first requests endpoints may receive routes to these clusters before their endpoints.
-///
-/// A requested resource that is sent after `stage_timeout` may refer to resources that the client
-/// does not have. With full-state responses (listeners in the state-of-the-world variant), a
-/// listener requested by name is sent with the changes of all other requested listeners, and a
-/// wildcard client is sent everything.
-///
 /// The order is also kept for clients that reject responses or are moved to another view: a rejected
 /// resource counts as unchanged or absent on the client, and a rejected deletion is sent again with each
 /// change of the type until it is accepted. In the following cases, a client may nevertheless be sent a
 /// resource that refers to one it lacks, or a deletion of a resource that it still refers to.
 ///
-/// - Deletions of endpoints, routes, and other types without full-state responses are not sent to
-///   state-of-the-world clients, so they are not delayed either.
+/// - A client that ACKs clusters before it first requests endpoints may receive routes to these clusters
+///   before their endpoints, because the server cannot know whether it will ever request any. Envoy
+///   requests them first.
+/// - A requested resource is sent after `stage_timeout` whatever it refers to, because the client would
+///   conclude that it does not exist. A full-state response then contains all other changes too.
+/// - An incremental client that requests a deleted resource again is sent the deletion at once, unless
+///   other held resources of the type are due at the same time, because it waits for an answer.
+/// - Deletions of endpoints, routes, and other types without full-state responses are not delayed for
+///   state-of-the-world clients, because this variant has no message for them.
 /// - What a state-of-the-world client has from an earlier stream is unknown until its first ACK, because
-///   its requests state no names. Withheld deletions are included in full-state responses in their last
-///   content; if the client rejects that, under [`StageTimeoutAction::Hold`] it rejects every response
-///   until the resource is set to acceptable content or the stream ends.
-/// - An incremental client that requests a deleted resource again is sent the removal at once,
-///   unless other held resources of the type are due at the same time.
-/// - At most [`deletions_per_type`](super::ServerLimits::deletions_per_type) deletions of a type
-///   are held back; beyond that, the oldest are sent at once. The same number of earlier contents of a
-///   type are remembered. They tell what a client that rejects responses still has, and which clusters
-///   are new to a state-of-the-world client and make it request endpoints; without them, the server
-///   waits for a request that may not come.
-/// - A state-of-the-world client may use the valid clusters of a response that it rejects. The
-///   server infers this from another request for endpoints, so a client that uses none of them, but
-///   sends such a request at that moment, is treated as if it did.
+///   its requests state no names. If it rejects the last content of a resource whose deletion is withheld,
+///   under [`StageTimeoutAction::Hold`] it rejects every response until the resource is set to acceptable
+///   content or the stream ends.
+/// - At most [`deletions_per_type`](super::ServerLimits::deletions_per_type) deletions of a type are held
+///   back, and as many earlier contents of it are remembered, because memory is limited. Beyond that, the
+///   oldest deletions are sent at once, and the server may wait for a request that does not come.
+/// - A state-of-the-world client may use the valid clusters of a response that it rejects. The server
+///   infers this from another request for endpoints, because a NACK does not tell.
 // M77, M147, M149, IS25
 #[derive(Clone, Debug)]
 #[non_exhaustive]
