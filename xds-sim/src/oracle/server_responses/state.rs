@@ -251,9 +251,17 @@ impl TypeState {
         }
     }
 
-    /// Whether the client has subscribed to the wildcard and was sent nothing since.
+    /// Whether the client has subscribed to the wildcard, possibly again, and was sent nothing since.
     pub(super) fn awaits_everything(&self) -> bool {
-        self.whole == Whole::Began || self.subscription.has_all() && !self.has_responded
+        self.whole == Whole::Began
+            || self.unanswered.contains(ALL)
+            || self.subscription.has_all() && !self.has_responded
+    }
+
+    /// Whether the client has subscribed to a name, which may not exist, and was sent nothing about it
+    /// since.
+    pub(super) fn awaits_answer_to_name(&self) -> bool {
+        self.unanswered.iter().any(|name| self.subscription.names(name))
     }
 
     /// Whether a response about a name is due, because it or its glob is newly subscribed.

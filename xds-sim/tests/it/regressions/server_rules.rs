@@ -2,7 +2,7 @@
 
 use super::Regression;
 
-pub(super) const REGRESSIONS: [Regression; 41] = [
+pub(super) const REGRESSIONS: [Regression; 45] = [
     (
         "heartbeats are not withheld by those of whom nothing was due (IS27, IL1)",
         "clients=2 types=2 latency=300ms operations=20 actions={watch-all,unwatch,delete,storm,empty,watch-when-told,set-for-a-while}",
@@ -207,5 +207,25 @@ pub(super) const REGRESSIONS: [Regression; 41] = [
         "what comes again in parts is renewed by its part (IS5)",
         "types=2 names=4 operations=20 responses=Short actions={watch-all,unwatch,watch-again,delete,set-back,empty,slow-watcher,watch-when-told,set-for-a-while,set-privileged} faults={starve}",
         "AAEAAwABAAABAAAAAAAAAAEABAABAAABAAgAAQIAAQAKAAADAAEADAABAQABBQ4AAAMAAQAMAAAAAQEABwAAAAABCQ",
+    ),
+    (
+        "work that is left of a request needs no timer (IS31, the simulated driver was wrong)",
+        "clients=2 streams=PerType types=1 names=6 operations=20 transport=Polls names_per_turn=1 actions={watch-all,unwatch,watch-again,storm,empty,slow-watcher,watch-when-told,set-privileged} faults={reset,end,refuse,hang,half-open,block-requests,restart-client,lag,hang-up,bad-answer,stale-answer,late-timers}",
+        "AAEAAAEAAAABAAAAAAAAAQgAAAAAAAEAAAAAAAABAAMAAAEAAQkAAAAAAAEAFwAABQABCQAAAAAAAQADAAAAAAEM",
+    ),
+    (
+        "a repeated subscription to the wildcard is answered with everything in the end (IS17, the rule was wrong)",
+        "variant=delta types=3 operations=20 order=OnlyAfterAcks actions={watch-all,watch-again,delete,storm,slow-watcher,watch-when-told,set-for-a-while,watch-many,set-privileged}",
+        "AAEAAQACAAABAAAAAAAAAAEABAACAAABAAAAAgEAAQAMAAAAAAEDDAACAAABCA",
+    ),
+    (
+        "who asks for a missing name beside the wildcard is answered with everything in the end (IS17, the rule was wrong)",
+        "variant=delta operations=20 order=OnlyAfterAcks actions={watch-all,set-privileged}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEABAADAAABAAMAAwAAAQMAAAEBAAEAAAADAQABAAAAAg",
+    ),
+    (
+        "clusters that a returning client stated are warm with the endpoints that it stated (IS8)",
+        "variant=delta names=1 operations=20 order=OnlyAfterAcks actions={watch-again,delete,set-back,storm,empty,watch-when-told,watch-many} faults={reset}",
+        "AAEAAQABAAABAAAAAAAAAQAAAAMAAAEAAAAAAAABAAAAAQAAAQAAAAAAAAEACQAAAAoBAAMAAAAAAQMLAAAAAAEAAwADAAABCAEAAw",
     ),
 ];
