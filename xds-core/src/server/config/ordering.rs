@@ -66,8 +66,8 @@ pub enum OrderingPolicy {
 /// # Maximum delay of a requested resource
 ///
 /// A client concludes that a resource does not exist if it does not arrive within [15
-/// seconds](super::DOES_NOT_EXIST_TIMER) of the request. A requested resource that the client has
-/// never received is therefore held back for at most [`stage_timeout`](Self::stage_timeout) **in
+/// seconds](super::DOES_NOT_EXIST_TIMER) of the request. What a client requests, possibly again, is
+/// therefore held back for at most [`stage_timeout`](Self::stage_timeout) **in
 /// total**, regardless of [`on_stage_timeout`](Self::on_stage_timeout). The time is measured per type from when its
 /// request was first held back, and does not restart when the type begins to wait for another type.
 /// After it the requested resources are sent without the other changes of their type, which
@@ -91,7 +91,8 @@ pub enum OrderingPolicy {
 ///   before their endpoints, because the server cannot know whether it will ever request any. Envoy
 ///   requests them first.
 /// - A requested resource is sent after `stage_timeout` whatever it refers to, because the client would
-///   conclude that it does not exist. A full-state response then contains all other changes too.
+///   conclude that it does not exist. With full-state responses, and for a client of the wildcard, all
+///   other changes of the type are then sent too.
 /// - An incremental client that requests a deleted resource again is sent the deletion at once, unless
 ///   other held resources of the type are due at the same time, because it waits for an answer.
 /// - Deletions of endpoints, routes, and other types without full-state responses are not delayed for

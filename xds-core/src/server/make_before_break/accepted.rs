@@ -142,7 +142,7 @@ impl MakeBeforeBreak {
         } else if session.is_rejected() || session.is_nacked() {
             // The rejection may be cleared already, but nothing was accepted.
             progress.sent = progress.accepted;
-            if is_clusters {
+            if is_clusters && session.is_nacked() {
                 self.cold.reject(session.newest_nonce());
             }
         } else if !session.awaits_answer() {

@@ -82,8 +82,8 @@ impl ColdClusters {
         }
     }
 
-    pub(crate) fn has(&self, name: &ResourceName) -> bool {
-        self.newest.contains_key(name)
+    pub(crate) fn get(&self, name: &ResourceName) -> Option<&SentCluster> {
+        self.newest.get(name)
     }
 
     fn remove(&mut self, name: &ResourceName) {

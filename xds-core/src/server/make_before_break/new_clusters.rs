@@ -121,12 +121,13 @@ impl MakeBeforeBreak {
         for slot in clusters.arena.slots_between(from, to) {
             let Some(cluster) = clusters.arena.at(slot) else { continue };
             let (name, revision) = (&cluster.name, cluster.revision);
-            let (is_new, is_cold) = (response.is_new(slot, cluster), self.cold.has(name));
-            if !is_new && (is_cold || !response.has_unaccepted(cluster)) {
+            let (is_new, known) = (response.is_new(slot, cluster), self.cold.get(name));
+            let is_recorded = known.map(|known| known.revision == revision);
+            if !is_new && is_recorded.unwrap_or_else(|| !response.has_unaccepted(cluster)) {
                 continue;
             }
             // A cluster without endpoints of its own is warm, unless the client rejects it.
-            if !is_cold && cluster.endpoint_names.names(name).is_empty() {
+            if known.is_none() && cluster.endpoint_names.names(name).is_empty() {
                 continue;
             }
             let was_in_use = response.in_full && revision <= self.in_use.at;
@@ -134,7 +135,7 @@ impl MakeBeforeBreak {
             let warms = match warming {
                 Warming::AfterClusters if is_new && was_in_use => self.in_use.nonce,
                 Warming::AfterClusters if is_new => nonce,
-                _ => 0,
+                _ => known.map_or(0, |known| known.warms),
             };
             let endpoints = cluster.endpoint_names.clone();
             let sent = SentCluster { revision, endpoints, nonce, warms };

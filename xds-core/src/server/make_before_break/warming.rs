@@ -121,12 +121,16 @@ impl<'a> WarmingFacts<'a> {
             return (!clusters.has_all()).then(|| clusters.blocked_by());
         };
         let subscription = table.of(endpoints.slot, slot);
+        if subscription.is_some_and(|it| endpoints.has_rejected_for_good(it)) {
+            return Some(BlockedBy::Rejected);
+        }
         let is_missing = |it: &Subscription| {
             let is_outdated =
                 it.sent < warms || endpoints.arena.recreated_after(slot, accepted.set);
             it.sent == 0 || it.sent > accepted.nonce || it.due.is_some() && is_outdated
         };
-        if subscription.is_some_and(is_missing) {
+        // A returning client that has all endpoints may have stated them, and accepted none here.
+        if subscription.is_some_and(is_missing) && !endpoints.has_all() {
             return Some(endpoints.blocked_by());
         }
         if accepted.nonce >= warms || subscription.is_some_and(|it| it.sent >= warms) {

@@ -273,6 +273,14 @@ impl<'a> SessionView<'a> {
         since.min()
     }
 
+    /// Whether the client has rejected what it was last sent of a subscription, and is not sent it
+    /// until it changes.
+    pub(crate) fn has_rejected_for_good(self, subscription: &Subscription) -> bool {
+        let rejections = self.session.rejections();
+        let mut ranges = rejections.into_iter().flat_map(OpenRejections::until_changed);
+        ranges.any(|range| range.has(SentPosition::Nonce(subscription.sent)))
+    }
+
     /// Returns the resources last sent by name in these responses and unchanged since.
     pub(crate) fn named_in(self, sent_range: SentRange) -> impl Iterator<Item = &'a ResourceName> {
         self.subscriptions_in(sent_range).map(|(_, resource)| &resource.name)
