@@ -199,7 +199,8 @@ impl MakeBeforeBreak {
             if let Some(pending) = decision.pending_requests.get_mut(rank) {
                 *pending = pending_request;
             }
-            decision.next = decision.next.or(portion.map(|portion| Next { handle, portion }));
+            let next = portion.map(|portion| Next { handle, portion });
+            decision.next = decision.next.or(next);
             decision.blocked = decision.blocked.or(blocked);
         }
         decision
