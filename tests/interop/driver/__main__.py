@@ -56,10 +56,8 @@ PEERS: dict[str, Callable[[PeerReport, Path], None]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/interop/run", description=__doc__)
     parser.add_argument("peers", nargs="*", metavar="PEER", help=f"{', '.join(PEERS)}; none means all")
-    parser.add_argument("--except", nargs="+", default=[], metavar="PEER", dest="left_out", help="peers to leave out")
-    arguments = parser.parse_args()
-    names = [name for name in arguments.peers or PEERS if name not in arguments.left_out]
-    if unknown := {*arguments.peers, *arguments.left_out} - set(PEERS):
+    names = parser.parse_args().peers or list(PEERS)
+    if unknown := set(names) - set(PEERS):
         parser.error(f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
     for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # An exception, so that every `finally` on the way out stops its processes.
