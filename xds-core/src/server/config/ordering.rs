@@ -66,8 +66,8 @@ pub enum OrderingPolicy {
 /// # Maximum delay of a requested resource
 ///
 /// A client concludes that a resource does not exist if it does not arrive within [15
-/// seconds](super::DOES_NOT_EXIST_TIMER) of the request. What a client requests, possibly again, is
-/// therefore held back for at most [`stage_timeout`](Self::stage_timeout) **in
+/// seconds](super::DOES_NOT_EXIST_TIMER) of the request. A resource that the client requests, for the first
+/// time or again, is therefore held back for at most [`stage_timeout`](Self::stage_timeout) **in
 /// total**, regardless of [`on_stage_timeout`](Self::on_stage_timeout). The time is measured per type from when its
 /// request was first held back, and does not restart when the type begins to wait for another type.
 /// After it the requested resources are sent without the other changes of their type, which

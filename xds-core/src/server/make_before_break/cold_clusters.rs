@@ -54,8 +54,9 @@ struct EarlierVersions {
 }
 
 impl ColdClusters {
-    /// Adds a version of a cluster that the client was sent. A warm version before it had one of the
-    /// endpoints in `before`, and `may_have` tells whether the client may have any of some endpoints.
+    /// Adds a version of a cluster that the client was sent. If no earlier version is known, the one in
+    /// use names one of the lists in `before`. `may_have` returns whether the client may have endpoints
+    /// of a list.
     pub(crate) fn add(
         &mut self,
         name: &ResourceName,
@@ -182,8 +183,8 @@ impl ColdClusters {
             let sent = newest.get(name);
             found = match sent {
                 Some(sent) => cold_because(name, sent, Some(earlier), facts),
-                // It was rejected, and the client is yet to be sent it again.
-                None => Some(BlockedBy::Rejected),
+                // The client rejected it, and uses the version before while it has the cluster.
+                None => facts.may_have_cluster(name).then_some(BlockedBy::Rejected),
             };
             let is_kept = found.is_some()
                 || facts.may_return(name)

@@ -1,9 +1,6 @@
 //! Decision on what may be sent of one type of a stream: a function of facts.
 //!
-//! A type waits for others by the [table](Dependencies). It does not wait until nothing of them is
-//! due, which may never happen, but until the client has ACKed a response of theirs that was made
-//! after the change, because the resources it refers to existed then. Revisions of the store tell
-//! whether that is the case.
+//! [`Dependencies`] states which types a type waits for. Each of these is in a state:
 //!
 //! | newest response of the other type | [`TypeState`] | until | then |
 //! |---|---|---|---|
@@ -58,13 +55,13 @@ pub(crate) struct TypeFacts {
     pub(crate) may_send: bool,
     /// Whether a response of any kind is unanswered, such as a heartbeat.
     pub(crate) awaits_answer: bool,
-    /// Whether the client has all resources, except those that it rejected and does not need.
+    /// Whether the client has accepted all resources that exist.
     pub(crate) has_all: bool,
     /// Revision up to which the client has accepted all resources.
     pub(crate) accepted_set: Revision,
     /// Revision up to which the client has accepted all resources and removals.
     pub(crate) accepted_removed: Revision,
-    /// Whether the client has removed resources because it rejected their removal.
+    /// Whether the client keeps removed resources because it rejected their removal.
     pub(crate) keeps_removed: bool,
     /// Whether the type waits for the client's answer to the first response.
     pub(crate) awaits_first_exchange: bool,
@@ -128,12 +125,13 @@ impl Blocked {
     }
 }
 
-impl TypeFacts {
-    fn blocked_by(&self) -> BlockedBy {
-        match self.state {
-            TypeState::Nacked => BlockedBy::Rejected,
-            TypeState::Sent => BlockedBy::Unanswered,
-            TypeState::Idle | TypeState::Acked => BlockedBy::Unsent,
+impl TypeState {
+    /// Returns the reason for which a change waits for a type in this state.
+    pub(crate) fn blocked_by(self) -> BlockedBy {
+        match self {
+            Self::Nacked => BlockedBy::Rejected,
+            Self::Sent => BlockedBy::Unanswered,
+            Self::Idle | Self::Acked => BlockedBy::Unsent,
         }
     }
 }
@@ -197,11 +195,11 @@ impl StreamFacts {
                 let is_settled = other.state == TypeState::Acked;
                 return blocked(
                     waits_for,
-                    if is_settled { BlockedBy::Rejected } else { other.blocked_by() },
+                    if is_settled { BlockedBy::Rejected } else { other.state.blocked_by() },
                 );
             }
             if !other.has_all && other.accepted_set < changed {
-                return blocked(waits_for, other.blocked_by());
+                return blocked(waits_for, other.state.blocked_by());
             }
         }
         blocked(rank::ENDPOINTS, late.cold_clusters()?)
@@ -234,7 +232,7 @@ impl StreamFacts {
                 || self.waived < removed && keeps()
             {
                 let is_kept = is_settled && keeps();
-                let reason = if is_kept { BlockedBy::Rejected } else { other.blocked_by() };
+                let reason = if is_kept { BlockedBy::Rejected } else { other.state.blocked_by() };
                 return blocked(waits_for, reason);
             }
         }

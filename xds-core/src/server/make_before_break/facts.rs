@@ -21,7 +21,7 @@ pub(crate) struct StreamSessions<'a> {
 }
 
 impl TypeState {
-    fn of(view: SessionView<'_>) -> Self {
+    pub(crate) fn of(view: SessionView<'_>) -> Self {
         match view.session {
             session if session.is_rejected() => Self::Nacked,
             session if session.awaits_answer() => Self::Sent,

@@ -23,7 +23,7 @@ pub(crate) mod warming;
 use self::{
     accepted::TypeProgress,
     cold_clusters::ColdClusters,
-    decision::{TypeDecision, TypeFacts},
+    decision::{TypeDecision, TypeFacts, TypeState},
     dependencies::Dependencies,
     facts::StreamSessions,
     requests::PendingRequest,
@@ -117,9 +117,7 @@ impl<'a> Sessions<'a> {
 impl SessionView<'_> {
     /// Whether the client has accepted all resources.
     fn is_settled(&self) -> bool {
-        !self.session.has_additions(self.arena)
-            && !self.session.awaits_answer()
-            && !self.session.is_rejected()
+        TypeState::of(*self) == TypeState::Acked
     }
 
     fn has_resource(&self, name: &ResourceName) -> bool {
@@ -150,11 +148,7 @@ impl SessionView<'_> {
     }
 
     fn blocked_by(&self) -> BlockedBy {
-        match self.session {
-            session if session.is_rejected() => BlockedBy::Rejected,
-            session if session.awaits_answer() => BlockedBy::Unanswered,
-            _ => BlockedBy::Unsent,
-        }
+        TypeState::of(*self).blocked_by()
     }
 }
 
@@ -190,13 +184,19 @@ impl MakeBeforeBreak {
         for &handle in waiting.chain(free) {
             let Some(own) = SessionView::of(handle.session, subscriptions) else { continue };
             let rank = usize::from(handle.rank);
-            let of_type = TypeFacts::of(own, self.progress.get(rank), subscriptions);
+            // Several sessions may have one rank: a type in two versions of the API.
+            let is_known = sessions.get(rank).is_some_and(|view| view.slot == own.slot);
+            let known = facts.types.get(rank).copied().flatten().filter(|_| is_known);
+            let of_type =
+                known.unwrap_or_else(|| TypeFacts::of(own, self.progress.get(rank), subscriptions));
             let request = self.requests.of(handle.rank);
             let (state, sessions) = (&mut *self, &sessions);
             let mut late = StreamSessions { state, sessions, own, subscriptions, policy };
             let TypeDecision { portion, blocked, pending_request } =
                 facts.decide(handle.rank, &of_type, request, &mut late);
-            if let Some(pending) = decision.pending_requests.get_mut(rank) {
+            if pending_request != PendingRequest::None
+                && let Some(pending) = decision.pending_requests.get_mut(rank)
+            {
                 *pending = pending_request;
             }
             let next = portion.map(|portion| Next { handle, portion });

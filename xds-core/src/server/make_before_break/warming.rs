@@ -90,6 +90,12 @@ impl<'a> WarmingFacts<'a> {
         endpoints.find_map(|endpoints| self.missing_because(endpoints, sent.warms))
     }
 
+    /// Whether a cluster exists, or was removed and the client may still have it.
+    pub(crate) fn may_have_cluster(&self, name: &ResourceName) -> bool {
+        let Self { clusters, .. } = self;
+        clusters.has_resource(name) || self.may_return(name)
+    }
+
     /// Whether a cluster was removed and the client may still have it, so that it may come back while
     /// the client warms it.
     pub(crate) fn may_return(&self, name: &ResourceName) -> bool {

@@ -97,6 +97,27 @@ fn removed_endpoints_wait_only_for_clusters_that_named_them() {
     println!("covers: M147 M151");
 }
 
+// A client that rejected new endpoints of a cluster uses the old ones until the cluster is removed.
+#[test]
+fn endpoints_are_removed_after_a_cluster_whose_change_was_rejected() {
+    run_table(
+        &gated(|_| ()),
+        &STARTS,
+        "
+        == the cluster is removed after its change was rejected [M147 M148]
+        using-e
+        set lds l=1
+        d> lds +*                 | d< lds first l=1
+        d> lds ack
+        set cds a=eds:f; eds f=1  | d< cds changed a=eds:f
+        d> cds nack               | d<
+        set cds -a b=1; eds -e    | d< cds changed b=1 -a | d<
+        d> cds ack                | d< eds changed -e
+        ",
+    );
+    println!("covers: M147 M148");
+}
+
 // A removed cluster came back, and was sent with endpoints before it changed back.
 #[test]
 fn cluster_that_came_back_is_known_by_what_was_accepted() {
@@ -104,7 +125,7 @@ fn cluster_that_came_back_is_known_by_what_was_accepted() {
         &gated(|_| ()),
         &[],
         "
-        == the version sent between a removal and the old version is replaced [M147 M151]
+        == the cluster came back with endpoints, and then changed back [M147 M151]
         set cds a=1; lds l=1; eds e=1 x=1
         > cds *                     | < cds first a=1
         > cds ack *
