@@ -47,9 +47,9 @@ class PeerReport:
         self.passed += 1
         print(f"ok {self._number()} - {title}", flush=True)
 
-    def not_ok(self, title: str, reason: str) -> None:
+    def not_ok(self, title: str, reason: str = "") -> None:
         self.failed += 1
-        print(f"not ok {self._number()} - {title}")
+        print(f"not ok {self._number()} - {title}", flush=True)
         comment(reason)
 
     def _number(self) -> int:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from driver import workspace
-from driver.checks import PeerReport, Scenario, play
+from driver.checks import PeerReport, Scenario
 from driver.config_dir import MountedConfigDir
 from driver.envoy import Envoy
 from driver.envoy_constraints_checks import agrees_on_constraints
@@ -35,6 +35,7 @@ from driver.envoy_world import (
     resource_values,
 )
 from driver.http_backend import HttpBackend
+from driver.side_by_side import play_side_by_side
 from driver.waiting import SILENCE, eventually, expect, settled, stays
 from driver.xds import TYPE_URLS, Streams, XdsServe
 
@@ -58,7 +59,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
     programs = Programs(workspace.xds_binary(), envoy)
     scenarios: dict[str, Callable[[Scenario], None]] = {}
     for transport in (SOTW_ADS, DELTA_ADS, SOTW_PER_TYPE, DELTA_PER_TYPE):
-        peer = _EnvoyPeer(programs, report, transport)
+        peer = _EnvoyPeer(programs, transport)
         secrets = partial(follows_secrets_and_runtime, programs=programs, transport=transport, python=python)
         stories: dict[str, Callable[[Scenario], None]] = {
             "configuration arrives, and follows the files": peer.follows_the_files,
@@ -89,13 +90,13 @@ def run(report: PeerReport, run_dir: Path) -> None:
     scenarios["envoy, its own verdict on spellings"] = partial(agrees_on_spellings, programs=programs)
     scenarios["envoy, files: the same is accepted"] = partial(follows_files, programs=programs)
     scenarios["envoy, files: a mounted ConfigMap"] = partial(follows_a_mounted_file, programs=programs)
-    play(report, run_dir, scenarios)
+    # Most of a story is waiting, so two share the processors.
+    play_side_by_side(report, run_dir, scenarios, at_once=2)
 
 
 class _EnvoyPeer:
-    def __init__(self, programs: Programs, report: PeerReport, transport: Transport) -> None:
+    def __init__(self, programs: Programs, transport: Transport) -> None:
         self._programs = programs
-        self._report = report
         self._transport = transport
 
     def follows_the_files(self, scenario: Scenario) -> None:
@@ -104,7 +105,7 @@ class _EnvoyPeer:
 
             with scenario.check("Envoy has everything it waits for at its start"):
                 envoy.wait_live()
-                self._report.version = envoy.version()
+                scenario.report.version = envoy.version()
             with scenario.check("the configuration dump has what LDS, RDS, CDS and EDS brought"):
                 _expect_everything_in_dump(world)
             with scenario.check("Envoy counts one accepted and no rejected response of each type"):

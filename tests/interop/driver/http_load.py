@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from driver.loop_thread import LoopThread
+from driver.waiting import eventually
 
 # Far more than a request takes on a busy machine.
 _PATIENCE = 15.0
@@ -114,6 +115,10 @@ class LoadThread:
         self._stopping = True
         self._loop.run(self._join())
         return self.tally
+
+    def wait_for_a_request(self) -> None:
+        """Waits until a request is in flight."""
+        eventually("a request in flight", lambda: bool(self.tally.in_flight))
 
     def oldest_in_flight(self) -> float | None:
         """When the oldest request began that is not answered yet."""

@@ -14,9 +14,14 @@ import sys
 _PR_SET_PDEATHSIG = 1
 
 
-def main() -> None:
+def end_with_parent(how: signal.Signals) -> None:
+    """Has the kernel send our own process a signal when its parent ends."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, how)
+
+
+def main() -> None:
+    end_with_parent(signal.SIGKILL)
     try:
         os.execvp(sys.argv[1], sys.argv[1:])
     except OSError as error:
