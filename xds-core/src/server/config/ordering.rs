@@ -72,7 +72,8 @@ pub enum OrderingPolicy {
 /// request was first held back, and does not restart when the type begins to wait for another type.
 /// After it the requested resources are sent without the other changes of their type, which
 /// continue to wait, and
-/// [`Observation::SentOutOfOrder`](crate::server::Observation::SentOutOfOrder) is reported. An
+/// [`Observation::SentOutOfOrder`](crate::server::Observation::SentOutOfOrder) is reported. The same
+/// holds for the deletion of a resource that an incremental client requests again. An
 /// unanswered response of the same type still delays them ([`Window`](super::Window)).
 ///
 /// # Costs
@@ -93,8 +94,6 @@ pub enum OrderingPolicy {
 /// - A requested resource is sent after `stage_timeout` whatever it refers to, because the client would
 ///   conclude that it does not exist. With full-state responses, and for a client of the wildcard, all
 ///   other changes of the type are then sent too.
-/// - An incremental client that requests a deleted resource again is sent the deletion at once, unless
-///   other held resources of the type are due at the same time, because it waits for an answer.
 /// - Deletions of endpoints, routes, and other types without full-state responses are not delayed for
 ///   state-of-the-world clients, because this variant has no message for them.
 /// - What a state-of-the-world client has from an earlier stream is unknown until its first ACK, because

@@ -61,6 +61,8 @@ pub(crate) struct TypeFacts {
     pub(crate) accepted_set: Revision,
     /// Revision up to which the client has accepted all resources and removals.
     pub(crate) accepted_removed: Revision,
+    /// Whether the client waits for removals, because it requested the resources.
+    pub(crate) requests_removed: bool,
     /// Whether the client keeps removed resources because it rejected their removal.
     pub(crate) keeps_removed: bool,
     /// Whether the type waits for the client's answer to the first response.
@@ -152,19 +154,20 @@ impl StreamFacts {
         let additions = own.due_set.and_then(|changed| self.blocked_additions(rank, changed, late));
         let removals =
             own.due_removed.and_then(|removed| self.blocked_removals(rank, own, removed, late));
-        let is_concerned = additions.is_some() || request != RequestState::NotBlocked;
-        let is_pending = is_concerned && late.waits_for_answer();
-        let pending_request = match (is_pending, &additions) {
+        let may_block = additions.is_some() || removals.is_some() && own.requests_removed;
+        let is_concerned = may_block || request != RequestState::NotBlocked;
+        let is_pending = is_concerned && (own.requests_removed || late.waits_for_answer());
+        let pending_request = match (is_pending, may_block) {
             (false, _) => PendingRequest::None,
-            (true, None) => PendingRequest::Sendable,
-            (true, Some(_)) => PendingRequest::Blocked,
+            (true, false) => PendingRequest::Sendable,
+            (true, true) => PendingRequest::Blocked,
         };
         let portion = match (&additions, &removals) {
             (None, None) => Some(Portion::Everything),
-            (None, Some(_)) if own.due_set.is_some() || own.renews => Some(Portion::Additions),
-            (Some(_), _) if is_pending && request == RequestState::Overdue => {
+            _ if may_block && is_pending && request == RequestState::Overdue => {
                 Some(Portion::Unanswered)
             }
+            (None, Some(_)) if own.due_set.is_some() || own.renews => Some(Portion::Additions),
             (Some(_), _) if own.renews => Some(Portion::Heartbeats),
             _ => None,
         };

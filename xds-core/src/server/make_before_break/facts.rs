@@ -56,6 +56,7 @@ impl TypeFacts {
             has_all: view.has_all(),
             accepted_set: accepted.set,
             accepted_removed: accepted.deleted,
+            requests_removed: session.requests_removed(&subscriptions.table),
             keeps_removed: session.keeps_removed_resources(),
             awaits_first_exchange: session.awaits_first_exchange(),
         }

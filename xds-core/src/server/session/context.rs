@@ -7,7 +7,7 @@ use super::{
     name_usage::NameUsage,
     response::errors::EncodedErrors,
     session_view::SessionView,
-    subscription::{Due, SubscriptionTable},
+    subscription::{Due, SubscriptionTable, due_list::Release},
 };
 use crate::{
     server::{
@@ -105,6 +105,22 @@ impl<'a> SessionContext<'a> {
             self.session.urgency = Urgency::Urgent;
         }
         self.subscriptions.set_due(&mut self.session.due, subscription, Due::because(cause));
+    }
+
+    /// Makes the resource of a subscription due because a request names it. A removal that is withheld
+    /// stays withheld, unless there is an error to send instead.
+    pub(crate) fn make_requested_due(&mut self, subscription: Slot, cause: ResponseCause) {
+        let stays_withheld = self.subscriptions.at(subscription).is_some_and(|it| {
+            let has_error = it.kind.is_subscribed() && self.error_of(it.resource).is_some();
+            it.is_withheld() && !has_error
+        });
+        match stays_withheld {
+            true => {
+                let due = Due { release: Release::Withheld, ..Due::because(cause) };
+                self.subscriptions.set_due(&mut self.session.due, subscription, due);
+            }
+            false => self.make_due(subscription, cause),
+        }
     }
 
     /// Releases everything held for the session on its arena. Takes time proportional to its own

@@ -15,6 +15,7 @@ use crate::{
             revision::Revision,
         },
     },
+    service::Variant,
     slab::Slot,
 };
 
@@ -151,8 +152,7 @@ impl Session {
         arena: &Arena,
         subscriptions: &SubscriptionTable,
     ) -> Revision {
-        let withheld = subscriptions.at(self.due.withheld().last());
-        let by_name = match withheld.and_then(|subscription| arena.at(subscription.resource)) {
+        let deletion = |subscription: &Subscription| match arena.at(subscription.resource) {
             None => Revision::START,
             // Removed before the stream started, as far as is known.
             Some(resource) if resource.revision == Revision::START => {
@@ -160,6 +160,9 @@ impl Session {
             }
             Some(resource) => resource.revision,
         };
+        let last = subscriptions.at(self.due.withheld().last());
+        let withheld = subscriptions.requested_removals(self.due).chain(last);
+        let by_name = withheld.map(deletion).max().unwrap_or_default();
         let by_name = by_name.max(
             self.without_subscription()
                 .map_or(Revision::START, |without_subscription| without_subscription.at),
@@ -209,6 +212,13 @@ impl Session {
     pub(crate) fn has_unanswered(&self, subscriptions: &SubscriptionTable) -> bool {
         self.awaits_wildcard_response()
             || self.due_subscriptions(subscriptions).any(Subscription::is_unanswered)
+    }
+
+    /// Whether the client requested a resource whose removal is withheld. State of the world answers
+    /// no request for a missing resource.
+    pub(crate) fn requests_removed(&self, subscriptions: &SubscriptionTable) -> bool {
+        self.variant == Variant::Incremental
+            && subscriptions.requested_removals(self.due).next().is_some()
     }
 
     /// Whether the client subscribed to the wildcard and was sent nothing of it since. A

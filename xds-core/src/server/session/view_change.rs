@@ -152,11 +152,7 @@ impl SessionContext<'_> {
         let named = ExportedName {
             name: resource.name.clone(),
             known,
-            // The answer may be a removal, which is not sent at once if it was withheld.
-            must_reply: match subscription.due {
-                Some(due) if !subscription.is_withheld() => due.must_reply,
-                _ => MustReply::No,
-            },
+            must_reply: subscription.due.map_or(MustReply::No, |due| due.must_reply),
             error: error.filter(|_| subscription.due.is_none()).cloned(),
             before: if hash.is_some() { OldViewStatus::Present } else { OldViewStatus::Missing },
             carried,
@@ -337,7 +333,7 @@ impl SessionContext<'_> {
             subscription => subscription,
         };
         if let Some(subscription) = subscription {
-            self.make_due(subscription, cause);
+            self.make_requested_due(subscription, cause);
             self.subscriptions.note_unsubscribed(subscription);
         }
     }
@@ -396,12 +392,11 @@ impl SessionContext<'_> {
         let is_alias = sent == 0 && self.alias_target(resource).is_some();
         if is_due && !is_alias {
             self.make_due(subscription, cause);
-            self.subscriptions.note_must_reply(subscription, must_reply);
-            let is_answer = must_reply == MustReply::Yes && before == OldViewStatus::Missing;
-            if sent != 0 && !is_answer {
+            if sent != 0 {
                 self.defer_removal_if_missing(subscription, StateOrigin::PreviousView);
                 self.carry_over(subscription, carried);
             }
+            self.subscriptions.note_must_reply(&mut self.session.due, subscription, must_reply);
         } else {
             self.renew_at_once(resource);
         }

@@ -175,6 +175,107 @@ fn removal_is_deferred_until_references_are_gone() {
         ");
 }
 
+// A client that requests a resource again whose removal is withheld waits for the answer as long as the
+// removal does, and at most for the time limit.
+#[test]
+fn requested_removal_waits_for_references() {
+    run("
+        == a resource of the wildcard is requested by name [M147 M97]
+        settled-delta
+        set cds -a; rds r=2 | d< rds changed r=2
+        d> cds +a           | d<
+        d> rds ack          | d< cds changed -a
+        d> cds ack          | d<
+        == a removal that was left out of a response is requested [M147 M97]
+        settled-delta
+        set cds -a b=1; rds r=2 | d< cds changed b=1
+        d> cds ack              | d< rds changed r=2 | d<
+        d> cds +a               | d<
+        d> rds ack              | d< cds changed -a
+        d> cds ack              | d<
+        == a resource is requested that is subscribed to by name [M147 M115 M97]
+        set cds a=1 b=1; rds r=1
+        d> cds +a +b        | d< cds first a=1 b=1
+        d> cds ack
+        d> rds +r           | d< rds first r=1
+        d> rds ack
+        set cds -a; rds r=2 | d< rds changed r=2
+        d> cds +a           | d<
+        set cds b=2         | d< cds changed b=2
+        d> cds ack          | d<
+        d> rds ack          | d< cds changed -a
+        d> cds ack          | d<
+        == a resource is removed after it was requested [M147 M97]
+        set cds a=1 b=1; rds r=1
+        d> cds +a +b        | d< cds first a=1 b=1
+        d> cds ack
+        d> rds +r           | d< rds first r=1
+        d> rds ack
+        set cds b=2         | d< cds changed b=2
+        d> cds +a
+        set cds -a; rds r=2
+        d> cds ack          | d< rds changed r=2 | d<
+        d> rds ack          | d< cds changed -a
+        d> cds ack          | d<
+        == a client unsubscribes from a removed name that the wildcard covers [M147 M91]
+        set cds a=1 b=1; rds r=1
+        d> cds +* +a        | d< cds first a=1 b=1
+        d> cds ack
+        d> rds +r           | d< rds first r=1
+        d> rds ack
+        set cds -a; rds r=2 | d< rds changed r=2
+        d> cds -a           | d<
+        d> rds ack          | d< cds changed -a
+        d> cds ack          | d<
+        == a requested resource comes back [M147 M97]
+        settled-delta
+        set cds -a; rds r=2 | d< rds changed r=2
+        d> cds +a           | d<
+        set cds a=2         | d< cds changed a=2
+        d> cds ack
+        d> rds ack          | d<
+        == the answer is due after the time limit, without other removals [M147 M148]
+        set cds a=1 b=1; lds l=1; rds r=1
+        d> cds +*              | d< cds first a=1 b=1
+        d> cds ack
+        d> lds +*              | d< lds first l=1
+        d> lds ack
+        d> rds +r              | d< rds first r=1
+        d> rds ack
+        set cds -a -b; rds r=2 | d< rds changed r=2
+        d> cds +a
+        wait 4s                | d<
+        wait 1s                | d< cds changed -a | d<
+        d> cds ack             | d<
+        d> rds ack             | d< cds changed -b
+        d> cds ack             | d<
+        == the answer to a request is due even if changes wait [M148]
+        set cds a=1; lds l=1; rds r=1 s=1
+        d> cds +*           | d< cds first a=1
+        d> cds ack
+        d> lds +*           | d< lds first l=1
+        d> lds ack
+        d> rds +r +s        | d< rds first r=1 s=1
+        d> rds ack
+        set cds b=1; lds l=2; rds -r s=2 | d< cds changed b=1
+        d> rds +r
+        wait 4s             | d<
+        wait 1s             | d< rds changed -r | d<
+        d> rds ack          | d<
+        d> cds ack          | d< lds changed l=2 | d<
+        d> lds ack          | d< rds changed s=2
+        == moved to another view before the answer [M147 M223]
+        settled-delta
+        set @v cds b=1; lds l=1; rds r=3
+        set cds -a; rds r=2 | d< rds changed r=2
+        d> cds +a           | d<
+        assign 1 v          | d< cds changed b=1
+        d> cds ack          | d<
+        d> rds ack          | d< rds changed r=3 | d<
+        d> rds ack          | d< cds changed -a
+        ");
+}
+
 // M83, M231: deferred removals are limited like retained deletions.
 #[test]
 fn deferred_removals_are_limited() {

@@ -173,9 +173,10 @@ fn subscription_to_deferred_removal_is_answered_after_view_change() {
         d> eds +* has:r=1 | d< cds first c=1 | d< eds first
         d> eds +r
         assign 1 v
-        d> eds ack        | d< eds changed -r
-        d> eds ack
-        d> cds ack        | d< cds changed c=2",
+        d> eds ack        | d<
+        d> cds ack        | d< cds changed c=2 | d<
+        d> cds ack        | d< eds changed -r
+        d> eds ack        | d<",
     );
     println!("covers: M223 M148 IS7");
 }

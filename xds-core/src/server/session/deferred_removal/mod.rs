@@ -130,6 +130,22 @@ impl SessionContext<'_> {
         self.session.update_extras(|extras| extras.partial_removals = None);
     }
 
+    /// Adds a subscription by name. If the client has the resource from the wildcard and it was
+    /// removed, the removal is withheld as before.
+    pub(crate) fn connect_keeping_removal(&mut self, resource: Slot) -> Option<Slot> {
+        let has_it = self.session.wildcard.is_some_and(|wildcard| {
+            self.arena.is_known(resource, wildcard.reached, wildcard.removals_to)
+        });
+        let is_removed = self.session.may_defer_removals(self.arena)
+            && self.arena.payload(resource).is_none()
+            && self.may_have_from_wildcard(resource);
+        let subscription = self.connect(resource)?;
+        if has_it && is_removed {
+            self.defer_removal(subscription);
+        }
+        Some(subscription)
+    }
+
     /// Defers the removal of a resource that a client has and that does not exist.
     pub(crate) fn defer_removal_if_missing(&mut self, slot: Slot, origin: StateOrigin) {
         let Some(subscription) = self.subscriptions.at(slot) else { return };

@@ -170,7 +170,7 @@ impl SessionContext<'_> {
         if self.session.wildcard.is_some() {
             // As for a name (M91).
             self.set_kind(subscription, SubscriptionKind::OneShot);
-            self.make_due(subscription, cause);
+            self.make_requested_due(subscription, cause);
             self.subscriptions.note_unsubscribed(subscription);
         } else {
             self.disconnect(subscription);

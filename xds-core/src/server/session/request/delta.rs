@@ -171,7 +171,7 @@ impl SessionContext<'_> {
                 known.round = round;
                 Some(subscription)
             }
-            None => self.connect(resource),
+            None => self.connect_keeping_removal(resource),
         };
         let Some(subscription) = subscription else { return };
         self.set_kind(subscription, SubscriptionKind::Named);
@@ -179,7 +179,7 @@ impl SessionContext<'_> {
         let is_alias = self.alias_target(resource).is_some();
         if !is_alias && !self.is_requested(resource) && !self.start_grace_period(subscription, now)
         {
-            self.make_due(subscription, cause);
+            self.make_requested_due(subscription, cause);
         }
         self.make_members_due(resource, cause);
     }
@@ -218,12 +218,12 @@ impl SessionContext<'_> {
         if !is_glob && self.is_covered(name) {
             // A glob (M139) or an alias still covers it.
             self.set_kind(subscription, SubscriptionKind::ViaGlobOrAlias);
-            self.make_due(subscription, cause);
+            self.make_requested_due(subscription, cause);
             self.subscriptions.note_unsubscribed(subscription);
         } else if !is_glob && self.session.wildcard.is_some() {
             // Only the server knows whether the wildcard still covers it (M91, M92).
             self.set_kind(subscription, SubscriptionKind::OneShot);
-            self.make_due(subscription, cause);
+            self.make_requested_due(subscription, cause);
             self.subscriptions.note_unsubscribed(subscription);
         } else {
             self.drop_named(subscription);

@@ -140,7 +140,7 @@ impl SessionContext<'_> {
         let is_silent = zoo::is(Bug::SilentOnNewNames)
             && self.session.newest.is_some_and(|sent| sent.at == self.arena.clock());
         if (exists || may_be_held || self.error_of(resource).is_some()) && !is_silent {
-            self.make_due(subscription, cause);
+            self.make_requested_due(subscription, cause);
         }
         self.cover_members(resource, cause);
         NameEffect::Added

@@ -32,6 +32,7 @@ use crate::{
             version::content::TypeVersion,
         },
     },
+    service::Variant,
     slab::Slot,
     text::{ResourceName, Version},
     time::Time,
@@ -142,9 +143,15 @@ impl SessionContext<'_> {
         if !is_everything || self.session.follows_until_accepted() {
             self.defer_wildcard_removals();
         }
-        if is_everything {
-            self.subscriptions.release_withheld(&mut self.session.due);
-            self.release_without_subscription();
+        match portion {
+            Portion::Everything => {
+                self.subscriptions.release_withheld(&mut self.session.due);
+                self.release_without_subscription();
+            }
+            Portion::Unanswered if self.session.variant == Variant::Incremental => {
+                self.subscriptions.release_requested_removals(&mut self.session.due);
+            }
+            Portion::Additions | Portion::Unanswered | Portion::Heartbeats => {}
         }
     }
 

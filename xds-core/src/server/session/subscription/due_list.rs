@@ -52,6 +52,16 @@ impl Due {
         Self { kind: DueKind::Piggyback, ..self }
     }
 
+    /// Whether the removal is withheld from a client that requested it.
+    pub(crate) fn is_requested_removal(self) -> bool {
+        self.release == Release::Withheld && self.must_reply == MustReply::Yes
+    }
+
+    /// Whether both have the same place in the list.
+    pub(crate) fn has_position_of(self, other: Self) -> bool {
+        (self.release, self.is_requested_removal()) == (other.release, other.is_requested_removal())
+    }
+
     /// Whether the client waits for the resource or its removal, because a request concerned it.
     pub(crate) fn answers_request(self) -> bool {
         self.must_reply != MustReply::No || self.kind == DueKind::Unsubscribed
@@ -63,7 +73,8 @@ impl Due {
 pub(crate) struct DueList {
     /// Due in the next response.
     pub(crate) released: SubscriptionList,
-    /// Removed resources whose removal must not be sent yet.
+    /// Removed resources whose removal must not be sent yet: first those that the client requested,
+    /// then the others in the order of their removal.
     // M147
     withheld: SubscriptionList,
     newest: NewestDue,

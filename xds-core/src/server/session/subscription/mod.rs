@@ -325,29 +325,36 @@ impl SubscriptionTable {
     pub(crate) fn set_due(&mut self, list: &mut DueList, slot: Slot, due: Due) {
         let Some(subscription) = self.at_mut(slot) else { return };
         subscription.grace_period = GracePeriod::None;
-        let Some(before) = subscription.due else {
-            subscription.due = Some(due);
-            self.push_back(list.list(due.release), ListKind::Due, slot);
-            list.note_changed();
-            return;
-        };
-        subscription.due = Some(Due {
+        let before = subscription.due;
+        let due = before.map_or(due, |before| Due {
             cause: before.cause.min(due.cause),
             kind: before.kind.max(due.kind),
             must_reply: before.must_reply.max(due.must_reply),
             release: due.release,
         });
-        if before.release != due.release {
-            self.unlink(list.list(before.release), ListKind::Due, slot);
-            self.push_back(list.list(due.release), ListKind::Due, slot);
+        subscription.due = Some(due);
+        let is_in_place = |before: Due| before.has_position_of(due);
+        if !before.is_some_and(is_in_place) {
+            if let Some(before) = before {
+                self.unlink(list.list(before.release), ListKind::Due, slot);
+            }
+            match due.is_requested_removal() {
+                true => self.push_front(list.list(due.release), ListKind::Due, slot),
+                false => self.push_back(list.list(due.release), ListKind::Due, slot),
+            }
         }
         list.note_changed();
     }
 
-    /// Records that the client requested the due resource.
-    pub(crate) fn note_must_reply(&mut self, slot: Slot, must_reply: MustReply) {
-        if let Some(due) = self.at_mut(slot).and_then(|subscription| subscription.due.as_mut()) {
-            due.must_reply = due.must_reply.max(must_reply);
+    /// Records that the client requested the due resource or its removal.
+    pub(crate) fn note_must_reply(
+        &mut self,
+        list: &mut DueList,
+        slot: Slot,
+        must_reply: MustReply,
+    ) {
+        if let Some(due) = self.at(slot).and_then(|subscription| subscription.due) {
+            self.set_due(list, slot, Due { must_reply: due.must_reply.max(must_reply), ..due });
         }
     }
 
@@ -364,11 +371,25 @@ impl SubscriptionTable {
         self.set_due(list, slot, due);
     }
 
+    /// Returns the withheld removals that the client requested.
+    pub(crate) fn requested_removals(&self, list: DueList) -> impl Iterator<Item = &Subscription> {
+        let withheld = self.list(ListKind::Due, list.withheld().first()).map(|(_, it)| it);
+        withheld.take_while(|it| it.due.is_some_and(Due::is_requested_removal))
+    }
+
     /// Releases all withheld removals.
     pub(crate) fn release_withheld(&mut self, list: &mut DueList) {
-        while let Some(due) =
-            self.at(list.withheld().first()).and_then(|subscription| subscription.due)
-        {
+        self.release_while(list, |_| true);
+    }
+
+    /// Releases the withheld removals that the client requested.
+    pub(crate) fn release_requested_removals(&mut self, list: &mut DueList) {
+        self.release_while(list, Due::is_requested_removal);
+    }
+
+    fn release_while(&mut self, list: &mut DueList, is_released: fn(Due) -> bool) {
+        let first = |table: &Self, list: &DueList| table.at(list.withheld().first())?.due;
+        while let Some(due) = first(self, list).filter(|&due| is_released(due)) {
             self.set_due(list, list.withheld().first(), Due { release: Release::Released, ..due });
         }
     }
