@@ -171,7 +171,9 @@ impl Server {
         self.stats.handled_names += handled as u64;
         self.alarms.replace(absence, self.absence_alarm(session));
         self.free_closed(handled);
-        self.check_names(id, &open, part)?;
+        if open.progress.has_names() {
+            self.check_names(id, &open, part)?;
+        }
         match effect {
             Some(effect) => {
                 self.end_request(id, &open, effect);

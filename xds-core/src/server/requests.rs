@@ -84,8 +84,8 @@ impl Server {
         let acks = self.subscriptions.acks(session);
         let (names_before, _) = self.subscriptions.names(session);
         let stream = self.streams.get_mut(id.0)?;
+        let rank = stream.session_handle(session)?.rank;
         let mut context = self.subscriptions.context(session)?;
-        let rank = types::update_rank(context.arena.type_url.as_str());
         let stats_before = self.stats;
         let mut ctx = RequestContext {
             now: self.clock.now(),

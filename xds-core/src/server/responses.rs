@@ -248,10 +248,10 @@ impl Stream {
     /// Returns the session that sends next, if any.
     fn next(&mut self, subscriptions: &Subscriptions, policy: &OrderingPolicy) -> Option<Next> {
         match &mut self.order {
-            Order::MakeBeforeBreak(make_before_break) => {
-                make_before_break
-                    .decide(&self.sessions, subscriptions, policy.make_before_break()?)
-                    .next
+            Order::MakeBeforeBreak(state) => {
+                let (make_before_break, held) = &mut **state;
+                let (requests, policy) = (held.requests.states(), policy.make_before_break()?);
+                make_before_break.decide(&self.sessions, &requests, subscriptions, policy).next
             }
             Order::Arrival(due) => {
                 let arrived = core::iter::from_fn(|| due.pop_front());

@@ -13,11 +13,7 @@
 //! each state holds back into `docs/design/make-before-break.md`.
 // M146-M150, M158; M149: no stored rollout plan.
 
-use super::{
-    STAGES,
-    dependencies::Dependencies,
-    requests::{PendingRequest, RequestState},
-};
+use super::{STAGES, dependencies::Dependencies};
 use crate::{
     server::{
         event::{BlockedBy, BlockedChange},
@@ -39,6 +35,27 @@ pub(crate) enum TypeState {
     Acked,
     /// The client has rejected resources.
     Nacked,
+}
+
+/// Unanswered request of one type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RequestState {
+    /// No unanswered request, or none that was held back.
+    #[default]
+    NotBlocked,
+    Blocked,
+    /// Held back for the time limit: its resources are sent regardless of what they wait for.
+    Overdue,
+}
+
+/// Whether a type has an unanswered request now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PendingRequest {
+    #[default]
+    None,
+    /// The answer may be sent now.
+    Sendable,
+    Blocked,
 }
 
 /// Facts about one type of a stream.

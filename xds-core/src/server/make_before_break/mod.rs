@@ -17,22 +17,19 @@ pub(crate) mod dependencies;
 pub(crate) mod facts;
 pub(crate) mod new_clusters;
 pub(crate) mod rejected;
-pub(crate) mod requests;
 pub(crate) mod warming;
 
 use self::{
     accepted::TypeProgress,
     cold_clusters::ColdClusters,
-    decision::{TypeDecision, TypeFacts, TypeState},
+    decision::{PendingRequest, RequestState, TypeDecision, TypeFacts, TypeState},
     dependencies::Dependencies,
     facts::StreamSessions,
-    requests::PendingRequest,
     warming::{ClustersInUse, EdsRequestMeaning, EdsWait},
 };
 pub(crate) use self::{
     decision::Blocked,
     dependencies::{may_refer_to, sent_before},
-    requests::RequestStates,
 };
 use super::{
     config::{MakeBeforeBreakPolicy, StageTimeoutAction},
@@ -44,10 +41,10 @@ use super::{
     },
     store::revision::Revision,
 };
-use crate::{slab::Slot, text::ResourceName, time::Time, types};
+use crate::{slab::Slot, text::ResourceName, types};
 
 /// Number of types that wait or are waited for: those with a rank of their own.
-const STAGES: usize = types::RANKS;
+pub(crate) const STAGES: usize = types::RANKS;
 
 /// Make-before-break state of a stream, in addition to the state of its sessions.
 #[derive(Debug, Default)]
@@ -72,10 +69,6 @@ pub(crate) struct MakeBeforeBreak {
     eds_wait: EdsWait,
     /// Revision up to which changes wait for nothing any more.
     waived: Revision,
-    /// Change that is held back, and the time since when.
-    pub(crate) blocked: Option<(Blocked, Time)>,
-    /// Requests that are unanswered because their resources are held back.
-    pub(crate) requests: RequestStates,
 }
 
 /// Decision on what may be sent.
@@ -167,6 +160,7 @@ impl MakeBeforeBreak {
     pub(crate) fn decide(
         &mut self,
         handles: &[SessionHandle],
+        requests: &[RequestState; STAGES],
         subscriptions: &Subscriptions,
         policy: &MakeBeforeBreakPolicy,
     ) -> Decision {
@@ -189,7 +183,7 @@ impl MakeBeforeBreak {
             let known = facts.types.get(rank).copied().flatten().filter(|_| is_known);
             let of_type =
                 known.unwrap_or_else(|| TypeFacts::of(own, self.progress.get(rank), subscriptions));
-            let request = self.requests.of(handle.rank);
+            let request = requests.get(rank).copied().unwrap_or_default();
             let (state, sessions) = (&mut *self, &sessions);
             let mut late = StreamSessions { state, sessions, own, subscriptions, policy };
             let TypeDecision { portion, blocked, pending_request } =

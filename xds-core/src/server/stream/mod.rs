@@ -4,6 +4,7 @@ pub(crate) mod convergence_waits;
 pub(crate) mod custom_messages;
 pub(crate) mod debounce;
 pub(crate) mod deletion_horizon;
+pub(crate) mod held_since;
 pub(crate) mod node_quota;
 pub(crate) mod push_order;
 pub(crate) mod rejection_log;

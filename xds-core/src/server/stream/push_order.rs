@@ -2,6 +2,7 @@
 
 use alloc::{boxed::Box, collections::VecDeque};
 
+use super::held_since::HeldSince;
 use crate::{
     server::{
         config::OrderingPolicy,
@@ -22,7 +23,7 @@ pub(crate) enum Order {
     Rank,
     /// Order of make before break, where each step waits for the client's ACKs.
     // M146
-    MakeBeforeBreak(Box<MakeBeforeBreak>),
+    MakeBeforeBreak(Box<(MakeBeforeBreak, HeldSince)>),
     /// Single type.
     SingleType,
 }
@@ -34,7 +35,8 @@ impl Order {
             (OrderingPolicy::OrderOnly, _) => Self::Rank,
             (OrderingPolicy::Off, _) => Self::Arrival(VecDeque::new()),
             (OrderingPolicy::MakeBeforeBreak(policy), _) => {
-                Self::MakeBeforeBreak(Box::new(MakeBeforeBreak::new(policy.on_stage_timeout)))
+                let make_before_break = MakeBeforeBreak::new(policy.on_stage_timeout);
+                Self::MakeBeforeBreak(Box::new((make_before_break, HeldSince::default())))
             }
         }
     }
@@ -45,8 +47,8 @@ impl Order {
         match self {
             Self::Rank if is_referred_to => SendOrder::RemovalsLast,
             Self::Arrival(_) | Self::Rank | Self::SingleType => SendOrder::Independent,
-            Self::MakeBeforeBreak(make_before_break) if is_referred_to => {
-                SendOrder::MakeBeforeBreakRemovals(make_before_break.on_stage_timeout())
+            Self::MakeBeforeBreak(state) if is_referred_to => {
+                SendOrder::MakeBeforeBreakRemovals(state.0.on_stage_timeout())
             }
             Self::MakeBeforeBreak(_) => SendOrder::MakeBeforeBreak,
         }
@@ -55,7 +57,14 @@ impl Order {
     pub(crate) fn make_before_break(&mut self) -> Option<&mut MakeBeforeBreak> {
         match self {
             Self::Arrival(_) | Self::Rank | Self::SingleType => None,
-            Self::MakeBeforeBreak(make_before_break) => Some(make_before_break),
+            Self::MakeBeforeBreak(state) => Some(&mut state.0),
+        }
+    }
+
+    pub(crate) fn held_since(&mut self) -> Option<&mut HeldSince> {
+        match self {
+            Self::Arrival(_) | Self::Rank | Self::SingleType => None,
+            Self::MakeBeforeBreak(state) => Some(&mut state.1),
         }
     }
 }

@@ -7,9 +7,9 @@ use crate::{
         Server,
         config::StageTimeoutAction,
         event::{BlockedBy, Observation},
-        make_before_break::{Blocked, RequestStates},
+        make_before_break::Blocked,
         queue::timer_queue::Alarm,
-        stream::push_order::Order,
+        stream::{held_since::RequestTimes, push_order::Order},
     },
     text::TypeUrl,
     time::Time,
@@ -30,17 +30,20 @@ impl Server {
         // The list of a busy stream is applied in part only.
         let stream = self.streams.get_mut(id.0).filter(|stream| !stream.is_busy());
         let Some(stream) = stream else { return false };
-        let Order::MakeBeforeBreak(make_before_break) = &mut stream.order else { return false };
+        let Order::MakeBeforeBreak(state) = &mut stream.order else { return false };
+        let (make_before_break, held) = &mut **state;
         self.subscriptions.look_up_newest_due(&stream.sessions);
-        let decision = make_before_break.decide(&stream.sessions, &self.subscriptions, policy);
+        let requests = held.requests.states();
+        let decision =
+            make_before_break.decide(&stream.sessions, &requests, &self.subscriptions, policy);
         let alarm_of = |since: Time| (since.after(policy.stage_timeout), Alarm::StageTimeout(id));
-        let overdue_of = |requests: &RequestStates| {
+        let overdue_of = |requests: &RequestTimes| {
             Some((requests.first_overdue(policy.stage_timeout)?, Alarm::RequestTimeout(id)))
         };
-        let overdue = overdue_of(&make_before_break.requests);
-        make_before_break.requests.note(&decision.pending_requests, self.clock.now());
-        self.alarms.replace(overdue, overdue_of(&make_before_break.requests));
-        let before = make_before_break.blocked.take();
+        let overdue = overdue_of(&held.requests);
+        held.requests.note(&decision.pending_requests, self.clock.now());
+        self.alarms.replace(overdue, overdue_of(&held.requests));
+        let before = held.change.take();
         self.stats.note_blocked(before.is_some(), decision.blocked.is_some());
         let now = self.clock.now();
         // A wait for a request that may never come starts only after the wait for an answer.
@@ -52,7 +55,7 @@ impl Server {
             (Some((before, since)), Some(blocked))
                 if before.is_same(&blocked) && !waits_anew(&before, &blocked, since) =>
             {
-                make_before_break.blocked = Some((blocked, since));
+                held.change = Some((blocked, since));
             }
             (before, blocked) => {
                 if let Some((_, since)) = before {
@@ -62,7 +65,7 @@ impl Server {
                 if let Some(blocked) = blocked {
                     let (at, alarm) = alarm_of(now);
                     self.alarms.set(at, alarm);
-                    make_before_break.blocked = Some((blocked, now));
+                    held.change = Some((blocked, now));
                 }
             }
         }
@@ -76,8 +79,9 @@ impl Server {
         }
         let Some(policy) = self.config.ordering.make_before_break() else { return };
         let Some(stream) = self.streams.get_mut(id.0) else { return };
-        let Order::MakeBeforeBreak(make_before_break) = &mut stream.order else { return };
-        let Some((blocked, _)) = &make_before_break.blocked else { return };
+        let Order::MakeBeforeBreak(state) = &mut stream.order else { return };
+        let (make_before_break, held) = &mut **state;
+        let Some((blocked, _)) = &held.change else { return };
         self.stats.stage_timeouts += 1;
         let type_of = |rank| TypeUrl::from(types::by_rank(rank).unwrap_or_default());
         self.out.observe(Observation::Blocked {
@@ -96,7 +100,7 @@ impl Server {
             make_before_break.waive(self.subscriptions.store.clock());
         }
         if is_unrequested(&reason) || policy.on_stage_timeout == StageTimeoutAction::Continue {
-            make_before_break.blocked = None;
+            held.change = None;
             self.stats.note_blocked(true, false);
             if self.update_decision(id) {
                 self.notify_writable(id);
@@ -111,16 +115,13 @@ impl Server {
         }
         let Some(policy) = self.config.ordering.make_before_break() else { return };
         let Some(stream) = self.streams.get_mut(id.0) else { return };
-        let Order::MakeBeforeBreak(make_before_break) = &mut stream.order else { return };
+        let Some(held) = stream.order.held_since() else { return };
         let after = policy.stage_timeout;
-        for rank in make_before_break.requests.expire(self.clock.now(), after) {
+        for rank in held.requests.expire(self.clock.now(), after) {
             let type_url = TypeUrl::from(types::by_rank(rank).unwrap_or_default());
             self.out.observe(Observation::SentOutOfOrder { stream: id, type_url, after });
         }
-        let next = make_before_break
-            .requests
-            .first_overdue(after)
-            .map(|at| (at, Alarm::RequestTimeout(id)));
+        let next = held.requests.first_overdue(after).map(|at| (at, Alarm::RequestTimeout(id)));
         self.alarms.replace(None, next);
         if self.update_decision(id) {
             self.notify_writable(id);
@@ -130,11 +131,8 @@ impl Server {
     /// Cancels the alarm of the unanswered requests of a stream that ends.
     pub(crate) fn cancel_request_timeout(&mut self, id: StreamId) {
         let Some(policy) = self.config.ordering.make_before_break() else { return };
-        let make_before_break =
-            self.streams.get_mut(id.0).and_then(|stream| stream.order.make_before_break());
-        if let Some(at) = make_before_break.and_then(|make_before_break| {
-            make_before_break.requests.first_overdue(policy.stage_timeout)
-        }) {
+        let held = self.streams.get_mut(id.0).and_then(|stream| stream.order.held_since());
+        if let Some(at) = held.and_then(|held| held.requests.first_overdue(policy.stage_timeout)) {
             self.alarms.cancel(at, Alarm::RequestTimeout(id));
         }
     }
@@ -142,11 +140,8 @@ impl Server {
     /// Cancels the alarm of the held-back change of a stream that ends or changes its view.
     pub(crate) fn cancel_stage_timeout(&mut self, id: StreamId) {
         let Some(policy) = self.config.ordering.make_before_break() else { return };
-        let make_before_break =
-            self.streams.get_mut(id.0).and_then(|stream| stream.order.make_before_break());
-        if let Some((_, since)) =
-            make_before_break.and_then(|make_before_break| make_before_break.blocked.take())
-        {
+        let held = self.streams.get_mut(id.0).and_then(|stream| stream.order.held_since());
+        if let Some((_, since)) = held.and_then(|held| held.change.take()) {
             self.stats.note_blocked(true, false);
             self.alarms.cancel(since.after(policy.stage_timeout), Alarm::StageTimeout(id));
         }

@@ -87,4 +87,9 @@ impl RequestProgress {
             retained_before_versions: None,
         }
     }
+
+    /// Whether the request has had names so far.
+    pub(crate) fn has_names(&self) -> bool {
+        self.listed > 0 || self.changes > 0 || self.retained_before_versions.is_some()
+    }
 }

@@ -1,4 +1,4 @@
-//! Time limit for requested resources that make before break holds back.
+//! Times since which make before break holds back a change and requested resources of a stream.
 //!
 //! A client concludes that a resource does not exist if it does not arrive within 15 seconds of the
 //! request. A requested resource is therefore held back for at most `stage_timeout` in total. The
@@ -7,47 +7,54 @@
 
 use core::time::Duration;
 
-use super::STAGES;
-use crate::time::Time;
+use crate::{
+    server::make_before_break::{
+        Blocked, STAGES,
+        decision::{PendingRequest, RequestState},
+    },
+    time::Time,
+};
 
-/// Unanswered request of one type.
+/// Times since which a stream holds back something.
+#[derive(Debug, Default)]
+pub(crate) struct HeldSince {
+    /// Change that is held back, and the time since when.
+    pub(crate) change: Option<(Blocked, Time)>,
+    /// Requests that are unanswered because their resources are held back.
+    pub(crate) requests: RequestTimes,
+}
+
+/// Time since which a request is held back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum RequestState {
+enum RequestTime {
     /// No unanswered request, or none that was held back.
     #[default]
     NotBlocked,
     BlockedSince(Time),
-    /// Request held back for `stage_timeout`: its resources are sent regardless of what they wait
-    /// for.
+    /// Held back for `stage_timeout`.
     Overdue,
 }
 
-/// Whether a type has an unanswered request now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum PendingRequest {
-    #[default]
-    None,
-    /// The answer may be sent now.
-    Sendable,
-    Blocked,
-}
-
-/// Unanswered requests of a stream, by type.
+/// Unanswered requests of a stream, by the rank of their type.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RequestStates([RequestState; STAGES]);
+pub(crate) struct RequestTimes([RequestTime; STAGES]);
 
-impl RequestStates {
-    pub(crate) fn of(&self, rank: u8) -> RequestState {
-        self.0.get(usize::from(rank)).copied().unwrap_or_default()
+impl RequestTimes {
+    pub(crate) fn states(&self) -> [RequestState; STAGES] {
+        self.0.map(|request| match request {
+            RequestTime::NotBlocked => RequestState::NotBlocked,
+            RequestTime::BlockedSince(_) => RequestState::Blocked,
+            RequestTime::Overdue => RequestState::Overdue,
+        })
     }
 
     /// Records which types have unanswered requests now.
     pub(crate) fn note(&mut self, asks: &[PendingRequest; STAGES], now: Time) {
         for (request, asks) in self.0.iter_mut().zip(asks) {
             *request = match (asks, *request) {
-                (PendingRequest::None, _) => RequestState::NotBlocked,
-                (PendingRequest::Blocked, RequestState::NotBlocked) => {
-                    RequestState::BlockedSince(now)
+                (PendingRequest::None, _) => RequestTime::NotBlocked,
+                (PendingRequest::Blocked, RequestTime::NotBlocked) => {
+                    RequestTime::BlockedSince(now)
                 }
                 (PendingRequest::Sendable | PendingRequest::Blocked, before) => before,
             };
@@ -56,9 +63,9 @@ impl RequestStates {
 
     /// Time at which the first request will have been held back for `timeout`.
     pub(crate) fn first_overdue(&self, timeout: Duration) -> Option<Time> {
-        let since = |request: &RequestState| match request {
-            RequestState::BlockedSince(since) => Some(since.after(timeout)),
-            RequestState::NotBlocked | RequestState::Overdue => None,
+        let since = |request: &RequestTime| match request {
+            RequestTime::BlockedSince(since) => Some(since.after(timeout)),
+            RequestTime::NotBlocked | RequestTime::Overdue => None,
         };
         self.0.iter().filter_map(since).min()
     }
@@ -71,8 +78,8 @@ impl RequestStates {
         timeout: Duration,
     ) -> impl Iterator<Item = usize> + '_ {
         self.0.iter_mut().enumerate().filter_map(move |(rank, request)| match request {
-            RequestState::BlockedSince(since) if since.after(timeout) <= now => {
-                *request = RequestState::Overdue;
+            RequestTime::BlockedSince(since) if since.after(timeout) <= now => {
+                *request = RequestTime::Overdue;
                 Some(rank)
             }
             _ => None,
@@ -84,7 +91,7 @@ impl RequestStates {
 mod tests {
     use alloc::vec::Vec;
 
-    use crate::server::make_before_break::requests::*;
+    use crate::server::stream::held_since::*;
 
     #[test]
     fn blocked_request_keeps_its_start_time_until_it_is_answered() {
@@ -95,21 +102,22 @@ mod tests {
             all[3] = asks;
             all
         };
-        let mut requests = RequestStates::default();
+        let mut requests = RequestTimes::default();
         requests.note(&asks(PendingRequest::Sendable), at(1));
         assert_eq!(requests.first_overdue(timeout), None, "nothing is held back");
         requests.note(&asks(PendingRequest::Blocked), at(2));
         requests.note(&asks(PendingRequest::Sendable), at(3));
         requests.note(&asks(PendingRequest::Blocked), at(4));
         assert_eq!(requests.first_overdue(timeout), Some(at(7)));
+        assert_eq!(requests.states()[3], RequestState::Blocked);
         assert_eq!(requests.expire(at(6), timeout).collect::<Vec<_>>(), []);
         assert_eq!(requests.expire(at(7), timeout).collect::<Vec<_>>(), [3]);
         requests.note(&asks(PendingRequest::Blocked), at(8));
         assert_eq!(
-            (requests.of(3), requests.first_overdue(timeout)),
+            (requests.states()[3], requests.first_overdue(timeout)),
             (RequestState::Overdue, None)
         );
         requests.note(&asks(PendingRequest::None), at(9));
-        assert_eq!(requests.of(3), RequestState::NotBlocked);
+        assert_eq!(requests.states()[3], RequestState::NotBlocked);
     }
 }
