@@ -94,10 +94,12 @@ impl ServerResponses {
         };
         let is_full = kind == LISTENERS && it.variant == Variant::StateOfTheWorld;
         let is_whole = is_full || state.is_some_and(|state| state.subscription.has_all());
-        // Such a name may follow in a later part of a response that is limited in size.
+        // Such a name may follow in a later part of a response that is limited in size. An error is an
+        // answer too.
         let awaits_name = |state: &TypeState| {
+            let mut names = has[kind].keys().chain(response.errors.iter().map(|(name, _)| name));
             is_late && state.awaits_answer_to_name()
-                || has[kind].keys().any(|name| state.subscription.names(name) && is_asked_for(name))
+                || names.any(|name| state.subscription.names(name) && is_asked_for(name))
         };
         if is_whole
             && (items.clone().any(|(name, _)| is_asked_for(name)) || state.is_some_and(awaits_name))

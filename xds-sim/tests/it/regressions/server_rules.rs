@@ -2,7 +2,7 @@
 
 use super::Regression;
 
-pub(super) const REGRESSIONS: [Regression; 45] = [
+pub(super) const REGRESSIONS: [Regression; 46] = [
     (
         "heartbeats are not withheld by those of whom nothing was due (IS27, IL1)",
         "clients=2 types=2 latency=300ms operations=20 actions={watch-all,unwatch,delete,storm,empty,watch-when-told,set-for-a-while}",
@@ -227,5 +227,10 @@ pub(super) const REGRESSIONS: [Regression; 45] = [
         "clusters that a returning client stated are warm with the endpoints that it stated (IS8)",
         "variant=delta names=1 operations=20 order=OnlyAfterAcks actions={watch-again,delete,set-back,storm,empty,watch-when-told,watch-many} faults={reset}",
         "AAEAAQABAAABAAAAAAAAAQAAAAMAAAEAAAAAAAABAAAAAQAAAQAAAAAAAAEACQAAAAoBAAMAAAAAAQMLAAAAAAEAAwADAAABCAEAAw",
+    ),
+    (
+        "the error of a requested name is an answer that goes before its turn (IS17, the rule was wrong)",
+        "types=3 operations=20 order=OnlyAfterAcks actions={watch-again,delete,empty,watch-when-told,set-for-a-while,set-error,watch-many,set-privileged}",
+        "AAEAAAACAQABAAAAAQEAAQAAAAAAAAEAAAACAAABAAAAAAAAAQADAAIAAAEACwABAQABAAgAAgAAAQAJAAIBAAEI",
     ),
 ];
