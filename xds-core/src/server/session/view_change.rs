@@ -77,6 +77,8 @@ enum ClientKnowledge {
     /// The client knows nothing and waits to be told that the name does not exist.
     Waiting,
     Absent,
+    /// The client was sent the removal in the response with this nonce, and may reject it.
+    RemovedIn(u64),
     /// Some version of the resource.
     Something,
     Exactly(ContentHash),
@@ -128,9 +130,8 @@ impl SessionContext<'_> {
             (true, Some(hash), _) if holds => ClientKnowledge::Exactly(hash),
             (false, None, false) if waits => ClientKnowledge::Waiting,
             (true, ..) => ClientKnowledge::Something,
-            // It keeps the resource if it rejects the removal.
             (false, ..) if self.awaits_answer_to_removal(subscription) => {
-                ClientKnowledge::Something
+                ClientKnowledge::RemovedIn(subscription.removed_in())
             }
             // Unless it is an alias of another resource.
             (false, None, false) if self.alias_target(subscription.resource).is_none() => {
@@ -268,6 +269,12 @@ impl SessionContext<'_> {
             (Variant::Incremental, ClientKnowledge::Nothing) => {
                 self.answer_unsubscribed(&name, cause)
             }
+            (Variant::Incremental, ClientKnowledge::RemovedIn(nonce))
+                if !self.exists(name.as_str()) && self.session.wildcard.is_some() =>
+            {
+                let slot = self.arena.slot_of(name).and_then(|slot| self.add_one_shot(slot));
+                slot.into_iter().for_each(|slot| self.follow_removal(slot, nonce));
+            }
             (Variant::Incremental, _) => {
                 self.note_client_version(name.as_str(), is_current, cause, origin);
                 self.remove_unsubscribed(&name, cause);
@@ -340,16 +347,17 @@ impl SessionContext<'_> {
 
     fn import_name(
         &mut self,
-        ExportedName { name, known, must_reply, error, before, carried }: ExportedName,
+        named: ExportedName,
         response_mode: ResponseMode,
         cause: ResponseCause,
         now: Time,
     ) -> Option<Slot> {
-        let resource = self.arena.slot_of(name)?;
+        let resource = self.arena.slot_of(named.name.clone())?;
         let subscription = self.connect(resource)?;
-        let hash = self.arena.payload(resource).map(|payload| payload.hash);
-        let sent = match known {
+        let exists = self.arena.payload(resource).is_some();
+        let sent = match named.known {
             ClientKnowledge::Something | ClientKnowledge::Exactly(_) => 1,
+            ClientKnowledge::RemovedIn(_) => u64::from(exists),
             ClientKnowledge::Nothing | ClientKnowledge::Waiting | ClientKnowledge::Absent => 0,
         };
         self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, sent);
@@ -357,18 +365,51 @@ impl SessionContext<'_> {
             self.skip_known_resources();
         }
         self.note_wanted(resource);
+        // In full state the client may have members that are not known here.
+        let is_due = self.is_name_due(&named, (subscription, resource), response_mode, now)
+            || response_mode == ResponseMode::FullState && self.arena.is_glob(resource);
+        // For an alias, its resource is due instead.
+        let is_alias = sent == 0 && self.alias_target(resource).is_some();
+        if is_due && !is_alias {
+            self.make_due(subscription, cause);
+            if sent != 0 {
+                self.defer_removal_if_missing(subscription, StateOrigin::PreviousView);
+                self.carry_over(subscription, named.carried);
+            }
+            let must_reply = named.must_reply;
+            self.subscriptions.note_must_reply(&mut self.session.due, subscription, must_reply);
+        } else {
+            self.renew_at_once(resource);
+        }
+        Some(resource)
+    }
+
+    /// Whether the resource of an imported name, or its removal, is to be sent. Begins what else the
+    /// client is to be told of a missing resource: a grace period, or the answer to its removal.
+    fn is_name_due(
+        &mut self,
+        ExportedName { known, must_reply, error, before, .. }: &ExportedName,
+        (subscription, resource): (Slot, Slot),
+        response_mode: ResponseMode,
+        now: Time,
+    ) -> bool {
+        let hash = self.arena.payload(resource).map(|payload| payload.hash);
         let error_here = self.error_of(resource);
-        let is_due = match (hash, known) {
+        match (hash, *known) {
             // A client with the resource knows of the same error, but not that the resource is
             // removed.
             _ if error_here.is_some() => {
-                error_here != error.as_ref() || hash.is_none() && before == OldViewStatus::Present
+                error_here != error.as_ref() || hash.is_none() && *before == OldViewStatus::Present
             }
             // It is not yet known whether the resource exists.
             (None, _) if self.is_requested(resource) => false,
             (Some(hash), ClientKnowledge::Exactly(held)) => hash != held,
             (Some(_), _) => true,
             (None, ClientKnowledge::Absent) => false,
+            (None, ClientKnowledge::RemovedIn(nonce)) => {
+                self.follow_removal(subscription, nonce);
+                *must_reply == MustReply::Yes
+            }
             (None, ClientKnowledge::Nothing) => response_mode == ResponseMode::ChangesAndRemovals,
             (None, ClientKnowledge::Waiting) => {
                 response_mode == ResponseMode::ChangesAndRemovals
@@ -381,25 +422,9 @@ impl SessionContext<'_> {
                 ResponseMode::ChangesAndRemovals => {
                     self.arena.sends_removals()
                         || self.session.may_defer_removals(self.arena)
-                        || must_reply == MustReply::Yes
+                        || *must_reply == MustReply::Yes
                 }
             },
-        };
-        // In full state the client may have members that are not known here.
-        let is_due =
-            is_due || response_mode == ResponseMode::FullState && self.arena.is_glob(resource);
-        // For an alias, its resource is due instead.
-        let is_alias = sent == 0 && self.alias_target(resource).is_some();
-        if is_due && !is_alias {
-            self.make_due(subscription, cause);
-            if sent != 0 {
-                self.defer_removal_if_missing(subscription, StateOrigin::PreviousView);
-                self.carry_over(subscription, carried);
-            }
-            self.subscriptions.note_must_reply(&mut self.session.due, subscription, must_reply);
-        } else {
-            self.renew_at_once(resource);
         }
-        Some(resource)
     }
 }

@@ -51,6 +51,50 @@ fn view_change_restarts_stage_timeout() {
     run_all_with(&config, &[("M148 M223", &script)]);
 }
 
+// The answer in the new view tells whether the client still has the resource.
+#[test]
+fn unanswered_removal_is_followed_into_another_view() {
+    run("
+        == the client accepts it [M147 M223 IS11]
+        set cds a=1 b=1
+        set @v cds b=1
+        d> cds +*  | d< cds first a=1 b=1
+        d> cds ack
+        set cds -a | d< cds changed -a
+        assign 1 v | d<
+        d> cds ack | d<
+        == the client names the resource and accepts its removal [M147 M223 IS11]
+        set cds a=1 b=1
+        set @v cds b=1
+        d> cds +a +b | d< cds first a=1 b=1
+        d> cds ack
+        set cds -a   | d< cds changed -a
+        assign 1 v   | d<
+        d> cds ack   | d<
+        set @v cds a=2 | d< cds changed a=2
+        == the client rejects it [M107 M147 M223]
+        set cds a=1 b=1
+        set @v cds b=1
+        d> cds +*      | d< cds first a=1 b=1
+        d> cds ack
+        set cds -a     | d< cds changed -a
+        assign 1 v     | d<
+        d> cds nack    | d<
+        set @v cds b=2 | d< cds changed b=2 -a
+        d> cds ack     | d<
+        == the resource comes back before the answer [M147 M223]
+        set cds a=1 b=1
+        set @v cds b=1
+        d> cds +*      | d< cds first a=1 b=1
+        d> cds ack
+        set cds -a     | d< cds changed -a
+        assign 1 v     | d<
+        set @v cds a=3
+        d> cds ack     | d< cds changed a=3
+        d> cds ack     | d<
+        ");
+}
+
 #[test]
 fn view_change_defers_removals_and_awaits_eds() {
     run("

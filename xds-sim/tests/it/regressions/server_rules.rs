@@ -2,7 +2,7 @@
 
 use super::Regression;
 
-pub(super) const REGRESSIONS: [Regression; 46] = [
+pub(super) const REGRESSIONS: [Regression; 47] = [
     (
         "heartbeats are not withheld by those of whom nothing was due (IS27, IL1)",
         "clients=2 types=2 latency=300ms operations=20 actions={watch-all,unwatch,delete,storm,empty,watch-when-told,set-for-a-while}",
@@ -232,5 +232,10 @@ pub(super) const REGRESSIONS: [Regression; 46] = [
         "the error of a requested name is an answer that goes before its turn (IS17, the rule was wrong)",
         "types=3 operations=20 order=OnlyAfterAcks actions={watch-again,delete,empty,watch-when-told,set-for-a-while,set-error,watch-many,set-privileged}",
         "AAEAAAACAQABAAAAAQEAAQAAAAAAAAEAAAACAAABAAAAAAAAAQADAAIAAAEACwABAQABAAgAAgAAAQAJAAIBAAEI",
+    ),
+    (
+        "a removal that is accepted after a move is not sent again (IS11)",
+        "variant=delta types=1 operations=20 order=AfterAcks views=2 actions={watch-all,unwatch,watch-again,delete,set-bad,set-back,storm,empty,move}",
+        "AAEAAwAAAAABAAAAAAEAAQAAAAABAAEAAAAAAQABAAEAAAAAAQAAAAABAAEABAAAAAABBAAAAAEAAQALAAAAAAEADA",
     ),
 ];

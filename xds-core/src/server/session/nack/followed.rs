@@ -17,8 +17,11 @@ use crate::{
     server::{
         event::ResponseCause,
         session::{
-            Session, context::SessionContext, deferred_removal::Portion,
-            subscription::Subscription, window::Sent,
+            Session,
+            context::SessionContext,
+            deferred_removal::Portion,
+            subscription::{Subscription, SubscriptionKind},
+            window::Sent,
         },
         store::revision::Revision,
     },
@@ -75,6 +78,16 @@ impl SessionContext<'_> {
     pub(crate) fn awaits_answer_to_removal(&self, subscription: &Subscription) -> bool {
         self.session.follows_until_accepted()
             && self.is_unanswered_response(subscription.removed_in())
+    }
+
+    /// Follows a removal that the client has not answered, and was sent in its previous view.
+    pub(crate) fn follow_removal(&mut self, subscription: Slot, nonce: u64) {
+        let Some(followed) = self.subscriptions.at_mut(subscription) else { return };
+        followed.note_previous_removal(nonce);
+        if !followed.kind.is_subscribed() {
+            self.set_kind(subscription, SubscriptionKind::DeferredRemoval);
+        }
+        self.session.extras_mut().acked.followed.insert(subscription);
     }
 
     /// Whether the client has rejected the resource of a subscription, or may still reject it.

@@ -169,6 +169,11 @@ impl Subscription {
         }
     }
 
+    /// Records that a response in the previous view of the client contained the resource's removal.
+    pub(crate) fn note_previous_removal(&mut self, nonce: u64) {
+        (self.sent, self.since) = (0, nonce);
+    }
+
     /// Returns the nonce of the response that contained the resource's removal, unless the resource
     /// was sent since. 0 if there is none.
     pub(crate) fn removed_in(&self) -> u64 {
