@@ -13,7 +13,10 @@ use super::{
         session_handle::SessionHandle, subscriptions::Subscriptions,
     },
     store::revision::Revision,
-    stream::{Stream, Writable, push_order::Order},
+    stream::{
+        Stream, Writable,
+        push_order::{Order, StepByStep},
+    },
 };
 use crate::{frame::Frame, id::StreamId, slab::Slot};
 
@@ -249,8 +252,9 @@ impl Stream {
     fn next(&mut self, subscriptions: &Subscriptions, policy: &OrderingPolicy) -> Option<Next> {
         match &mut self.order {
             Order::MakeBeforeBreak(state) => {
-                let (make_before_break, held) = &mut **state;
-                let (requests, policy) = (held.requests.states(), policy.make_before_break()?);
+                let StepByStep { make_before_break, held_since } = &mut **state;
+                let (requests, policy) =
+                    (held_since.requests.states(), policy.make_before_break()?);
                 make_before_break.decide(&self.sessions, &requests, subscriptions, policy).next
             }
             Order::Arrival(due) => {

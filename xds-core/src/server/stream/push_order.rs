@@ -23,9 +23,16 @@ pub(crate) enum Order {
     Rank,
     /// Order of make before break, where each step waits for the client's ACKs.
     // M146
-    MakeBeforeBreak(Box<(MakeBeforeBreak, HeldSince)>),
+    MakeBeforeBreak(Box<StepByStep>),
     /// Single type.
     SingleType,
+}
+
+/// Make before break of a stream, and since when it holds something back.
+#[derive(Debug)]
+pub(crate) struct StepByStep {
+    pub(crate) make_before_break: MakeBeforeBreak,
+    pub(crate) held_since: HeldSince,
 }
 
 impl Order {
@@ -36,7 +43,8 @@ impl Order {
             (OrderingPolicy::Off, _) => Self::Arrival(VecDeque::new()),
             (OrderingPolicy::MakeBeforeBreak(policy), _) => {
                 let make_before_break = MakeBeforeBreak::new(policy.on_stage_timeout);
-                Self::MakeBeforeBreak(Box::new((make_before_break, HeldSince::default())))
+                let held_since = HeldSince::default();
+                Self::MakeBeforeBreak(Box::new(StepByStep { make_before_break, held_since }))
             }
         }
     }
@@ -48,7 +56,7 @@ impl Order {
             Self::Rank if is_referred_to => SendOrder::RemovalsLast,
             Self::Arrival(_) | Self::Rank | Self::SingleType => SendOrder::Independent,
             Self::MakeBeforeBreak(state) if is_referred_to => {
-                SendOrder::MakeBeforeBreakRemovals(state.0.on_stage_timeout())
+                SendOrder::MakeBeforeBreakRemovals(state.make_before_break.on_stage_timeout())
             }
             Self::MakeBeforeBreak(_) => SendOrder::MakeBeforeBreak,
         }
@@ -57,14 +65,14 @@ impl Order {
     pub(crate) fn make_before_break(&mut self) -> Option<&mut MakeBeforeBreak> {
         match self {
             Self::Arrival(_) | Self::Rank | Self::SingleType => None,
-            Self::MakeBeforeBreak(state) => Some(&mut state.0),
+            Self::MakeBeforeBreak(state) => Some(&mut state.make_before_break),
         }
     }
 
     pub(crate) fn held_since(&mut self) -> Option<&mut HeldSince> {
         match self {
             Self::Arrival(_) | Self::Rank | Self::SingleType => None,
-            Self::MakeBeforeBreak(state) => Some(&mut state.1),
+            Self::MakeBeforeBreak(state) => Some(&mut state.held_since),
         }
     }
 }

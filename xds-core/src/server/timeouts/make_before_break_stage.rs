@@ -9,7 +9,10 @@ use crate::{
         event::{BlockedBy, Observation},
         make_before_break::Blocked,
         queue::timer_queue::Alarm,
-        stream::{held_since::RequestTimes, push_order::Order},
+        stream::{
+            held_since::RequestTimes,
+            push_order::{Order, StepByStep},
+        },
     },
     text::TypeUrl,
     time::Time,
@@ -31,7 +34,7 @@ impl Server {
         let stream = self.streams.get_mut(id.0).filter(|stream| !stream.is_busy());
         let Some(stream) = stream else { return false };
         let Order::MakeBeforeBreak(state) = &mut stream.order else { return false };
-        let (make_before_break, held) = &mut **state;
+        let StepByStep { make_before_break, held_since: held } = &mut **state;
         self.subscriptions.look_up_newest_due(&stream.sessions);
         let requests = held.requests.states();
         let decision =
@@ -80,7 +83,7 @@ impl Server {
         let Some(policy) = self.config.ordering.make_before_break() else { return };
         let Some(stream) = self.streams.get_mut(id.0) else { return };
         let Order::MakeBeforeBreak(state) = &mut stream.order else { return };
-        let (make_before_break, held) = &mut **state;
+        let StepByStep { make_before_break, held_since: held } = &mut **state;
         let Some((blocked, _)) = &held.change else { return };
         self.stats.stage_timeouts += 1;
         let type_of = |rank| TypeUrl::from(types::by_rank(rank).unwrap_or_default());
