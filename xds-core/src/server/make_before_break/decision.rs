@@ -171,17 +171,17 @@ impl StreamFacts {
         let additions = own.due_set.and_then(|changed| self.blocked_additions(rank, changed, late));
         let removals =
             own.due_removed.and_then(|removed| self.blocked_removals(rank, own, removed, late));
-        let may_block = additions.is_some() || removals.is_some() && own.requests_removed;
-        let is_concerned = may_block || request != RequestState::NotBlocked;
+        let is_held_back = additions.is_some() || removals.is_some() && own.requests_removed;
+        let is_concerned = is_held_back || request != RequestState::NotBlocked;
         let is_pending = is_concerned && (own.requests_removed || late.waits_for_answer());
-        let pending_request = match (is_pending, may_block) {
+        let pending_request = match (is_pending, is_held_back) {
             (false, _) => PendingRequest::None,
             (true, false) => PendingRequest::Sendable,
             (true, true) => PendingRequest::Blocked,
         };
         let portion = match (&additions, &removals) {
             (None, None) => Some(Portion::Everything),
-            _ if may_block && is_pending && request == RequestState::Overdue => {
+            _ if is_held_back && is_pending && request == RequestState::Overdue => {
                 Some(Portion::Unanswered)
             }
             (None, Some(_)) if own.due_set.is_some() || own.renews => Some(Portion::Additions),

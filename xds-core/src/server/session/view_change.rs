@@ -384,8 +384,8 @@ impl SessionContext<'_> {
         Some(resource)
     }
 
-    /// Whether the resource of an imported name, or its removal, is to be sent. Begins what else the
-    /// client is to be told of a missing resource: a grace period, or the answer to its removal.
+    /// Whether the resource of an imported name, or its removal, is to be sent. If the resource is
+    /// missing, this may instead start its grace period or follow its unanswered removal.
     fn is_name_due(
         &mut self,
         ExportedName { known, must_reply, error, before, .. }: &ExportedName,
