@@ -364,6 +364,11 @@ impl SessionContext<'_> {
         if sent != 0 && response_mode != ResponseMode::FullState {
             self.skip_known_resources();
         }
+        if let ClientKnowledge::RemovedIn(nonce) = named.known
+            && !exists
+        {
+            self.follow_removal(subscription, nonce);
+        }
         self.note_wanted(resource);
         // In full state the client may have members that are not known here.
         let is_due = self.is_name_due(&named, (subscription, resource), response_mode, now)
@@ -385,7 +390,7 @@ impl SessionContext<'_> {
     }
 
     /// Whether the resource of an imported name, or its removal, is to be sent. If the resource is
-    /// missing, this may instead start its grace period or follow its unanswered removal.
+    /// missing, this may instead start its grace period.
     fn is_name_due(
         &mut self,
         ExportedName { known, must_reply, error, before, .. }: &ExportedName,
@@ -406,10 +411,7 @@ impl SessionContext<'_> {
             (Some(hash), ClientKnowledge::Exactly(held)) => hash != held,
             (Some(_), _) => true,
             (None, ClientKnowledge::Absent) => false,
-            (None, ClientKnowledge::RemovedIn(nonce)) => {
-                self.follow_removal(subscription, nonce);
-                *must_reply == MustReply::Yes
-            }
+            (None, ClientKnowledge::RemovedIn(_)) => *must_reply == MustReply::Yes,
             (None, ClientKnowledge::Nothing) => response_mode == ResponseMode::ChangesAndRemovals,
             (None, ClientKnowledge::Waiting) => {
                 response_mode == ResponseMode::ChangesAndRemovals

@@ -1,6 +1,8 @@
 //! View changes while updates wait, or afterwards.
 // M223 M147 IS18
 
+use xds_core::server::OnDemand;
+
 use super::*;
 
 // M223, M148: a timeout of one step does not apply to the next one, such as a view change.
@@ -93,6 +95,25 @@ fn unanswered_removal_is_followed_into_another_view() {
         d> cds ack     | d< cds changed a=3
         d> cds ack     | d<
         ");
+}
+
+#[test]
+fn unanswered_removal_is_followed_while_a_source_is_asked_for_the_name() {
+    let mut config = gated(|_| {});
+    config.on_demand = OnDemand::Notify;
+    let script = "
+        set cds a=1 b=1
+        set @v cds b=1
+        d> cds +a +b   | d< cds first a=1 b=1
+        d> cds ack
+        set cds -a     | d< cds changed -a
+        assign 1 v     | d<
+        wanted cds a
+        d> cds nack    | d<
+        set @v cds b=2 | d< cds changed b=2 -a
+        d> cds ack     | d<
+        ";
+    run_all_with(&config, &[("M107 M147 M223", script)]);
 }
 
 #[test]
