@@ -9,8 +9,11 @@ use super::{
     event::{Observation, ResponseCause, ServerTransmit},
     make_before_break::{self, Next},
     session::{
-        RenderedResponse, SendOrder, Session, deferred_removal::Portion, response::seal::seal,
-        session_handle::SessionHandle, subscriptions::Subscriptions,
+        RenderedResponse, SendOrder, Session,
+        deferred_removal::Portion,
+        response::{draft::Draft, seal::seal},
+        session_handle::SessionHandle,
+        subscriptions::Subscriptions,
     },
     store::revision::Revision,
     stream::{
@@ -183,7 +186,7 @@ impl Server {
         let subscriptions = &mut self.subscriptions;
         let render = |subscriptions: &mut Subscriptions, next: Next| {
             let mut context = subscriptions.context(next.handle.session)?;
-            let rendered = context.render(nonce, limit, now, next.portion)?;
+            let rendered = context.render(Draft::new(nonce, limit, now, next.portion))?;
             Some((next.handle, rendered, nonce))
         };
         if let Order::Rank | Order::SingleType = stream.order {

@@ -1,11 +1,8 @@
 //! Session together with all state that one call on it can read and change.
 
-use alloc::vec::Vec;
-
 use super::{
     Session, Urgency,
     name_usage::NameUsage,
-    response::errors::EncodedErrors,
     session_view::SessionView,
     subscription::{Due, SubscriptionTable, due_list::Release},
 };
@@ -14,30 +11,16 @@ use crate::{
         event::ResponseCause,
         store::{
             arena::{Arena, past::HeldSnapshots},
-            encode::body::{Encoding, Payload, Ttls},
+            encode::body::{Encoding, Ttls},
             on_demand::OnDemandNotifications,
         },
     },
     slab::Slot,
-    text::ResourceName,
 };
 
 /// Session together with all state that its rules read and change.
 #[derive(Debug)]
 pub(crate) struct SessionContext<'a> {
-    /// Errors for the response being rendered.
-    pub(crate) errors: EncodedErrors,
-    /// Resources that the response reports as too long, with their lengths in bytes.
-    pub(crate) too_long: Vec<(ResourceName, usize)>,
-    /// Whether a full-state response implies removals that its contents do not show.
-    pub(crate) implies_removals: bool,
-    /// Whether the response removes resources that no subscription covers any more.
-    // M136
-    pub(crate) removes_uncovered: bool,
-    /// Number of names in the response that do not exist and that the client was never sent.
-    pub(crate) absences: usize,
-    /// Resources in the response, if the session has to remember them.
-    pub(crate) kept: Vec<(ResourceName, Payload)>,
     pub(crate) slot: Slot,
     pub(crate) session: &'a mut Session,
     pub(crate) arena: &'a mut Arena,
@@ -46,33 +29,7 @@ pub(crate) struct SessionContext<'a> {
     pub(crate) usage: &'a mut NameUsage,
 }
 
-impl<'a> SessionContext<'a> {
-    pub(crate) fn new(
-        slot: Slot,
-        session: &'a mut Session,
-        arena: &'a mut Arena,
-        subscriptions: &'a mut SubscriptionTable,
-        on_demand: &'a mut OnDemandNotifications,
-        usage: &'a mut NameUsage,
-    ) -> Self {
-        let (errors, too_long, kept) = (EncodedErrors::default(), Vec::new(), Vec::new());
-        let (implies_removals, removes_uncovered, absences) = (false, false, 0);
-        Self {
-            errors,
-            too_long,
-            implies_removals,
-            removes_uncovered,
-            absences,
-            kept,
-            slot,
-            session,
-            arena,
-            subscriptions,
-            on_demand,
-            usage,
-        }
-    }
-
+impl SessionContext<'_> {
     /// Returns the state from which it follows what the client has.
     pub(crate) fn view(&self) -> SessionView<'_> {
         let Self { slot, session, arena, subscriptions, .. } = self;

@@ -120,14 +120,14 @@ impl Subscriptions {
         while let Some(ClosedSession { slot, session }) = self.closed.front_mut() {
             let (slot, arena) = (*slot, session.arena);
             if let Some(state) = self.store.arena_mut(arena) {
-                let mut context = SessionContext::new(
+                let mut context = SessionContext {
                     slot,
                     session,
-                    state,
-                    &mut self.table,
-                    &mut self.on_demand,
-                    &mut self.usage,
-                );
+                    arena: &mut *state,
+                    subscriptions: &mut self.table,
+                    on_demand: &mut self.on_demand,
+                    usage: &mut self.usage,
+                };
                 freed += context.free_names(limit - freed);
                 if !context.session.subscriptions.is_empty() {
                     break;
@@ -172,8 +172,8 @@ impl Subscriptions {
     pub(crate) fn context(&mut self, slot: Slot) -> Option<SessionContext<'_>> {
         let session = self.sessions.at_mut(slot)?;
         let arena = self.store.arena_mut(session.arena)?;
-        let (table, on_demand, usage) = (&mut self.table, &mut self.on_demand, &mut self.usage);
-        Some(SessionContext::new(slot, session, arena, table, on_demand, usage))
+        let Self { table: subscriptions, on_demand, usage, .. } = self;
+        Some(SessionContext { slot, session, arena, subscriptions, on_demand, usage })
     }
 
     fn arena_of(&self, session: &Session) -> Option<&Arena> {

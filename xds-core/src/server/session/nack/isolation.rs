@@ -18,7 +18,7 @@ use super::rejection::OpenRejections;
 use crate::{
     server::{
         config::NackRecovery,
-        session::{Session, context::SessionContext, window::Sent},
+        session::{Session, context::SessionContext, response::draft::Draft, window::Sent},
         store::{
             arena::resource_set::ResourceSet,
             encode::body::{BodyBuilder, Payload, ResponseBody},
@@ -158,17 +158,17 @@ impl SessionContext<'_> {
     }
 
     /// Stores the contents of a response until it is answered.
-    pub(crate) fn note_state(&mut self, nonce: NonZeroU64) {
+    pub(crate) fn note_state(&mut self, draft: &mut Draft) {
         if !self.isolates() {
             return;
         }
         let state = match self.sends_full_state() {
             true => self.current_state(),
-            false => mem::take(&mut self.kept).into(),
+            false => mem::take(&mut draft.kept).into(),
         };
         let window = usize::from(self.arena.config.window.get());
         let sent = &mut self.session.contents_mut().sent;
-        sent.push_back((nonce, state));
+        sent.push_back((draft.nonce, state));
         // The number of responses that can be answered.
         if sent.len() > window.saturating_add(1) {
             sent.pop_front();
@@ -179,12 +179,6 @@ impl SessionContext<'_> {
     pub(crate) fn parts(&self, limit: usize) -> BodyBuilder {
         let parts = BodyBuilder::new(self.encoding(), limit);
         if self.isolates() { parts.keeping() } else { parts }
-    }
-
-    pub(crate) fn finish(&mut self, parts: BodyBuilder) -> ResponseBody {
-        let (body, kept) = parts.finish();
-        self.kept = kept;
-        body
     }
 
     /// Records an ACK: the resources of the response are accepted. Returns the resources that are

@@ -124,14 +124,16 @@ impl SessionContext<'_> {
         without_subscription.at = at;
     }
 
-    /// Releases the removals of resources without a subscription. They count as a change.
-    pub(crate) fn release_without_subscription(&mut self) {
+    /// Releases the removals of resources without a subscription, and returns whether there are any.
+    /// They count as a change.
+    pub(crate) fn release_without_subscription(&mut self) -> bool {
         let mut without_subscription = ResourcesWithoutSubscription::default();
         self.session.update_extras(|extras| {
             without_subscription = mem::take(&mut extras.without_subscription)
         });
-        self.removes_uncovered = !without_subscription.names.is_empty();
+        let has_any = !without_subscription.names.is_empty();
         self.add_unsubscribe_removals(without_subscription.names);
+        has_any
     }
 
     /// Sends the resource of an alias together with the removal of the alias's name, if the

@@ -4,7 +4,7 @@
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::mem;
 
-use super::MinSome as _;
+use super::{MinSome as _, draft::Draft};
 use crate::{
     server::{
         config::WildcardExit,
@@ -31,14 +31,13 @@ impl SessionContext<'_> {
     /// Renders the resources and removals that the client lacks, as many as fit.
     pub(crate) fn render_incremental(
         &mut self,
-        nonce: u64,
-        limit: usize,
-        portion: Portion,
+        draft: &mut Draft,
     ) -> Option<(ResponseBody, ResponseCause)> {
-        if portion == Portion::Unanswered {
+        let (nonce, limit) = (draft.nonce.get(), draft.limit);
+        if draft.portion == Portion::Unanswered {
             let mut parts = self.parts(limit);
-            let cause = self.take_due(&mut parts, nonce, None, portion);
-            return Some((self.finish(parts), cause?));
+            let cause = self.take_due(draft, &mut parts, None);
+            return Some((draft.finish(parts), cause?));
         }
         let pending =
             (self.session.first_response == FirstResponse::Pending).then_some(ResponseCause::First);
@@ -68,19 +67,18 @@ impl SessionContext<'_> {
             walked = Some((wildcard.cursor, to, partial_to));
         }
         if self.gather_unsubscribe_removals(&mut parts, walked.map(|(_, to, _)| to)) {
-            let why = if self.removes_uncovered {
+            let why = if draft.removes_uncovered {
                 ResponseCause::Changed
             } else {
                 ResponseCause::Resubscribed
             };
             cause = cause.min_some(Some(why));
         }
-        let named =
-            self.take_due(&mut parts, nonce, walked.map(|(from, to, _)| (from, to)), portion);
+        let named = self.take_due(draft, &mut parts, walked.map(|(from, to, _)| (from, to)));
         if let Some((_, to, partial_to)) = walked {
             self.advance_removals(to, partial_to, nonce);
         }
-        Some((self.finish(parts), cause.min_some(named).or(pending)?))
+        Some((draft.finish(parts), cause.min_some(named).or(pending)?))
     }
 
     /// Records that the wildcard was sent up to `to`, and removals completely or up to

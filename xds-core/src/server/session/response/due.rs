@@ -1,6 +1,6 @@
 //! Resources that are due by subscription, in responses with changes.
 
-use super::MinSome as _;
+use super::{MinSome as _, draft::Draft};
 use crate::{
     server::{
         config::Absence,
@@ -37,10 +37,9 @@ impl SessionContext<'_> {
     /// are included already.
     pub(crate) fn take_due(
         &mut self,
+        draft: &mut Draft,
         parts: &mut BodyBuilder,
-        nonce: u64,
         walked: Walked,
-        portion: Portion,
     ) -> Option<ResponseCause> {
         // The walk may cover further subscriptions after one that does not fit.
         let is_walk_empty = walked.is_none_or(|(from, to)| from == to);
@@ -48,8 +47,8 @@ impl SessionContext<'_> {
         let mut slot = self.session.due.first();
         while let Some(subscription) = self.subscriptions.at(slot) {
             let next = self.subscriptions.next(ListKind::Due, slot);
-            if portion != Portion::Unanswered || subscription.is_unanswered() {
-                match self.take_subscription(slot, parts, nonce, walked) {
+            if draft.portion != Portion::Unanswered || subscription.is_unanswered() {
+                match self.take_subscription(draft, slot, parts, walked) {
                     Taken::Done(reason) => cause = cause.min_some(reason),
                     Taken::Full if is_walk_empty => break,
                     Taken::Full | Taken::Later => {}
@@ -62,18 +61,22 @@ impl SessionContext<'_> {
 
     fn take_subscription(
         &mut self,
+        draft: &mut Draft,
         slot: Slot,
         parts: &mut BodyBuilder,
-        nonce: u64,
         walked: Walked,
     ) -> Taken {
+        let nonce = draft.nonce.get();
         let Some(&Subscription { resource: at, kind, sent, .. }) = self.subscriptions.at(slot)
         else {
             return Taken::Later;
         };
         // Only a client that names the resource is sent its error, not one that is due a removal
         // (M178).
-        let error = if kind.is_subscribed() { self.push_error_into(at, parts) } else { None };
+        let error = match kind.is_subscribed() {
+            true => self.push_error_into(draft, at, parts),
+            false => None,
+        };
         match error {
             Some(FitResult::Full) => return Taken::Full,
             Some(FitResult::Added) => return self.take_error(slot, at, nonce),
@@ -107,7 +110,7 @@ impl SessionContext<'_> {
             if room == FitResult::Full {
                 return Taken::Full;
             }
-            self.absences += usize::from(!was_sent);
+            draft.absences += usize::from(!was_sent);
         }
         let cause = self.take_from_due(slot, nonce);
         Taken::Done(cause.filter(|_| !is_represented))

@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 
+use super::draft::Draft;
 use crate::{
     server::{
         event::StatusCode,
@@ -85,6 +86,7 @@ impl SessionContext<'_> {
     // IS26
     pub(crate) fn push_error_into(
         &mut self,
+        draft: &mut Draft,
         slot: Slot,
         parts: &mut BodyBuilder,
     ) -> Option<FitResult> {
@@ -96,22 +98,23 @@ impl SessionContext<'_> {
             let name = resource.name.clone();
             self.arena.note_too_long();
             self.session.extras_mut().too_long.insert(slot);
-            let room = self.push_error(slot, |bytes| parts.reserve(bytes));
+            let room = self.push_error(draft, slot, |bytes| parts.reserve(bytes));
             if room == Some(FitResult::Added) {
-                self.too_long.push((name, length));
+                draft.too_long.push((name, length));
             }
             return room;
         }
         self.session.update_extras(|extras| {
             extras.too_long.remove(&slot);
         });
-        self.push_error(slot, |bytes| parts.reserve(bytes))
+        self.push_error(draft, slot, |bytes| parts.reserve(bytes))
     }
 
     /// Adds the error of a resource, if there is one and `make_room` grants the space for its
     /// bytes.
     pub(crate) fn push_error(
-        &mut self,
+        &self,
+        draft: &mut Draft,
         slot: Slot,
         make_room: impl FnOnce(usize) -> FitResult,
     ) -> Option<FitResult> {
@@ -121,8 +124,8 @@ impl SessionContext<'_> {
         let bytes: Vec<u8> = names.iter().flat_map(encode).collect();
         let room = make_room(bytes.len());
         if room == FitResult::Added {
-            self.errors.count += names.len();
-            self.errors.bytes.extend_from_slice(&bytes);
+            draft.errors.count += names.len();
+            draft.errors.bytes.extend_from_slice(&bytes);
         }
         Some(room)
     }

@@ -18,7 +18,7 @@
 use alloc::{boxed::Box, collections::BTreeSet, vec::Vec};
 use core::{mem, num::NonZeroU64, time::Duration};
 
-use super::stated_version::ResponseScope;
+use super::{draft::Draft, stated_version::ResponseScope};
 use crate::{
     server::{
         event::ResponseCause,
@@ -186,36 +186,27 @@ impl SessionContext<'_> {
     }
 
     /// Renders the heartbeats that are due.
-    pub(crate) fn render_heartbeats(
-        &mut self,
-        nonce: NonZeroU64,
-        limit: usize,
-        time: Time,
-    ) -> Option<RenderedResponse> {
+    pub(crate) fn render_heartbeats(&mut self, draft: &mut Draft) -> Option<RenderedResponse> {
         let awaits_answer = self.session.awaits_answer();
         self.session.renewals.as_deref().filter(|it| it.are_due() && !awaits_answer)?;
         let response_mode = self.session.response_mode(self.arena);
         let (body, content) = match response_mode {
-            ResponseMode::FullState => self.renew_full_state(nonce, limit)?,
+            ResponseMode::FullState => self.renew_full_state(draft)?,
             ResponseMode::Changes | ResponseMode::ChangesAndRemovals => {
-                (self.gather_heartbeats(limit, time)?, self.arena.version)
+                (self.gather_heartbeats(draft.limit, draft.time)?, self.arena.version)
             }
         };
         let from = self.session.wildcard.map_or(Revision::START, |wildcard| wildcard.cursor);
-        let mut sent = self.new_sent(nonce, (from, from), time, (content, ResponseScope::Complete));
+        let mut sent = self.new_sent(draft, (from, from), (content, ResponseScope::Complete));
         if response_mode != ResponseMode::FullState {
             sent.version = self.session.accepted.unwrap_or(sent.version);
         }
         sent.purpose = Purpose::Heartbeat;
-        Some(self.send(sent, self.session.reached(), body, ResponseCause::Heartbeat))
+        Some(self.send(draft, sent, self.session.reached(), body, ResponseCause::Heartbeat))
     }
 
     /// Renders the full state again, if the client accepted it.
-    fn renew_full_state(
-        &mut self,
-        nonce: NonZeroU64,
-        limit: usize,
-    ) -> Option<(ResponseBody, TypeVersion)> {
+    fn renew_full_state(&mut self, draft: &mut Draft) -> Option<(ResponseBody, TypeVersion)> {
         let renewals = self.session.renewals.take()?;
         // Without a response, it has the state from another view.
         let is_accepted = self.session.newest.is_none() || self.session.has_accepted_newest();
@@ -230,7 +221,7 @@ impl SessionContext<'_> {
         if !is_accepted || !is_concerned || self.encoding().ttls == Ttls::Omitted {
             return None;
         }
-        let (body, version, _) = self.take_full_state(nonce.get(), limit);
+        let (body, version, _) = self.take_full_state(draft);
         Some((body, version))
     }
 

@@ -5,6 +5,7 @@
 // M73, M67
 
 pub(crate) mod delta;
+pub(crate) mod draft;
 mod due;
 pub(crate) mod errors;
 pub(crate) mod heartbeat;
@@ -14,9 +15,9 @@ pub(crate) mod sotw;
 pub(crate) mod stated_version;
 
 use alloc::vec::Vec;
-use core::{mem, num::NonZeroU64};
+use core::mem;
 
-use self::{errors::EncodedErrors, stated_version::ResponseScope};
+use self::{draft::Draft, errors::EncodedErrors, stated_version::ResponseScope};
 use super::{
     CatchUp, FirstResponse, FullSend, Purpose, ResponseMode, Revision, UnsubscribedInFlight,
     Urgency, WarmingState, Wildcard,
@@ -35,7 +36,6 @@ use crate::{
     service::Variant,
     slab::Slot,
     text::{ResourceName, Version},
-    time::Time,
     zoo::{self, Bug},
 };
 
@@ -51,39 +51,27 @@ pub(crate) struct RenderedResponse {
 }
 
 impl SessionContext<'_> {
-    /// Renders the due contents under the nonce `nonce`. Returns `None` if the client turns out
-    /// to have everything.
-    pub(crate) fn render(
-        &mut self,
-        nonce: NonZeroU64,
-        limit: usize,
-        time: Time,
-        portion: Portion,
-    ) -> Option<RenderedResponse> {
+    /// Renders the due contents. Returns `None` if the client turns out to have everything.
+    pub(crate) fn render(&mut self, mut draft: Draft) -> Option<RenderedResponse> {
         if !self.session.is_due(self.arena) {
             return None;
         }
-        let content = match portion {
+        let draft = &mut draft;
+        let content = match draft.portion {
             Portion::Heartbeats => None,
             Portion::Everything | Portion::Additions | Portion::Unanswered => {
-                self.render_content(nonce, limit, time, portion)
+                self.render_content(draft)
             }
         };
-        let content = content.or_else(|| self.render_heartbeats(nonce, limit, time));
-        content.or_else(|| self.recover(nonce, time))
+        content.or_else(|| self.render_heartbeats(draft)).or_else(|| self.recover(draft))
     }
 
-    fn render_content(
-        &mut self,
-        nonce: NonZeroU64,
-        limit: usize,
-        time: Time,
-        portion: Portion,
-    ) -> Option<RenderedResponse> {
+    fn render_content(&mut self, draft: &mut Draft) -> Option<RenderedResponse> {
         if !self.session.has_pending_content(self.arena) {
             return None;
         }
-        self.release_or_defer_removals(portion);
+        let portion = draft.portion;
+        self.release_or_defer_removals(draft);
         if portion != Portion::Everything && !self.session.has_additions(self.arena) {
             // Withheld removals are no reason for a response, whatever heartbeats are sent.
             return None;
@@ -96,26 +84,25 @@ impl SessionContext<'_> {
         // Resources that a wildcard also covers would be sent twice.
         let is_apart = self.session.response_mode(self.arena) != ResponseMode::FullState
             && self.session.wildcard.is_none();
-        let portion = match portion {
-            Portion::Unanswered if !is_apart => Portion::Additions,
-            portion => portion,
-        };
-        if portion != Portion::Unanswered {
+        if portion == Portion::Unanswered && !is_apart {
+            draft.portion = Portion::Additions;
+        }
+        if draft.portion != Portion::Unanswered {
             self.piggyback_retry_batch();
-            self.send_removals_again(portion);
+            self.send_removals_again(draft.portion);
             self.piggyback_alias_targets();
         }
         let before = self.session.wildcard;
         let from = before.map_or(Revision::START, |wildcard| wildcard.cursor);
         let reached = self.session.reached();
         let (body, version, cause) = match self.session.response_mode(self.arena) {
-            ResponseMode::FullState => self.render_full_state(nonce.get(), limit)?,
+            ResponseMode::FullState => self.render_full_state(draft)?,
             ResponseMode::Changes => {
-                let (body, cause) = self.render_changes(nonce.get(), limit, portion)?;
+                let (body, cause) = self.render_changes(draft)?;
                 (body, self.arena.version, cause)
             }
             ResponseMode::ChangesAndRemovals => {
-                let (body, cause) = self.render_incremental(nonce.get(), limit, portion)?;
+                let (body, cause) = self.render_incremental(draft)?;
                 (body, self.arena.version, cause)
             }
         };
@@ -123,30 +110,30 @@ impl SessionContext<'_> {
             FirstResponse::NotSent | FirstResponse::Pending => ResponseCause::First,
             FirstResponse::Done => cause,
         };
-        self.note_state(nonce);
+        self.note_state(draft);
         self.session.first_response = FirstResponse::Done;
         self.session.unsubscribed_in_flight = UnsubscribedInFlight::No;
         if self.session.due.is_empty() {
             self.session.urgency = Urgency::CanWait;
         }
         let to = self.session.wildcard.map_or(from, |wildcard| wildcard.cursor);
-        let sent = self.new_sent(nonce, (from, to), time, (version, ResponseScope::Complete));
-        let rendered = self.send(sent, reached, body, cause);
-        self.note_renewed(nonce, before);
+        let sent = self.new_sent(draft, (from, to), (version, ResponseScope::Complete));
+        let rendered = self.send(draft, sent, reached, body, cause);
+        self.note_renewed(draft.nonce, before);
         Some(rendered)
     }
 
     /// Makes the removals due that a response with everything contains, and withholds those that any
     /// other response omits.
-    fn release_or_defer_removals(&mut self, portion: Portion) {
-        let is_everything = portion == Portion::Everything;
+    fn release_or_defer_removals(&mut self, draft: &mut Draft) {
+        let is_everything = draft.portion == Portion::Everything;
         if !is_everything || self.session.follows_until_accepted() {
             self.defer_wildcard_removals();
         }
-        match portion {
+        match draft.portion {
             Portion::Everything => {
                 self.subscriptions.release_withheld(&mut self.session.due);
-                self.release_without_subscription();
+                draft.removes_uncovered = self.release_without_subscription();
             }
             Portion::Unanswered if self.session.variant == Variant::Incremental => {
                 self.subscriptions.release_requested_removals(&mut self.session.due);
@@ -156,35 +143,34 @@ impl SessionContext<'_> {
     }
 
     /// Renders one of the resources that the client rejected together.
-    fn recover(&mut self, nonce: NonZeroU64, time: Time) -> Option<RenderedResponse> {
+    fn recover(&mut self, draft: &mut Draft) -> Option<RenderedResponse> {
         if !self.session.has_probe() {
             return None;
         }
-        let (body, version, revision) = self.render_probe(nonce)?;
+        let (body, version, revision) = self.render_probe(draft.nonce)?;
         let part = match self.session.wildcard {
             Some(_) => (revision.before(), revision),
             None => (Revision::START, Revision::START),
         };
-        let sent = self.new_sent(nonce, part, time, (version, ResponseScope::Partial));
-        Some(self.send(sent, self.session.reached(), body, ResponseCause::Recovery))
+        let sent = self.new_sent(draft, part, (version, ResponseScope::Partial));
+        Some(self.send(draft, sent, self.session.reached(), body, ResponseCause::Recovery))
     }
 
     /// Describes a response that advances the wildcard cursor from `from` to `to`.
     pub(crate) fn new_sent(
         &mut self,
-        nonce: NonZeroU64,
+        draft: &Draft,
         (from, to): (Revision, Revision),
-        time: Time,
         (content, coverage): (TypeVersion, ResponseScope),
     ) -> Sent {
         Sent {
-            nonce,
+            nonce: draft.nonce,
             version: self.stated_version(content, coverage),
             content: content.stated(),
             from,
             to,
             at: self.arena.clock(),
-            time,
+            time: draft.time,
             timer: Slot::NONE,
             answer: Answer::Pending,
             purpose: Purpose::Content,
@@ -194,6 +180,7 @@ impl SessionContext<'_> {
     /// Records a rendered response as sent. The wildcard cursor had been as far as `reached`.
     pub(crate) fn send(
         &mut self,
+        draft: &mut Draft,
         sent: Sent,
         reached: Revision,
         body: ResponseBody,
@@ -201,13 +188,13 @@ impl SessionContext<'_> {
     ) -> RenderedResponse {
         self.session.note_sent(self.arena, reached);
         let is_content = sent.purpose == Purpose::Content;
-        if is_content && (self.implies_removals || body.removed > self.absences) {
+        if is_content && (draft.implies_removals || body.removed > draft.absences) {
             self.session.note_removal_sent(sent.nonce);
         }
         self.session.record_sent(sent, self.arena);
         self.hold_sent();
         self.session.counters.responses.add_one();
-        let (errors, too_long) = (mem::take(&mut self.errors), mem::take(&mut self.too_long));
+        let (errors, too_long) = (mem::take(&mut draft.errors), mem::take(&mut draft.too_long));
         let version = self.version_text(sent.version);
         RenderedResponse { body, errors, too_long, version, cause }
     }

@@ -1,6 +1,6 @@
 //! Contents of state-of-the-world responses.
 
-use super::MinSome as _;
+use super::{MinSome as _, draft::Draft};
 use crate::{
     server::{
         event::ResponseCause,
@@ -29,28 +29,26 @@ impl SessionContext<'_> {
     // M74, M76, M79-M81
     pub(crate) fn render_full_state(
         &mut self,
-        nonce: u64,
-        limit: usize,
+        draft: &mut Draft,
     ) -> Option<(ResponseBody, TypeVersion, ResponseCause)> {
-        let (body, version, cause) = self.take_full_state(nonce, limit);
+        let (body, version, cause) = self.take_full_state(draft);
         Some((body, version, cause?))
     }
 
     /// Renders the full state. Returns a reason if the client does not have exactly that already.
     pub(crate) fn take_full_state(
         &mut self,
-        nonce: u64,
-        limit: usize,
+        draft: &mut Draft,
     ) -> (ResponseBody, TypeVersion, Option<ResponseCause>) {
         let (body, version) = match self.session.wildcard {
             Some(_) => self.body_of_everything(),
             None => self.named_body(),
         };
-        let cause = self.take_due_in_full_state(nonce, &body, limit);
+        let cause = self.take_due_in_full_state(draft, &body);
         if self.session.wildcard.is_none() {
             return (body, version, cause.or(Some(ResponseCause::Changed)));
         }
-        self.implies_removals |= self.has_wildcard_removals();
+        draft.implies_removals |= self.has_wildcard_removals();
         let newest = self.arena.newest();
         let Some(wildcard) = &mut self.session.wildcard else { return (body, version, cause) };
         let why = match wildcard.full_send.take() {
@@ -69,10 +67,10 @@ impl SessionContext<'_> {
     /// due. Returns the strongest reason for one.
     fn take_due_in_full_state(
         &mut self,
-        nonce: u64,
+        draft: &mut Draft,
         body: &ResponseBody,
-        limit: usize,
     ) -> Option<ResponseCause> {
+        let limit = draft.limit;
         // A state over the limit is sent anyway, with as many errors as any other response. If
         // the state leaves almost no room, it must not be repeated once per error.
         let room = limit.checked_sub(body.bytes.len()).unwrap_or(limit).max(limit / LEAST_ROOM);
@@ -84,7 +82,7 @@ impl SessionContext<'_> {
             // Only a client that names the resource is sent its error, not one that is due a
             // removal (M178).
             let error = match kind.is_subscribed() {
-                true => self.push_error(resource, |bytes| errors.reserve(bytes)),
+                true => self.push_error(draft, resource, |bytes| errors.reserve(bytes)),
                 false => None,
             };
             if error != Some(FitResult::Full) {
@@ -92,7 +90,7 @@ impl SessionContext<'_> {
                 cause = cause.min_some(due.map(|due| due.cause));
             }
             match (error, self.subscriptions.at_mut(slot)) {
-                (None, _) => self.take_in_full_state(slot, nonce),
+                (None, _) => self.take_in_full_state(draft, slot),
                 // The state does not contain the resource, so the client no longer has it.
                 (Some(FitResult::Added), Some(subscription)) => subscription.sent = 0,
                 _ => {}
@@ -107,7 +105,7 @@ impl SessionContext<'_> {
             if self.retained_deletion(subscription).is_none() {
                 let due = self.subscriptions.clear_due(&mut self.session.due, slot);
                 cause = cause.min_some(due.map(|due| due.cause));
-                self.take_in_full_state(slot, nonce);
+                self.take_in_full_state(draft, slot);
             }
             slot = next;
         }
@@ -117,11 +115,12 @@ impl SessionContext<'_> {
 
     /// Records that the full state contains the resource of a subscription, or omits it because
     /// it does not exist.
-    fn take_in_full_state(&mut self, slot: Slot, nonce: u64) {
+    fn take_in_full_state(&mut self, draft: &mut Draft, slot: Slot) {
+        let nonce = draft.nonce.get();
         self.note_in_response(slot, nonce);
         let Some(subscription) = self.subscriptions.at_mut(slot) else { return };
         let exists = self.arena.payload(subscription.resource).is_some();
-        self.implies_removals |= subscription.sent != 0 && !exists;
+        draft.implies_removals |= subscription.sent != 0 && !exists;
         subscription.sent = if exists { nonce } else { 0 };
         let has_ended = subscription.kind == SubscriptionKind::ViaGlobOrAlias && !exists;
         // If the client rejects the resource that has come back, it still has the version before.
@@ -184,32 +183,30 @@ impl SessionContext<'_> {
     // M75, M83
     pub(crate) fn render_changes(
         &mut self,
-        nonce: u64,
-        limit: usize,
-        portion: Portion,
+        draft: &mut Draft,
     ) -> Option<(ResponseBody, ResponseCause)> {
         let pending =
             (self.session.first_response == FirstResponse::Pending).then_some(ResponseCause::First);
-        let Some(wildcard) = self.session.wildcard.filter(|_| portion != Portion::Unanswered)
+        let Some(wildcard) = self.session.wildcard.filter(|_| draft.portion != Portion::Unanswered)
         else {
-            let mut parts = self.parts(limit);
-            let cause = self.take_due(&mut parts, nonce, None, portion).or(pending);
-            return Some((self.finish(parts), cause?));
+            let mut parts = self.parts(draft.limit);
+            let cause = self.take_due(draft, &mut parts, None).or(pending);
+            return Some((draft.finish(parts), cause?));
         };
         let from = wildcard.cursor;
         // The common case: the wildcard alone, so all such clients share the bytes.
         let is_shared = wildcard.catch_up == CatchUp::Everything && !self.isolates();
         if self.session.due.is_empty() && is_shared {
-            let changes = self.arena.changes_body(self.encoding(), from, None, limit);
+            let changes = self.arena.changes_body(self.encoding(), from, None, draft.limit);
             self.advance(changes.to);
             let has_content = changes.body.resources > 0 || pending.is_some();
             return has_content.then(|| (changes.body, wildcard.reason(changes.to)));
         }
-        let mut parts = self.parts(limit);
+        let mut parts = self.parts(draft.limit);
         let to = self.gather(wildcard, &mut parts);
         let walked = (!parts.is_empty()).then(|| wildcard.reason(to));
-        let named = self.take_due(&mut parts, nonce, Some((from, to)), portion);
+        let named = self.take_due(draft, &mut parts, Some((from, to)));
         self.advance(to);
-        Some((self.finish(parts), walked.min_some(named).or(pending)?))
+        Some((draft.finish(parts), walked.min_some(named).or(pending)?))
     }
 }
