@@ -14,7 +14,7 @@
 use alloc::format;
 use core::num::NonZeroU64;
 
-use super::progress::{AppliedPart, RequestProgress};
+use super::progress::{AppliedPart, RequestProgress, Stage};
 use crate::{
     server::{
         config::{NackDetection, ServerConfig},
@@ -102,9 +102,10 @@ impl SessionContext<'_> {
         left: &mut usize,
         now: Time,
     ) -> AppliedPart {
-        match self.session.variant {
-            Variant::StateOfTheWorld => self.apply_list(message, progress, left),
-            Variant::Incremental => self.apply_changes(message, progress, left, now),
+        match (&progress.stage, self.session.variant) {
+            (Stage::Done, _) => AppliedPart::Last,
+            (_, Variant::StateOfTheWorld) => self.apply_list(message, progress, left),
+            (_, Variant::Incremental) => self.apply_changes(message, progress, left, now),
         }
     }
 
@@ -201,26 +202,10 @@ impl SessionContext<'_> {
 
     fn on_ack(&mut self, sent: Sent, request: &Request<'_>, ctx: &mut RequestContext<'_>) {
         self.session.record_answer(sent, Answer::Ack, ctx.now);
-        self.note_answer_in_acked(sent, Answer::Ack);
-        if sent.purpose == Purpose::Content {
-            ctx.accepted = Some((sent.from, sent.to));
-            self.note_accepted(sent);
-            self.end_followed(sent);
+        ctx.accepted = (sent.purpose == Purpose::Content).then_some((sent.from, sent.to));
+        if self.session.extras.is_some() {
+            self.note_ack_in_extras(sent);
         }
-        self.session.update_extras(|extras| {
-            let is_complete =
-                |it: &mut PartialRemovals| it.partial_to.is_none() && it.last <= sent.nonce.get();
-            extras.partial_removals.take_if(is_complete);
-            extras.before_wildcard.take_if(|it| it.after < sent.nonce.get());
-            // A client that rejected earlier removals may go back to its state from then.
-            let goes_back = extras
-                .rejections
-                .batch()
-                .is_some_and(|retry_batch| retry_batch.removals_from < extras.wildcard_since);
-            if extras.wildcard_since <= sent.at && !goes_back {
-                extras.wildcard_since = Revision::START;
-            }
-        });
         let rejected_resources = self.accept_suspects(sent, ctx.config.limits.retry_batch);
         let version = sent.version;
         self.session.accepted = Some(version);
@@ -248,6 +233,29 @@ impl SessionContext<'_> {
             let (type_url, version) = (self.arena.type_url.clone(), self.version_text(version));
             ctx.out.observe(Observation::VersionMismatch { stream, type_url, version });
         }
+    }
+
+    /// Records an ACK in the rarely needed state.
+    fn note_ack_in_extras(&mut self, sent: Sent) {
+        self.note_answer_in_acked(sent, Answer::Ack);
+        if sent.purpose == Purpose::Content {
+            self.note_accepted(sent);
+            self.end_followed(sent);
+        }
+        self.session.update_extras(|extras| {
+            let is_complete =
+                |it: &mut PartialRemovals| it.partial_to.is_none() && it.last <= sent.nonce.get();
+            extras.partial_removals.take_if(is_complete);
+            extras.before_wildcard.take_if(|it| it.after < sent.nonce.get());
+            // A client that rejected earlier removals may go back to its state from then.
+            let goes_back = extras
+                .rejections
+                .batch()
+                .is_some_and(|retry_batch| retry_batch.removals_from < extras.wildcard_since);
+            if extras.wildcard_since <= sent.at && !goes_back {
+                extras.wildcard_since = Revision::START;
+            }
+        });
     }
 
     fn on_nack(

@@ -50,7 +50,8 @@ impl SessionContext<'_> {
         let names = if is_first { names } else { names.without_versions() };
         let is_rejection = rejection.is_some();
         let kind = self.take_answer(request, rejection, ctx);
-        let mut progress = RequestProgress::new(is_first, is_rejection, Stage::Names(names));
+        let stage = if names.is_empty() { Stage::Done } else { Stage::Names(names) };
+        let mut progress = RequestProgress::new(is_first, is_rejection, stage);
         progress.is_answer = kind.is_answer();
         self.session.round = self.session.round.wrapping_add(1);
         if request.name_form == NameForm::Locators {

@@ -237,7 +237,7 @@ impl BodyBuilder {
             let (digits, own) = (payload.version_digits(), payload.own_version());
             return self.push_entry(ResourceMessage {
                 name: name.as_str(),
-                version: own.map_or(digits.as_str(), Version::as_str).as_bytes(),
+                version: own.map_or(digits.as_bytes(), |own| own.as_str().as_bytes()),
                 aliases,
                 ttl,
                 cache_control: payload.cache_control(),
@@ -261,7 +261,7 @@ impl BodyBuilder {
     // M161, M162
     pub(crate) fn push_heartbeat(&mut self, name: &ResourceName, payload: &Payload) -> FitResult {
         let (digits, own) = (payload.version_digits(), payload.own_version());
-        let version = own.map_or(digits.as_str(), Version::as_str).as_bytes();
+        let version = own.map_or(digits.as_bytes(), |own| own.as_str().as_bytes());
         self.push_entry(ResourceMessage {
             version,
             ttl: payload.ttl(),

@@ -40,9 +40,12 @@ impl VersionDigits {
         Self { text, start: MAX_LEN - len }
     }
 
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.text.get(self.start..).unwrap_or_default()
+    }
+
     pub(crate) fn as_str(&self) -> &str {
-        let text = self.text.get(self.start..).unwrap_or_default();
-        core::str::from_utf8(text).unwrap_or_default()
+        core::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 }
 
