@@ -4,8 +4,8 @@ use super::{MakeBeforeBreak, SessionView, Sessions, rejected::RejectedWildcardRe
 use crate::{
     server::{
         config::Warming,
-        session::{Session, session_handle::SessionHandle, subscriptions::Subscriptions},
-        store::{arena::Arena, revision::Revision},
+        session::{session_handle::SessionHandle, subscriptions::Subscriptions},
+        store::revision::Revision,
     },
     service::Variant,
     slab::Slot,
@@ -33,14 +33,14 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Records the newest response if it completed everything that was to be sent.
-    fn complete(&mut self, session: &Session, arena: &Arena, clock: Revision) {
+    fn complete(&mut self, view: SessionView<'_>, clock: Revision) {
         // A client with a pending rejection does not have everything either.
-        if session.has_additions(arena) || session.is_rejected() {
+        if view.has_additions() || view.session.is_rejected() {
             return;
         }
-        let Some(nonce) = session.newest_content() else { return };
+        let Some(nonce) = view.session.newest_content() else { return };
         (self.set, self.nonce) = (clock, nonce);
-        if !session.has_removals(arena) {
+        if !view.has_removals() {
             self.deleted = clock;
         }
     }
@@ -71,18 +71,12 @@ impl MakeBeforeBreak {
 
     /// Resets the progress after the client was moved to another view. It may still have to request
     /// and warm the endpoints of clusters that it was sent with the same content.
-    pub(crate) fn reset_progress(
-        &mut self,
-        sessions: &Sessions<'_>,
-        subscriptions: &Subscriptions,
-    ) {
+    pub(crate) fn reset_progress(&mut self, sessions: &Sessions<'_>) {
         let warm = self.accepted(rank::ENDPOINTS).nonce;
         self.progress = Default::default();
         let clusters = sessions.get(rank::CLUSTERS).filter(|it| it.session.has_wildcard());
         let Some(clusters) = clusters else { return };
-        let was_sent = |&slot: &Slot| {
-            clusters.session.was_sent(clusters.slot, slot, clusters.arena, &subscriptions.table)
-        };
+        let was_sent = |&slot: &Slot| clusters.was_sent(slot);
         let slots = clusters.arena.slots_after(Revision::START).filter(was_sent);
         let shown = slots.filter_map(|slot| {
             let it = clusters.arena.at(slot)?;
@@ -107,21 +101,18 @@ impl MakeBeforeBreak {
         let (rank, clock) = (usize::from(handle.rank), subscriptions.store.clock());
         let Some(view) = SessionView::of(handle.session, subscriptions) else { return };
         if rank == rank::CLUSTERS && view.session.has_wildcard() {
-            self.note_clusters(view, &Sessions::of(handles, subscriptions), subscriptions, warming);
+            self.note_clusters(view, &Sessions::of(handles, subscriptions), clock, warming);
         }
         if let Some(progress) = self.progress.get_mut(rank) {
-            progress.sent.complete(view.session, view.arena, clock);
+            progress.sent.complete(view, clock);
         }
     }
 
     /// Records a request, which may have answered a response.
     pub(crate) fn note_request(&mut self, handle: SessionHandle, subscriptions: &Subscriptions) {
         let Some(progress) = self.progress.get_mut(usize::from(handle.rank)) else { return };
-        let Some(SessionView { session, arena, .. }) =
-            SessionView::of(handle.session, subscriptions)
-        else {
-            return;
-        };
+        let Some(view) = SessionView::of(handle.session, subscriptions) else { return };
+        let SessionView { session, arena, .. } = view;
         if session.variant() == Variant::Incremental && session.has_wildcard() {
             let part = session.newest_cursor_range();
             match (session.is_nacked(), session.awaits_answer()) {
@@ -135,7 +126,7 @@ impl MakeBeforeBreak {
         if is_clusters && let Some(at) = session.stated_revision() {
             self.stated = at;
         }
-        if session.has_unanswered_request(&subscriptions.table) {
+        if view.has_unanswered_request() {
             for side in [&mut progress.sent, &mut progress.accepted] {
                 (side.set, side.deleted) = (Revision::START, Revision::START);
             }

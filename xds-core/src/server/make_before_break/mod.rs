@@ -36,8 +36,7 @@ use super::{
     event::BlockedBy,
     session::{
         acked::Has, deferred_removal::Portion, pending::ResponsePosition,
-        session_handle::SessionHandle, session_view::SessionView, subscription::SubscriptionTable,
-        subscriptions::Subscriptions,
+        session_handle::SessionHandle, session_view::SessionView, subscriptions::Subscriptions,
     },
     store::revision::Revision,
 };
@@ -113,28 +112,21 @@ impl SessionView<'_> {
         TypeState::of(*self) == TypeState::Acked
     }
 
-    fn has_resource(&self, name: &ResourceName) -> bool {
-        let slot = self.arena.find(name.as_str());
-        slot.is_some_and(|slot| self.arena.payload(slot).is_some())
-    }
-
     /// Whether a resource is yet to be sent to the client by its name, or was not accepted in the
     /// response with the nonce `accepted` or before.
-    fn is_unaccepted(&self, name: &ResourceName, accepted: u64, table: &SubscriptionTable) -> bool {
+    fn is_unaccepted(&self, name: &ResourceName, accepted: u64) -> bool {
         let slot = self.arena.find(name.as_str());
-        match slot.and_then(|slot| table.of(self.slot, slot)) {
-            Some(subscription) => {
-                subscription.sent == 0 || subscription.sent > accepted || subscription.due.is_some()
-            }
+        match slot.and_then(|slot| self.sent_by_name(slot)) {
+            Some(sent) => sent.nonce == 0 || sent.nonce > accepted || sent.is_due,
             None => !self.session.has_wildcard(),
         }
     }
 
     /// Whether the client has accepted the current version of a resource of its wildcard, as far as
     /// is known. While rejected resources are searched for, it is sent parts of its state.
-    fn has_current(&self, slot: Slot, table: &SubscriptionTable) -> bool {
+    fn has_current(&self, slot: Slot) -> bool {
         let current = self.arena.payload(slot).filter(|_| !self.session.is_isolating());
-        match self.has(slot, table.of(self.slot, slot)) {
+        match self.has(slot, self.subscriptions.of(self.slot, slot)) {
             Has::Version(payload) => current.is_some_and(|current| current.hash == payload.hash),
             Has::Nothing | Has::Unknown => false,
         }
@@ -164,9 +156,9 @@ impl MakeBeforeBreak {
         subscriptions: &Subscriptions,
         policy: &MakeBeforeBreakPolicy,
     ) -> Decision {
-        let sessions = Sessions::of(handles, subscriptions);
-        self.note_settled(&sessions, subscriptions.store.clock());
-        let facts = self.facts(&sessions, subscriptions);
+        let (sessions, clock) = (Sessions::of(handles, subscriptions), subscriptions.store.clock());
+        self.note_settled(&sessions, clock);
+        let facts = self.facts(&sessions, clock);
         let waits = |handle: &&SessionHandle| {
             !Dependencies::of(usize::from(handle.rank)).before_additions.is_empty()
         };
@@ -182,10 +174,10 @@ impl MakeBeforeBreak {
             let is_known = sessions.get(rank).is_some_and(|view| view.slot == own.slot);
             let known = facts.types.get(rank).copied().flatten().filter(|_| is_known);
             let of_type =
-                known.unwrap_or_else(|| TypeFacts::of(own, self.progress.get(rank), subscriptions));
+                known.unwrap_or_else(|| TypeFacts::of(own, self.progress.get(rank), clock));
             let request = requests.get(rank).copied().unwrap_or_default();
             let (state, sessions) = (&mut *self, &sessions);
-            let mut late = StreamSessions { state, sessions, own, subscriptions, policy };
+            let mut late = StreamSessions { state, sessions, own, policy };
             let TypeDecision { portion, blocked, pending_request } =
                 facts.decide(handle.rank, &of_type, request, &mut late);
             if pending_request != PendingRequest::None
@@ -209,7 +201,7 @@ impl MakeBeforeBreak {
         self.requested_by_name = ResponsePosition::default();
         (self.eds_request_meaning, self.in_use) =
             (EdsRequestMeaning::None, ClustersInUse::default());
-        self.reset_progress(&Sessions::of(handles, subscriptions), subscriptions);
+        self.reset_progress(&Sessions::of(handles, subscriptions));
     }
 
     /// Ends the wait of all changes up to now.

@@ -9,7 +9,6 @@ use super::{
 use crate::{
     server::{
         config::Warming,
-        session::subscriptions::Subscriptions,
         store::{
             arena::{ResourceEntry, endpoint_names::EndpointNames},
             revision::Revision,
@@ -42,8 +41,7 @@ impl<'a> ClusterResponse<'a> {
     /// those that changed.
     fn is_new(&self, slot: Slot, cluster: &ResourceEntry) -> bool {
         let Self { clusters, .. } = self;
-        !self.in_full
-            || cluster.revision > self.stated && !clusters.has_current(slot, clusters.subscriptions)
+        !self.in_full || cluster.revision > self.stated && !clusters.has_current(slot)
     }
 
     /// Whether a cluster names endpoints that the client has not accepted. It may not have warmed the
@@ -83,16 +81,16 @@ impl MakeBeforeBreak {
         &mut self,
         clusters: SessionView<'a>,
         sessions: &Sessions<'a>,
-        subscriptions: &'a Subscriptions,
+        clock: Revision,
     ) -> ClusterResponse<'a> {
         let is_returning = clusters.accepted_here().is_none();
         if is_returning {
-            self.unknown_to = subscriptions.store.clock();
+            self.unknown_to = clock;
         }
         let progress = self.progress.get(rank::CLUSTERS);
         ClusterResponse {
             clusters,
-            endpoints: self.warming_facts(sessions, subscriptions),
+            endpoints: self.warming_facts(sessions),
             in_full: clusters.session.variant() == Variant::StateOfTheWorld,
             stated: if is_returning { self.stated } else { Revision::START },
             since: progress.map_or(Revision::START, |it| it.sent.set),
@@ -106,11 +104,11 @@ impl MakeBeforeBreak {
         &mut self,
         clusters: SessionView<'_>,
         sessions: &Sessions<'_>,
-        subscriptions: &Subscriptions,
+        clock: Revision,
         warming: Warming,
     ) {
-        let (nonce, clock) = (clusters.session.newest_nonce(), subscriptions.store.clock());
-        let response = self.cluster_response(clusters, sessions, subscriptions);
+        let nonce = clusters.session.newest_nonce();
+        let response = self.cluster_response(clusters, sessions, clock);
         // A full state contains rejected resources again.
         let (from, to) = match response.in_full {
             true => (self.accepted(rank::CLUSTERS).set, Revision::MAX),

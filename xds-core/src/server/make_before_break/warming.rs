@@ -9,15 +9,12 @@ use crate::{
         config::MakeBeforeBreakPolicy,
         event::BlockedBy,
         session::{
-            pending::ResponsePosition,
-            session_handle::SessionHandle,
-            subscription::{Subscription, SubscriptionTable},
+            pending::ResponsePosition, session_handle::SessionHandle, session_view::SentByName,
             subscriptions::Subscriptions,
         },
         store::{arena::ResourceEntry, revision::Revision},
     },
     service::Variant,
-    slab::Slot,
     text::ResourceName,
     types::rank,
 };
@@ -59,7 +56,6 @@ pub(crate) enum EdsRequestMeaning {
 pub(crate) struct WarmingFacts<'a> {
     clusters: SessionView<'a>,
     endpoints: SessionView<'a>,
-    table: &'a SubscriptionTable,
     /// Endpoints that the client has accepted.
     accepted: Progress,
     eds_wait: EdsWait,
@@ -68,14 +64,7 @@ pub(crate) struct WarmingFacts<'a> {
 impl<'a> WarmingFacts<'a> {
     /// Whether the client has requested certain endpoints.
     pub(crate) fn is_requested(&self, name: &ResourceName) -> bool {
-        let Self { endpoints, table, .. } = self;
-        let subscription = |slot: Slot| table.find(endpoints.slot, slot);
-        let is_named = || endpoints.arena.find(name.as_str()).and_then(subscription).is_some();
-        let is_covered = || {
-            let mut globs = endpoints.arena.globs_over(name.as_str()).into_iter();
-            globs.any(|glob| subscription(glob).is_some())
-        };
-        endpoints.session.has_wildcard() || is_named() || is_covered()
+        self.endpoints.is_requested(name)
     }
 
     /// Reason for which a version of a cluster that the client was sent is not warm.
@@ -101,8 +90,7 @@ impl<'a> WarmingFacts<'a> {
     pub(crate) fn may_return(&self, name: &ResourceName) -> bool {
         let Self { clusters, .. } = self;
         let slot = clusters.arena.find(name.as_str());
-        slot.is_some_and(|slot| clusters.arena.payload(slot).is_none())
-            && clusters.session.has_removals(clusters.arena)
+        slot.is_some_and(|slot| clusters.arena.payload(slot).is_none()) && clusters.has_removals()
     }
 
     /// Whether the client has not answered the response with a cluster.
@@ -113,7 +101,7 @@ impl<'a> WarmingFacts<'a> {
 
     /// Reason for which the client may not have accepted endpoints that were sent after a nonce.
     fn missing_because(&self, name: &ResourceName, warms: u64) -> Option<BlockedBy> {
-        let Self { clusters, endpoints, table, accepted, eds_wait } = self;
+        let Self { clusters, endpoints, accepted, eds_wait } = self;
         if !self.is_requested(name) {
             return Some(BlockedBy::NotRequested(name.clone()));
         }
@@ -126,20 +114,20 @@ impl<'a> WarmingFacts<'a> {
         let Some(slot) = slot.filter(|_| endpoints.has_resource(name)) else {
             return (!clusters.has_all()).then(|| clusters.blocked_by());
         };
-        let subscription = table.of(endpoints.slot, slot);
-        if subscription.is_some_and(|it| endpoints.has_rejected_for_good(it)) {
+        let sent = endpoints.sent_by_name(slot);
+        if sent.is_some_and(|it| it.is_rejected) {
             return Some(BlockedBy::Rejected);
         }
-        let is_missing = |it: &Subscription| {
+        let is_missing = |it: SentByName| {
             let is_outdated =
-                it.sent < warms || endpoints.arena.recreated_after(slot, accepted.set);
-            it.sent == 0 || it.sent > accepted.nonce || it.due.is_some() && is_outdated
+                it.nonce < warms || endpoints.arena.recreated_after(slot, accepted.set);
+            it.nonce == 0 || it.nonce > accepted.nonce || it.is_due && is_outdated
         };
         // A returning client that has all endpoints may have stated them, and accepted none here.
-        if subscription.is_some_and(is_missing) && !endpoints.has_all() {
+        if sent.is_some_and(is_missing) && !endpoints.has_all() {
             return Some(endpoints.blocked_by());
         }
-        if accepted.nonce >= warms || subscription.is_some_and(|it| it.sent >= warms) {
+        if accepted.nonce >= warms || sent.is_some_and(|it| it.nonce >= warms) {
             return None;
         }
         match (endpoints.has_all(), endpoints.session.variant()) {
@@ -154,17 +142,17 @@ impl<'a> WarmingFacts<'a> {
 
     /// Whether a cluster names endpoints that the client has not accepted.
     pub(crate) fn has_unaccepted(&self, cluster: &ResourceEntry) -> bool {
-        let Self { endpoints, table, accepted, .. } = self;
+        let Self { endpoints, accepted, .. } = self;
         let mut names = cluster.endpoint_names.names(&cluster.name).iter();
-        names.any(|name| endpoints.is_unaccepted(name, accepted.nonce, table))
+        names.any(|name| endpoints.is_unaccepted(name, accepted.nonce))
     }
 
     /// Whether the client may have certain endpoints.
     pub(crate) fn may_have(&self, name: &ResourceName) -> bool {
-        let Self { endpoints, table, .. } = self;
+        let Self { endpoints, .. } = self;
         let Some(slot) = endpoints.arena.find(name.as_str()) else { return false };
-        match table.of(endpoints.slot, slot) {
-            Some(subscription) => subscription.sent != 0,
+        match endpoints.sent_by_name(slot) {
+            Some(sent) => sent.nonce != 0,
             None => endpoints.session.has_wildcard(),
         }
     }
@@ -192,14 +180,13 @@ impl MakeBeforeBreak {
         &mut self,
         deleted: Revision,
         sessions: &Sessions<'_>,
-        subscriptions: &Subscriptions,
         policy: &MakeBeforeBreakPolicy,
     ) -> Option<BlockedBy> {
         // Without a CDS subscription on the stream, the names in clusters are unknown.
         let (named_by, endpoints) = (sessions.get(rank::CLUSTERS)?, sessions.get(rank::ENDPOINTS)?);
         // Deleted clusters that are still served may never have received the endpoints they named
         // last.
-        if named_by.session.has_removals(named_by.arena) {
+        if named_by.has_removals() {
             return Some(named_by.blocked_by());
         }
         // Clusters that a client requests by name are not followed.
@@ -212,29 +199,24 @@ impl MakeBeforeBreak {
             return Some(endpoints.blocked_by());
         }
         if is_followed {
-            let facts = self.warming_facts(sessions, subscriptions)?;
+            let facts = self.warming_facts(sessions)?;
             return self.cold.first_using_removed(&facts);
         }
         if self.rejected_since(rank::ENDPOINTS, endpoints).is_some_and(|since| since <= deleted) {
             return Some(BlockedBy::Rejected);
         }
         policy.references.as_ref()?;
-        self.clusters_blocked_by(sessions, subscriptions)
+        self.clusters_blocked_by(sessions)
     }
 
     /// Facts about the clusters and endpoints of the client, if it has subscribed to both on the
     /// stream. A client without a subscription to endpoints may never request any. A client that has
     /// ended its subscriptions is waited for: Envoy subscribes again once it has clusters.
     // M150, M158
-    pub(crate) fn warming_facts<'a>(
-        &self,
-        sessions: &Sessions<'a>,
-        subscriptions: &'a Subscriptions,
-    ) -> Option<WarmingFacts<'a>> {
+    pub(crate) fn warming_facts<'a>(&self, sessions: &Sessions<'a>) -> Option<WarmingFacts<'a>> {
         Some(WarmingFacts {
             clusters: sessions.get(rank::CLUSTERS)?,
             endpoints: sessions.get(rank::ENDPOINTS)?,
-            table: &subscriptions.table,
             accepted: self.accepted(rank::ENDPOINTS),
             eds_wait: self.eds_wait,
         })
@@ -242,12 +224,8 @@ impl MakeBeforeBreak {
 
     /// Reason for which clusters that the client was sent are not in use yet, for lack of
     /// endpoints.
-    pub(crate) fn clusters_blocked_by(
-        &mut self,
-        sessions: &Sessions<'_>,
-        subscriptions: &Subscriptions,
-    ) -> Option<BlockedBy> {
-        let facts = self.warming_facts(sessions, subscriptions)?;
+    pub(crate) fn clusters_blocked_by(&mut self, sessions: &Sessions<'_>) -> Option<BlockedBy> {
+        let facts = self.warming_facts(sessions)?;
         let unrequested = match facts.clusters.session.has_wildcard() {
             true => self.unrequested(&facts),
             false => self.unrequested_by_name(&facts),
@@ -279,7 +257,7 @@ impl MakeBeforeBreak {
             return None;
         }
         // The client does not treat renewed or repeated clusters as new.
-        let new = clusters.session.new_by_name(requested, clusters.arena, facts.table);
+        let new = clusters.new_by_name(requested);
         let unrequested = new
             .flat_map(|cluster| cluster.endpoint_names.names(&cluster.name))
             .find(|name| !facts.is_requested(name));
@@ -302,7 +280,7 @@ impl MakeBeforeBreak {
         }
         let sessions = Sessions::of(handles, subscriptions);
         self.requested = subscriptions.store.clock();
-        if let Some(facts) = self.warming_facts(&sessions, subscriptions) {
+        if let Some(facts) = self.warming_facts(&sessions) {
             self.cold.remove_unrequested(&facts);
         }
         let clusters = sessions.get(rank::CLUSTERS);

@@ -11,11 +11,10 @@ use crate::{
         config::StageTimeoutAction,
         event::ResponseCause,
         store::{
-            arena::{Arena, Pace, ResourceEntry},
+            arena::{Arena, Pace},
             revision::Revision,
         },
     },
-    service::Variant,
     slab::Slot,
 };
 
@@ -87,7 +86,7 @@ impl Session {
     }
 
     /// Whether the wildcard has something to send once the window is open.
-    fn is_behind(&self, wildcard: &Wildcard, arena: &Arena) -> bool {
+    pub(crate) fn is_behind(&self, wildcard: &Wildcard, arena: &Arena) -> bool {
         match self.response_mode(arena) {
             ResponseMode::Changes => arena.newest() > wildcard.cursor,
             ResponseMode::FullState if !arena.absence_deletes() => {
@@ -122,16 +121,6 @@ impl Session {
                 || self.wildcard.as_ref().is_some_and(has_wildcard_removals))
     }
 
-    /// Returns an upper bound of the revision at which the newest due resource changed. Names
-    /// without a resource do not count, because they refer to nothing.
-    // IS7
-    pub(crate) fn newest_due(&self, arena: &Arena, subscriptions: &SubscriptionTable) -> Revision {
-        if self.wildcard.as_ref().is_some_and(|wildcard| self.is_behind(wildcard, arena)) {
-            return arena.clock();
-        }
-        self.due.newest().unwrap_or_else(|| self.find_newest_due(arena, subscriptions))
-    }
-
     /// Looks up and stores the revision of the newest due resource, unless it is known.
     pub(crate) fn look_up_newest_due(&mut self, arena: &Arena, subscriptions: &SubscriptionTable) {
         if self.due.newest().is_none() {
@@ -139,86 +128,15 @@ impl Session {
         }
     }
 
-    fn find_newest_due(&self, arena: &Arena, subscriptions: &SubscriptionTable) -> Revision {
-        let resources =
-            self.due_subscriptions(subscriptions).filter_map(|it| arena.at(it.resource));
-        let held = resources.filter(|resource| resource.is_held());
-        held.map(|resource| resource.revision).max().unwrap_or_default()
-    }
-
-    /// Returns an upper bound of the revision of the newest removal that is due.
-    pub(crate) fn newest_deletion(
+    pub(crate) fn find_newest_due(
         &self,
         arena: &Arena,
         subscriptions: &SubscriptionTable,
     ) -> Revision {
-        let deletion = |subscription: &Subscription| match arena.at(subscription.resource) {
-            None => Revision::START,
-            // Removed before the stream started, as far as is known.
-            Some(resource) if resource.revision == Revision::START => {
-                self.moved_at().unwrap_or(Revision::MAX)
-            }
-            Some(resource) => resource.revision,
-        };
-        let last = subscriptions.at(self.due.withheld().last());
-        let withheld = subscriptions.requested_removals(self.due).chain(last);
-        let by_name = withheld.map(deletion).max().unwrap_or_default();
-        let by_name = by_name.max(
-            self.without_subscription()
-                .map_or(Revision::START, |without_subscription| without_subscription.at),
-        );
-        if self.wildcard.is_some() { by_name.max(arena.newest_tombstone()) } else { by_name }
-    }
-
-    /// Whether any named resource that the client has was removed silently after a revision.
-    pub(crate) fn has_silent_removals(
-        &self,
-        arena: &Arena,
-        subscriptions: &SubscriptionTable,
-        after: Revision,
-    ) -> bool {
-        let is_removed =
-            |slot| arena.at(slot).is_some_and(|it| it.payload.is_none() && it.revision > after);
-        self.response_mode(arena) == ResponseMode::Changes
-            && self.sent_by_name(subscriptions).any(is_removed)
-    }
-
-    /// Whether the client still has an old version of any named resource that was removed
-    /// silently and came back after a revision. It is due to be sent.
-    pub(crate) fn has_outdated_recreated(
-        &self,
-        arena: &Arena,
-        subscriptions: &SubscriptionTable,
-        after: Revision,
-    ) -> bool {
-        self.response_mode(arena) == ResponseMode::Changes
-            && self
-                .due_subscriptions(subscriptions)
-                .any(|it| it.sent != 0 && arena.recreated_after(it.resource, after))
-    }
-
-    /// Whether the client requested something that it has not been sent.
-    pub(crate) fn has_unanswered_request(&self, subscriptions: &SubscriptionTable) -> bool {
-        let full_send = self.wildcard.and_then(|wildcard| wildcard.full_send);
-        let must_reply = |it: &Subscription| it.due.map(|due| due.must_reply);
-        full_send.is_some_and(|full_send| full_send.must_reply == MustReply::Yes)
-            || self
-                .due_subscriptions(subscriptions)
-                .any(|it| must_reply(it) == Some(MustReply::Yes))
-    }
-
-    /// Whether the client waits for something that it requested: an answer of any kind, or a
-    /// named resource that exists now and that it was never sent.
-    pub(crate) fn has_unanswered(&self, subscriptions: &SubscriptionTable) -> bool {
-        self.awaits_wildcard_response()
-            || self.due_subscriptions(subscriptions).any(Subscription::is_unanswered)
-    }
-
-    /// Whether the client requested a resource whose removal is withheld. State of the world answers
-    /// no request for a missing resource.
-    pub(crate) fn requests_removed(&self, subscriptions: &SubscriptionTable) -> bool {
-        self.variant == Variant::Incremental
-            && subscriptions.requested_removals(self.due).next().is_some()
+        let resources =
+            self.due_subscriptions(subscriptions).filter_map(|it| arena.at(it.resource));
+        let held = resources.filter(|resource| resource.is_held());
+        held.map(|resource| resource.revision).max().unwrap_or_default()
     }
 
     /// Whether the client subscribed to the wildcard and was sent nothing of it since. A
@@ -277,23 +195,6 @@ impl Session {
         newest.unwrap_or_default()
     }
 
-    /// Returns the existing named resources that the client was sent, but not in their current
-    /// version in or before a response.
-    pub(crate) fn new_by_name<'a>(
-        &self,
-        ResponsePosition { nonce, at }: ResponsePosition,
-        arena: &'a Arena,
-        subscriptions: &'a SubscriptionTable,
-    ) -> impl Iterator<Item = &'a ResourceEntry> + 'a {
-        self.own_subscriptions(subscriptions)
-            .filter(|subscription| subscription.sent != 0)
-            .filter_map(move |subscription| {
-                let resource = arena.at(subscription.resource).filter(|it| it.payload.is_some())?;
-                (resource.revision > at || subscription.was_first_sent_after(nonce))
-                    .then_some(resource)
-            })
-    }
-
     /// Nonce of the newest response; 0 if there is none.
     pub(crate) fn newest_nonce(&self) -> u64 {
         self.newest.map_or(0, |sent| sent.nonce.get())
@@ -318,20 +219,6 @@ impl Session {
         self.own_subscriptions(subscriptions)
             .filter(|subscription| subscription.sent != 0)
             .map(|subscription| subscription.resource)
-    }
-
-    /// Whether the client was sent the current version of the resource, by whatever name.
-    pub(crate) fn was_sent(
-        &self,
-        own: Slot,
-        resource: Slot,
-        arena: &Arena,
-        subscriptions: &SubscriptionTable,
-    ) -> bool {
-        match subscriptions.find(own, resource) {
-            Some(_) => self.has(own, resource, subscriptions),
-            None => arena.at(resource).is_some_and(|it| it.revision <= self.reached()),
-        }
     }
 
     /// Returns all subscriptions of the session.

@@ -29,16 +29,16 @@ pub(crate) struct Subscription {
     pub(crate) resource: Slot,
     /// Nonce under which the resource was last sent for its own sake. 0 if the client has not
     /// been sent the resource, or was sent its removal.
-    pub(crate) sent: u64,
+    pub(in crate::server::session) sent: u64,
     /// Nonce under which the resource was first sent to a client that did not have it. After a
     /// removal, the nonce of that removal. 0 if there is neither, or if the client may have the
     /// resource from elsewhere.
     since: u64,
     /// Number of the session's last request that listed the name.
-    pub(crate) round: u32,
-    pub(crate) kind: SubscriptionKind,
-    pub(crate) grace_period: GracePeriod,
-    pub(crate) due: Option<Due>,
+    pub(in crate::server::session) round: u32,
+    pub(in crate::server::session) kind: SubscriptionKind,
+    pub(in crate::server::session) grace_period: GracePeriod,
+    pub(in crate::server::session) due: Option<Due>,
     by_resource: ListLinks,
     by_session: ListLinks,
     by_due: ListLinks,
