@@ -16,7 +16,6 @@ use crate::{
             Session,
             context::SessionContext,
             deferred_removal::StateOrigin,
-            extras::ResourcesWithoutSubscription,
             subscription::{Due, ListKind, SubscriptionKind},
         },
         store::arena::Arena,
@@ -127,13 +126,15 @@ impl SessionContext<'_> {
     /// Releases the removals of resources without a subscription, and returns whether there are any.
     /// They count as a change.
     pub(crate) fn release_without_subscription(&mut self) -> bool {
-        let mut without_subscription = ResourcesWithoutSubscription::default();
+        if self.session.without_subscription().is_none() {
+            return false;
+        }
+        let mut names = BTreeSet::new();
         self.session.update_extras(|extras| {
-            without_subscription = mem::take(&mut extras.without_subscription)
+            names = mem::take(&mut extras.without_subscription).names;
         });
-        let has_any = !without_subscription.names.is_empty();
-        self.add_unsubscribe_removals(without_subscription.names);
-        has_any
+        self.add_unsubscribe_removals(names);
+        true
     }
 
     /// Sends the resource of an alias together with the removal of the alias's name, if the
