@@ -125,6 +125,19 @@ impl LinkFlow {
         });
     }
 
+    /// Returns the first unanswered response of each type. Answers of one type are sent in order, so
+    /// an ACK may wait for the NACK of an earlier response.
+    fn first_unanswered(&self) -> impl Iterator<Item = &(usize, Text)> {
+        let is_first = |at: usize, kind: usize| {
+            self.unanswered.iter().take(at).all(|(earlier, _)| *earlier != kind)
+        };
+        self.unanswered
+            .iter()
+            .enumerate()
+            .filter(move |(at, (kind, _))| is_first(*at, *kind))
+            .map(|(_, it)| it)
+    }
+
     /// Whether an unanswered response of the type may need a NACK that has to wait for the NACK
     /// interval. `woken` is the time of the client's last wake-up.
     fn is_paced(&self, kind: usize, woken: Time) -> bool {
@@ -278,8 +291,10 @@ impl Busy {
             report.ensure(!is_judged || late.next().is_none(), ANSWERS, || {
                 format!("link {}: {:?} are not answered", link.0, flow.unanswered)
             });
-            let waiting = flow.unanswered.iter().map(|(_, nonce)| nonce.clone()).collect();
-            flow.waiting = waiting;
+            flow.waiting = match is_judged {
+                true => flow.first_unanswered().map(|(_, nonce)| nonce.clone()).collect(),
+                false => BTreeSet::new(),
+            };
             let mut lacking = wanted.iter().filter(|of| !is_asked_for(of, it, world));
             let lacking = lacking.find(|(kind, _)| !flow.is_paced(*kind, woken));
             report.ensure(lacking.is_none(), ASKS, || {

@@ -42,11 +42,19 @@ impl BusyCase<'_> {
     }
 
     fn answers(&mut self, nonce: &str) {
+        self.requests(nonce, None);
+    }
+
+    fn rejects(&mut self, nonce: &str) {
+        self.requests(nonce, Some(3));
+    }
+
+    fn requests(&mut self, nonce: &str, error: Option<i32>) {
         let request = Request {
             kind: Some(0),
             nonce: nonce.into(),
             version: Text::default(),
-            error: None,
+            error,
             node: None,
             names: Names::Whole(vec!["r0".into()]),
         };
@@ -204,6 +212,25 @@ fn ack_that_waits_for_watchers_is_detected() {
     assert_eq!(answers(Options::default(), false, true), Some(ANSWERS));
     assert_eq!(answers(proxy(), false, true), None);
     assert_eq!(answers(proxy(), false, false), Some(ANSWERS));
+    println!("covers: IC34");
+}
+
+#[test]
+fn ack_may_wait_only_for_the_nack_of_an_earlier_response() {
+    let acks = |delayed: &'static [&'static str]| {
+        broken(Options::default(), move |case| {
+            case.reads("0");
+            case.rejects("0");
+            delayed.iter().for_each(|nonce| case.reads(nonce));
+            case.is_drained();
+            case.world.advance(NACK_INTERVAL);
+            let (last, rejected) = delayed.split_last().expect("a response that is accepted");
+            rejected.iter().for_each(|nonce| case.rejects(nonce));
+            case.answers(last);
+        })
+    };
+    assert_eq!(acks(&["1"]), Some(NACKS_APART));
+    assert_eq!(acks(&["1", "2"]), None);
     println!("covers: IC34");
 }
 

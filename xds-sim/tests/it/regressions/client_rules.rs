@@ -2,7 +2,7 @@
 
 use super::Regression;
 
-pub(super) const REGRESSIONS: [Regression; 23] = [
+pub(super) const REGRESSIONS: [Regression; 25] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -117,5 +117,15 @@ pub(super) const REGRESSIONS: [Regression; 23] = [
         "what was found missing of everything is told to who asks for it just then (IC24, the rule was wrong)",
         "variant=delta types=1 names=6 operations=20 actions={watch-all,unwatch,empty,slow-watcher,watch-when-told,set-for-a-while,set-privileged} faults={starve,wake-for-nothing,reset,hang,block-responses,restart-server,lag,slow,hang-up,late-timers,clock-jump,other-replica}",
         "AAABAAAAAAAAAQAJAAAEGAEAEAAAAAABABAAAAAAAQAAAAAAAAEABAAAAAABAAAAAAAAAQAWAAAAAAEAFgAAAAABAAAAAAAAAQUWAAAFIgEJCAAABCABBw",
+    ),
+    (
+        "an ACK waits for the NACK of an earlier response (IC34, the rule was wrong)",
+        "types=1 operations=20 views=2 actions={unwatch,set-bad,set-back,slow-watcher,set-for-a-while,move,set-privileged} faults={wake-for-nothing,refuse,hang,block-responses,restart-server,restart-client,late-timers,clog} lies={wrong-any}",
+        "AAEAAAAAAAAAAQAOAAAAAAEAEgAAAQABABMAAAAAAQATAAAAAAEABgAAAAABBw",
+    ),
+    (
+        "an ACK waits for the NACK of a damaged response (IC34, the rule was wrong)",
+        "types=1 names=1 operations=20 actions={unwatch,watch-again,set-bad,set-back,empty,slow-watcher,set-for-a-while,set-error,watch-many,set-privileged} faults={starve,wake-for-nothing,hang,half-open,block-requests,restart-client,slow,late-timers,clog,other-replica,partition,slow-link,expire} lies={truncate,flip,unknown-type,twice,invent,repeat,no-nonce}",
+        "AAEAAAAAAAAAAQASAAAAAAEADQAAAAABABwAAAAVAQAhAAAAAAEH",
     ),
 ];
