@@ -114,7 +114,7 @@ impl<'a> WarmingFacts<'a> {
         let Some(slot) = slot.filter(|_| endpoints.has_resource(name)) else {
             return (!clusters.has_all()).then(|| clusters.blocked_by());
         };
-        let sent = endpoints.sent_by_name(slot);
+        let sent = endpoints.last_sent_by_name(slot);
         if sent.is_some_and(|it| it.is_rejected) {
             return Some(BlockedBy::Rejected);
         }
@@ -151,7 +151,7 @@ impl<'a> WarmingFacts<'a> {
     pub(crate) fn may_have(&self, name: &ResourceName) -> bool {
         let Self { endpoints, .. } = self;
         let Some(slot) = endpoints.arena.find(name.as_str()) else { return false };
-        match endpoints.sent_by_name(slot) {
+        match endpoints.last_sent_by_name(slot) {
             Some(sent) => sent.nonce != 0,
             None => endpoints.session.has_wildcard(),
         }

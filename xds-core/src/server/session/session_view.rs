@@ -165,9 +165,9 @@ impl<'a> SessionView<'a> {
             || arena.globs_over(name.as_str()).into_iter().any(is_subscribed)
     }
 
-    /// Returns the newest response that contained a resource by its name. `None` if the client does
-    /// not subscribe to the name.
-    pub(crate) fn sent_by_name(self, resource: Slot) -> Option<SentByName> {
+    /// Returns the newest response that contained a resource by its name. `None` if the session has no
+    /// subscription to the resource.
+    pub(crate) fn last_sent_by_name(self, resource: Slot) -> Option<SentByName> {
         let subscription = self.subscriptions.of(self.slot, resource)?;
         Some(SentByName {
             nonce: subscription.sent,
