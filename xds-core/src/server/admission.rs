@@ -131,8 +131,8 @@ impl Server {
             self.stats.ignored_events += 1;
             return;
         };
-        state.limits =
-            (limits != PerClientLimits::from(&self.config.limits)).then(|| limits.into());
+        let is_own = limits != PerClientLimits::from(&self.config.limits);
+        state.set_own_limits(is_own.then_some(limits));
         let limit = limits.streams_per_node;
         // A stream without a view is not counted yet.
         let has_view = state.view.is_some();

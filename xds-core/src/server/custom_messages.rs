@@ -54,11 +54,10 @@ impl Server {
         self.clock.advance(now);
         let limit = self.config.limits.custom_messages_per_stream;
         let state = self.streams.get_mut(stream.0).ok_or(CustomMessageError::NoStream)?;
-        let queue = state.custom_messages.get_or_insert_default();
-        if queue.len() >= limit {
+        if state.custom_message_count() >= limit {
             return Err(CustomMessageError::TooMany { limit });
         }
-        queue.push_back((type_url.into(), message.into()));
+        state.queue_custom_message(type_url.into(), message.into());
         if state.writable == Writable::NotNotified {
             state.writable = Writable::Notified;
             self.out.writable(stream);
@@ -97,11 +96,7 @@ impl Server {
 impl Stream {
     /// Moves the next custom message into `frame`.
     pub(crate) fn next_custom_message(&mut self, frame: &mut Frame) -> Option<ServerTransmit> {
-        let queue = self.custom_messages.as_deref_mut()?;
-        let (type_url, message) = queue.pop_front()?;
-        if queue.is_empty() {
-            self.custom_messages = None;
-        }
+        let (type_url, message) = self.take_custom_message()?;
         *frame = Frame { body: message, ..Frame::default() };
         Some(ServerTransmit {
             type_url,

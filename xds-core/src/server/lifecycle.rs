@@ -74,7 +74,7 @@ impl Server {
     /// Asks the application about a stream whose request was held. The time limit for its decision
     /// started with the request, because the client has waited since then.
     fn request_decision(&mut self, id: StreamId) {
-        let stream = self.streams.get(id.0).filter(|stream| !stream.held_requests.is_empty());
+        let stream = self.streams.get(id.0).filter(|stream| stream.held_count() > 0);
         let Some(node) = stream.map(|stream| stream.node().cloned().unwrap_or_default()) else {
             return;
         };
@@ -239,7 +239,7 @@ impl Server {
         self.leave_source_wait(id);
         drop(self.take_unfinished(id));
         let node = self.node_key(id);
-        let Some(removed) = self.streams.remove(id.0.slot()) else { return };
+        let Some(mut removed) = self.streams.remove(id.0.slot()) else { return };
         self.stats.note_ended(&removed.kind);
         self.nodes.release_bytes(&node, removed.held_bytes());
         if removed.view.is_some() {
@@ -248,7 +248,7 @@ impl Server {
         if let Some(at) = removed.ends_at() {
             self.alarms.cancel(at, Alarm::StreamEnd(id));
         }
-        if let Some(at) = removed.reading_resumes_at {
+        if let Some(at) = removed.resume_reading() {
             self.alarms.cancel(at, Alarm::ResumeReading(id));
         }
         for handle in removed.sessions {

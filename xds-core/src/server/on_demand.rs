@@ -30,8 +30,7 @@ impl Server {
     pub fn unanswered_events(&self) -> impl Iterator<Item = ServerEvent> + '_ {
         let requires_decision = self.requires_decision();
         let waiting = self.streams.iter().filter_map(move |(slot, stream)| {
-            let is_asked =
-                requires_decision && stream.view.is_none() && !stream.held_requests.is_empty();
+            let is_asked = requires_decision && stream.view.is_none() && stream.held_count() > 0;
             let stream_id = self.streams.key(slot).filter(|_| is_asked).map(StreamId)?;
             let node_id = stream.node().cloned().unwrap_or_default();
             Some(ServerEvent::Authorize { stream: stream_id, node_id })

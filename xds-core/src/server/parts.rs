@@ -77,12 +77,12 @@ impl Server {
             && !stream.is_busy()
             && !stream.awaits_source()
             && stream.view.is_some()
-            && !stream.held_requests.is_empty()
+            && stream.held_count() > 0
         {
             if self.stats.handled_names >= full {
                 return self.unfinished.push_back(id);
             }
-            let message = stream.held_requests.remove(0);
+            let Some(message) = stream.take_held() else { break };
             let key = self.node_key(id);
             self.nodes.release_bytes(&key, message.len());
             // The request was already counted when it arrived.
@@ -143,7 +143,7 @@ impl Server {
     /// Removes the unfinished request of a stream, which no longer counts.
     pub(crate) fn take_unfinished(&mut self, id: StreamId) -> Option<UnfinishedRequest> {
         let stream = self.streams.get_mut(id.0)?;
-        let unfinished = *stream.unfinished.take()?;
+        let unfinished = stream.take_unfinished()?;
         self.stats.unfinished_requests -= 1;
         let units = NameUnits::of_request(unfinished.message.len());
         self.subscriptions.usage.subtract(id, units);
@@ -193,7 +193,7 @@ impl Server {
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
         self.subscriptions.usage.add(id, NameUnits::of_request(message.len()));
         let (message, session) = (message.clone(), request.session);
-        stream.unfinished = Some(UnfinishedRequest { request, message }.into());
+        stream.suspend(UnfinishedRequest { request, message });
         self.stats.unfinished_requests += 1;
         self.unfinished.push_back(id);
         // The answer counts at once.

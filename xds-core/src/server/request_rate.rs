@@ -28,7 +28,7 @@ impl Server {
             return Ok(());
         }
         let next = stream.requests.next(rate);
-        match stream.reading_resumes_at.replace(next) {
+        match stream.pause_reading(next) {
             Some(before) => self.alarms.cancel(before, Alarm::ResumeReading(id)),
             None => self.stats.throttled += 1,
         }
@@ -48,7 +48,7 @@ impl Server {
     /// Ends a reading pause. The driver checks `wants_read` after each call.
     pub(crate) fn resume_reading(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id.0) {
-            stream.reading_resumes_at = None;
+            let _ended = stream.resume_reading();
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Handling of requests: from the stream to the session of their type.
 
-use alloc::sync::Arc;
-
 use bytes::Bytes;
 
 use super::{
@@ -159,12 +157,12 @@ impl Server {
     /// Holds a request until the client has a view and the request before is finished.
     fn hold_request(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
-        let is_first = stream.held_requests.is_empty() && stream.view.is_none();
+        let is_first = stream.held_count() == 0 && stream.view.is_none();
         stream.hold_request(message, &self.config.limits)?;
         let key = self.node_key(id);
         if is_first {
             if self.requires_decision() {
-                let node_id = key.node_id.clone();
+                let node_id = key.node_id().clone();
                 self.out.event(ServerEvent::Authorize { stream: id, node_id });
             }
             self.await_decision(id);
@@ -203,8 +201,7 @@ impl Server {
             return Ok(());
         }
         let (held_bytes, key) = (stream.held_bytes(), self.node_key(id));
-        let unknown = NodeKey { node_id: Arc::default(), ..key.clone() };
-        self.nodes.release_bytes(&unknown, held_bytes);
+        self.nodes.release_bytes(&key.without_node(), held_bytes);
         self.nodes.hold_bytes(key, held_bytes);
         // A stream without a view is counted later, when its limits are known.
         if has_view {
@@ -228,15 +225,10 @@ impl Server {
 
     /// Returns the client that a stream is counted for.
     pub(crate) fn node_key(&self, id: StreamId) -> NodeKey {
-        let account = self.subscriptions.usage.of(id);
-        NodeKey {
-            principal: account.map(|account| account.principal.clone()).unwrap_or_default(),
-            node_id: self
-                .streams
-                .get(id.0)
-                .and_then(|stream| stream.node().cloned())
-                .unwrap_or_default(),
-        }
+        let (account, stream) = (self.subscriptions.usage.of(id), self.streams.get(id.0));
+        let principal = account.and_then(|account| account.principal().cloned());
+        let node_id = stream.and_then(|stream| stream.node().cloned());
+        NodeKey::new(principal.unwrap_or_default(), node_id.unwrap_or_default())
     }
 
     fn session_on(&self, id: StreamId, view: Slot, type_url: &str) -> Option<Slot> {

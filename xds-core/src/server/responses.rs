@@ -40,7 +40,7 @@ impl Server {
                 if let Some(Order::Arrival(due)) = order
                     && !due.contains(&session)
                 {
-                    due.push_back(session);
+                    due.push(session);
                 }
                 self.notify_writable(id);
             }
@@ -73,7 +73,7 @@ impl Server {
     /// unfinished.
     pub(crate) fn notify_all_due(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(id.0) else { return };
-        let has_custom_messages = stream.custom_messages.is_some();
+        let has_custom_messages = stream.custom_message_count() > 0;
         let sessions: Vec<Slot> = stream.sessions.iter().map(|handle| handle.session).collect();
         for session in sessions {
             self.notify_if_due(session);
@@ -95,7 +95,7 @@ impl Server {
         };
         if !has_next
             && let Some(stream) = self.streams.get_mut(id.0)
-            && stream.custom_messages.is_none()
+            && stream.custom_message_count() == 0
         {
             stream.writable = Writable::NotNotified;
             let (held_back, subscriptions) = (&mut self.held_back, &self.subscriptions);
@@ -261,9 +261,9 @@ impl Stream {
                 make_before_break.decide(&self.sessions, &requests, subscriptions, policy).next
             }
             Order::Arrival(due) => {
-                let arrived = core::iter::from_fn(|| due.pop_front());
-                let mut due = arrived.filter(|&session| subscriptions.is_due(session));
-                let first = due.next();
+                let at = due.iter().position(|&session| subscriptions.is_due(session));
+                let first = at.and_then(|at| due.get(at)).copied();
+                due.drain(..at.map_or(due.len(), |at| at + 1));
                 let is_next = |handle: &&SessionHandle| match first {
                     Some(session) => handle.session == session,
                     None => subscriptions.is_due(handle.session),

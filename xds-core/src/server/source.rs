@@ -267,7 +267,7 @@ impl Server {
     /// Holds a request before those that the stream holds already.
     fn hold_first(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
-        stream.held_requests.insert(0, message.clone());
+        stream.hold_first(message);
         let limit = self.config.limits.held_bytes_per_node;
         let key = self.node_key(id);
         match self.nodes.hold_bytes(key, message.len()) > limit {

@@ -26,11 +26,16 @@ pub(crate) struct NameUsage {
 #[derive(Debug)]
 pub(crate) struct Account {
     /// Connection; `None` for a stream that has none.
-    connection: Option<u64>,
-    /// Authenticated identity of the client; empty if there is none.
-    pub(crate) principal: Arc<str>,
-    streams: usize,
+    connection: Option<Connection>,
+    streams: u32,
     pub(crate) usage: NameUnits,
+}
+
+impl Account {
+    /// Authenticated identity of the client; empty if there is none.
+    pub(crate) fn principal(&self) -> Option<&Arc<str>> {
+        self.connection.as_ref().map(|connection| &connection.principal)
+    }
 }
 
 /// Number of names, in units.
@@ -88,9 +93,8 @@ impl NameUsage {
         let id = connection.map(|connection| connection.id);
         let known = id.and_then(|id| self.by_connection.get(&id)).copied();
         let account = known.unwrap_or_else(|| {
-            let principal = connection.map(|it| it.principal.clone()).unwrap_or_default();
-            let usage = NameUnits::default();
-            let account = Account { connection: id, principal, streams: 0, usage };
+            let (connection, usage) = (connection.cloned(), NameUnits::default());
+            let account = Account { connection, streams: 0, usage };
             let account = self.accounts.push_back(account).map_or(Slot::NONE, Key::slot);
             id.map(|id| self.by_connection.insert(id, account));
             account
@@ -116,7 +120,7 @@ impl NameUsage {
             && let Some(removed) = self.accounts.remove(account)
         {
             self.total -= removed.usage.held();
-            removed.connection.map(|id| self.by_connection.remove(&id));
+            removed.connection.map(|connection| self.by_connection.remove(&connection.id));
         }
         if let Some(entry) = self.by_stream.get_mut(stream.0.slot().index()) {
             *entry = Slot::NONE;

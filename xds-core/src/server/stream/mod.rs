@@ -1,9 +1,9 @@
 //! State of one stream that its types share: node, view, sessions, limits and planned end.
 
 pub(crate) mod convergence_waits;
-pub(crate) mod custom_messages;
 pub(crate) mod debounce;
 pub(crate) mod deletion_horizon;
+mod extras;
 pub(crate) mod held_since;
 pub(crate) mod node_quota;
 pub(crate) mod push_order;
@@ -17,10 +17,7 @@ use core::{hash::BuildHasher as _, time::Duration};
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 
-use self::{
-    custom_messages::CustomMessages, push_order::Order, source_wait::SourceCheck,
-    unfinished_request::UnfinishedRequest,
-};
+use self::{extras::StreamExtras, push_order::Order, source_wait::SourceCheck};
 use super::{
     config::{NodeChanged, PerClientLimits, Rate, RequireNode, ServerConfig, ServerLimits},
     event::{CloseReason, Observation, StreamKind},
@@ -52,22 +49,13 @@ pub(crate) struct Stream {
     /// View of the client, once assigned.
     pub(crate) view: Option<Slot>,
     node: Option<NodeIdentity>,
-    /// Requests held until the stream has a view and the request before is finished.
-    pub(crate) held_requests: Vec<Bytes>,
-    /// Request of which a part is handled.
-    pub(crate) unfinished: Option<Box<UnfinishedRequest>>,
-    /// Custom messages of the application.
-    pub(crate) custom_messages: Option<Box<CustomMessages>>,
     /// Planned end of the stream.
     pub(crate) end: Option<PlannedEnd>,
     /// Token bucket for requests that do not answer a response.
     pub(crate) requests: TokenBucket,
-    /// Time at which reading resumes.
-    pub(crate) reading_resumes_at: Option<Time>,
     /// Token bucket for observations of NACKs.
     pub(crate) nacks: TokenBucket,
-    /// Limits of this client, if they differ from the default.
-    pub(crate) limits: Option<Box<PerClientLimits>>,
+    extras: Option<Box<StreamExtras>>,
 }
 
 /// Planned end of a stream.
@@ -151,25 +139,21 @@ impl Stream {
             order,
             view,
             node: None,
-            held_requests: Vec::new(),
-            unfinished: None,
-            custom_messages: None,
             end: None,
             requests: TokenBucket::default(),
-            reading_resumes_at: None,
             nacks: TokenBucket::default(),
-            limits: None,
+            extras: None,
         }
     }
 
     /// Limits of this client.
     pub(crate) fn limits(&self, defaults: &ServerLimits) -> PerClientLimits {
-        self.limits.as_deref().copied().unwrap_or_else(|| defaults.into())
+        self.own_limits().copied().unwrap_or_else(|| defaults.into())
     }
 
     /// Rate limit for the requests of this client.
     pub(crate) fn request_rate(&self, defaults: &ServerLimits) -> Option<Rate> {
-        self.limits.as_deref().map_or(defaults.requests, |limits| limits.requests)
+        self.own_limits().map_or(defaults.requests, |limits| limits.requests)
     }
 
     /// Whether the driver should read another request.
@@ -181,12 +165,7 @@ impl Stream {
 
     /// Whether a request is held or not finished.
     pub(crate) fn has_waiting_requests(&self) -> bool {
-        self.is_busy() || !self.held_requests.is_empty()
-    }
-
-    /// Whether a request is not finished. Nothing is sent meanwhile.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.unfinished.is_some()
+        self.is_busy() || self.held_count() > 0
     }
 
     /// Whether a request waits until the server has caught up with its source.
@@ -211,16 +190,11 @@ impl Stream {
         limits: &ServerLimits,
     ) -> Result<(), CloseReason> {
         let limit = limits.held_requests;
-        if self.held_requests.len() >= limit {
+        if self.held_count() >= limit {
             return Err(CloseReason::TooManyHeldRequests { limit });
         }
-        self.held_requests.push(message.clone());
+        self.hold_last(message);
         Ok(())
-    }
-
-    /// Total length of the held requests.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.held_requests.iter().map(Bytes::len).sum()
     }
 
     /// Id of the client's node; empty if it has none.

@@ -1,6 +1,6 @@
 //! Order in which the sessions of a stream send.
 
-use alloc::{boxed::Box, collections::VecDeque};
+use alloc::{boxed::Box, vec::Vec};
 
 use super::held_since::HeldSince;
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Order in which the sessions became due. Other sessions may be due too.
-    Arrival(VecDeque<Slot>),
+    Arrival(Vec<Slot>),
     /// Order of make before break, and its reverse for deletions, without waiting for ACKs.
     // M144, M145, IS17, S0.166
     Rank,
@@ -40,7 +40,7 @@ impl Order {
         match (policy, kind) {
             (_, StreamKind::Single { .. } | StreamKind::Fetch { .. }) => Self::SingleType,
             (OrderingPolicy::OrderOnly, _) => Self::Rank,
-            (OrderingPolicy::Off, _) => Self::Arrival(VecDeque::new()),
+            (OrderingPolicy::Off, _) => Self::Arrival(Vec::new()),
             (OrderingPolicy::MakeBeforeBreak(policy), _) => {
                 let make_before_break = MakeBeforeBreak::new(policy.on_stage_timeout);
                 let held_since = HeldSince::default();

@@ -54,7 +54,9 @@ impl<'a> ResourceMessage<'a> {
 
     /// Appends the message as the field `number`.
     pub(crate) fn write(&self, out: &mut Vec<u8>, number: u32) {
-        encode::block_head(out, number, self.len());
+        let len = self.len();
+        out.reserve(encode::block_len(number, len));
+        encode::block_head(out, number, len);
         self.write_fields(out);
     }
 
@@ -62,6 +64,7 @@ impl<'a> ResourceMessage<'a> {
     pub(crate) fn write_packed(&self, out: &mut Vec<u8>, number: u32) {
         let len = encode::block_len(ANY_TYPE_URL, WRAPPER.len())
             + encode::block_len(ANY_VALUE, self.len());
+        out.reserve(encode::block_len(number, len));
         encode::block_head(out, number, len);
         encode::block(out, ANY_TYPE_URL, WRAPPER.as_bytes());
         encode::block_head(out, ANY_VALUE, self.len());
