@@ -8,7 +8,11 @@ use xds_benches::{
     ratio::{is_test_run, print_ratio},
     served::{FanOut, Served},
 };
-use xds_core::{service::Variant, types};
+use xds_core::{
+    server::{MakeBeforeBreakPolicy, OrderingPolicy},
+    service::Variant,
+    types,
+};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -24,14 +28,18 @@ fn main() {
     for (variant, name) in
         [(Variant::Incremental, "incremental"), (Variant::StateOfTheWorld, "state of the world")]
     {
-        let one = idle(variant, clients, resources, &[types::CLUSTER_LOAD_ASSIGNMENT]);
-        let four = idle(variant, clients, resources, &TYPES);
+        let unordered = OrderingPolicy::default();
+        let one = idle(&unordered, variant, clients, resources, &[types::CLUSTER_LOAD_ASSIGNMENT]);
+        let four = idle(&unordered, variant, clients, resources, &TYPES);
         println!("{name}, idle: {one} bytes with one subscription, {four} with four");
         let aim = |subscriptions: usize| STREAM + subscriptions * SUBSCRIPTION;
         print_per(&format!("{name}, one wildcard"), one, "its share", aim(1), Some(1.0));
         print_per(&format!("{name}, four wildcards"), four, "its share", aim(4), Some(1.0));
         let more = (four - one) / (TYPES.len() - 1);
         print_per(&format!("{name}, a wildcard more"), more, "its share", SUBSCRIPTION, None);
+        let ordered = OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
+        let ordered = idle(&ordered, variant, clients, resources, &TYPES);
+        print_per(&format!("{name}, make before break"), ordered, "without", four, Some(1.1));
     }
 
     let clients = clients / 10;
@@ -72,8 +80,14 @@ const TYPES: [&str; 4] =
     [types::CLUSTER_LOAD_ASSIGNMENT, types::CLUSTER, types::LISTENER, types::ROUTE_CONFIGURATION];
 
 /// Returns the bytes per idle client that subscribes to everything of these types and has ACKed it.
-fn idle(variant: Variant, clients: usize, resources: usize, types: &[&'static str]) -> usize {
-    let mut served = server(variant, resources);
+fn idle(
+    ordering: &OrderingPolicy,
+    variant: Variant,
+    clients: usize,
+    resources: usize,
+    types: &[&'static str],
+) -> usize {
+    let mut served = ordered_server(ordering.clone(), variant, resources);
     // Allocates everything that all clients share, and the capacity of tables.
     let first = served.connect(&["*".into()]);
     types.iter().skip(1).for_each(|it| served.subscribe(first, it));
@@ -89,8 +103,12 @@ fn idle(variant: Variant, clients: usize, resources: usize, types: &[&'static st
 }
 
 fn server(variant: Variant, resources: usize) -> Served {
+    ordered_server(OrderingPolicy::default(), variant, resources)
+}
+
+fn ordered_server(ordering: OrderingPolicy, variant: Variant, resources: usize) -> Served {
     let all = (0..resources).map(|n| (frames::name(n), endpoints::encoded(n, 1)));
-    Served::new(variant, types::CLUSTER_LOAD_ASSIGNMENT, all)
+    Served::ordered(ordering, variant, types::CLUSTER_LOAD_ASSIGNMENT, all)
 }
 
 fn print_per(work: &str, bytes: usize, baseline: &str, of: usize, aim: Option<f64>) {

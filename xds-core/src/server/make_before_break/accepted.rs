@@ -1,6 +1,8 @@
 //! Progress of each type of a stream: what was sent, ACKed and rejected.
 
-use super::{MakeBeforeBreak, SessionView, Sessions, rejected::RejectedWildcardResources};
+use alloc::{boxed::Box, vec::Vec};
+
+use super::{MakeBeforeBreak, STAGES, SessionView, Sessions, rejected::RejectedWildcardResources};
 use crate::{
     server::{
         config::Warming,
@@ -12,12 +14,32 @@ use crate::{
     types::rank,
 };
 
+/// Progress of the types of a stream, by rank, up to the highest rank that the stream has used.
+#[derive(Debug, Default)]
+pub(crate) struct ProgressByRank(Vec<TypeProgress>);
+
+impl ProgressByRank {
+    pub(crate) fn get(&self, rank: usize) -> Option<&TypeProgress> {
+        self.0.get(rank)
+    }
+
+    /// Returns the progress of a type, which begins with nothing; `None` if types of this rank do
+    /// not wait for each other.
+    fn get_mut(&mut self, rank: usize) -> Option<&mut TypeProgress> {
+        if (self.0.len()..STAGES).contains(&rank) {
+            self.0.resize_with(rank + 1, TypeProgress::default);
+        }
+        self.0.get_mut(rank)
+    }
+}
+
 /// Progress of one type.
 #[derive(Debug, Default)]
 pub(crate) struct TypeProgress {
     pub(crate) sent: Progress,
     pub(crate) accepted: Progress,
-    pub(crate) rejected: RejectedWildcardResources,
+    /// Rejected resources, once there were any.
+    rejected: Option<Box<RejectedWildcardResources>>,
 }
 
 /// State of the client for one type.
@@ -50,9 +72,10 @@ impl MakeBeforeBreak {
     /// Records sessions that became complete without another response, because the rest of a split
     /// response was deleted or unsubscribed.
     pub(crate) fn note_settled(&mut self, sessions: &Sessions<'_>, clock: Revision) {
-        for (progress, view) in self.progress.iter_mut().zip(&sessions.0) {
+        for (rank, view) in sessions.0.iter().enumerate() {
             let Some(view) = view.filter(SessionView::is_settled) else { continue };
             let Some(nonce) = view.session.newest_content() else { continue };
+            let Some(progress) = self.progress.get_mut(rank) else { continue };
             // The rejection may be cleared, but the client does not have these resources.
             if progress.accepted.nonce < nonce && !view.session.is_nacked() {
                 // Resources may have been deleted silently since.
@@ -65,7 +88,7 @@ impl MakeBeforeBreak {
     /// Lowest revision since which the client lacks a resource that it has permanently rejected.
     pub(crate) fn rejected_since(&self, rank: usize, view: SessionView<'_>) -> Option<Revision> {
         let progress = self.progress.get(rank).filter(|_| view.session.has_wildcard());
-        let covered = progress.and_then(|progress| progress.rejected.first(view.arena));
+        let covered = progress.and_then(|progress| progress.rejected.as_ref()?.first(view.arena));
         covered.into_iter().chain(view.first_rejected_named()).min()
     }
 
@@ -73,7 +96,7 @@ impl MakeBeforeBreak {
     /// and warm the endpoints of clusters that it was sent with the same content.
     pub(crate) fn reset_progress(&mut self, sessions: &Sessions<'_>) {
         let warm = self.accepted(rank::ENDPOINTS).nonce;
-        self.progress = Default::default();
+        self.progress = ProgressByRank::default();
         let clusters = sessions.get(rank::CLUSTERS).filter(|it| it.session.has_wildcard());
         let Some(clusters) = clusters else { return };
         let was_sent = |&slot: &Slot| clusters.was_sent(slot);
@@ -115,10 +138,13 @@ impl MakeBeforeBreak {
         let SessionView { session, arena, .. } = view;
         if session.variant() == Variant::Incremental && session.has_wildcard() {
             let part = session.newest_cursor_range();
-            match (session.is_nacked(), session.awaits_answer()) {
-                (true, _) => progress.rejected.add(arena, part, session.newest_nonce()),
-                (false, false) => progress.rejected.remove(arena, part),
-                (false, true) => {}
+            if session.is_nacked() {
+                let rejected = progress.rejected.get_or_insert_default();
+                rejected.add(arena, part, session.newest_nonce());
+            } else if !session.awaits_answer()
+                && let Some(rejected) = &mut progress.rejected
+            {
+                rejected.remove(arena, part);
             }
         }
         let is_clusters = usize::from(handle.rank) == rank::CLUSTERS;

@@ -58,8 +58,8 @@ impl MakeBeforeBreak {
     /// Returns the facts about the types of a stream.
     pub(crate) fn facts(&self, sessions: &Sessions<'_>, clock: Revision) -> StreamFacts {
         let mut types = [None; STAGES];
-        for ((facts, view), progress) in types.iter_mut().zip(sessions.0).zip(&self.progress) {
-            *facts = view.map(|view| TypeFacts::of(view, Some(progress), clock));
+        for (rank, (facts, view)) in types.iter_mut().zip(sessions.0).enumerate() {
+            *facts = view.map(|view| TypeFacts::of(view, self.progress.get(rank), clock));
         }
         StreamFacts { types, waived: self.waived }
     }

@@ -20,7 +20,7 @@ pub(crate) mod rejected;
 pub(crate) mod warming;
 
 use self::{
-    accepted::TypeProgress,
+    accepted::ProgressByRank,
     cold_clusters::ColdClusters,
     decision::{PendingRequest, RequestState, TypeDecision, TypeFacts, TypeState},
     dependencies::Dependencies,
@@ -49,7 +49,7 @@ pub(crate) const STAGES: usize = types::RANKS;
 #[derive(Debug, Default)]
 pub(crate) struct MakeBeforeBreak {
     on_stage_timeout: StageTimeoutAction,
-    progress: [TypeProgress; STAGES],
+    progress: ProgressByRank,
     /// Revision up to which the client has requested the endpoints of changed clusters.
     requested: Revision,
     cold: ColdClusters,

@@ -5,6 +5,7 @@
 //! time is measured per type from when its request was first held back, and continues when the type
 //! begins to wait for something else.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use crate::{
@@ -35,13 +36,14 @@ enum RequestTime {
     Overdue,
 }
 
-/// Unanswered requests of a stream, by the rank of their type.
+/// Unanswered requests of a stream, by the rank of their type, while any is or was held back.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RequestTimes([RequestTime; STAGES]);
+pub(crate) struct RequestTimes(Option<Box<[RequestTime; STAGES]>>);
 
 impl RequestTimes {
     pub(crate) fn states(&self) -> [RequestState; STAGES] {
-        self.0.map(|request| match request {
+        let times = self.0.as_deref().copied().unwrap_or_default();
+        times.map(|request| match request {
             RequestTime::NotBlocked => RequestState::NotBlocked,
             RequestTime::BlockedSince(_) => RequestState::Blocked,
             RequestTime::Overdue => RequestState::Overdue,
@@ -50,7 +52,11 @@ impl RequestTimes {
 
     /// Records which types have unanswered requests now.
     pub(crate) fn note(&mut self, asks: &[PendingRequest; STAGES], now: Time) {
-        for (request, asks) in self.0.iter_mut().zip(asks) {
+        if self.0.is_none() && !asks.contains(&PendingRequest::Blocked) {
+            return;
+        }
+        let times = self.0.get_or_insert_default();
+        for (request, asks) in times.iter_mut().zip(asks) {
             *request = match (asks, *request) {
                 (PendingRequest::None, _) => RequestTime::NotBlocked,
                 (PendingRequest::Blocked, RequestTime::NotBlocked) => {
@@ -58,6 +64,9 @@ impl RequestTimes {
                 }
                 (PendingRequest::Sendable | PendingRequest::Blocked, before) => before,
             };
+        }
+        if **times == [RequestTime::NotBlocked; STAGES] {
+            self.0 = None;
         }
     }
 
@@ -67,7 +76,7 @@ impl RequestTimes {
             RequestTime::BlockedSince(since) => Some(since.after(timeout)),
             RequestTime::NotBlocked | RequestTime::Overdue => None,
         };
-        self.0.iter().filter_map(since).min()
+        self.0.iter().flat_map(|times| times.iter()).filter_map(since).min()
     }
 
     /// Marks requests that have been held back for `timeout` as overdue, and returns the ranks of
@@ -77,7 +86,8 @@ impl RequestTimes {
         now: Time,
         timeout: Duration,
     ) -> impl Iterator<Item = usize> + '_ {
-        self.0.iter_mut().enumerate().filter_map(move |(rank, request)| match request {
+        let times = self.0.iter_mut().flat_map(|times| times.iter_mut());
+        times.enumerate().filter_map(move |(rank, request)| match request {
             RequestTime::BlockedSince(since) if since.after(timeout) <= now => {
                 *request = RequestTime::Overdue;
                 Some(rank)
