@@ -3,7 +3,7 @@
 
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc};
 
-/// What nodes use of their quotas.
+/// Streams and held requests of each node.
 #[derive(Debug, Default)]
 pub(crate) struct NodeQuotas {
     /// Number of streams with a view.
