@@ -28,18 +28,18 @@ fn main() {
     for (variant, name) in
         [(Variant::Incremental, "incremental"), (Variant::StateOfTheWorld, "state of the world")]
     {
-        let unordered = OrderingPolicy::default();
-        let one = idle(&unordered, variant, clients, resources, &[types::CLUSTER_LOAD_ASSIGNMENT]);
-        let four = idle(&unordered, variant, clients, resources, &TYPES);
+        let plain = OrderingPolicy::default();
+        let one = idle(&plain, variant, clients, resources, &[types::CLUSTER_LOAD_ASSIGNMENT]);
+        let four = idle(&plain, variant, clients, resources, &TYPES);
         println!("{name}, idle: {one} bytes with one subscription, {four} with four");
         let aim = |subscriptions: usize| STREAM + subscriptions * SUBSCRIPTION;
         print_per(&format!("{name}, one wildcard"), one, "its share", aim(1), Some(1.0));
         print_per(&format!("{name}, four wildcards"), four, "its share", aim(4), Some(1.0));
         let more = (four - one) / (TYPES.len() - 1);
         print_per(&format!("{name}, a wildcard more"), more, "its share", SUBSCRIPTION, None);
-        let ordered = OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
-        let ordered = idle(&ordered, variant, clients, resources, &TYPES);
-        print_per(&format!("{name}, make before break"), ordered, "without", four, Some(1.1));
+        let gated = OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
+        let gated = idle(&gated, variant, clients, resources, &TYPES);
+        print_per(&format!("{name}, make before break"), gated, "without", four, Some(1.1));
     }
 
     let clients = clients / 10;

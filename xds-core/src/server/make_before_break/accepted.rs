@@ -23,8 +23,8 @@ impl ProgressByRank {
         self.0.get(rank)
     }
 
-    /// Returns the progress of a type, which begins with nothing; `None` if types of this rank do
-    /// not wait for each other.
+    /// Returns the progress of a type, and adds it if there is none. `None` if types of this rank
+    /// do not wait for each other.
     fn get_mut(&mut self, rank: usize) -> Option<&mut TypeProgress> {
         if (self.0.len()..STAGES).contains(&rank) {
             self.0.resize_with(rank + 1, TypeProgress::default);

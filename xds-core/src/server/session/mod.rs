@@ -417,16 +417,20 @@ impl Role {
 mod tests {
     use core::mem::size_of;
 
-    use super::{Session, session_handle::SessionHandle, subscription::Subscription};
-    use crate::server::stream::Stream;
+    use super::{
+        Session, name_usage::Account, session_handle::SessionHandle, subscription::Subscription,
+    };
+    use crate::server::stream::{Stream, node_quota::NodeKey};
 
-    /// Limits the memory of an idle client to 1 KiB for its stream, which holds one handle per
-    /// session, and 256 bytes per session.
+    /// Limits the memory of an idle client, which has one stream, account and node key, and for each
+    /// type a session with its handle. A limit that is raised costs each of them.
     #[test]
-    fn session_and_stream_structs_fit_their_size_limits() {
+    fn state_of_an_idle_client_fits_its_size_limits() {
         assert!(size_of::<Session>() <= 256, "{}", size_of::<Session>());
-        assert!(size_of::<Stream>() <= 256, "{}", size_of::<Stream>());
+        assert!(size_of::<Stream>() <= 184, "{}", size_of::<Stream>());
         assert!(size_of::<SessionHandle>() <= 12, "{}", size_of::<SessionHandle>());
+        assert!(size_of::<Account>() <= 40, "{}", size_of::<Account>());
+        assert!(size_of::<NodeKey>() <= 16, "{}", size_of::<NodeKey>());
         assert!(size_of::<Subscription>() <= 72, "{}", size_of::<Subscription>());
     }
 }

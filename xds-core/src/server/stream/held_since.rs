@@ -36,7 +36,7 @@ enum RequestTime {
     Overdue,
 }
 
-/// Unanswered requests of a stream, by the rank of their type, while any is or was held back.
+/// Times of a stream's unanswered requests, by the rank of their type. `None` if none was held back.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestTimes(Option<Box<[RequestTime; STAGES]>>);
 

@@ -16,7 +16,7 @@ pub(crate) struct NodeQuotas {
 /// use up the quota of another one by its node id. The id is empty before the client has sent its
 /// node.
 ///
-/// The map has one for each node, so the identity, which most clients lack, is boxed.
+/// An authenticated identity is boxed, so that the others, one for each node, take two words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NodeKey {
     Anonymous { node_id: Arc<str> },
