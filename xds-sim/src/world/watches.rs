@@ -143,15 +143,24 @@ impl Watched {
 
     /// Whether any watch [covers](Watch::covers) a resource.
     pub(crate) fn covers(&self, name: &str) -> bool {
+        self.covers_as_such(name) || self.covers_by_alias(name)
+    }
+
+    /// Whether a watch of its name, a glob or everything covers a resource.
+    pub(crate) fn covers_as_such(&self, name: &str) -> bool {
         self.has_all() && !is_apart(name)
             || self.names.contains_key(name) && !is_alias(name)
-            || self.aliases > 0 && self.names.contains_key(&*alias_of(name))
             || self.globs > 0 && self.names.keys().any(|own| glob_covers(own, name))
+    }
+
+    /// Whether a watch of its alias covers a resource.
+    pub(crate) fn covers_by_alias(&self, name: &str) -> bool {
+        self.aliases > 0 && self.names.contains_key(&*alias_of(name))
     }
 
     /// Whether a watch of [one name](Watch::is_of_one) covers a resource.
     pub(crate) fn covers_by_name(&self, name: &str) -> bool {
         self.names.contains_key(name) && !is_alias(name) && !is_glob(name)
-            || self.aliases > 0 && self.names.contains_key(&*alias_of(name))
+            || self.covers_by_alias(name)
     }
 }

@@ -164,6 +164,13 @@ impl CacheModel {
         let place = (it.client, it.server, kind);
         let watched = |name: &str| world.watched(it.client, kind).covers(name);
         let is_asked = |name: &str| world.serves(it.server, name) && subscription.covers(name);
+        // An alias that was not requested from this server does not make the client use its resource.
+        let is_used = |name: &str| {
+            let watches = world.watched(it.client, kind);
+            is_asked(name)
+                && (watches.covers_as_such(name)
+                    || watches.covers_by_alias(name) && subscription.other_name(name).is_some())
+        };
         let contents = ResponseContents::of(response, world.options());
         let has = |is: &dyn Fn(&str, &NamedContent<'_>) -> bool| {
             response.resources.iter().any(|item| is(&item.name, &contents.about(&item.name)))
@@ -197,7 +204,7 @@ impl CacheModel {
         for name in news.filter(|name| !self.before.contains_key(*name) && !is_alias(name)) {
             let now = after.get(name).and_then(|it| it.bytes.as_ref());
             match contents.about(name) {
-                NamedContent::Valid(bytes) if is_asked(name) && watched(name) => {
+                NamedContent::Valid(bytes) if is_used(name) => {
                     report.ensure(now == Some(bytes), PARTS, || format!("{name} is {now:?}"));
                 }
                 NamedContent::Invalid => {

@@ -2,7 +2,7 @@
 
 use super::Regression;
 
-pub(super) const REGRESSIONS: [Regression; 25] = [
+pub(super) const REGRESSIONS: [Regression; 26] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -127,5 +127,10 @@ pub(super) const REGRESSIONS: [Regression; 25] = [
         "an ACK waits for the NACK of a damaged response (IC34, the rule was wrong)",
         "types=1 names=1 operations=20 actions={unwatch,watch-again,set-bad,set-back,empty,slow-watcher,set-for-a-while,set-error,watch-many,set-privileged} faults={starve,wake-for-nothing,hang,half-open,block-requests,restart-client,slow,late-timers,clog,other-replica,partition,slow-link,expire} lies={truncate,flip,unknown-type,twice,invent,repeat,no-nonce}",
         "AAEAAAAAAAAAAQASAAAAAAEADQAAAAABABwAAAAVAQAhAAAAAAEH",
+    ),
+    (
+        "an alias that was not requested yet does not make the client use its resource (IC18, the rule was wrong)",
+        "variant=delta types=2 names=1 operations=20 views=2 actions={watch-again,storm,set-error,move,watch-alias} faults={refuse,hang,block-requests}",
+        "AAEAAwABAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAIAAEAAAEABAAAAAABBAAAAAAAAQALAAAAAAEAAwABAAABAAQAAAA0AQM",
     ),
 ];
