@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import signal
 import subprocess
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 from driver import (
@@ -31,6 +33,7 @@ from driver import (
     workspace,
 )
 from driver.checks import NotRun, PeerReport, Skip, comment
+from driver.parallel import play_in_parallel
 
 PEERS: dict[str, Callable[[PeerReport, Path], None]] = {
     envoy_checks.NAME: envoy_checks.run,
@@ -51,20 +54,43 @@ PEERS: dict[str, Callable[[PeerReport, Path], None]] = {
     # Last: of all peers, its programs take the longest to build, and it has what is left until the deadline.
     istio_checks.NAME: istio_checks.run,
 }
+# These wait for their programs most of the time, so several can be played at the same time; those that take longest come
+# first. The other peers need the processors, or build programs.
+_MOSTLY_WAITING = (
+    validity_checks.NAME,
+    go_checks.NAME,
+    routing_checks.NAME,
+    differential_checks.NAME,
+    envoy_routing_checks.NAME,
+    grpc_checks.NAME,
+    *languages_checks.RUNS,
+    secured_checks.NAME,
+    sovereign_checks.NAME,
+    envoy_gateway_checks.NAME,
+)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/interop/run", description=__doc__)
     parser.add_argument("peers", nargs="*", metavar="PEER", help=f"{', '.join(PEERS)}; none means all")
-    names = parser.parse_args().peers or list(PEERS)
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="peers to play at the same time if they need little CPU; default: 1"
+    )
+    parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    names = arguments.peers or list(PEERS)
     if unknown := set(names) - set(PEERS):
         parser.error(f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
     for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # An exception, so that every `finally` on the way out stops its processes.
         signal.signal(how, lambda number, _: sys.exit(128 + number))
 
+    if arguments.report:
+        return run_for_another(names[0], arguments.report)
     run_dir = workspace.new_run_dir()
-    reports = [run_peer(name, run_dir) for name in names]
+    together = [name for name in _MOSTLY_WAITING if name in names and arguments.jobs > 1]
+    reports = play_in_parallel(together, arguments.jobs, run_dir)
+    reports += [run_peer(name, run_dir) for name in names if name not in together]
     print_summary(reports)
     if any(report.failed for report in reports):
         comment(f"all logs of the failed scenarios are in {run_dir.relative_to(workspace.CHECKOUT)}")
@@ -77,6 +103,13 @@ def main() -> int:
     )
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
+
+
+def run_for_another(name: str, file: Path) -> int:
+    """Plays one peer for the driver that started this one: writes the report, and keeps the logs beside it."""
+    report = run_peer(name, file.parent)
+    file.write_text(json.dumps(asdict(report)))
+    return 1 if report.failed else 0
 
 
 def run_peer(name: str, run_dir: Path) -> PeerReport:
