@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import signal
 import subprocess
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 from driver import (
@@ -33,7 +31,7 @@ from driver import (
     workspace,
 )
 from driver.checks import NotRun, PeerReport, Skip, comment
-from driver.parallel import play_in_parallel
+from driver.side_by_side import play_peers_side_by_side
 
 PEERS: dict[str, Callable[[PeerReport, Path], None]] = {
     envoy_checks.NAME: envoy_checks.run,
@@ -76,8 +74,9 @@ def main() -> int:
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="peers to play at the same time if they need little CPU; default: 1"
     )
-    parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.jobs < 1:
+        parser.error(f"--jobs is {arguments.jobs}: at least 1 was expected")
     names = arguments.peers or list(PEERS)
     if unknown := set(names) - set(PEERS):
         parser.error(f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
@@ -85,11 +84,11 @@ def main() -> int:
         # An exception, so that every `finally` on the way out stops its processes.
         signal.signal(how, lambda number, _: sys.exit(128 + number))
 
-    if arguments.report:
-        return run_for_another(names[0], arguments.report)
     run_dir = workspace.new_run_dir()
     together = [name for name in _MOSTLY_WAITING if name in names and arguments.jobs > 1]
-    reports = play_in_parallel(together, arguments.jobs, run_dir)
+    if together:
+        comment(f"playing {', '.join(together)}, {arguments.jobs} at the same time")
+    reports = play_peers_side_by_side(together, run_dir, arguments.jobs, run_peer)
     reports += [run_peer(name, run_dir) for name in names if name not in together]
     print_summary(reports)
     if any(report.failed for report in reports):
@@ -103,13 +102,6 @@ def main() -> int:
     )
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
-
-
-def run_for_another(name: str, file: Path) -> int:
-    """Plays one peer for the driver that started this one: writes the report, and keeps the logs beside it."""
-    report = run_peer(name, file.parent)
-    file.write_text(json.dumps(asdict(report)))
-    return 1 if report.failed else 0
 
 
 def run_peer(name: str, run_dir: Path) -> PeerReport:

@@ -1,111 +1,83 @@
-"""Scenarios in processes of their own, a few at once. Their output is printed scenario by scenario."""
+"""Scenarios and peers in processes of their own, a few at once. The output of each is printed when it has ended."""
 
 from __future__ import annotations
 
-import json
-import multiprocessing
-import os
 import re
 import shutil
-import signal
-import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from multiprocessing.connection import wait
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from driver import leash
 from driver.checks import PeerReport, Scenario, comment
+from driver.forked import EndedTask, Task, run_forked
 
-_PATIENCE = 30.0
 _RESULT = re.compile(r"(not )?ok \d+ - (.*)")
 
-# A story is a closure, which only a forked process has.
-_CONTEXT = multiprocessing.get_context("fork")
-
 Story = Callable[[Scenario], None]
+
+
+def play_peers_side_by_side(
+    names: Sequence[str], run_dir: Path, at_once: int, play: Callable[[str, Path], PeerReport]
+) -> list[PeerReport]:
+    """Plays peers, `at_once` at the same time, and returns their reports in the order of `names`."""
+
+    def task(name: str) -> Task:
+        return Task(name, run_dir / name, lambda: asdict(play(name, run_dir)))
+
+    reports: dict[str, PeerReport] = {}
+    for ended in run_forked([task(name) for name in names], at_once):
+        print(ended.output, end="", flush=True)
+        name = ended.task.title
+        if ended.outcome is not None:
+            reports[name] = PeerReport(**ended.outcome)
+        else:
+            reports[name] = PeerReport(name)
+            reports[name].not_ok(f"{name} is played to the end", _too_early(ended))
+    return [reports[name] for name in names]
 
 
 def play_side_by_side(report: PeerReport, run_dir: Path, scenarios: Mapping[str, Story], at_once: int) -> None:
     """Plays the scenarios of a peer, `at_once` at the same time, and tidies up after those that passed."""
     started = time.monotonic()
-    waiting = [
-        (Path(run_dir / f"{report.peer}-{index}".replace(" ", "-")), title, story)
-        for index, (title, story) in enumerate(scenarios.items(), start=1)
-    ]
-    running: list[_Run] = []
-    try:
-        while waiting or running:
-            while waiting and len(running) < at_once:
-                running.append(_Run.start(report.peer, *waiting.pop(0)))
-            ended = wait([run.process.sentinel for run in running])
-            for run in [run for run in running if run.process.sentinel in ended]:
-                running.remove(run)
-                run.report_to(report)
-    finally:
-        for run in running:
-            run.process.terminate()
-        for run in running:
-            run.process.join(_PATIENCE)
+
+    def task(index: int, title: str, story: Story) -> Task:
+        directory = Path(run_dir / f"{report.peer}-{index}".replace(" ", "-"))
+        return Task(title, directory, lambda: _play(report.peer, directory, title, story))
+
+    tasks = [task(index, title, story) for index, (title, story) in enumerate(scenarios.items(), start=1)]
+    for ended in run_forked(tasks, at_once):
+        _report_to(report, ended)
     report.seconds += time.monotonic() - started
 
 
-@dataclass
-class _Run:
-    """A scenario that is being played."""
-
-    title: str
-    directory: Path
-    process: multiprocessing.process.BaseProcess
-
-    @classmethod
-    def start(cls, peer: str, directory: Path, title: str, story: Story) -> _Run:
-        sys.stdout.flush()
-        process = _CONTEXT.Process(target=_play, args=(peer, directory, title, story), daemon=True)
-        process.start()
-        return cls(title, directory, process)
-
-    def report_to(self, report: PeerReport) -> None:
-        """Prints and counts the results."""
-        self.process.join()
-        for line in _output_of(self.directory).read_text(errors="replace").splitlines():
-            result = _RESULT.fullmatch(line)
-            if result is None:
-                print(line, flush=True)
-            elif result[1]:
-                report.not_ok(result[2])
-            else:
-                report.ok(result[2])
-        outcome = _outcome_of(self.directory)
-        if not outcome.exists():
-            report.not_ok(self.title, f"its process ended with exit code {self.process.exitcode}")
-            return
-        values = json.loads(outcome.read_text())
-        report.version = values["version"] or report.version
-        if not values["failed"]:
-            shutil.rmtree(self.directory, ignore_errors=True)
-
-
-def _output_of(directory: Path) -> Path:
-    return directory.with_suffix(".output")
-
-
-def _outcome_of(directory: Path) -> Path:
-    return directory.with_suffix(".outcome")
-
-
-def _play(peer: str, directory: Path, title: str, story: Story) -> None:
-    """Plays one scenario in a process of its own."""
-    leash.end_with_parent(signal.SIGTERM)
-    with _output_of(directory).open("w") as output:
-        os.dup2(output.fileno(), sys.stdout.fileno())
-        os.dup2(output.fileno(), sys.stderr.fileno())
+def _play(peer: str, directory: Path, title: str, story: Story) -> dict[str, Any]:
     report = PeerReport(peer, version="")
     scenario = Scenario(title, directory, report)
     began = time.monotonic()
     scenario.run(story)
     comment(f"{time.monotonic() - began:.0f} s")
-    sys.stdout.flush()
-    outcome = {"version": report.version, "failed": scenario.failed}
-    _outcome_of(directory).write_text(json.dumps(outcome))
+    return {"version": report.version, "failed": scenario.failed}
+
+
+def _report_to(report: PeerReport, ended: EndedTask) -> None:
+    """Prints and counts the results of a scenario."""
+    for line in ended.output.splitlines():
+        result = _RESULT.fullmatch(line)
+        if result is None:
+            print(line, flush=True)
+        elif result[1]:
+            report.not_ok(result[2])
+        else:
+            report.ok(result[2])
+    if ended.outcome is None:
+        report.not_ok(ended.task.title, _too_early(ended))
+        return
+    report.version = ended.outcome["version"] or report.version
+    if not ended.outcome["failed"]:
+        shutil.rmtree(ended.task.path, ignore_errors=True)
+
+
+def _too_early(ended: EndedTask) -> str:
+    return f"its process ended with exit code {ended.exit_code}"
