@@ -41,8 +41,9 @@ impl MemoryWaits {
 
     /// Returns all waiting streams, because memory was released: first those whose connections hold
     /// least, and of these the ones with the fewest waiting streams, so that a connection does not
-    /// keep others waiting by many streams. `connection` returns the id of a stream's connection and
-    /// the bytes that it holds.
+    /// keep others waiting by many streams. Among equal ones, the newest and the oldest take turns:
+    /// neither a long queue nor new arrivals keep a stream waiting for long. `connection` returns
+    /// the id of a stream's connection and the bytes that it holds.
     pub(super) fn take(
         &mut self,
         connection: impl Fn(StreamId) -> Option<(u64, usize)>,
@@ -61,7 +62,8 @@ impl MemoryWaits {
             .map(|(id, (connection, held))| (*held, waiting(connection), *id))
             .collect();
         streams.sort_unstable();
-        streams.into_iter().map(|(_, _, id)| id).collect()
+        let equal = streams.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
+        equal.flat_map(newest_and_oldest).map(|(_, _, id)| *id).collect()
     }
 
     /// Returns the time at which to call [`relieve`](Self::relieve).
@@ -86,5 +88,25 @@ impl MemoryWaits {
         };
         self.check = if self.streams.is_empty() { Check::NotNeeded } else { next };
         evicted
+    }
+}
+
+/// Returns the items in the order last, first, last but one, second, and so on.
+fn newest_and_oldest<T>(items: &[T]) -> impl Iterator<Item = &T> {
+    let (newest, oldest) = (items.iter().rev(), items.iter());
+    newest.zip(oldest).flat_map(|(newest, oldest)| [newest, oldest]).take(items.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_and_oldest_take_turns() {
+        let turns = |items: &[u8]| newest_and_oldest(items).copied().collect::<Vec<_>>();
+        assert!(turns(&[]).is_empty());
+        assert_eq!(turns(&[1]), [1]);
+        assert_eq!(turns(&[1, 2, 3, 4]), [4, 1, 3, 2]);
+        assert_eq!(turns(&[1, 2, 3, 4, 5]), [5, 1, 4, 2, 3]);
     }
 }
