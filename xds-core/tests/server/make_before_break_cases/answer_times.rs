@@ -221,6 +221,34 @@ fn answers_wait_at_most_for_the_stage_timeout() {
         wait 5s                    | d< rds resubscribed q=2
         d> rds ack
         wait 60s                   | d<
+        == unsubscription from a name that the wildcard covers is answered alone [M148 M93]
+        set cds a=1; rds r=1 q=1
+        d> cds +*             | d< cds first a=1
+        d> cds ack
+        d> rds +* +q          | d< rds first r=1 q=1
+        d> rds ack
+        set cds a=bad; rds r=2 | d< cds changed a=bad
+        d> cds nack
+        d> rds -q             | d<
+        wait 5s               | d< rds resubscribed q=1
+        d> rds ack
+        wait 60s              | d<
+        set cds a=2           | d< cds changed a=2
+        d> cds ack            | d< rds changed r=2
+        == subscription to a name that the wildcard covers is answered alone, SotW [M148 M75]
+        set cds a=1; rds r=1 q=1
+        > cds                 | < cds first a=1
+        > cds
+        > rds *               | < rds first r=1 q=1
+        > rds *
+        set cds a=bad; rds r=2 | < cds changed a=bad
+        > cds nack
+        > rds * q             | <
+        wait 5s               | < rds resubscribed q=1
+        > rds * q
+        wait 60s              | <
+        set cds a=2           | < cds changed a=2
+        > cds                 | < rds changed r=2
         == wildcard first response is sent after timeout [M148]
         set cds a=bad; lds l=1 m=1
         > cds    | < cds first a=bad

@@ -2,7 +2,7 @@
 
 use super::Regression;
 
-pub(super) const REGRESSIONS: [Regression; 47] = [
+pub(super) const REGRESSIONS: [Regression; 48] = [
     (
         "heartbeats are not withheld by those of whom nothing was due (IS27, IL1)",
         "clients=2 types=2 latency=300ms operations=20 actions={watch-all,unwatch,delete,storm,empty,watch-when-told,set-for-a-while}",
@@ -237,5 +237,10 @@ pub(super) const REGRESSIONS: [Regression; 47] = [
         "a removal that is accepted after a move is not sent again (IS11)",
         "variant=delta types=1 operations=20 order=AfterAcks views=2 actions={watch-all,unwatch,watch-again,delete,set-bad,set-back,storm,empty,move}",
         "AAEAAwAAAAABAAAAAAEAAQAAAAABAAEAAAAAAQABAAEAAAAAAQAAAAABAAEABAAAAAABBAAAAAEAAQALAAAAAAEADA",
+    ),
+    (
+        "an unsubscription from a name that the wildcard covers is answered without what else is due (IS17)",
+        "variant=delta types=3 names=1 operations=20 order=OnlyAfterAcks verdicts=Late actions={unwatch,watch-again,delete,set-back,storm,slow-watcher,watch-when-told,watch-many,set-privileged}",
+        "AAEAAAAAAAABAAMAAAAAAAEACgACAAoBAAsAAgAAAQQAAAAAAAEKBwACAAABAAQAAAAB",
     ),
 ];

@@ -31,8 +31,8 @@ pub(crate) enum Portion {
     Everything,
     /// Everything except removals.
     Additions,
-    /// Unanswered requests only. In full state and for a wildcard, this is the same as
-    /// `Additions`.
+    /// Unanswered requests only. The same as `Additions` in full state, and if the wildcard is
+    /// unanswered or covers what it has yet to send of them.
     Unanswered,
     /// Heartbeats only.
     Heartbeats,

@@ -19,10 +19,11 @@ use core::mem;
 
 use self::{draft::Draft, errors::EncodedErrors, stated_version::ResponseScope};
 use super::{
-    CatchUp, FirstResponse, FullSend, Purpose, ResponseMode, Revision, UnsubscribedInFlight,
-    Urgency, WarmingState, Wildcard,
+    CatchUp, FirstResponse, FullSend, MustReply, Purpose, ResponseMode, Revision,
+    UnsubscribedInFlight, Urgency, WarmingState, Wildcard,
     context::SessionContext,
     deferred_removal::Portion,
+    subscription::{ListKind, Subscription},
     window::{Answer, Sent},
 };
 use crate::{
@@ -81,10 +82,7 @@ impl SessionContext<'_> {
             self.session.warming = WarmingState::Off;
             self.make_everything_due(ResponseCause::Warming);
         }
-        // Resources that a wildcard also covers would be sent twice.
-        let is_apart = self.session.response_mode(self.arena) != ResponseMode::FullState
-            && self.session.wildcard.is_none();
-        if portion == Portion::Unanswered && !is_apart {
+        if portion == Portion::Unanswered && !self.can_answer_apart() {
             draft.portion = Portion::Additions;
         }
         if draft.portion != Portion::Unanswered {
@@ -121,6 +119,29 @@ impl SessionContext<'_> {
         let rendered = self.send(draft, sent, reached, body, cause);
         self.note_renewed(draft.nonce, before);
         Some(rendered)
+    }
+
+    /// Whether a response may answer the unanswered requests and contain nothing else. What the
+    /// wildcard has yet to send or remove would otherwise be sent twice.
+    fn can_answer_apart(&self) -> bool {
+        if self.session.response_mode(self.arena) == ResponseMode::FullState {
+            return false;
+        }
+        let Some(wildcard) = self.session.wildcard else { return true };
+        let is_settled = |subscription: &Subscription| {
+            self.arena.at(subscription.resource).is_none_or(|resource| {
+                let sent = match resource.payload {
+                    Some(_) => wildcard.cursor,
+                    None => wildcard.removals_to,
+                };
+                resource.revision <= sent
+            })
+        };
+        let due = self.subscriptions.list(ListKind::Due, self.session.due.first());
+        let mut unanswered = due.map(|(_, it)| it).filter(|it| it.is_unanswered()).peekable();
+        wildcard.must_reply() == MustReply::No
+            && unanswered.peek().is_some()
+            && unanswered.all(is_settled)
     }
 
     /// Makes the removals due that a response with everything contains, and withholds those that any
