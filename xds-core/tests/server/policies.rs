@@ -353,6 +353,27 @@ fn endpoints_wait_for_accepted_clusters_by_policy() {
                 d> eds ack
                 d<",
             ),
+            (
+                "M151 M116",
+                "
+                set cds x=1 y=1; eds x=1 y=1
+                d> cds +*
+                d< cds first x=1 y=1
+                d> cds ack
+                d> eds +x +y
+                d< eds first x=1 y=1
+                d> eds ack
+                close
+                set cds y=2
+                2d> cds +* has:x=1 has:y=1
+                2d> eds +x +y has:x=1 has:y=1
+                2d< cds first y=2
+                2d<
+                2d> cds ack              # only one of them was sent
+                2d< eds first y=1
+                2d> eds ack
+                2d<",
+            ),
         ],
     );
 }

@@ -183,6 +183,37 @@ fn endpoints_are_resent_for_warming_clusters() {
         ",
         ),
         (
+            "M151 M116",
+            "
+            set cds c=1 d=1; eds c=1 d=1
+            d> cds +*
+            d< cds first c=1 d=1
+            d> cds ack
+            d> eds +c +d
+            d< eds first c=1 d=1
+            d> eds ack
+            close
+            2d> cds +* has:c=1 has:d=1
+            2d> eds +c +d has:c=1 has:d=1
+            2d< cds first            # no cluster was sent, so nothing is warmed
+            2d<
+            2d> cds ack
+            2d<
+            close
+            set cds d=2
+            3d> cds +* has:c=1 has:d=1
+            3d> eds +c +d has:c=1 has:d=1
+            3d< cds first d=2
+            3d< eds first d=1
+            3d> eds ack
+            3d> cds ack
+            3d<
+            set cds c=2
+            3d< cds changed c=2
+            3d< eds warming c=1
+        ",
+        ),
+        (
             "M151 M18",
             "
             set cds c=1; eds c=1

@@ -59,6 +59,8 @@ pub(crate) struct SessionExtras {
     /// wildcard.
     pub(crate) wildcard_since: Revision,
     pub(crate) due_globs: DueGlobs,
+    /// Clusters in the newest response, if it left out those that the client has.
+    pub(crate) sent_clusters: Option<SentClusters>,
     /// Whether the client is known to send dynamic parameters.
     pub(crate) parameters: Parameters,
     /// Units by which the units of names exceed their number, because some are long.
@@ -76,6 +78,14 @@ pub(crate) struct PartialRemovals {
     pub(crate) partial_to: Option<Revision>,
     /// Nonce of the last of these responses so far.
     pub(crate) last: u64,
+}
+
+/// Clusters of the wildcard in a response that left out those that the client has.
+#[derive(Debug)]
+pub(crate) struct SentClusters {
+    /// Revisions after which and up to which the response has the clusters.
+    pub(crate) part: (Revision, Revision),
+    pub(crate) clusters: Vec<Slot>,
 }
 
 /// Globs whose members are all due, because the client subscribed to them and has not been sent a

@@ -306,6 +306,13 @@ impl Session {
         }
     }
 
+    /// Returns the clusters that the newest response contains of a part of the wildcard. `None` if it
+    /// contains all of them, or another part.
+    pub(crate) fn sent_clusters(&self, part: (Revision, Revision)) -> Option<&[Slot]> {
+        let sent = self.extras.as_deref()?.sent_clusters.as_ref();
+        sent.filter(|sent| sent.part == part).map(|sent| &*sent.clusters)
+    }
+
     /// Returns the protocol variant of the session.
     pub(crate) fn variant(&self) -> Variant {
         self.variant

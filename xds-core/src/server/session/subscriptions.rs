@@ -24,7 +24,7 @@ use crate::{
     },
     service::Variant,
     slab::{Key, Slab, Slot},
-    text::TypeUrl,
+    text::{ResourceName, TypeUrl},
     time::Time,
 };
 
@@ -269,16 +269,15 @@ impl Subscriptions {
 
     /// Warms a waiting session by sending its resources again. A state-of-the-world client is
     /// sent everything with its next request or at once. An incremental client, which would not
-    /// ask, is sent the endpoints of the clusters between these revisions, or all secrets that it
+    /// ask, is sent the endpoints of the clusters in this part of the wildcard, or all secrets that it
     /// names.
     pub(crate) fn warm(
         &mut self,
         waiting: Slot,
         sent: Slot,
-        (from, to): (Revision, Revision),
+        part: (Revision, Revision),
         policy: Warming,
     ) {
-        let clusters = self.sessions.at(sent).map(|session| session.arena);
         let Some(mut context) = self.context(waiting) else { return };
         match (context.session.variant(), policy) {
             (Variant::StateOfTheWorld, Warming::AfterClusters) => context.session.arm_warming(),
@@ -287,11 +286,20 @@ impl Subscriptions {
                 context.warm_named()
             }
             (Variant::Incremental, _) => {
-                let clusters = clusters.and_then(|arena| self.store.arena(arena));
-                let names = clusters.map(|arena| arena.endpoints_between(from, to));
+                let names = self.endpoints_to_warm(sent, part);
                 let Some(mut context) = self.context(waiting) else { return };
-                names.into_iter().flatten().for_each(|name| context.warm(name.as_str()));
+                names.iter().for_each(|name| context.warm(name.as_str()));
             }
+        }
+    }
+
+    /// Returns the endpoints of the clusters in a part of the wildcard that a session was sent.
+    fn endpoints_to_warm(&self, sent: Slot, part: (Revision, Revision)) -> Vec<ResourceName> {
+        let Some(session) = self.sessions.at(sent) else { return Vec::new() };
+        let Some(arena) = self.store.arena(session.arena) else { return Vec::new() };
+        match session.sent_clusters(part) {
+            Some(clusters) => arena.endpoints_of(clusters.iter().copied()),
+            None => arena.endpoints_of(arena.slots_between(part.0, part.1)),
         }
     }
 

@@ -208,6 +208,7 @@ impl SessionExtras {
             && self.before_wildcard.is_none()
             && self.wildcard_since == Revision::START
             && self.due_globs.globs.is_empty()
+            && self.sent_clusters.is_none()
             && self.parameters == Parameters::None
             && self.surplus == NameUnits::default()
             && self.texts.is_empty()

@@ -270,11 +270,16 @@ impl ServerResponses {
             report.note(Situation::ChangesCoalesced);
         }
         let warms = if renews_only { state.warms } else { Warms::Nothing };
+        let clusters: Vec<_> = content.keys().cloned().collect();
         state.take(is_full, content, response);
         (state.warms, state.made.0) = (warms, clock);
         if kind == WARMING && world.types().len() > WARMED {
             let waiting = self.state(link, WARMED);
-            waiting.await_all();
+            if is_whole {
+                waiting.await_all();
+            } else {
+                waiting.await_endpoints_of(clusters);
+            }
             if has_changed && is_whole {
                 waiting.clusters_changed();
             }

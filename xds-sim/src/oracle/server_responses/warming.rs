@@ -13,8 +13,8 @@
 //! - Some endpoints renewed before the request are not an answer; all of them are, for whatever
 //!   reason they are sent.
 //! - Endpoints with an error are replaced by the error, once.
-//! - Incremental clients send no such request. They may be sent endpoints, which is not checked
-//!   here.
+//! - Incremental clients send no such request. They may be sent the endpoints of the clusters that
+//!   they were sent, and no others; that they are sent them is not checked here.
 //! - A user-defined control plane may know better which clusters have changed, and may take its
 //!   time.
 //!
@@ -49,6 +49,13 @@ impl TypeState {
     pub(super) fn await_all(&mut self) {
         let Self { awaited, sent, reported, subscription, .. } = self;
         awaited.extend(sent.keys().chain(reported.keys()).chain(&subscription.subscribed).cloned());
+    }
+
+    /// Handles clusters sent to an incremental client: it may wait for the endpoints of these. In
+    /// simulations, endpoints have the name of their cluster.
+    // M151, M153
+    pub(super) fn await_endpoints_of(&mut self, clusters: Vec<Text>) {
+        self.awaited.extend(clusters);
     }
 
     /// Handles changed clusters sent to the client.

@@ -61,7 +61,7 @@ impl SessionContext<'_> {
             // client.
             let to = match partial_to {
                 Some(_) => wildcard.cursor,
-                None => self.gather(wildcard, &mut parts),
+                None => self.gather(draft, wildcard, &mut parts),
             };
             cause = wildcard.reason_for(parts.is_empty(), to);
             walked = Some((wildcard.cursor, to, partial_to));

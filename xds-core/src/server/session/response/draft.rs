@@ -9,6 +9,7 @@ use crate::{
         session::deferred_removal::Portion,
         store::encode::body::{BodyBuilder, Payload, ResponseBody},
     },
+    slab::Slot,
     text::ResourceName,
     time::Time,
 };
@@ -32,6 +33,8 @@ pub(crate) struct Draft {
     pub(crate) removes_uncovered: bool,
     /// Number of names in the response that do not exist and that the client was never sent.
     pub(crate) absences: usize,
+    /// Clusters of the wildcard in the response, if it leaves out those that the client has.
+    pub(crate) clusters: Option<Vec<Slot>>,
     /// Resources in the response, if the session has to remember them.
     pub(crate) kept: Vec<(ResourceName, Payload)>,
 }
@@ -48,6 +51,7 @@ impl Draft {
             implies_removals: false,
             removes_uncovered: false,
             absences: 0,
+            clusters: None,
             kept: Vec::new(),
         }
     }

@@ -19,10 +19,11 @@ use core::mem;
 
 use self::{draft::Draft, errors::EncodedErrors, stated_version::ResponseScope};
 use super::{
-    CatchUp, FirstResponse, FullSend, MustReply, Purpose, ResponseMode, Revision,
+    CatchUp, FirstResponse, FullSend, MustReply, Purpose, ResponseMode, Revision, Role,
     UnsubscribedInFlight, Urgency, WarmingState, Wildcard,
     context::SessionContext,
     deferred_removal::Portion,
+    extras::SentClusters,
     subscription::{ListKind, Subscription},
     window::{Answer, Sent},
 };
@@ -208,6 +209,11 @@ impl SessionContext<'_> {
         cause: ResponseCause,
     ) -> RenderedResponse {
         self.session.note_sent(self.arena, reached);
+        let (clusters, part) = (draft.clusters.take(), (sent.from, sent.to));
+        match clusters.map(|clusters| SentClusters { part, clusters }) {
+            None => self.session.update_extras(|extras| extras.sent_clusters = None),
+            clusters => self.session.extras_mut().sent_clusters = clusters,
+        }
         let is_content = sent.purpose == Purpose::Content;
         if is_content && (draft.implies_removals || body.removed > draft.absences) {
             self.session.note_removal_sent(sent.nonce);
@@ -222,14 +228,31 @@ impl SessionContext<'_> {
 
     /// Adds resources changed after the wildcard's cursor, as many as fit. Returns the new
     /// cursor.
-    pub(crate) fn gather(&mut self, wildcard: Wildcard, parts: &mut BodyBuilder) -> Revision {
+    pub(crate) fn gather(
+        &mut self,
+        draft: &mut Draft,
+        wildcard: Wildcard,
+        parts: &mut BodyBuilder,
+    ) -> Revision {
         let (subscriptions, session, own) = (&*self.subscriptions, &*self.session, self.slot);
-        self.arena.gather(wildcard.cursor, parts, |slot, resource| {
+        if wildcard.catch_up == CatchUp::Everything {
+            return self.arena.gather(wildcard.cursor, parts, |_, _| true);
+        }
+        let mut sent = Vec::new();
+        let to = self.arena.gather(wildcard.cursor, parts, |slot, resource| {
             // A client that was sent an error by name may have dropped the resource (M178).
-            wildcard.catch_up == CatchUp::Everything
-                || resource.error.is_some()
-                || !session.has(own, slot, subscriptions)
-        })
+            let is_wanted = resource.error.is_some() || !session.has(own, slot, subscriptions);
+            if is_wanted {
+                sent.push((slot, resource.revision));
+            }
+            is_wanted
+        });
+        if session.role == Role::Clusters {
+            // The last one may have had no room.
+            sent.retain(|(_, revision)| *revision <= to);
+            draft.clusters = Some(sent.into_iter().map(|(slot, _)| slot).collect());
+        }
+        to
     }
 
     /// Records that the wildcard was sent up to `to`.

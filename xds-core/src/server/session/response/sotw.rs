@@ -203,7 +203,7 @@ impl SessionContext<'_> {
             return has_content.then(|| (changes.body, wildcard.reason(changes.to)));
         }
         let mut parts = self.parts(draft.limit);
-        let to = self.gather(wildcard, &mut parts);
+        let to = self.gather(draft, wildcard, &mut parts);
         let walked = (!parts.is_empty()).then(|| wildcard.reason(to));
         let named = self.take_due(draft, &mut parts, Some((from, to)));
         self.advance(to);

@@ -53,9 +53,9 @@ impl Arena {
         slots.take_while(is_after).filter(is_before)
     }
 
-    /// Returns the endpoints of clusters changed after `from` and up to `to`.
-    pub(crate) fn endpoints_between(&self, from: Revision, to: Revision) -> Vec<ResourceName> {
-        let clusters = self.set_after(from).take_while(|cluster| cluster.revision <= to);
+    /// Returns the endpoints of clusters.
+    pub(crate) fn endpoints_of(&self, clusters: impl Iterator<Item = Slot>) -> Vec<ResourceName> {
+        let clusters = clusters.filter_map(|slot| self.at(slot));
         clusters.flat_map(|it| it.endpoint_names.names_to_warm(&it.name)).cloned().collect()
     }
 

@@ -147,7 +147,7 @@ impl Arena {
         &mut self,
         from: Revision,
         parts: &mut BodyBuilder,
-        wanted: impl Fn(Slot, &ResourceEntry) -> bool,
+        mut wanted: impl FnMut(Slot, &ResourceEntry) -> bool,
     ) -> Revision {
         let mut to = from;
         let mut slot = self.first_after(from);

@@ -71,6 +71,30 @@ fn missing_or_repeated_endpoints_after_a_cluster_change_are_detected() {
     println!("covers: IS18 IS5");
 }
 
+#[test]
+fn endpoints_without_their_cluster_are_detected_in_the_incremental_variant() {
+    let says = |clusters: &'static [(&str, &str)]| {
+        broken(incremental(), move |case| {
+            for kind in [0, 1] {
+                case.world.set(kind, "r0", "good");
+                case.world.set(kind, "r1", "good");
+                case.asks(kind, &["r0", "r1"]);
+                case.says(response(kind, &[("r0", "good"), ("r1", "good")]));
+                case.answers(kind, &[], None);
+            }
+            case.world.set(0, clusters[0].0, clusters[0].1);
+            let mut changed = response(0, clusters);
+            changed.resources[0].version = "w".into();
+            case.says(changed);
+            case.answers(0, &[], None);
+            case.says(response(1, &GOOD));
+        })
+    };
+    assert_eq!(says(&[("r0", "better")]), None);
+    assert_eq!(says(&[("r1", "better")]), Some(NEWS), "its endpoints have another name");
+    println!("covers: IS18 IS5");
+}
+
 /// Renewed endpoints before the request count as a response to it only if all of them are renewed.
 #[test]
 fn partial_renewal_does_not_answer_an_endpoint_request() {
