@@ -41,9 +41,9 @@ impl MemoryWaits {
 
     /// Returns all waiting streams, because memory was released: first those whose connections hold
     /// least, and of these the ones with the fewest waiting streams, so that a connection does not
-    /// keep others waiting by many streams. Among equal ones, the newest and the oldest take turns:
-    /// neither a long queue nor new arrivals keep a stream waiting for long. `connection` returns
-    /// the id of a stream's connection and the bytes that it holds.
+    /// keep others waiting by many streams. Among equal ones, the newest and the oldest take turns, so
+    /// that neither a long queue nor new arrivals starve a stream. `connection` returns the id of a
+    /// stream's connection and the bytes that it holds.
     pub(super) fn take(
         &mut self,
         connection: impl Fn(StreamId) -> Option<(u64, usize)>,

@@ -72,7 +72,8 @@ pub enum Warming {
     /// state-of-the-world stream is answered even if it looks like an ACK. An incremental client,
     /// which would not ask, is sent the endpoints of the clusters; those with names other than the
     /// clusters' only under [`MakeBeforeBreakPolicy::references`](super::MakeBeforeBreakPolicy::references), which finds
-    /// them. A returning client is not sent the endpoints of clusters whose versions it stated.
+    /// them. A client that returns with `initial_resource_versions` is sent the endpoints of those
+    /// clusters that it is sent, not of the ones that it has.
     #[default]
     AfterClusters,
     /// Endpoints are sent again, without a request, after clusters were ACKed. No endpoints are

@@ -83,7 +83,7 @@ pub(crate) struct PartialRemovals {
 /// Clusters of the wildcard in a response that left out those that the client has.
 #[derive(Debug)]
 pub(crate) struct SentClusters {
-    /// Revisions after which and up to which the response has the clusters.
+    /// The response contains changes after the first revision, up to the second.
     pub(crate) part: (Revision, Revision),
     pub(crate) clusters: Vec<Slot>,
 }

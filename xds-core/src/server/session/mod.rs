@@ -306,8 +306,8 @@ impl Session {
         }
     }
 
-    /// Returns the clusters that the newest response contains of a part of the wildcard. `None` if it
-    /// contains all of them, or another part.
+    /// Returns the clusters in the newest response, if it covers this part of the wildcard and left
+    /// out clusters that the client has.
     pub(crate) fn sent_clusters(&self, part: (Revision, Revision)) -> Option<&[Slot]> {
         let sent = self.extras.as_deref()?.sent_clusters.as_ref();
         sent.filter(|sent| sent.part == part).map(|sent| &*sent.clusters)

@@ -31,8 +31,8 @@ pub(crate) enum Portion {
     Everything,
     /// Everything except removals.
     Additions,
-    /// Unanswered requests only. The same as `Additions` in full state, and if the wildcard is
-    /// unanswered or covers what it has yet to send of them.
+    /// Answers to unanswered requests only. Treated as `Additions` in full state, and if the
+    /// wildcard itself is unanswered or has yet to send a requested resource.
     Unanswered,
     /// Heartbeats only.
     Heartbeats,

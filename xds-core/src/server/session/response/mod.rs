@@ -122,8 +122,8 @@ impl SessionContext<'_> {
         Some(rendered)
     }
 
-    /// Whether a response may answer the unanswered requests and contain nothing else. What the
-    /// wildcard has yet to send or remove would otherwise be sent twice.
+    /// Whether a response may answer the unanswered requests and contain nothing else. If the
+    /// wildcard has yet to send or remove one of these resources, it would be sent twice.
     fn can_answer_apart(&self) -> bool {
         if self.session.response_mode(self.arena) == ResponseMode::FullState {
             return false;
