@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from driver import (
+    control_plane,
     differential_checks,
     envoy_checks,
     envoy_gateway_checks,
@@ -74,6 +75,9 @@ def main() -> int:
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="peers to play at the same time if they need little CPU; default: 1"
     )
+    parser.add_argument(
+        "--build", action="store_true", help="only build etcd, kube-apiserver and istiod, unless they are cached"
+    )
     arguments = parser.parse_args()
     if arguments.jobs < 1:
         parser.error(f"--jobs is {arguments.jobs}: at least 1 was expected")
@@ -83,6 +87,8 @@ def main() -> int:
     for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # An exception, so that every `finally` on the way out stops its processes.
         signal.signal(how, lambda number, _: sys.exit(128 + number))
+    if arguments.build:
+        return build_control_plane()
 
     run_dir = workspace.new_run_dir()
     together = [name for name in _MOSTLY_WAITING if name in names and arguments.jobs > 1]
@@ -102,6 +108,17 @@ def main() -> int:
     )
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
+
+
+def build_control_plane() -> int:
+    try:
+        control_plane.build()
+    except (NotRun, Skip) as reason:
+        comment(f"not built: {reason}")
+    except workspace.PreparationFailed as error:
+        comment(str(error))
+        return 1
+    return 0
 
 
 def run_peer(name: str, run_dir: Path) -> PeerReport:

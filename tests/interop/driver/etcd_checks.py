@@ -12,8 +12,9 @@ from pathlib import Path
 from driver import clock_checks, etcd_failure_checks, workspace
 from driver.checks import PeerReport, Scenario, comment, play
 from driver.config_dir import ConfigDir
+from driver.control_plane import ETCD
 from driver.envoy_world import DELTA_ADS, Programs, envoy_program, resource_values
-from driver.etcd_cluster import EtcdCluster, etcd_program, etcd_version
+from driver.etcd_cluster import EtcdCluster
 from driver.etcd_world import PREFIX, EtcdPrograms, EtcdWorld, cluster_text, wait_reload
 from driver.grpc_application import GrpcApplication
 from driver.http_backend import HttpBackend
@@ -36,8 +37,8 @@ def run(report: PeerReport, run_dir: Path) -> None:
     """Builds etcd unless it is cached, and plays the scenarios."""
     python, envoy = envoy_program()
     grpc, go, xds = workspace.virtual_environment("grpc"), workspace.go_peer(), workspace.xds_binary()
-    etcd = etcd_program(_RESERVE)
-    report.version = etcd_version(etcd)
+    etcd = ETCD.path(_RESERVE)
+    report.version = f"etcd {ETCD.version(etcd)}"
     programs = EtcdPrograms(xds, etcd)
     peer = _Peer(programs, Programs(xds, envoy), [grpc, "-I", "-B", workspace.INTEROP / "grpc-python" / "peer.py"], go)
     play(

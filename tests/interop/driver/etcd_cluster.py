@@ -12,30 +12,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from driver import go_programs
 from driver.checks import Scenario
 from driver.istio_world import free_ports
 from driver.processes import Argv, Process
 from driver.tls import CertificateFiles
 from driver.waiting import CheckFailed, eventually, expect
 
-_MODULE = "istio/etcd"
-_PACKAGE = "go.etcd.io/etcd/server/v3"
 # Three members elect a leader within two seconds, later on a busy machine.
 _START_PATIENCE = 60.0
 _REQUEST_PATIENCE = 10.0
 
 Json = dict[str, Any]
-
-
-def etcd_program(reserve: float) -> Path:
-    """etcd, built from its module unless it is cached; the checks take `reserve` seconds."""
-    return go_programs.programs(_MODULE, {"etcd": _PACKAGE}, reserve)["etcd"]
-
-
-def etcd_version(program: Path) -> str:
-    """The version that it was built from."""
-    return f"etcd {go_programs.version_of(program, _PACKAGE)}"
 
 
 class Member:

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,22 +50,22 @@ def require_time(seconds: float) -> None:
         )
 
 
-def programs(module: str, packages: Mapping[str, str], reserve: float) -> dict[str, Path]:
-    """Returns the programs of these packages by name, in the versions of the `go.mod` of `module`.
+def program(module: str, name: str, package: str, reserve: float) -> Path:
+    """Returns the program of a package, in the version of the `go.mod` of `module`.
 
-    Builds them unless they are cached. A build ends `reserve` seconds before the deadline, which is the time
-    that the checks take. If that is too short, the peer is not run. Compiled packages stay in Go's own cache,
-    so that the next run has less to build.
+    Builds it unless it is cached. A build ends `reserve` seconds before the deadline, which is the time that the
+    checks take. If that is too short, the peer is not run. Compiled packages stay in Go's own cache, so that the
+    next run has less to build.
     """
     directory = workspace.INTEROP / module
-    files = {name: _cache() / _key(directory, name, package) for name, package in packages.items()}
-    if _are_there(files):
-        return files
+    file = _cache() / _key(directory, name, package)
+    if file.exists():
+        return file
     with _locked_cache(reserve):
-        # Another run may have built them meanwhile.
-        if not _are_there(files):
-            _build(directory, packages, files, reserve)
-    return files
+        # Another run may have built it meanwhile.
+        if not file.exists():
+            _build(directory, package, file, reserve)
+    return file
 
 
 def module_directory(module: str, path: str) -> Path:
@@ -83,10 +83,6 @@ def version_of(program: Path, path: str) -> str:
             case ["dep" | "mod", name, version, *_] if name == path:
                 return version
     raise workspace.PreparationFailed(f"{program} does not say which {path} it has")
-
-
-def _are_there(files: Mapping[str, Path]) -> bool:
-    return all(file.exists() for file in files.values())
 
 
 def _cache() -> Path:
@@ -131,33 +127,26 @@ def _time_to_build(reserve: float) -> float:
     left = remaining() - reserve
     if left < _SHORTEST_BUILD:
         raise NotRun(
-            f"its programs are not built yet, and until the deadline there are {max(0.0, remaining()):.0f} s"
+            f"a program that it needs is not built yet, and until the deadline there are {max(0.0, remaining()):.0f} s"
         )
     return min(left, _BUILD_PATIENCE)
 
 
-def _build(directory: Path, packages: Mapping[str, str], files: Mapping[str, Path], reserve: float) -> None:
+def _build(directory: Path, package: str, file: Path, reserve: float) -> None:
     patience = _time_to_build(reserve)
-    comment(f"building {' and '.join(packages)}, for which there are {patience:.0f} s")
-    # In the file system of the cache, so that the programs can be renamed.
+    comment(f"building {package}, for which there are {patience:.0f} s")
+    # In the file system of the cache, so that the program can be renamed.
     with tempfile.TemporaryDirectory(dir=_cache(), prefix="building-") as made:
-        # Without symbols and paths of this machine. In a folder, Go names each program after its package.
-        flags = ("-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", f"{made}/")
+        # Without symbols and paths of this machine.
+        flags = ("-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", f"{made}/program")
         try:
-            _go(directory, "build", *flags, *packages.values(), patience=patience)
+            _go(directory, "build", *flags, package, patience=patience)
         except subprocess.TimeoutExpired:
             raise NotRun(
-                f"its programs were not built within {patience:.0f} s; the next run goes on from there"
+                f"{package} was not built within {patience:.0f} s; the next run goes on from there"
             ) from None
-        for name, package in packages.items():
-            # Atomic: a file in the cache is always complete.
-            (Path(made) / _last_part(package)).replace(files[name])
-
-
-def _last_part(package: str) -> str:
-    """The name that Go gives the program of a package: a major version at the end is left out."""
-    parts = package.split("/")
-    return parts[-2] if parts[-1].lstrip("v").isdigit() else parts[-1]
+        # Atomic: a file in the cache is always complete.
+        (Path(made) / "program").replace(file)
 
 
 def _go(directory: Path, *arguments: str, patience: float = 60.0) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from driver import go_programs, workspace
 from driver.checks import PeerReport, Scenario, play
 from driver.config_dir import ConfigDir
+from driver.control_plane import APISERVER, ETCD, ISTIOD
 from driver.envoy_world import Variant, envoy_program
 from driver.istio_nodes import APPLICATION, GATEWAY, SIDECAR, agent_secrets, grpc_bootstrap, proxy_bootstrap
 from driver.istio_world import Istiod, Json, Kubernetes, Programs, mesh_config
@@ -23,10 +24,6 @@ NAME = "istio"
 # Seconds that all scenarios take on two busy cores.
 _RESERVE = 180.0
 _PATIENCE = 60.0
-_MODULE = "istio/control-plane"
-_ISTIOD = "istio.io/istio/pilot/cmd/pilot-discovery"
-_APISERVER = "k8s.io/kubernetes/cmd/kube-apiserver"
-_ETCD = "go.etcd.io/etcd/server/v3"
 
 _CALLS = 1000
 
@@ -103,16 +100,13 @@ def run(report: PeerReport, run_dir: Path) -> None:
     python, _ = envoy_program()
     grpc = workspace.virtual_environment("grpc")
     xds, client = workspace.xds_binary(), workspace.example("interop-client")
-    etcd = go_programs.programs("istio/etcd", {"etcd": _ETCD}, _RESERVE)["etcd"]
-    built = go_programs.programs(_MODULE, {"istiod": _ISTIOD, "kube-apiserver": _APISERVER}, _RESERVE)
+    etcd, apiserver, istiod = ETCD.path(_RESERVE), APISERVER.path(_RESERVE), ISTIOD.path(_RESERVE)
     go_programs.require_time(_RESERVE)
-    programs = Programs(
-        etcd=etcd, apiserver=built["kube-apiserver"], python=python, istiod=built["istiod"], xds=xds
-    )
+    programs = Programs(etcd=etcd, apiserver=apiserver, python=python, istiod=istiod, xds=xds)
     versions = {
-        "istiod": go_programs.version_of(programs.istiod, "istio.io/istio").split("-")[1][:8],
-        "Kubernetes": go_programs.version_of(programs.apiserver, "k8s.io/kubernetes"),
-        "etcd": go_programs.version_of(programs.etcd, "go.etcd.io/etcd/server/v3"),
+        "istiod": ISTIOD.version(programs.istiod).split("-")[1][:8],
+        "Kubernetes": APISERVER.version(programs.apiserver),
+        "etcd": ETCD.version(programs.etcd),
     }
     report.version = ", ".join(f"{name} {version}" for name, version in versions.items())
     peer = _Peer(programs, grpc, client)
@@ -208,7 +202,7 @@ class _Peer:
                 watch.stop_cleanly()
 
     def own_configuration(self, scenario: Scenario) -> None:
-        source = go_programs.module_directory(_MODULE, "istio.io/istio") / "tests" / "testdata" / "config"
+        source = go_programs.module_directory(ISTIOD.requirements, ISTIOD.module) / "tests" / "testdata" / "config"
         config = scenario.directory / "config"
         config.mkdir()
         for file in sorted(source.glob("*.yaml")):

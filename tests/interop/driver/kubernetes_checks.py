@@ -12,6 +12,7 @@ from driver import go_programs, workspace
 from driver.checks import PeerReport, Scenario, comment, play
 from driver.clock_checks import YEAR, jumps
 from driver.config_dir import render
+from driver.control_plane import APISERVER, ETCD
 from driver.envoy_world import envoy_program
 from driver.etcd_world import cluster_text
 from driver.grpc_application import GrpcApplication
@@ -27,10 +28,6 @@ NAME = "kubernetes"
 
 # Seconds that all scenarios take on two busy cores.
 _RESERVE = 300.0
-_APISERVER_MODULE = "istio/control-plane"
-_APISERVER = "k8s.io/kubernetes/cmd/kube-apiserver"
-_ETCD_MODULE = "istio/etcd"
-_ETCD = "go.etcd.io/etcd/server/v3"
 
 _NODE = "grpc-1"
 _TYPES = tuple(TYPE_URLS)
@@ -47,13 +44,12 @@ def run(report: PeerReport, run_dir: Path) -> None:
     """Builds the programs unless they are cached, and plays the scenarios."""
     python, _ = envoy_program()
     grpc, xds = workspace.virtual_environment("grpc"), workspace.xds_with_kubernetes()
-    etcd = go_programs.programs(_ETCD_MODULE, {"etcd": _ETCD}, _RESERVE)["etcd"]
-    apiserver = go_programs.programs(_APISERVER_MODULE, {"kube-apiserver": _APISERVER}, _RESERVE)
+    etcd, apiserver = ETCD.path(_RESERVE), APISERVER.path(_RESERVE)
     go_programs.require_time(_RESERVE)
-    programs = KubernetesPrograms(etcd=etcd, apiserver=apiserver["kube-apiserver"], python=python)
+    programs = KubernetesPrograms(etcd=etcd, apiserver=apiserver, python=python)
     versions = {
-        "Kubernetes": go_programs.version_of(programs.apiserver, "k8s.io/kubernetes"),
-        "etcd": go_programs.version_of(programs.etcd, "go.etcd.io/etcd/server/v3"),
+        "Kubernetes": APISERVER.version(programs.apiserver),
+        "etcd": ETCD.version(programs.etcd),
     }
     report.version = ", ".join(f"{name} {version}" for name, version in versions.items())
     peer = _Peer(programs, xds, grpc)

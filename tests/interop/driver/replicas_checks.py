@@ -13,9 +13,10 @@ from driver import workspace
 from driver.balancer import Balancer
 from driver.checks import PeerReport, Scenario, comment, play
 from driver.config_dir import ConfigDir, render
+from driver.control_plane import ETCD
 from driver.envoy_load_checks import generations
 from driver.envoy_world import DELTA_ADS, Programs, envoy_program, resource_values
-from driver.etcd_cluster import EtcdCluster, etcd_program, etcd_version
+from driver.etcd_cluster import EtcdCluster
 from driver.etcd_world import cluster_text
 from driver.http_load import LoadThread
 from driver.loop_thread import LoopThread
@@ -46,8 +47,8 @@ def run(report: PeerReport, run_dir: Path) -> None:
     """Prepares etcd, Envoy and the clients, and plays the scenario."""
     _, envoy = envoy_program()
     programs, clients = Programs(workspace.xds_binary(), envoy), workspace.example("interop-replicas")
-    etcd = etcd_program(_RESERVE)
-    report.version = etcd_version(etcd)
+    etcd = ETCD.path(_RESERVE)
+    report.version = f"etcd {ETCD.version(etcd)}"
     stated = os.environ.get("XDS_INTEROP_CLIENTS", "")
     if stated and not stated.isdigit():
         raise workspace.PreparationFailed(f"XDS_INTEROP_CLIENTS is {stated!r}: a number was expected")

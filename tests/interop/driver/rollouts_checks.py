@@ -11,10 +11,10 @@ from pathlib import Path
 from driver import rollouts_replicas_checks, workspace
 from driver.checks import NotRun, PeerReport, Scenario, comment, play
 from driver.config_dir import ConfigDir
+from driver.control_plane import ETCD
 from driver.envoy import Envoy
 from driver.envoy_load_checks import generations
 from driver.envoy_world import DELTA_ADS, SOTW_ADS, Programs, Transport, envoy_program, resource_values
-from driver.etcd_cluster import etcd_program
 from driver.http_load import LoadThread
 from driver.processes import Event
 from driver.waiting import eventually, expect, stays
@@ -45,7 +45,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
         for it in (SOTW_ADS, DELTA_ADS)
     }
     try:
-        etcd = etcd_program(_RESERVE)
+        etcd = ETCD.path(_RESERVE)
     except NotRun as why:
         comment(f"not played: {rollouts_replicas_checks.TITLE}: {why}")
     else:
