@@ -142,7 +142,7 @@ impl Server {
             && let Some(handle) = stream.session_handle(session)
             && let Some(make_before_break) = stream.order.make_before_break()
         {
-            make_before_break.note_request(handle, &self.subscriptions);
+            make_before_break.note_request(handle, &stream.sessions, &self.subscriptions);
             if asks_anew && usize::from(handle.rank) == rank::ENDPOINTS {
                 make_before_break.note_eds_request();
             }

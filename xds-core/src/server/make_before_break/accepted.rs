@@ -14,22 +14,76 @@ use crate::{
     types::rank,
 };
 
-/// Progress of the types of a stream, by rank, up to the highest rank that the stream has used.
-#[derive(Debug, Default)]
-pub(crate) struct ProgressByRank(Vec<TypeProgress>);
+/// Progress of the types of a stream. Most clients have accepted everything, and store one revision.
+#[derive(Debug)]
+pub(crate) enum ProgressByRank {
+    /// Up to this revision, the client has accepted all resources and removals of each type in the
+    /// type's newest response.
+    Settled(Revision),
+    /// Progress up to the highest rank that the stream has used.
+    Open(Vec<TypeProgress>),
+}
+
+impl Default for ProgressByRank {
+    fn default() -> Self {
+        Self::Open(Vec::new())
+    }
+}
 
 impl ProgressByRank {
-    pub(crate) fn get(&self, rank: usize) -> Option<&TypeProgress> {
-        self.0.get(rank)
+    pub(crate) fn sent(&self, rank: usize, view: Option<SessionView<'_>>) -> Progress {
+        match self {
+            Self::Settled(at) => Progress::settled(view, *at),
+            Self::Open(types) => types.get(rank).map(|it| it.sent).unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn accepted(&self, rank: usize, view: Option<SessionView<'_>>) -> Progress {
+        match self {
+            Self::Settled(at) => Progress::settled(view, *at),
+            Self::Open(types) => types.get(rank).map(|it| it.accepted).unwrap_or_default(),
+        }
+    }
+
+    fn rejected(&self, rank: usize) -> Option<&RejectedWildcardResources> {
+        match self {
+            Self::Settled(_) => None,
+            Self::Open(types) => types.get(rank)?.rejected.as_deref(),
+        }
     }
 
     /// Returns the progress of a type, and adds it if there is none. `None` if types of this rank
-    /// do not wait for each other.
+    /// do not wait for each other, or the client is settled.
     fn get_mut(&mut self, rank: usize) -> Option<&mut TypeProgress> {
-        if (self.0.len()..STAGES).contains(&rank) {
-            self.0.resize_with(rank + 1, TypeProgress::default);
+        let Self::Open(types) = self else { return None };
+        if (types.len()..STAGES).contains(&rank) {
+            types.resize_with(rank + 1, TypeProgress::default);
         }
-        self.0.get_mut(rank)
+        types.get_mut(rank)
+    }
+
+    /// Stores the progress of each type, which is about to change.
+    pub(crate) fn open(&mut self, sessions: &Sessions<'_>) {
+        let Self::Settled(at) = *self else { return };
+        let used = sessions.0.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        let progress = sessions.0.iter().take(used).map(|&view| {
+            let progress = Progress::settled(view, at);
+            TypeProgress { sent: progress, accepted: progress, rejected: None }
+        });
+        *self = Self::Open(progress.collect());
+    }
+
+    /// Drops the progress of each type if the client has accepted everything.
+    fn settle(&mut self, sessions: &Sessions<'_>, clock: Revision) {
+        let Self::Open(types) = self else { return };
+        let mut types = types.iter().map(Some).chain(core::iter::repeat(None));
+        let is_settled = sessions.0.iter().zip(&mut types).all(|(view, progress)| match view {
+            None => true,
+            Some(view) => progress.is_some_and(|progress| progress.is_settled(*view)),
+        });
+        if is_settled {
+            *self = Self::Settled(clock);
+        }
     }
 }
 
@@ -42,8 +96,24 @@ pub(crate) struct TypeProgress {
     rejected: Option<Box<RejectedWildcardResources>>,
 }
 
+impl TypeProgress {
+    /// Whether the client has accepted all resources and removals, in the newest response if there is
+    /// one.
+    fn is_settled(&self, view: SessionView<'_>) -> bool {
+        let (newest, accepted) = (view.session.newest_response_position().nonce, self.accepted);
+        let is_accepted = view.session.newest_content().unwrap_or_default() == newest
+            && accepted.nonce == newest
+            && (accepted.set == Revision::START) == (newest == 0);
+        is_accepted
+            && self.sent == accepted
+            && self.rejected.is_none()
+            && view.is_settled()
+            && !view.has_removals()
+    }
+}
+
 /// State of the client for one type.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// Revision up to which it has all requested resources.
     pub(crate) set: Revision,
@@ -54,6 +124,13 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    /// Progress of a type of a client that has accepted everything up to a revision, in the newest
+    /// response.
+    fn settled(view: Option<SessionView<'_>>, at: Revision) -> Self {
+        let nonce = view.and_then(|view| view.session.newest_content());
+        nonce.map_or_else(Self::default, |nonce| Self { set: at, deleted: at, nonce })
+    }
+
     /// Records the newest response if it completed everything that was to be sent.
     fn complete(&mut self, view: SessionView<'_>, clock: Revision) {
         // A client with a pending rejection does not have everything either.
@@ -87,15 +164,15 @@ impl MakeBeforeBreak {
 
     /// Lowest revision since which the client lacks a resource that it has permanently rejected.
     pub(crate) fn rejected_since(&self, rank: usize, view: SessionView<'_>) -> Option<Revision> {
-        let progress = self.progress.get(rank).filter(|_| view.session.has_wildcard());
-        let covered = progress.and_then(|progress| progress.rejected.as_ref()?.first(view.arena));
+        let covered = self.progress.rejected(rank).filter(|_| view.session.has_wildcard());
+        let covered = covered.and_then(|rejected| rejected.first(view.arena));
         covered.into_iter().chain(view.first_rejected_named()).min()
     }
 
     /// Resets the progress after the client was moved to another view. It may still have to request
     /// and warm the endpoints of clusters that it was sent with the same content.
     pub(crate) fn reset_progress(&mut self, sessions: &Sessions<'_>) {
-        let warm = self.accepted(rank::ENDPOINTS).nonce;
+        let warm = self.accepted(rank::ENDPOINTS, sessions).nonce;
         self.progress = ProgressByRank::default();
         let clusters = sessions.get(rank::CLUSTERS).filter(|it| it.session.has_wildcard());
         let Some(clusters) = clusters else { return };
@@ -106,11 +183,11 @@ impl MakeBeforeBreak {
             let names = it.endpoint_names.names(&it.name);
             (!names.is_empty()).then_some((&it.name, it.revision, &it.endpoint_names))
         });
-        self.cold.move_to(shown, warm);
+        self.cold.get_or_insert_default().move_to(shown, warm);
     }
 
-    pub(crate) fn accepted(&self, rank: usize) -> Progress {
-        self.progress.get(rank).map_or_else(Progress::default, |progress| progress.accepted)
+    pub(crate) fn accepted(&self, rank: usize, sessions: &Sessions<'_>) -> Progress {
+        self.progress.accepted(rank, sessions.get(rank))
     }
 
     /// Records a rendered response.
@@ -132,7 +209,26 @@ impl MakeBeforeBreak {
     }
 
     /// Records a request, which may have answered a response.
-    pub(crate) fn note_request(&mut self, handle: SessionHandle, subscriptions: &Subscriptions) {
+    pub(crate) fn note_request(
+        &mut self,
+        handle: SessionHandle,
+        handles: &[SessionHandle],
+        subscriptions: &Subscriptions,
+    ) {
+        let sessions = Sessions::of(handles, subscriptions);
+        self.progress.open(&sessions);
+        self.note_progress(handle, subscriptions);
+        let ranked = handles.iter().filter(|it| usize::from(it.rank) < STAGES).count();
+        // Several sessions of one rank share their progress, which the newest response of one does not tell.
+        if ranked == sessions.0.iter().flatten().count() {
+            self.progress.settle(&sessions, subscriptions.store.clock());
+        }
+        if let (ProgressByRank::Settled(_), Some(_)) = (&self.progress, &self.cold) {
+            self.drop_warm_clusters(&sessions);
+        }
+    }
+
+    fn note_progress(&mut self, handle: SessionHandle, subscriptions: &Subscriptions) {
         let Some(progress) = self.progress.get_mut(usize::from(handle.rank)) else { return };
         let Some(view) = SessionView::of(handle.session, subscriptions) else { return };
         let SessionView { session, arena, .. } = view;
@@ -141,10 +237,9 @@ impl MakeBeforeBreak {
             if session.is_nacked() {
                 let rejected = progress.rejected.get_or_insert_default();
                 rejected.add(arena, part, session.newest_nonce());
-            } else if !session.awaits_answer()
-                && let Some(rejected) = &mut progress.rejected
-            {
-                rejected.remove(arena, part);
+            } else if !session.awaits_answer() {
+                progress.rejected.iter_mut().for_each(|it| it.remove(arena, part));
+                progress.rejected.take_if(|it| it.is_empty());
             }
         }
         let is_clusters = usize::from(handle.rank) == rank::CLUSTERS;
@@ -160,7 +255,7 @@ impl MakeBeforeBreak {
             // The rejection may be cleared already, but nothing was accepted.
             progress.sent = progress.accepted;
             if is_clusters && session.is_nacked() {
-                self.cold.reject(session.newest_nonce());
+                self.cold.iter_mut().for_each(|it| it.reject(session.newest_nonce()));
             }
         } else if !session.awaits_answer() {
             progress.accepted = progress.sent;

@@ -87,6 +87,11 @@ impl ColdClusters {
         self.newest.get(name)
     }
 
+    /// Whether all clusters of a client that has accepted endpoints in a response are warm.
+    pub(crate) fn are_warm(&self, endpoints: u64) -> bool {
+        self.newest.is_empty() && self.earlier.is_empty() && self.warms <= endpoints
+    }
+
     fn remove(&mut self, name: &ResourceName) {
         self.newest.remove(name);
         self.earlier.remove(name);

@@ -2,7 +2,7 @@
 
 use super::{
     MakeBeforeBreak, STAGES, SessionView, Sessions,
-    accepted::TypeProgress,
+    accepted::Progress,
     decision::{LateFacts, StreamFacts, TypeFacts, TypeState},
 };
 use crate::server::{config::MakeBeforeBreakPolicy, event::BlockedBy, store::revision::Revision};
@@ -28,13 +28,8 @@ impl TypeState {
 }
 
 impl TypeFacts {
-    pub(crate) fn of(
-        view: SessionView<'_>,
-        progress: Option<&TypeProgress>,
-        clock: Revision,
-    ) -> Self {
+    pub(crate) fn of(view: SessionView<'_>, accepted: Progress, clock: Revision) -> Self {
         let SessionView { session, arena, .. } = view;
-        let accepted = progress.map(|progress| progress.accepted).unwrap_or_default();
         // The revision of the deletion may be unknown, but it is not later than now.
         let newest_deletion = || view.newest_deletion().min(clock);
         Self {
@@ -59,7 +54,8 @@ impl MakeBeforeBreak {
     pub(crate) fn facts(&self, sessions: &Sessions<'_>, clock: Revision) -> StreamFacts {
         let mut types = [None; STAGES];
         for (rank, (facts, view)) in types.iter_mut().zip(sessions.0).enumerate() {
-            *facts = view.map(|view| TypeFacts::of(view, self.progress.get(rank), clock));
+            let accepted = self.progress.accepted(rank, view);
+            *facts = view.map(|view| TypeFacts::of(view, accepted, clock));
         }
         StreamFacts { types, waived: self.waived }
     }

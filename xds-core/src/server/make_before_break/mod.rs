@@ -19,6 +19,8 @@ pub(crate) mod new_clusters;
 pub(crate) mod rejected;
 pub(crate) mod warming;
 
+use alloc::boxed::Box;
+
 use self::{
     accepted::ProgressByRank,
     cold_clusters::ColdClusters,
@@ -52,7 +54,8 @@ pub(crate) struct MakeBeforeBreak {
     progress: ProgressByRank,
     /// Revision up to which the client has requested the endpoints of changed clusters.
     requested: Revision,
-    cold: ColdClusters,
+    /// Clusters that the client may not have warmed, if there are any.
+    cold: Option<Box<ColdClusters>>,
     /// Revision up to which a returning client states to have all clusters.
     stated: Revision,
     /// Revision up to which the client may have been sent clusters while the server did not know
@@ -173,8 +176,9 @@ impl MakeBeforeBreak {
             // Several sessions may have one rank: a type in two versions of the API.
             let is_known = sessions.get(rank).is_some_and(|view| view.slot == own.slot);
             let known = facts.types.get(rank).copied().flatten().filter(|_| is_known);
-            let of_type =
-                known.unwrap_or_else(|| TypeFacts::of(own, self.progress.get(rank), clock));
+            let of_type = known.unwrap_or_else(|| {
+                TypeFacts::of(own, self.progress.accepted(rank, Some(own)), clock)
+            });
             let request = requests.get(rank).copied().unwrap_or_default();
             let (state, sessions) = (&mut *self, &sessions);
             let mut late = StreamSessions { state, sessions, own, policy };
@@ -188,6 +192,9 @@ impl MakeBeforeBreak {
             let next = portion.map(|portion| Next { handle, portion });
             decision.next = decision.next.or(next);
             decision.blocked = decision.blocked.or(blocked);
+        }
+        if decision.next.is_some() {
+            self.progress.open(&sessions);
         }
         decision
     }

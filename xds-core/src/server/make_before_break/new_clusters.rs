@@ -87,15 +87,15 @@ impl MakeBeforeBreak {
         if is_returning {
             self.unknown_to = clock;
         }
-        let progress = self.progress.get(rank::CLUSTERS);
+        let sent = self.progress.sent(rank::CLUSTERS, Some(clusters));
         ClusterResponse {
             clusters,
             endpoints: self.warming_facts(sessions),
             in_full: clusters.session.variant() == Variant::StateOfTheWorld,
             stated: if is_returning { self.stated } else { Revision::START },
-            since: progress.map_or(Revision::START, |it| it.sent.set),
+            since: sent.set,
             unknown_to: self.unknown_to,
-            removed_to: self.accepted(rank::CLUSTERS).deleted,
+            removed_to: self.accepted(rank::CLUSTERS, sessions).deleted,
         }
     }
 
@@ -111,15 +111,16 @@ impl MakeBeforeBreak {
         let response = self.cluster_response(clusters, sessions, clock);
         // A full state contains rejected resources again.
         let (from, to) = match response.in_full {
-            true => (self.accepted(rank::CLUSTERS).set, Revision::MAX),
+            true => (self.accepted(rank::CLUSTERS, sessions).set, Revision::MAX),
             false => clusters.session.newest_cursor_range(),
         };
-        let were_warming = self.cold.warms > self.accepted(rank::ENDPOINTS).nonce;
+        let mut cold = self.cold.take().unwrap_or_default();
+        let were_warming = cold.warms > self.accepted(rank::ENDPOINTS, sessions).nonce;
         let mut has_new = false;
         for slot in clusters.arena.slots_between(from, to) {
             let Some(cluster) = clusters.arena.at(slot) else { continue };
             let (name, revision) = (&cluster.name, cluster.revision);
-            let (is_new, known) = (response.is_new(slot, cluster), self.cold.get(name));
+            let (is_new, known) = (response.is_new(slot, cluster), cold.get(name));
             let is_recorded = known.map(|known| known.revision == revision);
             if !is_new && is_recorded.unwrap_or_else(|| !response.has_unaccepted(cluster)) {
                 continue;
@@ -138,9 +139,10 @@ impl MakeBeforeBreak {
             let endpoints = cluster.endpoint_names.clone();
             let sent = SentCluster { revision, endpoints, nonce, warms };
             let before = response.names_before(slot, cluster);
-            self.cold.add(name, sent, before, |names| response.may_have(cluster, names));
+            cold.add(name, sent, before, |names| response.may_have(cluster, names));
         }
-        self.cold.sweep(clusters.arena);
+        cold.sweep(clusters.arena);
+        self.cold = Some(cold);
         self.eds_request_meaning = match warming {
             Warming::AfterClusters if response.in_full && has_new && were_warming => {
                 EdsRequestMeaning::Warming

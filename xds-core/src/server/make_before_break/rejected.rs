@@ -55,6 +55,10 @@ impl RejectedWildcardResources {
         self.sweep(arena);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.resources.is_empty()
+    }
+
     /// Removes the resources of an accepted response, which were set after `from` and up to `to`.
     pub(crate) fn remove(&mut self, arena: &Arena, (from, to): (Revision, Revision)) {
         if self.resources.is_empty() {

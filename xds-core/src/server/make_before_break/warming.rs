@@ -191,7 +191,8 @@ impl MakeBeforeBreak {
         }
         // Clusters that a client requests by name are not followed.
         let is_followed = policy.references.is_some() && named_by.session.has_wildcard();
-        let (accepted, clusters) = (self.accepted(rank::ENDPOINTS), self.accepted(rank::CLUSTERS));
+        let accepted = self.accepted(rank::ENDPOINTS, sessions);
+        let clusters = self.accepted(rank::CLUSTERS, sessions);
         // The client has requested more endpoints since, or has to.
         let is_behind =
             accepted.set == Revision::START || !is_followed && accepted.nonce < clusters.nonce;
@@ -200,7 +201,7 @@ impl MakeBeforeBreak {
         }
         if is_followed {
             let facts = self.warming_facts(sessions)?;
-            return self.cold.first_using_removed(&facts);
+            return self.cold.as_mut()?.first_using_removed(&facts);
         }
         if self.rejected_since(rank::ENDPOINTS, endpoints).is_some_and(|since| since <= deleted) {
             return Some(BlockedBy::Rejected);
@@ -217,7 +218,7 @@ impl MakeBeforeBreak {
         Some(WarmingFacts {
             clusters: sessions.get(rank::CLUSTERS)?,
             endpoints: sessions.get(rank::ENDPOINTS)?,
-            accepted: self.accepted(rank::ENDPOINTS),
+            accepted: self.accepted(rank::ENDPOINTS, sessions),
             eds_wait: self.eds_wait,
         })
     }
@@ -230,7 +231,17 @@ impl MakeBeforeBreak {
             true => self.unrequested(&facts),
             false => self.unrequested_by_name(&facts),
         };
-        unrequested.map(BlockedBy::NotRequested).or_else(|| self.cold.first_cold(&facts))
+        let unrequested = unrequested.map(BlockedBy::NotRequested);
+        unrequested.or_else(|| self.cold.as_mut()?.first_cold(&facts))
+    }
+
+    /// Drops the clusters of a client that has warmed them all.
+    pub(crate) fn drop_warm_clusters(&mut self, sessions: &Sessions<'_>) {
+        if let (Some(facts), Some(cold)) = (self.warming_facts(sessions), &mut self.cold) {
+            cold.first_cold(&facts);
+        }
+        let endpoints = self.accepted(rank::ENDPOINTS, sessions).nonce;
+        self.cold.take_if(|cold| cold.are_warm(endpoints));
     }
 
     /// First endpoints that a cluster of the client names and the client has not requested, if it
@@ -281,7 +292,7 @@ impl MakeBeforeBreak {
         let sessions = Sessions::of(handles, subscriptions);
         self.requested = subscriptions.store.clock();
         if let Some(facts) = self.warming_facts(&sessions) {
-            self.cold.remove_unrequested(&facts);
+            self.cold.iter_mut().for_each(|it| it.remove_unrequested(&facts));
         }
         let clusters = sessions.get(rank::CLUSTERS);
         self.requested_by_name = clusters

@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct HeldSince {
     /// Change that is held back, and the time since when.
-    pub(crate) change: Option<(Blocked, Time)>,
+    pub(crate) change: Option<Box<(Blocked, Time)>>,
     /// Requests that are unanswered because their resources are held back.
     pub(crate) requests: RequestTimes,
 }

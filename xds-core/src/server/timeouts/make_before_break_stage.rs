@@ -1,6 +1,8 @@
 //! Time limit for changes that make before break holds back.
 // M148
 
+use alloc::boxed::Box;
+
 use crate::{
     id::StreamId,
     server::{
@@ -54,11 +56,11 @@ impl Server {
             let is_request = is_unrequested(&blocked.reason) && !is_unrequested(&before.reason);
             is_request && since.after(policy.stage_timeout) <= now
         };
-        match (before, decision.blocked) {
+        match (before.map(|it| *it), decision.blocked) {
             (Some((before, since)), Some(blocked))
                 if before.is_same(&blocked) && !waits_anew(&before, &blocked, since) =>
             {
-                held.change = Some((blocked, since));
+                held.change = Some(Box::new((blocked, since)));
             }
             (before, blocked) => {
                 if let Some((_, since)) = before {
@@ -68,7 +70,7 @@ impl Server {
                 if let Some(blocked) = blocked {
                     let (at, alarm) = alarm_of(now);
                     self.alarms.set(at, alarm);
-                    held.change = Some((blocked, now));
+                    held.change = Some(Box::new((blocked, now)));
                 }
             }
         }
@@ -84,7 +86,7 @@ impl Server {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
         let Order::MakeBeforeBreak(state) = &mut stream.order else { return };
         let StepByStep { make_before_break, held_since: held } = &mut **state;
-        let Some((blocked, _)) = &held.change else { return };
+        let Some((blocked, _)) = held.change.as_deref() else { return };
         self.stats.stage_timeouts += 1;
         let type_of = |rank| TypeUrl::from(types::by_rank(rank).unwrap_or_default());
         self.out.observe(Observation::Blocked {
@@ -144,7 +146,7 @@ impl Server {
     pub(crate) fn cancel_stage_timeout(&mut self, id: StreamId) {
         let Some(policy) = self.config.ordering.make_before_break() else { return };
         let held = self.streams.get_mut(id.0).and_then(|stream| stream.order.held_since());
-        if let Some((_, since)) = held.and_then(|held| held.change.take()) {
+        if let Some((_, since)) = held.and_then(|held| held.change.take()).map(|it| *it) {
             self.stats.note_blocked(true, false);
             self.alarms.cancel(since.after(policy.stage_timeout), Alarm::StageTimeout(id));
         }
