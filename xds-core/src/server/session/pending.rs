@@ -230,6 +230,15 @@ impl Session {
         own.map(|(_, subscription)| subscription)
     }
 
+    /// Whether the client waits for the due resource of a subscription.
+    pub(crate) fn is_unanswered(&self, subscription: &Subscription, arena: &Arena) -> bool {
+        let was_sent_by = |wildcard: Wildcard| {
+            let resource = arena.at(subscription.resource);
+            resource.is_some_and(|it| it.payload.is_some() && it.created <= wildcard.reached)
+        };
+        subscription.is_unanswered(self.wildcard.is_some_and(was_sent_by))
+    }
+
     /// Returns the subscriptions that are due in the next response.
     pub(crate) fn due_subscriptions<'a>(
         &self,

@@ -122,7 +122,8 @@ impl<'a> SessionView<'a> {
     /// named resource that exists now and that it was never sent.
     pub(crate) fn has_unanswered(self) -> bool {
         let mut due = self.session.due_subscriptions(self.subscriptions);
-        self.session.awaits_wildcard_response() || due.any(Subscription::is_unanswered)
+        self.session.awaits_wildcard_response()
+            || due.any(|it| self.session.is_unanswered(it, self.arena))
     }
 
     /// Whether the client requested a resource whose removal is withheld. State of the world answers

@@ -47,7 +47,9 @@ impl SessionContext<'_> {
         let mut slot = self.session.due.first();
         while let Some(subscription) = self.subscriptions.at(slot) {
             let next = self.subscriptions.next(ListKind::Due, slot);
-            if draft.portion != Portion::Unanswered || subscription.is_unanswered() {
+            if draft.portion != Portion::Unanswered
+                || self.session.is_unanswered(subscription, self.arena)
+            {
                 match self.take_subscription(draft, slot, parts, walked) {
                     Taken::Done(reason) => cause = cause.min_some(reason),
                     Taken::Full if is_walk_empty => break,

@@ -139,7 +139,8 @@ impl SessionContext<'_> {
             })
         };
         let due = self.subscriptions.list(ListKind::Due, self.session.due.first());
-        let mut unanswered = due.map(|(_, it)| it).filter(|it| it.is_unanswered()).peekable();
+        let due = due.map(|(_, it)| it);
+        let mut unanswered = due.filter(|it| self.session.is_unanswered(it, self.arena)).peekable();
         wildcard.must_reply() == MustReply::No
             && unanswered.peek().is_some()
             && unanswered.all(is_settled)

@@ -124,9 +124,11 @@ impl Subscription {
     }
 
     /// Whether the client waits for the due resource, because it requested it or names it and was
-    /// never sent it. A returning client that states another version goes on using that version.
-    pub(crate) fn is_unanswered(&self) -> bool {
-        let is_new = self.kind == SubscriptionKind::Named && !self.was_ever_sent();
+    /// never sent it, by name or otherwise. A returning client that states another version goes on
+    /// using that version.
+    pub(crate) fn is_unanswered(&self, was_sent_otherwise: bool) -> bool {
+        let was_sent = was_sent_otherwise || self.was_ever_sent();
+        let is_new = self.kind == SubscriptionKind::Named && !was_sent;
         let has_it_from_before = self.sent != 0 && self.since == 0;
         self.due.is_some_and(|due| {
             let is_return = due.cause == ResponseCause::First && has_it_from_before;
