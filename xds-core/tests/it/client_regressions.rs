@@ -439,6 +439,71 @@ fn response_of_non_authoritative_server_is_ignored() {
     }
 }
 
+/// The clock may jump over the end of a server's failure and the TTL of a resource. The expiry restarts
+/// the stream that states the resource's version, but the silence of that stream has ended the failure.
+// IC28
+#[test]
+fn expiry_that_restarts_stream_does_not_hide_recovery() {
+    let mut bench = Bench::without_gate();
+    let [brief, lasting] = ["r1", "r2"].map(|name| bench.watch(ENDPOINTS, Interest::Name(name)));
+    let channel = bench.connect();
+    let wrapped = |name: &str, ttl| {
+        let value = proto::Locality { region: name.into(), ..Default::default() };
+        let type_url = TYPES[ENDPOINTS].into();
+        let resource = proto::Any { type_url, value: value.encode_to_vec().into() };
+        let wrapper = proto::Resource {
+            name: name.into(),
+            resource: Some(resource),
+            ttl,
+            ..Default::default()
+        };
+        proto::Any { type_url: proto::Resource::type_url(), value: wrapper.encode_to_vec().into() }
+    };
+    let ttl = proto::Duration { seconds: 40, nanos: 0 };
+    let response = proto::DiscoveryResponse {
+        version_info: "v1".into(),
+        nonce: "n1".into(),
+        type_url: TYPES[ENDPOINTS].into(),
+        resources: vec![wrapped("r1", Some(ttl)), wrapped("r2", None)],
+        ..Default::default()
+    };
+    bench.receive(response.encode_to_vec());
+    assert_eq!(notices_of(bench.drain()).len(), 2);
+
+    let mut now = Time::ZERO;
+    let error = ChannelError::Unreachable("down".into());
+    bench.client.handle_event(ChannelEvent::Closed(channel, error.clone()), now);
+    let mut told = Vec::new();
+    for is_refused in [true, false] {
+        bench.channel = None;
+        told.extend(bench.drain());
+        while bench.channel.is_none() {
+            now = bench.client.poll_timeout().expect("another attempt").at;
+            bench.client.handle_timeout(now);
+            told.extend(bench.drain());
+        }
+        let channel = bench.channel.expect("it opens");
+        let event = match is_refused {
+            true => ChannelEvent::Closed(channel, error.clone()),
+            false => ChannelEvent::Opened(channel),
+        };
+        bench.client.handle_event(event, now);
+    }
+    told.extend(bench.drain());
+    let told = notices_of(told);
+    assert!(
+        matches!(&told[..], [(_, Notice::Ambient(Some(_))), (_, Notice::Ambient(Some(_)))]),
+        "{told:?}"
+    );
+
+    bench.client.handle_timeout(now.after(Duration::from_secs(60)));
+    let outputs = bench.drain();
+    assert!(outputs.iter().any(|it| matches!(it, Output::Open(..))), "{outputs:?}");
+    let told = notices_of(outputs);
+    assert!(told.contains(&(lasting, Notice::Ambient(None))), "{told:?}");
+    assert!(told.iter().any(|(watch, _)| *watch == brief), "{told:?}");
+}
+
 /// User information of a server URI is passed to the adapter only.
 #[test]
 fn errors_and_metrics_hide_user_info_of_server_uri() {

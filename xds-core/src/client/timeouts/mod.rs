@@ -69,7 +69,6 @@ impl Client {
         }
         self.open_needed_channels(now);
         self.forget_failures_of_idle_servers();
-        self.expire_due(now);
         self.expire_fetch_timers(now);
         for stream_slot in 0..self.upstreams.stream_slots.len() {
             while let Some((upstream, armed)) = self.due_timer(stream_slot, now) {
@@ -86,6 +85,8 @@ impl Client {
                 self.close_idle(stream_slot, now);
             }
         }
+        // After the timers of streams, because the resources may be requested again on new ones.
+        self.expire_due(now);
         self.signal_writable();
     }
 
