@@ -305,6 +305,11 @@ fn heartbeats_are_split_by_response_limit() {
             2td> eds ack
             2td< eds first a~10s=1
             2td> eds ack
+            3td> eds +* +a
+            3td< eds first a~10s=1
+            3td> eds ack
+            3td< eds first b~10s=1
+            3td> eds ack
             wait 5s
             td< eds heartbeat a~10s
             td> eds ack
@@ -315,7 +320,12 @@ fn heartbeats_are_split_by_response_limit() {
             2td> eds ack
             2td< eds heartbeat b~10s
             2td> eds ack
-            2td<",
+            2td<
+            3td< eds heartbeat a~10s
+            3td> eds ack
+            3td< eds heartbeat b~10s
+            3td> eds ack
+            3td<",
         )],
     );
 }

@@ -317,8 +317,8 @@ impl SessionContext<'_> {
     ) -> ResponseBody {
         let mut parts = BodyBuilder::new(self.encoding(), limit);
         renewals.resent.clear();
-        let mut first_left = None;
-        for renewal @ &Renewal { slot, position, is_resent } in plan {
+        let mut is_complete = true;
+        for &Renewal { slot, position, is_resent } in plan {
             let Some(resource) = self.arena.at(slot) else { continue };
             let Some(payload) = &resource.payload else { continue };
             let is_too_long = self.session.wildcard.is_none() && payload.value.len() > limit;
@@ -339,15 +339,15 @@ impl SessionContext<'_> {
                 }
             };
             if fit == FitResult::Full {
-                first_left = Some(renewal);
+                is_complete = false;
                 break;
             }
             renewals.sent_to = position.unwrap_or(renewals.sent_to);
+            // Resources that the wildcard covers may be due by name, too.
+            renewals.individual.remove(&slot);
         }
-        match first_left {
-            None => renewals.settle(self.arena.heartbeats.clock()),
-            Some(Renewal { position: Some(_), .. }) => {}
-            Some(Renewal { slot, .. }) => renewals.individual = renewals.individual.split_off(slot),
+        if is_complete {
+            renewals.settle(self.arena.heartbeats.clock());
         }
         parts.into_body()
     }
