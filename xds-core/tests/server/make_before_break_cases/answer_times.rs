@@ -249,6 +249,19 @@ fn answers_wait_at_most_for_the_stage_timeout() {
         wait 60s              | <
         set cds a=2           | < cds changed a=2
         > cds                 | < rds changed r=2
+        == error was the answer to a name that the wildcard covers since [M148 M178]
+        set cds c=1; lds l=1
+        set lds !l=5
+        d> cds +*             | d< cds first c=1
+        d> cds ack
+        d> lds +l             | d< lds first !l=5
+        d> lds ack
+        d> lds +*             | d< lds resubscribed l=1
+        d> lds nack
+        set cds c=bad         | d< cds changed c=bad
+        d> cds nack
+        set lds l=2           | d<
+        wait 60s              | d<
         == wildcard first response is sent after timeout [M148]
         set cds a=bad; lds l=1 m=1
         > cds    | < cds first a=bad
