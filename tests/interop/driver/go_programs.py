@@ -164,7 +164,9 @@ def _go(directory: Path, *arguments: str, patience: float = 60.0) -> str:
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        start_new_session=True,
+        # A group of its own, to be killed as one. A session of its own would have a share of the processors whatever its
+        # niceness is.
+        preexec_fn=os.setpgrp,
     ) as child:
         try:
             out, error = child.communicate(timeout=patience)
