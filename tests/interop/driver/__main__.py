@@ -81,6 +81,8 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.jobs < 1:
         parser.error(f"--jobs is {arguments.jobs}: at least 1 was expected")
+    if arguments.build and arguments.peers:
+        parser.error(f"--build plays no peers: {', '.join(arguments.peers)} would be ignored")
     names = arguments.peers or list(PEERS)
     if unknown := set(names) - set(PEERS):
         parser.error(f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")

@@ -20,7 +20,7 @@ class ControlPlaneProgram:
     package: str = ""
 
     def path(self, reserve: float = 0.0) -> Path:
-        """The program, built unless it is cached; what follows the build takes `reserve` seconds."""
+        """Path of the program, which is built unless it is cached. The checks that follow take `reserve` seconds."""
         package = f"{self.module}/{self.package}" if self.package else self.module
         return go_programs.program(self.requirements, self.name, package, reserve)
 

@@ -164,8 +164,7 @@ def _go(directory: Path, *arguments: str, patience: float = 60.0) -> str:
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        # A group of its own, to be killed as one. A session of its own would have a share of the processors whatever its
-        # niceness is.
+        # A process group, to be killed as one. In a session of its own, its niceness would not count against other sessions.
         preexec_fn=os.setpgrp,
     ) as child:
         try:

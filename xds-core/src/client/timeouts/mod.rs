@@ -85,7 +85,7 @@ impl Client {
                 self.close_idle(stream_slot, now);
             }
         }
-        // After the timers of streams, because the resources may be requested again on new ones.
+        // Last, because an expiry may replace a stream, whose own timers may be due too.
         self.expire_due(now);
         self.signal_writable();
     }

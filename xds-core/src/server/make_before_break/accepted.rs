@@ -17,8 +17,8 @@ use crate::{
 /// Progress of the types of a stream. Most clients have accepted everything, and store one revision.
 #[derive(Debug)]
 pub(crate) enum ProgressByRank {
-    /// Up to this revision, the client has accepted all resources and removals of each type in the
-    /// type's newest response.
+    /// The client has accepted the newest response of each type, and with it all resources and
+    /// removals up to this revision.
     Settled(Revision),
     /// Progress up to the highest rank that the stream has used.
     Open(Vec<TypeProgress>),
@@ -62,7 +62,7 @@ impl ProgressByRank {
         types.get_mut(rank)
     }
 
-    /// Stores the progress of each type, which is about to change.
+    /// Stores the progress of each type, before that of one changes.
     pub(crate) fn open(&mut self, sessions: &Sessions<'_>) {
         let Self::Settled(at) = *self else { return };
         let used = sessions.0.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
@@ -124,8 +124,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Progress of a type of a client that has accepted everything up to a revision, in the newest
-    /// response.
+    /// Returns the progress of one type if the client has accepted everything up to a revision.
     fn settled(view: Option<SessionView<'_>>, at: Revision) -> Self {
         let nonce = view.and_then(|view| view.session.newest_content());
         nonce.map_or_else(Self::default, |nonce| Self { set: at, deleted: at, nonce })
@@ -219,7 +218,8 @@ impl MakeBeforeBreak {
         self.progress.open(&sessions);
         self.note_progress(handle, subscriptions);
         let ranked = handles.iter().filter(|it| usize::from(it.rank) < STAGES).count();
-        // Several sessions of one rank share their progress, which the newest response of one does not tell.
+        // A type in two versions of the API has two sessions and one progress, which cannot be derived from
+        // one of them.
         if ranked == sessions.0.iter().flatten().count() {
             self.progress.settle(&sessions, subscriptions.store.clock());
         }

@@ -87,7 +87,8 @@ impl ColdClusters {
         self.newest.get(name)
     }
 
-    /// Whether all clusters of a client that has accepted endpoints in a response are warm.
+    /// Whether no cluster is left, and none of those removed waits for endpoints after the response with
+    /// the nonce `endpoints`, which is the last one with endpoints that the client accepted.
     pub(crate) fn are_warm(&self, endpoints: u64) -> bool {
         self.newest.is_empty() && self.earlier.is_empty() && self.warms <= endpoints
     }

@@ -235,7 +235,7 @@ impl MakeBeforeBreak {
         unrequested.or_else(|| self.cold.as_mut()?.first_cold(&facts))
     }
 
-    /// Drops the clusters of a client that has warmed them all.
+    /// Drops the clusters that the client has warmed.
     pub(crate) fn drop_warm_clusters(&mut self, sessions: &Sessions<'_>) {
         if let (Some(facts), Some(cold)) = (self.warming_facts(sessions), &mut self.cold) {
             cold.first_cold(&facts);

@@ -249,7 +249,7 @@ fn answers_wait_at_most_for_the_stage_timeout() {
         wait 60s              | <
         set cds a=2           | < cds changed a=2
         > cds                 | < rds changed r=2
-        == error was the answer to a name that the wildcard covers since [M148 M178]
+        == name that got an error and was then sent by the wildcard is not sent after timeout [M148 M178]
         set cds c=1; lds l=1
         set lds !l=5
         d> cds +*             | d< cds first c=1
