@@ -236,7 +236,7 @@ impl MakeBeforeBreak {
             let part = session.newest_cursor_range();
             if session.is_nacked() {
                 let rejected = progress.rejected.get_or_insert_default();
-                rejected.add(arena, part, session.newest_nonce());
+                rejected.add(arena, part, progress.accepted.set, session.newest_nonce());
             } else if !session.awaits_answer() {
                 progress.rejected.iter_mut().for_each(|it| it.remove(arena, part));
                 progress.rejected.take_if(|it| it.is_empty());

@@ -31,8 +31,15 @@ pub(crate) struct RejectedWildcardResources {
 }
 
 impl RejectedWildcardResources {
-    /// Adds the resources of a rejected response, which were set after `from` and up to `to`.
-    pub(crate) fn add(&mut self, arena: &Arena, (from, to): (Revision, Revision), nonce: u64) {
+    /// Adds the resources of a rejected response, which were set after `from` and up to `to`. The client
+    /// has accepted all resources up to the revision `accepted`.
+    pub(crate) fn add(
+        &mut self,
+        arena: &Arena,
+        (from, to): (Revision, Revision),
+        accepted: Revision,
+        nonce: u64,
+    ) {
         if self.newest == nonce {
             return;
         }
@@ -45,10 +52,10 @@ impl RejectedWildcardResources {
                 }
                 self.resources.remove(since);
             }
-            // The client has the previous content if that was sent before `from`, unless the
-            // resource changed while it waited to be sent.
-            let was_sent_before = resource.before <= from;
-            let since = if was_sent_before { resource.revision } else { resource.created };
+            // A split response may have passed the revision of the previous content when the resource had
+            // changed already, so that content was not necessarily sent.
+            let has_previous = resource.before <= accepted;
+            let since = if has_previous { resource.revision } else { resource.created };
             self.resources.insert(since, (slot, resource.name.clone()));
             self.places.insert(slot, since);
         }

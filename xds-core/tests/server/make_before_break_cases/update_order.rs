@@ -211,3 +211,32 @@ fn without_reference_extractor_only_cds_acks_count() {
     );
     run_all_with(&config, &[("M146", &script)]);
 }
+
+// Responses have room for one cluster. The client is never sent the first content of c, because it changes
+// while the response is split, and rejects the second one twice.
+#[test]
+fn listener_waits_for_a_rejected_cluster_of_a_split_response() {
+    let mut config = gated(|_| ());
+    config.limits.response_bytes = 60;
+    let mut rig = Rig::new(config);
+    rig.run(
+        "
+        set cds a=long-content-of-a
+        set cds c=long-content-of-c
+        set cds b=long-content-of-b
+        d> cds +*   | d< cds first a=long-content-of-a
+        set lds l=1
+        set cds c=other-content-of-c
+        d> lds +*   | d<
+        d> cds ack  | d< cds first b=long-content-of-b
+        d> cds ack  | d< cds first c=other-content-of-c
+        d> cds nack | d<
+        set cds b=other-content-of-b | d< cds changed c=other-content-of-c
+        d> cds nack | d< cds changed b=other-content-of-b
+        d> cds ack  | d<  # the listener may lead to c
+        set cds c=third-content-of-c | d< cds changed c=third-content-of-c
+        d> cds ack  | d< lds first l=1
+        ",
+    );
+    println!("covers: M146 M148");
+}
