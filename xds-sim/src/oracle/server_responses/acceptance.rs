@@ -151,7 +151,7 @@ impl ServerResponses {
                 let lags = lags(&told(core, world, view, kind, NEWEST));
                 let is_pending = |(link, state): &(LinkId, &TypeState)| {
                     let lag = world.link(*link).core_stream().and_then(|it| lags.get(&it));
-                    let may_be = state.is_rejected || !state.beating.is_empty() || is_gated(world);
+                    let may_be = state.is_rejected || !state.beating.is_empty();
                     lag == Some(&LagReason::Pending) && !may_be
                 };
                 let pending = self.of((server, view, kind), world).find(is_pending);

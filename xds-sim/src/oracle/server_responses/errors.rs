@@ -36,8 +36,11 @@ impl TypeState {
         let with_error =
             content.keys().find(|name| !self.subscription.has_all() && has_error(name));
         report.ensure(with_error.is_none(), ERRORS, || format!("{with_error:?} has an error"));
-        let awaited = response.errors.iter().filter(|(name, _)| self.awaited.remove(name));
+        let is_awaited =
+            |name: &Text| self.awaited.contains(name) || self.awaited.contains(&meaning_of(name));
+        let awaited = response.errors.iter().filter(|(name, _)| is_awaited(name));
         let awaited: BTreeSet<Text> = awaited.map(|(name, _)| meaning_of(name)).collect();
+        self.awaited.retain(|name| !awaited.contains(&meaning_of(name)));
         for (name, code) in &response.errors {
             // A client that subscribes to an alias receives the error under that name.
             let own = meaning_of(name);

@@ -215,6 +215,8 @@ impl ServerResponses {
                 continue;
             }
             let is_whole = it.variant == Variant::StateOfTheWorld;
+            let may_wait = world.options().order == Order::OnlyAfterAcks
+                && types.iter().any(|state| state.was_rejected);
             for (kind, state) in
                 types.iter().enumerate().filter(|(_, it)| it.subscription.was_requested)
             {
@@ -239,8 +241,9 @@ impl ServerResponses {
                 let is_told =
                     !is_whole || types::is_full_state_in_sotw(world.types()[kind].as_str());
                 let mut left = state.sent.keys().filter(|name| is_told && !exists(name));
-                // A client that has rejected a response receives removals only with a change.
-                let waits = world.options().order == Order::OnlyAfterAcks || state.is_rejected;
+                // A client that has rejected a response receives removals only with a change. Removals
+                // may wait for a change of what was rejected, also of another type.
+                let waits = state.is_rejected || may_wait;
                 let left = left.next().filter(|_| !waits);
                 let is_stated = left.is_some_and(|name| state.stated.contains(name));
                 let rule = if is_stated { EXACT } else { ALL_GONE };

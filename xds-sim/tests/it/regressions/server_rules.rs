@@ -2,7 +2,7 @@
 
 use super::Regression;
 
-pub(super) const REGRESSIONS: [Regression; 48] = [
+pub(super) const REGRESSIONS: [Regression; 49] = [
     (
         "heartbeats are not withheld by those of whom nothing was due (IS27, IL1)",
         "clients=2 types=2 latency=300ms operations=20 actions={watch-all,unwatch,delete,storm,empty,watch-when-told,set-for-a-while}",
@@ -242,5 +242,10 @@ pub(super) const REGRESSIONS: [Regression; 48] = [
         "an unsubscription from a name that the wildcard covers is answered without what else is due (IS17)",
         "variant=delta types=3 names=1 operations=20 order=OnlyAfterAcks verdicts=Late actions={unwatch,watch-again,delete,set-back,storm,slow-watcher,watch-when-told,watch-many,set-privileged}",
         "AAEAAAAAAAABAAMAAAAAAAEACgACAAoBAAsAAgAAAQQAAAAAAAEKBwACAAABAAQAAAAB",
+    ),
+    (
+        "the error of an alias is repeated for a changed cluster (IS28, the rule was wrong)",
+        "variant=delta types=2 latency=0ns operations=20 actions={watch-when-told,set-for-a-while,set-error,watch-alias}",
+        "AAEAAAAAAAABAAEAAQEAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQADAAABAAEABgABAQABAAcAAQEAAQAEAAAAEAEAAQAAAAAB",
     ),
 ];
