@@ -52,8 +52,8 @@ impl RejectedWildcardResources {
                 }
                 self.resources.remove(since);
             }
-            // A split response may have passed the revision of the previous content when the resource had
-            // changed already, so that content was not necessarily sent.
+            // Content that the client has not accepted may never have been sent: a split response
+            // leaves it out if the resource changes before its part is sent.
             let has_previous = resource.before <= accepted;
             let since = if has_previous { resource.revision } else { resource.created };
             self.resources.insert(since, (slot, resource.name.clone()));

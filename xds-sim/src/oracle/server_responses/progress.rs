@@ -241,8 +241,8 @@ impl ServerResponses {
                 let is_told =
                     !is_whole || types::is_full_state_in_sotw(world.types()[kind].as_str());
                 let mut left = state.sent.keys().filter(|name| is_told && !exists(name));
-                // A client that has rejected a response receives removals only with a change. Removals
-                // may wait for a change of what was rejected, also of another type.
+                // A client that has rejected a response receives removals only with a change. If types
+                // wait without a timeout, a rejection also holds back removals of other types.
                 let waits = state.is_rejected || may_wait;
                 let left = left.next().filter(|_| !waits);
                 let is_stated = left.is_some_and(|name| state.stated.contains(name));
