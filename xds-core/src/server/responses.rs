@@ -9,7 +9,7 @@ use super::{
     event::{Observation, ResponseCause, ServerTransmit},
     make_before_break::{self, Next},
     session::{
-        RenderedResponse, SendOrder, Session,
+        RenderedResponse, SendOrder,
         deferred_removal::Portion,
         response::{draft::Draft, seal::seal},
         session_handle::SessionHandle,
@@ -143,8 +143,8 @@ impl Server {
         }
         let is_content = transmit.cause != ResponseCause::Heartbeat;
         if is_content && self.config.warming == Warming::AfterClusters {
-            let sent =
-                self.subscriptions.sessions.at(handle.session).map(Session::newest_cursor_range);
+            let session = self.subscriptions.sessions.at(handle.session);
+            let sent = session.map(|it| it.newest_cursor_range().unwrap_or_default());
             self.warm(id, handle.session, sent);
         }
         if is_content

@@ -232,8 +232,9 @@ impl MakeBeforeBreak {
         let Some(progress) = self.progress.get_mut(usize::from(handle.rank)) else { return };
         let Some(view) = SessionView::of(handle.session, subscriptions) else { return };
         let SessionView { session, arena, .. } = view;
-        if session.variant() == Variant::Incremental && session.has_wildcard() {
-            let part = session.newest_cursor_range();
+        if session.variant() == Variant::Incremental
+            && let Some(part) = session.newest_cursor_range()
+        {
             if session.is_nacked() {
                 let rejected = progress.rejected.get_or_insert_default();
                 rejected.add(arena, part, progress.accepted.set, session.newest_nonce());

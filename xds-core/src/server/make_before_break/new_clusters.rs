@@ -112,7 +112,7 @@ impl MakeBeforeBreak {
         // A full state contains rejected resources again.
         let (from, to) = match response.in_full {
             true => (self.accepted(rank::CLUSTERS, sessions).set, Revision::MAX),
-            false => clusters.session.newest_cursor_range(),
+            false => clusters.session.newest_cursor_range().unwrap_or_default(),
         };
         let mut cold = self.cold.take().unwrap_or_default();
         let were_warming = cold.warms > self.accepted(rank::ENDPOINTS, sessions).nonce;

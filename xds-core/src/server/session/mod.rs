@@ -298,12 +298,9 @@ impl Session {
         self.newest.map(|sent| sent.time)
     }
 
-    /// Returns the wildcard cursor before and after the newest response.
-    pub(crate) fn newest_cursor_range(&self) -> (Revision, Revision) {
-        match (self.newest, self.wildcard) {
-            (Some(sent), Some(_)) => (sent.from, sent.to),
-            _ => (Revision::MAX, Revision::MAX),
-        }
+    /// Returns the wildcard cursor before and after the newest response, if there are both.
+    pub(crate) fn newest_cursor_range(&self) -> Option<(Revision, Revision)> {
+        self.newest.filter(|_| self.wildcard.is_some()).map(|sent| (sent.from, sent.to))
     }
 
     /// Returns the clusters in the newest response, if it covers this part of the wildcard and left

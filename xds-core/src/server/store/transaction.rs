@@ -98,6 +98,14 @@ pub(crate) struct ResourceError {
     pub(crate) message: Arc<str>,
 }
 
+impl ResourceError {
+    /// Returns the error for a resource that is too long for a client.
+    pub(crate) fn too_long() -> Self {
+        let message = "the resource exceeds the size limit for responses".into();
+        Self { code: StatusCode::ResourceExhausted, message }
+    }
+}
+
 impl Transaction {
     /// Returns a transaction without changes for the default view.
     #[must_use]

@@ -63,8 +63,8 @@ pub(crate) struct RetryBatch {
     pub(crate) range: SentRange,
     /// Revision after which a change causes the batch to be sent again.
     pub(crate) until: Revision,
-    /// Under the wildcard: removals after this revision are sent again.
-    pub(crate) removals_from: Revision,
+    /// Under the wildcard: revision after which removals are sent again, if there are any.
+    pub(crate) removals_from: Option<Revision>,
     /// Whether the responses contained removals. The client may still have the removed resources.
     pub(crate) has_removals: bool,
 }
@@ -98,7 +98,7 @@ impl RetryBatch {
         Self {
             range: self.range.with(later.range),
             until: self.until.max(later.until),
-            removals_from: self.removals_from.min(later.removals_from),
+            removals_from: self.removals_from.into_iter().chain(later.removals_from).min(),
             has_removals: self.has_removals || later.has_removals,
         }
     }

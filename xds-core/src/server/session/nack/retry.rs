@@ -38,7 +38,6 @@ impl SessionContext<'_> {
         let removals_from = accepted.filter(|_| has_removals).map(|accepted| {
             partial_removals.map_or(accepted.at, |partial| accepted.at.min(partial.since))
         });
-        let removals_from = removals_from.unwrap_or(Revision::MAX);
         RetryBatch { range, until: sent.at, removals_from, has_removals }
     }
 
@@ -74,8 +73,8 @@ impl SessionContext<'_> {
             // A client that rejected the response as a whole did not process its removals (IS11).
             // Deferred removals have their own subscriptions and order.
             if may_repeat_removals {
-                wildcard.removals_to =
-                    wildcard.removals_to.min(retry_batch.removals_from.max(least));
+                let from = retry_batch.removals_from.map(|from| from.max(least));
+                wildcard.removals_to = from.into_iter().fold(wildcard.removals_to, Revision::min);
                 self.session.update_extras(|extras| extras.partial_removals = None);
             }
         }

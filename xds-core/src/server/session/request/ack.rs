@@ -251,7 +251,8 @@ impl SessionContext<'_> {
             let goes_back = extras
                 .rejections
                 .batch()
-                .is_some_and(|retry_batch| retry_batch.removals_from < extras.wildcard_since);
+                .and_then(|retry_batch| retry_batch.removals_from)
+                .is_some_and(|removals_from| removals_from < extras.wildcard_since);
             if extras.wildcard_since <= sent.at && !goes_back {
                 extras.wildcard_since = Revision::START;
             }

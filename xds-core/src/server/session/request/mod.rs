@@ -9,3 +9,4 @@ pub(crate) mod names;
 pub(crate) mod on_demand;
 pub(crate) mod progress;
 pub(crate) mod sotw;
+mod wildcard_exit;

@@ -3,14 +3,12 @@
 
 use alloc::vec::Vec;
 
-use super::draft::Draft;
 use crate::{
     server::{
         event::StatusCode,
         session::{Session, context::SessionContext, subscription::SubscriptionKind},
         store::{
-            encode::body::{BodyBuilder, FitResult},
-            on_demand::OnDemandState,
+            arena::ResourceEntry, encode::body::FitResult, on_demand::OnDemandState,
             transaction::ResourceError,
         },
     },
@@ -58,11 +56,23 @@ impl Session {
 }
 
 impl SessionContext<'_> {
-    /// Returns the error that this client is sent in place of a resource. A wildcard client is
-    /// sent existing resources without their errors. A missing resource is reported as a removal
-    /// in the incremental variant, and otherwise by an error if the type is configured so.
-    // M178, M179, M39
+    /// Returns the error that this client is sent in place of a resource, which may be that the
+    /// resource is too long for it.
     pub(crate) fn error_of(&self, slot: Slot) -> Option<&ResourceError> {
+        let is_too_long = || {
+            self.session.wildcard.is_none()
+                && self.session.is_reported_too_long(slot)
+                && self.arena.payload(slot).is_some()
+        };
+        self.set_error_of(slot).or_else(|| self.arena.length_error().filter(|_| is_too_long()))
+    }
+
+    /// Returns the error that was set for a resource, or that tells this client that it does not
+    /// exist. A wildcard client is sent existing resources without their errors. A missing resource
+    /// is reported as a removal in the incremental variant, and otherwise by an error if the type is
+    /// configured so.
+    // M178, M179, M39
+    pub(super) fn set_error_of(&self, slot: Slot) -> Option<&ResourceError> {
         let resource = self.arena.at(slot)?;
         let exists = resource.payload.is_some();
         let is_covered = self.session.wildcard.is_some() && exists;
@@ -70,64 +80,39 @@ impl SessionContext<'_> {
         // The application may still be creating it.
         let is_missing =
             !exists && !is_removal && resource.on_demand_state != OnDemandState::Requested;
-        let is_too_long = exists && !is_covered && self.session.is_reported_too_long(slot);
         resource
             .error
             .as_deref()
             .filter(|error| !(is_covered || is_removal && error.code == StatusCode::NotFound))
             .or_else(|| self.arena.missing_error().filter(|_| is_missing))
-            .or_else(|| self.arena.length_error().filter(|_| is_too_long))
     }
 
-    /// Adds the error sent in place of a resource, if there is one and it fits. A resource longer
-    /// than any response to this client may be is replaced by an error as well: omitting it would
-    /// leave the client waiting, and sending it would end the stream of a client that accepts no
-    /// more.
+    /// Whether a resource is longer than any response to this client may be, and is replaced by an
+    /// error: omitting it would leave the client waiting, and sending it would end the stream of a
+    /// client that accepts no more.
     // IS26
-    pub(crate) fn push_error_into(
-        &mut self,
-        draft: &mut Draft,
-        slot: Slot,
-        parts: &mut BodyBuilder,
-    ) -> Option<FitResult> {
-        let resource = self.arena.at(slot)?;
+    pub(super) fn is_too_long(&self, resource: &ResourceEntry, limit: usize) -> bool {
         let length = resource.payload.as_ref().map_or(0, |payload| payload.value.len());
-        let is_too_long =
-            resource.error.is_none() && self.session.wildcard.is_none() && length > parts.limit();
-        if is_too_long {
-            let name = resource.name.clone();
-            self.arena.note_too_long();
-            self.session.extras_mut().too_long.insert(slot);
-            let room = self.push_error(draft, slot, |bytes| parts.reserve(bytes));
-            if room == Some(FitResult::Added) {
-                draft.too_long.push((name, length));
-            }
-            return room;
-        }
-        self.session.update_extras(|extras| {
-            extras.too_long.remove(&slot);
-        });
-        self.push_error(draft, slot, |bytes| parts.reserve(bytes))
+        resource.error.is_none() && self.session.wildcard.is_none() && length > limit
     }
 
-    /// Adds the error of a resource, if there is one and `make_room` grants the space for its
-    /// bytes.
-    pub(crate) fn push_error(
+    /// Encodes the error of a resource, if `make_room` grants the space for its bytes.
+    pub(super) fn push_error(
         &self,
-        draft: &mut Draft,
         slot: Slot,
+        error: &ResourceError,
+        errors: &mut EncodedErrors,
         make_room: impl FnOnce(usize) -> FitResult,
-    ) -> Option<FitResult> {
-        let error = self.error_of(slot)?;
+    ) -> FitResult {
         let names = self.subscribed_names_of(slot);
         let encode = |name| encode_error(self.session.variant, name, error);
         let bytes: Vec<u8> = names.iter().flat_map(encode).collect();
         let room = make_room(bytes.len());
         if room == FitResult::Added {
-            draft.errors.count += names.len();
-            draft.errors.bytes.extend_from_slice(&bytes);
+            errors.count += names.len();
+            errors.bytes.extend_from_slice(&bytes);
         }
-        Some(room)
+        room
     }
 
     /// Returns the names by which the client subscribes to a resource. An error carries no

@@ -4,14 +4,15 @@
 //! everything unsubscribed earlier.
 // M73, M67
 
-pub(crate) mod delta;
+mod changes;
+mod commit;
 pub(crate) mod draft;
-mod due;
 pub(crate) mod errors;
+mod full_state;
 pub(crate) mod heartbeat;
 pub(crate) mod on_change;
+mod plan;
 pub(crate) mod seal;
-pub(crate) mod sotw;
 pub(crate) mod stated_version;
 
 use alloc::vec::Vec;
@@ -19,8 +20,8 @@ use core::mem;
 
 use self::{draft::Draft, errors::EncodedErrors, stated_version::ResponseScope};
 use super::{
-    CatchUp, FirstResponse, FullSend, MustReply, Purpose, ResponseMode, Revision, Role,
-    UnsubscribedInFlight, Urgency, WarmingState, Wildcard,
+    FirstResponse, FullSend, MustReply, Purpose, ResponseMode, Revision, UnsubscribedInFlight,
+    Urgency, WarmingState, Wildcard,
     context::SessionContext,
     deferred_removal::Portion,
     extras::SentClusters,
@@ -30,15 +31,11 @@ use super::{
 use crate::{
     server::{
         event::ResponseCause,
-        store::{
-            encode::body::{BodyBuilder, ResponseBody},
-            version::content::TypeVersion,
-        },
+        store::{encode::body::ResponseBody, version::content::TypeVersion},
     },
     service::Variant,
     slab::Slot,
     text::{ResourceName, Version},
-    zoo::{self, Bug},
 };
 
 /// Response without its envelope.
@@ -96,12 +93,8 @@ impl SessionContext<'_> {
         let reached = self.session.reached();
         let (body, version, cause) = match self.session.response_mode(self.arena) {
             ResponseMode::FullState => self.render_full_state(draft)?,
-            ResponseMode::Changes => {
+            ResponseMode::Changes | ResponseMode::ChangesAndRemovals => {
                 let (body, cause) = self.render_changes(draft)?;
-                (body, self.arena.version, cause)
-            }
-            ResponseMode::ChangesAndRemovals => {
-                let (body, cause) = self.render_incremental(draft)?;
                 (body, self.arena.version, cause)
             }
         };
@@ -225,52 +218,6 @@ impl SessionContext<'_> {
         let (errors, too_long) = (mem::take(&mut draft.errors), mem::take(&mut draft.too_long));
         let version = self.version_text(sent.version);
         RenderedResponse { body, errors, too_long, version, cause }
-    }
-
-    /// Adds resources changed after the wildcard's cursor, as many as fit. Returns the new
-    /// cursor.
-    pub(crate) fn gather(
-        &mut self,
-        draft: &mut Draft,
-        wildcard: Wildcard,
-        parts: &mut BodyBuilder,
-    ) -> Revision {
-        let (subscriptions, session, own) = (&*self.subscriptions, &*self.session, self.slot);
-        if wildcard.catch_up == CatchUp::Everything {
-            return self.arena.gather(wildcard.cursor, parts, |_, _| true);
-        }
-        let mut sent = Vec::new();
-        let to = self.arena.gather(wildcard.cursor, parts, |slot, resource| {
-            // A client that was sent an error by name may have dropped the resource (M178).
-            let is_wanted = resource.error.is_some() || !session.has(own, slot, subscriptions);
-            if is_wanted {
-                sent.push((slot, resource.revision));
-            }
-            is_wanted
-        });
-        if session.role == Role::Clusters {
-            // The last one may have had no room.
-            sent.retain(|(_, revision)| *revision <= to);
-            draft.clusters = Some(sent.into_iter().map(|(slot, _)| slot).collect());
-        }
-        to
-    }
-
-    /// Records that the wildcard was sent up to `to`.
-    pub(crate) fn advance(&mut self, to: Revision) {
-        let (newest, clock) = (self.arena.newest(), self.arena.clock());
-        if let Some(wildcard) = &mut self.session.wildcard {
-            wildcard.cursor = to;
-            wildcard.reached = wildcard.reached.max(to);
-            if !zoo::is(Bug::DeletionSentTwice) {
-                wildcard.removals_to = clock;
-            }
-            if to >= newest {
-                wildcard.full_send = None;
-                wildcard.catch_up = CatchUp::Everything;
-                self.end_retained();
-            }
-        }
     }
 }
 

@@ -89,6 +89,11 @@ impl Arena {
         first
     }
 
+    /// Remembers the first resource changed after a revision, for the client that goes on there.
+    pub(crate) fn resume_at(&mut self, at: Revision, next: Slot) {
+        self.resume_point = ResumePoint { at, next };
+    }
+
     fn is_first_after(&self, slot: Slot, from: Revision) -> bool {
         let is_after = |slot: Slot| {
             self.at(slot)

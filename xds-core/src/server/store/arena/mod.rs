@@ -198,10 +198,7 @@ impl Arena {
 
     /// Records that a resource is too long for a client.
     pub(crate) fn note_too_long(&mut self) {
-        self.too_long.get_or_insert_with(|| {
-            let message = "the resource exceeds the size limit for responses".into();
-            Box::new(ResourceError { code: StatusCode::ResourceExhausted, message })
-        });
+        self.too_long.get_or_insert_with(|| Box::new(ResourceError::too_long()));
     }
 
     /// Returns the error for resources that are too long for a client.

@@ -329,10 +329,6 @@ impl BodyBuilder {
         FitResult::Added
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.resources + self.removed == 0
-    }
-
     pub(crate) fn into_body(self) -> ResponseBody {
         let bytes = self.only.unwrap_or_else(|| self.bytes.into());
         ResponseBody { bytes, resources: self.resources, removed: self.removed }

@@ -5,9 +5,7 @@ use crate::{
     server::{
         event::ResponseCause,
         session::{
-            CatchUp, FirstResponse,
             context::SessionContext,
-            deferred_removal::Portion,
             subscription::{ListKind, SubscriptionKind},
         },
         store::{
@@ -82,9 +80,13 @@ impl SessionContext<'_> {
             // Only a client that names the resource is sent its error, not one that is due a
             // removal (M178).
             let error = match kind.is_subscribed() {
-                true => self.push_error(draft, resource, |bytes| errors.reserve(bytes)),
+                true => self.error_of(resource),
                 false => None,
             };
+            let error = error.map(|error| {
+                let make_room = |bytes| errors.reserve(bytes);
+                self.push_error(resource, error, &mut draft.errors, make_room)
+            });
             if error != Some(FitResult::Full) {
                 let due = self.subscriptions.clear_due(&mut self.session.due, slot);
                 cause = cause.min_some(due.map(|due| due.cause));
@@ -177,36 +179,5 @@ impl SessionContext<'_> {
             }
         }
         version
-    }
-
-    /// Renders resources that are new or changed for the client, as many as fit.
-    // M75, M83
-    pub(crate) fn render_changes(
-        &mut self,
-        draft: &mut Draft,
-    ) -> Option<(ResponseBody, ResponseCause)> {
-        let pending =
-            (self.session.first_response == FirstResponse::Pending).then_some(ResponseCause::First);
-        let Some(wildcard) = self.session.wildcard.filter(|_| draft.portion != Portion::Unanswered)
-        else {
-            let mut parts = self.parts(draft.limit);
-            let cause = self.take_due(draft, &mut parts, None).or(pending);
-            return Some((draft.finish(parts), cause?));
-        };
-        let from = wildcard.cursor;
-        // The common case: the wildcard alone, so all such clients share the bytes.
-        let is_shared = wildcard.catch_up == CatchUp::Everything && !self.isolates();
-        if self.session.due.is_empty() && is_shared {
-            let changes = self.arena.changes_body(self.encoding(), from, None, draft.limit);
-            self.advance(changes.to);
-            let has_content = changes.body.resources > 0 || pending.is_some();
-            return has_content.then(|| (changes.body, wildcard.reason(changes.to)));
-        }
-        let mut parts = self.parts(draft.limit);
-        let to = self.gather(draft, wildcard, &mut parts);
-        let walked = (!parts.is_empty()).then(|| wildcard.reason(to));
-        let named = self.take_due(draft, &mut parts, Some((from, to)));
-        self.advance(to);
-        Some((draft.finish(parts), walked.min_some(named).or(pending)?))
     }
 }

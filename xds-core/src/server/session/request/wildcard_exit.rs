@@ -1,0 +1,76 @@
+//! Unsubscription of an incremental client from the wildcard.
+
+use alloc::{collections::BTreeSet, vec::Vec};
+
+use crate::{
+    server::{
+        config::WildcardExit,
+        session::{
+            Wildcard,
+            context::SessionContext,
+            subscription::{ListKind, Subscription},
+        },
+        store::revision::Revision,
+    },
+    slab::Slot,
+};
+
+impl SessionContext<'_> {
+    /// Records which resources the client has from the wildcard it is about to leave and also by
+    /// another subscription; it keeps them. Takes time proportional to its other subscriptions,
+    /// if anything was sent for the wildcard.
+    pub(crate) fn note_wildcard_resources(&mut self) {
+        let sent = self.session.wildcard.filter(|wildcard| wildcard.reached != Revision::START);
+        let Some(Wildcard { reached, removals_to, .. }) = sent else { return };
+        let own = self.subscriptions.list(ListKind::Session, self.session.subscriptions.first());
+        let unsent = own.take_while(|(_, subscription)| subscription.sent == 0);
+        let is_known = |(_, it): &(Slot, &Subscription)| {
+            it.kind.is_subscribed() && self.arena.is_known(it.resource, reached, removals_to)
+        };
+        let known: Vec<Slot> = unsent.filter(is_known).map(|(slot, _)| slot).collect();
+        // The newest response or an earlier one contained it. Subscriptions are in the order of
+        // these.
+        let nonce = self.session.newest_nonce().max(1);
+        for slot in known {
+            self.subscriptions.set_sent(&mut self.session.subscriptions, slot, nonce);
+        }
+    }
+
+    /// Prepares removals of all resources that the client has from the wildcard alone. Takes time
+    /// proportional to the resources of the type if anything was sent for the wildcard, and
+    /// otherwise to the client's other subscriptions.
+    pub(crate) fn prepare_unsubscribe_removals(&mut self) {
+        if self.arena.config.wildcard_exit != WildcardExit::SendRemovals {
+            return;
+        }
+        let Some(wildcard) = self.session.wildcard else { return };
+        let known = wildcard.reached;
+        let name_of = |slot: Slot| Some(self.arena.at(slot)?.name.clone());
+        if known == Revision::START {
+            let implicit_subscriptions =
+                self.session.extras.iter().flat_map(|extras| &extras.implicit_subscriptions);
+            let subscriptions =
+                implicit_subscriptions.filter_map(|&slot| self.subscriptions.at(slot));
+            let names = subscriptions
+                .filter(|subscription| subscription.sent != 0)
+                .filter_map(|it| name_of(it.resource));
+            let names: BTreeSet<_> = names.collect();
+            if !names.is_empty() {
+                self.session.extras_mut().unsubscribe_removals.extend(names);
+            }
+            return;
+        }
+        let covered_by_wildcard_alone = |&slot: &Slot| match self.subscriptions.of(self.slot, slot)
+        {
+            Some(subscription) if subscription.kind.is_subscribed() => false,
+            Some(subscription) if subscription.sent != 0 => true,
+            Some(subscription) if subscription.is_unsent_one_shot() => false,
+            _ => self.arena.is_known(slot, known, wildcard.removals_to),
+        };
+        let slots = self.arena.slots().filter(covered_by_wildcard_alone);
+        let names: BTreeSet<_> = slots.filter_map(name_of).collect();
+        if !names.is_empty() {
+            self.session.extras_mut().unsubscribe_removals.extend(names);
+        }
+    }
+}

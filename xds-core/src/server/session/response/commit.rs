@@ -1,0 +1,190 @@
+//! Records in a session what a response contains.
+
+use super::{
+    MinSome as _,
+    draft::Draft,
+    plan::{Filled, Planned, PlannedKind, Source},
+};
+use crate::{
+    server::{
+        event::ResponseCause,
+        session::{
+            CatchUp, Role, Wildcard,
+            context::SessionContext,
+            deferred_removal::Portion,
+            extras::PartialRemovals,
+            subscription::{DueKind, Subscription, SubscriptionKind},
+        },
+        store::revision::Revision,
+    },
+    slab::Slot,
+    zoo::{self, Bug},
+};
+
+impl SessionContext<'_> {
+    /// Records the items that a response contains. Returns the strongest reason for one.
+    pub(super) fn commit(&mut self, draft: &mut Draft, filled: Filled) -> Option<ResponseCause> {
+        let nonce = draft.nonce.get();
+        let wildcard = self.session.wildcard.filter(|_| draft.portion != Portion::Unanswered);
+        self.note_clusters(draft, &filled);
+        let mut cause = None;
+        for item in &filled.items {
+            cause = cause.min_some(item.cause);
+            match &item.source {
+                Source::Wildcard { due, .. } if due.is_none() => {}
+                Source::Wildcard { due, .. } => self.end_due(*due, nonce),
+                Source::Unsubscribed(name) => self.session.update_extras(|extras| {
+                    extras.unsubscribe_removals.remove(name);
+                }),
+                Source::Due { resource, subscription } => {
+                    self.commit_due(draft, item.kind, *resource, *subscription);
+                }
+            }
+        }
+        if let Some(wildcard) = wildcard {
+            let (to, partial_to) = self.progress(&wildcard, &filled);
+            self.advance_removals(to, partial_to, nonce);
+        }
+        cause
+    }
+
+    /// Returns how far the wildcard is sent, and how far its removals are, if these are not complete.
+    fn progress(&mut self, wildcard: &Wildcard, filled: &Filled) -> (Revision, Option<Revision>) {
+        let is_set = |item: &Planned| item.is_of_wildcard() && item.kind == PlannedKind::Set;
+        match filled.left {
+            Some(Planned { source: Source::Wildcard { revision, .. }, kind, .. })
+                if kind == PlannedKind::Remove =>
+            {
+                // The cursor tells which of the other removals concern the client.
+                (wildcard.cursor, Some(revision.before()))
+            }
+            Some(Planned { source: Source::Wildcard { resource, revision, .. }, .. }) => {
+                let to = match filled.items.last().is_some_and(is_set) {
+                    true => revision.before(),
+                    false => wildcard.cursor,
+                };
+                self.arena.resume_at(to, resource);
+                (to, None)
+            }
+            _ => (self.arena.clock(), None),
+        }
+    }
+
+    /// Notes which clusters of the wildcard are in the response, if others were left out.
+    fn note_clusters(&self, draft: &mut Draft, filled: &Filled) {
+        let is_partial = |it: &Wildcard| it.catch_up == CatchUp::ExceptKnown;
+        let wildcard = self.session.wildcard.filter(|_| draft.portion != Portion::Unanswered);
+        if self.session.role != Role::Clusters || !wildcard.as_ref().is_some_and(is_partial) {
+            return;
+        }
+        let clusters = filled.items.iter().filter_map(|item| match (&item.source, item.kind) {
+            (Source::Wildcard { resource, .. }, PlannedKind::Set) => Some(*resource),
+            _ => None,
+        });
+        draft.clusters = Some(clusters.collect());
+    }
+
+    /// Records an item that is due by a subscription.
+    fn commit_due(&mut self, draft: &mut Draft, kind: PlannedKind, resource: Slot, slot: Slot) {
+        let nonce = draft.nonce.get();
+        let was_sent = self.subscriptions.at(slot).is_some_and(|it| it.sent != 0);
+        let is_absence = matches!(kind, PlannedKind::Remove | PlannedKind::Absence);
+        draft.absences += usize::from(is_absence && !was_sent);
+        if kind == PlannedKind::TooLong {
+            self.arena.note_too_long();
+            self.session.extras_mut().too_long.insert(resource);
+            let entry = self.arena.at(resource);
+            let entry =
+                entry.and_then(|it| Some((it.name.clone(), it.payload.as_ref()?.value.len())));
+            draft.too_long.extend(entry);
+        } else {
+            self.session.update_extras(|extras| {
+                extras.too_long.remove(&resource);
+            });
+        }
+        if !matches!(kind, PlannedKind::Error | PlannedKind::TooLong) {
+            return self.end_due(slot, nonce);
+        }
+        self.subscriptions.clear_due(&mut self.session.due, slot);
+        if kind == PlannedKind::TooLong || self.arena.payload(resource).is_none() {
+            // When the error ends, the client must be sent that.
+            self.subscriptions.set_sent(&mut self.session.subscriptions, slot, nonce);
+        }
+    }
+
+    /// Records that a response contains the resource of a due subscription or its removal.
+    fn end_due(&mut self, slot: Slot, nonce: u64) {
+        let due = self.subscriptions.clear_due(&mut self.session.due, slot);
+        let Some(&Subscription { resource, kind, sent, .. }) = self.subscriptions.at(slot) else {
+            return;
+        };
+        let exists = self.arena.payload(resource).is_some();
+        let (follows, was_sent) = (self.session.follows_until_accepted(), sent != 0);
+        let is_followed = follows && !kind.is_subscribed() && (exists || was_sent);
+        let has_ended = kind.is_passing() || kind == SubscriptionKind::ViaGlobOrAlias && !exists;
+        if has_ended && !is_followed {
+            self.disconnect(slot);
+        } else if due.is_some_and(|due| due.kind != DueKind::Piggyback) {
+            let sent = if exists { nonce } else { 0 };
+            self.note_in_response(slot, nonce);
+            self.subscriptions.set_sent(&mut self.session.subscriptions, slot, sent);
+        }
+        if is_followed {
+            self.set_kind(slot, SubscriptionKind::DeferredRemoval);
+        }
+        if is_followed || follows && was_sent && !exists {
+            self.session.extras_mut().acked.followed.insert(slot);
+        }
+    }
+
+    /// Records in a subscription that the response with this nonce contains the resource or its
+    /// removal.
+    pub(crate) fn note_in_response(&mut self, slot: Slot, nonce: u64) {
+        let accepted = self.session.accepted_response(self.arena, Revision::START);
+        let is_covered = self.session.wildcard.is_some();
+        let Some(subscription) = self.subscriptions.at_mut(slot) else { return };
+        match self.arena.payload(subscription.resource) {
+            None => subscription.note_removed_in(nonce),
+            Some(_) if is_covered => subscription.note_sent_under_wildcard(),
+            Some(_) => subscription.note_sent_in(nonce, accepted.map_or(0, |it| it.nonce.get())),
+        }
+    }
+
+    /// Records that the wildcard was sent up to `to`, and removals completely or up to
+    /// `partial_to`.
+    pub(super) fn advance_removals(
+        &mut self,
+        to: Revision,
+        partial_to: Option<Revision>,
+        nonce: u64,
+    ) {
+        let Some(Wildcard { removals_to, .. }) = self.session.wildcard else { return };
+        if partial_to.is_none() {
+            self.advance(to);
+        }
+        let before = self.session.extras.as_deref().and_then(|extras| extras.partial_removals);
+        let is_going_on = partial_to.is_some() || before.is_some_and(|it| it.partial_to.is_some());
+        if is_going_on {
+            let since = before.map_or(removals_to, |before| before.since);
+            self.session.extras_mut().partial_removals =
+                Some(PartialRemovals { since, partial_to, last: nonce });
+        }
+    }
+
+    /// Records that the wildcard was sent up to `to`.
+    pub(crate) fn advance(&mut self, to: Revision) {
+        let (newest, clock) = (self.arena.newest(), self.arena.clock());
+        if let Some(wildcard) = &mut self.session.wildcard {
+            wildcard.cursor = to;
+            wildcard.reached = wildcard.reached.max(to);
+            if !zoo::is(Bug::DeletionSentTwice) {
+                wildcard.removals_to = clock;
+            }
+            if to >= newest {
+                wildcard.full_send = None;
+                wildcard.catch_up = CatchUp::Everything;
+                self.end_retained();
+            }
+        }
+    }
+}

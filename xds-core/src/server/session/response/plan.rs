@@ -1,0 +1,284 @@
+//! Plan of a response with changes: its items, in the order in which they are sent.
+//!
+//! 1. Removals that the wildcard covers, in the order in which they happened.
+//! 2. Resources that the wildcard covers, in the order in which they changed.
+//! 3. Removals of resources from which the client unsubscribed.
+//! 4. Resources, removals and errors that are due by name, in the order in which they became due.
+//!
+//! A plan changes nothing and may be longer than a response. Its items are encoded until one does
+//! not fit, and [committed](super::commit) then. The next response begins with the item that was
+//! left, so no resource of the wildcard is sent before an earlier removal, and nothing is sent by
+//! name while the wildcard has something left.
+
+use alloc::vec::Vec;
+
+use super::{MinSome as _, draft::Draft, errors::EncodedErrors};
+use crate::{
+    server::{
+        config::Absence,
+        event::ResponseCause,
+        session::{
+            CatchUp, ResponseMode, Wildcard,
+            context::SessionContext,
+            deferred_removal::Portion,
+            subscription::{ListKind, Subscription, SubscriptionKind},
+        },
+        store::{
+            arena::past::SentRemovals,
+            encode::body::{BodyBuilder, FitResult},
+            revision::Revision,
+            transaction::ResourceError,
+        },
+    },
+    slab::Slot,
+    text::ResourceName,
+};
+
+/// Item of a response before it is encoded.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub(crate) source: Source,
+    pub(crate) kind: PlannedKind,
+    /// Reason for a response with the item, if it is one.
+    pub(crate) cause: Option<ResponseCause>,
+}
+
+/// Reason for which a client is told about a name.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// The wildcard covers the resource, which was changed or removed at this revision. The
+    /// subscription is one by which the resource is due as well, if there is one.
+    Wildcard { resource: Slot, revision: Revision, due: Slot },
+    /// The client unsubscribed.
+    Unsubscribed(ResourceName),
+    /// The resource of a subscription is due.
+    Due { resource: Slot, subscription: Slot },
+}
+
+/// What a response tells about a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlannedKind {
+    Set,
+    Remove,
+    /// The name does not exist, which is told by a resource without content.
+    Absence,
+    Error,
+    /// An error instead of a resource that is longer than any response to the client may be.
+    TooLong,
+    /// Nothing: the type has no removals, or the client knows or is told otherwise.
+    Nothing,
+}
+
+/// Items that fit into a response.
+#[derive(Debug)]
+pub(crate) struct Filled {
+    pub(crate) items: Vec<Planned>,
+    /// First item that did not fit.
+    pub(crate) left: Option<Planned>,
+}
+
+impl Planned {
+    fn removal(source: Source, cause: ResponseCause) -> Self {
+        Self { source, kind: PlannedKind::Remove, cause: Some(cause) }
+    }
+
+    pub(crate) fn is_of_wildcard(&self) -> bool {
+        matches!(self.source, Source::Wildcard { .. })
+    }
+}
+
+impl SessionContext<'_> {
+    /// Encodes the planned items, as many as fit.
+    pub(super) fn fill(&self, draft: &mut Draft, parts: &mut BodyBuilder) -> Filled {
+        let unsubscribed = match draft.removes_uncovered {
+            true => ResponseCause::Changed,
+            false => ResponseCause::Resubscribed,
+        };
+        let mut items = Vec::new();
+        for item in self.plan(draft.portion, parts.limit(), unsubscribed) {
+            if self.encode(&item, parts, &mut draft.errors) == FitResult::Full {
+                return Filled { items, left: Some(item) };
+            }
+            items.push(item);
+        }
+        Filled { items, left: None }
+    }
+
+    fn plan(
+        &self,
+        portion: Portion,
+        limit: usize,
+        unsubscribed: ResponseCause,
+    ) -> impl Iterator<Item = Planned> {
+        let is_answer = portion == Portion::Unanswered;
+        let wildcard = self.session.wildcard.filter(|_| !is_answer);
+        let removals = wildcard.into_iter().flat_map(|it| self.plan_wildcard_removals(it));
+        let sets = wildcard.into_iter().flat_map(|it| self.plan_wildcard_changes(it));
+        let names = self.session.extras.as_deref().filter(|_| !is_answer);
+        let names = names.into_iter().flat_map(|extras| &extras.unsubscribe_removals);
+        let names = names.map(move |name| self.plan_unsubscribe_removal(name, unsubscribed));
+        let due = self.subscriptions.list(ListKind::Due, self.session.due.first());
+        let due =
+            due.filter(move |(_, it)| !is_answer || self.session.is_unanswered(it, self.arena));
+        let due = due.filter_map(move |(slot, it)| self.plan_due(slot, it, limit));
+        removals.chain(sets).chain(names).chain(due)
+    }
+
+    /// Lists the removals that the wildcard covers. Names that are due anyway are left out, as are
+    /// named resources with an error, which is sent by name.
+    // IS28
+    fn plan_wildcard_removals(&self, wildcard: Wildcard) -> impl Iterator<Item = Planned> {
+        let pending = self.arena.pending_removals(self.sent_removals(&wildcard), wildcard.reached);
+        let is_told_by_name = |it: &Subscription| {
+            let is_named = it.kind == SubscriptionKind::Named;
+            let has_error = is_named && self.error_of(it.resource).is_some();
+            it.due.is_some() || it.is_unsent_one_shot() || has_error
+        };
+        let is_due = move |slot: Slot| match self.subscriptions.of(self.slot, slot) {
+            Some(it) if is_told_by_name(it) => false,
+            Some(it) if it.was_ever_sent() => true,
+            _ => self.may_have_from_wildcard(slot),
+        };
+        pending.filter(move |&(slot, _)| is_due(slot)).map(move |(resource, removed)| {
+            let revision = removed.revision;
+            let source = Source::Wildcard { resource, revision, due: Slot::NONE };
+            Planned::removal(source, wildcard.reason(revision))
+        })
+    }
+
+    /// Lists the resources changed after the cursor of the wildcard, except those that the client
+    /// has by name if these are to be left out.
+    fn plan_wildcard_changes(&self, wildcard: Wildcard) -> impl Iterator<Item = Planned> {
+        let changed = self.arena.slots_after(wildcard.cursor);
+        changed.filter_map(move |resource| {
+            let entry = self.arena.at(resource).filter(|entry| entry.payload.is_some())?;
+            // A client that was sent an error by name may have dropped the resource (M178).
+            let is_wanted = wildcard.catch_up == CatchUp::Everything
+                || entry.error.is_some()
+                || !self.session.has(self.slot, resource, self.subscriptions);
+            let (revision, reason) = (entry.revision, wildcard.reason(entry.revision));
+            let (due, cause) = match self.released(resource) {
+                Some((subscription, cause)) => (subscription, reason.min(cause)),
+                None => (Slot::NONE, reason),
+            };
+            let source = Source::Wildcard { resource, revision, due };
+            is_wanted.then_some(Planned { source, kind: PlannedKind::Set, cause: Some(cause) })
+        })
+    }
+
+    /// Returns the subscription by which a resource is due in this response, with the reason.
+    fn released(&self, resource: Slot) -> Option<(Slot, ResponseCause)> {
+        if self.session.due.is_empty() {
+            return None;
+        }
+        let slot = self.subscriptions.find(self.slot, resource)?;
+        let subscription = self.subscriptions.at(slot).filter(|it| !it.is_withheld())?;
+        Some((slot, subscription.due?.cause))
+    }
+
+    /// Plans the removal of a resource from which the client unsubscribed. Nothing is sent if it
+    /// has subscribed again, or if the wildcard sends or removes the resource.
+    // M93
+    fn plan_unsubscribe_removal(&self, name: &ResourceName, cause: ResponseCause) -> Planned {
+        let (found, wildcard) = (self.arena.find(name.as_str()), self.session.wildcard);
+        let is_told_otherwise = |slot| {
+            let is_sent_by = |wildcard: Wildcard| {
+                self.arena.payload(slot).is_some()
+                    || self.arena.is_known(slot, wildcard.reached, wildcard.removals_to)
+            };
+            self.subscriptions.find(self.slot, slot).is_some() || wildcard.is_some_and(is_sent_by)
+        };
+        let kind = match found.is_some_and(is_told_otherwise) {
+            true => PlannedKind::Nothing,
+            false => PlannedKind::Remove,
+        };
+        // The resource may have been removed after the client subscribed to the wildcard.
+        let revision = found.and_then(|slot| self.arena.at(slot)).map(|entry| entry.revision);
+        let reason = wildcard.zip(revision).map(|(wildcard, revision)| wildcard.reason(revision));
+        let source = Source::Unsubscribed(name.clone());
+        Planned { source, kind, cause: Some(cause).min_some(reason) }
+    }
+
+    /// Plans what is due by a subscription, unless the wildcard sends it in the same response.
+    fn plan_due(&self, subscription: Slot, it: &Subscription, limit: usize) -> Option<Planned> {
+        let resource = it.resource;
+        let entry = self.arena.at(resource)?;
+        let cause = it.due.map(|due| due.cause);
+        let source = Source::Due { resource, subscription };
+        // Only a client that names the resource is sent its error, not one that is due a removal
+        // (M178).
+        let has_error = |is_error: bool| is_error && it.kind.is_subscribed();
+        let (kind, cause) = match &entry.payload {
+            _ if has_error(self.is_too_long(entry, limit)) => (PlannedKind::TooLong, cause),
+            _ if has_error(self.set_error_of(resource).is_some()) => (PlannedKind::Error, cause),
+            Some(_) if self.session.wildcard.is_some_and(|it| entry.revision > it.cursor) => {
+                return None;
+            }
+            Some(_) => (PlannedKind::Set, cause),
+            None => self.plan_absence(it, cause),
+        };
+        Some(Planned { source, kind, cause })
+    }
+
+    /// Plans what is told about a due name without a resource.
+    fn plan_absence(
+        &self,
+        it: &Subscription,
+        cause: Option<ResponseCause>,
+    ) -> (PlannedKind, Option<ResponseCause>) {
+        // A glob is represented by its members, if any, and an alias by its resource.
+        let is_alias = it.sent == 0 && self.alias_target(it.resource).is_some();
+        if is_alias || self.arena.has_members(it.resource) {
+            return (PlannedKind::Nothing, None);
+        }
+        let kind = match self.arena.config.absence {
+            _ if self.session.response_mode(self.arena) == ResponseMode::Changes => {
+                PlannedKind::Nothing
+            }
+            Absence::EmptyResource if it.sent == 0 => PlannedKind::Absence,
+            _ => PlannedKind::Remove,
+        };
+        (kind, cause)
+    }
+
+    /// Returns which removals the client was sent: all, if it is to keep removed resources.
+    // M133
+    pub(super) fn sent_removals(&self, wildcard: &Wildcard) -> SentRemovals {
+        let mode = self.session.response_mode(self.arena);
+        match mode == ResponseMode::ChangesAndRemovals && self.arena.sends_removals() {
+            true => self.session.sent_removals(wildcard),
+            false => SentRemovals::all(self.arena.clock()),
+        }
+    }
+
+    fn encode(
+        &self,
+        item: &Planned,
+        parts: &mut BodyBuilder,
+        errors: &mut EncodedErrors,
+    ) -> FitResult {
+        let name_form = self.session.name_form;
+        let slot = match &item.source {
+            Source::Unsubscribed(name) if item.kind == PlannedKind::Remove => {
+                return parts.remove(name, name_form);
+            }
+            Source::Unsubscribed(_) => return FitResult::Added,
+            Source::Wildcard { resource, .. } | Source::Due { resource, .. } => *resource,
+        };
+        let Some(entry) = self.arena.at(slot) else { return FitResult::Added };
+        match (item.kind, &entry.payload) {
+            (PlannedKind::Set, Some(payload)) => parts.push(&entry.name, payload),
+            (PlannedKind::Remove, _) => parts.remove(&entry.name, name_form),
+            (PlannedKind::Absence, _) => parts.push_absence(&entry.name),
+            (PlannedKind::Error, _) => match self.set_error_of(slot) {
+                Some(error) => self.push_error(slot, error, errors, |bytes| parts.reserve(bytes)),
+                None => FitResult::Added,
+            },
+            (PlannedKind::TooLong, _) => {
+                let error = ResourceError::too_long();
+                self.push_error(slot, &error, errors, |bytes| parts.reserve(bytes))
+            }
+            (PlannedKind::Set | PlannedKind::Nothing, _) => FitResult::Added,
+        }
+    }
+}
