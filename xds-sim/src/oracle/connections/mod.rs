@@ -35,7 +35,7 @@ const NOT_CACHED: Rule =
     Rule::new("IC25", "a resource in use is never reported missing because of silence");
 const SILENCE: Rule = Rule::new(
     "IC25",
-    "the timeout of a resource means that it does not exist, unless its server reports nonexistence itself",
+    "the timeout of a resource means that it does not exist, unless its server reports nonexistence itself and no wildcard covers it",
 );
 const ANSWERED_ERROR: Rule =
     Rule::new("IC31", "any response about a resource, including an error, stops its timer");
@@ -323,7 +323,10 @@ impl Connections {
                 }
                 let is_trouble = matches!(error.kind(), WatchErrorKind::Timeout(_));
                 let is_feature = world.options().features.contains(Feature::TransientTimer);
-                report.ensure(is_trouble == is_feature, SILENCE, || format!("{error}"));
+                // What the response to a wildcard lacks does not exist, whatever the feature says.
+                let is_covered = world.watched(client, watch.kind).has_all();
+                let is_right = is_trouble == is_feature || is_covered && !is_trouble;
+                report.ensure(is_right, SILENCE, || format!("{error}"));
                 let due = if is_feature { SILENT_FOR_WHERE_TOLD } else { SILENT_FOR };
                 report.ensure(*timeout == due, HOW_LONG, || format!("{error}"));
                 let Some(name) = &watch.name else { return };

@@ -2,7 +2,7 @@
 
 use super::Regression;
 
-pub(super) const REGRESSIONS: [Regression; 26] = [
+pub(super) const REGRESSIONS: [Regression; 27] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -132,5 +132,10 @@ pub(super) const REGRESSIONS: [Regression; 26] = [
         "an alias that was not requested yet does not make the client use its resource (IC18, the rule was wrong)",
         "variant=delta types=2 names=1 operations=20 views=2 actions={watch-again,storm,set-error,move,watch-alias} faults={refuse,hang,block-requests}",
         "AAEAAwABAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAIAAEAAAEABAAAAAABBAAAAAAAAQALAAAAAAEAAwABAAABAAQAAAA0AQM",
+    ),
+    (
+        "what the response to a wildcard lacks does not exist, although the server reports nonexistence of what is named (IC25, the rule was wrong)",
+        "clients=2 variant=delta types=1 names=1 operations=20 views=2 features={transient-timer} actions={watch-all,watch-again,delete,set-bad,slow-watcher,watch-when-told,move} faults={starve,wake-for-nothing,reset,end}",
+        "AAEAAAAAAAAAAQAEAAAAAAEACQAAAAABAAcAAAAAAQAOAAAAAAEABgAAAAABCQkAAAARAQgAAQAAAAEI",
     ),
 ];
