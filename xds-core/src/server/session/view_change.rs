@@ -8,7 +8,7 @@
 //! the client [has](super::acked).
 // M223
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{borrow::Cow, collections::BTreeMap, vec::Vec};
 
 use super::{
     CatchUp, PriorState, ResponseMode,
@@ -154,7 +154,7 @@ impl SessionContext<'_> {
             name: resource.name.clone(),
             known,
             must_reply: subscription.due.map_or(MustReply::No, |due| due.must_reply),
-            error: error.filter(|_| subscription.due.is_none()).cloned(),
+            error: error.filter(|_| subscription.due.is_none()).map(Cow::into_owned),
             before: if hash.is_some() { OldViewStatus::Present } else { OldViewStatus::Missing },
             carried,
         };
@@ -404,7 +404,8 @@ impl SessionContext<'_> {
             // A client with the resource knows of the same error, but not that the resource is
             // removed.
             _ if error_here.is_some() => {
-                error_here != error.as_ref() || hash.is_none() && *before == OldViewStatus::Present
+                error_here.as_deref() != error.as_ref()
+                    || hash.is_none() && *before == OldViewStatus::Present
             }
             // It is not yet known whether the resource exists.
             (None, _) if self.is_requested(resource) => false,

@@ -12,13 +12,13 @@ use alloc::{
     collections::{BTreeMap, VecDeque},
     vec::Vec,
 };
-use core::{mem, num::NonZeroU64};
+use core::num::NonZeroU64;
 
 use super::rejection::OpenRejections;
 use crate::{
     server::{
         config::NackRecovery,
-        session::{Session, context::SessionContext, response::draft::Draft, window::Sent},
+        session::{Session, context::SessionContext, window::Sent},
         store::{
             arena::resource_set::ResourceSet,
             encode::body::{BodyBuilder, Payload, ResponseBody},
@@ -157,28 +157,23 @@ impl SessionContext<'_> {
         state.into()
     }
 
-    /// Stores the contents of a response until it is answered.
-    pub(crate) fn note_state(&mut self, draft: &mut Draft) {
+    /// Stores the contents of a response until it is answered, if rejected resources are isolated.
+    pub(crate) fn note_state(
+        &mut self,
+        nonce: NonZeroU64,
+        state: impl FnOnce(&mut Self) -> ResourceSet,
+    ) {
         if !self.isolates() {
             return;
         }
-        let state = match self.sends_full_state() {
-            true => self.current_state(),
-            false => mem::take(&mut draft.kept).into(),
-        };
+        let state = state(self);
         let window = usize::from(self.arena.config.window.get());
         let sent = &mut self.session.contents_mut().sent;
-        sent.push_back((draft.nonce, state));
+        sent.push_back((nonce, state));
         // The number of responses that can be answered.
         if sent.len() > window.saturating_add(1) {
             sent.pop_front();
         }
-    }
-
-    /// Returns empty response parts, which keep their resources if the session isolates.
-    pub(crate) fn parts(&self, limit: usize) -> BodyBuilder {
-        let parts = BodyBuilder::new(self.encoding(), limit);
-        if self.isolates() { parts.keeping() } else { parts }
     }
 
     /// Records an ACK: the resources of the response are accepted. Returns the resources that are

@@ -1,7 +1,7 @@
 //! Responses with changes: resources that are new to the client and, in the incremental variant,
 //! names of resources that were removed or never existed.
 
-use super::{MinSome as _, draft::Draft, plan::Planned};
+use super::{draft::Draft, plan::Planned, stronger};
 use crate::{
     server::{
         event::ResponseCause,
@@ -9,7 +9,11 @@ use crate::{
             CatchUp, FirstResponse, MustReply, ResponseMode, Session, Wildcard,
             context::SessionContext, deferred_removal::Portion,
         },
-        store::{arena::past::SentRemovals, encode::body::ResponseBody, revision::Revision},
+        store::{
+            arena::past::SentRemovals,
+            encode::body::{BodyBuilder, ResponseBody},
+            revision::Revision,
+        },
     },
     slab::Slot,
     wire::request::NameForm,
@@ -28,12 +32,13 @@ impl SessionContext<'_> {
         if let Some(wildcard) = wildcard.filter(|it| self.shares_bytes(it)) {
             return self.render_shared_changes(draft, wildcard, pending);
         }
-        let mut parts = self.parts(draft.limit);
+        let mut parts = BodyBuilder::new(self.encoding(), draft.limit);
         let filled = self.fill(draft, &mut parts);
         let reply = wildcard.filter(|_| !filled.items.iter().any(Planned::is_of_wildcard));
         let reply = reply.and_then(|it| self.cause_of_empty_response(&it));
-        let cause = self.commit(draft, filled).min_some(reply);
-        Some((draft.finish(parts), cause.or(pending)?))
+        let cause = stronger(self.commit(draft, &filled), reply).or(pending)?;
+        self.note_state(draft.nonce, |context| context.resources_in(&filled));
+        Some((parts.into_body(), cause))
     }
 
     /// Renders the changes between two revisions, which are the whole plan of a client that

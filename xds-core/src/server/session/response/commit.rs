@@ -1,9 +1,9 @@
 //! Records in a session what a response contains.
 
 use super::{
-    MinSome as _,
     draft::Draft,
     plan::{Filled, Planned, PlannedKind, Source},
+    stronger,
 };
 use crate::{
     server::{
@@ -23,13 +23,15 @@ use crate::{
 
 impl SessionContext<'_> {
     /// Records the items that a response contains. Returns the strongest reason for one.
-    pub(super) fn commit(&mut self, draft: &mut Draft, filled: Filled) -> Option<ResponseCause> {
+    pub(super) fn commit(&mut self, draft: &mut Draft, filled: &Filled) -> Option<ResponseCause> {
         let nonce = draft.nonce.get();
         let wildcard = self.session.wildcard.filter(|_| draft.portion != Portion::Unanswered);
-        self.note_clusters(draft, &filled);
+        if wildcard.is_some_and(|it| it.catch_up == CatchUp::ExceptKnown) {
+            self.note_clusters(draft, filled);
+        }
         let mut cause = None;
         for item in &filled.items {
-            cause = cause.min_some(item.cause);
+            cause = stronger(cause, item.cause);
             match &item.source {
                 Source::Wildcard { due, .. } if due.is_none() => {}
                 Source::Wildcard { due, .. } => self.end_due(*due, nonce),
@@ -42,7 +44,7 @@ impl SessionContext<'_> {
             }
         }
         if let Some(wildcard) = wildcard {
-            let (to, partial_to) = self.progress(&wildcard, &filled);
+            let (to, partial_to) = self.progress(&wildcard, filled);
             self.advance_removals(to, partial_to, nonce);
         }
         cause
@@ -50,31 +52,27 @@ impl SessionContext<'_> {
 
     /// Returns how far the wildcard is sent, and how far its removals are, if these are not complete.
     fn progress(&mut self, wildcard: &Wildcard, filled: &Filled) -> (Revision, Option<Revision>) {
-        let is_set = |item: &Planned| item.is_of_wildcard() && item.kind == PlannedKind::Set;
-        match filled.left {
-            Some(Planned { source: Source::Wildcard { revision, .. }, kind, .. })
-                if kind == PlannedKind::Remove =>
-            {
-                // The cursor tells which of the other removals concern the client.
-                (wildcard.cursor, Some(revision.before()))
-            }
-            Some(Planned { source: Source::Wildcard { resource, revision, .. }, .. }) => {
-                let to = match filled.items.last().is_some_and(is_set) {
-                    true => revision.before(),
-                    false => wildcard.cursor,
-                };
-                self.arena.resume_at(to, resource);
-                (to, None)
-            }
-            _ => (self.arena.clock(), None),
+        let Some(&Planned { source: Source::Wildcard { resource, revision, .. }, kind, .. }) =
+            filled.left.as_ref()
+        else {
+            return (self.arena.clock(), None);
+        };
+        if kind == PlannedKind::Remove {
+            // The cursor tells which of the other removals concern the client.
+            return (wildcard.cursor, Some(revision.before()));
         }
+        let is_set = |item: &Planned| item.is_of_wildcard() && item.kind == PlannedKind::Set;
+        let to = match filled.items.last().is_some_and(is_set) {
+            true => revision.before(),
+            false => wildcard.cursor,
+        };
+        self.arena.resume_at(to, resource);
+        (to, None)
     }
 
-    /// Notes which clusters of the wildcard are in the response, if others were left out.
+    /// Notes which clusters of the wildcard are in the response.
     fn note_clusters(&self, draft: &mut Draft, filled: &Filled) {
-        let is_partial = |it: &Wildcard| it.catch_up == CatchUp::ExceptKnown;
-        let wildcard = self.session.wildcard.filter(|_| draft.portion != Portion::Unanswered);
-        if self.session.role != Role::Clusters || !wildcard.as_ref().is_some_and(is_partial) {
+        if self.session.role != Role::Clusters {
             return;
         }
         let clusters = filled.items.iter().filter_map(|item| match (&item.source, item.kind) {
@@ -91,7 +89,6 @@ impl SessionContext<'_> {
         let is_absence = matches!(kind, PlannedKind::Remove | PlannedKind::Absence);
         draft.absences += usize::from(is_absence && !was_sent);
         if kind == PlannedKind::TooLong {
-            self.arena.note_too_long();
             self.session.extras_mut().too_long.insert(resource);
             let entry = self.arena.at(resource);
             let entry =

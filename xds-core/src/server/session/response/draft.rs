@@ -5,13 +5,7 @@ use core::num::NonZeroU64;
 
 use super::errors::EncodedErrors;
 use crate::{
-    server::{
-        session::deferred_removal::Portion,
-        store::encode::body::{BodyBuilder, Payload, ResponseBody},
-    },
-    slab::Slot,
-    text::ResourceName,
-    time::Time,
+    server::session::deferred_removal::Portion, slab::Slot, text::ResourceName, time::Time,
 };
 
 /// Response that is being rendered.
@@ -35,8 +29,6 @@ pub(crate) struct Draft {
     pub(crate) absences: usize,
     /// Clusters of the wildcard in the response, if it leaves out those that the client has.
     pub(crate) clusters: Option<Vec<Slot>>,
-    /// Resources in the response, if the session has to remember them.
-    pub(crate) kept: Vec<(ResourceName, Payload)>,
 }
 
 impl Draft {
@@ -52,14 +44,6 @@ impl Draft {
             removes_uncovered: false,
             absences: 0,
             clusters: None,
-            kept: Vec::new(),
         }
-    }
-
-    /// Returns the body of finished parts, and keeps their resources if the session remembers them.
-    pub(crate) fn finish(&mut self, parts: BodyBuilder) -> ResponseBody {
-        let (body, kept) = parts.finish();
-        self.kept = kept;
-        body
     }
 }

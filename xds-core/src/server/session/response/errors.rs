@@ -1,7 +1,7 @@
 //! Resource errors, which a client is sent in place of a named resource.
 // TP3, M171-M179
 
-use alloc::vec::Vec;
+use alloc::{borrow::Cow, vec::Vec};
 
 use crate::{
     server::{
@@ -58,13 +58,14 @@ impl Session {
 impl SessionContext<'_> {
     /// Returns the error that this client is sent in place of a resource, which may be that the
     /// resource is too long for it.
-    pub(crate) fn error_of(&self, slot: Slot) -> Option<&ResourceError> {
+    pub(crate) fn error_of(&self, slot: Slot) -> Option<Cow<'_, ResourceError>> {
         let is_too_long = || {
             self.session.wildcard.is_none()
                 && self.session.is_reported_too_long(slot)
                 && self.arena.payload(slot).is_some()
         };
-        self.set_error_of(slot).or_else(|| self.arena.length_error().filter(|_| is_too_long()))
+        let length_error = || is_too_long().then(|| Cow::Owned(ResourceError::too_long()));
+        self.set_error_of(slot).map(Cow::Borrowed).or_else(length_error)
     }
 
     /// Returns the error that was set for a resource, or that tells this client that it does not

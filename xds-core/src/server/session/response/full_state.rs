@@ -1,12 +1,14 @@
-//! Contents of state-of-the-world responses.
+//! Responses with the full state of a type.
 
-use super::{MinSome as _, draft::Draft};
+use alloc::vec::Vec;
+
+use super::{draft::Draft, stronger};
 use crate::{
     server::{
         event::ResponseCause,
         session::{
             context::SessionContext,
-            subscription::{ListKind, SubscriptionKind},
+            subscription::{ListKind, Subscription, SubscriptionKind},
         },
         store::{
             arena::{ResourceEntry, past::SentRemovals},
@@ -30,7 +32,9 @@ impl SessionContext<'_> {
         draft: &mut Draft,
     ) -> Option<(ResponseBody, TypeVersion, ResponseCause)> {
         let (body, version, cause) = self.take_full_state(draft);
-        Some((body, version, cause?))
+        let cause = cause?;
+        self.note_state(draft.nonce, Self::current_state);
+        Some((body, version, cause))
     }
 
     /// Renders the full state. Returns a reason if the client does not have exactly that already.
@@ -58,7 +62,7 @@ impl SessionContext<'_> {
         };
         wildcard.version = version;
         self.advance(self.arena.clock());
-        (body, version, cause.min_some(why))
+        (body, version, stronger(cause, why))
     }
 
     /// Clears the due list, because the body contains all resources; errors without room stay
@@ -73,43 +77,33 @@ impl SessionContext<'_> {
         // the state leaves almost no room, it must not be repeated once per error.
         let room = limit.checked_sub(body.bytes.len()).unwrap_or(limit).max(limit / LEAST_ROOM);
         let mut errors = BodyBuilder::new(self.encoding(), room);
-        let (mut cause, mut slot) = (None, self.session.due.first());
-        while let Some(subscription) = self.subscriptions.at(slot) {
-            let (resource, kind) = (subscription.resource, subscription.kind);
-            let next = self.subscriptions.next(ListKind::Due, slot);
-            // Only a client that names the resource is sent its error, not one that is due a
-            // removal (M178).
-            let error = match kind.is_subscribed() {
-                true => self.error_of(resource),
-                false => None,
-            };
-            let error = error.map(|error| {
-                let make_room = |bytes| errors.reserve(bytes);
-                self.push_error(resource, error, &mut draft.errors, make_room)
-            });
-            if error != Some(FitResult::Full) {
-                let due = self.subscriptions.clear_due(&mut self.session.due, slot);
-                cause = cause.min_some(due.map(|due| due.cause));
-            }
-            match (error, self.subscriptions.at_mut(slot)) {
-                (None, _) => self.take_in_full_state(draft, slot),
-                // The state does not contain the resource, so the client no longer has it.
-                (Some(FitResult::Added), Some(subscription)) => subscription.sent = 0,
-                _ => {}
-            }
-            slot = next;
-        }
         // Withheld resources that this view never had are not in the state, so their removal is
         // complete (M223).
-        let mut slot = self.session.due.withheld().first();
-        while let Some(subscription) = self.subscriptions.at(slot) {
-            let next = self.subscriptions.next(ListKind::Due, slot);
-            if self.retained_deletion(subscription).is_none() {
-                let due = self.subscriptions.clear_due(&mut self.session.due, slot);
-                cause = cause.min_some(due.map(|due| due.cause));
-                self.take_in_full_state(draft, slot);
+        let list = |first| self.subscriptions.list(ListKind::Due, first);
+        let withheld = list(self.session.due.withheld().first());
+        let never_had = withheld.filter(|(_, it)| self.retained_deletion(it).is_none());
+        let due = list(self.session.due.first()).chain(never_had).map(|(slot, _)| slot);
+        let (mut cause, due) = (None, due.collect::<Vec<Slot>>());
+        for slot in due {
+            let Some(&Subscription { resource, kind, .. }) = self.subscriptions.at(slot) else {
+                continue;
+            };
+            // Only a client that names the resource is sent its error, not one that is due a
+            // removal (M178).
+            let error = self.error_of(resource).filter(|_| kind.is_subscribed());
+            let make_room = |bytes| errors.reserve(bytes);
+            let error =
+                error.map(|it| self.push_error(resource, &it, &mut draft.errors, make_room));
+            if error == Some(FitResult::Full) {
+                continue;
             }
-            slot = next;
+            let due = self.subscriptions.clear_due(&mut self.session.due, slot);
+            cause = stronger(cause, due.map(|due| due.cause));
+            match (error, self.subscriptions.at_mut(slot)) {
+                // The state does not contain the resource, so the client no longer has it.
+                (Some(_), Some(subscription)) => subscription.sent = 0,
+                _ => self.take_in_full_state(draft, slot),
+            }
         }
         self.session.due.mark_leftover();
         cause

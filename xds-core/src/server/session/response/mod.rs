@@ -102,7 +102,6 @@ impl SessionContext<'_> {
             FirstResponse::NotSent | FirstResponse::Pending => ResponseCause::First,
             FirstResponse::Done => cause,
         };
-        self.note_state(draft);
         self.session.first_response = FirstResponse::Done;
         self.session.unsubscribed_in_flight = UnsubscribedInFlight::No;
         if self.session.due.is_empty() {
@@ -232,16 +231,7 @@ impl Wildcard {
     }
 }
 
-/// Minimum of two optional reasons, that is, the stronger one.
-pub(crate) trait MinSome {
-    fn min_some(self, other: Self) -> Self;
-}
-
-impl MinSome for Option<ResponseCause> {
-    fn min_some(self, other: Self) -> Self {
-        match (self, other) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        }
-    }
+/// Returns the stronger one of two reasons.
+fn stronger(one: Option<ResponseCause>, other: Option<ResponseCause>) -> Option<ResponseCause> {
+    one.into_iter().chain(other).min()
 }

@@ -12,7 +12,7 @@
 
 use alloc::vec::Vec;
 
-use super::{MinSome as _, draft::Draft, errors::EncodedErrors};
+use super::{draft::Draft, errors::EncodedErrors, stronger};
 use crate::{
     server::{
         config::Absence,
@@ -24,7 +24,7 @@ use crate::{
             subscription::{ListKind, Subscription, SubscriptionKind},
         },
         store::{
-            arena::past::SentRemovals,
+            arena::{past::SentRemovals, resource_set::ResourceSet},
             encode::body::{BodyBuilder, FitResult},
             revision::Revision,
             transaction::ResourceError,
@@ -39,33 +39,36 @@ use crate::{
 pub(crate) struct Planned {
     pub(crate) source: Source,
     pub(crate) kind: PlannedKind,
-    /// Reason for a response with the item, if it is one.
+    /// Reason to send a response with the item. `None` if it can wait for another reason.
     pub(crate) cause: Option<ResponseCause>,
 }
 
-/// Reason for which a client is told about a name.
+/// Subscription that an item of a response serves.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// The wildcard covers the resource, which was changed or removed at this revision. The
-    /// subscription is one by which the resource is due as well, if there is one.
+    /// The wildcard. The resource was changed or removed at this revision. `due` is the subscription
+    /// by which it is due as well, or `Slot::NONE`.
     Wildcard { resource: Slot, revision: Revision, due: Slot },
-    /// The client unsubscribed.
+    /// None: the client unsubscribed from this name.
     Unsubscribed(ResourceName),
-    /// The resource of a subscription is due.
+    /// A subscription by name whose resource is due.
     Due { resource: Slot, subscription: Slot },
 }
 
-/// What a response tells about a name.
+/// Contents of a response for one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlannedKind {
+    /// The resource.
     Set,
+    /// The name, as removed.
     Remove,
-    /// The name does not exist, which is told by a resource without content.
+    /// A resource with only a name, which states that it does not exist.
     Absence,
+    /// The error that was set for the resource.
     Error,
-    /// An error instead of a resource that is longer than any response to the client may be.
+    /// An error because the resource is longer than any response to the client may be.
     TooLong,
-    /// Nothing: the type has no removals, or the client knows or is told otherwise.
+    /// No contents. The type has no removals, or other resources answer the subscription.
     Nothing,
 }
 
@@ -77,11 +80,16 @@ pub(crate) struct Filled {
     pub(crate) left: Option<Planned>,
 }
 
-impl Planned {
-    fn removal(source: Source, cause: ResponseCause) -> Self {
-        Self { source, kind: PlannedKind::Remove, cause: Some(cause) }
+impl Source {
+    fn resource(&self) -> Option<Slot> {
+        match *self {
+            Self::Wildcard { resource, .. } | Self::Due { resource, .. } => Some(resource),
+            Self::Unsubscribed(_) => None,
+        }
     }
+}
 
+impl Planned {
     pub(crate) fn is_of_wildcard(&self) -> bool {
         matches!(self.source, Source::Wildcard { .. })
     }
@@ -142,7 +150,8 @@ impl SessionContext<'_> {
         pending.filter(move |&(slot, _)| is_due(slot)).map(move |(resource, removed)| {
             let revision = removed.revision;
             let source = Source::Wildcard { resource, revision, due: Slot::NONE };
-            Planned::removal(source, wildcard.reason(revision))
+            let cause = Some(wildcard.reason(revision));
+            Planned { source, kind: PlannedKind::Remove, cause }
         })
     }
 
@@ -196,7 +205,7 @@ impl SessionContext<'_> {
         let revision = found.and_then(|slot| self.arena.at(slot)).map(|entry| entry.revision);
         let reason = wildcard.zip(revision).map(|(wildcard, revision)| wildcard.reason(revision));
         let source = Source::Unsubscribed(name.clone());
-        Planned { source, kind, cause: Some(cause).min_some(reason) }
+        Planned { source, kind, cause: stronger(Some(cause), reason) }
     }
 
     /// Plans what is due by a subscription, unless the wildcard sends it in the same response.
@@ -251,34 +260,39 @@ impl SessionContext<'_> {
         }
     }
 
+    /// Returns the resources that a response contains.
+    pub(super) fn resources_in(&self, filled: &Filled) -> ResourceSet {
+        let sets = filled.items.iter().filter(|item| item.kind == PlannedKind::Set);
+        let entries = sets.filter_map(|item| self.arena.at(item.source.resource()?));
+        entries.filter_map(|entry| Some((entry.name.clone(), entry.payload.clone()?))).collect()
+    }
+
     fn encode(
         &self,
         item: &Planned,
         parts: &mut BodyBuilder,
         errors: &mut EncodedErrors,
     ) -> FitResult {
-        let name_form = self.session.name_form;
-        let slot = match &item.source {
-            Source::Unsubscribed(name) if item.kind == PlannedKind::Remove => {
-                return parts.remove(name, name_form);
-            }
-            Source::Unsubscribed(_) => return FitResult::Added,
-            Source::Wildcard { resource, .. } | Source::Due { resource, .. } => *resource,
+        let slot = item.source.resource().unwrap_or(Slot::NONE);
+        let entry = self.arena.at(slot);
+        let name = match &item.source {
+            Source::Unsubscribed(name) => Some(name),
+            Source::Wildcard { .. } | Source::Due { .. } => entry.map(|entry| &entry.name),
         };
-        let Some(entry) = self.arena.at(slot) else { return FitResult::Added };
-        match (item.kind, &entry.payload) {
-            (PlannedKind::Set, Some(payload)) => parts.push(&entry.name, payload),
-            (PlannedKind::Remove, _) => parts.remove(&entry.name, name_form),
-            (PlannedKind::Absence, _) => parts.push_absence(&entry.name),
-            (PlannedKind::Error, _) => match self.set_error_of(slot) {
-                Some(error) => self.push_error(slot, error, errors, |bytes| parts.reserve(bytes)),
-                None => FitResult::Added,
-            },
-            (PlannedKind::TooLong, _) => {
-                let error = ResourceError::too_long();
-                self.push_error(slot, &error, errors, |bytes| parts.reserve(bytes))
+        let payload = entry.and_then(|entry| entry.payload.as_ref());
+        let make_room = |bytes| parts.reserve(bytes);
+        let room = match item.kind {
+            PlannedKind::Set => name.zip(payload).map(|(name, it)| parts.push(name, it)),
+            PlannedKind::Remove => name.map(|name| parts.remove(name, self.session.name_form)),
+            PlannedKind::Absence => name.map(|name| parts.push_absence(name)),
+            PlannedKind::Error => {
+                self.set_error_of(slot).map(|it| self.push_error(slot, it, errors, make_room))
             }
-            (PlannedKind::Set | PlannedKind::Nothing, _) => FitResult::Added,
-        }
+            PlannedKind::TooLong => {
+                Some(self.push_error(slot, &ResourceError::too_long(), errors, make_room))
+            }
+            PlannedKind::Nothing => None,
+        };
+        room.unwrap_or(FitResult::Added)
     }
 }

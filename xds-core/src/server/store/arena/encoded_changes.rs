@@ -12,7 +12,6 @@ use crate::{
         version::content::TypeVersion,
     },
     service::Variant,
-    slab::Slot,
     text::ResourceName,
     wire::request::NameForm,
 };
@@ -112,12 +111,14 @@ impl Arena {
             return changes.clone();
         }
         let mut parts = BodyBuilder::new(encoding, limit);
-        let partial_to = sent_removals.and_then(|sent_removals| {
-            self.gather_removals(sent_removals, from, &mut parts, NameForm::Names, |_| true)
-        });
+        let removals = sent_removals.into_iter().flat_map(|it| self.pending_removals(it, from));
+        let left = removals
+            .map(|(_, removed)| removed)
+            .find(|removed| parts.remove(&removed.name, NameForm::Names) == FitResult::Full);
+        let partial_to = left.map(|left| left.revision.before());
         let to = match partial_to {
             Some(_) => from,
-            None => self.gather(from, &mut parts, |_, _| true),
+            None => self.gather(from, &mut parts),
         };
         let changes = EncodedChanges {
             encoding,
@@ -141,18 +142,12 @@ impl Arena {
         changes
     }
 
-    /// Adds the resources changed after `from` that pass `wanted`, as many as fit. Returns the
-    /// revision reached.
-    pub(crate) fn gather(
-        &mut self,
-        from: Revision,
-        parts: &mut BodyBuilder,
-        mut wanted: impl FnMut(Slot, &ResourceEntry) -> bool,
-    ) -> Revision {
+    /// Adds the resources changed after `from`, as many as fit. Returns the revision reached.
+    fn gather(&mut self, from: Revision, parts: &mut BodyBuilder) -> Revision {
         let mut to = from;
         let mut slot = self.first_after(from);
         while let Some(resource) = self.at(slot) {
-            if let Some(payload) = resource.payload.as_ref().filter(|_| wanted(slot, resource))
+            if let Some(payload) = &resource.payload
                 && parts.push(&resource.name, payload) == FitResult::Full
             {
                 self.resume_point = ResumePoint { at: to, next: slot };

@@ -72,8 +72,6 @@ pub(crate) struct Arena {
     pub(crate) config: TypeConfig,
     /// Error for names that do not exist.
     not_found: Option<Box<ResourceError>>,
-    /// Error for resources that are too long for a client, once there was one.
-    too_long: Option<Box<ResourceError>>,
     pub(crate) version: TypeVersion,
     /// Sessions with a wildcard, in the order in which they subscribed to it.
     pub(crate) wildcards: Slab<Slot>,
@@ -148,7 +146,6 @@ impl Arena {
         });
         Self {
             not_found,
-            too_long: None,
             view,
             type_url,
             config,
@@ -194,16 +191,6 @@ impl Arena {
     pub(crate) fn missing_error(&self) -> Option<&ResourceError> {
         let is_reported = self.config.missing == Missing::NotFound || self.existing == 0;
         self.not_found.as_deref().filter(|_| is_reported)
-    }
-
-    /// Records that a resource is too long for a client.
-    pub(crate) fn note_too_long(&mut self) {
-        self.too_long.get_or_insert_with(|| Box::new(ResourceError::too_long()));
-    }
-
-    /// Returns the error for resources that are too long for a client.
-    pub(crate) fn length_error(&self) -> Option<&ResourceError> {
-        self.too_long.as_deref()
     }
 
     /// Stores a resource that was changed at a revision of the source. Returns `None` if it is

@@ -20,12 +20,8 @@ use core::{
 
 use super::{Arena, ResourceEntry};
 use crate::{
-    server::store::{
-        encode::body::{BodyBuilder, FitResult, Payload},
-        revision::Revision,
-    },
+    server::store::{encode::body::Payload, revision::Revision},
     slab::Slot,
-    wire::request::NameForm,
 };
 
 /// Versions that ended, and removals in their order.
@@ -357,24 +353,6 @@ impl Arena {
             let removed = self.at(slot).filter(|resource| resource.revision == end)?;
             self.is_known(slot, sent, removals_to).then_some((slot, removed))
         })
-    }
-
-    /// Adds the names of [pending removals](Self::pending_removals), as many as fit. Returns the
-    /// revision reached, if that is not all.
-    pub(crate) fn gather_removals(
-        &self,
-        sent_removals: SentRemovals,
-        sent: Revision,
-        parts: &mut BodyBuilder,
-        name_form: NameForm,
-        wanted: impl Fn(Slot) -> bool,
-    ) -> Option<Revision> {
-        for (slot, resource) in self.pending_removals(sent_removals, sent) {
-            if wanted(slot) && parts.remove(&resource.name, name_form) == FitResult::Full {
-                return Some(resource.revision.before());
-            }
-        }
-        None
     }
 
     /// Whether a client that was sent everything up to `sent`, and removals up to `removals_to`, has

@@ -176,8 +176,6 @@ pub(crate) struct BodyBuilder {
     limit: usize,
     /// Size of the other contents of the response, in bytes.
     reserved: usize,
-    /// Resources that were added, if the caller needs them.
-    kept: Option<Vec<(ResourceName, Payload)>>,
 }
 
 /// Whether an item fitted into a response.
@@ -191,14 +189,8 @@ impl BodyBuilder {
     /// Returns a builder for at most `limit` bytes. One resource, name or error always fits, so a
     /// longer one is sent alone.
     pub(crate) fn new(encoding: Encoding, limit: usize) -> Self {
-        let (only, bytes, kept) = (None, Vec::new(), None);
-        Self { encoding, only, bytes, resources: 0, removed: 0, limit, reserved: 0, kept }
-    }
-
-    /// Returns the builder such that it also keeps the added resources.
-    pub(crate) fn keeping(mut self) -> Self {
-        self.kept = Some(Vec::new());
-        self
+        let (only, bytes) = (None, Vec::new());
+        Self { encoding, only, bytes, resources: 0, removed: 0, limit, reserved: 0 }
     }
 
     /// Returns a builder without limit and with a capacity of `bytes`.
@@ -220,14 +212,6 @@ impl BodyBuilder {
 
     /// Adds a resource, if it fits.
     pub(crate) fn push(&mut self, name: &ResourceName, payload: &Payload) -> FitResult {
-        let room = self.push_resource(name, payload);
-        if let Some(kept) = self.kept.as_mut().filter(|_| room == FitResult::Added) {
-            kept.push((name.clone(), payload.clone()));
-        }
-        room
-    }
-
-    fn push_resource(&mut self, name: &ResourceName, payload: &Payload) -> FitResult {
         let ttl = payload.ttl().filter(|_| self.encoding.ttls == Ttls::Sent);
         if self.encoding.variant == Variant::Incremental || ttl.is_some() {
             let aliases = match self.encoding.variant {
@@ -332,12 +316,6 @@ impl BodyBuilder {
     pub(crate) fn into_body(self) -> ResponseBody {
         let bytes = self.only.unwrap_or_else(|| self.bytes.into());
         ResponseBody { bytes, resources: self.resources, removed: self.removed }
-    }
-
-    /// Returns the body and the resources that were added.
-    pub(crate) fn finish(mut self) -> (ResponseBody, Vec<(ResourceName, Payload)>) {
-        let kept = self.kept.take().unwrap_or_default();
-        (self.into_body(), kept)
     }
 
     /// Returns the size limit in bytes. A single item may exceed it.
