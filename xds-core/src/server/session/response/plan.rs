@@ -112,6 +112,7 @@ impl SessionContext<'_> {
         Filled { items, left: None }
     }
 
+    /// Lists what the client lacks, in the order in which it is sent.
     fn plan(
         &self,
         portion: Portion,
@@ -229,7 +230,7 @@ impl SessionContext<'_> {
         Some(Planned { source, kind, cause })
     }
 
-    /// Plans what is told about a due name without a resource.
+    /// Plans the answer about a due name without a resource.
     fn plan_absence(
         &self,
         it: &Subscription,
@@ -267,6 +268,7 @@ impl SessionContext<'_> {
         entries.filter_map(|entry| Some((entry.name.clone(), entry.payload.clone()?))).collect()
     }
 
+    /// Encodes an item, if it fits.
     fn encode(
         &self,
         item: &Planned,
