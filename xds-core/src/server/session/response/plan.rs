@@ -6,9 +6,10 @@
 //! 4. Resources, removals and errors that are due by name, in the order in which they became due.
 //!
 //! A plan changes nothing and may be longer than a response. Its items are encoded until one does
-//! not fit, and [committed](super::commit) then. The next response begins with the item that was
-//! left, so no resource of the wildcard is sent before an earlier removal, and nothing is sent by
-//! name while the wildcard has something left.
+//! not fit; those that fit are then [committed](super::commit). The next response begins with the
+//! item that was left. So no resource of the wildcard is sent before all of its removals, and nothing
+//! is sent by name while the wildcard has something left, except in a response that only answers
+//! requests.
 
 use alloc::vec::Vec;
 
@@ -68,7 +69,7 @@ pub(crate) enum PlannedKind {
     Error,
     /// An error because the resource is longer than any response to the client may be.
     TooLong,
-    /// No contents. The type has no removals, or other resources answer the subscription.
+    /// No contents, because the type has no removals or the client learns it from another item.
     Nothing,
 }
 
