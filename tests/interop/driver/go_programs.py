@@ -137,10 +137,8 @@ def _build(directory: Path, package: str, file: Path, reserve: float) -> None:
     comment(f"building {package}, for which there are {patience:.0f} s")
     # In the file system of the cache, so that the program can be renamed.
     with tempfile.TemporaryDirectory(dir=_cache(), prefix="building-") as made:
-        # Without symbols and paths of this machine.
-        flags = ("-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", f"{made}/program")
         try:
-            _go(directory, "build", *flags, package, patience=patience)
+            _go(directory, "build", *workspace.GO_FLAGS, "-o", f"{made}/program", package, patience=patience)
         except subprocess.TimeoutExpired:
             raise NotRun(
                 f"{package} was not built within {patience:.0f} s; the next run goes on from there"
@@ -153,8 +151,8 @@ def _go(directory: Path, *arguments: str, patience: float = 60.0) -> str:
     """Returns the output of Go. Kills it and its children when the time is over."""
     if shutil.which("go") is None:
         raise Skip("go is not installed")
-    # Static programs; and no workspace of the user may change the pinned versions.
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
+    # No workspace of the user may change the pinned versions.
+    environment = {**os.environ, **workspace.GO_ENVIRONMENT, "GOWORK": "off"}
     with subprocess.Popen(
         ["go", *arguments],
         cwd=directory,

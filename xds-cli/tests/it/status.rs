@@ -375,7 +375,10 @@ fn endpoint_without_status_is_an_error() {
     let (other, _) = http_server("200 OK", "<html>".to_owned());
     let url = format!("http://{missing}");
     for (address, words) in [
-        (&discovery, "no client status service (CSDS)"),
+        (
+            &discovery,
+            "no client status service (CSDS) at this address; `xds serve` offers it on that of --csds",
+        ),
         (&missing, "HTTP 404 Not Found for /config_dump"),
         (&url, "HTTP 404 Not Found for /config_dump"),
         (&other, "not a configuration dump of Envoy"),

@@ -38,6 +38,9 @@ const METHODS: [&str; 2] = [
     "/envoy.service.status.v3.ClientStatusDiscoveryService/StreamClientStatus",
 ];
 const CONFIG_DUMP: &str = "/config_dump?include_eds";
+/// Error of a gRPC server without CSDS, such as that of `xds serve --listen`.
+const NO_SERVICE: &str =
+    "no client status service (CSDS) at this address; `xds serve` offers it on that of --csds";
 
 /// Parts of resources to request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +147,7 @@ impl Endpoint {
             answer = match timeout(REQUEST_TIMEOUT, call).await {
                 Ok(Ok(response)) => Ok(response),
                 Ok(Err(status)) if status.code() == Code::Unimplemented => {
-                    Err(format!("no client status service (CSDS): {}", explained(&status)))
+                    Err(format!("{NO_SERVICE} ({})", explained(&status)))
                 }
                 Ok(Err(status)) => return Err(RequestProblem::Answered(explained(&status))),
                 Err(_) => return Err(RequestProblem::Answered(silent())),
