@@ -30,12 +30,10 @@ impl TypeState {
 impl TypeFacts {
     pub(crate) fn of(view: SessionView<'_>, accepted: Progress, clock: Revision) -> Self {
         let SessionView { session, arena, .. } = view;
-        // The revision of the deletion may be unknown, but it is not later than now.
-        let newest_deletion = || view.newest_deletion().min(clock);
         Self {
             state: TypeState::of(view),
             due_set: view.has_additions().then(|| view.newest_due()),
-            due_removed: view.has_removals().then(newest_deletion),
+            due_removed: view.has_removals().then(|| view.newest_deletion(clock)),
             renews: session.has_heartbeats_alone(arena),
             may_send: session.is_due(arena),
             awaits_answer: session.awaits_answer(),

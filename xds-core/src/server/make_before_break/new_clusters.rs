@@ -111,7 +111,7 @@ impl MakeBeforeBreak {
         let response = self.cluster_response(clusters, sessions, clock);
         // A full state contains rejected resources again.
         let (from, to) = match response.in_full {
-            true => (self.accepted(rank::CLUSTERS, sessions).set, Revision::MAX),
+            true => (self.accepted(rank::CLUSTERS, sessions).set, clusters.arena.clock()),
             false => clusters.session.newest_cursor_range().unwrap_or_default(),
         };
         let mut cold = self.cold.take().unwrap_or_default();

@@ -72,14 +72,15 @@ impl<'a> SessionView<'a> {
         session.due.newest().unwrap_or_else(|| session.find_newest_due(arena, subscriptions))
     }
 
-    /// Returns an upper bound of the revision of the newest removal that is due.
-    pub(crate) fn newest_deletion(self) -> Revision {
+    /// Returns an upper bound of the revision of the newest removal that is due, not later than the
+    /// store's `clock`.
+    pub(crate) fn newest_deletion(self, clock: Revision) -> Revision {
         let Self { session, arena, subscriptions, .. } = self;
         let deletion = |subscription: &Subscription| match arena.at(subscription.resource) {
             None => Revision::START,
             // Removed before the stream started, as far as is known.
             Some(resource) if resource.revision == Revision::START => {
-                session.moved_at().unwrap_or(Revision::MAX)
+                session.moved_at().unwrap_or(clock)
             }
             Some(resource) => resource.revision,
         };

@@ -323,7 +323,7 @@ impl Subscriptions {
             .iter()
             .filter_map(|(_, &session)| self.sessions.at(session)?.tombstones_seen_to(state))
             .min()
-            .unwrap_or(Revision::MAX);
+            .unwrap_or_else(|| state.clock());
         state.drop_tombstones_up_to(removals_to);
         if state.tombstones() <= limit {
             return Vec::new();
@@ -344,7 +344,7 @@ impl Subscriptions {
     ) -> Vec<StreamId> {
         let Some(state) = self.store.arena(arena) else { return Vec::new() };
         let wildcards: Vec<Slot> = state.wildcards.iter().map(|(_, &session)| session).collect();
-        let mut removals_to = Revision::MAX;
+        let mut removals_to = until;
         for session in wildcards {
             let Some(mut context) = self.context(session) else { continue };
             let seen =
@@ -354,7 +354,7 @@ impl Subscriptions {
             {
                 context.defer_wildcard_removals();
             }
-            removals_to = removals_to.min(seen(&context).unwrap_or(Revision::MAX));
+            removals_to = removals_to.min(seen(&context).unwrap_or(until));
         }
         let Some(state) = self.store.arena_mut(arena) else { return Vec::new() };
         *forgotten += state.tombstones_between(removals_to, until) as u64;

@@ -7,8 +7,6 @@ pub(crate) struct Revision(u64);
 impl Revision {
     /// Revision before any change.
     pub(crate) const START: Self = Self(0);
-    /// Revision after every change.
-    pub(crate) const MAX: Self = Self(u64::MAX);
 
     /// Returns the previous revision, or this one if it is the first.
     pub(crate) const fn before(self) -> Self {

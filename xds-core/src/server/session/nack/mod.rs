@@ -12,7 +12,7 @@ use core::mem;
 use self::{
     error_detail::ErrorDetail,
     isolation::KeptContents,
-    rejection::{OpenRejections, SentPosition, SentRange},
+    rejection::{OpenRejections, SentPosition, SentRange, WildcardPart},
 };
 use super::{
     ResponseMode, Session, Wildcard,
@@ -57,8 +57,8 @@ impl SessionContext<'_> {
     ) -> RejectedResponse {
         let limit = config.limits.rejected_names;
         let mut names: Vec<_> = self.view().named_in(sent_range).take(limit + 1).cloned().collect();
-        if self.session.wildcard.is_some() {
-            let covered = self.arena.names_between(sent_range.from, sent_range.to);
+        if let Some(part) = self.covered_part(sent_range) {
+            let covered = self.arena.names_between(part.after, part.up_to);
             let is_named = |name: &&ResourceName| !names.contains(name);
             let room = (limit + 1).saturating_sub(names.len());
             let covered: Vec<_> = covered.filter(is_named).take(room).cloned().collect();
@@ -82,9 +82,9 @@ impl SessionContext<'_> {
         let Some(extras) = self.session.extras.as_deref_mut() else { return false };
         let mut rejections = mem::take(&mut extras.rejections);
         let has_any = |sent_range: &SentRange| {
-            let covered = self.session.wildcard.is_some()
-                && self.arena.names_between(sent_range.from, sent_range.to).next().is_some();
-            covered || self.view().named_in(*sent_range).next().is_some()
+            let covered = self.covered_part(*sent_range);
+            covered.is_some_and(|it| self.arena.names_between(it.after, it.up_to).next().is_some())
+                || self.view().named_in(*sent_range).next().is_some()
         };
         let still_rejects = match self.isolates() {
             // The accepted response contained everything.
@@ -199,20 +199,27 @@ impl SessionContext<'_> {
         self.session.wildcard.is_none() && self.session.subscriptions.is_empty()
     }
 
+    /// Returns the location of the resources of a response.
     pub(crate) fn sent_range(&self, sent: Sent) -> SentRange {
-        let (from, to) = match (self.session.response_mode(self.arena), self.session.wildcard) {
-            (_, None) => (Revision::MAX, Revision::START),
-            (ResponseMode::FullState, Some(_)) => {
+        let part = |_| match self.session.response_mode(self.arena) {
+            ResponseMode::FullState => {
                 let accepted = self.session.accepted_response(self.arena, Revision::START);
-                (accepted.map_or(Revision::START, |accepted| accepted.to), sent.at)
+                let after = accepted.map_or(Revision::START, |accepted| accepted.to);
+                WildcardPart { after, up_to: sent.at }
             }
-            (_, Some(_)) => {
+            ResponseMode::Changes | ResponseMode::ChangesAndRemovals => {
                 let rejections = self.session.rejections();
                 let repeated = rejections.map_or(Revision::START, OpenRejections::sent_again_to);
-                (sent.from.max(repeated), sent.to)
+                WildcardPart { after: sent.from.max(repeated), up_to: sent.to }
             }
         };
-        SentRange { first: sent.nonce.get(), last: sent.nonce.get(), from, to }
+        let nonce = sent.nonce.get();
+        SentRange { first: nonce, last: nonce, wildcard: self.session.wildcard.map(part) }
+    }
+
+    /// Returns the part of a range that the wildcard of the client covers, if it still has one.
+    pub(super) fn covered_part(&self, sent_range: SentRange) -> Option<WildcardPart> {
+        sent_range.wildcard.filter(|_| self.session.wildcard.is_some())
     }
 }
 
@@ -239,12 +246,16 @@ impl<'a> SessionView<'a> {
             return true;
         }
         let accepted = self.session.accepted_response(self.arena, Revision::START);
-        let (first, from) = accepted.map_or((1, Revision::START), |it| (it.nonce.get() + 1, it.to));
-        let since = SentRange { first, last: u64::MAX, from, to: Revision::MAX };
+        let (first, after) =
+            accepted.map_or((1, Revision::START), |it| (it.nonce.get() + 1, it.to));
+        let part = WildcardPart { after, up_to: self.arena.clock() };
+        let last = self.session.newest_nonce().max(first);
+        let since = SentRange { first, last, wildcard: Some(part) };
         let sent_range = self.session.retry_batch().map_or(since, |it| it.range.with(since));
         // The client accepted nothing of the wildcard yet, but perhaps some resources by name.
         let before_wildcard = self.session.before_wildcard(first - 1);
-        let from = if before_wildcard.is_some() { Revision::START } else { sent_range.from };
+        let part = sent_range.wildcard.filter(|_| before_wildcard.is_none());
+        let after = part.map_or(Revision::START, |part| part.after);
         let accepted_by_name = |slot: Slot| {
             let resource = self.arena.at(slot).zip(before_wildcard).zip(accepted);
             resource.is_some_and(|((it, before_wildcard), accepted)| {
@@ -252,7 +263,7 @@ impl<'a> SessionView<'a> {
             })
         };
         let is_covered = |wildcard: Wildcard| {
-            let mut sent = self.arena.slots_back(from, wildcard.cursor);
+            let mut sent = self.arena.slots_back(after, wildcard.cursor);
             sent.any(|slot| !accepted_by_name(slot))
         };
         self.session.wildcard.is_some_and(is_covered) || self.named_in(sent_range).next().is_some()

@@ -76,10 +76,16 @@ pub(crate) struct SentRange {
     pub(crate) first: u64,
     /// By name: highest nonce under which they were sent.
     pub(crate) last: u64,
-    /// Under the wildcard: resources changed after this revision are included.
-    pub(crate) from: Revision,
-    /// Under the wildcard: last included revision. Later ones may have been in another response.
-    pub(crate) to: Revision,
+    /// Under the wildcard, if there was one: part of its changes.
+    pub(crate) wildcard: Option<WildcardPart>,
+}
+
+/// Resources of a wildcard that changed after one revision, and last changed at or before another
+/// one. Later changes may have been in another response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WildcardPart {
+    pub(crate) after: Revision,
+    pub(crate) up_to: Revision,
 }
 
 /// Position of a resource, by which it is found in a range.
@@ -108,13 +114,22 @@ impl SentRange {
     pub(crate) fn has(&self, position: SentPosition) -> bool {
         match position {
             SentPosition::Nonce(nonce) => (self.first..=self.last).contains(&nonce),
-            SentPosition::Revision(revision) => self.from < revision && revision <= self.to,
+            SentPosition::Revision(revision) => {
+                self.wildcard.is_some_and(|part| part.after < revision && revision <= part.up_to)
+            }
         }
     }
 
     pub(crate) fn with(self, later: Self) -> Self {
-        let (first, from) = (self.first.min(later.first), self.from.min(later.from));
-        Self { first, last: later.last, from, to: self.to.max(later.to) }
+        let parts = self.wildcard.into_iter().chain(later.wildcard);
+        let first = self.first.min(later.first);
+        Self { first, last: later.last, wildcard: parts.reduce(WildcardPart::with) }
+    }
+}
+
+impl WildcardPart {
+    fn with(self, other: Self) -> Self {
+        Self { after: self.after.min(other.after), up_to: self.up_to.max(other.up_to) }
     }
 }
 

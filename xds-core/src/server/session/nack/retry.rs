@@ -69,7 +69,8 @@ impl SessionContext<'_> {
         let least =
             if self.session.named == 0 { self.session.wildcard_since() } else { Revision::START };
         if let Some(wildcard) = &mut self.session.wildcard {
-            wildcard.cursor = wildcard.cursor.min(retry_batch.range.from);
+            let sent_after = retry_batch.range.wildcard.map(|part| part.after);
+            wildcard.cursor = sent_after.into_iter().fold(wildcard.cursor, Revision::min);
             // A client that rejected the response as a whole did not process its removals (IS11).
             // Deferred removals have their own subscriptions and order.
             if may_repeat_removals {
@@ -130,9 +131,10 @@ impl SessionContext<'_> {
         };
         let Some(RetryBatch { range, .. }) = retry_batch.filter(is_settled) else { return };
         let is_unsent = |from, to| self.arena.slots_between(from, to).next().is_some();
-        let is_part_left = self.session.wildcard.is_some()
-            && (is_unsent(range.from, sent.from.min(range.to))
-                || is_unsent(sent.to.max(range.from), range.to));
+        let is_part_left = self.covered_part(range).is_some_and(|part| {
+            is_unsent(part.after, sent.from.min(part.up_to))
+                || is_unsent(sent.to.max(part.after), part.up_to)
+        });
         if !is_part_left && self.view().named_in(range).next().is_none() {
             self.session.update_extras(|extras| extras.rejections.clear());
         }

@@ -15,7 +15,7 @@ use alloc::{
 };
 use core::{
     mem,
-    ops::Bound::{Excluded, Included},
+    ops::Bound::{Excluded, Included, Unbounded},
 };
 
 use super::{Arena, ResourceEntry};
@@ -149,8 +149,8 @@ impl Past {
 
     /// Returns the first version of a resource that ended after a revision.
     fn first_ended_after(&self, slot: Slot, after: Revision) -> Option<&EndedVersion> {
-        let range = (Excluded((slot, after)), Included((slot, Revision::MAX)));
-        self.versions.range(range).next().map(|(_, ended)| ended)
+        let mut later = self.versions.range((Excluded((slot, after)), Unbounded));
+        later.next().filter(|((of, _), _)| *of == slot).map(|(_, ended)| ended)
     }
 
     fn is_tombstone(&self, (_, end): VersionKey) -> bool {
@@ -315,7 +315,7 @@ impl Arena {
 
     /// Drops the tombstones up to `removals_to`, whose removals were sent to all clients.
     pub(crate) fn drop_tombstones_up_to(&mut self, removals_to: Revision) {
-        let kept = self.tombstones_between(removals_to, Revision::MAX);
+        let kept = self.tombstones_between(removals_to, self.clock());
         self.trim_tombstones(kept);
     }
 
