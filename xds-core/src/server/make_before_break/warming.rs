@@ -73,10 +73,12 @@ impl<'a> WarmingFacts<'a> {
         name: &ResourceName,
         sent: &SentCluster,
     ) -> Option<BlockedBy> {
-        let slot = self.clusters.arena.find(name.as_str())?;
-        self.clusters.arena.payload(slot)?;
+        let clusters = self.clusters;
+        let cluster = clusters.arena.at(clusters.arena.find(name.as_str())?)?;
+        cluster.payload.as_ref()?;
+        let is_newest = cluster.revision == sent.revision;
         let mut endpoints = sent.endpoints.names(name).iter();
-        endpoints.find_map(|endpoints| self.missing_because(endpoints, sent.warms))
+        endpoints.find_map(|endpoints| self.missing_because(endpoints, sent.warms, is_newest))
     }
 
     /// Whether a cluster exists, or was removed and the client may still have it.
@@ -100,7 +102,13 @@ impl<'a> WarmingFacts<'a> {
     }
 
     /// Reason for which the client may not have accepted endpoints that were sent after a nonce.
-    fn missing_because(&self, name: &ResourceName, warms: u64) -> Option<BlockedBy> {
+    /// `is_newest` tells whether the newest version of a cluster names them.
+    fn missing_because(
+        &self,
+        name: &ResourceName,
+        warms: u64,
+        is_newest: bool,
+    ) -> Option<BlockedBy> {
         let Self { clusters, endpoints, accepted, eds_wait } = self;
         if !self.is_requested(name) {
             return Some(BlockedBy::NotRequested(name.clone()));
@@ -109,10 +117,13 @@ impl<'a> WarmingFacts<'a> {
             return None;
         }
         // Endpoints that were deleted before they were sent warm no cluster, unless all clusters were
-        // sent since.
+        // sent since. A client that has rejected the newest version goes on with an earlier one.
         let slot = endpoints.arena.find(name.as_str());
         let Some(slot) = slot.filter(|_| endpoints.has_resource(name)) else {
-            return (!clusters.has_all()).then(|| clusters.blocked_by());
+            return match clusters.has_all() {
+                false => Some(clusters.blocked_by()),
+                true => (!is_newest).then_some(BlockedBy::Rejected),
+            };
         };
         let sent = endpoints.last_sent_by_name(slot);
         if sent.is_some_and(|it| it.is_rejected) {

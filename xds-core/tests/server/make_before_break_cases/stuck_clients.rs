@@ -304,3 +304,51 @@ fn nack_of_removed_endpoints_waits_for_new_ones() {
     );
     println!("covers: M146 M148");
 }
+
+// A removal that is withheld brings back what the client accepted, so that nothing counts as rejected. The
+// rejected content may then come back too, and the client still lacks it.
+#[test]
+fn rejected_content_that_comes_back_is_sent_again() {
+    run("
+        == full state [M107 M148]
+        settled
+        set cds b=1          | < cds changed a=1 b=1
+        > cds
+        set cds b=2          | < cds changed a=1 b=2
+        > cds nack
+        set cds -b; rds r=2  | < rds changed r=2  # b stays as accepted until the route is accepted
+        set cds b=2; rds r=3 | < cds changed a=1 b=2
+        > rds r              | <
+        > cds                | < rds changed r=3
+        > rds r              | <
+        ");
+}
+
+// A client that rejects a version of a cluster goes on with the one before, which may never get the endpoints
+// that it names.
+#[test]
+fn listener_waits_for_a_cluster_left_without_endpoints() {
+    run("
+        == removed before they were requested [M148 M150]
+        set cds a=eds:e; eds e=1; lds l=1
+        d> cds +*   | d< cds first a=eds:e
+        d> cds ack
+        set cds a=eds:f; eds f=1
+                    | d< cds changed a=eds:f
+        d> cds nack
+        set eds -e; cds b=1
+                    | d< cds changed a=eds:f b=1
+        d> cds nack
+        d> eds +e +f
+                    | d< eds first f=1 -e
+        d> eds ack
+        set cds b=2 | d< cds changed b=2
+        d> cds ack
+        d> lds +*   | d<
+        set cds a=eds:g; eds g=1
+                    | d< cds changed a=eds:g
+        d> cds ack  | d<
+        d> eds +g   | d< eds resubscribed g=1
+        d> eds ack  | d< lds first l=1
+        ");
+}
