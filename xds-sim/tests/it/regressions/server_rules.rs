@@ -2,7 +2,7 @@
 
 use super::Regression;
 
-pub(super) const REGRESSIONS: [Regression; 49] = [
+pub(super) const REGRESSIONS: [Regression; 50] = [
     (
         "heartbeats are not withheld by those of whom nothing was due (IS27, IL1)",
         "clients=2 types=2 latency=300ms operations=20 actions={watch-all,unwatch,delete,storm,empty,watch-when-told,set-for-a-while}",
@@ -247,5 +247,10 @@ pub(super) const REGRESSIONS: [Regression; 49] = [
         "the error of an alias is repeated for a changed cluster (IS28, the rule was wrong)",
         "variant=delta types=2 latency=0ns operations=20 actions={watch-when-told,set-for-a-while,set-error,watch-alias}",
         "AAEAAAAAAAABAAEAAQEAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQADAAABAAEABgABAQABAAcAAQEAAQAEAAAAEAEAAQAAAAAB",
+    ),
+    (
+        "a resource that the wildcard has sent is not awaited by name once the wildcard has ended (IS17)",
+        "names=1 operations=20 order=OnlyAfterAcks actions={watch-all,unwatch,watch-again,set-bad,set-back,storm,empty,slow-watcher,set-error}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAMAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAcAAAAAAQAHAAMAAAEADAADAAABCAQAAwAAAQAAAAAAAAEIAwABAAABAAUAAAA0AQABAAMAAAEI",
     ),
 ];

@@ -94,6 +94,7 @@ impl SessionContext<'_> {
         if entering {
             self.subscribe_wildcard(progress.cause);
         } else if !everything {
+            self.note_wildcard_resources();
             self.unsubscribe_wildcard();
         }
         if progress.listed >= self.session.named && !self.may_end_retained() {

@@ -1,4 +1,4 @@
-//! Unsubscription of an incremental client from the wildcard.
+//! Unsubscription of a client from the wildcard.
 
 use alloc::{collections::BTreeSet, vec::Vec};
 
