@@ -53,6 +53,14 @@ struct EarlierVersions {
     replaced: Option<SentCluster>,
 }
 
+impl EarlierVersions {
+    fn note_in_use(&mut self, endpoints: &EndpointNames) {
+        if !self.in_use.contains(endpoints) {
+            self.in_use.push(endpoints.clone());
+        }
+    }
+}
+
 impl ColdClusters {
     /// Adds a version of a cluster that the client was sent. If no earlier version is known, the one in
     /// use names one of the lists in `before`. `may_have` returns whether the client may have endpoints
@@ -71,7 +79,7 @@ impl ColdClusters {
         match old {
             Some(old) if old.revision == revision => {}
             Some(old) => {
-                earlier.in_use.push(old.endpoints.clone());
+                earlier.note_in_use(&old.endpoints);
                 earlier.replaced = Some(old);
             }
             None if earlier.in_use.is_empty() => earlier.in_use.extend(before),
@@ -108,8 +116,10 @@ impl ColdClusters {
             if newest.nonce != nonce {
                 return true;
             }
-            let replaced = earlier.get_mut(name).and_then(|it| it.replaced.take());
-            replaced.map(|it| *newest = it).is_some()
+            // The client may use a valid version of the response, and then needs its endpoints.
+            let versions = earlier.entry(name.clone()).or_default();
+            versions.note_in_use(&newest.endpoints);
+            versions.replaced.take().map(|it| *newest = it).is_some()
         });
         self.earlier.retain(|_, it| !it.in_use.is_empty() || it.replaced.is_some());
         self.warms = self.newest.values().map(|it| it.warms).max().unwrap_or_default();

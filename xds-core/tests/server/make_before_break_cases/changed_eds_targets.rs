@@ -113,6 +113,16 @@ fn endpoints_are_removed_after_a_cluster_whose_change_was_rejected() {
         d> cds nack               | d<
         set cds -a b=1; eds -e    | d< cds changed b=1 -a | d<
         d> cds ack                | d< eds changed -e
+        == the client requested the endpoints of a change that it rejected [M147 M148]
+        using-e
+        set cds a=eds:f; eds f=1    | d< cds changed a=eds:f
+        d> cds nack                 | d<
+        d> eds +f                   | d< eds resubscribed f=1
+        d> eds ack
+        set cds a=eds:g; eds -f g=1 | d< cds changed a=eds:g
+        d> cds ack                  | d<  # it uses e or f, while it warms with g
+        d> eds +g                   | d< eds resubscribed g=1 | d<
+        d> eds ack                  | d< eds changed -f
         ",
     );
     println!("covers: M147 M148");
