@@ -5,6 +5,11 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use xds_core::{
+    WatchId,
+    client::{Change, Notice, WatchError, WatchErrorKind},
+};
+
 use super::{Event, Oracle, Report, Rule, watched_names::WatchedNames};
 use crate::{
     options::{Action, ProfileName, Verdicts},
@@ -198,6 +203,24 @@ impl ClientRequests {
         };
         let others = self.accepted.iter_mut().filter(|(place, _)| is_other(place));
         others.for_each(|(_, accepted)| accepted.is_outdated = true);
+    }
+
+    /// Handles an error of a watch. If the client has waited too long for a resource, the server that it
+    /// uses now has ended the use of a resource that an earlier one has sent.
+    fn reported_missing(
+        &mut self,
+        client: usize,
+        watch: WatchId,
+        error: &WatchError,
+        world: &World,
+    ) {
+        if world.server_count() == 1 || !matches!(error.kind(), WatchErrorKind::DoesNotExist(_)) {
+            return;
+        }
+        let Some(kind) = world.watch_of(client, watch).map(|watch| watch.kind) else { return };
+        for ((owner, _, of), accepted) in &mut self.accepted {
+            accepted.is_outdated |= *owner == client && *of == kind;
+        }
     }
 
     fn ended(&mut self, link: LinkId, world: &World) {
@@ -478,6 +501,18 @@ impl Oracle for ClientRequests {
                 }
             }
             Event::Unwatched { client, .. } => self.unwatched(*client, world),
+            Event::Notified {
+                client,
+                watch,
+                notice: Notice::Changed(Err(error)) | Notice::Ambient(Some(error)),
+            }
+            | Event::Changed {
+                client,
+                watch,
+                change:
+                    Change::Resource { result: Err(error), .. }
+                    | Change::Ambient { error: Some(error), .. },
+            } => self.reported_missing(*client, *watch, error, world),
             Event::Rest => self.at_rest(world, report),
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use super::Regression;
 
-pub(super) const REGRESSIONS: [Regression; 27] = [
+pub(super) const REGRESSIONS: [Regression; 28] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -137,5 +137,10 @@ pub(super) const REGRESSIONS: [Regression; 27] = [
         "what the response to a wildcard lacks does not exist, although the server reports nonexistence of what is named (IC25, the rule was wrong)",
         "clients=2 variant=delta types=1 names=1 operations=20 views=2 features={transient-timer} actions={watch-all,watch-again,delete,set-bad,slow-watcher,watch-when-told,move} faults={starve,wake-for-nothing,reset,end}",
         "AAEAAAAAAAAAAQAEAAAAAAEACQAAAAABAAcAAAAAAQAOAAAAAAEABgAAAAABCQkAAAARAQgAAQAAAAEI",
+    ),
+    (
+        "a resource that the fallback server does not send ends what an earlier server's version says (IC7, the rule was wrong)",
+        "servers=2 mixture=ByServer types=2 names=6 latency=0ns operations=20 actions={watch-all,watch-again,delete,set-back,storm,empty,watch-when-told,set-error,watch-many,set-privileged} faults={end,block-requests,block-responses,lag,slow,hang-up,late-timers,narrow,clog,other-replica,cut-off,reset-connection,expire}",
+        "AAABAAQAAQAAAQAHAAEAAAEAAAAAAAABAAYAAQAAAQAaAAAEAAEI",
     ),
 ];
