@@ -55,7 +55,7 @@ struct EarlierVersions {
 
 impl EarlierVersions {
     fn note_in_use(&mut self, endpoints: &EndpointNames) {
-        if !self.in_use.contains(endpoints) {
+        if *endpoints != EndpointNames::None && !self.in_use.contains(endpoints) {
             self.in_use.push(endpoints.clone());
         }
     }
