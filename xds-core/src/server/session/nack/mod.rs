@@ -126,12 +126,6 @@ impl SessionContext<'_> {
         };
         if !may_have_removed_resources && !self.view().has_unaccepted_resources() {
             self.session.update_extras(|extras| extras.rejections.clear());
-            // From now on, the client counts as having been sent what it accepted. It rejected the newest
-            // full state, which is sent again if the resources of the type become the same again.
-            let current = self.version_of_everything();
-            if let Some(wildcard) = &mut self.session.wildcard {
-                wildcard.version = current;
-            }
         }
     }
 
