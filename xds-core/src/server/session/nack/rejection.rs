@@ -76,7 +76,7 @@ pub(crate) struct SentRange {
     pub(crate) first: u64,
     /// By name: highest nonce under which they were sent.
     pub(crate) last: u64,
-    /// Under the wildcard, if there was one: part of its changes.
+    /// Under the wildcard: the part of its changes that they contained. `None` if there was no wildcard.
     pub(crate) wildcard: Option<WildcardPart>,
 }
 
