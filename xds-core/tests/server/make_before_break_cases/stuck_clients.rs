@@ -305,6 +305,25 @@ fn nack_of_removed_endpoints_waits_for_new_ones() {
     println!("covers: M146 M148");
 }
 
+// A removal that is withheld brings back what the client accepted, so that nothing counts as rejected. The
+// rejected content may then come back too, and the client still lacks it.
+#[test]
+fn rejected_content_that_comes_back_is_sent_again() {
+    run("
+        == full state [M107 M148]
+        settled
+        set cds b=1          | < cds changed a=1 b=1
+        > cds
+        set cds b=2          | < cds changed a=1 b=2
+        > cds nack
+        set cds -b; rds r=2  | < rds changed r=2  # b stays as accepted until the route is accepted
+        set cds b=2; rds r=3 | < cds changed a=1 b=2
+        > rds r              | <
+        > cds                | < rds changed r=3
+        > rds r              | <
+        ");
+}
+
 // A client that rejects a version of a cluster goes on with the one before, which may never get the endpoints
 // that it names.
 #[test]

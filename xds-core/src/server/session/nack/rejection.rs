@@ -327,6 +327,13 @@ impl Session {
         })
     }
 
+    /// Whether the client rejected the newest content that it was sent, and nothing of it was left
+    /// later, so that the rejection ended. If the same content comes back, the client lacks it.
+    pub(crate) fn has_settled_newest(&self) -> bool {
+        let is_content = self.newest.is_some_and(|sent| sent.purpose == Purpose::Content);
+        is_content && self.is_nacked() && !self.is_rejected()
+    }
+
     /// Whether the client does not have the newest version that it was sent. The rejection may
     /// have been cleared after all of it was removed.
     pub(crate) fn has_rejected_newest(&self) -> bool {

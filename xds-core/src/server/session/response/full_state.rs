@@ -52,11 +52,12 @@ impl SessionContext<'_> {
         }
         draft.implies_removals |= self.has_wildcard_removals();
         let newest = self.arena.newest();
+        let lacks_newest = self.session.has_settled_newest();
         let Some(wildcard) = &mut self.session.wildcard else { return (body, version, cause) };
         let why = match wildcard.full_send.take() {
             Some(full_send) if newest <= full_send.at => Some(full_send.cause),
             Some(full_send) => Some(full_send.cause.min(ResponseCause::Changed)),
-            None if wildcard.version != version => Some(ResponseCause::Changed),
+            None if wildcard.version != version || lacks_newest => Some(ResponseCause::Changed),
             // Due for a name that the wildcard covers as well.
             None => cause,
         };
