@@ -415,21 +415,23 @@ impl Client {
     /// Returns the status of all resources that are watched by name, or cached for a wildcard or a
     /// glob, type by type.
     pub fn status(&self) -> impl Iterator<Item = ResourceStatus<'_>> {
-        self.types.iter().flat_map(|known| {
-            known.cache.iter().filter(|(_, entry)| known.covers(entry)).map(|(_, entry)| {
-                ResourceStatus {
-                    type_url: known.resource_type.type_url(),
-                    name: &entry.name,
-                    state: entry.state,
-                    bytes: entry.bytes.as_ref(),
-                    version: known.cache.version_of(entry),
-                    updated: known.cache.updated(entry),
-                    control_plane: known.cache.control_plane_of(entry),
-                    error: entry.error(),
-                    failed: entry.failed(),
-                }
-            })
-        })
+        self.types.iter().flat_map(RegisteredType::status)
+    }
+
+    /// Returns the part of [`status`](Self::status) for one type; nothing if the type is not registered.
+    pub fn status_of_type(&self, type_url: &str) -> impl Iterator<Item = ResourceStatus<'_>> {
+        self.registered(type_url).into_iter().flat_map(RegisteredType::status)
+    }
+
+    /// Returns the status of one resource, or `None` if it is not part of [`status`](Self::status).
+    /// Takes time independent of the number of resources.
+    #[must_use]
+    pub fn status_of(&self, type_url: &str, name: &str) -> Option<ResourceStatus<'_>> {
+        self.registered(type_url)?.status_of(name)
+    }
+
+    fn registered(&self, type_url: &str) -> Option<&RegisteredType> {
+        self.types.iter().find(|known| known.resource_type.type_url().as_str() == type_url)
     }
 
     /// Returns the counters of the client.

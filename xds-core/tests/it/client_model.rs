@@ -14,6 +14,7 @@ use xds_core::{
     ChannelId, Client, Frame, Time, Timer, TypeUrl, WatchId,
     client::{
         ChannelError, ChannelEvent, DataErrorPolicy, FlowControl, Interest, Output, ResourceState,
+        ResourceStatus,
     },
     proto,
 };
@@ -207,7 +208,23 @@ impl Model {
             let is_watched = self.watchers.iter().any(|watcher| watcher.covers(&status));
             prop_assert!(is_watched, "nobody watches {} (IC13, IC15)", status);
         }
+        self.lookups_agree()?;
         self.told.agrees_with(&self.client)
+    }
+
+    /// Checks that the status of a type and of a resource are parts of the whole status.
+    fn lookups_agree(&self) -> Result<(), TestCaseError> {
+        let text = |status: ResourceStatus<'_>| format!("{status:?}");
+        let whole: Vec<_> = self.client.status().map(text).collect();
+        let by_type = TYPES.iter().flat_map(|kind| self.client.status_of_type(kind)).map(text);
+        prop_assert_eq!(by_type.collect::<BTreeSet<_>>(), whole.iter().cloned().collect());
+        let found = TYPES.iter().flat_map(|kind| {
+            ["r0", "r1", "r2"].iter().filter_map(|name| self.client.status_of(kind, name))
+        });
+        let found: Vec<String> = found.map(text).collect();
+        prop_assert_eq!(found.len(), whole.len());
+        prop_assert!(found.iter().all(|status| whole.contains(status)), "{:?}", found);
+        Ok(())
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Expiry {
 
 /// Returns the resources of a type that a client uses.
 fn in_use(client: usize, kind: usize, world: &World) -> BTreeMap<Text, Used> {
-    let used = world.status_of(client, kind).filter_map(|it| {
+    let used = world.status_of_type(client, kind).filter_map(|it| {
         let (state, version) = (it.state, it.version.as_str().into());
         Some((it.name.as_str().into(), Used { state, version, bytes: it.bytes?.clone() }))
     });

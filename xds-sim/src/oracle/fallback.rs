@@ -30,7 +30,7 @@ pub(super) struct Fallback {
 impl Fallback {
     fn check(&mut self, client: usize, world: &World) {
         let lacking = (0..world.types().len()).filter(|kind| {
-            let mut known = world.status_of(client, *kind);
+            let mut known = world.status_of_type(client, *kind);
             // For a wildcard, the client's status does not show whether anything is known.
             world.watched(client, *kind).has_all()
                 || known.any(|it| {

@@ -3,13 +3,12 @@
 //! Other oracles check the state that a client exposes. This one checks that the state reaches the
 //! watchers: after each drain, a watcher that is not behind has all of it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use foldhash::fast::FixedState;
 use xds_core::{
     WatchId,
-    client::{Change, Notice, WatchError, WatchErrorKind},
+    client::{Change, Notice, ResourceStatus, WatchError, WatchErrorKind},
 };
 
 use super::{Event, Oracle, Report, Rule};
@@ -89,27 +88,6 @@ impl WatcherState {
     }
 }
 
-/// State of a resource in a client's status.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct EntryStatus<'a> {
-    pub(super) bytes: Option<&'a Bytes>,
-    error: Option<&'a WatchErrorKind>,
-}
-
-/// States by type index and name. A hash map, because it is rebuilt often.
-pub(super) type Statuses<'a> = HashMap<(usize, &'a str), EntryStatus<'a>, FixedState>;
-
-/// Returns the status of a client.
-pub(super) fn statuses(world: &World, client: usize) -> Statuses<'_> {
-    let likely = world.watch_count(client);
-    let mut statuses = Statuses::with_capacity_and_hasher(likely, FixedState::default());
-    for (kind, it) in world.status(client) {
-        let shown = EntryStatus { bytes: it.bytes, error: it.error.map(WatchError::kind) };
-        statuses.insert((kind, it.name.as_str()), shown);
-    }
-    statuses
-}
-
 fn is_unavailable(error: &WatchErrorKind) -> bool {
     matches!(error, WatchErrorKind::Unavailable(_))
 }
@@ -131,7 +109,6 @@ impl Holding {
         if world.is_shut_down(client) || world.watch_count(client) > MAX_WATCHES {
             return;
         }
-        let statuses = statuses(world, client);
         let nothing = NotifiedValue::default();
         for (id, watch) in world.watches(client).filter(|(_, watch)| !watch.is_behind()) {
             let state = self.watches.get(&(client, id));
@@ -143,12 +120,12 @@ impl Holding {
                 agree(
                     &format_args!("client-{client} {id} {name}"),
                     known,
-                    statuses.get(&(watch.kind, name)).copied(),
+                    world.status_of(client, watch.kind, name),
                     report,
                 );
             } else {
                 for (name, known) in state.iter().flat_map(|state| &state.of) {
-                    let shown = statuses.get(&(watch.kind, &**name)).copied();
+                    let shown = world.status_of(client, watch.kind, name);
                     agree(&format_args!("client-{client} {id} {name}"), known, shown, report);
                 }
             }
@@ -160,14 +137,14 @@ impl Holding {
 fn agree(
     who: &std::fmt::Arguments<'_>,
     known: &NotifiedValue,
-    shown: Option<EntryStatus<'_>>,
+    shown: Option<ResourceStatus<'_>>,
     report: &mut Report,
 ) {
-    let has = shown.and_then(|it| it.bytes);
+    let has = shown.as_ref().and_then(|it| it.bytes);
     report.ensure(known.value.as_ref() == has, IN_USE, || {
         format!("{who}: told {:?}, and the client has {has:?}", known.value)
     });
-    let error = shown.and_then(|it| it.error);
+    let error = shown.and_then(|it| it.error).map(WatchError::kind);
     match (&known.error, error) {
         // Connectivity errors are checked separately (IC27), and hide other errors.
         (Some(state), _) if is_unavailable(state) => {}

@@ -8,6 +8,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash as _, Hasher as _},
+    mem,
 };
 
 use xds_core::{service::Variant, types};
@@ -61,8 +62,8 @@ fn holdings(link: LinkId, world: &World) -> Vec<Holdings> {
             continue;
         }
         let mut hasher = DefaultHasher::new();
-        (it.version.as_str(), it.bytes).hash(&mut hasher);
-        (format!("{:?}", it.state), it.error.map(ToString::to_string)).hash(&mut hasher);
+        (it.version.as_str(), it.bytes, mem::discriminant(&it.state)).hash(&mut hasher);
+        it.error.map(ToString::to_string).hash(&mut hasher);
         all[kind].insert(name.into(), hasher.finish());
     }
     all
@@ -150,7 +151,9 @@ impl LieEffects {
         if wants_all || watches.any(|(_, watch)| watch.name.is_none()) {
             return;
         }
-        let is_held = |name: &str| world.client(it.client).status().any(|it| *it.name == *name);
+        let kinds = 0..world.types().len();
+        let is_held =
+            |name: &str| kinds.clone().any(|kind| world.status_of(it.client, kind, name).is_some());
         let mut names = response.resources.iter().map(|item| item.name.as_str());
         let unrequested = names.find(|name| !is_world_name(name) && is_held(name));
         report.ensure(unrequested.is_none(), UNREQUESTED, || format!("{unrequested:?} is held"));

@@ -85,7 +85,7 @@ fn asked_of(
 /// Whether a watched name may lack a resource in use. Always true for a wildcard.
 fn is_incomplete(client: usize, kind: usize, world: &World) -> bool {
     let watched = world.watched(client, kind);
-    let in_use = world.status_of(client, kind).filter(|it| it.bytes.is_some());
+    let in_use = world.status_of_type(client, kind).filter(|it| it.bytes.is_some());
     let named = in_use.filter(|it| watched.has(Some(it.name.as_str())));
     watched.has_all() || named.count() < watched.count()
 }

@@ -32,7 +32,7 @@ type EntryStates = BTreeMap<Text, (ResourceState, Option<Bytes>)>;
 
 fn in_use(client: usize, kind: usize, world: &World) -> EntryStates {
     let known = world
-        .status_of(client, kind)
+        .status_of_type(client, kind)
         .map(|it| (it.name.as_str().into(), (it.state, it.bytes.cloned())));
     known.collect()
 }

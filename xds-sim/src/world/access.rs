@@ -99,12 +99,22 @@ impl World {
     }
 
     /// Iterates over a client's resource status of one type.
-    pub(crate) fn status_of(
+    pub(crate) fn status_of_type(
         &self,
         at: usize,
         kind: usize,
     ) -> impl Iterator<Item = ResourceStatus<'_>> {
-        self.status(at).filter(move |(of, _)| *of == kind).map(|(_, it)| it)
+        self.client(at).status_of_type(self.types[kind].as_str())
+    }
+
+    /// A client's status of one resource, if it is watched.
+    pub(crate) fn status_of(
+        &self,
+        at: usize,
+        kind: usize,
+        name: &str,
+    ) -> Option<ResourceStatus<'_>> {
+        self.client(at).status_of(self.types[kind].as_str(), name)
     }
 
     /// Iterates over the watches of a client, by id.

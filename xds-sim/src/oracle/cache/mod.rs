@@ -77,7 +77,7 @@ pub(super) struct CacheModel {
 }
 
 fn entries(world: &World, client: usize, kind: usize) -> Entries {
-    let known = world.status_of(client, kind).map(|it| {
+    let known = world.status_of_type(client, kind).map(|it| {
         let known = CachedEntry {
             state: it.state,
             bytes: it.bytes.cloned(),

@@ -140,7 +140,7 @@ enum Holds {
 
 impl Holds {
     fn of(subscription: &SubscriptionState, client: usize, kind: usize, world: &World) -> Self {
-        let mut held = world.status_of(client, kind).filter(|it| it.bytes.is_some());
+        let mut held = world.status_of_type(client, kind).filter(|it| it.bytes.is_some());
         match held.any(|it| subscription.covers(it.name.as_str())) {
             true => Self::Something,
             false => Self::Nothing,

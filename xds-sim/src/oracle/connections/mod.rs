@@ -11,7 +11,7 @@ use std::{
 
 use xds_core::{
     Time,
-    client::{Notice, ResourceState, ResourceStatus, WatchErrorKind},
+    client::{Notice, ResourceState, WatchErrorKind},
 };
 
 use self::attempts::{AttemptKey, Attempts, StreamRecord, is_wanted};
@@ -292,16 +292,13 @@ impl Connections {
                     Streams::Aggregated => None,
                     Streams::PerType => Some(watch.kind),
                 };
-                let mut known = world.client(client).status();
                 // A resource known to be missing is no reason for fallback. The Envoy profile has
                 // other reasons.
                 let is_proxy = world.options().profile == ProfileName::Envoy;
                 let is_known = is_proxy
                     || watch.name.as_ref().is_none_or(|name| {
-                        let of_watch = |it: &ResourceStatus<'_>| {
-                            it.type_url == &world.types()[watch.kind] && it.name.as_str() == name
-                        };
-                        !known.any(|it| of_watch(&it) && it.state == ResourceState::Requested)
+                        let known = world.status_of(client, watch.kind, name);
+                        known.is_none_or(|it| it.state != ResourceState::Requested)
                     });
                 let what = (watch.name.as_deref(), is_known);
                 let is_failing = self.all_fail(client, only, what, world);

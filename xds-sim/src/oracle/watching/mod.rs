@@ -10,10 +10,7 @@ use xds_core::{
     client::{Change, Notice, Resource, WatchError, WatchErrorKind},
 };
 
-use super::{
-    Event, Oracle, Report, Rule,
-    holding::{MAX_WATCHES, Statuses, statuses},
-};
+use super::{Event, Oracle, Report, Rule, holding::MAX_WATCHES};
 use crate::{
     options::{ProfileName, Transport, Verdicts},
     situations::Situation,
@@ -358,14 +355,13 @@ impl ClientWatches {
             return;
         }
         let is_crowd = world.watch_count(client) > MAX_WATCHES;
-        let statuses = if is_crowd { Statuses::default() } else { statuses(world, client) };
         let Self { watches, lasting, .. } = self;
         lasting.retain(|watch| {
             let Some(record) = watches.get_mut(watch) else { return false };
             let mut lasts = false;
             for (name, held) in &mut record.held {
-                let has = statuses.get(&(record.kind, &**name)).and_then(|it| it.bytes);
-                held.has_changed |= has != Some(&held.resource.bytes);
+                let has = || world.status_of(client, record.kind, name).and_then(|it| it.bytes);
+                held.has_changed |= is_crowd || has() != Some(&held.resource.bytes);
                 lasts |= !held.has_changed;
             }
             lasts
