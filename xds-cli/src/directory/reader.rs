@@ -17,7 +17,9 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use xds_core::Time;
-use xds_source::{Change, Follower, FollowerOptions, Revision, Source, Step, WatchError};
+use xds_source::{
+    Change, Follower, FollowerOptions, List, Revision, Source, SourceError, Step, WatchError,
+};
 use xds_tokio::ServerHandle;
 
 use super::{confirm::confirm, sources::Update};
@@ -84,6 +86,7 @@ trait Read: Send {
     fn next(&mut self) -> BoxFuture<'_, io::Result<Update>>;
 }
 
+type BoxedList = BoxFuture<'static, Result<List, SourceError>>;
 type BoxedWatch = Pin<Box<dyn Stream<Item = Result<Change, WatchError>> + Send>>;
 
 struct ReadSource<S> {
@@ -93,6 +96,8 @@ struct ReadSource<S> {
     /// Task that answers the server's requests for a confirmation.
     confirming: Option<JoinHandle<()>>,
     follower: Follower,
+    /// List that is being read. It is continued after a call of `next` was cancelled, as is the watch.
+    list: Option<BoxedList>,
     watch: Option<BoxedWatch>,
     started: Instant,
 }
@@ -105,6 +110,7 @@ impl<S: Source> ReadSource<S> {
             reachable: Arc::default(),
             confirming: None,
             follower: Follower::new(FollowerOptions::default(), seed),
+            list: None,
             watch: None,
             started: Instant::now(),
         }
@@ -126,7 +132,12 @@ impl<S: Source> ReadSource<S> {
     /// Reads all objects. Returns `None` if they are not to be used.
     async fn list(&mut self) -> io::Result<Option<Update>> {
         self.watch = None;
-        let list = self.source.list().await;
+        let list = self.list.get_or_insert_with(|| {
+            let source = Arc::clone(&self.source);
+            Box::pin(async move { source.list().await })
+        });
+        let list = list.await;
+        self.list = None;
         let now = self.now();
         match list {
             Ok(list) => {
@@ -217,5 +228,52 @@ impl<S> Drop for ReadSource<S> {
         if let Some(task) = &self.confirming {
             task.abort();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::sync::Mutex;
+
+    use futures_util::stream;
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    /// Source whose lists take this long.
+    #[derive(Debug)]
+    struct SlowSource {
+        list_time: Duration,
+        lists: Arc<Mutex<u32>>,
+    }
+
+    impl Source for SlowSource {
+        async fn list(&self) -> Result<List, SourceError> {
+            *self.lists.lock().unwrap() += 1;
+            sleep(self.list_time).await;
+            Ok(List { revision: Revision(1), objects: Vec::new() })
+        }
+
+        fn watch(
+            &self,
+            _: Revision,
+        ) -> impl Stream<Item = Result<Change, WatchError>> + Send + 'static {
+            stream::pending()
+        }
+    }
+
+    /// A follower has other work, such as rollouts and views, more often than a list takes.
+    #[tokio::test(start_paused = true)]
+    async fn list_continues_after_cancelled_calls() {
+        let lists = Arc::default();
+        let source = SlowSource { list_time: Duration::from_secs(10), lists: Arc::clone(&lists) };
+        let mut reader = SourceReader::new(source, "slow".into());
+        for _ in 0..9 {
+            assert!(timeout(Duration::from_secs(1), reader.next()).await.is_err());
+        }
+        let update = timeout(Duration::from_secs(2), reader.next()).await.expect("the list");
+        assert!(matches!(update, Ok(Update::All(objects)) if objects.is_empty()));
+        assert_eq!(*lists.lock().unwrap(), 1);
     }
 }
