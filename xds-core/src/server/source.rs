@@ -67,8 +67,10 @@ impl Server {
 
     /// Answers [`ServerEvent::ConfirmSource`] with the newest revision of the source, read after the
     /// event. The read must be linearizable: it must not return an older revision than one that any
-    /// server has read before. Zero stands for a source that cannot tell: streams are then answered
-    /// from what was read of it.
+    /// server has read before. Zero stands for a source that cannot tell: a stream then waits only
+    /// for the revision that its versions state, and after
+    /// [`catch_up_timeout`](super::SourcePolicy::catch_up_timeout) it is answered from what was read,
+    /// unless the source is unreachable.
     pub fn source_confirmed(&mut self, revision: u64, now: Time) {
         self.clock.advance(now);
         self.source.end_confirmation(revision);
@@ -189,9 +191,12 @@ impl Server {
     pub(crate) fn source_wait_is_over(&mut self, id: StreamId) {
         let Some(wait) = self.source.waiting.remove(&id) else { return };
         let reached = self.source.reached.unwrap_or_default();
-        let decision = match wait.required() {
-            Some(required) => Err(CloseReason::BehindSource { required, reached }),
-            None => self.serve_unconfirmed(id, wait),
+        let is_reachable = self.unreachable_since().is_none();
+        let decision = match (wait.confirmation, wait.required()) {
+            // The stated revision may be of another history, which the source would tell.
+            (WaitConfirmation::Impossible, _) if is_reachable => Ok(()),
+            (_, Some(required)) => Err(CloseReason::BehindSource { required, reached }),
+            (_, None) => self.serve_unconfirmed(id, wait),
         };
         match decision {
             Ok(()) => self.release_from_source(id),

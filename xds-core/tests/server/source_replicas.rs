@@ -240,6 +240,28 @@ fn confirmation_without_a_revision_does_not_make_a_source_reachable() {
     println!("covers: M259");
 }
 
+/// A source that cannot tell its revision does not make a replica newer than it is.
+#[test]
+fn stated_revision_is_awaited_although_the_source_cannot_tell_its_own() {
+    let mut rig = confirming();
+    rig.run(
+        "at 5\nset cds a=1\nreached 5\n> cds version:7-00\nconfirm\nconfirmed 0\n<\nat 7\nset cds a=2\n\
+         reached 7\n< cds first a=2",
+    );
+    // The revision may be of another history, so the wait ends.
+    let mut rig = confirming();
+    rig.run("at 5\nset cds a=1\nreached 5\n> cds version:7-00\nconfirm\nconfirmed 0\n<");
+    rig.run("wait 4s\n< cds first a=1");
+    let mut rig = confirming();
+    rig.run(
+        "at 5\nset cds a=1\nreached 5\nunreachable\n> cds version:7-00\nconfirm\nconfirmed 0\n<",
+    );
+    rig.run("wait 4s");
+    let reason = rig.take_close(1).expect("closed");
+    assert_eq!(reason, CloseReason::BehindSource { required: 7, reached: 5 });
+    println!("covers: M257 M258");
+}
+
 #[test]
 fn timer_is_due_when_the_state_becomes_too_old() {
     let policy = SourcePolicy::default().with_max_staleness(Duration::from_secs(10));

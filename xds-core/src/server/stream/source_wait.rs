@@ -53,6 +53,8 @@ pub(crate) enum WaitConfirmation {
     InProgress,
     /// The source was at this revision after the request had arrived.
     At(u64),
+    /// The source cannot tell its revision.
+    Impossible,
 }
 
 impl SourceWait {
@@ -62,7 +64,7 @@ impl SourceWait {
     /// another history, such as that of a source before it was restored from a backup.
     pub(crate) fn required(&self) -> Option<u64> {
         match self.confirmation {
-            WaitConfirmation::NotNeeded => Some(self.stated),
+            WaitConfirmation::NotNeeded | WaitConfirmation::Impossible => Some(self.stated),
             WaitConfirmation::Next | WaitConfirmation::InProgress => None,
             WaitConfirmation::At(revision) => Some(revision),
         }
@@ -90,7 +92,7 @@ impl SourceProgress {
         self.is_confirming
     }
 
-    /// Ends the confirmation in progress.
+    /// Ends the confirmation in progress. Revision 0 stands for a source that cannot tell.
     pub(crate) fn end_confirmation(&mut self, revision: u64) {
         self.is_confirming = false;
         self.unconfirmed_since = None;
@@ -100,7 +102,10 @@ impl SourceProgress {
         }
         for wait in self.waiting.values_mut() {
             if wait.confirmation == WaitConfirmation::InProgress {
-                wait.confirmation = WaitConfirmation::At(revision);
+                wait.confirmation = match revision {
+                    0 => WaitConfirmation::Impossible,
+                    _ => WaitConfirmation::At(revision),
+                };
             }
         }
     }
