@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Values by key.
-type Values = BTreeMap<String, Bytes>;
+pub(crate) type Values = BTreeMap<String, Bytes>;
 
 /// Keys that exist until this value is [ended](Self::end), or until the process can no longer renew
 /// their lease. They stay for the rest of its time when this is dropped.

@@ -12,6 +12,7 @@ mod news;
 use core::{fmt, time::Duration};
 use std::{
     collections::BTreeSet,
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -26,7 +27,7 @@ use xds_source::{
 use self::keys::RolloutKeys;
 use crate::{
     client::{EtcdClient, EtcdError},
-    lease::LeasedKeys,
+    lease::{LeasedKeys, Values},
     proto::{RequestOp, TxnRequest, mvccpb::KeyValue},
     range::KeyRange,
     store::{delete, delete_range, put, unchanged},
@@ -51,10 +52,22 @@ pub struct EtcdRollouts {
     keys: RolloutKeys,
     /// Name of this server.
     name: String,
-    /// Keys of this server, as long as it takes part.
-    own: Mutex<Option<LeasedKeys>>,
+    own: Mutex<OwnKeys>,
     /// Servers that were reported to exist.
     known: Arc<Mutex<BTreeSet<Arc<str>>>>,
+}
+
+/// Keys of this server.
+enum OwnKeys {
+    /// Values that are written once the server takes part.
+    Planned(Values),
+    Leased(LeasedKeys),
+}
+
+impl Default for OwnKeys {
+    fn default() -> Self {
+        Self::Planned(Values::default())
+    }
 }
 
 impl fmt::Debug for EtcdRollouts {
@@ -84,7 +97,7 @@ impl EtcdRollouts {
         Self { client, keys, name, own: Mutex::default(), known: Arc::default() }
     }
 
-    fn own(&self) -> MutexGuard<'_, Option<LeasedKeys>> {
+    fn own(&self) -> MutexGuard<'_, OwnKeys> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -216,12 +229,12 @@ impl EtcdRollouts {
         Ok(reported.collect())
     }
 
-    /// Sets a key of this server, if it takes part.
-    fn set(&self, key: String, value: String) -> Result<(), SourceError> {
-        if let Some(own) = &*self.own() {
-            own.set(key, value.into());
+    /// Sets a key of this server, as soon as it takes part.
+    fn set(&self, key: String, value: String) {
+        match &mut *self.own() {
+            OwnKeys::Planned(values) => drop(values.insert(key, value.into())),
+            OwnKeys::Leased(keys) => keys.set(key, value.into()),
         }
-        Ok(())
     }
 }
 
@@ -263,25 +276,35 @@ impl RolloutStore for EtcdRollouts {
     }
 
     fn report_progress<'s>(&'s self, json: &'s str) -> StoreFuture<'s, ()> {
-        Box::pin(async { self.set(self.keys.progress(&self.name), json.to_owned()) })
+        Box::pin(async {
+            self.set(self.keys.progress(&self.name), json.to_owned());
+            Ok(())
+        })
     }
 
     fn report(&self, report: CohortReport) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.set(self.keys.replica(&self.name), report.to_string()) })
+        Box::pin(async move {
+            self.set(self.keys.replica(&self.name), report.to_string());
+            Ok(())
+        })
     }
 
     fn join(&self) {
-        let report = Bytes::from(CohortReport::default().to_string());
-        let values = [(self.keys.replica(&self.name), report)].into();
-        self.own().get_or_insert_with(|| LeasedKeys::start_later(&self.client, values, TTL));
+        let mut own = self.own();
+        if let OwnKeys::Planned(values) = &mut *own {
+            let mut values = mem::take(values);
+            let none = || CohortReport::default().to_string().into();
+            values.entry(self.keys.replica(&self.name)).or_insert_with(none);
+            *own = OwnKeys::Leased(LeasedKeys::start_later(&self.client, values, TTL));
+        }
     }
 
     fn leave(&self) -> StoreFuture<'_, ()> {
-        let own = self.own().take();
+        let own = mem::take(&mut *self.own());
         Box::pin(async {
             match own {
-                Some(own) => Ok(own.end().await?),
-                None => Ok(()),
+                OwnKeys::Leased(keys) => Ok(keys.end().await?),
+                OwnKeys::Planned(_) => Ok(()),
             }
         })
     }

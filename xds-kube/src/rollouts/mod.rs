@@ -14,6 +14,7 @@ mod replica;
 use core::fmt;
 use std::{
     collections::BTreeSet,
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -30,7 +31,7 @@ use self::{
     objects::{
         HISTORY, ID_LABEL, MANIFEST, PART, PROGRESS, RolloutObjects, STATE, parse_state, time_now,
     },
-    replica::ReplicaLease,
+    replica::{Annotations, ReplicaLease},
 };
 use crate::{
     api::{KubeClient, KubeError, KubeErrorKind},
@@ -53,10 +54,22 @@ pub struct KubeRollouts {
     objects: RolloutObjects,
     /// Name of this server.
     server: String,
-    /// Lease of this server, as long as it takes part.
-    own: Mutex<Option<ReplicaLease>>,
+    own: Mutex<Participation>,
     /// Servers that were reported to exist.
     known: Arc<Mutex<BTreeSet<Arc<str>>>>,
+}
+
+/// Whether this server takes part in the rollouts.
+enum Participation {
+    /// Not yet. These annotations are written once it does.
+    Planned(Annotations),
+    Leased(ReplicaLease),
+}
+
+impl Default for Participation {
+    fn default() -> Self {
+        Self::Planned(Annotations::default())
+    }
 }
 
 impl fmt::Debug for KubeRollouts {
@@ -86,7 +99,7 @@ impl KubeRollouts {
         Self { client, objects, server, own: Mutex::default(), known: Arc::default() }
     }
 
-    fn own(&self) -> MutexGuard<'_, Option<ReplicaLease>> {
+    fn own(&self) -> MutexGuard<'_, Participation> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -258,10 +271,11 @@ impl KubeRollouts {
         Ok(reported.collect())
     }
 
-    /// Sets an annotation of this server's Lease, if it takes part.
+    /// Sets an annotation of this server's Lease, as soon as it takes part.
     fn set(&self, annotation: &'static str, value: String) {
-        if let Some(own) = &*self.own() {
-            own.set(annotation, value);
+        match &mut *self.own() {
+            Participation::Planned(annotations) => drop(annotations.insert(annotation, value)),
+            Participation::Leased(lease) => lease.set(annotation, value),
         }
     }
 }
@@ -331,17 +345,21 @@ impl RolloutStore for KubeRollouts {
     }
 
     fn join(&self) {
-        self.own().get_or_insert_with(|| {
-            ReplicaLease::start(self.client.clone(), self.objects.clone(), &self.server)
-        });
+        let mut own = self.own();
+        if let Participation::Planned(annotations) = &mut *own {
+            let annotations = mem::take(annotations);
+            let (client, objects) = (self.client.clone(), self.objects.clone());
+            let lease = ReplicaLease::start(client, objects, &self.server, annotations);
+            *own = Participation::Leased(lease);
+        }
     }
 
     fn leave(&self) -> StoreFuture<'_, ()> {
-        let own = self.own().take();
+        let own = mem::take(&mut *self.own());
         Box::pin(async {
             match own {
-                Some(own) => Ok(own.end().await?),
-                None => Ok(()),
+                Participation::Leased(lease) => Ok(lease.end().await?),
+                Participation::Planned(_) => Ok(()),
             }
         })
     }

@@ -7,18 +7,21 @@ use std::{
 
 use futures_core::Stream;
 use futures_util::{StreamExt as _, stream};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Duration, Instant, timeout_at};
 use xds_core::rollout::PeerNews;
 use xds_source::{SourceError, StoreNews};
 
 use super::{
     objects::{REPORT, RolloutObjects, parse_state},
-    replica::{DURATION, delete_ended},
+    replica::{DURATION, LeaseEnd, delete_ended},
 };
 use crate::{
     api::{KubeClient, KubeErrorKind, ObjectWatch, WatchItem},
     objects::KubeLease,
 };
+
+/// Time until another attempt to end a lease, if the cluster could not be reached.
+const RETRY: Duration = Duration::from_secs(3);
 
 struct LeaseWatch {
     client: KubeClient,
@@ -144,7 +147,8 @@ impl LeaseWatch {
         self.news.push_back(Ok(StoreNews::Replica(server, PeerNews::Left)));
     }
 
-    /// Ends the leases that were not renewed.
+    /// Ends the leases that were not renewed. The watch may be interrupted without an error, and others
+    /// may renew theirs all the same.
     async fn end_leases(&mut self) {
         let now = Instant::now();
         let ended: Vec<_> = self
@@ -154,8 +158,16 @@ impl LeaseWatch {
             .map(|(server, (lease, _))| (Arc::clone(server), lease.clone()))
             .collect();
         for (server, lease) in ended {
-            self.left(server);
-            delete_ended(&self.client, &self.objects, &lease).await;
+            match delete_ended(&self.client, &self.objects, &lease).await {
+                LeaseEnd::Ended => self.left(server),
+                LeaseEnd::Renewed => {
+                    self.watch = None;
+                    return;
+                }
+                LeaseEnd::Unknown => {
+                    self.leases.insert(server, (lease, Instant::now() + RETRY));
+                }
+            }
         }
     }
 }

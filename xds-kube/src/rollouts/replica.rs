@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Annotations by name.
-type Annotations = BTreeMap<&'static str, String>;
+pub(super) type Annotations = BTreeMap<&'static str, String>;
 
 /// Time for which a server counts that does not renew its Lease.
 pub(super) const DURATION: Duration = Duration::from_secs(15);
@@ -45,11 +45,16 @@ struct OwnLease {
 
 impl ReplicaLease {
     /// Creates the Lease as soon as the cluster can be reached, and renews it.
-    pub(super) fn start(client: KubeClient, objects: RolloutObjects, server: &str) -> Self {
+    pub(super) fn start(
+        client: KubeClient,
+        objects: RolloutObjects,
+        server: &str,
+        mut annotations: Annotations,
+    ) -> Self {
         let name = objects.replica(server);
         let lease = OwnLease { client, objects, name, server: server.to_owned() };
-        let first = [(REPORT, CohortReport::default().to_string())].into();
-        let (annotations, wanted) = watch::channel(first);
+        annotations.entry(REPORT).or_insert_with(|| CohortReport::default().to_string());
+        let (annotations, wanted) = watch::channel(annotations);
         let task = tokio::spawn(lease.clone().renew(wanted));
         Self { lease, annotations, task }
     }
@@ -115,11 +120,33 @@ impl OwnLease {
     }
 }
 
-/// Deletes the Lease of a server that has ended. Without effect if it was renewed meanwhile.
-pub(super) async fn delete_ended(client: &KubeClient, objects: &RolloutObjects, lease: &KubeLease) {
+/// Whether the server of a Lease that was not renewed has ended.
+pub(super) enum LeaseEnd {
+    Ended,
+    /// It has renewed the Lease, which was not reported.
+    Renewed,
+    /// The cluster cannot be reached.
+    Unknown,
+}
+
+/// Deletes a Lease that was not renewed. The cluster refuses that if it was renewed meanwhile.
+pub(super) async fn delete_ended(
+    client: &KubeClient,
+    objects: &RolloutObjects,
+    lease: &KubeLease,
+) -> LeaseEnd {
     let said = objects.said("delete", "lease", &lease.metadata.name);
-    if let Err(why) = client.delete(&objects.leases(), &lease.metadata, &said).await {
-        // Another server deletes it too.
-        tracing::debug!(%why, "cannot delete the Lease of a server that has ended");
+    let Err(why) = client.delete(&objects.leases(), &lease.metadata, &said).await else {
+        return LeaseEnd::Ended;
+    };
+    match why.kind() {
+        // Another server has deleted it.
+        KubeErrorKind::NotFound => return LeaseEnd::Ended,
+        KubeErrorKind::Conflict => return LeaseEnd::Renewed,
+        _ => tracing::warn!(%why, "cannot delete the Lease of a server that does not renew it"),
+    }
+    match why.kind() {
+        KubeErrorKind::Unavailable => LeaseEnd::Unknown,
+        _ => LeaseEnd::Ended,
     }
 }

@@ -64,7 +64,7 @@ pub trait RolloutStore: fmt::Debug + Send + Sync + 'static {
     fn report(&self, report: CohortReport) -> StoreFuture<'_, ()>;
 
     /// Takes part in the rollouts: as soon as the store can be reached, they continue only with the
-    /// counts of this server.
+    /// counts of this server. The newest counts and progress that were reported before are valid too.
     fn join(&self);
 
     /// Ends the part of this server, so that the others do not wait for its counts. Call it when the

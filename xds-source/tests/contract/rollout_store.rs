@@ -159,5 +159,11 @@ async fn replicas(first: &dyn RolloutStore, second: &dyn RolloutStore) {
     let mut watch = first.watch();
     assert_eq!(wait_replica(&mut watch, PeerNews::Left).await, name);
     assert!(first.progress().await.unwrap().iter().all(|it| it.server != name));
+    // Counts that were reported before a replica takes part are valid.
+    let early = CohortReport { generation: 5, members: 3, acknowledged: 2 };
+    second.report(early).await.unwrap();
+    second.join();
+    assert_eq!(wait_replica(&mut watch, PeerNews::Reported(early)).await, name);
+    second.leave().await.unwrap();
     first.leave().await.unwrap();
 }
