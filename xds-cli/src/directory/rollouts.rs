@@ -177,7 +177,6 @@ impl FollowedRollouts {
         server: &ServerHandle,
     ) -> Result<Option<ChangedResources>, RolloutFailure> {
         let (state, mut stable, mut newest) = self.read_contents(state).await?;
-        self.store.join();
         let is_behind = reached.0 < state.id.0;
         for contents in [&mut stable, &mut newest] {
             update_endpoints(contents, current, is_behind);
@@ -203,6 +202,9 @@ impl FollowedRollouts {
             // An error means that the process ends.
             let _ = self.started.send(rollout.map_err(RolloutFailure::Rollout)?);
         }
+        // A server that cannot continue the rollout, because its policy is another one, does not take
+        // part: the others would wait for its reports, and halt.
+        self.store.join();
         self.known.newest = state.id;
         self.known.reachable = [state.stable, state.id].into();
         self.known.differing = differing;
