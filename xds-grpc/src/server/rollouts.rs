@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use thiserror::Error;
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    select,
+    sync::{mpsc, watch},
+};
 use xds_core::{
     StreamId, Time, ViewName,
     rollout::{
@@ -25,8 +28,10 @@ pub(crate) struct HostedRollouts {
     /// Senders of the progress: of the rollout under way and of the one that waits.
     reporters: Vec<(RolloutId, watch::Sender<Report>)>,
     sharing: Sharing,
-    /// Receiver of what replicas share.
-    shared: Option<mpsc::Sender<SharedEvent>>,
+    /// Newest counts for the other replicas.
+    report: watch::Sender<Option<CohortReport>>,
+    /// Receiver of the states to store.
+    states: Option<mpsc::Sender<RolloutState>>,
 }
 
 /// Newest progress of a rollout.
@@ -48,7 +53,8 @@ impl HostedRollouts {
             newest: RolloutId::default(),
             reporters: Vec::new(),
             sharing,
-            shared: None,
+            report: watch::Sender::default(),
+            states: None,
         }
     }
 
@@ -144,9 +150,9 @@ impl HostedRollouts {
         Some((id, reporter.subscribe()))
     }
 
-    /// Passes an event on to the receiver. Returns whether there is one, with room for it.
-    fn share(&self, event: SharedEvent) -> bool {
-        self.shared.as_ref().is_some_and(|it| it.try_send(event).is_ok())
+    /// Passes a state on to the receiver. Returns whether there is one, with room for it.
+    fn store(&self, state: &RolloutState) -> bool {
+        self.states.as_ref().is_some_and(|it| it.try_send(state.clone()).is_ok())
     }
 
     fn is_under_way(&self, id: RolloutId) -> bool {
@@ -174,11 +180,11 @@ impl HostedRollouts {
                         reporter.send_replace(Report { progress: Some(progress), error });
                     }
                 }
-                RolloutEvent::Store(state) if !self.share(SharedEvent::Store(state.clone())) => {
+                RolloutEvent::Store(state) if !self.store(&state) => {
                     self.rollouts.stored(server, &state, StoreResult::Unavailable, now);
                 }
                 RolloutEvent::Report(report) => {
-                    self.share(SharedEvent::Report(report));
+                    self.report.send_replace(Some(report));
                 }
                 _ => {}
             }
@@ -208,7 +214,8 @@ pub enum SharedEvent {
     /// Replace the state in the source by this one, if the stored one has the generation before, or
     /// if there is none. Answer with [`SharedNews::Stored`].
     Store(RolloutState),
-    /// Pass these counts on to the other replicas.
+    /// Pass these counts on to the other replicas. They replace earlier ones, which a slow receiver
+    /// may not get.
     Report(CohortReport),
 }
 
@@ -225,18 +232,31 @@ pub enum SharedNews {
 
 /// Stream of the events of rollouts that replicas share ([`ServerHandle::shared_rollouts`]).
 #[derive(Debug)]
-pub struct SharedEvents(mpsc::Receiver<SharedEvent>);
+pub struct SharedEvents {
+    states: mpsc::Receiver<RolloutState>,
+    report: watch::Receiver<Option<CohortReport>>,
+}
 
 impl SharedEvents {
     /// Waits for the next event; `None` once the server has ended, or if there is a newer receiver.
     /// Cancel safe.
     pub async fn next(&mut self) -> Option<SharedEvent> {
-        self.0.recv().await
+        loop {
+            select! {
+                biased;
+                state = self.states.recv() => return state.map(SharedEvent::Store),
+                Ok(()) = self.report.changed() => {
+                    if let Some(report) = *self.report.borrow_and_update() {
+                        return Some(SharedEvent::Report(report));
+                    }
+                }
+            }
+        }
     }
 }
 
-/// Number of events that wait for their receiver. A state for which there is no room is stored later.
-const SHARED_EVENTS: usize = 64;
+/// Number of states that wait for their receiver. A state for which there is no room is stored later.
+const WAITING_STATES: usize = 64;
 
 /// Reason for which a rollout did not start, or has not applied its change.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -407,9 +427,9 @@ impl ServerHandle {
     ///
     /// # Errors
     ///
-    /// Returns an error if the policy or the change is invalid, if the policy selects clients by more
-    /// than their id and [`ServerOptions::node_detail`](super::ServerOptions::node_detail) does not
-    /// keep it, or if the server has ended.
+    /// Returns an error if the policy or the change is invalid, if the policy has conditions, also on
+    /// the node id, and [`ServerOptions::node_detail`](super::ServerOptions::node_detail) is not
+    /// [`NodeDetail::Full`](xds_core::rollout::NodeDetail::Full), or if the server has ended.
     pub async fn rollout(
         &self,
         change: Vec<Transaction>,
@@ -461,12 +481,16 @@ impl ServerHandle {
     ///
     /// Returns an error if the server has ended.
     pub async fn shared_rollouts(&self) -> Result<SharedEvents, ServerEnded> {
-        let (sender, receiver) = mpsc::channel(SHARED_EVENTS);
+        let (sender, states) = mpsc::channel(WAITING_STATES);
         let subscribe = move |rollouts: &mut HostedRollouts, _: &mut Server, _| {
-            rollouts.shared = Some(sender);
+            rollouts.states = Some(sender);
+            let mut report = rollouts.report.subscribe();
+            // The counts are new to this receiver.
+            report.mark_changed();
+            report
         };
-        self.with_rollouts(subscribe).await?;
-        Ok(SharedEvents(receiver))
+        let report = self.with_rollouts(subscribe).await?;
+        Ok(SharedEvents { states, report })
     }
 
     /// Passes on news from the source. Without effect with [`Sharing::Alone`].
