@@ -20,10 +20,10 @@ pub(crate) fn init(quietest: Quietest, verbose: u8, color: ColorChoice) {
     let directives = env::var(EnvFilter::DEFAULT_ENV).ok().filter(|var| !var.trim().is_empty());
     let default = match (quietest, verbose) {
         (Quietest::Errors, 0) => "error",
-        // What this crate logs is also an error that it returns.
-        (Quietest::Warnings, 0) => "warn,kube_client=off",
+        // What kube_client logs is also an error that it returns. A peer can make h2 warn of each frame.
+        (Quietest::Warnings, 0) => "warn,kube_client=off,h2=error",
         // Crates such as h2 log every HTTP/2 frame at these levels.
-        (_, 1) => "warn,kube_client=off,xds=debug,xds_grpc=debug",
+        (_, 1) => "warn,kube_client=off,h2=error,xds=debug,xds_grpc=debug",
         (_, _) => "warn,xds=trace,xds_grpc=trace,xds_handle=trace",
     };
     let widest = if verbose == 0 { LINE } else { usize::MAX };

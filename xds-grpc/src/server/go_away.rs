@@ -1,5 +1,5 @@
 //! End of an HTTP/2 connection with a reason that hyper does not send: `ENHANCE_YOUR_CALM`, by order
-//! or because of too many SETTINGS frames.
+//! or because of too many SETTINGS frames or answers to pings.
 
 use core::{
     mem::MaybeUninit,
@@ -19,8 +19,9 @@ use super::frame_position::FramePosition;
 use crate::clock::Clock;
 
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const GOAWAY: u8 = 7;
-/// Flag of SETTINGS: acknowledges the other side's settings.
+/// Flag of SETTINGS and PING: answers a frame of the other side.
 const ACK: u8 = 1;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
@@ -30,22 +31,24 @@ pub(super) struct GoAwayIo<T> {
     io: T,
     read: FramePosition,
     written: FramePosition,
-    settings: SettingsCount,
+    settings: FrameCount,
+    ping_answers: FrameCount,
     ending: Ending,
 }
 
-/// Number of SETTINGS frames in the current interval.
+/// Number of frames of a kind in the current interval.
 #[derive(Debug)]
-struct SettingsCount {
+struct FrameCount {
     clock: Clock,
     since: Time,
     frames: u32,
 }
 
-/// Maximum number of SETTINGS frames in an interval. Each can cost time for each open stream. Clients
-/// send a few in a connection's life.
-const MAX_SETTINGS: u32 = 100;
-const SETTINGS_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum number of SETTINGS frames, and of answers to pings, in an interval. Clients send a few in a
+/// connection's life, and one answer to each ping. SETTINGS can cost time for each open stream. The HTTP/2
+/// stack logs each answer without a ping.
+const MAX_FRAMES: u32 = 100;
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Length of the client's connection preface, which is not a frame.
 const PREFACE: usize = 24;
@@ -70,15 +73,19 @@ impl Ending {
     }
 }
 
-impl SettingsCount {
+impl FrameCount {
+    fn new(clock: Clock) -> Self {
+        Self { since: clock.now(), clock, frames: 0 }
+    }
+
     /// Counts a frame. Returns whether there are too many.
     fn add(&mut self) -> bool {
         let now = self.clock.now();
-        if now.since(self.since) >= SETTINGS_INTERVAL {
+        if now.since(self.since) >= INTERVAL {
             (self.since, self.frames) = (now, 0);
         }
         self.frames += 1;
-        self.frames > MAX_SETTINGS
+        self.frames > MAX_FRAMES
     }
 }
 
@@ -103,7 +110,8 @@ impl<T: Write + Unpin> GoAwayIo<T> {
             io,
             read: FramePosition::before(PREFACE),
             written: FramePosition::default(),
-            settings: SettingsCount { since: clock.now(), clock, frames: 0 },
+            settings: FrameCount::new(clock.clone()),
+            ping_answers: FrameCount::new(clock),
             ending: ending.clone(),
         };
         (io, ending)
@@ -136,12 +144,14 @@ impl<T: Read + Write + Unpin> Read for GoAwayIo<T> {
         let mut chunk = ReadBuf::uninit(&mut space[..room]);
         let this = &mut *self;
         ready!(Pin::new(&mut this.io).poll_read(cx, chunk.unfilled()))?;
-        let mut is_flood = false;
-        this.read.advance(chunk.filled(), |kind, flags| {
-            is_flood |= kind == SETTINGS && flags & ACK == 0 && this.settings.add();
+        let mut flood = None;
+        this.read.advance(chunk.filled(), |kind, flags| match (kind, flags & ACK != 0) {
+            (SETTINGS, false) if this.settings.add() => flood = Some("SETTINGS frames"),
+            (PING, true) if this.ping_answers.add() => flood = Some("answers to pings"),
+            _ => {}
         });
-        if is_flood {
-            this.ending.order(format!("more than {MAX_SETTINGS} SETTINGS frames in a second"));
+        if let Some(frames) = flood {
+            this.ending.order(format!("more than {MAX_FRAMES} {frames} in a second"));
             this.check(cx)?;
         }
         into.put_slice(chunk.filled());
@@ -260,6 +270,23 @@ mod tests {
             }
         };
         (failure, io.io.received)
+    }
+
+    /// The HTTP/2 stack logs each answer to a ping that it has not sent.
+    #[test]
+    fn too_many_answers_to_pings_end_the_connection() {
+        let sends = |flags, count| {
+            let ping = [&[0, 0, 8, PING, flags, 0, 0, 0, 0][..], &[7; 8]].concat();
+            [&[0; PREFACE][..], &ping.repeat(count)].concat()
+        };
+        for (flags, count) in [(ACK, 100), (0, 1_000)] {
+            let (failure, received) = read_all(sends(flags, count), b"");
+            assert!(failure.is_none() && received.is_empty());
+        }
+        let (failure, received) = read_all(sends(ACK, 101), b"");
+        let why = "more than 100 answers to pings in a second";
+        assert_eq!(failure.map(|it| it.to_string()).as_deref(), Some(why));
+        assert_eq!(received, go_away(why));
     }
 
     #[test]
