@@ -68,12 +68,16 @@ pub fn accepted_dead_after(keepalive: Keepalive) -> Duration {
 }
 
 /// Sets the socket options of a client connection: `TCP_NODELAY`, and TCP keepalive to detect a
-/// dead host.
-// S0.175
+/// dead host. Systems do not probe while data is not acknowledged, so Linux also gets a
+/// `TCP_USER_TIMEOUT` of the same length, as in [gRFC A18]. It ends a connection too whose peer reads
+/// nothing for that long while the client has something to send.
+///
+/// [gRFC A18]: https://github.com/grpc/proposal/blob/master/A18-tcp-user-timeout.md
 ///
 /// # Errors
 ///
 /// Returns errors of the operating system.
+// S0.175
 pub fn set_up(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
     let stated = keepalive.probes;
     let probe_after = stated.after.unwrap_or_else(|| PROBE_AFTER.min(keepalive.interval));
@@ -82,6 +86,8 @@ pub fn set_up(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
     let probes = probes
         .with_interval(whole_seconds(stated.interval.unwrap_or(PROBE_INTERVAL)))
         .with_retries(stated.count.unwrap_or(PROBES).max(1));
+    #[cfg(any(target_os = "android", target_os = "linux"))]
+    socket.set_tcp_user_timeout(Some(dead_after(keepalive)))?;
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_keepalive(&probes)
 }
@@ -158,6 +164,9 @@ mod tests {
             let after = system.tcp_keepalive_time().expect("a socket");
             assert_eq!(after, PROBE_AFTER.min(Keepalive::CLIENT.interval));
             assert_eq!(system.tcp_keepalive_interval().expect("a socket"), PROBE_INTERVAL);
+            let timeout = system.tcp_user_timeout().expect("a socket");
+            assert_eq!(timeout, Some(dead_after(Keepalive::CLIENT)));
+            assert_eq!(timeout, Some(Duration::from_secs(60)));
 
             let seconds = Duration::from_secs;
             let probes = TcpProbes::new(Some(seconds(7)), Some(seconds(5)), Some(4));
