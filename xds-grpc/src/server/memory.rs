@@ -129,9 +129,8 @@ impl HeldBytes {
         if heaviest == id {
             return Err(self.connection.server_limit());
         }
-        let evicted = Arc::clone(&connection.eviction);
-        drop(state);
-        evicted.set();
+        // Under the lock: the connection may release all that it holds, and then clears this.
+        connection.eviction.set();
         Ok(())
     }
 
