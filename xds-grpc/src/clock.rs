@@ -46,7 +46,8 @@ impl Clock {
     }
 }
 
-const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
+/// Time that stands for "never" where a longer one, such as [`Duration::MAX`], cannot be added to an instant.
+pub(crate) const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
 
 #[cfg(test)]
 mod tests {

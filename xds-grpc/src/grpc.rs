@@ -76,6 +76,19 @@ fn code_of_break(error: &(dyn Error + 'static)) -> Option<Code> {
     None
 }
 
+/// Whether a call has failed because its connection has ended. The HTTP/2 stack reports only to the
+/// connection's task why.
+pub(crate) fn is_of_connection(status: &Status) -> bool {
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            return error.is_io();
+        }
+        cause = error.source();
+    }
+    false
+}
+
 /// Returns an error followed by its causes, without repetitions: `tcp connect error: Connection
 /// refused`.
 pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {

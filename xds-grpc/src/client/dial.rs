@@ -4,11 +4,14 @@ use core::{
     future::Future,
     net::SocketAddr,
     pin::Pin,
-    sync::atomic::{AtomicU8, Ordering},
     task::{Context, Poll},
     time::Duration,
 };
-use std::{fmt::Write as _, io};
+use std::{
+    fmt::{self, Write as _},
+    io,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use http::{
     HeaderValue, Uri,
@@ -26,10 +29,11 @@ use tonic::{body::Body, client::Grpc};
 use super::{options::ClientOptions, service::Service};
 use crate::{
     address::{Endpoint, Target},
+    clock::FAR,
     grpc::with_causes,
     guard::caught_future,
     happy_eyeballs::first_success,
-    http2::{CallEnd, EndGuard, NotHttp2, Protection, expect_one_call},
+    http2::{CallEnd, ClosedGuard, EndGuard, NotHttp2, Protection, expect_one_call},
     keepalive::Keepalive,
     runtime::{Io, SharedRuntime},
     tls::{AppProtocol, Security, Tls},
@@ -60,7 +64,7 @@ pub(crate) async fn dial(
     let progress = Progress::default();
     let connecting = async {
         let pings = (options.keepalive, idle_pings);
-        let opened = |io, protection| open(io, protection, pings, runtime, &progress);
+        let opened = |io, protection, attempt| open(io, protection, pings, runtime, attempt);
         let protocol = AppProtocol::Http2;
         let found = connect(service, options, runtime, protocol, &progress, opened).await?;
         let ((requests, end), scheme, authority) = found;
@@ -80,7 +84,7 @@ pub(crate) async fn dial_http1(
 ) -> Result<Box<dyn Io>, String> {
     let progress = Progress::default();
     let connecting = async {
-        let without_http2 = |io, _| core::future::ready(Ok(io));
+        let without_http2 = |io, _, _| core::future::ready(Ok(io));
         Ok(connect(service, options, runtime, AppProtocol::Http1, &progress, without_http2)
             .await?
             .0)
@@ -104,49 +108,104 @@ async fn with_timeout<T>(
     }
 }
 
-/// Furthest step that any address of an attempt has reached, for the error message.
+/// Attempts to connect, one for each address that was tried, for the error message.
 #[derive(Debug, Default)]
-struct Progress(AtomicU8);
+struct Progress(Mutex<Vec<Attempt>>);
+
+#[derive(Debug)]
+struct Attempt {
+    /// Address; `None` for a Unix socket.
+    address: Option<SocketAddr>,
+    step: Step,
+    failure: Option<String>,
+}
 
 /// Steps of an attempt, in order.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
-    Connect = 1,
+    Connect,
     TlsHandshake,
     AwaitSettings,
 }
 
-impl Progress {
-    fn reach(&self, step: Step) {
-        self.0.fetch_max(step as u8, Ordering::Relaxed);
-    }
+/// Progress of one attempt.
+#[derive(Clone, Copy, Debug)]
+struct AttemptProgress<'a> {
+    progress: &'a Progress,
+    index: usize,
+}
 
-    /// Returns the message for the step at which the attempt timed out.
-    fn missing(&self) -> &'static str {
-        match self.0.load(Ordering::Relaxed) {
-            0 => "credentials were not read, or the name was not resolved",
-            1 => "no address of the server accepted the connection",
-            2 => {
-                "the server accepted the connection but did not answer the TLS handshake; is it a \
-                 port without TLS?"
+impl Step {
+    /// Returns what a server has not done that has not taken this step.
+    fn missing(self) -> &'static str {
+        match self {
+            Self::Connect => "did not accept the connection",
+            Self::TlsHandshake => {
+                "accepted the connection but did not answer the TLS handshake; is it a port \
+                 without TLS?"
             }
-            _ => {
-                "the server accepted the connection but sent no HTTP/2 SETTINGS; is it the port of \
-                 a gRPC server?"
+            Self::AwaitSettings => {
+                "accepted the connection but sent no HTTP/2 SETTINGS; is it the port of a gRPC \
+                 server?"
             }
         }
     }
 }
 
+impl AttemptProgress<'_> {
+    fn reach(self, step: Step) {
+        if let Some(attempt) = self.progress.lock().get_mut(self.index) {
+            attempt.step = step;
+        }
+    }
+
+    fn fail(self, why: &str) {
+        if let Some(attempt) = self.progress.lock().get_mut(self.index) {
+            attempt.failure = Some(why.to_owned());
+        }
+    }
+}
+
+impl Progress {
+    fn lock(&self) -> MutexGuard<'_, Vec<Attempt>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, address: Option<SocketAddr>) -> AttemptProgress<'_> {
+        let mut attempts = self.lock();
+        attempts.push(Attempt { address, step: Step::Connect, failure: None });
+        AttemptProgress { progress: self, index: attempts.len() - 1 }
+    }
+
+    /// Returns the message for an attempt that timed out: what each address lacks if some have failed,
+    /// and otherwise the furthest step of any.
+    fn missing(&self) -> String {
+        let attempts = self.lock();
+        let Some(furthest) = attempts.iter().map(|it| it.step).max() else {
+            return "credentials were not read, or the name was not resolved".into();
+        };
+        if attempts.iter().all(|it| it.failure.is_none()) {
+            return match furthest {
+                Step::Connect => "no address of the server accepted the connection".into(),
+                step => format!("the server {}", step.missing()),
+            };
+        }
+        listed(attempts.iter().map(|Attempt { address, step, failure }| {
+            let address = address.map(|it| it.to_string()).unwrap_or_default();
+            (address, failure.as_deref().unwrap_or(step.missing()))
+        }))
+    }
+}
+
 /// Connects to the service's addresses and completes each connection with `finish`. Tries the next
 /// address if one fails or is slow.
-async fn connect<T, F>(
+async fn connect<'p, T, F>(
     service: &Service,
     options: &ClientOptions,
     runtime: &SharedRuntime,
     protocol: AppProtocol,
-    progress: &Progress,
-    finish: impl Fn(Box<dyn Io>, Protection) -> F + Sync,
+    progress: &'p Progress,
+    finish: impl Fn(Box<dyn Io>, Protection, AttemptProgress<'p>) -> F + Sync,
 ) -> Result<(T, Scheme, Authority), String>
 where
     F: Future<Output = Result<T, String>>,
@@ -163,20 +222,26 @@ where
     if zoo::is(Bug::KeepaliveOff) {
         keepalive.probes.after = Some(Duration::from_secs(30_000));
     }
-    let secured = |connected: io::Result<Box<dyn Io>>, tls: Option<Tls>| {
+    let secured = |connected: io::Result<Box<dyn Io>>, tls: Option<Tls>, attempt| {
         let finish = &finish;
         async move {
             let io = connected.map_err(|why| why.to_string())?;
-            let Some(tls) = tls else { return finish(io, Protection::Plaintext).await };
-            progress.reach(Step::TlsHandshake);
-            finish(tls.connect(io, runtime).await?, Protection::Tls).await
+            let Some(tls) = tls else { return finish(io, Protection::Plaintext, attempt).await };
+            attempt.reach(Step::TlsHandshake);
+            finish(tls.connect(io, runtime).await?, Protection::Tls, attempt).await
         }
     };
     let attempt = |address: SocketAddr| {
-        progress.reach(Step::Connect);
+        let attempt = progress.begin(Some(address));
         let (connecting, tls) = (runtime.runtime().connect(address, keepalive), tls.clone());
         let secured = &secured;
-        async move { secured(connecting.await, tls).await.map_err(|why| (address, why)) }
+        async move {
+            let connected = secured(connecting.await, tls, attempt).await;
+            connected.map_err(|why| {
+                attempt.fail(&why);
+                (address, why)
+            })
+        }
     };
     let connected = match target.endpoint {
         Endpoint::Host(host, port) => {
@@ -190,9 +255,9 @@ where
         }
         Endpoint::Addresses(addresses) => first_to_connect(addresses, attempt, runtime).await?,
         Endpoint::Unix(path) => {
-            progress.reach(Step::Connect);
+            let attempt = progress.begin(None);
             let connecting = runtime.runtime().connect_unix(path);
-            secured(connecting.await, tls).await?
+            secured(connecting.await, tls, attempt).await?
         }
     };
     Ok((connected, scheme, service.authority().cloned().unwrap_or(target.authority)))
@@ -204,17 +269,17 @@ async fn open(
     protection: Protection,
     (keepalive, idle_pings): (Keepalive, IdlePings),
     runtime: &SharedRuntime,
-    progress: &Progress,
+    attempt: AttemptProgress<'_>,
 ) -> Result<(SendRequest<Body>, CallEnd), String> {
-    progress.reach(Step::AwaitSettings);
+    attempt.reach(Step::AwaitSettings);
     let (io, mut opening, end) = expect_one_call(TokioIo::new(io), protection);
     let closed =
         |error: hyper::Error| format!("{}: {}", NotHttp2::Closed(protection), with_causes(&error));
-    let interval = (!zoo::is(Bug::KeepaliveOff)).then_some(keepalive.interval);
+    let interval = (!zoo::is(Bug::KeepaliveOff)).then_some(keepalive.interval.min(FAR));
     let (requests, connection) = http2::Builder::new(runtime.clone())
         .timer(runtime.clone())
         .keep_alive_interval(interval)
-        .keep_alive_timeout(keepalive.timeout)
+        .keep_alive_timeout(keepalive.timeout.min(FAR))
         .keep_alive_while_idle(idle_pings == IdlePings::Sent)
         .handshake(TokioIo::new(io))
         .await
@@ -224,15 +289,15 @@ async fn open(
         core::mem::forget(requests.clone());
     }
     if zoo::is(Bug::OpenBeforeSettings) {
-        runtime.spawn(async { drop(connection.await) });
+        runtime.spawn(run(connection, end.clone()));
         return Ok((requests, end));
     }
     let why = select! {
         biased;
         opened = &mut opening => match opened {
             Ok(()) => {
-                // The connection task ends with the last call. The calls report connection errors.
-                runtime.spawn(async { drop(connection.await) });
+                // The connection task ends with the last call.
+                runtime.spawn(run(connection, end.clone()));
                 return Ok((requests, end));
             }
             Err(why) => why,
@@ -243,6 +308,12 @@ async fn open(
         }
     };
     Err(why.unwrap_or(NotHttp2::Silent).to_string())
+}
+
+/// Drives a connection to its end.
+async fn run(connection: impl Future<Output = hyper::Result<()>>, end: CallEnd) {
+    let mut guard = ClosedGuard { end, failure: None };
+    guard.failure = connection.await.err().map(|error| with_causes(&error));
 }
 
 /// HTTP/2 connection for one call.
@@ -261,6 +332,11 @@ impl Http2Connection {
     /// Waits for the end of the connection's call.
     pub(crate) fn poll_call_end(&self, cx: &Context<'_>) -> Poll<()> {
         self.end.poll(cx)
+    }
+
+    /// Waits for the end of the connection, and returns the failure that ended it.
+    pub(crate) fn poll_closed(&self, cx: &Context<'_>) -> Poll<Option<&str>> {
+        self.end.poll_closed(cx)
     }
 
     /// Returns a guard that marks the call as ended. Attach it to a part that the call cannot
@@ -312,13 +388,20 @@ where
         [] => "the name has no addresses".into(),
         [(_, why)] if is_only_one => why.clone(),
         all => {
-            let mut text = format!("none of {} addresses can be reached", all.len());
-            for (at, (address, why)) in all.iter().take(MAX_LISTED_FAILURES).enumerate() {
-                let separator = if at == 0 { ": " } else { "; " };
-                // Writing to a string cannot fail.
-                let _ = write!(text, "{separator}{address}: {why}");
-            }
-            text
+            let count = all.len();
+            let failures = listed(all.iter().map(|(address, why)| (address, why.as_str())));
+            format!("none of {count} addresses can be reached: {failures}")
         }
     })
+}
+
+/// Lists addresses with their failures.
+fn listed<'a>(failures: impl Iterator<Item = (impl fmt::Display, &'a str)>) -> String {
+    let mut text = String::new();
+    for (at, (address, why)) in failures.take(MAX_LISTED_FAILURES).enumerate() {
+        let separator = if at == 0 { "" } else { "; " };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{separator}{address}: {why}");
+    }
+    text
 }

@@ -49,7 +49,7 @@ use super::{
 use crate::{
     address::without_credentials,
     codec::RawCodec,
-    grpc::with_causes,
+    grpc::{is_of_connection, with_causes},
     http2::EndGuard,
     runtime::{BoxFuture, SharedRuntime},
     zoo::{self, Bug},
@@ -93,6 +93,8 @@ enum LinkState {
     Calling(Http2Connection, BoxFuture<'static, Result<Streaming<Bytes>, Status>>),
     /// Stream, with the connection that it runs on.
     Streaming(Http2Connection, Box<Streaming<Bytes>>),
+    /// Stream that has failed with its connection, before the failure of that is known.
+    Broken(Http2Connection, Status),
     /// The end was reported to the driver.
     Ended,
 }
@@ -335,6 +337,9 @@ impl Link {
                                 return Poll::Ready(LinkEvent::Message(message));
                             }
                         }
+                        Poll::Ready(Some(Err(status))) if is_of_connection(&status) => {
+                            self.state = LinkState::Broken(channel, status);
+                        }
                         Poll::Ready(Some(Err(status))) => {
                             return Poll::Ready(LinkEvent::Ended(status));
                         }
@@ -348,6 +353,19 @@ impl Link {
                             };
                         }
                     }
+                }
+                LinkState::Broken(channel, status) => {
+                    let status = match channel.poll_closed(cx) {
+                        Poll::Ready(Some(why)) => {
+                            Status::unavailable(format!("the connection has ended: {why}"))
+                        }
+                        Poll::Ready(None) => status,
+                        Poll::Pending => {
+                            self.state = LinkState::Broken(channel, status);
+                            return Poll::Pending;
+                        }
+                    };
+                    return Poll::Ready(LinkEvent::Ended(status));
                 }
                 LinkState::Ended => return Poll::Pending,
             }

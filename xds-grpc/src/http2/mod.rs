@@ -19,7 +19,7 @@ use core::{
 use std::{
     io::{self, IoSlice},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -165,13 +165,15 @@ impl Future for Opening {
     }
 }
 
-/// Shared flag: whether a call has ended, by a frame or with its connection.
+/// Shared flags: whether a call has ended, by a frame or with its connection, and why the connection has.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallEnd(Arc<EndState>);
 
 #[derive(Debug, Default)]
 struct EndState {
     has_ended: AtomicBool,
+    /// Reason for which the connection has ended, once it has; `None` if there was no failure.
+    closed: OnceLock<Option<String>>,
     waker: AtomicWaker,
 }
 
@@ -185,9 +187,35 @@ impl CallEnd {
         }
     }
 
+    /// Waits for the end of the connection, and returns the failure that ended it. Only the task that
+    /// waits for the end of the call can wait.
+    pub(crate) fn poll_closed(&self, cx: &Context<'_>) -> Poll<Option<&str>> {
+        self.0.waker.register(cx.waker());
+        match self.0.closed.get() {
+            Some(why) => Poll::Ready(why.as_deref()),
+            None => Poll::Pending,
+        }
+    }
+
     fn set(&self) {
         self.0.has_ended.store(true, Ordering::Release);
         self.0.waker.wake();
+    }
+}
+
+/// Marks a connection as ended when dropped. Owned by the task that drives it.
+#[derive(Debug)]
+pub(crate) struct ClosedGuard {
+    pub(crate) end: CallEnd,
+    /// Failure that has ended the connection.
+    pub(crate) failure: Option<String>,
+}
+
+impl Drop for ClosedGuard {
+    fn drop(&mut self) {
+        // There is one guard of a connection.
+        let _ = self.end.0.closed.set(self.failure.take());
+        self.end.0.waker.wake();
     }
 }
 

@@ -29,7 +29,7 @@ use super::{
 #[cfg(feature = "rest")]
 use super::{preface::ClientProtocol, rest_bodies};
 use crate::{
-    clock::Clock,
+    clock::{Clock, FAR},
     grpc::with_causes,
     linger::LingerIo,
     runtime::{Io, SharedRuntime},
@@ -138,8 +138,8 @@ impl Connections {
                 let connection = http2::Builder::new(runtime.clone())
                     .timer(runtime)
                     .auto_date_header(false)
-                    .keep_alive_interval(options.keepalive.interval)
-                    .keep_alive_timeout(options.keepalive.timeout)
+                    .keep_alive_interval(options.keepalive.interval.min(FAR))
+                    .keep_alive_timeout(options.keepalive.timeout.min(FAR))
                     .max_concurrent_streams(options.max_concurrent_streams)
                     .serve_connection(io, respond);
                 let mut served = pin!(until_closed(connection, stage, |it| it.graceful_shutdown()));

@@ -23,6 +23,7 @@ use super::{
     transport_stats::{TransportCounters, TransportEvent},
 };
 use crate::{
+    clock::FAR,
     runtime::SharedRuntime,
     zoo::{self, Bug},
 };
@@ -183,7 +184,7 @@ impl MessageReader {
     /// the deadline is provisional.
     fn begin(&mut self, runtime: &SharedRuntime, length: usize) {
         let time = Duration::from_millis(length as u64 * 1_000 / MIN_RATE);
-        let deadline = runtime.now() + self.patience + time;
+        let deadline = runtime.now() + self.patience.min(FAR) + time;
         let is_first = self.partial.len() <= HEADER || self.deadline.is_none();
         if is_first {
             self.deadline = Some(deadline);

@@ -232,6 +232,58 @@ async fn half_open_connection_is_detected_by_keepalive_while_not_reading() {
     println!("covers: B59");
 }
 
+/// The HTTP/2 stack reports only to the task of a connection that a ping was not answered.
+#[tokio::test(start_paused = true)]
+async fn unanswered_ping_is_stated_as_the_reason_for_the_end() {
+    let world = World::of_this_thread();
+    let keepalive = Keepalive::new(Duration::from_secs(2), Duration::from_secs(1));
+    let options = ClientOptions::default().with_seed(7).with_keepalive(keepalive);
+    let client = client::connect(VirtualTokio::default(), gated(FlowControl::Off), options);
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    let mut connection = Connection::of(&world).await;
+    let mut call = soon(connection.call()).await;
+    call.request().await;
+    connection.orders.send(Order::Hang).expect("it lives");
+    let told = no_value(&mut watch).await.to_string();
+    assert!(told.contains("the connection has ended: "), "{told}");
+    assert!(told.contains("keep-alive timed out"), "{told}");
+}
+
+/// Of two addresses, one answers at once and the other one never.
+#[tokio::test(start_paused = true)]
+async fn timeout_reports_what_each_address_has_answered() {
+    let world = World::of_this_thread();
+    let mut config = gated(FlowControl::Off);
+    config.servers = vec![ServerAddress::new("ipv4:127.0.0.1:1,127.0.0.1:2")];
+    let timeout = Duration::from_secs(5);
+    let options = ClientOptions::default().with_seed(7).with_connect_timeout(timeout);
+    let client = client::connect(VirtualTokio::default(), config, options);
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    let (first, mut http1) = soon(world.accept()).await;
+    http1.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.expect("it is open");
+    drop(http1);
+    let (second, _silent) = soon(world.accept()).await;
+    let told = no_value(&mut watch).await.to_string();
+    let failed = format!("no connection within 5s: {first}: the server does not speak HTTP/2: ");
+    let silent = format!("; {second}: accepted the connection but sent no HTTP/2 SETTINGS");
+    assert!(told.contains(&failed) && told.contains(&silent), "{told}");
+}
+
+/// `Duration::MAX` cannot be added to an instant.
+#[tokio::test(start_paused = true)]
+async fn longest_keepalive_times_are_accepted() {
+    let world = World::of_this_thread();
+    let keepalive = Keepalive::new(Duration::MAX, Duration::MAX);
+    let options = ClientOptions::default().with_seed(7).with_keepalive(keepalive);
+    let client = client::connect(VirtualTokio::default(), gated(FlowControl::Off), options);
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    let mut connection = Connection::of(&world).await;
+    let mut call = soon(connection.call()).await;
+    call.request().await;
+    call.respond("1");
+    assert_eq!(value(&mut watch).await.version.as_str(), "1");
+}
+
 /// The HTTP/2 SETTINGS arrive late and byte by byte.
 #[tokio::test(start_paused = true)]
 async fn late_http2_settings_are_awaited() {

@@ -66,6 +66,22 @@ async fn is_taken(address: SocketAddr) -> bool {
     matches!(soon(socket.read(&mut [0; 1])).await, Ok(1))
 }
 
+/// `Duration::MAX` cannot be added to an instant. A request in several parts has a deadline.
+#[tokio::test]
+async fn longest_times_are_accepted() {
+    let options = ServerOptions::default()
+        .with_keepalive(Keepalive::new(Duration::MAX, Duration::MAX))
+        .with_request_timeout(Duration::MAX);
+    let Running { handle, address, .. } = start_with(ServerConfig::default(), options).await;
+    handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
+    let mut client = RawClient::open(address).await;
+    let long = "x".repeat(500);
+    let many: Vec<String> = (0..200).map(|at| format!("{long}{at}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).chain(["a"]).collect();
+    client.subscribe(CLUSTER, &many);
+    assert_eq!(names(&client.response().await), ["a"]);
+}
+
 #[tokio::test]
 async fn client_receives_resources_and_changes_after_its_ack() {
     let Running { handle, address, .. } = start().await;
