@@ -34,7 +34,8 @@ macro_rules! id {
 }
 
 id! {
-    /// Id of one connection attempt of a client to a management server.
+    /// Id of one discovery stream of a client, from the attempt to open it until its end. (A gRPC
+    /// channel is something else: it lives longer.)
     ///
     /// Each [`Output::Open`](crate::client::Output::Open) has a new id, so late events of an
     /// earlier transport are ignored.

@@ -86,8 +86,8 @@ pub enum Timer {
     TimeToLive,
     /// Client: a request that waited for the rate limit may be sent.
     RequestRate,
-    /// Client: a response is rejected that arrived soon after another rejected response of its
-    /// type.
+    /// Client: a NACK that [`ClientConfig::nack_interval`](crate::client::ClientConfig::nack_interval)
+    /// has delayed may be sent, and reading resumes.
     RepeatedNack,
     /// Client: a management server is polled again.
     Poll,
@@ -113,7 +113,8 @@ pub enum Timer {
     ViewIdle,
     /// Server: make before break has held back a change for the maximum time.
     StageTimeout,
-    /// Server: a client is told that a name it requested some time ago does not exist.
+    /// Server: [`AbsenceDelay::After`](crate::server::AbsenceDelay::After) of a requested name is over,
+    /// or [`Missing::HoldFor`](crate::server::Missing::HoldFor) of a first answer.
     Absence,
     /// Server: a request has waited for the server to catch up with its source for the maximum time.
     SourceWait,

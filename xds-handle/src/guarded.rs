@@ -32,8 +32,9 @@ pub fn guard_types(mut config: ClientConfig) -> ClientConfig {
 
 /// Prepares a configuration for a driver, before it creates a [`Client`](xds_core::Client).
 ///
-/// [Wraps](guard_types) the resource types. Sets the read gate to `Off` unless the configuration
-/// sets it, so that a watch that is not polled does not block reading ([`FlowControl::On`]).
+/// Wraps the resource types ([`guard_types`]). Turns flow control [off](FlowControl::Off) if the
+/// configuration leaves it [unset](FlowControl::Unset), so that a watch that is not polled does not
+/// stop reading.
 #[must_use]
 pub fn prepare(config: ClientConfig) -> ClientConfig {
     let mut config = guard_types(config);

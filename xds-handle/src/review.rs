@@ -1,4 +1,4 @@
-//! Review of updates that need an external verdict (`Verdict::External`).
+//! Review of updates that need an external verdict (`VerdictSource::External`).
 //!
 //! ```text
 //!   driver ── Output::Update ──▶ review queue ──▶ Reviews ──▶ Review ── settle ──▶ commands ──▶ driver

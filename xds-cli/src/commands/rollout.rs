@@ -66,7 +66,7 @@ async fn open(args: &RolloutStateArgs) -> Result<Box<dyn RolloutStore>, Failure>
         }
         #[cfg(not(feature = "kube"))]
         SourceAddress::Kube => Err(Failure::Usage(
-            "this build has no support for Kubernetes: cargo install xds-cli --features kube \
+            "this build has no support for Kubernetes: cargo install --path xds-cli --features kube \
              builds one that has"
                 .to_owned(),
         )),

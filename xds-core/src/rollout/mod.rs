@@ -4,8 +4,8 @@
 //! [`Rollout`] is a pure state machine. [`ServerRollouts`] drives a [`Server`](crate::Server) with
 //! it: clients of the cohort see candidate views, which are copies with the change.
 //!
-//! This module is experimental: `xds serve` keeps rollouts over a restart, and no host shares them
-//! between replicas yet.
+//! This module is experimental. `xds serve` continues rollouts after a restart, and shares them
+//! between replicas that follow one etcd prefix or Kubernetes cluster.
 //!
 //! ```text
 //! Starting ─▶ Deploying ─▶ Soaking ─▶ Judging ──┬─▶ next step: Deploying

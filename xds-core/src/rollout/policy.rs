@@ -43,7 +43,7 @@ impl Cohort {
         self.clients.matches(node) && self.share.has(salt, &node.id)
     }
 
-    /// Whether the cohort needs more of a node than its id.
+    /// Whether the cohort has conditions, also on the node id, so that it needs `NodeDetail::Full`.
     pub(super) fn needs_facts(&self) -> bool {
         !self.clients.conditions().is_empty()
     }
@@ -117,7 +117,7 @@ pub enum OnHalt {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnNewer {
-    /// The rollout under way ends, and one of both changes begins.
+    /// The current rollout ends. One new rollout with both changes begins.
     #[default]
     Supersede,
     /// The newer change waits until the rollout under way has ended. Waiting changes are rolled out
@@ -344,7 +344,7 @@ impl RolloutPolicy {
         self.steps.iter().position(|step| step.cohort.has(&self.salt, node))
     }
 
-    /// Returns the first step, from 1, that needs more of a node than its id.
+    /// Returns the first step, from 1, whose cohort needs `NodeDetail::Full`.
     pub(super) fn needs_facts(&self) -> Option<usize> {
         self.steps.iter().position(|it| it.cohort.needs_facts()).map(|it| it + 1)
     }

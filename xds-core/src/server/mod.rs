@@ -225,8 +225,7 @@ impl Server {
         }
     }
 
-    /// Applies a transaction to the store, or nothing of it, and notifies the subscribers of the
-    /// changed resources.
+    /// Applies a transaction atomically. Responses to subscribers of the changed resources become due.
     ///
     /// Setting a resource to the bytes that it already has is not a change.
     ///

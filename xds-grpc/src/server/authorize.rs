@@ -96,6 +96,7 @@ pub type AuthorizationDecision = Result<Admitted, Denied>;
 ///     let mut limits = PerClientLimits::from(&ServerLimits::default());
 ///     limits.streams_per_node = 10_000;
 ///     limits.names_per_stream = 5_000_000;
+///     limits.names_per_connection = 5_000_000;
 ///     Ok(Admitted::to("mesh").with_limits(limits))
 /// }
 /// # let _ = by_role;

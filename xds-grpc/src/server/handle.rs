@@ -379,16 +379,16 @@ impl ServerHandle {
         Observations::new(receiver)
     }
 
-    /// Subscribes to the server's requests to the application. If there was no reader, the stream
-    /// begins with the open requests.
+    /// Subscribes to the server's events. If there was no reader, the stream begins with the unanswered
+    /// events.
     pub fn events(&self) -> ServerEvents {
         ServerEvents::new(Arc::clone(&self.events), self.inbox.downgrade())
     }
 
-    /// Declares the resources complete. Until then, a server configured with
-    /// [`Readiness::HoldRequests`](xds_core::server::Readiness::HoldRequests) or
-    /// [`Readiness::NotReady`](xds_core::server::Readiness::NotReady) does not answer clients. The
-    /// health service then reports `SERVING`.
+    /// Marks the resources as complete. From now on clients are answered, and the health service
+    /// reports `SERVING`. Has an effect only after
+    /// [`HoldRequests`](xds_core::server::Readiness::HoldRequests) or
+    /// [`NotReady`](xds_core::server::Readiness::NotReady).
     ///
     /// # Errors
     ///

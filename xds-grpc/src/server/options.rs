@@ -89,9 +89,9 @@ pub struct ServerOptions {
     /// Number of [events](super::ServerHandle::events) that wait for the application before the
     /// server stops reading requests; 1,024 by default, at least 1.
     pub event_capacity: usize,
-    /// Data of the nodes of connected clients that [rollouts](super::ServerHandle::rollout) keep: their
-    /// ids by default. [`NodeDetail::Full`] permits policies that select clients by cluster, locality
-    /// or metadata, and costs some hundred bytes for each client.
+    /// Data of the nodes of connected clients that [rollouts](super::ServerHandle::rollout) keep: none
+    /// by default, so that a policy can select only shares of all clients. [`NodeDetail::Full`] permits
+    /// policies with conditions, also on the node id, and costs some hundred bytes for each client.
     pub node_detail: NodeDetail,
     /// Whether replicas or a restarted server continue a [rollout](super::ServerHandle::rollout): by
     /// default there is this server alone. With [`Sharing::Replicas`], each state of a rollout has to

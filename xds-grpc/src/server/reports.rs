@@ -60,7 +60,8 @@ impl From<SubscriptionStatus<'_>> for SubscriptionSnapshot {
     }
 }
 
-/// Responses that a client has rejected without accepting one since, at the time of the call.
+/// Rejected response whose resources the client has not accepted since, in any version, at the time
+/// of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RejectionSnapshot {
@@ -82,11 +83,11 @@ pub struct RejectionSnapshot {
     pub code: i32,
     /// Error message of the client, truncated to 4,096 bytes.
     pub message: Arc<str>,
-    /// Number of rejected responses since the last accepted one.
+    /// Number of responses rejected since the client last had no rejection.
     pub count: u64,
-    /// Time of the first of these, relative to the start of the server.
+    /// Time of the first of these rejections, relative to the start of the server.
     pub since: Time,
-    /// Time of the newest, relative to the start of the server.
+    /// Time of the latest rejection, relative to the start of the server.
     pub last: Time,
 }
 

@@ -61,7 +61,7 @@ pub struct KubeRollouts {
 
 /// Whether this server takes part in the rollouts.
 enum Participation {
-    /// Not yet. These annotations are written once it does.
+    /// The server does not take part yet. These annotations are written once it does.
     Planned(Annotations),
     Leased(ReplicaLease),
 }

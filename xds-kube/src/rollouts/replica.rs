@@ -123,7 +123,7 @@ impl OwnLease {
 /// Whether the server of a Lease that was not renewed has ended.
 pub(super) enum LeaseEnd {
     Ended,
-    /// It has renewed the Lease, which was not reported.
+    /// The server has renewed the Lease, which was not reported.
     Renewed,
     /// The cluster cannot be reached.
     Unknown,

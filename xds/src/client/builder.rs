@@ -149,8 +149,9 @@ impl<R: Runtime + Default> ClientBuilder<R> {
         self
     }
 
-    /// Sets the variant of the protocol for all servers; state of the world by default. An incremental
-    /// server reports at once that a resource does not exist.
+    /// Sets the variant of the protocol for the servers of names without an authority; state of the
+    /// world by default. The servers of [authorities](ClientConfig::authorities) keep theirs. An
+    /// incremental server reports at once that a resource does not exist.
     pub fn variant(mut self, variant: Variant) -> Self {
         for server in &mut self.config.servers {
             server.variant = variant;
@@ -172,7 +173,8 @@ impl<R: Runtime + Default> ClientBuilder<R> {
         self
     }
 
-    /// Changes settings for which the builder has no method.
+    /// Changes settings for which the builder has no method. The node of this configuration is ignored:
+    /// use [`node_id`](Self::node_id) and the methods after it.
     pub fn configure(mut self, change: impl FnOnce(ClientConfig) -> ClientConfig) -> Self {
         self.config = change(self.config);
         self

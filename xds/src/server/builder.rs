@@ -62,9 +62,11 @@ pub enum BindError {
     },
 }
 
-/// Longest time for which the first request of a client is held. Clients that wait for longer than
-/// 15 seconds treat resources as missing.
-const MAX_HOLD: Duration = Duration::from_secs(10);
+/// Longest time for which the first request of a client is held, as in `xds serve`.
+///
+/// The sum of this and the other delays of an answer has to stay below the 15 seconds after which
+/// gRPC clients treat a resource as absent.
+const MAX_HOLD: Duration = Duration::from_secs(8);
 
 impl<R: Listen + Default> ServerBuilder<R> {
     pub(super) fn new() -> Self {
@@ -164,7 +166,7 @@ impl<R: Listen + Default> ServerBuilder<R> {
     ///
     /// Clients are answered after the first [`apply`](ManagementServer::apply), since an answer
     /// without resources would tell a client to delete those that it has from before. A client whose
-    /// request has waited for 10 seconds is disconnected with `UNAVAILABLE`; it keeps its resources
+    /// request has waited for 8 seconds is disconnected with `UNAVAILABLE`; it keeps its resources
     /// and reconnects. [`configure`](Self::configure) changes this with
     /// [`Readiness`] and [`ServerLimits::decision`](xds_core::server::ServerLimits::decision).
     ///

@@ -67,14 +67,14 @@ pub use xds_core::server::{
 };
 pub use xds_grpc::server::{
     AddressFault, Admitted, AllowSans, ApplyError, AuthorizationDecision, AuthorizationRequest,
-    Authorizer, BothAuthorizers, BoundAddress, Denied, InvalidSanPattern, NodeFromSan, ServerEnded,
-    ServerEvents, ServerHandle, ServerOptions,
+    Authorizer, BothAuthorizers, BoundAddress, Denied, InvalidSanPattern, NodeFromSan,
+    Observations, Observed, ServerEnded, ServerEvents, ServerHandle, ServerOptions,
 };
 
 /// Management server that listens on an address.
 ///
-/// It ends when it is dropped and no client is connected, or after
-/// [`run_until`](Self::run_until).
+/// Dropping it does not end the server, because its listener keeps serving. End it with
+/// [`run_until`](Self::run_until), [`ServerHandle::drain`] or [`ServerHandle::shut_down`].
 #[derive(Clone, Debug)]
 pub struct ManagementServer<R> {
     server: xds_grpc::ManagementServer<R>,
@@ -137,8 +137,9 @@ impl<R: Listen> ManagementServer<R> {
     /// of them, and in the end to all. If a client rejects it, or another condition of the policy is
     /// not fulfilled, those clients get the earlier resources back.
     ///
-    /// Clients are selected by their node id, or by a share of the ids. For policies that look at other
-    /// data of nodes, use [`ServerOptions::with_node_detail`].
+    /// By default a policy can select only shares of all clients. Policies with conditions, also on the
+    /// node id, need [`ServerOptions::with_node_detail`] with
+    /// [`NodeDetail::Full`](rollout::NodeDetail::Full).
     ///
     /// ```
     /// use xds::server::rollout::{Cohort, RolloutPolicy, RolloutStep, Share};
@@ -222,7 +223,11 @@ impl<R: Listen> ManagementServer<R> {
         self.server.handle()
     }
 
-    /// Returns the server as a set of gRPC services, to be part of another gRPC server.
+    /// Returns the gRPC side of the server.
+    ///
+    /// Add its [`routes`](xds_grpc::ManagementServer::routes) and its
+    /// [`health`](xds_grpc::ManagementServer::health) service to a tonic server of your own. The
+    /// address given to [`bind`](ServerBuilder::bind) keeps serving too.
     #[must_use]
     pub const fn services(&self) -> &xds_grpc::ManagementServer<R> {
         &self.server

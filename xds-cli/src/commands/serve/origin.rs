@@ -84,7 +84,7 @@ pub(super) async fn open_source(args: &ServeArgs) -> Result<OpenedSource, Failur
         }
         #[cfg(not(feature = "kube"))]
         SourceAddress::Kube => Err(Failure::Usage(
-            "this build has no support for Kubernetes: cargo install xds-cli --features kube \
+            "this build has no support for Kubernetes: cargo install --path xds-cli --features kube \
              builds one that has"
                 .to_owned(),
         )),

@@ -18,8 +18,8 @@ pub struct BackoffPolicy {
     /// Upper bound of the delay, before jitter.
     pub max: Duration,
     /// Minimum lifetime of a stream after its first response. A stream that ends sooner counts as a
-    /// failure for the backoff, though not for watchers. This protects a server that answers once
-    /// and then fails from immediate reconnects.
+    /// failure for the backoff, though not for watchers. Without it, a client would reconnect
+    /// immediately to a server that answers once and fails.
     // X23, S3.106
     pub min_stream_lifetime: Duration,
 }

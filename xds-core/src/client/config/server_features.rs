@@ -21,7 +21,8 @@ pub enum ServerFeature {
     /// of missing resources.
     // S3.041-S3.047
     ResourceTimerIsTransientError,
-    /// `ignore_resource_deletion`: deprecated, has no effect, see [gRFC
+    /// `ignore_resource_deletion`: deprecated. The core ignores it; `xds-bootstrap` uses it if data
+    /// error handling is disabled by the environment, see [gRFC
     /// A53](https://github.com/grpc/proposal/blob/master/A53-xds-ignore-resource-deletion.md).
     // S3.050
     IgnoreResourceDeletion,

@@ -103,7 +103,8 @@ pub enum WatchErrorKind {
     // S1.025
     #[error("does not exist: not received within {} s", .0.as_secs())]
     DoesNotExist(Duration),
-    /// The server did not answer within this time, although it reports resources that do not exist.
+    /// The resource did not arrive within this time from a server with
+    /// `resource_timer_is_transient_error`, which reports missing resources explicitly.
     // S3.043
     #[error("no answer within {} s", .0.as_secs())]
     Timeout(Duration),

@@ -104,7 +104,8 @@ pub enum OrderingPolicy {
 ///   back, and as many earlier contents of it are remembered, because memory is limited. Beyond that, the
 ///   oldest deletions are sent at once, and the server may wait for a request that does not come.
 /// - A state-of-the-world client may use the valid clusters of a response that it rejects. The server
-///   infers this from another request for endpoints, because a NACK does not tell.
+///   infers this from another request for endpoints, because a NACK does not state which resources are
+///   in use.
 // M77, M147, M149, IS25
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -76,8 +76,8 @@ pub enum Warming {
     /// clusters that it is sent, not of the ones that it has.
     #[default]
     AfterClusters,
-    /// Endpoints are sent again, without a request, after clusters were ACKed. No endpoints are
-    /// sent for rejected clusters, but they arrive one round trip later.
+    /// Endpoints are sent again, without a request, after clusters were ACKed. Endpoints are not sent
+    /// for rejected clusters. For accepted clusters they arrive one round trip later.
     AfterAcceptedClusters,
 }
 
@@ -99,8 +99,8 @@ pub enum WarmedTypes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnDemand {
-    /// No notification. A name without a resource does not exist, and incremental clients are told
-    /// so at once.
+    /// No notification. Incremental clients receive a missing name in `removed_resources` at once,
+    /// unless [`AbsenceDelay`](super::AbsenceDelay) delays it.
     #[default]
     Off,
     /// [`ServerEvent::Wanted`](crate::server::ServerEvent::Wanted) is sent when a missing

@@ -14,7 +14,7 @@ pub struct TypeConfig {
     pub sotw_response: SotwResponse,
     /// Meaning of an empty list of names before the first name.
     pub legacy_wildcard: LegacyWildcard,
-    /// Form in which an incremental client is told that a requested resource does not exist.
+    /// Form in which incremental responses report that a requested resource does not exist.
     pub absence: Absence,
     /// Names that subscribe to all resources of a directory.
     pub globs: Globs,
@@ -22,9 +22,9 @@ pub struct TypeConfig {
     pub wildcard_exit: WildcardExit,
     /// Policy for names without a resource in the state-of-the-world variant.
     pub missing: Missing,
-    /// Time at which an incremental client is told that a name does not exist.
+    /// Delay before an incremental response reports that a requested name does not exist.
     pub absence_delay: AbsenceDelay,
-    /// Whether incremental clients are told of deletions.
+    /// Whether deletions are sent to incremental clients.
     pub removals: Removals,
     /// Whether the versions that a client states after a reconnect are trusted.
     pub reconnect_trust: ReconnectTrust,
@@ -92,8 +92,8 @@ impl Default for TypeDefaults {
     }
 }
 
-/// Form in which an incremental client is told that a requested name has no resource. Deletions of
-/// resources that it was sent are always removed names.
+/// Form in which incremental responses report a requested name without a resource. Deletions of
+/// resources that were sent are always in `removed_resources`.
 // X05
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -98,7 +98,7 @@ impl Default for Missing {
     }
 }
 
-/// Time at which an incremental client is told that a requested name does not exist.
+/// Delay before an incremental response reports that a requested name does not exist.
 // M127
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -118,7 +118,7 @@ pub enum AbsenceDelay {
     Never,
 }
 
-/// Whether an incremental client is told of deletions.
+/// Whether deletions are sent to incremental clients.
 // M129, M133
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -271,8 +271,9 @@ pub enum ReconnectTrust {
 
 /// Policy for the unchanged resources of a rejected response.
 ///
-/// Nothing is sent again before a change. Full-state responses repeat all resources with any
-/// change, so the policy concerns other responses.
+/// With [`Minimal`](Self::Minimal) and [`ResendBatch`](Self::ResendBatch), a rejected response is
+/// not repeated by itself. [`Isolate`](Self::Isolate) sends the suspected resources at once, one at a
+/// time. Full-state responses repeat all resources with any change, under every policy.
 // M54, M107, IS4
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

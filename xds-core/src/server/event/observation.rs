@@ -36,8 +36,9 @@ pub enum Observation {
         /// Stream of the client.
         stream: StreamId,
     },
-    /// The client requests a type that the server does not know and has no resources of. The
-    /// request is held, and answered once there are any. Reported once per stream and type.
+    /// The client requested a type that the server does not know and has no resources of.
+    /// [`UnknownType`](crate::server::UnknownType) decides how the request is answered. Reported once
+    /// per stream and type.
     // M8
     UnknownType {
         /// Stream of the client.

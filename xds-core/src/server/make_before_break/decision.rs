@@ -410,7 +410,7 @@ mod tests {
             writeln!(text, "| {} | {changes} | {removals} |", short_name(rank)).unwrap();
         }
         text += "\n| other type | accepted | a change that refers to it | removal of what it refers to | \
-             after the time limit |\n|---|---|---|---|---|\n";
+             after `stage_timeout`, with `Continue` |\n|---|---|---|---|---|\n";
         let unrejected: fn() -> FixedFacts = FixedFacts::default;
         let rejected: fn() -> FixedFacts =
             || FixedFacts { rejected_since: Some(revision(3)), ..FixedFacts::default() };
