@@ -53,7 +53,8 @@ const DEFAULT_VIEW: &str = "default";
 /// Key that names the current generation.
 const CURRENT: &str = "@current";
 
-/// Key that a writer of a generation sets first. The revision of that change names the generation.
+/// Key that a writer of a generation sets first, and every writer that removes resources. The revision of
+/// the first change names the generation.
 const WRITER: &str = "@writer";
 
 /// Segment above the keys of generations.
@@ -101,7 +102,7 @@ impl Layout {
         format!("{}/{FORCE}", self.prefix)
     }
 
-    /// Returns the key that a writer of a generation sets first.
+    /// Returns the key that a writer of a generation sets first, and one that removes resources.
     pub(crate) fn writer(&self) -> String {
         format!("{}/{WRITER}", self.prefix)
     }

@@ -195,7 +195,9 @@ impl EtcdStore {
     ///
     /// A change within the [limits](TransactionLimits) is one transaction. A larger one is written in
     /// batches as a new generation, which then becomes current by one transaction; clients see
-    /// nothing of it before. Each checks that no resource has changed since it was read.
+    /// nothing of it before. Each checks that no resource has changed since it was read. One that another
+    /// program than this crate removes in the moment before the last transaction of a generation comes
+    /// back with it.
     ///
     /// # Errors
     ///
@@ -260,6 +262,10 @@ impl EtcdStore {
                 _ => delete(key),
             });
         }
+        if !diff.removed.is_empty() {
+            // A condition on a range does not notice that a key is gone.
+            request.success.push(put(self.layout.writer(), Bytes::new()));
+        }
         request
     }
 
@@ -290,9 +296,9 @@ impl EtcdStore {
             all.extend(stored.resources.clone());
         }
         all.extend(resources.iter().map(|(name, value)| (name.clone(), value.clone())));
-        let mark = vec![put(self.layout.writer(), Bytes::new())];
+        let mark = self.mark(stored).await?;
         // The revision of a change is unique, so no other writer writes the same generation.
-        let generation = format!("{:016x}", self.write_batch(mark).await?);
+        let generation = format!("{mark:016x}");
         let (mut batch, mut bytes) = (Vec::new(), OVERHEAD);
         for (name, value) in &all {
             let key = self.key_of(Some(&generation), name);
@@ -305,22 +311,48 @@ impl EtcdStore {
             batch.push(put(key, value.clone()));
         }
         self.write_batch(batch).await?;
-        let after = i64::try_from(stored.revision).unwrap_or(i64::MAX).saturating_add(1);
-        let mut compare = vec![unchanged(self.layout.current(), stored.pointer)];
         let ranges = self.layout.ranges(stored.generation.as_deref());
-        compare.extend(ranges.into_iter().map(|range| Compare {
-            result: CompareResult::Less.into(),
-            target: CompareTarget::Mod.into(),
-            key: range.first,
-            range_end: range.end,
-            target_union: Some(TargetUnion::ModRevision(after)),
-        }));
+        if self.has_lost_keys(stored, &ranges).await? {
+            return Err(WriteError::Conflict);
+        }
+        let mut compare = vec![
+            unchanged(self.layout.current(), stored.pointer),
+            unchanged(self.layout.writer(), mark),
+        ];
+        compare.extend(ranges.into_iter().map(|range| not_newer(range, stored.revision)));
         let success = vec![put(self.layout.current(), generation.clone().into())];
         self.commit(TxnRequest { compare, success, ..TxnRequest::default() }).await?;
         if let Err(why) = self.clean_up(stored, &generation).await {
             tracing::warn!(%why, "cannot remove resources that are no longer current");
         }
         Ok(())
+    }
+
+    /// Marks that this writer is the newest one, unless another one has removed resources since they
+    /// were read. Returns the revision of the mark.
+    async fn mark(&self, stored: &Stored) -> Result<i64, WriteError> {
+        let writer = KeyRange { first: self.layout.writer().into(), end: Bytes::new() };
+        let request = TxnRequest {
+            compare: vec![not_newer(writer, stored.revision)],
+            success: vec![put(self.layout.writer(), Bytes::new())],
+            ..TxnRequest::default()
+        };
+        let marked = self.client.txn(&request).await?;
+        match marked.succeeded {
+            true => Ok(marked.header.map_or(0, |header| header.revision)),
+            false => Err(WriteError::Conflict),
+        }
+    }
+
+    /// Whether keys that were read are gone. Other programs than this one remove keys without a mark.
+    async fn has_lost_keys(&self, stored: &Stored, ranges: &[KeyRange]) -> Result<bool, EtcdError> {
+        let mut left = BTreeSet::new();
+        for range in ranges {
+            left.extend(self.client.read_names(range).await?);
+        }
+        let generation = stored.generation.as_deref();
+        let mut names = stored.resources.keys().chain(stored.others.keys());
+        Ok(names.any(|name| !left.contains(self.key_of(generation, name).as_bytes())))
     }
 
     /// Performs operations without a condition. Returns the revision of the change.
@@ -422,6 +454,18 @@ pub(crate) fn unchanged(key: String, revision: i64) -> Compare {
         key: key.into(),
         range_end: Bytes::new(),
         target_union: Some(TargetUnion::ModRevision(revision)),
+    }
+}
+
+/// Condition that no existing key of a range was changed after a revision.
+fn not_newer(range: KeyRange, revision: u64) -> Compare {
+    let after = i64::try_from(revision).unwrap_or(i64::MAX).saturating_add(1);
+    Compare {
+        result: CompareResult::Less.into(),
+        target: CompareTarget::Mod.into(),
+        key: range.first,
+        range_end: range.end,
+        target_union: Some(TargetUnion::ModRevision(after)),
     }
 }
 
