@@ -41,7 +41,9 @@ struct Interest {
     file: Option<PathBuf>,
     /// Paths that determine the location: links and their targets, directories, and missing paths.
     structure: BTreeSet<PathBuf>,
-    /// Whether one of these paths has changed, so that watches may be on deleted directories.
+    /// Files that links in the directory refer to, and that are read.
+    targets: BTreeSet<PathBuf>,
+    /// Whether a structural path has changed, so that watches may be on deleted directories.
     is_stale: bool,
     /// Files that were written to and not closed since.
     open: BTreeSet<PathBuf>,
@@ -108,7 +110,8 @@ impl Watcher {
             let is_stale = {
                 let mut current = lock(&self.interest);
                 let is_stale = current.is_stale;
-                let open = core::mem::take(&mut current.open);
+                let mut open = core::mem::take(&mut current.open);
+                open.retain(|path| interest.is_read(path));
                 *current = Interest { open, ..interest };
                 is_stale
             };
@@ -123,14 +126,14 @@ impl Watcher {
 
     /// Returns the events that count, and the directories to watch for them.
     fn find_interest(&self) -> (Interest, BTreeSet<PathBuf>) {
-        let mut structure = BTreeSet::new();
+        let (mut structure, mut targets) = (BTreeSet::new(), BTreeSet::new());
         let (Place::File(path) | Place::Directory(path)) = &self.place;
         let path = absolute(path).unwrap_or_else(|_| path.clone());
         let real = links::resolve(&path, &mut structure).unwrap_or(path);
         let (file, directory) = match &self.place {
             Place::File(_) => (Some(real.clone()), None),
             Place::Directory(_) => {
-                add_links_in(&real, &mut structure);
+                add_links_in(&real, &mut structure, &mut targets);
                 (None, Some(real.clone()))
             }
         };
@@ -143,7 +146,7 @@ impl Watcher {
             structure.iter().filter_map(|path| path.parent()).map(Path::to_owned).collect();
         directories.insert(holder.to_owned());
         directories.retain(|directory| directory.is_dir());
-        (Interest { directory, file, structure, ..Interest::default() }, directories)
+        (Interest { directory, file, structure, targets, ..Interest::default() }, directories)
     }
 
     fn watch(&mut self, directories: &BTreeSet<PathBuf>) {
@@ -176,16 +179,35 @@ impl Watcher {
     }
 }
 
-/// Adds the symbolic links in a directory, and their targets, to `structure`.
-fn add_links_in(directory: &Path, structure: &mut BTreeSet<PathBuf>) {
+/// Adds the symbolic links in a directory, and their targets, to `structure`. Also adds the targets
+/// that are read to `targets`.
+fn add_links_in(
+    directory: &Path,
+    structure: &mut BTreeSet<PathBuf>,
+    targets: &mut BTreeSet<PathBuf>,
+) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_symlink()
             && let Some(target) = links::resolve(&path, structure)
         {
+            if has_read_name(&path) {
+                targets.insert(target.clone());
+            }
             structure.insert(target);
         }
     }
+}
+
+/// Whether a file with this name in the watched directory is read.
+fn has_read_name(path: &Path) -> bool {
+    let is_hidden = path.file_name().is_some_and(|it| it.to_string_lossy().starts_with('.'));
+    !is_hidden && Format::from_path(path).is_ok()
+}
+
+/// Whether an event affects only the content of a file.
+const fn is_content(kind: EventKind) -> bool {
+    matches!(kind, EventKind::Modify(ModifyKind::Data(_)) | EventKind::Access(_))
 }
 
 fn lock(interest: &Mutex<Interest>) -> MutexGuard<'_, Interest> {
@@ -203,12 +225,16 @@ impl Interest {
             return false;
         }
         if event.need_rescan() {
-            // The close event of a file may have been lost.
+            // The close event of a file or the replacement of a directory may have been lost.
             self.open.clear();
+            self.is_stale = true;
             return true;
         }
         let is_structure = event.paths.iter().any(|path| self.structure.contains(path));
-        self.is_stale |= is_structure;
+        // A target that was only written to is still in the same place.
+        let is_content =
+            is_content(event.kind) && event.paths.iter().all(|path| self.targets.contains(path));
+        self.is_stale |= is_structure && !is_content;
         is_structure || event.paths.iter().any(|path| self.is_watched(path))
     }
 
@@ -233,9 +259,9 @@ impl Interest {
 
     /// Whether the file is read after a change.
     fn is_read(&self, path: &Path) -> bool {
-        let is_hidden = path.file_name().is_some_and(|it| it.to_string_lossy().starts_with('.'));
         self.file.as_deref() == Some(path)
-            || self.is_watched(path) && !is_hidden && Format::from_path(path).is_ok()
+            || self.targets.contains(path)
+            || self.is_watched(path) && has_read_name(path)
     }
 
     fn is_watched(&self, path: &Path) -> bool {
@@ -252,7 +278,7 @@ impl Interest {
 
 #[cfg(test)]
 mod tests {
-    use notify::event::{CreateKind, DataChange, ModifyKind, RemoveKind, RenameMode};
+    use notify::event::{CreateKind, DataChange, Flag, ModifyKind, RemoveKind, RenameMode};
 
     use super::*;
 
@@ -279,6 +305,36 @@ mod tests {
         let renamed = EventKind::Modify(ModifyKind::Name(RenameMode::To));
         assert_eq!(counts(renamed, "/etc/xds/..data"), structure);
         assert_eq!(counts(EventKind::Create(CreateKind::Folder), "/etc/xds"), structure);
+    }
+
+    #[test]
+    fn writing_to_a_target_renews_no_watches_and_replacing_it_does() {
+        let target = PathBuf::from("/etc/targets/cds.yaml");
+        let paths = BTreeSet::from([target.clone()]);
+        let directory = Some("/etc/xds".into());
+        let structure = paths.clone();
+        let mut interest = Interest { directory, structure, targets: paths, ..Interest::default() };
+        let mut stale_after = |kind| {
+            assert!(interest.counts(&Event::new(kind).add_path(target.clone())));
+            (core::mem::take(&mut interest.is_stale), interest.open.len())
+        };
+        let modified = EventKind::Modify(ModifyKind::Data(DataChange::Any));
+        let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
+        assert_eq!(stale_after(modified), (false, usize::from(REPORTS_CLOSE)));
+        assert_eq!(stale_after(closed), (false, 0));
+        let moved = EventKind::Modify(ModifyKind::Name(RenameMode::From));
+        for kind in [moved, EventKind::Remove(RemoveKind::File)] {
+            assert_eq!(stale_after(kind), (true, 0));
+        }
+    }
+
+    #[test]
+    fn lost_events_renew_all_watches() {
+        let mut interest = Interest::default();
+        interest.open.insert("/etc/xds/cds.yaml".into());
+        assert!(interest.counts(&Event::new(EventKind::Other).set_flag(Flag::Rescan)));
+        assert!(interest.is_stale, "directories may have been replaced");
+        assert!(interest.open.is_empty(), "files may have been closed");
     }
 
     #[test]

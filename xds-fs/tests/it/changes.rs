@@ -7,6 +7,7 @@ use std::{
     io::Write as _,
     iter,
     os::unix::fs::symlink,
+    path::Path,
     sync::mpsc,
     task::{Context, Waker},
     thread,
@@ -152,17 +153,12 @@ fn replacing_the_parent_directory_is_noticed() {
     reader.wait_for_names(&["c"]);
 }
 
-#[test]
-fn file_written_in_two_steps_is_read_when_complete() {
-    let folder = Folder::new("halves");
-    folder.write("cds.yaml", clusters(&["a", "b"]));
-    let mut reader = Reader::of_clusters(&folder.path("cds.yaml"));
-    reader.wait_for_names(&["a", "b"]);
-
+/// Writes a file in two steps, and checks that the subscription reads only the whole.
+fn write_in_two_steps(mut reader: Reader, path: &Path) {
     let whole = clusters(&["c", "d"]);
     let half = clusters(&["c"]);
     assert!(whole.starts_with(&half), "the half reads well");
-    let mut file = File::create(folder.path("cds.yaml")).unwrap();
+    let mut file = File::create(path).unwrap();
     file.write_all(half.as_bytes()).unwrap();
     // Requests during the write, and a pause longer than the quiet period.
     reader.0.read();
@@ -171,6 +167,31 @@ fn file_written_in_two_steps_is_read_when_complete() {
     file.write_all(&whole.as_bytes()[half.len()..]).unwrap();
     drop(file);
     assert_eq!(support::names_in(&reader.next()).unwrap(), ["c", "d"]);
+}
+
+#[test]
+fn file_written_in_two_steps_is_read_when_complete() {
+    let folder = Folder::new("halves");
+    folder.write("cds.yaml", clusters(&["a", "b"]));
+    let mut reader = Reader::of_clusters(&folder.path("cds.yaml"));
+    reader.wait_for_names(&["a", "b"]);
+    write_in_two_steps(reader, &folder.path("cds.yaml"));
+    println!("covers: IS32");
+}
+
+#[test]
+fn target_of_a_link_written_in_two_steps_is_read_when_complete() {
+    let folder = Folder::new("linked-halves");
+    for name in ["watched", "targets"] {
+        fs::create_dir(folder.path(name)).unwrap();
+    }
+    folder.write("targets/cds.yaml", clusters(&["a", "b"]));
+    let link = folder.path("watched/cds.yaml");
+    symlink("../targets/cds.yaml", &link).unwrap();
+    let watched = noticing().with_watched_directory(folder.path("watched").to_str().unwrap());
+    let mut reader = Reader::of(&link, types::CLUSTER, watched);
+    reader.wait_for_names(&["a", "b"]);
+    write_in_two_steps(reader, &folder.path("targets/cds.yaml"));
     println!("covers: IS32");
 }
 
