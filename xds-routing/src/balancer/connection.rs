@@ -100,6 +100,10 @@ impl Connections {
         self.by_id.insert(id, connection);
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
     pub(super) fn is_ready(&self, id: ConnectionId) -> bool {
         self.by_id.get(&id).is_some_and(|connection| connection.state == ConnectionState::Ready)
     }
@@ -107,7 +111,7 @@ impl Connections {
     /// Removes and returns the connections that are neither wanted nor serving.
     pub(super) fn take_unwanted(
         &mut self,
-        wanted: &BTreeSet<Peer>,
+        wanted: &BTreeSet<&Peer>,
         serving: &BTreeSet<ConnectionId>,
     ) -> Vec<ConnectionId> {
         let mut unwanted = Vec::new();

@@ -84,6 +84,10 @@ pub struct Balancer {
     counters: Arc<dyn CallCounters>,
     /// Connections that get calls by the newest picker.
     serving: BTreeSet<ConnectionId>,
+    /// Whether some connections exist only because they are serving.
+    has_unwanted: bool,
+    /// Time of the last connection event that outputs do not reflect yet.
+    unsettled: Option<Time>,
 }
 
 impl Balancer {
@@ -100,6 +104,8 @@ impl Balancer {
             requests: Vec::new(),
             counters: Arc::new(UnsharedCounters),
             serving: BTreeSet::new(),
+            has_unwanted: false,
+            unsettled: None,
         }
     }
 
@@ -145,21 +151,29 @@ impl Balancer {
     }
 
     /// Handles an event of a connection. An unknown or disconnected one is ignored.
+    ///
+    /// The next [`poll_output`](Self::poll_output) computes the outputs of all events before it.
+    /// Handle all events that are known before polling, because the cost of a computation grows
+    /// with the number of endpoints.
     pub fn handle_connection(&mut self, id: ConnectionId, event: ConnectionEvent, now: Time) {
         if self.connections.handle(id, event, &self.times, &mut self.random) {
-            self.settle(now);
+            self.unsettled = Some(now);
         }
     }
 
     /// Returns the next instruction.
     pub fn poll_output(&mut self) -> Option<BalancerOutput> {
+        if let Some(now) = self.unsettled {
+            self.settle(now);
+        }
         self.outputs.pop_front()
     }
 
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        let timers = [self.priorities.next_timer(), self.connections.next_attempt()];
+        let timers =
+            [self.unsettled, self.priorities.next_timer(), self.connections.next_attempt()];
         timers.into_iter().flatten().min()
     }
 
@@ -171,13 +185,17 @@ impl Balancer {
 
     /// Brings priorities, picker and connections up to date.
     fn settle(&mut self, now: Time) {
+        self.unsettled = None;
         self.priorities.choose(&self.connections, &self.times, now);
-        let wanted = self.priorities.wanted();
-        wanted.iter().for_each(|peer| self.connections.add(peer));
         let picker = self.picker();
-        let unwanted = self.connections.take_unwanted(&wanted, &self.serving);
         self.outputs.push_back(BalancerOutput::Pick(picker));
-        self.outputs.extend(unwanted.into_iter().map(BalancerOutput::Disconnect));
+        if self.priorities.take_changed() || self.has_unwanted {
+            let wanted = self.priorities.wanted();
+            wanted.iter().for_each(|peer| self.connections.add(peer));
+            let unwanted = self.connections.take_unwanted(&wanted, &self.serving);
+            self.has_unwanted = self.connections.len() > wanted.len();
+            self.outputs.extend(unwanted.into_iter().map(BalancerOutput::Disconnect));
+        }
         for (id, (connector, addresses)) in self.connections.start(now) {
             self.outputs.push_back(BalancerOutput::Connect(id, connector, addresses));
         }

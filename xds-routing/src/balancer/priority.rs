@@ -79,6 +79,8 @@ pub(super) struct Priorities {
     list: Vec<Priority>,
     /// Index of the priority that gets the calls.
     current: Option<usize>,
+    /// Whether other endpoints may be needed than at the last [`take_changed`](Self::take_changed).
+    is_changed: bool,
 }
 
 impl Priorities {
@@ -93,6 +95,7 @@ impl Priorities {
         });
         self.list = list.collect();
         self.current = None;
+        self.is_changed = true;
     }
 
     /// Chooses the priority that gets the calls, and starts those that are needed.
@@ -102,6 +105,7 @@ impl Priorities {
         let mut ready = None;
         for (index, priority) in self.list.iter_mut().enumerate() {
             let state = priority.state(connections);
+            self.is_changed |= priority.phase == Phase::Idle;
             priority.advance(state, times, now);
             match state {
                 State::Ready => {
@@ -124,18 +128,27 @@ impl Priorities {
         for (index, priority) in self.list.iter_mut().enumerate() {
             if ready.is_some_and(|ready| index > ready) {
                 priority.keep(times, now);
+            } else if matches!(priority.phase, Phase::Starting(_)) {
+                // A higher priority may have been added while this one was starting.
+                priority.advance(priority.state(connections), times, now);
             }
             if matches!(priority.phase, Phase::Kept(until, _) if until <= now) {
                 priority.phase = Phase::Idle;
+                self.is_changed = true;
             }
         }
     }
 
+    /// Returns whether other endpoints may be needed than at the last call.
+    pub(super) const fn take_changed(&mut self) -> bool {
+        core::mem::replace(&mut self.is_changed, false)
+    }
+
     /// Returns the endpoints that connections are needed for.
-    pub(super) fn wanted(&self) -> BTreeSet<Peer> {
+    pub(super) fn wanted(&self) -> BTreeSet<&Peer> {
         let started = self.list.iter().filter(|priority| priority.phase != Phase::Idle);
         let localities = started.flat_map(|priority| &priority.members.localities);
-        localities.flat_map(|locality| locality.endpoints.iter().cloned()).collect()
+        localities.flat_map(|locality| &locality.endpoints).collect()
     }
 
     /// Returns the priority that gets the calls.

@@ -13,35 +13,49 @@ use xds_routing::{
         Balancer, BalancerOutput, BalancerTimes, ConnectionEvent, ConnectionId, EndpointPick,
         Source,
     },
+    endpoint::ClusterLoadAssignment,
 };
 
-use crate::balancer::rig::{a_cluster, judged_endpoints, schema};
+use crate::balancer::{
+    members::named,
+    rig::{judged_endpoints, schema},
+};
+
+/// Priority, weight and ports of a locality.
+type Locality = (u32, u32, Vec<u32>);
 
 #[derive(Clone, Debug)]
 enum Step {
-    Update(Vec<(u32, u32, Vec<u32>)>),
+    /// Members by number, in order, with their localities.
+    Update(Vec<(usize, Vec<Locality>)>),
     /// The next event of one of the connections: success or failure.
     Connection(prop::sample::Index, bool),
     Wait(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn localities() -> impl Strategy<Value = Vec<Locality>> {
     let ports = prop::collection::btree_set(1..12_u32, 0..4);
     let localities = prop::collection::vec((0..3_u32, 1..5_u32, ports), 0..5);
+    localities.prop_map(|list| {
+        // An address is in one locality of a cluster only, and priorities are contiguous.
+        let mut seen = BTreeSet::new();
+        let mut known: Vec<u32> = list.iter().map(|it| it.0).collect();
+        known.sort_unstable();
+        known.dedup();
+        let place = |priority| known.iter().position(|it| *it == priority).unwrap_or_default();
+        let list = list.into_iter().map(|(priority, weight, ports)| {
+            let ports = ports.into_iter().filter(|port| seen.insert(*port)).collect();
+            (u32::try_from(place(priority)).expect("few"), weight, ports)
+        });
+        list.collect()
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let order = Just([0, 1, 2]).prop_shuffle();
+    let members = (order, prop::collection::vec(localities(), 0..=3));
     prop_oneof![
-        1 => localities.prop_map(|list| {
-            // An address is in one locality only, and priorities are contiguous.
-            let mut seen = BTreeSet::new();
-            let mut known: Vec<u32> = list.iter().map(|it| it.0).collect();
-            known.sort_unstable();
-            known.dedup();
-            let place = |priority| known.iter().position(|it| *it == priority).unwrap_or_default();
-            let list = list.into_iter().map(|(priority, weight, ports)| {
-                let ports = ports.into_iter().filter(|port| seen.insert(*port)).collect();
-                (u32::try_from(place(priority)).expect("few"), weight, ports)
-            });
-            Step::Update(list.collect())
-        }),
+        1 => members.prop_map(|(order, lists)| Step::Update(order.into_iter().zip(lists).collect())),
         6 => (any::<prop::sample::Index>(), any::<bool>())
             .prop_map(|(which, is_well)| Step::Connection(which, is_well)),
         3 => (0..40_u64).prop_map(Step::Wait),
@@ -57,6 +71,12 @@ enum Made {
     Gone,
 }
 
+fn endpoints(localities: &[Locality]) -> ClusterLoadAssignment {
+    let list: Vec<(u32, u32, &[u32])> =
+        localities.iter().map(|(p, w, ports)| (*p, *w, ports.as_slice())).collect();
+    judged_endpoints(&schema(&list))
+}
+
 proptest! {
     /// Calls go to established connections. No endpoint has two connections, connections of removed
     /// endpoints exist only while they serve, and no timeout is overdue.
@@ -69,14 +89,16 @@ proptest! {
         let mut made: BTreeMap<ConnectionId, (u16, Made)> = BTreeMap::new();
         let mut known: BTreeSet<u16> = BTreeSet::new();
         let mut picker = None;
+        let clusters = ["a", "b", "c"].map(named);
         for step in steps {
             match step {
                 Step::Update(list) => {
-                    let list: Vec<(u32, u32, &[u32])> =
-                        list.iter().map(|(p, w, ports)| (*p, *w, ports.as_slice())).collect();
-                    known = list.iter().flat_map(|it| it.2).map(|port| *port as u16).collect();
-                    let endpoints = judged_endpoints(&schema(&list));
-                    balancer.update(&[Source::new(&a_cluster(), &endpoints)], now);
+                    let all = list.iter().flat_map(|(_, localities)| localities);
+                    known = all.flat_map(|it| &it.2).map(|port| *port as u16).collect();
+                    let endpoints: Vec<_> = list.iter().map(|(_, it)| endpoints(it)).collect();
+                    let sources = list.iter().zip(&endpoints);
+                    let sources = sources.map(|((at, _), it)| Source::new(&clusters[*at], it));
+                    balancer.update(&sources.collect::<Vec<_>>(), now);
                 }
                 Step::Connection(which, is_well) => {
                     let open: Vec<_> = made.iter().filter(|it| it.1.1 != Made::Gone).collect();

@@ -1,5 +1,7 @@
 //! Members of aggregate clusters, each with its own policy and way to connect (gRFC A75).
 
+use std::time::Duration;
+
 use xds_core::Time;
 use xds_routing::{
     Random, Rules,
@@ -20,7 +22,7 @@ fn of_a_ring() -> Cluster {
     Cluster::from_schema(&schema, &Rules::default()).expect("a cluster")
 }
 
-fn named(name: &str) -> Cluster {
+pub(crate) fn named(name: &str) -> Cluster {
     Cluster::from_schema(&cluster_schema(name), &Rules::default()).expect("a cluster")
 }
 
@@ -33,6 +35,30 @@ fn calls_to_an_unsupported_lb_policy_fail() {
     let why = driver.pick().unwrap_err();
     assert_eq!(why, "the LB policy of cluster `ring` is not supported");
     assert_eq!(driver.log(), "+1 -1", "nobody is connected to");
+}
+
+/// A member that was added before a connecting one gets its own 10 s. The other one still fails
+/// over after the first 10 s.
+#[test]
+fn member_times_out_while_a_higher_one_is_connecting() {
+    let at = |port| judged_endpoints(&schema(&[(0, 1, &[port])]));
+    let (high, low, last) = (named("high"), named("low"), named("last"));
+    let (endpoints, low_endpoints, last_endpoints) = (at(1), at(2), at(3));
+    let lower = [Source::new(&low, &low_endpoints), Source::new(&last, &last_endpoints)];
+    let mut driver = Driver::new(&[]);
+    driver.balance(&lower);
+    driver.after(5);
+    let [low, last] = lower;
+    driver.balance(&[Source::new(&high, &endpoints), low, last]);
+    assert_eq!(driver.log(), "+2 +1");
+    driver.now = driver.now.after(Duration::from_secs(5));
+    driver.balancer.handle_timeout(driver.now);
+    driver.follow();
+    let due = driver.balancer.poll_timeout().expect("the higher member's timer");
+    assert_eq!(due, driver.now.after(Duration::from_secs(5)), "no timer is overdue");
+    assert_eq!(driver.log(), "", "the higher member has time left");
+    driver.after(5);
+    assert_eq!(driver.log(), "+3", "both have failed");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod rig;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    iter,
     sync::{Arc, Mutex, atomic::AtomicU32},
 };
 
@@ -14,7 +15,7 @@ use rig::{Driver, a_cluster, cluster_schema, judged_endpoints, schema};
 use xds_core::ResourceName;
 use xds_routing::{
     Rules,
-    balancer::{Balancer, BalancerTimes, CallCounters, ConnectionEvent, Source},
+    balancer::{Balancer, BalancerOutput, BalancerTimes, CallCounters, ConnectionEvent, Source},
     cluster::{Cluster, Discovery},
     proto::envoy::{
         config::{cluster::v3 as cds, core::v3::HealthStatus, endpoint::v3 as eds},
@@ -149,6 +150,28 @@ fn connections_survive_updates_and_the_picker_is_updated_first() {
     driver.update(&ill);
     driver.connected(&[4]);
     assert!(!driver.ports.values().any(|&port| port == 2));
+}
+
+/// With thousands of endpoints, a picker for each event would be slow.
+#[test]
+fn events_in_a_row_produce_one_picker() {
+    let mut driver = Driver::new(&[(0, 1, &[1, 2, 3]), (1, 1, &[4])]);
+    let ids: Vec<_> = driver.ports.keys().copied().collect();
+    for id in &ids[..2] {
+        driver.balancer.handle_connection(*id, ConnectionEvent::Connected, driver.now);
+    }
+    let lost = ConnectionEvent::Failed("refused".into());
+    driver.balancer.handle_connection(ids[2], lost, driver.now);
+    let outputs: Vec<_> = iter::from_fn(|| driver.balancer.poll_output()).collect();
+    let [BalancerOutput::Pick(picker)] = outputs.as_slice() else { panic!("{outputs:?}") };
+    driver.picker = picker.clone();
+    assert_eq!(driver.serving().len(), 2);
+    // Without outputs in between, the events are due at once.
+    driver.balancer.handle_connection(ids[0], ConnectionEvent::Closed, driver.now);
+    assert_eq!(driver.balancer.poll_timeout(), Some(driver.now));
+    driver.balancer.handle_timeout(driver.now);
+    driver.follow();
+    assert_eq!(driver.serving().len(), 1);
 }
 
 /// Removed endpoints serve until new ones are ready or have failed.
