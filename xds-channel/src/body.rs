@@ -14,28 +14,50 @@ use tonic::Status;
 use xds_routing::balancer::CallPermit;
 
 use crate::{
+    replay::Replay,
     routing::ClusterRef,
     status::{self, Waiting},
 };
 
 /// Response body of a call. Until its end, or until it is dropped, the call counts as active and
-/// keeps its cluster and connection.
+/// keeps its cluster and connection. A call that ends early cancels its request.
 #[derive(Debug)]
 pub struct CallBody {
     body: DeadlineBody<Incoming>,
     /// `None` after the end.
-    kept: Option<(CallPermit, Arc<ClusterRef>)>,
+    active: Option<ActiveCall>,
+}
+
+/// State of a call whose response has not ended.
+#[derive(Debug)]
+pub(crate) struct ActiveCall {
+    #[allow(dead_code, reason = "it counts until it is dropped")]
+    pub(crate) permit: CallPermit,
+    pub(crate) cluster_ref: Arc<ClusterRef>,
+    pub(crate) request: Replay,
 }
 
 impl CallBody {
     pub(crate) fn new(
         body: Incoming,
         deadline: Option<Pin<Box<dyn Sleep>>>,
-        permit: CallPermit,
-        cluster_ref: Arc<ClusterRef>,
+        active: ActiveCall,
     ) -> Self {
         let body = DeadlineBody::new(body, deadline);
-        Self { kept: (!body.body.is_end_stream()).then_some((permit, cluster_ref)), body }
+        Self { active: (!body.body.is_end_stream()).then_some(active), body }
+    }
+
+    /// Ends the call before the end of its response.
+    fn cancel(&mut self) {
+        if let Some(active) = self.active.take() {
+            active.request.cancel();
+        }
+    }
+}
+
+impl Drop for CallBody {
+    fn drop(&mut self) {
+        self.cancel();
     }
 }
 
@@ -59,16 +81,16 @@ impl Body for CallBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        if self.kept.is_none() {
+        if self.active.is_none() {
             return Poll::Ready(None);
         }
         let polled = ready!(self.body.poll_frame(cx));
-        let note =
-            || self.kept.as_ref().map(|(_, cluster_ref)| cluster_ref.note()).unwrap_or_default();
+        let note = || self.active.as_ref().map(|it| it.cluster_ref.note()).unwrap_or_default();
         let polled = polled.map(|frame| frame.map_err(|end| failure(end, note())));
-        let goes_on = matches!(&polled, Some(Ok(frame)) if !frame.is_trailers());
-        if !goes_on || self.body.body.is_end_stream() {
-            self.kept = None;
+        match &polled {
+            Some(Err(_)) => self.cancel(),
+            Some(Ok(frame)) if !frame.is_trailers() && !self.body.body.is_end_stream() => {}
+            Some(Ok(_)) | None => self.active = None,
         }
         Poll::Ready(polled)
     }

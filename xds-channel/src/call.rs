@@ -24,7 +24,7 @@ use xds_routing::{
 };
 
 use crate::{
-    body::CallBody,
+    body::{ActiveCall, CallBody},
     cluster::{ClusterState, Picking},
     fault::inject_fault,
     metadata::{Metadata, set_timeout, stated_timeout},
@@ -108,10 +108,11 @@ async fn run_call(
         refused_by: None,
     };
     let sending = send(&shared, &cluster_ref, outgoing, wait_mode);
-    let (response, permit) =
+    let (response, permit, request) =
         with_deadline(&runtime, deadline, sending, || cluster_ref.waiting()).await?;
     Ok(response.map(|body| {
-        CallBody::new(body, deadline.map(|at| runtime.sleep_until(at)), permit, cluster_ref)
+        let active = ActiveCall { permit, cluster_ref, request };
+        CallBody::new(body, deadline.map(|at| runtime.sleep_until(at)), active)
     }))
 }
 
@@ -228,13 +229,14 @@ impl Outgoing {
     }
 }
 
-/// Sends the request to an endpoint, as soon as one is available.
+/// Sends the request to an endpoint, as soon as one is available. Returns its body too, which may
+/// still be sent.
 async fn send(
     shared: &ChannelState,
     cluster_ref: &ClusterRef,
     mut outgoing: Outgoing,
     wait_mode: WaitMode,
-) -> Result<(Response<Incoming>, CallPermit), Status> {
+) -> Result<(Response<Incoming>, CallPermit, Replay), Status> {
     let mut watched = cluster_ref.state.clone();
     loop {
         let state = watched.borrow_and_update().clone();
@@ -252,7 +254,9 @@ async fn send(
                 drop(picking);
                 if let Some(found) = found {
                     match try_send(found, &outgoing, &cluster, shared.runtime.now()).await? {
-                        SendOutcome::Response(response, permit) => return Ok((response, permit)),
+                        SendOutcome::Response(response, permit) => {
+                            return Ok((response, permit, outgoing.body));
+                        }
                         // Not sent: wait for the next picker.
                         SendOutcome::NotSent => {}
                         SendOutcome::Unprocessed(by, why) => {
@@ -289,12 +293,12 @@ fn pick(
     let mut picked = picking.picker.pick_for(outgoing.trial, &mut shared.random());
     // Avoid the endpoint that refused the call, if there is another.
     for _ in 1..picking.connections.len() {
-        match &picked {
-            EndpointPick::Endpoint(id, _) if Some(*id) == outgoing.refused_by => {
-                picked = picking.picker.pick_for(PickAttempt::Repeated, &mut shared.random());
-            }
-            _ => break,
+        if !matches!(&picked, EndpointPick::Endpoint(id, _) if Some(*id) == outgoing.refused_by) {
+            break;
         }
+        // Otherwise this call would need two permits.
+        drop(picked);
+        picked = picking.picker.pick_for(PickAttempt::Repeated, &mut shared.random());
     }
     let (id, permit) = match picked {
         EndpointPick::Endpoint(id, permit) => (id, permit),
@@ -345,6 +349,9 @@ async fn try_send(
         }
         Err(mut error) => match error.take_message() {
             Some(_) => Ok(SendOutcome::NotSent),
+            None if status::is_dropped(error.error()) && outgoing.body.is_unread() => {
+                Ok(SendOutcome::NotSent)
+            }
             None => {
                 let error = error.into_error();
                 let why = cluster.loss(status::with_causes(&error));

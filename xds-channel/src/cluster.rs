@@ -173,6 +173,7 @@ impl Cluster {
         self.state.send_replace(ClusterState::Failing(failure));
     }
 
+    /// Handles an event of a connection. [`process_outputs`](Self::process_outputs) applies it.
     pub(crate) fn handle_connection(&mut self, id: ConnectionId, event: DialEvent, now: Time) {
         let event = match event {
             DialEvent::Connected(requests) => {
@@ -191,11 +192,10 @@ impl Cluster {
             }
         };
         self.balancer.handle_connection(id, event, now);
-        self.process_outputs();
     }
 
     /// Processes the outputs of the balancer, then updates the state for calls.
-    fn process_outputs(&mut self) {
+    pub(crate) fn process_outputs(&mut self) {
         while let Some(output) = self.balancer.poll_output() {
             match output {
                 BalancerOutput::Connect(id, way, addresses) => {

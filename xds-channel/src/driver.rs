@@ -2,7 +2,7 @@
 
 use core::future::pending;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Weak},
 };
 
@@ -27,6 +27,9 @@ use crate::{
     status,
     unsupported::UnsupportedFeatures,
 };
+
+/// Maximum number of events handled at once.
+const MAX_EVENTS: usize = 1024;
 
 pub(crate) struct Driver {
     dependencies: HandleDependencies,
@@ -77,6 +80,7 @@ impl Driver {
 
     /// Runs until the last channel handle is dropped or the client has ended.
     pub(crate) async fn run(mut self) {
+        let mut events = Vec::new();
         loop {
             let due =
                 self.clusters.values().filter_map(|(cluster, _)| cluster.poll_timeout()).min();
@@ -102,7 +106,7 @@ impl Driver {
                         return;
                     }
                 },
-                Some(event) = self.events.recv() => self.handle(event),
+                _ = self.events.recv_many(&mut events, MAX_EVENTS) => self.handle(&mut events),
                 () = due => {
                     let now = self.clock.now();
                     self.clusters.values_mut().for_each(|(cluster, _)| cluster.handle_timeout(now));
@@ -171,25 +175,34 @@ impl Driver {
         cluster_ref
     }
 
-    fn handle(&mut self, event: DriverEvent) {
-        match event {
-            DriverEvent::Connection { cluster, serial, id, event } => {
-                let known = self.clusters.get_mut(&cluster).map(|(cluster, _)| cluster);
-                if let Some(cluster) = known.filter(|cluster| cluster.serial() == serial) {
-                    cluster.handle_connection(id, event, self.clock.now());
+    /// Handles events, then updates each affected cluster once.
+    fn handle(&mut self, events: &mut Vec<DriverEvent>) {
+        let mut affected = BTreeSet::new();
+        for event in events.drain(..) {
+            match event {
+                DriverEvent::Connection { cluster: name, serial, id, event } => {
+                    let known = self.clusters.get_mut(&name).map(|(cluster, _)| cluster);
+                    if let Some(cluster) = known.filter(|cluster| cluster.serial() == serial) {
+                        cluster.handle_connection(id, event, self.clock.now());
+                        affected.insert(name);
+                    }
                 }
+                DriverEvent::Released(name) => self.release(&name),
             }
-            DriverEvent::Released(name) => {
-                self.dependencies.unsubscribe(&name);
-                // Routes may refer to it again meanwhile.
-                if self
-                    .clusters
-                    .get(&name)
-                    .is_some_and(|(_, cluster_ref)| cluster_ref.strong_count() == 0)
-                {
-                    self.clusters.remove(&name);
-                }
+        }
+        for name in affected {
+            if let Some((cluster, _)) = self.clusters.get_mut(&name) {
+                cluster.process_outputs();
             }
+        }
+    }
+
+    /// Releases a cluster. Routes may refer to it again meanwhile.
+    fn release(&mut self, name: &ResourceName) {
+        self.dependencies.unsubscribe(name);
+        let known = self.clusters.get(name);
+        if known.is_some_and(|(_, cluster_ref)| cluster_ref.strong_count() == 0) {
+            self.clusters.remove(name);
         }
     }
 }

@@ -1,14 +1,16 @@
 //! Request body that can be sent again while only little of it has been sent.
 
 use core::{
+    mem,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use h2::Reason;
 use http::HeaderMap;
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use tonic::{Status, body::Body};
 
 /// Maximum number of bytes kept for sending again.
@@ -17,15 +19,39 @@ const MAX_KEPT_BYTES: usize = 256 * 1024;
 /// Body of a request. Each [attempt](Self::attempt) sends it from the beginning and invalidates
 /// earlier attempts.
 #[derive(Debug)]
-pub(crate) struct Replay(Arc<Mutex<ReplaySource>>);
+pub(crate) struct Replay(Arc<ReplayState>);
+
+#[derive(Debug)]
+struct ReplayState {
+    source: Mutex<ReplaySource>,
+    /// Cancellation by the end of the call. The application may end a call while its request body
+    /// is polled, so this is not locked during a poll.
+    cancellation: Mutex<Cancellation>,
+}
+
+#[derive(Debug, Default)]
+struct Cancellation {
+    is_cancelled: bool,
+    /// Waker of the current attempt.
+    waker: Option<Waker>,
+}
 
 #[derive(Debug)]
 struct ReplaySource {
     rest: Body,
-    /// Parts that attempts have read; `None` after the limit was exceeded.
-    taken: Option<Vec<Part>>,
+    /// Whether the current attempt is the last one.
+    is_settled: bool,
+    /// Parts that attempts have read. Those that the current attempt has sent are kept for another
+    /// attempt.
+    taken: Vec<Part>,
+    /// Number of these parts that the current attempt has sent.
+    sent: usize,
+    /// Size of all parts ever read.
     bytes: usize,
+    /// Number of the current attempt.
     attempt: usize,
+    /// Whether the current attempt has content of which nothing was read.
+    is_unread: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -36,59 +62,129 @@ enum Part {
 
 impl Replay {
     pub(crate) fn new(body: Body) -> Self {
-        let taken = Some(Vec::new());
-        Self(Arc::new(Mutex::new(ReplaySource { rest: body, taken, bytes: 0, attempt: 0 })))
+        let source = ReplaySource {
+            rest: body,
+            is_settled: false,
+            taken: Vec::new(),
+            sent: 0,
+            bytes: 0,
+            attempt: 0,
+            is_unread: false,
+        };
+        let (source, cancellation) = (Mutex::new(source), Mutex::default());
+        Self(Arc::new(ReplayState { source, cancellation }))
     }
 
     /// Returns the whole body; `None` if its beginning is no longer kept.
     pub(crate) fn attempt(&self) -> Option<Body> {
         let number = {
-            let mut source = lock(&self.0);
-            source.taken.as_ref()?;
+            let mut source = lock(&self.0.source);
+            if source.is_settled {
+                return None;
+            }
             source.attempt += 1;
+            source.sent = 0;
+            source.is_unread = !source.is_at_end();
             source.attempt
         };
         // `Body::new` locks the source, so the lock is released here.
-        Some(Body::new(Attempt { source: Arc::clone(&self.0), number, sent: 0 }))
+        Some(Body::new(Attempt { state: Arc::clone(&self.0), number }))
     }
 
-    /// Discards the kept parts, after the last attempt.
+    /// Ends the possibility of further attempts. The current attempt continues.
     pub(crate) fn settle(&self) {
-        lock(&self.0).taken = None;
+        lock(&self.0.source).settle();
+    }
+
+    /// Returns whether the current attempt has content of which nothing was read, so nothing of it
+    /// was sent.
+    pub(crate) fn is_unread(&self) -> bool {
+        lock(&self.0.source).is_unread
+    }
+
+    /// Ends the current attempt with an error, on which hyper resets the stream with `CANCEL`.
+    pub(crate) fn cancel(&self) {
+        let waker = {
+            let mut cancellation = lock(&self.0.cancellation);
+            cancellation.is_cancelled = true;
+            cancellation.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 }
 
-fn lock(source: &Mutex<ReplaySource>) -> MutexGuard<'_, ReplaySource> {
-    source.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Attempt {
-    source: Arc<Mutex<ReplaySource>>,
+    state: Arc<ReplayState>,
     number: usize,
-    /// Number of kept parts sent by this attempt.
-    sent: usize,
+}
+
+impl Cancellation {
+    /// Returns whether the call has ended. Otherwise its end will wake the task.
+    fn poll(&mut self, cx: &Context<'_>) -> bool {
+        if !self.is_cancelled && self.waker.as_ref().is_none_or(|it| !it.will_wake(cx.waker())) {
+            self.waker = Some(cx.waker().clone());
+        }
+        self.is_cancelled
+    }
 }
 
 impl ReplaySource {
-    fn keep(&mut self, frame: &Frame<Bytes>) -> usize {
-        let Some(taken) = &mut self.taken else { return 0 };
+    /// Keeps a part that the current attempt sends now.
+    fn keep(&mut self, frame: &Frame<Bytes>) {
+        if self.is_settled {
+            return;
+        }
         let part = match (frame.data_ref(), frame.trailers_ref()) {
             (Some(data), _) => Part::Data(data.clone()),
             (None, Some(trailers)) => Part::Trailers(trailers.clone()),
-            (None, None) => return taken.len(),
+            (None, None) => return,
         };
         self.bytes = self.bytes.saturating_add(frame.data_ref().map_or(0, Bytes::len));
-        taken.push(part);
-        let count = taken.len();
+        self.taken.push(part);
+        self.sent = self.taken.len();
         if self.bytes > MAX_KEPT_BYTES {
-            self.taken = None;
+            self.settle();
         }
-        count
     }
 
-    fn kept(&self, index: usize) -> Option<&Part> {
-        self.taken.as_ref()?.get(index)
+    /// Returns the next part that an earlier attempt has read.
+    fn next_kept(&mut self) -> Option<Part> {
+        let part = self.taken.get(self.sent)?.clone();
+        self.sent += 1;
+        self.discard_sent();
+        Some(part)
     }
+
+    fn settle(&mut self) {
+        self.is_settled = true;
+        self.discard_sent();
+    }
+
+    /// Discards the kept parts when the last attempt has sent them.
+    fn discard_sent(&mut self) {
+        if self.is_settled && self.sent == self.taken.len() {
+            self.sent = 0;
+            drop(mem::take(&mut self.taken));
+        }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.sent == self.taken.len() && self.rest.is_end_stream()
+    }
+}
+
+/// Returns the error of a cancelled attempt. Its source is the reason with which hyper resets the
+/// stream.
+fn cancelled() -> Status {
+    let mut status = Status::cancelled("the call has ended");
+    status.set_source(Arc::new(h2::Error::from(Reason::CANCEL)));
+    status
 }
 
 impl http_body::Body for Attempt {
@@ -96,36 +192,38 @@ impl http_body::Body for Attempt {
     type Error = Status;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let source = Arc::clone(&self.source);
-        let mut source = lock(&source);
+        let mut source = lock(&self.state.source);
         if source.attempt != self.number {
             return Poll::Ready(Some(Err(Status::cancelled("the call is retried"))));
         }
-        if let Some(part) = source.kept(self.sent) {
-            self.sent += 1;
-            return Poll::Ready(Some(Ok(match part.clone() {
+        if lock(&self.state.cancellation).poll(cx) {
+            return Poll::Ready(Some(Err(cancelled())));
+        }
+        source.is_unread = false;
+        if let Some(part) = source.next_kept() {
+            return Poll::Ready(Some(Ok(match part {
                 Part::Data(data) => Frame::data(data),
                 Part::Trailers(trailers) => Frame::trailers(trailers),
             })));
         }
         let frame = Pin::new(&mut source.rest).poll_frame(cx);
         if let Poll::Ready(Some(Ok(frame))) = &frame {
-            self.sent = source.keep(frame);
+            source.keep(frame);
         }
         frame
     }
 
     fn is_end_stream(&self) -> bool {
-        let source = lock(&self.source);
-        source.kept(self.sent).is_none() && source.rest.is_end_stream()
+        let source = lock(&self.state.source);
+        source.attempt == self.number && source.is_at_end()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let source = lock(&self.source);
-        match self.sent == 0 && source.kept(0).is_none() {
+        let source = lock(&self.state.source);
+        match source.taken.is_empty() && source.attempt == self.number {
             true => source.rest.size_hint(),
             false => SizeHint::default(),
         }
@@ -135,8 +233,6 @@ impl http_body::Body for Attempt {
 #[cfg(test)]
 mod tests {
     use core::future::poll_fn;
-
-    use http_body::Body as _;
 
     use super::*;
 
@@ -197,5 +293,46 @@ mod tests {
         let mut second = replay.attempt().expect("a body");
         assert_eq!(read(&mut second, 9).await, [3, 2, 1, 0]);
         assert!(replay.attempt().is_none());
+    }
+
+    #[tokio::test]
+    async fn response_during_a_replay_loses_no_kept_part() {
+        let replay = Replay::new(Body::new(Pieces(6, 10)));
+        let mut first = replay.attempt().expect("a body");
+        assert_eq!(read(&mut first, 4).await, [5, 4, 3, 2]);
+        let mut second = replay.attempt().expect("all of it");
+        assert_eq!(read(&mut second, 1).await, [5]);
+        replay.settle();
+        assert!(replay.attempt().is_none(), "it is not sent again");
+        assert!(!second.is_end_stream());
+        assert_eq!(read(&mut second, 9).await, [4, 3, 2, 1, 0]);
+        assert!(second.is_end_stream());
+    }
+
+    /// Body that ends its call when it is polled.
+    struct Ending(Arc<Mutex<Option<Replay>>>);
+
+    impl http_body::Body for Ending {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            lock(&self.0).take().expect("the first poll").cancel();
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test]
+    async fn request_body_that_ends_its_own_call_is_cancelled() {
+        let shared = Arc::<Mutex<Option<Replay>>>::default();
+        let replay = Replay::new(Body::new(Ending(Arc::clone(&shared))));
+        let mut attempt = replay.attempt().expect("a body");
+        *lock(&shared) = Some(replay);
+        let ended = poll_fn(|cx| Pin::new(&mut attempt).poll_frame(cx)).await;
+        let status = ended.expect("an error").expect_err("no frame");
+        assert_eq!(status.code(), tonic::Code::Cancelled, "{status}");
     }
 }

@@ -72,6 +72,12 @@ pub(crate) fn is_unprocessed(error: &hyper::Error) -> bool {
     })
 }
 
+/// Returns whether hyper dropped a request without an error of HTTP/2. If it has read none of the
+/// request's content, the request waited for a free stream and was not sent.
+pub(crate) fn is_dropped(error: &hyper::Error) -> bool {
+    error.is_user() && http2_error(error).is_none()
+}
+
 fn http2_error(error: &hyper::Error) -> Option<&h2::Error> {
     let mut source = error.source();
     while let Some(cause) = source {

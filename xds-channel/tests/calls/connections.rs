@@ -21,7 +21,7 @@ use tonic_health::pb::HealthCheckRequest;
 use xds_channel::WaitForReady;
 use xds_core::types;
 use xds_routing::proto::envoy::config::{
-    cluster::v3::{Cluster, cluster::LbPolicy},
+    cluster::v3::{CircuitBreakers, Cluster, circuit_breakers::Thresholds, cluster::LbPolicy},
     endpoint::v3::{
         ClusterLoadAssignment,
         cluster_load_assignment::{Policy, policy::DropOverload},
@@ -34,7 +34,7 @@ use xds_routing::proto::envoy::r#type::v3::{
 
 use crate::{
     support::*,
-    world::{Backend, Change, World, assignment, check, eds, soon},
+    world::{Backend, Change, World, assignment, check, eds, place, soon},
 };
 
 fn to(name: &str) -> Vec<Route> {
@@ -182,6 +182,37 @@ async fn call_refused_before_processing_is_retried_elsewhere_once() {
         let status = check(&mut world.health(), &[]).await.unwrap_err();
         assert_eq!(status.code(), Code::Unavailable, "{how:?}: {status}");
         assert_eq!(refused.load(Ordering::SeqCst), 2, "{how:?}: it is tried twice");
+    }
+}
+
+/// A call that an endpoint refused counts once towards the limit of active calls while another
+/// endpoint is picked. The endpoints are in two localities, so that a pick is random.
+#[tokio::test]
+async fn refused_call_needs_one_circuit_breaker_permit() {
+    let world = World::new().await;
+    let backend = Backend::new().await;
+    let (at, refused) = refusing(Refusal::Stream).await;
+    let one = Thresholds { max_requests: number(1), ..Thresholds::default() };
+    let narrow = Cluster {
+        circuit_breakers: Some(CircuitBreakers { thresholds: vec![one] }),
+        ..eds("narrow")
+    };
+    let endpoints = ClusterLoadAssignment {
+        endpoints: vec![place("one", 0, 1, &[at]), place("two", 0, 1, &[backend.address])],
+        ..assignment("narrow", &[])
+    };
+    let mut change = Change::new().routes(to("narrow")).cluster_as(narrow);
+    let bytes = prost::Message::encode_to_vec(&endpoints);
+    change.0.set(types::CLUSTER_LOAD_ASSIGNMENT, "narrow", bytes);
+    world.apply(change.0).await;
+    let mut client = world.health();
+    let mut calls = 0;
+    while refused.load(Ordering::SeqCst) < 30 || backend.calls() < 30 {
+        // A call that is refused twice fails.
+        if let Err(status) = check(&mut client, &[]).await {
+            assert!(!status.message().contains("maximum number"), "{status} after {calls} calls");
+        }
+        calls += 1;
     }
 }
 

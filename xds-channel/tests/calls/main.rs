@@ -13,5 +13,6 @@ mod notes;
 mod order;
 mod routes;
 mod secured;
+mod streams;
 mod swaps;
 mod world;
