@@ -129,6 +129,10 @@ impl Source for Link {
         .await
     }
 
+    async fn newest_revision(&self) -> Result<Option<Revision>, SourceError> {
+        self.call(|cluster| Some(Revision(cluster.revision))).await
+    }
+
     fn watch(
         &self,
         after: Revision,

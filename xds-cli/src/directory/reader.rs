@@ -57,6 +57,11 @@ impl SourceReader {
         self.read.is_reachable()
     }
 
+    /// Reads the newest revision of the source; `None` if it cannot tell.
+    pub(super) async fn newest_revision(&mut self) -> Result<Option<Revision>, SourceError> {
+        self.read.newest_revision().await
+    }
+
     /// Begins to answer the server's requests for a confirmation of the source.
     pub(super) fn confirm_for(&mut self, server: &ServerHandle) {
         if self.is_shared() {
@@ -82,6 +87,7 @@ trait Read: Send {
     fn is_shared(&self) -> bool;
     fn revision(&self) -> Option<Revision>;
     fn is_reachable(&self) -> bool;
+    fn newest_revision(&mut self) -> BoxFuture<'_, Result<Option<Revision>, SourceError>>;
     fn confirm_for(&mut self, server: ServerHandle);
     fn next(&mut self) -> BoxFuture<'_, io::Result<Update>>;
 }
@@ -193,6 +199,11 @@ impl<S: Source> Read for ReadSource<S> {
 
     fn is_reachable(&self) -> bool {
         self.follower.failing_since().is_none()
+    }
+
+    fn newest_revision(&mut self) -> BoxFuture<'_, Result<Option<Revision>, SourceError>> {
+        let source = Arc::clone(&self.source);
+        Box::pin(async move { source.newest_revision().await })
     }
 
     fn confirm_for(&mut self, server: ServerHandle) {

@@ -8,7 +8,11 @@
 use core::future::pending;
 
 use tokio::time::{Instant, sleep_until};
-use xds_core::{rollout::RolloutId, server::Transaction, types};
+use xds_core::{
+    rollout::{RolloutId, RolloutState},
+    server::Transaction,
+    types,
+};
 use xds_source::{Content, Object, Revision};
 use xds_tokio::server::RolloutError;
 
@@ -123,6 +127,23 @@ impl SourceFollower {
         let Some(state) = lacking.filter(|it| !rollouts.waits_for(it, reached)) else {
             return Ok(Reload::default());
         };
+        // The number of a rollout is a revision of the source, which has been read after the state.
+        if state.id.0 > reached.0 {
+            let why = match self.origin.newest_revision().await {
+                Ok(Some(newest)) if newest.0 < state.id.0 => {
+                    RolloutFailure::OtherHistory { id: state.id.0, newest: newest.0 }
+                }
+                Ok(_) => return self.adopt(state, reached).await,
+                Err(why) => why.into(),
+            };
+            return Err(self.retry_rollouts(&why));
+        }
+        self.adopt(state, reached).await
+    }
+
+    /// Takes over the state of rollouts that this server lacks. Returns what is to be reported.
+    async fn adopt(&mut self, state: RolloutState, reached: Revision) -> Result<Reload, Reload> {
+        let Some(rollouts) = &mut self.rollouts else { return Ok(Reload::default()) };
         let current = self.sources.contents();
         let begun = match rollouts.adopt(state, reached, &current, &self.server).await {
             Ok(begun) => begun,

@@ -74,6 +74,12 @@ pub(crate) enum RolloutFailure {
     Store(#[from] SourceError),
     #[error("the resources with the number {0}, which the state of the rollout names, are missing")]
     NoContents(u64),
+    #[error(
+        "the stored rollout has the number {id}, and the source is only at revision {newest}: it is of \
+         another history, such as that of a cluster from which the keys were copied. Delete it (in \
+         etcd, the keys below PREFIX/@rollout/) and restart the servers"
+    )]
+    OtherHistory { id: u64, newest: u64 },
     #[error("the resources of an earlier state are not accepted: {0}")]
     Apply(#[from] ApplyError),
     #[error("{0}; or end the rollout first: xds rollout abort (or promote)")]

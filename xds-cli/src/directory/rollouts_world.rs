@@ -22,7 +22,9 @@ use xds_core::{
     ViewName,
     guards::Guards,
     references::Consistency,
-    rollout::{Cohort, RolloutCommand, RolloutPolicy, RolloutStep, Share, Sharing},
+    rollout::{
+        Cohort, RolloutCommand, RolloutId, RolloutPolicy, RolloutState, RolloutStep, Share, Sharing,
+    },
     server::ServerConfig,
     types,
 };
@@ -106,7 +108,11 @@ const TTL: Duration = Duration::from_secs(10);
 
 impl World {
     async fn new(seed: u64) -> Self {
-        let (cluster, changed) = (Arc::<Mutex<Cluster>>::default(), watch::channel(0).0);
+        Self::of(Arc::default(), seed).await
+    }
+
+    async fn of(cluster: Arc<Mutex<Cluster>>, seed: u64) -> Self {
+        let changed = watch::channel(0).0;
         let random = Arc::new(Mutex::new(Pcg32::new(seed, 0)));
         let link =
             Link { cluster, changed, is_cut: watch::channel(false).0, random, name: "".into() };
@@ -294,4 +300,27 @@ fn servers_agree_after_any_faults() {
         let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
         runtime.unwrap().block_on(run(seed));
     }
+}
+
+/// A copied prefix has the rollouts of the cluster from which it was copied, whose revisions are greater.
+#[test]
+fn rollout_of_another_history_is_reported() {
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.unwrap().block_on(async {
+        let cluster = Arc::new(Mutex::new(Cluster::default()));
+        {
+            let mut cluster = cluster.lock().unwrap();
+            cluster.contents.insert(RolloutId(987), Vec::new());
+            cluster.state = Some(RolloutState::initial(RolloutId(987)));
+        }
+        let world = World::of(cluster, 1).await;
+        sleep(Duration::from_secs(60)).await;
+        let errors = world.errors.lock().unwrap().clone();
+        let why = "the stored rollout has the number 987, and the source is only at revision ";
+        for replica in &world.replicas {
+            let name = &replica.link.name;
+            let has_said = errors.iter().any(|it| it.starts_with(&**name) && it.contains(why));
+            assert!(has_said, "{name}: {errors:?}");
+        }
+    });
 }

@@ -249,7 +249,7 @@ async fn unanswered_ping_is_stated_as_the_reason_for_the_end() {
     assert!(told.contains("keep-alive timed out"), "{told}");
 }
 
-/// Of two addresses, one answers at once and the other one never.
+/// The message for two addresses: one answers at once, and the other one never.
 #[tokio::test(start_paused = true)]
 async fn timeout_reports_what_each_address_has_answered() {
     let world = World::of_this_thread();
