@@ -82,7 +82,7 @@ impl Client {
     fn new(names: usize) -> Self {
         let mut config = ServerConfig::default();
         config.ordering = OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default());
-        config.limits.names_per_turn = usize::MAX;
+        config.limits.names_per_call = usize::MAX;
         let mut server = Server::new(config, 1, NOW);
         server.apply(transaction(names, 1), NOW).expect("good resources");
         let stream =

@@ -57,10 +57,10 @@ fn main() {
         ..DiscoveryRequest::default()
     };
     let request = bytes::Bytes::from(request.encode_to_vec());
-    let default = ServerLimits::default().names_per_turn;
-    for (row, names_per_turn) in [("at once", usize::MAX), ("in parts", default)] {
+    let default = ServerLimits::default().names_per_call;
+    for (row, names_per_call) in [("at once", usize::MAX), ("in parts", default)] {
         let mut limits = ServerLimits::default();
-        limits.names_per_turn = names_per_turn;
+        limits.names_per_call = names_per_call;
         (limits.names_per_stream, limits.names_per_connection) = (NAMES, NAMES);
         let config = ServerConfig::default().with_limits(limits);
         let mut server = Server::new(config, 1, Time::ZERO);

@@ -97,7 +97,7 @@ impl Served {
         limits.streams_per_node = limits.streams;
         limits.names_per_connection = limits.names_per_stream;
         // Whole requests are measured.
-        limits.names_per_turn = usize::MAX;
+        limits.names_per_call = usize::MAX;
         let mut config = ServerConfig::default().with_limits(limits);
         config.ordering = ordering;
         let mut served = Self {

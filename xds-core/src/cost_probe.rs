@@ -73,7 +73,7 @@ mod tests {
         fn with(mut config: ServerConfig, variant: Variant) -> Self {
             let now = Time::ZERO;
             // The cost is that of whole requests.
-            config.limits.names_per_turn = usize::MAX;
+            config.limits.names_per_call = usize::MAX;
             let mut server = Server::new(config, 1, now);
             let stream = server.accept(StreamKind::Aggregated(variant), now).unwrap();
             let features = vec![String::from("xds.config.supports-resource-ttl")];

@@ -95,7 +95,7 @@ pub enum Timer {
     Idle,
     /// Server: a long request is handled in parts, or the names of a closed stream are freed in
     /// parts, and a part is left
-    /// ([`names_per_turn`](crate::server::ServerLimits::names_per_turn)).
+    /// ([`names_per_call`](crate::server::ServerLimits::names_per_call)).
     UnfinishedWork,
     /// Server: a client has not answered a response in time.
     AnswerOverdue,

@@ -54,7 +54,7 @@ fn is_malformed(fault: &Option<CloseReason>) -> bool {
 /// stream was ended.
 fn receive(variant: Variant, bytes: &[u8]) -> Option<CloseReason> {
     let mut config = ServerConfig::default();
-    config.limits.names_per_turn = usize::MAX;
+    config.limits.names_per_call = usize::MAX;
     let mut server = Server::new(config, 1, Time::ZERO);
     let mut change = Transaction::new();
     for (type_url, name) in [(types::CLUSTER, "a"), (types::CLUSTER, "b"), (types::LISTENER, "a")] {

@@ -25,11 +25,11 @@
 //! | connected, and the call started | [`Opened`](ChannelEvent::Opened), before response headers |
 //! | refused connection, failed name resolution or TLS handshake, timeout | [`Closed`](ChannelEvent::Closed) with [`Unreachable`](ChannelError::Unreachable) |
 //! | a complete gRPC message; the body of an HTTP 200 response, converted to protobuf; a file with new content | [`Message`](ChannelEvent::Message) |
-//! | a message above the transport's size limit, or one that cannot be decompressed | [`Malformed`](ChannelEvent::Malformed) |
+//! | a message above the transport's size limit, or one that cannot be decompressed | [`Undeliverable`](ChannelEvent::Undeliverable) |
 //! | HTTP 304 | [`Unchanged`](ChannelEvent::Unchanged) |
 //! | trailers, or a response of trailers only, before or after the first message | [`Closed`](ChannelEvent::Closed) with [`Status`](ChannelError::Status); code 0 is a regular end |
 //! | lost connection, `RST_STREAM`, end without trailers, another HTTP status | [`Closed`](ChannelEvent::Closed) with [`Status`](ChannelError::Status) and the code that gRPC maps it to, such as 14 (`UNAVAILABLE`) |
-//! | a file that is missing or cannot be parsed | [`Malformed`](ChannelEvent::Malformed); the channel stays open |
+//! | a file that is missing or cannot be parsed | [`Undeliverable`](ChannelEvent::Undeliverable); the channel stays open |
 //!
 //! A driver constructs [`ChannelError::Unreachable`] and [`ChannelError::Status`] only. The client
 //! constructs all others, and reports them in [`Output::Close`].
@@ -335,7 +335,7 @@ impl Client {
         match event {
             ChannelEvent::Opened(channel) => self.on_opened(channel, now),
             ChannelEvent::Message(channel, frame) => self.on_message(channel, &frame, now),
-            ChannelEvent::Malformed(channel, why) => {
+            ChannelEvent::Undeliverable(channel, why) => {
                 self.on_malformed(channel, ChannelError::Undeliverable(why), now);
             }
             ChannelEvent::Unchanged(channel) => self.on_unchanged(channel, now),

@@ -262,7 +262,7 @@ impl Server {
             self.update_heartbeat_alarm(handle.arena);
         }
         self.subscriptions.usage.leave(id);
-        self.free_closed(self.config.limits.names_per_turn.max(1));
+        self.free_closed(self.config.limits.names_per_call.max(1));
         if let Some(view) = removed.view {
             self.subscriptions.store.leave_view(view);
             self.watch_views();

@@ -49,7 +49,7 @@
 //! |---|---|
 //! | a call of a discovery method | [`Server::accept_on`] with its [`Connection`] and [`StreamKind::of`] its path |
 //! | a complete message | [`StreamEvent::Message`] |
-//! | a message that cannot be decompressed or parsed as JSON | [`StreamEvent::Malformed`] |
+//! | a message that cannot be decompressed or parsed as JSON | [`StreamEvent::Undeliverable`] |
 //! | a message above the transport's size limit | [`StreamEvent::TooLong`] |
 //! | `END_STREAM` of the client | [`StreamEvent::HalfClosed`] |
 //! | `RST_STREAM`, lost connection, failed write | [`StreamEvent::Closed`] |
@@ -250,7 +250,7 @@ impl Server {
     pub fn handle_event(&mut self, event: StreamEvent, now: Time) {
         self.clock.advance(now);
         let (StreamEvent::Message(stream, _)
-        | StreamEvent::Malformed(stream, _)
+        | StreamEvent::Undeliverable(stream, _)
         | StreamEvent::TooLong(stream, _)
         | StreamEvent::HalfClosed(stream)
         | StreamEvent::Closed(stream)) = event;
@@ -266,7 +266,7 @@ impl Server {
                 }
                 Err(reason) => self.close(stream, reason),
             },
-            StreamEvent::Malformed(_, why) => {
+            StreamEvent::Undeliverable(_, why) => {
                 self.stats.malformed_requests += 1;
                 self.close(stream, CloseReason::Undeliverable(why));
             }

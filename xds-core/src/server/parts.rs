@@ -10,7 +10,7 @@
 //!   handle_timeout: a part of the first ones, and as many names of closed sessions
 //! ```
 //!
-//! A part has at most [`names_per_turn`](super::ServerLimits::names_per_turn) names. Each part also
+//! A part has at most [`names_per_call`](super::ServerLimits::names_per_call) names. Each part also
 //! frees as many names of closed sessions as it handles, so these never accumulate: while there are
 //! any, the number of names does not grow.
 //!
@@ -121,7 +121,7 @@ impl Server {
     }
 
     fn part(&self) -> usize {
-        self.config.limits.names_per_turn.max(1)
+        self.config.limits.names_per_call.max(1)
     }
 
     fn continue_request(&mut self, id: StreamId, limit: usize) {

@@ -95,7 +95,7 @@ impl Story {
                 let resources: Vec<_> = content.iter().map(|(&name, &text)| (name, text)).collect();
                 ChannelEvent::Message(channel, response(0, 0, &resources))
             }
-            None => ChannelEvent::Malformed(channel, "/file: it cannot be read".into()),
+            None => ChannelEvent::Undeliverable(channel, "/file: it cannot be read".into()),
         };
         self.client.handle_event(event, Time::ZERO);
     }

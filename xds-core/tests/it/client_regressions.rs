@@ -170,7 +170,7 @@ fn undeliverable_response_closes_opening_channel() {
     bench.watch(ENDPOINTS, Interest::Name("r1"));
     bench.drain();
     let channel = bench.channel.expect("a watch opens a channel");
-    let event = ChannelEvent::Malformed(channel, "too large".into());
+    let event = ChannelEvent::Undeliverable(channel, "too large".into());
     bench.client.handle_event(event, Time::ZERO);
 
     assert!(closes(&bench.drain(), channel));

@@ -393,7 +393,7 @@ fn statistics_count_causes_and_close_reasons() {
     rig.run("> cds\nclosed 8\n2> eds a\n2close\n3d> eds +*");
     rig.run("3d< eds first a=2 b=1 c=1 d=1 e=1\nset eds -a\nset eds -b\nset eds -c\n3closed 14");
     let id = rig.stream(4);
-    rig.event(StreamEvent::Malformed(id, "cut off".into()));
+    rig.event(StreamEvent::Undeliverable(id, "cut off".into()));
     rig.run("5> eds b\nshutdown");
     let stats = rig.server.stats();
     let causes = stats.causes;

@@ -14,7 +14,7 @@ use xds_core::{
 /// Returns a server that handles four names in a turn.
 fn rig_with(config: ServerConfig) -> Rig {
     let mut limits = config.limits;
-    limits.names_per_turn = 4;
+    limits.names_per_call = 4;
     let mut rig = Rig::new(config.with_limits(limits));
     rig.parts = Parts::OnRequest;
     rig
@@ -41,7 +41,7 @@ fn finish(rig: &mut Rig) -> Vec<u64> {
 
 #[test]
 fn long_request_is_handled_in_parts_of_limited_size() {
-    assert_eq!(ServerLimits::default().names_per_turn, 256);
+    assert_eq!(ServerLimits::default().names_per_call, 256);
     for request in [format!("> eds {}", names("", 10)), format!("d> eds {}", names("+", 10))] {
         let mut rig = rig();
         rig.run(&format!("set eds {}", ones(10)));

@@ -356,7 +356,7 @@ fn isolated_resources_are_reported_until_changed() {
 #[test]
 fn isolated_retries_are_limited() {
     let mut config = isolating();
-    config.limits.retry_batch = 2;
+    config.limits.isolated_resources = 2;
     run_all_with(
         &config,
         &[(

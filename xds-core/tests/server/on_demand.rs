@@ -239,7 +239,7 @@ fn on_demand_names_of_request_are_reported_together() {
     const MANY: usize = 50_000;
     let mut config = config();
     // A request in parts is reported in as many events.
-    config.limits.names_per_turn = 2 * MANY;
+    config.limits.names_per_call = 2 * MANY;
     let mut rig = Rig::new(config);
     let wants = |rig: &mut Rig| {
         rig.drain();

@@ -220,7 +220,7 @@ fn closed_stream_leaves_no_subscription() {
 
     rig.event(StreamEvent::Closed(gone));
     rig.message(gone, &first("cds", &[]));
-    rig.event(StreamEvent::Malformed(gone, "late".into()));
+    rig.event(StreamEvent::Undeliverable(gone, "late".into()));
     assert_eq!(rig.server.stats().ignored_events, 3, "rule 7");
     assert_eq!(rig.effects(), []);
     let reopened = rig.server.accept(VIA, rig.now).expect("a stream");
@@ -374,7 +374,7 @@ fn invalid_message_closes_its_stream() {
     assert!(rig.server.stats().malformed_requests > 10);
 
     let id = rig.server.accept(VIA, rig.now).expect("a stream");
-    rig.event(StreamEvent::Malformed(id, "message of 5 MiB".into()));
+    rig.event(StreamEvent::Undeliverable(id, "message of 5 MiB".into()));
     let reason = close_of(&mut rig, id).expect("closed");
     assert_eq!(reason.to_string(), "undeliverable request: message of 5 MiB");
     println!("covers: IS34");

@@ -172,7 +172,7 @@ impl Driver {
             LinkEvent::Malformed(why) => {
                 let link = self.links.swap_remove(at);
                 self.log.malformed(&link, &why);
-                ChannelEvent::Malformed(id, why)
+                ChannelEvent::Undeliverable(id, why)
             }
             #[cfg(feature = "rest")]
             LinkEvent::Failed(error) => {
@@ -187,7 +187,7 @@ impl Driver {
             LinkEvent::Unreadable(why) => {
                 let is_new_error = link.is_new_error(Some(&why));
                 self.log.unreadable(link, &why, is_new_error);
-                ChannelEvent::Malformed(id, why)
+                ChannelEvent::Undeliverable(id, why)
             }
             LinkEvent::Unreachable(why) => {
                 self.log.unreachable(link, &why);
@@ -206,7 +206,7 @@ impl Driver {
                 match too_long {
                     Some(why) => {
                         self.log.malformed(&link, why);
-                        ChannelEvent::Malformed(id, why.into())
+                        ChannelEvent::Undeliverable(id, why.into())
                     }
                     None => {
                         let (code, message) = status_parts(&status);

@@ -282,7 +282,7 @@ impl Driver {
             Input::Request(id, message) => self.handle_request(id, message),
             Input::Malformed(id, why) => {
                 if self.streams.contains_key(&id) {
-                    self.server.handle_event(StreamEvent::Malformed(id, why), now);
+                    self.server.handle_event(StreamEvent::Undeliverable(id, why), now);
                 }
             }
             Input::TooLong(id, why) => {

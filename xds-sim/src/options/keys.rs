@@ -166,7 +166,7 @@ fn values_of<T: Value>(_: &T) -> Values {
 
 keys! {
     clients servers variant mixture streams types names profile data_errors read_gate latency jitter ties
-    clock_grain operations order transport verdicts views versions responses names_per_turn features actions faults lies
+    clock_grain operations order transport verdicts views versions responses names_per_call features actions faults lies
 }
 
 /// Describes the permitted words in place of an invalid one.

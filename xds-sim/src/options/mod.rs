@@ -31,7 +31,7 @@
 //! | slow watchers, watches started inside notifications, many names, globs, duplicate watches | [`Action::SlowWatcher`], [`Action::WatchInNotice`], [`Action::WatchMany`], [`Action::WatchGlob`] |
 //! | clients of both variants at one server, and servers of both variants behind one client | [`Options::mixture`] |
 //! | split responses, and resources that exceed the size limit | [`Options::responses`] |
-//! | requests and ends of streams that a server handles in parts, with everything else between the parts | [`Options::names_per_turn`] |
+//! | requests and ends of streams that a server handles in parts, with everything else between the parts | [`Options::names_per_call`] |
 //! | resources watched by an alias | [`Action::WatchAlias`] |
 //! | optional features of clients and servers | [`Options::features`] |
 //! | resources that are valid only from a trusted server | [`Action::SetPrivileged`], [`Feature::TrustedServer`] |
@@ -135,7 +135,7 @@ pub struct Options {
     /// Maximum number of names that a server handles in one turn, so that requests are handled in
     /// parts. Default: 0, which stands for the server's default. Worlds with thousands of names use
     /// 200 times as many.
-    pub names_per_turn: u32,
+    pub names_per_call: u32,
     /// Non-default capabilities of clients and servers. Default: none.
     pub features: Features,
     /// Actions that may occur. Default: none.
@@ -172,7 +172,7 @@ impl Default for Options {
             views: 1,
             versions: Versions::Content,
             responses: Responses::Long,
-            names_per_turn: 0,
+            names_per_call: 0,
             features: Features::NONE,
             actions: Actions::NONE,
             faults: Faults::NONE,
@@ -263,7 +263,7 @@ impl Options {
                 false => Features::NONE,
             },
             responses: Responses::Long,
-            names_per_turn: 0,
+            names_per_call: 0,
         };
         let mut drawn = drawn;
         if !choices.chance("aliases", 250) {
@@ -284,7 +284,7 @@ impl Options {
         // One question for both, so that seeds stand for the same runs as before the second.
         match choices.below("short responses", 1_000) {
             875.. => drawn.responses = Responses::Short,
-            part @ 700..875 => drawn.names_per_turn = 1 + part % 5,
+            part @ 700..875 => drawn.names_per_call = 1 + part % 5,
             _ => {}
         }
         drawn.fitting()

@@ -101,7 +101,7 @@ pub(super) const NUMBERS: [Number; 7] = [
     ("names", |it| it.names, 1, MOST_NAMES),
     ("operations", |it| it.operations, 0, MOST_OPERATIONS),
     ("views", |it| it.views, 1, 2),
-    ("names_per_turn", |it| it.names_per_turn, 0, MOST_NAMES),
+    ("names_per_call", |it| it.names_per_call, 0, MOST_NAMES),
 ];
 
 impl Options {
@@ -172,7 +172,7 @@ mod tests {
         let line = "clients=1 servers=1 variant=sotw mixture=Alike streams=Aggregated types=4 names=2 profile=Grpc \
                     data_errors=KeepCached read_gate=Notices latency=5ms jitter=0ns ties=DeliveriesFirst \
                     clock_grain=0ns operations=0 order=ByRank transport=Streams verdicts=AtOnce views=1 \
-                    versions=Content responses=Long names_per_turn=0 features={} actions={} faults={} lies={}";
+                    versions=Content responses=Long names_per_call=0 features={} actions={} faults={} lies={}";
         assert_eq!(Options::default().to_string(), line);
     }
 

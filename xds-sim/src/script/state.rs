@@ -129,7 +129,7 @@ impl ScriptState {
             }
             Command::Undeliverable(text) => {
                 let channel = self.channel_for(None)?;
-                self.pair.inject(ChannelEvent::Malformed(channel, text.into()));
+                self.pair.inject(ChannelEvent::Undeliverable(channel, text.into()));
             }
             Command::Force(response) => {
                 let channel = self.channel_for(Some(&response.type_name))?;

@@ -210,7 +210,7 @@ impl World {
                     Party::Client(client),
                     "receives the error of an unreadable file",
                 ));
-                let event = ChannelEvent::Malformed(channel, why.into());
+                let event = ChannelEvent::Undeliverable(channel, why.into());
                 self.clients[client].core.handle_event(event, self.now);
                 self.emit(&Event::Unreadable { link });
             }

@@ -205,11 +205,11 @@ pub(super) fn server_config(options: &Options, at: usize, incarnation: u32) -> S
     if let Some(limit) = options.responses.limit() {
         config.limits.response_bytes = limit;
     }
-    if options.names_per_turn > 0 {
+    if options.names_per_call > 0 {
         let has_many = options.actions.contains(Action::WatchMany)
             || options.lies.contains(Lie::ExcessiveNames);
-        config.limits.names_per_turn =
-            options.names_per_turn as usize * if has_many { MANY } else { 1 };
+        config.limits.names_per_call =
+            options.names_per_call as usize * if has_many { MANY } else { 1 };
     }
     if options.views > 1 {
         config.admission = Admission::ByApplication;
@@ -237,7 +237,7 @@ pub(super) fn server_config(options: &Options, at: usize, incarnation: u32) -> S
 /// client may request.
 pub(crate) const MOST_NAMES: usize = 10_000;
 
-/// Factor of the names per turn in worlds with thousands of names.
+/// Factor of the names per call in worlds with thousands of names.
 const MANY: usize = 200;
 
 fn after_acks(on_stage_timeout: StageTimeoutAction) -> OrderingPolicy {

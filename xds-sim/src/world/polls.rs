@@ -218,7 +218,7 @@ impl World {
             Answer::Unusable(why) => {
                 let _guard =
                     act_as(Actor::Core(Party::Client(client), "handles an invalid response"));
-                let event = ChannelEvent::Malformed(channel, why.into());
+                let event = ChannelEvent::Undeliverable(channel, why.into());
                 self.clients[client].core.handle_event(event, self.now);
             }
             Answer::Failed(code) => {

@@ -244,7 +244,7 @@ pub enum TransportKind {
     /// [`Subscription`](crate::client::RequestCause::Subscription), even if it has read it before,
     /// and whenever the file has changed. It reports each read as a
     /// [message](crate::client::ChannelEvent::Message) or as
-    /// [malformed](crate::client::ChannelEvent::Malformed). Requests with other causes report
+    /// [undeliverable](crate::client::ChannelEvent::Undeliverable). Requests with other causes report
     /// whether the contents were accepted.
     // S0.010-S0.018
     File(FilePolicy),

@@ -30,7 +30,7 @@ pub enum ChannelEvent {
     Message(ChannelId, Bytes),
     /// A response arrived that the transport could not deliver, for example because of its size.
     /// For a file: it is missing or cannot be parsed; in that case the channel stays open.
-    Malformed(ChannelId, Arc<str>),
+    Undeliverable(ChannelId, Arc<str>),
     /// The response to a polling request reported no changes: HTTP status 304 over REST. Only
     /// occurs for polled servers.
     // RJ-03

@@ -92,7 +92,7 @@ pub struct ServerLimits {
     /// stream in its turn, and is [due](crate::Timer::UnfinishedWork) until all are
     /// done. Meanwhile the stream of the request is sent nothing and its next request waits, while
     /// other streams are served. Handling names also frees as many names of closed streams.
-    pub names_per_turn: usize,
+    pub names_per_call: usize,
     /// Maximum length of a resource name, type URL or node id in bytes; default 2,048.
     pub name_bytes: usize,
     /// Maximum length of an encoded node in bytes; default 1 MiB. Envoy's node, with all
@@ -138,10 +138,10 @@ pub struct ServerLimits {
     /// [`Server::notify_when_converged`](crate::server::Server::notify_when_converged) calls; default
     /// 1,000.
     pub convergence_waits: usize,
-    /// Maximum number of resources of a rejected response that are sent again one by one, and of
-    /// rejected resources that are remembered, per subscription; default 64
-    /// ([`NackRecovery::Isolate`](super::NackRecovery::Isolate)).
-    pub retry_batch: usize,
+    /// With [`NackRecovery::Isolate`](super::NackRecovery::Isolate): maximum number of resources of a
+    /// rejected response that are sent one by one, and of rejected resources that are remembered, per
+    /// subscription; default 64.
+    pub isolated_resources: usize,
     /// Maximum length of a resource in bytes; default 64 MiB.
     pub resource_bytes: usize,
     /// Maximum number of bytes of resources, removed names and errors in one response; default 4
@@ -173,7 +173,7 @@ impl Default for ServerLimits {
             names_per_stream: 1_000_000,
             names_per_connection: 100_000,
             names: 10_000_000,
-            names_per_turn: 256,
+            names_per_call: 256,
             name_bytes: NAME_BYTES,
             node_bytes: 1 << 20,
             request_bytes: usize::MAX,
@@ -190,7 +190,7 @@ impl Default for ServerLimits {
             rejection_retention: Duration::from_secs(600),
             retained_rejections: 1_000,
             convergence_waits: 1_000,
-            retry_batch: 64,
+            isolated_resources: 64,
             resource_bytes: 64 << 20,
             response_bytes: (4 << 20) - (16 << 10),
         }

@@ -68,7 +68,7 @@ mod tests {
             names_per_stream: _,
             names_per_connection: _,
             names: _,
-            names_per_turn: _, // Bounds the work of a call, not the time of an answer.
+            names_per_call: _, // Bounds the work of a call, not the time of an answer.
             name_bytes: _,
             node_bytes: _,
             request_bytes: _,
@@ -84,7 +84,7 @@ mod tests {
             rejection_retention: _,
             retained_rejections: _,
             convergence_waits: _,
-            retry_batch: _,
+            isolated_resources: _,
             resource_bytes: _,
             response_bytes: _,
         } = limits;

@@ -98,8 +98,8 @@ impl StreamKind {
 pub enum StreamEvent {
     /// A request arrived.
     Message(StreamId, Bytes),
-    /// A request arrived that the transport could not deliver.
-    Malformed(StreamId, Arc<str>),
+    /// A request arrived that the transport cannot pass on, for example because decompression failed.
+    Undeliverable(StreamId, Arc<str>),
     /// A request arrived that exceeds the transport's size limit.
     TooLong(StreamId, Arc<str>),
     /// The client closed its side of the stream and waits for responses.

@@ -34,7 +34,7 @@ pub struct ServerStats {
     /// Names that count towards [`ServerLimits::names`](crate::server::ServerLimits::names).
     pub held_names: usize,
     /// Streams with a request whose names are not all handled yet
-    /// ([`ServerConfig::names_per_turn`](crate::server::ServerLimits::names_per_turn)).
+    /// ([`ServerLimits::names_per_call`](crate::server::ServerLimits::names_per_call)).
     pub unfinished_requests: usize,
     /// Subscriptions of closed streams that are not all freed yet, one per stream and type.
     pub unfinished_closes: usize,

@@ -164,7 +164,7 @@ impl Rig {
     pub(crate) fn seeded(mut config: ServerConfig, seed: u64) -> Self {
         if let Some(names) = std::env::var("XDS_NAMES_PER_TURN").ok().and_then(|it| it.parse().ok())
         {
-            config.limits.names_per_turn = names;
+            config.limits.names_per_call = names;
         }
         Self {
             server: Server::new(config, seed, Time::ZERO),

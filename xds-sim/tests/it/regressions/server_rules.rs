@@ -210,7 +210,7 @@ pub(super) const REGRESSIONS: [Regression; 50] = [
     ),
     (
         "work that is left of a request needs no timer (IS31, the simulated driver was wrong)",
-        "clients=2 streams=PerType types=1 names=6 operations=20 transport=Polls names_per_turn=1 actions={watch-all,unwatch,watch-again,storm,empty,slow-watcher,watch-when-told,set-privileged} faults={reset,end,refuse,hang,half-open,block-requests,restart-client,lag,hang-up,bad-answer,stale-answer,late-timers}",
+        "clients=2 streams=PerType types=1 names=6 operations=20 transport=Polls names_per_call=1 actions={watch-all,unwatch,watch-again,storm,empty,slow-watcher,watch-when-told,set-privileged} faults={reset,end,refuse,hang,half-open,block-requests,restart-client,lag,hang-up,bad-answer,stale-answer,late-timers}",
         "AAEAAAEAAAABAAAAAAAAAQgAAAAAAAEAAAAAAAABAAMAAAEAAQkAAAAAAAEAFwAABQABCQAAAAAAAQADAAAAAAEM",
     ),
     (

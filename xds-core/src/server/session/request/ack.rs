@@ -206,7 +206,7 @@ impl SessionContext<'_> {
         if self.session.extras.is_some() {
             self.note_ack_in_extras(sent);
         }
-        let rejected_resources = self.accept_suspects(sent, ctx.config.limits.retry_batch);
+        let rejected_resources = self.accept_suspects(sent, ctx.config.limits.isolated_resources);
         let version = sent.version;
         self.session.accepted = Some(version);
         if self.session.has_accepted_newest() {
@@ -280,7 +280,7 @@ impl SessionContext<'_> {
         }
         let version = self.version_text(sent.version);
         ctx.rejected = Some(self.rejected(range, version.clone(), &rejection, ctx.config));
-        let rejected_resources = self.reject_suspects(sent, ctx.config.limits.retry_batch);
+        let rejected_resources = self.reject_suspects(sent, ctx.config.limits.isolated_resources);
         if !self.observe_nack(request, version, &rejection, ctx) {
             return;
         }
