@@ -104,6 +104,12 @@ impl RolloutClients {
         self.clients.get(&stream).map(|client| client.side)
     }
 
+    /// Returns the clients of the cohort.
+    pub(super) fn members(&self) -> impl Iterator<Item = StreamId> {
+        let of_cohort = self.clients.iter().filter(|(_, it)| it.side == Side::Candidate);
+        of_cohort.map(|(&stream, _)| stream)
+    }
+
     pub(super) fn node_id(&self, stream: StreamId) -> Arc<str> {
         self.clients.get(&stream).map(|client| client.node_id.clone()).unwrap_or_default()
     }

@@ -424,6 +424,11 @@ impl Rollout {
         self.clients.side(stream)
     }
 
+    /// Returns the connected clients that see the candidate, sorted.
+    pub fn members(&self) -> impl Iterator<Item = StreamId> {
+        self.clients.members()
+    }
+
     fn note(&mut self, stream: StreamId, progress: ClientProgress, now: Time) {
         self.clock.advance(now);
         self.clients.set_progress(stream, progress);

@@ -210,6 +210,21 @@ impl ServerRollouts {
         }
     }
 
+    /// Marks the resources of the server as complete ([`Server::set_ready`]). Clients of the cohort that
+    /// waited for that see the candidate.
+    pub fn set_ready(&mut self, server: &mut Server, now: Time) {
+        server.set_ready(now);
+        let Some(active) = &mut self.active else { return };
+        let members: Vec<StreamId> = active.rollout.members().collect();
+        for stream in members {
+            let view = server.view_of(stream);
+            if view.is_some_and(|view| active.views.stable(view) == view) {
+                active.move_client(server, stream, Side::Candidate, now);
+            }
+        }
+        self.carry_out(server, now);
+    }
+
     /// Carries out a command.
     ///
     /// # Errors

@@ -42,17 +42,20 @@ where
 {
     let method = MethodAdapter(handler);
     match request.uri().path() {
-        FETCH_CLIENT_STATUS => {
-            Box::pin(async { Ok(Grpc::new(StatusCodec).unary(method, request).await) })
-        }
-        STREAM_CLIENT_STATUS => {
-            Box::pin(async { Ok(Grpc::new(StatusCodec).streaming(method, request).await) })
-        }
+        FETCH_CLIENT_STATUS => Box::pin(async { Ok(grpc().unary(method, request).await) }),
+        STREAM_CLIENT_STATUS => Box::pin(async { Ok(grpc().streaming(method, request).await) }),
         path => {
             let refusal = Status::unimplemented(format!("no such method: {path}"));
             Box::pin(core::future::ready(Ok(refusal.into_http())))
         }
     }
+}
+
+/// Maximum size of a request in bytes. Incomplete requests count towards no budget.
+const MAX_REQUEST: usize = 64 << 10;
+
+fn grpc() -> Grpc<StatusCodec> {
+    Grpc::new(StatusCodec).apply_max_message_size_config(Some(MAX_REQUEST), None)
 }
 
 /// tonic adapter for the methods.

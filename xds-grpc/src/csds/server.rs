@@ -4,13 +4,13 @@ use core::{
     convert::Infallible,
     task::{Context, Poll},
 };
-use std::sync::Arc;
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
 use tonic::{Response, Status, body::Body, server::NamedService};
 use xds_core::{
     client::Contents,
     proto::{
-        ClientStatusRequest, ClientStatusResponse, NodeMatcher, StringMatcher,
+        ClientConfig, ClientStatusRequest, ClientStatusResponse, NodeMatcher, StringMatcher,
         envoy::r#type::matcher::v3::string_matcher::MatchPattern,
     },
     server::ClientStatus,
@@ -41,21 +41,24 @@ use crate::{
 ///
 /// The service exposes the complete configuration of clients. All calls are rejected with
 /// `PERMISSION_DENIED` until an [authorizer](Self::with_authorizer) is set or the service is [open
-/// to everybody](Self::with_unrestricted_access). Contents of secrets are omitted unless
-/// [enabled](Self::with_secrets).
+/// to everybody](Self::with_unrestricted_access). Contents of resources of type `Secret`, and of those
+/// that a [check](Self::with_secret_check) finds, are omitted unless [enabled](Self::with_secrets).
+/// A request may have up to 64 matchers and 64 KiB.
 // M234, M235
 #[derive(Clone, Debug)]
 pub struct ServerCsdsService {
     server: ServerHandle,
     contents: Contents,
     access: StatusAccess,
+    secret_check: Option<SecretCheck>,
 }
 
 impl ServerCsdsService {
     /// Creates a service that rejects all calls and omits the contents of secrets.
     #[must_use]
     pub fn new(server: ServerHandle) -> Self {
-        Self { server, contents: Contents::default(), access: StatusAccess::Nobody }
+        let (contents, access) = (Contents::default(), StatusAccess::Nobody);
+        Self { server, contents, access, secret_check: None }
     }
 
     /// Sets the authorizer that decides which clients' status a caller can read.
@@ -74,6 +77,18 @@ impl ServerCsdsService {
         self
     }
 
+    /// Also omits the contents of resources for which `is_secret` returns true, which it is given the type
+    /// URL and the encoded message of. Without it, only those of type `Secret` count as secret, although
+    /// a listener or a cluster may have a private key too. `xds_format::has_sensitive_fields` finds these.
+    #[must_use]
+    pub fn with_secret_check(
+        mut self,
+        is_secret: impl Fn(&str, &[u8]) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.secret_check = Some(SecretCheck(Arc::new(is_secret)));
+        self
+    }
+
     /// Includes the contents of secrets, even private keys.
     #[must_use]
     pub fn with_secrets(mut self) -> Self {
@@ -81,6 +96,38 @@ impl ServerCsdsService {
         self
     }
 }
+
+/// Check for resources with secret contents.
+#[derive(Clone)]
+struct SecretCheck(Arc<dyn Fn(&str, &[u8]) -> bool + Send + Sync>);
+
+impl fmt::Debug for SecretCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretCheck")
+    }
+}
+
+impl SecretCheck {
+    /// Removes the contents of secret resources. Clients share most contents, which are checked once.
+    fn remove_from(&self, configs: &mut [ClientConfig]) {
+        let mut known = BTreeMap::new();
+        for config in configs.iter_mut().flat_map(|it| &mut it.generic_xds_configs) {
+            let Some(any) = &config.xds_config else { continue };
+            let place = (any.value.as_ptr() as usize, any.value.len());
+            let is_secret =
+                *known.entry(place).or_insert_with(|| self.0(&any.type_url, &any.value));
+            if is_secret {
+                config.xds_config = None;
+                if let Some(error) = &mut config.error_state {
+                    error.failed_configuration = None;
+                }
+            }
+        }
+    }
+}
+
+/// Maximum number of node matchers of a request. Each is compared with all clients.
+const MAX_MATCHERS: usize = 64;
 
 /// One call of the service.
 #[derive(Clone, Debug)]
@@ -94,12 +141,18 @@ impl StatusHandler for StatusCall {
         &self,
         request: ClientStatusRequest,
     ) -> Result<Response<ClientStatusResponse>, Status> {
-        let ServerCsdsService { server, contents, access } = &self.service;
+        let ServerCsdsService { server, contents, access, secret_check } = &self.service;
         let visible = self.authorization.decision(access).await?;
         let contents = match request.exclude_resource_contents {
             true => Contents::None,
             false => *contents,
         };
+        let matchers = request.node_matchers.len();
+        if matchers > MAX_MATCHERS {
+            return Err(Status::invalid_argument(format!(
+                "node_matchers: {matchers}, and at most {MAX_MATCHERS} are allowed"
+            )));
+        }
         let ids: Vec<IdMatcher> =
             request.node_matchers.into_iter().map(IdMatcher::of).collect::<Result<_, _>>()?;
         let is_selected = move |client: ClientStatus<'_>| {
@@ -109,7 +162,12 @@ impl StatusHandler for StatusCall {
         };
         let config = server.client_configs(is_selected, contents).await;
         let ended = |ended: ServerEnded| Status::unavailable(ended.to_string());
-        let mut response = Response::new(ClientStatusResponse { config: config.map_err(ended)? });
+        let mut config = config.map_err(ended)?;
+        if let Some(check) = secret_check.as_ref().filter(|_| contents == Contents::WithoutSecrets)
+        {
+            check.remove_from(&mut config);
+        }
+        let mut response = Response::new(ClientStatusResponse { config });
         server.source_report().await.map_err(ended)?.add_to(response.metadata_mut());
         Ok(response)
     }
@@ -152,10 +210,10 @@ enum Case {
 }
 
 impl Case {
-    fn of(self, text: &str) -> String {
+    fn of(self, text: &str) -> Cow<'_, str> {
         match self {
-            Self::Matters => text.to_owned(),
-            Self::Ignored => text.to_lowercase(),
+            Self::Matters => text.into(),
+            Self::Ignored => text.to_lowercase().into(),
         }
     }
 }
@@ -175,10 +233,12 @@ impl IdMatcher {
                     "node_matchers: node_id: only exact, prefix, suffix and contains are supported",
                 ));
             }
-            Some(MatchPattern::Exact(text)) => Some(MatchPattern::Exact(case.of(&text))),
-            Some(MatchPattern::Prefix(text)) => Some(MatchPattern::Prefix(case.of(&text))),
-            Some(MatchPattern::Suffix(text)) => Some(MatchPattern::Suffix(case.of(&text))),
-            Some(MatchPattern::Contains(text)) => Some(MatchPattern::Contains(case.of(&text))),
+            Some(MatchPattern::Exact(text)) => Some(MatchPattern::Exact(case.of(&text).into())),
+            Some(MatchPattern::Prefix(text)) => Some(MatchPattern::Prefix(case.of(&text).into())),
+            Some(MatchPattern::Suffix(text)) => Some(MatchPattern::Suffix(case.of(&text).into())),
+            Some(MatchPattern::Contains(text)) => {
+                Some(MatchPattern::Contains(case.of(&text).into()))
+            }
             None => None,
         };
         Ok(Self { pattern, case })
@@ -189,9 +249,9 @@ impl IdMatcher {
         match &self.pattern {
             None => true,
             Some(MatchPattern::Exact(text)) => id == *text,
-            Some(MatchPattern::Prefix(text)) => id.starts_with(text),
-            Some(MatchPattern::Suffix(text)) => id.ends_with(text),
-            Some(MatchPattern::Contains(text)) => id.contains(text),
+            Some(MatchPattern::Prefix(text)) => id.starts_with(text.as_str()),
+            Some(MatchPattern::Suffix(text)) => id.ends_with(text.as_str()),
+            Some(MatchPattern::Contains(text)) => id.contains(text.as_str()),
             Some(MatchPattern::SafeRegex(_) | MatchPattern::Custom(_)) => false,
         }
     }

@@ -309,7 +309,7 @@ impl Driver {
             Input::Command(command) => command.run(&mut self.server, now),
             Input::Rollouts(command) => command.run(&mut self.rollouts, &mut self.server, now),
             Input::Ready(reply) => {
-                self.server.set_ready(now);
+                self.rollouts.set_ready(&mut self.server, now);
                 if self.phase == Phase::Serving {
                     self.status = ServingStatus::Serving;
                 }

@@ -31,6 +31,10 @@ pub(crate) struct Health {
     phase: HealthPhase,
 }
 
+/// Maximum size of a request in bytes, which has the name of a service. Incomplete requests count towards
+/// no budget.
+const MAX_REQUEST: usize = 1 << 10;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum HealthPhase {
     #[default]
@@ -40,7 +44,8 @@ enum HealthPhase {
 
 impl Health {
     pub(crate) fn service(&self) -> HealthServer<HealthService> {
-        HealthServer::new(HealthService::from_health_reporter(self.reporter.clone()))
+        let service = HealthService::from_health_reporter(self.reporter.clone());
+        HealthServer::new(service).max_decoding_message_size(MAX_REQUEST)
     }
 
     pub(crate) async fn set(&mut self, status: ServingStatus) {

@@ -88,6 +88,11 @@ impl HostedRollouts {
         self.report(server, now);
     }
 
+    pub(crate) fn set_ready(&mut self, server: &mut Server, now: Time) {
+        self.rollouts.set_ready(server, now);
+        self.report(server, now);
+    }
+
     pub(crate) fn apply(
         &mut self,
         server: &mut Server,

@@ -43,6 +43,13 @@ async fn health_is_serving_until_shutdown() {
     };
     assert_eq!(why.code(), Code::NotFound, "{why}");
 
+    // An incomplete request is kept in memory.
+    let request = HealthCheckRequest { service: "x".repeat(1 << 10) }.encode_to_vec();
+    let Err(why) = RawClient::ask(running.address, CHECK, request).await else {
+        panic!("it is too long")
+    };
+    assert_eq!(why.code(), Code::OutOfRange, "{why}");
+
     let mut watch = ask(&running, WATCH, ADS).await;
     assert_eq!(status(&mut watch).await, ServingStatus::Serving);
     soon(running.handle.shut_down()).await;

@@ -17,7 +17,7 @@ use xds_core::{
         RolloutPolicy, RolloutProgress, RolloutStep, StartError,
     },
     selector::{NodeCondition, NodeField},
-    server::{ServerConfig, SyncState, Transaction},
+    server::{Readiness, ServerConfig, SyncState, Transaction},
 };
 use xds_tokio::{
     ClientHandle, ClientOptions, ServerHandle, ServerOptions, Watch, client,
@@ -93,6 +93,29 @@ async fn content(handle: &ServerHandle) -> Bytes {
 async fn row(handle: &ServerHandle, id: &str) -> SubscriptionSnapshot {
     let rows = handle.status().await.unwrap();
     rows.into_iter().find(|row| row.node_id == id).expect("a subscription")
+}
+
+/// The server admits clients itself when its resources are complete.
+#[tokio::test]
+async fn client_that_waited_for_the_resources_sees_the_candidate() {
+    let options = ServerOptions::default().with_node_detail(NodeDetail::Full);
+    let config = ServerConfig::default().with_readiness(Readiness::HoldRequests);
+    let Running { handle, address, .. } = start_with(config, options).await;
+    let mut canary = Watcher::new(address, "canary-1");
+    let mut other = Watcher::new(address, "other-1");
+    soon(async {
+        while handle.stats().await.unwrap().streams < 2 {
+            give_way().await;
+        }
+    })
+    .await;
+    handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
+    let mut rollout = handle.rollout(vec![set(&[(CLUSTER, "a", "2")])], policy()).await.unwrap();
+    handle.set_ready().await.unwrap();
+    canary.expect("2").await;
+    other.expect("1").await;
+    let progress = until(&mut rollout, RolloutPhase::Soaking).await;
+    assert_eq!((progress.members, progress.acknowledged), (1, 1));
 }
 
 #[tokio::test]

@@ -203,6 +203,52 @@ async fn csds_authorizer_restricts_the_visible_clients() {
     println!("covers: M235");
 }
 
+/// Each matcher is compared with all clients, and an incomplete request is kept in memory.
+#[tokio::test]
+async fn large_csds_requests_are_refused() {
+    let (handle, address) =
+        start(ServerOptions::default(), |it| it.with_unrestricted_access()).await;
+    let of = |count| ClientStatusRequest {
+        node_matchers: vec![
+            about(MatchPattern::Exact("red".into())).node_matchers[0].clone();
+            count
+        ],
+        ..Default::default()
+    };
+    fetch(address, &of(64)).await.unwrap();
+    let refused = fetch(address, &of(65)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert_eq!(refused.message(), "node_matchers: 65, and at most 64 are allowed");
+    let long = about(MatchPattern::Exact("x".repeat(64 << 10)));
+    assert_eq!(fetch(address, &long).await.unwrap_err().code(), Code::OutOfRange);
+    soon(handle.shut_down()).await;
+    println!("covers: M235");
+}
+
+/// A listener may have a private key too.
+#[tokio::test]
+async fn csds_omits_contents_that_a_check_finds_secret() {
+    let readers: Readers = |it| {
+        let is_secret =
+            |type_url: &str, bytes: &[u8]| type_url == CLUSTER && *bytes == *resource("a", "key");
+        it.with_unrestricted_access().with_secret_check(is_secret)
+    };
+    let (handle, address) = start(ServerOptions::default(), readers).await;
+    handle.apply(set(&[(CLUSTER, "a", "key"), (CLUSTER, "b", "public")])).await.unwrap();
+    let mut client = RawClient::open(address).await;
+    client.subscribe(CLUSTER, &["a", "b"]);
+    client.response().await;
+    let status = fetch(address, &ClientStatusRequest::default()).await.unwrap();
+    let mut shown: Vec<_> = status.config[0]
+        .generic_xds_configs
+        .iter()
+        .map(|it| (it.name.as_str(), it.xds_config.is_some()))
+        .collect();
+    shown.sort();
+    assert_eq!(shown, [("a", false), ("b", true)]);
+    soon(handle.shut_down()).await;
+}
+
 /// The decision about a call applies to all its requests.
 #[tokio::test]
 async fn csds_authorizer_is_asked_once_per_call() {
