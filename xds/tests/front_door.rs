@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use xds::{
     Client, ManagementServer,
     client::{Event, Profile, StartError, Variant, Watch, WatchEnded},
-    server::{ChangeError, Guard, Transaction, Violation},
+    server::{ChangeError, Guard, Transaction, Violation, rollout::RolloutPolicy},
     types,
 };
 
@@ -161,14 +161,19 @@ async fn type_outside_of_the_api_must_be_registered() {
 async fn clients_see_the_view_of_their_zone() {
     let by_zone = ManagementServer::builder().view_of(|node| node.zone().to_owned());
     let server = by_zone.bind("127.0.0.1:0").await.unwrap();
-    for zone in ["a", "b"] {
-        let snapshot = Transaction::snapshot(zone).with(&cluster("web", zone)).unwrap();
-        server.apply(snapshot).await.unwrap();
-    }
-    for zone in ["a", "b"] {
+    let snapshot = |zone| Transaction::snapshot(zone).with(&cluster("web", zone)).unwrap();
+    // A rollout would answer clients from views without resources.
+    let early = server.rollout(snapshot("a"), RolloutPolicy::new([])).await.unwrap_err();
+    assert!(matches!(early, ChangeError::NothingServed), "{early}");
+    // The clients wait for the resources of both zones.
+    let mut clients = ["a", "b"].map(|zone| {
         let client = Client::connect(server.address().to_string()).node_id("test");
-        let mut web = client.locality("r", zone, "").start().unwrap().watch::<Cluster>("web");
-        assert_eq!(next(&mut web).await, format!("+web {zone}"));
+        (zone, client.locality("r", zone, "").start().unwrap().watch_all::<Cluster>())
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    server.apply_all(["a", "b"].map(snapshot)).await.unwrap();
+    for (zone, clusters) in &mut clients {
+        assert_eq!(next(clusters).await, format!("+web {zone}"));
     }
 }
 

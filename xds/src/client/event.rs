@@ -33,7 +33,13 @@ pub enum Event<T> {
     ///
     /// In state of the world, absence says that a resource does not exist only for listeners and
     /// clusters. For other types the client waits for
-    /// [`Profile::does_not_exist_timeout`](client::Profile), 15 s by default.
+    /// [`Profile::does_not_exist_timeout`](client::Profile), 15 s by default, and then reports that
+    /// the resource, or the whole collection, does not exist. A collection that does not exist is an
+    /// [`Event::Warning`] without a name, followed by `Event::Synced`.
+    ///
+    /// An error of the connection is not an answer. However, with
+    /// [`Profile::envoy`](client::Profile::envoy) the timeout starts with the watch, and the initial
+    /// fetch timeout also counts as an answer, as in Envoy, even if no server was reached.
     Synced,
     /// An error that does not affect the values in use, such as a lost connection or an invalid new
     /// version.
@@ -43,7 +49,12 @@ pub enum Event<T> {
         /// The error.
         error: WatchError,
     },
-    /// The last warning is over.
+    /// The warning of a resource, or of the whole collection, is over.
+    ///
+    /// Occurs once after one or more warnings with the same name. If a new value or a removal ends
+    /// the warning, `Event::Recovered` precedes the [`Event::Applied`] or [`Event::Removed`] of the
+    /// resource. The recovery of a collection that was not received yet precedes [`Event::Synced`].
+    /// If another error persists, another [`Event::Warning`] follows.
     Recovered {
         /// Name in the warning.
         name: Option<ResourceName>,

@@ -123,6 +123,11 @@ impl<R> Client<R> {
     /// Waits until each watch of this client has received everything that exists now, whether or
     /// not the watches are polled. Watches started in the meantime are not waited for. Cancel safe.
     ///
+    /// A missing resource or collection counts as received once the server, or
+    /// [`Profile::does_not_exist_timeout`](Profile), says that it does not exist. An error of
+    /// the connection does not count. However, with [`Profile::envoy`](Profile::envoy) the
+    /// initial fetch timeout also counts, as in Envoy, even if no server was reached.
+    ///
     /// # Errors
     ///
     /// Returns an error if the client has ended.

@@ -97,6 +97,16 @@ pub(super) fn is_answer(notice: &Notice) -> bool {
     }
 }
 
+/// Whether a change says that a collection was received or does not exist, as opposed to an error of
+/// the connection.
+pub(super) fn is_answer_for_collection(change: &Change) -> bool {
+    match change {
+        Change::Collection(Ok(())) => true,
+        Change::Collection(Err(error)) => error.kind().category() == ErrorCategory::Data,
+        _ => false,
+    }
+}
+
 async fn first_answer(mut watch: Watch) -> Result<(), WatchEnded> {
     loop {
         match watch.next().await {
@@ -113,7 +123,9 @@ async fn first_collection(mut watch: WatchAll) -> Result<(), WatchEnded> {
     loop {
         match watch.next().await {
             None | Some(Err(InvalidWatch::ShutDown)) => return Err(WatchEnded),
-            Some(Err(_) | Ok(Change::Collection(Ok(())))) => return Ok(()),
+            // An invalid watch was reported where it was started.
+            Some(Err(_)) => return Ok(()),
+            Some(Ok(change)) if is_answer_for_collection(&change) => return Ok(()),
             Some(Ok(_)) => {}
         }
     }

@@ -21,7 +21,7 @@ use xds_handle as untyped;
 use super::{
     decoder::decode,
     event::{Event, RemovalReason, Resource},
-    synced::{Registration, is_answer},
+    synced::{Registration, is_answer, is_answer_for_collection},
 };
 use crate::message::ResourceMessage;
 
@@ -36,6 +36,8 @@ pub struct Watch<T> {
     source: Source,
     /// Events that were derived and not returned yet.
     events: VecDeque<Event<T>>,
+    /// Names in the warnings that are not over. `None` stands for the whole collection.
+    warned: BTreeSet<Option<ResourceName>>,
     is_synced: bool,
     _registration: Registration,
     decodes: PhantomData<fn() -> T>,
@@ -72,8 +74,14 @@ impl<T: ResourceMessage> Watch<T> {
     }
 
     fn new(source: Source, registration: Registration) -> Self {
-        let (events, decodes) = (VecDeque::new(), PhantomData);
-        Self { source, events, is_synced: false, _registration: registration, decodes }
+        Self {
+            source,
+            events: VecDeque::new(),
+            warned: BTreeSet::new(),
+            is_synced: false,
+            _registration: registration,
+            decodes: PhantomData,
+        }
     }
 
     /// Returns the next event, or `None` after the client has ended. Cancel safe.
@@ -85,6 +93,11 @@ impl<T: ResourceMessage> Watch<T> {
     ///
     /// The events up to [`Event::Synced`] are kept for [`next`](Self::next). Returns at once if
     /// `Synced` was received before.
+    ///
+    /// A missing resource or collection counts as received once the server, or
+    /// [`Profile::does_not_exist_timeout`](client::Profile), says that it does not exist. An error of
+    /// the connection does not count. However, with [`Profile::envoy`](client::Profile::envoy) the
+    /// initial fetch timeout also counts, as in Envoy, even if no server was reached.
     ///
     /// # Errors
     ///
@@ -151,9 +164,7 @@ impl<T: ResourceMessage> Watch<T> {
         let is_answer = is_answer(&notice);
         match notice {
             Notice::Changed(Ok(raw)) => self.apply(raw),
-            Notice::Changed(Err(error)) => {
-                self.events.push_back(Event::Removed { name, reason: error.into() });
-            }
+            Notice::Changed(Err(error)) => self.remove(name, error.into()),
             Notice::Ambient(error) => self.warn(Some(name), error),
             _ => {}
         }
@@ -163,6 +174,7 @@ impl<T: ResourceMessage> Watch<T> {
     }
 
     fn on_change(&mut self, change: Change) {
+        let is_answer = is_answer_for_collection(&change);
         match change {
             Change::Resource { name, result } => {
                 if let Source::Many(collection) = &mut self.source {
@@ -170,21 +182,23 @@ impl<T: ResourceMessage> Watch<T> {
                 }
                 match result {
                     Ok(raw) => self.apply(raw),
-                    Err(error) => {
-                        self.events.push_back(Event::Removed { name, reason: error.into() });
-                    }
+                    Err(error) => self.remove(name, error.into()),
                 }
             }
             Change::Ambient { name, error } => self.warn(Some(name), error),
-            Change::Collection(Ok(())) => self.set_synced(),
+            Change::Collection(Ok(())) => self.recover(None),
             Change::Collection(Err(error)) => self.warn(None, Some(error)),
             Change::CollectionAmbient(error) => self.warn(None, error),
             Change::Resync => {
                 if let Source::Many(collection) = &mut self.source {
                     collection.unconfirmed = Some(collection.applied.clone());
                 }
+                self.recover_resources();
             }
             _ => {}
+        }
+        if is_answer {
+            self.set_synced();
         }
     }
 
@@ -195,9 +209,10 @@ impl<T: ResourceMessage> Watch<T> {
         if collection.unconfirmed.is_none() || !collection.watch.is_caught_up() {
             return false;
         }
-        for name in collection.unconfirmed.take().unwrap_or_default() {
-            collection.applied.remove(&name);
-            self.events.push_back(Event::Removed { name, reason: RemovalReason::Gone });
+        let gone = collection.unconfirmed.take().unwrap_or_default();
+        collection.applied.retain(|name| !gone.contains(name));
+        for name in gone {
+            self.remove(name, RemovalReason::Gone);
         }
         !self.events.is_empty()
     }
@@ -205,19 +220,47 @@ impl<T: ResourceMessage> Watch<T> {
     fn apply(&mut self, raw: client::Resource) {
         let decoded = raw.value.as_ref().and_then(client::Value::downcast::<T>);
         let value = decoded.map_or_else(|| decode::<T>(&raw.bytes).map(Arc::new), Ok);
-        self.events.push_back(match value {
-            Ok(value) => Event::Applied(Resource::new(value, raw)),
-            Err(rejection) => {
-                Event::Removed { name: raw.name, reason: RemovalReason::NotDecoded(rejection) }
+        match value {
+            Ok(value) => {
+                self.recover(Some(raw.name.clone()));
+                self.events.push_back(Event::Applied(Resource::new(value, raw)));
             }
-        });
+            Err(rejection) => self.remove(raw.name, RemovalReason::NotDecoded(rejection)),
+        }
+    }
+
+    fn remove(&mut self, name: ResourceName, reason: RemovalReason) {
+        self.recover(Some(name.clone()));
+        self.events.push_back(Event::Removed { name, reason });
     }
 
     fn warn(&mut self, name: Option<ResourceName>, error: Option<WatchError>) {
-        self.events.push_back(match error {
-            Some(error) => Event::Warning { name, error },
-            None => Event::Recovered { name },
-        });
+        match error {
+            Some(error) => {
+                self.warned.insert(name.clone());
+                self.events.push_back(Event::Warning { name, error });
+            }
+            None => self.recover(name),
+        }
+    }
+
+    /// Ends the warning of a resource or, with `None`, of the collection, if there is one.
+    fn recover(&mut self, name: Option<ResourceName>) {
+        if self.warned.remove(&name) {
+            self.events.push_back(Event::Recovered { name });
+        }
+    }
+
+    /// Ends the warnings of all resources at a resync, after which the client reports every resource
+    /// again with its error. The warning of the collection stays, because the client does not repeat
+    /// it.
+    fn recover_resources(&mut self) {
+        let is_collection_warned = self.warned.remove(&None);
+        let names = core::mem::take(&mut self.warned);
+        self.events.extend(names.into_iter().map(|name| Event::Recovered { name }));
+        if is_collection_warned {
+            self.warned.insert(None);
+        }
     }
 
     fn set_synced(&mut self) {
@@ -252,3 +295,35 @@ impl<T: ResourceMessage> Stream for Watch<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the watch has ended")]
 pub struct WatchEnded;
+
+#[cfg(all(test, feature = "tokio"))]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Cluster {
+        #[prost(string, tag = "1")]
+        name: String,
+    }
+
+    crate::resource_message!(Cluster, xds_core::types::CLUSTER, name);
+
+    #[tokio::test]
+    async fn resync_ends_the_warnings_of_resources_and_keeps_that_of_the_collection() {
+        let client = crate::Client::connect("127.0.0.1:1").node_id("test").start().unwrap();
+        let mut watch = client.watch_all::<Cluster>();
+        // No server listens.
+        let Some(Event::Warning { name: None, error }) = watch.next().await else { panic!() };
+        let warned = ResourceName::from("web");
+        watch.on_change(Change::Ambient { name: warned.clone(), error: Some(error) });
+        watch.on_change(Change::Resync);
+        watch.on_change(Change::Ambient { name: warned.clone(), error: None });
+        watch.on_change(Change::CollectionAmbient(None));
+        watch.on_change(Change::CollectionAmbient(None));
+        let recovered = watch.events.iter().filter_map(|event| match event {
+            Event::Recovered { name } => Some(name.clone()),
+            _ => None,
+        });
+        assert_eq!(recovered.collect::<Vec<_>>(), [Some(warned), None]);
+    }
+}

@@ -101,8 +101,10 @@ impl<R: Listen + Default> ServerBuilder<R> {
 
     /// Chooses the view that each client sees. Without this, all clients see the view named `""`.
     ///
-    /// A view that has no resources yet is empty, and its clients wait. To refuse clients or limit
-    /// them, use [`authorizer`](Self::authorizer).
+    /// Clients wait until the first change, of any view. After that, a view without resources is empty, and
+    /// its clients are sent that nothing exists: fill all views with one
+    /// [`apply_all`](super::ManagementServer::apply_all). To refuse clients or limit them, use
+    /// [`authorizer`](Self::authorizer).
     pub fn view_of<V: Into<ViewName>>(
         self,
         view_of: impl Fn(&NodeInfo) -> V + Send + Sync + 'static,

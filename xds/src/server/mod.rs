@@ -99,6 +99,10 @@ pub enum ChangeError {
     /// The rollout of the change cannot start.
     #[error(transparent)]
     Rollout(#[from] rollout::RolloutError),
+    /// Nothing has been applied, so clients outside the first step of the rollout would be sent that
+    /// nothing exists. Apply the resources that they have, and then roll out the change.
+    #[error("nothing is served yet: apply the current resources before the rollout of a change")]
+    NothingServed,
 }
 
 impl<R: Listen + Default> ManagementServer<R> {
@@ -117,9 +121,9 @@ impl<R: Listen> ManagementServer<R> {
 
     /// Changes or replaces the resources of a view. Clients are sent what has changed.
     ///
-    /// From the first change on, clients of all views are [answered](ServerBuilder::bind). To fill
-    /// several views before that, apply their changes with the [handle](Self::handle), and then call
-    /// its [`set_ready`](ServerHandle::set_ready).
+    /// From the first change on, clients of all views are [answered](ServerBuilder::bind): those of a
+    /// view that is still empty are sent that nothing exists, and an Envoy then removes its listeners
+    /// and clusters. To fill several views first, use [`apply_all`](Self::apply_all).
     ///
     /// # Errors
     ///
@@ -131,6 +135,26 @@ impl<R: Listen> ManagementServer<R> {
     pub async fn apply(&self, change: impl Into<Transaction>) -> Result<Applied, ChangeError> {
         let transaction = self.judged(change.into()).await?;
         self.force(transaction).await
+    }
+
+    /// Applies one change after the other, as [`apply`](Self::apply) does, and only then answers clients
+    /// that connected before: the first resources of all views are given to one call.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the first change that fails, as [`apply`](Self::apply) does. Those before it
+    /// are applied, and clients are not answered yet.
+    pub async fn apply_all<C: Into<Transaction>>(
+        &self,
+        changes: impl IntoIterator<Item = C>,
+    ) -> Result<Vec<Applied>, ChangeError> {
+        let mut applied = Vec::new();
+        for change in changes {
+            let transaction = self.judged(change.into()).await?;
+            applied.push(self.handle().apply(transaction).await?);
+        }
+        self.answer_clients().await?;
+        Ok(applied)
     }
 
     /// Rolls out a change of a view: serves it to the clients of the policy's first step, then to more
@@ -161,13 +185,20 @@ impl<R: Listen> ManagementServer<R> {
     /// # Errors
     ///
     /// Returns an error, and changes nothing, if the policy or the change is invalid, if the change
-    /// violates a [rule](ServerBuilder::guard), or if the server has ended.
+    /// violates a [rule](ServerBuilder::guard), if nothing was [applied](Self::apply) before, or if the
+    /// server has ended.
     pub async fn rollout(
         &self,
         change: impl Into<Transaction>,
         policy: rollout::RolloutPolicy,
     ) -> Result<rollout::RolloutHandle, ChangeError> {
         let transaction = self.judged(change.into()).await?;
+        if !self.is_ready.load(Ordering::Relaxed) {
+            let served = self.handle().contents(transaction.view().clone()).await;
+            if served.map_err(ApplyError::Ended)?.iter().next().is_none() {
+                return Err(ChangeError::NothingServed);
+            }
+        }
         let rollout = self.handle().rollout(vec![transaction], policy).await?;
         self.answer_clients().await?;
         Ok(rollout)
