@@ -4,7 +4,7 @@ mod apply;
 mod pull;
 mod register;
 
-use std::{fs, path::Path};
+use std::{fs, net::IpAddr, path::Path};
 
 use xds_bootstrap::TlsFiles;
 use xds_etcd::{EtcdClient, EtcdOptions, EtcdRollouts};
@@ -23,11 +23,27 @@ use crate::{
 
 /// Creates the client of a cluster, which connects when it is used.
 pub(crate) fn client(address: &EtcdAddress, args: &EtcdArgs) -> Result<EtcdClient, Failure> {
+    let is_encrypted = args.etcd_ca.is_some() || args.etcd_cert.is_some();
+    if args.etcd_user.is_some() && !is_encrypted {
+        let exposed = address.members.iter().find(|member| !is_local(member));
+        if let Some(member) = exposed {
+            return Err(Failure::Usage(format!(
+                "--etcd-user: the password would be sent to {member} without encryption: give --etcd-ca"
+            )));
+        }
+    }
     let mut options = EtcdOptions::new(&address.members).with_credentials(credentials(args));
     if let (Some(name), Some(file)) = (&args.etcd_user, &args.etcd_password_file) {
         options = options.with_user(name, password(file)?);
     }
     EtcdClient::new(Tokio, options).map_err(|why| Failure::Usage(format!("etcd: {why}")))
+}
+
+/// Whether a member, `host:port`, is on this machine.
+fn is_local(member: &str) -> bool {
+    let host = member.rsplit_once(':').map_or(member, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
 }
 
 /// Returns the state of rollouts below the prefix of an address.
