@@ -77,8 +77,8 @@ impl ServerCsdsService {
         self
     }
 
-    /// Also omits the contents of resources for which `is_secret` returns true, which it is given the type
-    /// URL and the encoded message of. Without it, only those of type `Secret` count as secret, although
+    /// Omits the contents of resources for which `is_secret` returns true, too. Its arguments are the type
+    /// URL and the encoded message. Without it, only those of type `Secret` count as secret, although
     /// a listener or a cluster may have a private key too. `xds_format::has_sensitive_fields` finds these.
     #[must_use]
     pub fn with_secret_check(

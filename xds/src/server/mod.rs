@@ -99,8 +99,8 @@ pub enum ChangeError {
     /// The rollout of the change cannot start.
     #[error(transparent)]
     Rollout(#[from] rollout::RolloutError),
-    /// Nothing has been applied, so clients outside the first step of the rollout would be sent that
-    /// nothing exists. Apply the resources that they have, and then roll out the change.
+    /// A rollout was to be the first change: clients outside its first step would be sent that nothing
+    /// exists. Apply the resources that they have, and then roll out the change.
     #[error("nothing is served yet: apply the current resources before the rollout of a change")]
     NothingServed,
 }
