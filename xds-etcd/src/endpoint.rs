@@ -1,6 +1,6 @@
 //! Registered endpoints, and the resource that those of a cluster make.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -84,11 +84,37 @@ impl Endpoint {
 
 const EXAMPLE: &str = r#"{"address": "10.0.0.1", "port": 8080, "zone": "a"}"#;
 
+/// Endpoint with the revision at which its key was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Registered {
+    pub(crate) revision: u64,
+    pub(crate) endpoint: Endpoint,
+}
+
+/// Returns the registrations to use, in the order of their ids: of those with one address and port,
+/// only the newest, or the last id if a transaction has written several. gRPC clients reject a cluster
+/// with two endpoints at one address.
+fn without_duplicates(endpoints: &BTreeMap<String, Registered>) -> impl Iterator<Item = &Endpoint> {
+    let at = |Endpoint { address, port, .. }: &Endpoint| match address.parse::<IpAddr>() {
+        Ok(ip) => (ip.to_string(), *port),
+        Err(_) => (address.clone(), *port),
+    };
+    let mut newest: BTreeMap<_, (u64, &str)> = BTreeMap::new();
+    for (id, Registered { revision, endpoint }) in endpoints {
+        let known = newest.entry(at(endpoint)).or_default();
+        *known = (*known).max((*revision, id));
+    }
+    endpoints.iter().filter_map(move |(id, Registered { revision, endpoint })| {
+        let is_newest = newest.get(&at(endpoint)) == Some(&(*revision, id));
+        is_newest.then_some(endpoint)
+    })
+}
+
 /// Returns the `ClusterLoadAssignment` of a cluster as JSON. The same endpoints have the same text
 /// in every process.
-pub(crate) fn assignment(cluster: &str, endpoints: &BTreeMap<String, Endpoint>) -> Bytes {
+pub(crate) fn assignment(cluster: &str, endpoints: &BTreeMap<String, Registered>) -> Bytes {
     let mut localities: BTreeMap<(u32, &str, &str), Vec<Value>> = BTreeMap::new();
-    for endpoint in endpoints.values() {
+    for endpoint in without_duplicates(endpoints) {
         let Endpoint { address, port, region, zone, priority, weight } = endpoint;
         let entry = json!({
             "endpoint": { "address": { "socket_address": {
@@ -132,6 +158,54 @@ mod tests {
         assert!(fault.contains("zon"), "{fault}");
     }
 
+    fn registered<const N: usize>(
+        revision: u64,
+        endpoints: [(&str, Endpoint); N],
+    ) -> BTreeMap<String, Registered> {
+        let of = |(id, endpoint): (&str, _)| (id.to_owned(), Registered { revision, endpoint });
+        endpoints.map(of).into()
+    }
+
+    /// Returns the addresses, ports and weights of the endpoints.
+    fn used(endpoints: &BTreeMap<String, Registered>) -> Vec<String> {
+        let parsed: Value = serde_json::from_slice(&assignment("web", endpoints)).unwrap();
+        let groups = parsed["endpoints"].as_array().unwrap().iter();
+        let all = groups.flat_map(|group| group["lb_endpoints"].as_array().unwrap());
+        let shown = all.map(|it| {
+            let socket = &it["endpoint"]["address"]["socket_address"];
+            let (address, port) = (socket["address"].as_str().unwrap(), &socket["port_value"]);
+            format!("{address} {port} weight {}", it["load_balancing_weight"])
+        });
+        shown.collect()
+    }
+
+    /// gRPC clients reject a cluster with two endpoints at one address, also in different localities.
+    #[test]
+    fn newest_registration_of_an_address_and_port_is_used() {
+        let mut endpoints = registered(
+            5,
+            [
+                ("a", Endpoint::new("::1", 80).with_weight(1)),
+                ("b", Endpoint::new("::1", 81).with_weight(2)),
+                ("c", Endpoint::new("web.example", 80).with_weight(3)),
+            ],
+        );
+        let all = ["::1 80 weight 1", "::1 81 weight 2", "web.example 80 weight 3"];
+        assert_eq!(used(&endpoints), all);
+        let older = Endpoint::new("0::1", 80).with_weight(9).with_priority(1);
+        endpoints.extend(registered(4, [("z", older)]));
+        assert_eq!(used(&endpoints), all);
+        let newer = Endpoint::new("0::1", 80).with_weight(7).in_zone("eu", "a");
+        endpoints.extend(registered(6, [("0", newer)]));
+        let changed = ["::1 81 weight 2", "web.example 80 weight 3", "0::1 80 weight 7"];
+        assert_eq!(used(&endpoints), changed);
+        // Registrations of one transaction have one revision.
+        let last = Endpoint::new("web.example", 80).with_weight(4);
+        endpoints.extend(registered(5, [("d", last)]));
+        let changed = ["::1 81 weight 2", "web.example 80 weight 4", "0::1 80 weight 7"];
+        assert_eq!(used(&endpoints), changed);
+    }
+
     #[test]
     fn endpoints_are_grouped_by_priority_and_zone() {
         let endpoints = [
@@ -140,7 +214,7 @@ mod tests {
             ("3", Endpoint::new("10.0.0.3", 80).in_zone("eu", "b")),
             ("4", Endpoint::new("10.0.0.4", 80).with_priority(1)),
         ];
-        let endpoints = endpoints.map(|(id, endpoint)| (id.to_owned(), endpoint)).into();
+        let endpoints = registered(1, endpoints);
         let text = assignment("web", &endpoints);
         let parsed: Value = serde_json::from_slice(&text).unwrap();
         let groups = parsed["endpoints"].as_array().unwrap();

@@ -30,7 +30,7 @@ pub(crate) struct LeasedKeys {
     /// Lease, once there is one.
     lease: watch::Receiver<Option<i64>>,
     values: watch::Sender<Values>,
-    _renewal: Task,
+    renewal: Task,
 }
 
 /// Least time between two writes.
@@ -66,7 +66,7 @@ impl LeasedKeys {
         let (sender, lease) = watch::channel(lease);
         let runtime = client.runtime().clone();
         let task = runtime.start(renewal.run(sender, runtime.clone()));
-        Self { client, lease, values, _renewal: task }
+        Self { client, lease, values, renewal: task }
     }
 
     /// Sets the value of a key. It is written soon; of several values, only the last one is.
@@ -80,11 +80,15 @@ impl LeasedKeys {
     ///
     /// # Errors
     ///
-    /// Returns an error if the cluster cannot be reached. The keys are then removed when the lease ends.
+    /// Returns an error if the cluster cannot be reached. The keys are then removed when the lease ends,
+    /// because it is not renewed any more.
     pub(crate) async fn end(self) -> Result<(), EtcdError> {
-        let lease = *self.lease.borrow();
+        let Self { client, lease, renewal, .. } = self;
+        // Otherwise it would write the keys again, under a new lease, while the call waits.
+        drop(renewal);
+        let lease = *lease.borrow();
         match lease {
-            Some(lease) => self.client.revoke(lease).await,
+            Some(lease) => client.revoke(lease).await,
             None => Ok(()),
         }
     }

@@ -18,11 +18,11 @@ use xds_source::{
 
 use crate::{
     client::{EtcdClient, EtcdError},
-    endpoint::{Endpoint, assignment},
+    endpoint::{Endpoint, Registered, assignment},
     layout::{Layout, ResourceKey},
     proto::mvccpb::{Event, KeyValue, event::EventType},
     range::KeyRange,
-    watch::{ProgressRequests, RangeWatch, Transaction, WatchEnd},
+    watch::{ProgressRequests, RangeWatch, Restored, Transaction, WatchEnd},
 };
 
 /// Resources below a prefix of an etcd cluster, as a [`Source`].
@@ -31,7 +31,8 @@ use crate::{
 ///   begins with `# proto-message:`) or its encoded message. `VIEW` is `default` for the view
 ///   without a name, and `TYPE` is `clusters`, `endpoints`, `listeners`, `routes` and so on.
 /// - `PREFIX/VIEW/endpoints/CLUSTER/ID` with a lease is one [`Endpoint`] of a cluster. Those of a
-///   cluster make its resource, and an endpoint is removed when its lease ends.
+///   cluster make its resource, and an endpoint is removed when its lease ends. Of those with one
+///   address and port, the newest is used.
 /// - `PREFIX/@current` names the generation whose keys, below `PREFIX/@generations/NAME`, are
 ///   served instead of those below `PREFIX`. A change that exceeds the limits of a transaction is
 ///   written as a new generation, which becomes current at once.
@@ -61,12 +62,14 @@ struct State {
     /// Current generation.
     generation: Option<String>,
     /// Registered endpoints by view and cluster. A cluster whose last registration has ended has none.
-    clusters: BTreeMap<(ViewName, String), BTreeMap<String, Endpoint>>,
+    clusters: BTreeMap<(ViewName, String), BTreeMap<String, Registered>>,
     /// Ids of the registrations that are known, with their keys. A deleted key has no lease, so only
     /// this shows that it was a registration.
     registrations: BTreeSet<Bytes>,
     /// Clusters whose endpoints are a resource of its own key.
     assignments: BTreeSet<(ViewName, String)>,
+    /// Newest revision that was read or watched.
+    newest: u64,
     /// Requests for the progress of the watch that was opened last.
     progress: Option<ProgressRequests>,
 }
@@ -111,7 +114,10 @@ impl EtcdSource {
             ObjectChange::Delete(_) => None,
         });
         let objects = objects.collect();
-        *self.lock_state() = state;
+        let mut known = self.lock_state();
+        state.newest = known.newest.max(pointer.revision);
+        *known = state;
+        drop(known);
         Ok(List { revision: Revision(pointer.revision), objects })
     }
 
@@ -119,6 +125,7 @@ impl EtcdSource {
     fn change_of(&self, transaction: Transaction) -> Result<Change, WatchError> {
         let Transaction { revision, events } = transaction;
         let mut state = self.lock_state();
+        state.newest = state.newest.max(revision);
         let pointer = self.layout.current();
         let is_pointer =
             |event: &Event| event.kv.as_ref().is_some_and(|kv| kv.key == pointer.as_bytes());
@@ -171,9 +178,12 @@ impl Source for EtcdSource {
     }
 
     async fn newest_revision(&self) -> Result<Option<Revision>, SourceError> {
+        // The watch may read newer revisions during the call.
+        let known = self.lock_state().newest;
         // Not serializable, so a quorum of the members confirms the revision.
         let pointer = KeyRange { first: self.layout.current().into(), end: Bytes::new() };
         let read = self.client.read(&pointer, None).await?;
+        Restored::check(read.revision, known)?;
         Ok(Some(Revision(read.revision)))
     }
 
@@ -187,6 +197,7 @@ impl Source for EtcdSource {
 fn error_of(end: WatchEnd) -> WatchError {
     match end {
         WatchEnd::Compacted => WatchError::Compacted,
+        WatchEnd::Restored(why) => WatchError::Source(why.into()),
         WatchEnd::Failed(why) => WatchError::Source(why.into()),
     }
 }
@@ -299,6 +310,7 @@ impl State {
         match value {
             Some(Ok(value)) => {
                 self.registrations.insert(kv.key.clone());
+                let value = Registered { revision: revision_of(kv).0, endpoint: value };
                 self.clusters.entry(key.clone()).or_default().insert(endpoint, value);
                 // It may have been invalid before.
                 changes.delete(id);

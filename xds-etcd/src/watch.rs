@@ -6,12 +6,13 @@ use bytes::Bytes;
 use futures_util::stream;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
+use xds_source::SourceError;
 
 use crate::{
     client::{EtcdClient, EtcdError, Member, decode},
     proto::{
-        WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse, mvccpb::Event,
-        watch_request::RequestUnion,
+        RangeRequest, ResponseHeader, WatchCreateRequest, WatchProgressRequest, WatchRequest,
+        WatchResponse, mvccpb::Event, watch_request::RequestUnion,
     },
     range::KeyRange,
 };
@@ -56,7 +57,32 @@ impl ProgressRequests {
 pub(crate) enum WatchEnd {
     /// The revision to begin with is no longer known.
     Compacted,
+    /// The cluster was restored from a backup, and has not reached the revision to begin with.
+    Restored(Restored),
     Failed(EtcdError),
+}
+
+/// Newest revision of a cluster that is lower than one which was read before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Restored {
+    at: u64,
+    read: u64,
+}
+
+impl Restored {
+    /// Compares the newest revision of a cluster with one that was read before.
+    pub(crate) fn check(at: u64, read: u64) -> Result<(), Self> {
+        if at < read { Err(Self { at, read }) } else { Ok(()) }
+    }
+}
+
+impl From<Restored> for SourceError {
+    fn from(Restored { at, read }: Restored) -> Self {
+        Self::Failed(format!(
+            "etcd is at revision {at}, and this server has read {read}: it was restored from a \
+             backup; restart this server"
+        ))
+    }
 }
 
 impl From<EtcdError> for WatchEnd {
@@ -112,7 +138,10 @@ impl RangeWatch {
         };
         // It states whether the watch was created.
         let first = client.limited(&watch.member, watch.responses.message()).await;
-        watch.receive(first).await?;
+        // etcd watches from revisions in the future too. The member may only lag behind the others.
+        if watch.receive(first).await? < after {
+            check_restored(client, range, after).await?;
+        }
         // The member can be reached again, although nothing may have changed.
         watch.transactions.push_front(Transaction { revision: after, events: Vec::new() });
         Ok(watch)
@@ -136,11 +165,11 @@ impl RangeWatch {
         }
     }
 
-    /// Takes a response, or the end of the stream.
+    /// Takes a response, or the end of the stream. Returns the revision of the member.
     async fn receive(
         &mut self,
         response: Result<Option<Bytes>, EtcdError>,
-    ) -> Result<(), WatchEnd> {
+    ) -> Result<u64, WatchEnd> {
         let response = match response {
             Ok(Some(response)) => response,
             // Members end watches when they shut down.
@@ -159,8 +188,9 @@ impl RangeWatch {
         if response.canceled {
             return Err(ended(&self.client, &self.member, &response.cancel_reason).await);
         }
+        let revision = revision_of(response.header.as_ref());
         self.take(response);
-        Ok(())
+        Ok(revision)
     }
 
     /// Splits a response into transactions. Events of one transaction have the same revision, and
@@ -173,8 +203,7 @@ impl RangeWatch {
         }
         let events = std::mem::take(&mut self.parts);
         if events.is_empty() {
-            let revision = header.map_or(0, |header| header.revision);
-            let revision = u64::try_from(revision).unwrap_or(0);
+            let revision = revision_of(header.as_ref());
             self.transactions.push_back(Transaction { revision, events });
             return;
         }
@@ -182,6 +211,19 @@ impl RangeWatch {
             self.transactions.push_back(transaction);
         }
     }
+}
+
+fn revision_of(header: Option<&ResponseHeader>) -> u64 {
+    header.map_or(0, |header| u64::try_from(header.revision).unwrap_or(0))
+}
+
+/// Fails if the newest revision of the cluster is lower than one that was read before. The read is
+/// linearizable, so a member that lags behind the others does not fail.
+async fn check_restored(client: &EtcdClient, range: &KeyRange, read: u64) -> Result<(), WatchEnd> {
+    let key = range.first.clone();
+    let request = RangeRequest { key, keys_only: true, ..RangeRequest::default() };
+    let newest = revision_of(client.range(request).await?.header.as_ref());
+    Restored::check(newest, read).map_err(WatchEnd::Restored)
 }
 
 /// Returns the reason for which a member has ended a watch, and leaves the member unless the reason

@@ -70,6 +70,7 @@ impl NewsWatch {
                         self.watch = None;
                         Ok(())
                     }
+                    Err(WatchEnd::Restored(why)) => Err(why.into()),
                     Err(WatchEnd::Failed(why)) => Err(why.into()),
                 },
             };
@@ -90,6 +91,7 @@ impl NewsWatch {
         match RangeWatch::open(&self.client, &range, read.revision).await {
             Ok(watch) => self.watch = Some(watch),
             Err(WatchEnd::Compacted) => {}
+            Err(WatchEnd::Restored(why)) => return Err(why.into()),
             Err(WatchEnd::Failed(why)) => return Err(why.into()),
         }
         Ok(())

@@ -275,6 +275,73 @@ async fn value_that_is_too_large_is_refused_before_the_write() {
     assert!(error.to_string().contains("too many operations"), "{error}");
 }
 
+/// Returns the document of the object that a change sets.
+fn document(change: &Change) -> String {
+    let found = change.objects.iter().find_map(|change| match change {
+        ObjectChange::Set(object) => match &object.content {
+            Content::Document { bytes, .. } => Some(bytes.clone()),
+            _ => None,
+        },
+        ObjectChange::Delete(_) => None,
+    });
+    String::from_utf8(found.unwrap().to_vec()).unwrap()
+}
+
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+async fn newest_registration_of_an_address_is_used() {
+    let etcd = Etcd::start(&[]).await;
+    let source = etcd.source();
+    let list = soon(source.list()).await.unwrap();
+    let mut watch = pin!(source.watch(list.revision));
+    let register = |id, address, weight| {
+        let client = etcd.client();
+        async move {
+            let endpoint = Endpoint::new(address, 80).with_weight(weight);
+            let ttl = Duration::from_secs(60);
+            Registration::start(&client, "/xds", "", "web", id, endpoint, ttl).await.unwrap()
+        }
+    };
+    let same = |change: &Change, weight: u32| {
+        let text = document(change);
+        assert_eq!(text.matches("port_value").count(), 1, "{text}");
+        let weight = format!(r#""load_balancing_weight":{weight}"#);
+        assert_eq!(text.matches(&weight).count(), 2, "endpoint and locality: {text}");
+    };
+    let _old = soon(register("2", "::1", 2)).await;
+    same(&next(&mut watch).await.unwrap(), 2);
+    let new = soon(register("1", "0:0:0:0:0:0:0:1", 3)).await;
+    same(&next(&mut watch).await.unwrap(), 3);
+    // A source that reads the registrations later has the same endpoints.
+    let read = soon(etcd.source().list()).await.unwrap();
+    let set = read.objects.into_iter().map(ObjectChange::Set).collect();
+    same(&Change { revision: read.revision, objects: set }, 3);
+    soon(new.end()).await.unwrap();
+    same(&next(&mut watch).await.unwrap(), 2);
+}
+
+/// The connection becomes silent, so the call that revokes the lease gets no response.
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+async fn registration_is_not_renewed_while_it_ends() {
+    let etcd = Etcd::start(&[]).await;
+    let (_target, target) = watch::channel(etcd.address.clone());
+    let (address, silent) = relay(target).await;
+    let client = EtcdClient::new(Tokio, EtcdOptions::new([address])).unwrap();
+    let endpoint = Endpoint::new("127.0.0.1", 80);
+    let ttl = Duration::from_secs(2);
+    let starting = Registration::start(&client, "/xds", "", "web", "1", endpoint, ttl);
+    let registration = soon(starting).await.unwrap();
+    assert_eq!(soon(etcd.source().list()).await.unwrap().objects.len(), 1);
+    silent.send_replace(true);
+    sleep(Duration::from_millis(100)).await;
+    // Further connections are forwarded.
+    silent.send_replace(false);
+    let ending = timeout(Duration::from_secs(6), registration.end()).await;
+    assert!(ending.is_err(), "{ending:?}");
+    assert_eq!(soon(etcd.source().list()).await.unwrap().objects.len(), 0);
+}
+
 #[tokio::test]
 #[ignore = "needs etcd: XDS_ETCD names the binary"]
 async fn endpoint_is_removed_when_its_lease_ends() {
@@ -282,28 +349,18 @@ async fn endpoint_is_removed_when_its_lease_ends() {
     let source = etcd.source();
     let list = soon(source.list()).await.unwrap();
     let mut watch = pin!(source.watch(list.revision));
-    let register = |id| {
+    let register = |id, port| {
         let client = etcd.client();
         async move {
-            let endpoint = Endpoint::new("127.0.0.1", 80);
+            let endpoint = Endpoint::new("127.0.0.1", port);
             let ttl = Duration::from_secs(2);
             Registration::start(&client, "/xds", "", "web", id, endpoint, ttl).await.unwrap()
         }
     };
-    let endpoints = |change: &Change| {
-        let found = change.objects.iter().find_map(|change| match change {
-            ObjectChange::Set(object) => match &object.content {
-                Content::Document { bytes, .. } => Some(bytes.clone()),
-                _ => None,
-            },
-            ObjectChange::Delete(_) => None,
-        });
-        let text = String::from_utf8(found.unwrap().to_vec()).unwrap();
-        text.matches("port_value").count()
-    };
-    let ended = soon(register("1")).await;
+    let endpoints = |change: &Change| document(change).matches("port_value").count();
+    let ended = soon(register("1", 80)).await;
     assert_eq!(endpoints(&next(&mut watch).await.unwrap()), 1);
-    let lost = soon(register("2")).await;
+    let lost = soon(register("2", 81)).await;
     assert_eq!(endpoints(&next(&mut watch).await.unwrap()), 2);
     // It is renewed for longer than its time to live.
     sleep(Duration::from_secs(5)).await;
@@ -524,14 +581,15 @@ async fn progress_of_the_watch_reaches_the_newest_revision() {
     assert_eq!(soon(reported).await, newest);
 }
 
-/// Relay of connections that forwards nothing once it is silent, and tells nobody.
-async fn relay(target: String) -> (String, watch::Sender<bool>) {
+/// Starts a relay that forwards connections to the address in `target`. While it is silent, it stops
+/// forwarding on its connections for good, and keeps them open.
+async fn relay(target: watch::Receiver<String>) -> (String, watch::Sender<bool>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (silent, is_silent) = watch::channel(false);
     tokio::spawn(async move {
         while let Ok((mut near, _)) = listener.accept().await {
-            let (target, mut is_silent) = (target.clone(), is_silent.clone());
+            let (target, mut is_silent) = (target.borrow().clone(), is_silent.clone());
             tokio::spawn(async move {
                 let mut far = TcpStream::connect(target).await.unwrap();
                 let silence = async { drop(is_silent.wait_for(|it| *it).await) };
@@ -553,7 +611,8 @@ async fn relay(target: String) -> (String, watch::Sender<bool>) {
 #[ignore = "needs etcd: XDS_ETCD names the binary"]
 async fn watch_ends_when_the_network_becomes_silent() {
     let etcd = Etcd::start(&["--grpc-keepalive-min-time", "50ms"]).await;
-    let (address, silent) = relay(etcd.address.clone()).await;
+    let (_target, target) = watch::channel(etcd.address.clone());
+    let (address, silent) = relay(target).await;
     let keepalive = Keepalive::new(Duration::from_millis(200), Duration::from_millis(200));
     let options = EtcdOptions::new([address]).with_keepalive(keepalive);
     let source = EtcdSource::new(EtcdClient::new(Tokio, options).unwrap(), "/xds");
@@ -581,4 +640,50 @@ async fn store_that_was_not_used_for_a_while_can_be_written() {
     // Many pings.
     sleep(Duration::from_secs(2)).await;
     soon(store.write(&stored, &clusters(&["a"], "1"), Prune::No)).await.unwrap();
+}
+
+/// Writes one more value of a cluster, and so a revision.
+async fn write_next(store: &EtcdStore, value: &str) {
+    let stored = soon(store.read()).await.unwrap();
+    soon(store.write(&stored, &clusters(&["a"], value), Prune::No)).await.unwrap();
+}
+
+/// The second etcd stands for the first one, restored from a backup.
+#[tokio::test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+async fn etcd_at_an_older_revision_fails_the_watch_and_the_newest_revision() {
+    let (first, second) = (Etcd::start(&[]).await, Etcd::start(&[]).await);
+    let (target, receiver) = watch::channel(first.address.clone());
+    let (address, _silent) = relay(receiver).await;
+    let source =
+        EtcdSource::new(EtcdClient::new(Tokio, EtcdOptions::new([address])).unwrap(), "/xds");
+    for value in ["1", "2", "3"] {
+        write_next(&first.store(), value).await;
+    }
+    write_next(&second.store(), "1").await;
+    let older = soon(second.source().list()).await.unwrap().revision;
+    let list = soon(source.list()).await.unwrap();
+    let mut changes = pin!(source.watch(list.revision));
+    write_next(&first.store(), "4").await;
+    let read = next(&mut changes).await.unwrap().revision;
+    assert!(older < list.revision && list.revision < read);
+    assert_eq!(soon(source.newest_revision()).await.unwrap(), Some(read));
+
+    target.send_replace(second.address.clone());
+    drop(first);
+    let end = next(&mut changes).await.unwrap_err();
+    assert!(matches!(end, WatchError::Source(SourceError::Unavailable(_))), "{end:?}");
+    let expected = SourceError::Failed(format!(
+        "etcd is at revision {older}, and this server has read {read}: it was restored from a \
+         backup; restart this server"
+    ));
+    changes.set(source.watch(read));
+    assert_eq!(next(&mut changes).await.unwrap_err(), WatchError::Source(expected.clone()));
+    assert_eq!(soon(source.newest_revision()).await.unwrap_err(), expected);
+    // A source that begins with the restored cluster reads and watches it.
+    let restarted = second.source();
+    let list = soon(restarted.list()).await.unwrap();
+    let mut changes = pin!(restarted.watch(list.revision));
+    write_next(&second.store(), "2").await;
+    assert_eq!(shown(&next(&mut changes).await.unwrap()), "+/xds/default/clusters/a");
 }

@@ -46,13 +46,15 @@ pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 impl Slice {
     /// Converts an EndpointSlice. Returns `None` if it belongs to no Service. Addresses that are no
-    /// IP addresses are left out: slices with names of hosts are deprecated.
+    /// IP addresses are left out: slices with names of hosts are deprecated. Ports with a number that
+    /// is not from 1 to 65535 are left out too.
     pub(crate) fn of(slice: EndpointSlice) -> Option<Self> {
         let service = slice.metadata.labels.get(SERVICE_NAME)?.clone();
         let revision = slice.metadata.resource_version.parse().unwrap_or(0);
         let ports = slice.ports.into_iter().filter(|port| is_tcp(port.protocol.as_deref()));
         let ports = ports.filter_map(|port| {
-            Some(SlicePort { name: port.name.unwrap_or_default(), number: port.port? })
+            let number = u16::try_from(port.port?).ok().filter(|number| *number != 0)?;
+            Some(SlicePort { name: port.name.unwrap_or_default(), number })
         });
         let endpoints = slice.endpoints.into_iter().filter_map(|endpoint| {
             let address = endpoint.addresses.first()?.parse().ok()?;
@@ -134,7 +136,8 @@ mod tests {
         let text = r#"{"metadata": {"labels": {"kubernetes.io/service-name": "s"}},
             "endpoints": [{"addresses": ["a.example"]}, {"addresses": ["10.0.0.1", "10.0.0.2"]}],
             "ports": [{"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "all"},
-                      {"port": 80, "protocol": "TCP"}]}"#;
+                      {"name": "large", "port": 70000}, {"name": "negative", "port": -1},
+                      {"name": "zero", "port": 0}, {"port": 80, "protocol": "TCP"}]}"#;
         let slice = Slice::of(serde_json::from_str(text).unwrap()).unwrap();
         assert_eq!(slice.ports, [SlicePort { name: String::new(), number: 80 }]);
         let addresses: Vec<_> = slice.endpoints.iter().map(|it| it.address.to_string()).collect();

@@ -120,8 +120,9 @@ pub(crate) struct TargetRef {
 pub(crate) struct EndpointPort {
     /// Name of the port of the Service; empty if it has no name.
     pub(crate) name: Option<String>,
-    /// Number at which the endpoints listen, also if the port of the Service names it.
-    pub(crate) port: Option<u16>,
+    /// Number at which the endpoints listen, also if the port of the Service names it. The API server
+    /// accepts numbers that are no TCP ports.
+    pub(crate) port: Option<i64>,
     pub(crate) protocol: Option<String>,
 }
 

@@ -89,6 +89,30 @@ async fn service_has_the_endpoints_of_its_slices() {
     assert_eq!(next_shown(&mut watch).await, "-Service default/greeter");
 }
 
+/// The API server accepts port numbers of EndpointSlices that are no TCP ports.
+#[tokio::test]
+#[ignore = "needs kube-apiserver and etcd"]
+async fn slice_with_an_invalid_port_does_not_end_the_watch_or_fail_the_list() {
+    let cluster = Cluster::start().await;
+    let source = cluster.source().await;
+    let list = soon(source.list()).await.unwrap();
+    let mut watch: BoxedWatch = Box::pin(source.watch(list.revision));
+    let mut odd = slice("g-1", "greeter", "a", &["10.1.0.1"]);
+    odd["ports"] = json!([{"name": "grpc", "port": 8080}, {"name": "odd", "port": 70_000}]);
+    let created = cluster.create(SLICES, &odd).await;
+    assert_eq!(created["ports"][1]["port"], 70_000);
+    odd["metadata"]["name"] = json!("g-2");
+    odd["ports"] = json!([{"name": "grpc", "port": -1}]);
+    cluster.create(SLICES, &odd).await;
+    cluster.create(CONFIG_MAPS, &config_map("mesh", &[("a.yaml", "{}")])).await;
+    assert_eq!(next_shown(&mut watch).await, "+ConfigMap default/mesh a.yaml");
+    cluster.create(SERVICES, &service("greeter")).await;
+    assert_eq!(next_shown(&mut watch).await, "+Service default/greeter a/10.1.0.1:8080");
+    let fresh = soon(cluster.source().await.list()).await.unwrap();
+    let shown: Vec<_> = fresh.objects.iter().map(shown_object).collect();
+    assert_eq!(shown, ["Service default/greeter a/10.1.0.1:8080", "ConfigMap default/mesh a.yaml"]);
+}
+
 #[tokio::test]
 #[ignore = "needs kube-apiserver and etcd"]
 async fn namespaces_and_labels_select_objects() {
