@@ -100,19 +100,33 @@ pub struct Position {
 }
 
 impl Position {
+    /// Position of the beginning of a text.
+    pub(crate) const START: Self = Self { line: 1, column: 1 };
+
     /// Returns the position of a byte offset in `text`. An offset past the end means the end.
     pub(crate) fn of(text: &str, offset: usize) -> Self {
-        let mut end = offset.min(text.len());
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        let before = &text[..end];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Self {
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
+        Self::START.after(&text[..char_boundary(text, offset)])
+    }
+
+    /// Returns the position behind `text`, which begins at this position.
+    pub(crate) fn after(self, text: &str) -> Self {
+        match text.rfind('\n') {
+            None => Self { column: self.column + text.chars().count(), ..self },
+            Some(newline) => Self {
+                line: self.line + text.matches('\n').count(),
+                column: text[newline + 1..].chars().count() + 1,
+            },
         }
     }
+}
+
+/// Returns the last boundary between characters up to a byte offset.
+pub(crate) fn char_boundary(text: &str, offset: usize) -> usize {
+    let mut end = offset.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    end
 }
 
 impl fmt::Display for Position {
@@ -207,6 +221,12 @@ pub enum ErrorKind {
         expected: String,
         /// Description of the value found.
         found: String,
+    },
+    /// A whole number in a `google.protobuf.Struct`, whose numbers are doubles, would be changed.
+    #[error("{number} cannot be represented exactly by a Struct number; put it in quotes")]
+    InexactNumber {
+        /// Number as written.
+        number: String,
     },
     /// A field is set twice, perhaps under both of its names.
     #[error("the field `{field}` is set twice")]

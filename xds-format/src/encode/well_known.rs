@@ -3,7 +3,7 @@
 use prost_reflect::MessageDescriptor;
 
 use super::{Encoder, Location, Result, put_nested};
-use crate::error::{Path, abbreviate};
+use crate::error::{ErrorKind, Fault, Path, abbreviate};
 use crate::time::{Seconds, is_duration, is_timestamp, parse_duration, parse_timestamp};
 use crate::tree::{Member, Node, Value};
 use crate::wire;
@@ -215,6 +215,10 @@ fn value(node: &Node<'_>, at: Location<'_>, out: &mut Vec<u8>) -> Result<()> {
         Value::Bool(value) => put_varint(VALUE_BOOL, (*value).into(), out),
         Value::Number(text) => match text.parse::<f64>() {
             Ok(number) if number.is_finite() => {
+                if !is_exact(text, number) {
+                    let kind = ErrorKind::InexactNumber { number: abbreviate(text) };
+                    return Err(Fault::new(node.offset, at.path, kind));
+                }
                 wire::put_tag(out, VALUE_NUMBER, 1);
                 out.extend_from_slice(&number.to_le_bytes());
             }
@@ -235,6 +239,18 @@ fn value(node: &Node<'_>, at: Location<'_>, out: &mut Vec<u8>) -> Result<()> {
         Value::Bytes(_) => return Err(at.wrong("a value", node)),
     }
     Ok(())
+}
+
+/// Whether a number is the value of its text, if the text is a whole number without an exponent.
+/// Other numbers are approximate.
+fn is_exact(text: &str, number: f64) -> bool {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    // Numbers of 15 digits are below 2^53.
+    if digits.len() <= 15 || !digits.bytes().all(|it| it.is_ascii_digit()) {
+        return true;
+    }
+    let digits = digits.trim_start_matches('0');
+    digits.is_empty() || format!("{:.0}", number.abs()) == digits
 }
 
 fn put_varint(number: u32, value: u64, out: &mut Vec<u8>) {

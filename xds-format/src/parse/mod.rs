@@ -2,6 +2,8 @@
 
 mod binary;
 mod collector;
+mod marks;
+mod mentions;
 mod messages;
 mod positions;
 mod shapes;

@@ -1,7 +1,11 @@
 //! Positions of resources, and of the values in them, in a text.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::OnceLock;
 
+use super::marks::Marks;
+use super::mentions::{Mentions, string};
 use super::shapes::{RESOURCES, is_response};
 use super::text::header;
 use super::utf8;
@@ -26,16 +30,31 @@ use crate::tree::{Member, Node, Value, json, member, text as text_tree, yaml};
 #[derive(Debug)]
 pub struct ResourcePositions<'t> {
     text: &'t str,
-    nodes: Vec<Node<'t>>,
+    resources: Vec<ResourceNode<'t>>,
     /// Type of the whole text, from the header of proto text.
     header: Option<&'t str>,
+    /// Resources by type and name, built by the first lookup.
+    index: OnceLock<Index>,
+    /// Known positions in the text, built by the first lookup.
+    marks: OnceLock<Marks>,
 }
+
+/// Node that may be a resource.
+#[derive(Debug)]
+struct ResourceNode<'t> {
+    node: Node<'t>,
+    /// Strings in the message, built by the first lookup.
+    mentions: OnceLock<Mentions<'t>>,
+}
+
+/// Number of the first resource of each type, without the prefix of the type URL, and name.
+type Index = HashMap<String, HashMap<String, usize>>;
 
 /// Message of a resource in the tree.
 struct FoundResource<'n, 't> {
     type_name: &'n str,
     /// Name in the wrapper, if there is one.
-    name: Option<Cow<'n, str>>,
+    name: Option<Cow<'t, str>>,
     message: &'n Node<'t>,
 }
 
@@ -54,7 +73,8 @@ impl<'t> ResourcePositions<'t> {
             Format::Text => vec![text_tree::parse(text).ok()?],
         };
         let header = header(text).filter(|_| format == Format::Text);
-        Some(Self { text, nodes, header })
+        let resources = entries(nodes, header);
+        Some(Self { text, resources, header, index: OnceLock::new(), marks: OnceLock::new() })
     }
 
     /// Returns the position of a value in a resource, or of the innermost value around it if there
@@ -62,8 +82,8 @@ impl<'t> ResourcePositions<'t> {
     /// means the resource itself. Returns `None` if the file does not define the resource.
     #[must_use]
     pub fn position(&self, type_url: &str, name: &str, path: &str) -> Option<Position> {
-        let message = self.message(type_url, name)?;
-        Some(Position::of(self.text, descend(message, path).node.offset))
+        let (_, message) = self.message(type_url, name)?;
+        Some(self.position_of(descend(message, path).node.offset))
     }
 
     /// Returns the position of the text `target` in a resource: the first string that equals it in
@@ -79,85 +99,88 @@ impl<'t> ResourcePositions<'t> {
         target: &str,
         fields: &[&str],
     ) -> Option<Position> {
-        let message = self.message(type_url, name)?;
-        Some(Position::of(self.text, mention_in(message, target, fields)))
+        let (entry, message) = self.message(type_url, name)?;
+        let mentions = entry.mentions.get_or_init(|| Mentions::of(message));
+        Some(self.position_of(mentions.find(target, fields).unwrap_or(message.offset)))
     }
 
-    fn message(&self, type_url: &str, name: &str) -> Option<&Node<'t>> {
-        let wanted = last_segment(type_url);
-        let mut found = None;
-        self.each(&mut |resource| {
-            let is_name = |it: &str| it == name;
-            let is_it = last_segment(resource.type_name) == wanted
-                && match &resource.name {
-                    Some(own) => is_name(own),
-                    None => own_names(resource.message).any(|it| is_name(&it)),
-                };
-            if is_it && found.is_none() {
-                found = Some(resource.message);
-            }
-        });
-        found
+    fn position_of(&self, offset: usize) -> Position {
+        self.marks.get_or_init(|| Marks::of(self.text)).position(self.text, offset)
     }
 
-    /// Calls `visit` for each resource.
-    fn each<'n>(&'n self, visit: &mut dyn FnMut(FoundResource<'n, 't>)) {
-        for node in &self.nodes {
-            match (&node.value, self.header) {
-                (_, Some(type_name)) if last_segment(type_name) != RESPONSE => {
-                    visit(FoundResource { type_name, name: None, message: node });
-                }
-                (Value::List(elements), _) => elements.iter().for_each(|it| resource(it, visit)),
-                (Value::Object(members), _) if is_response(members) => {
-                    let lists = members.iter().filter(|member| member.name == RESOURCES);
-                    lists.for_each(|list| match &list.value.value {
-                        Value::List(elements) => elements.iter().for_each(|it| resource(it, visit)),
-                        _ => resource(&list.value, visit),
-                    });
-                }
-                _ => resource(node, visit),
+    /// Returns a resource, and its message without wrappers.
+    fn message(&self, type_url: &str, name: &str) -> Option<(&ResourceNode<'t>, &Node<'t>)> {
+        let index = self.index.get_or_init(|| self.index());
+        let number = index.get(last_segment(type_url))?.get(name)?;
+        let entry = self.resources.get(*number)?;
+        Some((entry, self.found(entry)?.message))
+    }
+
+    fn index(&self) -> Index {
+        let mut index = Index::new();
+        for (number, entry) in self.resources.iter().enumerate() {
+            let Some(found) = self.found(entry) else { continue };
+            let of_type = index.entry(last_segment(found.type_name).to_owned()).or_default();
+            let mut add = |name: Cow<'_, str>| {
+                of_type.entry(name.into_owned()).or_insert(number);
+            };
+            match found.name {
+                Some(name) => add(name),
+                None => own_names(found.message).for_each(add),
             }
+        }
+        index
+    }
+
+    fn found<'n>(&self, entry: &'n ResourceNode<'t>) -> Option<FoundResource<'n, 't>>
+    where
+        't: 'n,
+    {
+        match self.header {
+            Some(type_name) if last_segment(type_name) != RESPONSE => {
+                Some(FoundResource { type_name, name: None, message: &entry.node })
+            }
+            _ => resource(&entry.node),
         }
     }
 }
 
-/// Returns the offset of the text `target` in a message, or of the message.
-pub(super) fn mention_in(message: &Node<'_>, target: &str, fields: &[&str]) -> usize {
-    let mut best = (0, message.offset);
-    mentions(message, ["", ""], 0, &mut |[parent, field], depth, node| {
-        if string(node).as_deref() != Some(target) {
-            return;
+/// Returns the nodes that may be resources, in the order of the text.
+fn entries<'t>(nodes: Vec<Node<'t>>, header: Option<&str>) -> Vec<ResourceNode<'t>> {
+    let mut entries = Vec::new();
+    let mut add = |node| entries.push(ResourceNode { node, mentions: OnceLock::new() });
+    let is_message = header.is_some_and(|type_name| last_segment(type_name) != RESPONSE);
+    for node in nodes {
+        let Node { offset, value } = node;
+        match value {
+            Value::List(elements) if !is_message => elements.into_iter().for_each(&mut add),
+            Value::Object(members) if !is_message && is_response(&members) => {
+                let lists = members.into_iter().filter(|member| member.name == RESOURCES);
+                lists.for_each(|list| match list.value.value {
+                    Value::List(elements) => elements.into_iter().for_each(&mut add),
+                    value => add(Node { offset: list.value.offset, value }),
+                });
+            }
+            value => add(Node { offset, value }),
         }
-        let is_it = |listed: &str| match listed.split_once('.') {
-            Some((around, name)) => is_same(around, parent) && is_same(name, field),
-            None => is_same(listed, field),
-        };
-        let rank = match (fields.iter().position(|listed| is_it(listed)), depth) {
-            (Some(at), _) => 2 + fields.len() - at,
-            (None, 2..) => 2,
-            (None, _) => 1,
-        };
-        if rank > best.0 {
-            best = (rank, node.offset);
-        }
-    });
-    best.1
+    }
+    entries
 }
 
 const RESPONSE: &str = "envoy.service.discovery.v3.DiscoveryResponse";
 
-fn resource<'n, 't>(node: &'n Node<'t>, visit: &mut dyn FnMut(FoundResource<'n, 't>)) {
+fn resource<'n, 't>(node: &'n Node<'t>) -> Option<FoundResource<'n, 't>> {
     let (mut node, mut name) = (node, None);
     for _ in 0..=MOST_WRAPPERS {
-        let Some((type_name, message)) = typed(node) else { return };
+        let (type_name, message) = typed(node)?;
         if last_segment(type_name) != RESOURCE_WRAPPER {
-            return visit(FoundResource { type_name, name, message });
+            return Some(FoundResource { type_name, name, message });
         }
-        let Value::Object(members) = &message.value else { return };
+        let Value::Object(members) = &message.value else { return None };
         name = member(members, "name").and_then(|it| string(&it.value)).filter(|it| !it.is_empty());
-        let Some(inner) = member(members, "resource") else { return };
-        node = &inner.value;
+        node = &member(members, "resource")?.value;
     }
+    None
 }
 
 /// Returns type and message of an `Any`: an object with `@type`, or its form in proto text.
@@ -174,8 +197,8 @@ fn typed<'n, 't>(node: &'n Node<'t>) -> Option<(&'n str, &'n Node<'t>)> {
 }
 
 /// Returns the strings of a message that may be its name.
-fn own_names<'n>(node: &'n Node<'_>) -> impl Iterator<Item = Cow<'n, str>> {
-    let members: &[Member<'_>] = match &node.value {
+fn own_names<'n, 't>(node: &'n Node<'t>) -> impl Iterator<Item = Cow<'t, str>> + use<'n, 't> {
+    let members: &[Member<'t>] = match &node.value {
         Value::Object(members) => members,
         _ => &[],
     };
@@ -183,39 +206,6 @@ fn own_names<'n>(node: &'n Node<'_>) -> impl Iterator<Item = Cow<'n, str>> {
         .iter()
         .filter(|it| it.name == "name" || it.name.ends_with("_name") || it.name.ends_with("Name"))
         .filter_map(|it| string(&it.value))
-}
-
-/// Calls `visit` for each scalar, with the names of the field around its message and of its own
-/// field, and the depth of its message. The parser bounds the depth of the recursion.
-fn mentions<'n, 't>(
-    node: &'n Node<'t>,
-    fields: [&str; 2],
-    depth: usize,
-    visit: &mut dyn FnMut([&str; 2], usize, &'n Node<'t>),
-) {
-    match &node.value {
-        Value::List(elements) => {
-            elements.iter().for_each(|element| mentions(element, fields, depth, visit));
-        }
-        Value::Object(members) => members
-            .iter()
-            .for_each(|it| mentions(&it.value, [fields[1], &it.name], depth + 1, visit)),
-        _ => visit(fields, depth, node),
-    }
-}
-
-fn string<'n>(node: &'n Node<'_>) -> Option<Cow<'n, str>> {
-    match &node.value {
-        Value::String(text) | Value::Number(text) => Some(Cow::Borrowed(text)),
-        Value::Bytes(bytes) => core::str::from_utf8(bytes).ok().map(Cow::Borrowed),
-        _ => None,
-    }
-}
-
-/// Whether a name is that of a field with this proto name, in either spelling.
-fn is_same(proto: &str, written: &str) -> bool {
-    let letters = |text: &str| text.replace('_', "").to_ascii_lowercase();
-    proto == written || (proto.contains('_') && letters(proto) == letters(written))
 }
 
 fn last_segment(type_url: &str) -> &str {

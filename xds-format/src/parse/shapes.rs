@@ -61,7 +61,13 @@ impl Shapes<'_, '_> {
                 self.resource(node, &Path::Root)
             }
             other => {
+                let is_of_kubernetes = |members: &[Member<'_>]| {
+                    ["apiVersion", "kind"].iter().all(|it| member(members, it).is_some())
+                };
                 let found = match other {
+                    Value::Object(members) if is_of_kubernetes(members) => {
+                        "an object of Kubernetes (`apiVersion`, `kind`)".to_owned()
+                    }
                     Value::Object(_) => "an object with neither".to_owned(),
                     other => other.describe(),
                 };

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Number, Value as Json};
 
-use super::positions::mention_in;
+use super::mentions::mention_in;
 use super::{Result, shapes, utf8};
 use crate::encode::{Dialect, Encoder, Location};
 use crate::error::{Fault, FormatError, Path, Position};

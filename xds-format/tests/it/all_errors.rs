@@ -184,3 +184,42 @@ fn positions_are_found_in_every_text_format() {
     assert!(ResourcePositions::parse(Format::Binary, b"", ParseOptions::envoy()).is_none());
     assert!(ResourcePositions::parse(Format::Yaml, b"a: [", ParseOptions::envoy()).is_none());
 }
+
+#[test]
+fn first_of_several_resources_with_one_name_has_the_position() {
+    let file = br#"
+- {"@type": t/envoy.config.cluster.v3.Cluster, name: a}
+- {"@type": t/envoy.config.cluster.v3.Cluster, name: a}
+- {"@type": t/envoy.config.route.v3.RouteConfiguration, name: b}
+- {"@type": t/envoy.config.cluster.v3.Cluster, name: b, alt_stat_name: a}
+---
+resources:
+- {"@type": t/envoy.config.route.v3.RouteConfiguration, name: b}
+- {"@type": t/envoy.config.cluster.v3.Cluster, name: c}
+"#;
+    let places = ResourcePositions::parse(Format::Yaml, file, ParseOptions::envoy()).unwrap();
+    let line = |type_url: &str, name: &str| places.position(type_url, name, "").map(|it| it.line);
+    let routes = "t/envoy.config.route.v3.RouteConfiguration";
+    assert_eq!(line(CLUSTER, "a"), Some(2));
+    assert_eq!(line(CLUSTER, "b"), Some(5));
+    assert_eq!(line(CLUSTER, "c"), Some(9));
+    assert_eq!(line(routes, "b"), Some(4));
+    assert_eq!(line(routes, "a"), None);
+}
+
+#[test]
+fn each_of_many_references_has_the_position_of_its_text() {
+    let mut file = String::from(
+        "\"@type\": t/envoy.config.route.v3.RouteConfiguration\nname: r\nvirtual_hosts:\n- name: v\n  routes:\n",
+    );
+    for i in 0..500 {
+        file += &format!("  - {{match: {{prefix: /c{i}}}, route: {{cluster: c{i}}}}}\n");
+    }
+    let places =
+        ResourcePositions::parse(Format::Yaml, file.as_bytes(), ParseOptions::envoy()).unwrap();
+    let routes = "t/envoy.config.route.v3.RouteConfiguration";
+    for i in 0..500 {
+        let place = places.mention(routes, "r", &format!("c{i}"), &["cluster"]);
+        assert_eq!(place.map(|it| it.line), Some(6 + i));
+    }
+}

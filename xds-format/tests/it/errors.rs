@@ -1,6 +1,9 @@
 //! Error messages: file, position, field path and reason in one line.
 
-use xds_format::{ErrorKind, Format, Leniency, Position, Schema, YamlFile, encode_message, parse};
+use xds_format::{
+    ErrorKind, Format, Leniency, ParseOptions, Position, Schema, YamlFile, encode_message,
+    encode_message_with, parse,
+};
 
 fn error(format: Format, text: &str) -> String {
     parse(Schema::envoy(), "f", format, text.as_bytes()).unwrap_err().to_string()
@@ -475,4 +478,36 @@ fn untyped_yaml_converts_to_json_or_reports_the_position() {
     let deep = "[".repeat(1000);
     assert!(refused(&deep).starts_with("f.yaml:1:"), "{}", refused(&deep));
     assert!(YamlFile::parse("f.yaml", b"a: \xff", Leniency::Strict).is_err());
+}
+
+#[test]
+fn whole_number_that_a_struct_cannot_hold_is_an_error() {
+    let read = |number: &str, leniency: Leniency| {
+        let text = format!("a: [{number}]\n");
+        let options = ParseOptions::default().with_leniency(leniency);
+        let name = "google.protobuf.Struct";
+        encode_message_with(Schema::envoy(), "f.yaml", name, Format::Yaml, text.as_bytes(), options)
+    };
+    for leniency in [Leniency::Strict, Leniency::Envoy] {
+        for exact in [
+            "9007199254740991",
+            "-9007199254740992",
+            "9007199254740994",
+            "18446744073709551616",
+            "\"9007199254740993\"",
+            "9007199254740993.5",
+            "1e23",
+            "0",
+        ] {
+            assert!(read(exact, leniency).is_ok(), "{exact}");
+        }
+        for changed in ["9007199254740993", "-9007199254740993", "18446744073709551615"] {
+            let error = read(changed, leniency).unwrap_err().to_string();
+            let expected = format!(
+                "f.yaml:1:5: [\"a\"][0]: {changed} cannot be represented exactly by a Struct number; put \
+                 it in quotes"
+            );
+            assert_eq!(error, expected);
+        }
+    }
 }
