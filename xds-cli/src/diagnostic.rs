@@ -28,10 +28,11 @@ pub(crate) enum Rule {
     UnusedView,
     InvalidPolicy,
     Guard,
+    NoResources,
 }
 
 impl Rule {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::InvalidFile,
         Self::RejectedResource,
         Self::DanglingReference,
@@ -45,6 +46,7 @@ impl Rule {
         Self::UnusedView,
         Self::InvalidPolicy,
         Self::Guard,
+        Self::NoResources,
     ];
 
     pub(crate) const fn id(self) -> &'static str {
@@ -62,6 +64,7 @@ impl Rule {
             Self::UnusedView => "unused-view",
             Self::InvalidPolicy => "invalid-policy",
             Self::Guard => "guard",
+            Self::NoResources => "no-resources",
         }
     }
 
@@ -87,7 +90,10 @@ impl Rule {
                 "A rule for views names one that does not exist, or no rule leads to a view."
             }
             Self::InvalidPolicy => "A policy of rollouts cannot be read or has an error.",
-            Self::Guard => "The resources violate a rule of --guard.",
+            Self::Guard => {
+                "The resources violate a rule of --guard, or it names a view that does not exist."
+            }
+            Self::NoResources => "A directory has no files of resources.",
         }
     }
 }
@@ -132,12 +138,21 @@ pub(crate) struct Diagnostic {
     pub(crate) resource: Option<ResourceId>,
     /// Description, without file and position.
     pub(crate) text: String,
+    /// Number of further errors of the file that the diagnostic stands for.
+    pub(crate) more: usize,
 }
 
 impl Diagnostic {
     pub(crate) fn new(rule: Rule, level: Level, file: &Path, text: impl Into<String>) -> Self {
         let (file, text) = (file.to_owned(), text.into());
-        Self { rule, level, file, position: None, field: String::new(), resource: None, text }
+        let (position, resource) = (None, None);
+        Self { rule, level, file, position, field: String::new(), resource, text, more: 0 }
+    }
+
+    /// Creates the diagnostic that stands for further errors of a file.
+    pub(crate) fn of_more(file: &Path, more: usize) -> Self {
+        let text = format!("and {more} more errors");
+        Self { more, ..Self::new(Rule::InvalidFile, Level::Error, file, text) }
     }
 
     pub(crate) fn at(self, position: Option<Position>) -> Self {
@@ -187,6 +202,9 @@ impl Diagnostic {
         object["column"] = self.position.map(|it| it.column).into();
         if !self.field.is_empty() {
             object["field"] = self.field.as_str().into();
+        }
+        if self.more > 0 {
+            object["more"] = self.more.into();
         }
         if let Some(resource) = &self.resource {
             object["type"] = type_name(resource.type_url.as_str()).into();

@@ -18,6 +18,7 @@
 //! | `failure.rs`, `stop.rs`, `place.rs`, `style.rs`, `text.rs` | errors, signals, places in files, text |
 
 mod args;
+mod bootstrap_kind;
 mod client_status;
 mod commands;
 mod diagnostic;

@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::failure::Failure;
 
-/// Counter of the interrupt and termination signals received since the first
+/// Counter of the interrupt, termination and hangup signals received since the first
 /// call of [`Signals::listen`].
 #[derive(Clone, Debug)]
 pub(crate) struct Signals(watch::Receiver<u64>);
@@ -36,11 +36,23 @@ impl Signals {
 
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
+        // A handler would end the effect of `nohup`.
+        let mut hangup = match is_hangup_ignored() {
+            true => None,
+            false => Some(signal(SignalKind::hangup())?),
+        };
         tokio::spawn(async move {
             loop {
+                let hung_up = async {
+                    match &mut hangup {
+                        Some(hangup) => hangup.recv().await,
+                        None => pending().await,
+                    }
+                };
                 let received = select! {
                     received = interrupt.recv() => received,
                     received = terminate.recv() => received,
+                    received = hung_up => received,
                 };
                 if received.is_none() {
                     return;
@@ -105,8 +117,36 @@ impl Stop {
     }
 }
 
+/// Whether the process was started with the hangup signal ignored, as `nohup` does. Only Linux
+/// reports it.
+#[cfg(unix)]
+fn is_hangup_ignored() -> bool {
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores_hangup(&status))
+}
+
+/// Whether the status of a process, as in `/proc`, has the hangup signal among the ignored ones.
+#[cfg(unix)]
+fn ignores_hangup(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 == 1)
+}
+
 /// Returns the end of the time limit; `None` if there is none, or if it exceeds the range
 /// of the clock.
 fn end(lifetime: Option<Duration>) -> Option<Instant> {
     Instant::now().checked_add(lifetime?)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_hangup_is_the_first_bit_of_the_mask() {
+        let status = |mask: &str| format!("Name:\txds\nSigBlk:\tffff\nSigIgn:\t{mask}\n");
+        assert!(ignores_hangup(&status("0000000000001001")));
+        assert!(!ignores_hangup(&status("0000000000001000")));
+        assert!(!ignores_hangup("Name:\txds\n"));
+    }
 }

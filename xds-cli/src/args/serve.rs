@@ -64,8 +64,9 @@ pub(crate) struct ServeArgs {
     /// Serve client status (CSDS) over gRPC on this address: which resources each client was sent
     /// and has accepted. It uses TLS if --tls-cert is given.
     ///
-    /// WARNING: it exposes the configuration of all clients, except secrets, to everyone who can
-    /// connect. Bind it to an address that only operators can reach, such as 127.0.0.1:18002.
+    /// WARNING: it exposes the configuration of all clients, except secrets and private keys, to
+    /// everyone who can connect. Bind it to an address that only operators can reach, such as
+    /// 127.0.0.1:18002.
     #[arg(long, value_name = "ADDR")]
     pub(crate) csds: Option<String>,
 

@@ -21,7 +21,7 @@ use crate::failure::Failure;
 ///
 /// Exit codes: 1 failure, the two differ, resources of replicas differ, or a replica cannot be read;
 /// 2 wrong usage; 3 an address is invalid or cannot be resolved; 4 an address was never reached, or
-/// none of the replicas.
+/// none of the replicas; 130 interrupted.
 #[derive(Args, Debug)]
 pub(crate) struct StatusArgs {
     /// Address, such as 127.0.0.1:18001, unix:/run/csds.sock or http://127.0.0.1:9901.
@@ -62,6 +62,10 @@ pub(crate) struct StatusArgs {
     /// Exit after this time, such as 500ms, 20s or 5m. Without it, run until interrupted.
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration, requires = "watch")]
     pub(crate) lifetime: Option<Duration>,
+
+    /// Give up after this time without a complete response. With --watch it applies to each request.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10s")]
+    pub(crate) timeout: Duration,
 
     /// Output format.
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]

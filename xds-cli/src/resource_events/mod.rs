@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 use serde_json::Value as Json;
+use tonic::Code;
 use xds_core::{
     TypeUrl,
     client::{ChannelError, WatchError, WatchErrorKind},
@@ -137,8 +138,45 @@ impl From<WatchError> for Problem {
             }
             _ => None,
         };
-        Self { text: error.to_string(), reason: error.kind().to_string(), place }
+        let (text, reason) = (error.to_string(), error.kind().to_string());
+        match error.kind() {
+            WatchErrorKind::Unavailable(ChannelError::Status { code, message }) => {
+                let explained = |text: String| explained(&text, *code, message);
+                Self { text: explained(text), reason: explained(reason), place }
+            }
+            _ => Self { text, reason, place },
+        }
     }
+}
+
+/// Adds the name of a gRPC status code to the text of an error, and advice.
+fn explained(text: &str, code: i32, message: &str) -> String {
+    let number = format!("status {code}");
+    let name = Code::from_i32(code);
+    let named = format!("{number} ({})", code_name(name));
+    let advice = match name {
+        Code::Unimplemented => {
+            "; this address does not offer the discovery service: is it that of --csds?"
+        }
+        // The text is that of the HTTP library.
+        Code::Unavailable if message.contains("invalid HTTP version") => {
+            "; it does not speak HTTP/1.1, which --poll uses: is it a gRPC port?"
+        }
+        _ => "",
+    };
+    format!("{}{advice}", text.replacen(&number, &named, 1))
+}
+
+/// Returns the name of a gRPC status code as in its specification.
+fn code_name(code: Code) -> String {
+    let mut name = String::new();
+    for letter in format!("{code:?}").chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
 }
 
 impl From<String> for Problem {

@@ -13,6 +13,7 @@ use xds_core::{
     },
     service::Variant,
 };
+use xds_format::{Leniency, YamlFile};
 use xds_tokio::{ClientOptions, Credentials, credentials::CredentialsError};
 
 use super::{
@@ -21,6 +22,7 @@ use super::{
 };
 use crate::{
     args::{ClientArgs, Subscription},
+    bootstrap_kind::{self, BootstrapKind},
     failure::Failure,
     output,
     text::escaped,
@@ -123,7 +125,8 @@ fn config_of(
 /// Creates a client that behaves like gRPC with this bootstrap.
 async fn of_bootstrap(file: &Path, args: &ClientArgs) -> Result<Servers, Failure> {
     let guards = Guards::from_variables(|name| env::var(name).ok());
-    let mut bootstrap = BootstrapSource::File(file.to_owned()).load(guards)?;
+    let loaded = BootstrapSource::File(file.to_owned()).load(guards);
+    let mut bootstrap = loaded.map_err(|why| kind_error(file).unwrap_or_else(|| why.into()))?;
     for warning in &bootstrap.warnings {
         warn!("{}: {warning}", file.display());
     }
@@ -145,6 +148,23 @@ async fn of_bootstrap(file: &Path, args: &ClientArgs) -> Result<Servers, Failure
     let server = bootstrap.servers.first().map(|server| server.uri.to_string());
     let config = bootstrap.client_config();
     Ok(Servers { config, options, first: server.unwrap_or_default() })
+}
+
+/// Returns the error about a file that is not a bootstrap of gRPC; `None` if it may be one.
+fn kind_error(file: &Path) -> Option<Failure> {
+    let place = file.display().to_string();
+    let bytes = std::fs::read(file).ok()?;
+    let json = YamlFile::parse(&place, &bytes, Leniency::Envoy).ok()?.to_json();
+    let why = match BootstrapKind::of(&json) {
+        BootstrapKind::Envoy => {
+            "this is a bootstrap of Envoy, which --proxy-bootstrap reads; a bootstrap of gRPC has \
+             `xds_servers`"
+                .to_owned()
+        }
+        BootstrapKind::Neither => bootstrap_kind::neither(&json).1,
+        BootstrapKind::Grpc | BootstrapKind::IncompleteGrpc => return None,
+    };
+    Some(Failure::ProxyBootstrap { place, why })
 }
 
 /// Returns the servers of a bootstrap with the paths of their entries.

@@ -17,6 +17,7 @@ use xds_tokio::{
 use super::servers::{Origin, StaticResource, Upstream, credentials};
 use crate::{
     args::ClientArgs,
+    bootstrap_kind::{self, BootstrapKind},
     failure::Failure,
     resource_types::JsonPayloads,
     schema::{FILES, schema},
@@ -28,6 +29,13 @@ pub(super) fn of_bootstrap(file: &Path, args: &ClientArgs) -> Result<Upstream, F
     let fail = |why: String| Failure::ProxyBootstrap { place: place.clone(), why };
     let bytes = fs::read(file).map_err(|why| Failure::Unreadable { file: file.to_owned(), why })?;
     let yaml = YamlFile::parse(&place, &bytes, Leniency::Envoy)?;
+    match BootstrapKind::of(&yaml.to_json()) {
+        BootstrapKind::Grpc => {
+            return Err(fail("this is a bootstrap of gRPC, which --bootstrap reads".to_owned()));
+        }
+        BootstrapKind::Neither => return Err(fail(bootstrap_kind::neither(&yaml.to_json()).1)),
+        BootstrapKind::Envoy | BootstrapKind::IncompleteGrpc => {}
+    }
     let in_file = |why: BootstrapError| Failure::ProxyBootstrap {
         place: place_of(&place, &yaml, why.path()),
         why: why.to_string(),

@@ -19,14 +19,16 @@ impl Views {
         let reached = self.reached();
         let unused: Vec<&str> =
             source.keys().filter(|view| !reached.contains(view)).map(ViewName::as_str).collect();
+        // The default view has no name to suggest.
+        let named = |view: &&str| !view.is_empty();
         let mut found = Vec::new();
         let mut missing = |place: &str, view: &ViewName, position: Option<Position>| {
             if source.contains_key(view) || view.as_str().is_empty() {
                 return;
             }
-            let names = source.keys().map(ViewName::as_str);
+            let names = source.keys().map(ViewName::as_str).filter(named);
             // A view that nothing leads to is meant rather than another one.
-            let similar = nearest(view.as_str(), unused.iter().copied())
+            let similar = nearest(view.as_str(), unused.iter().copied().filter(named))
                 .or_else(|| nearest(view.as_str(), names));
             let similar = similar.map(|it| format!(", did you mean `{it}`?")).unwrap_or_default();
             let text = format!("{place}: the source has no view `{view}`{similar}");
@@ -130,5 +132,12 @@ mod tests {
         assert_eq!(findings(file, &[("edge", 1), ("", 0)]), [""; 0]);
         let file = "otherwise: other";
         assert_eq!(findings(file, &[]).len(), 1);
+    }
+
+    #[test]
+    fn default_view_is_not_suggested() {
+        let file = "rules: [{ view: f, when: { id: a } }]";
+        let expected = ["v.yaml:1:9: rules[0]: the source has no view `f`"];
+        assert_eq!(findings(file, &[("", 1)]), expected);
     }
 }

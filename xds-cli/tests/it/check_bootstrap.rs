@@ -117,8 +117,8 @@ fn syntax_error_of_a_bootstrap_has_a_position() {
 const ENVOY: &str = r#"node: {id: a, cluster: b}
 dynamic_resources:
   ads_config:
-    api_type: GRPC
-    grpc_services: [{envoy_grpc: {cluster_name: xds_cluster}}]
+    {api_type: GRPC, transport_api_version: V3,
+    grpc_services: [{envoy_grpc: {cluster_name: xds_cluster}}]}
   lds_config: {path_config_source: {path: DIR/lds.yaml}}
 static_resources:
   clusters:
@@ -252,12 +252,101 @@ static_resources:
             "warning: envoy.yaml:1:7: node.cluster: must not be empty, unless it is given with",
             "error: envoy.yaml:2:9: admin: unknown field `adress`",
             "error: envoy.yaml:5:5: dynamic_resources.ads_config: cluster `xds_clutser` is not in",
+            "error: envoy.yaml:5:5: dynamic_resources.ads_config.transport_api_version: must be V3",
             "error: envoy.yaml:10:11: static_resources.clusters[0].type: unknown value `STATICC`",
             "error: envoy.yaml:11:22: static_resources.clusters[0].connect_timeout: expected a duration",
             "error: envoy.yaml:21:20: lds `l` refers to cds `wbe`, which is missing",
-            "Envoy bootstrap with 0 named files: 5 errors, 1 warning",
+            "Envoy bootstrap with 0 named files: 6 errors, 1 warning",
         ],
     );
+}
+
+#[test]
+fn source_with_another_version_of_the_transport_is_an_error() {
+    let directory = TempDir::new();
+    let envoy = |stated: &str| {
+        let text = ENVOY.replace("DIR/lds.yaml", "LDS").replace("DIR/eds.yaml", "EDS");
+        check(&directory, "envoy.yaml", &text.replace("transport_api_version: V3,", stated)).stdout
+    };
+    let wrong = |position: &str, stated: &str| {
+        format!("error: envoy.yaml:{position}: dynamic_resources.ads_config.{stated}")
+    };
+    for stated in
+        ["transport_api_version: V3,", "transportApiVersion: v3,", "transport_api_version: 2,"]
+    {
+        let shown = envoy(stated);
+        assert!(!shown.contains("must be V3"), "{stated}: {shown}");
+    }
+    for (stated, expected) in [
+        (
+            "",
+            wrong(
+                "4:5",
+                "transport_api_version: must be V3: Envoy does not start with AUTO, the default",
+            ),
+        ),
+        (
+            "transport_api_version: V2,",
+            wrong("4:45", "transport_api_version: must be V3: Envoy does not start with V2"),
+        ),
+        (
+            "transportApiVersion: auto,",
+            wrong("4:43", "transportApiVersion: must be V3: Envoy does not start with AUTO"),
+        ),
+    ] {
+        let shown = envoy(stated).replace("\n       ", " ");
+        assert!(shown.contains(&expected), "{stated}: {shown}");
+    }
+}
+
+#[test]
+fn file_that_is_no_bootstrap_is_told_from_a_broken_one() {
+    let directory = TempDir::new();
+    let shown = |file: &str, text: &str| {
+        let ended = check(&directory, file, text);
+        assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+        ended.stdout.replace("\n       ", " ")
+    };
+    for (file, text, place) in [
+        ("e.yaml", "node: {id: a}\nstatic_resource:\n  clusters: []\n", "e.yaml:3:3: "),
+        ("e.json", "{\"node\": {},\n \"static_resource\": {}}", "e.json:2:21: "),
+    ] {
+        let shown = shown(file, text);
+        assert!(shown.starts_with(&format!("error: {place}neither a gRPC bootstrap")), "{shown}");
+        assert!(
+            shown.contains("unknown field `static_resource`, did you mean `static_resources`?"),
+            "{shown}"
+        );
+    }
+    assert!(shown("e.yaml", "a: b\n").contains("nor an Envoy bootstrap"));
+    let incomplete = shown("b.json", "{\"node\": {\"id\": \"a\"}}");
+    assert!(incomplete.contains("xds_servers: required, but missing"), "{incomplete}");
+}
+
+#[test]
+fn client_names_the_option_for_the_other_kind_of_bootstrap() {
+    let directory = TempDir::new();
+    directory.save("envoy.yaml", ENVOY);
+    directory.save("none.yaml", "static_resource: {}\n");
+    directory.save(
+        "grpc.json",
+        r#"{"xds_servers": [{"server_uri": "a:1", "channel_creds": [{"type": "insecure"}]}]}"#,
+    );
+    for (option, file, expected) in [
+        (
+            "--bootstrap",
+            "envoy.yaml",
+            "this is a bootstrap of Envoy, which --proxy-bootstrap reads",
+        ),
+        ("--bootstrap", "none.yaml", "did you mean `static_resources`?"),
+        ("--proxy-bootstrap", "grpc.json", "this is a bootstrap of gRPC, which --bootstrap reads"),
+        ("--proxy-bootstrap", "none.yaml", "did you mean `static_resources`?"),
+    ] {
+        let path = directory.join(file);
+        let ended = run(&["watch", option, path.to_str().unwrap(), "cds", "--for", "1s"]);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert!(ended.stderr.contains(expected), "{option} {file}: {}", ended.stderr);
+    }
 }
 
 #[test]

@@ -55,6 +55,33 @@ fn errors_of_a_file_are_limited_and_the_others_are_counted() {
     assert_eq!(lines.len(), 22, "{lines:#?}");
     assert_eq!(lines[20], "error: cds.yaml: and 30 more errors");
     assert_eq!(lines[21], "0 resources in 1 file: 50 errors, 0 warnings");
+    let ndjson = check(&directory, &["-o", "ndjson"]).stdout;
+    let last: Json = serde_json::from_str(ndjson.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["event"], &last["more"]), (&"file_error".into(), &30.into()), "{last}");
+    let first: Json = serde_json::from_str(ndjson.lines().next().unwrap()).unwrap();
+    assert_eq!(first["more"], Json::Null);
+}
+
+#[test]
+fn directory_without_files_of_resources_is_a_warning() {
+    let directory = TempDir::new();
+    directory.save("notes.txt", "x");
+    let ended = check(&directory, &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stdout);
+    assert!(ended.stdout.contains("there are no files of resources"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.ends_with("0 resources in 0 files: 0 errors, 1 warning"),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn object_of_kubernetes_in_a_file_of_resources_is_named() {
+    let directory = TempDir::new();
+    directory.save("d.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: x }\n");
+    let shown = check(&directory, &[]).stdout.replace("\n       ", " ");
+    assert!(shown.contains("found an object of Kubernetes (`apiVersion`, `kind`)"), "{shown}");
 }
 
 #[test]

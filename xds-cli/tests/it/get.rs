@@ -176,7 +176,22 @@ fn server_without_discovery_exits_with_one() {
     let serving = serve.wait_event("serving", |event| event["event"] == "serving");
     let ended = get(serving["csds"].as_str().unwrap(), &["cds", "--timeout", "1h"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains("stream closed with status 12"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("stream closed with status 12 (UNIMPLEMENTED)"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("is it that of --csds?"), "{}", ended.stderr);
+}
+
+#[test]
+fn polling_a_grpc_port_gives_advice() {
+    let directory = TempDir::new();
+    let (_serve, address) = Xds::serve(directory.path());
+    let ended = get(&address, &["cds", "--poll", "1s", "--timeout", "2s"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("status 14 (UNAVAILABLE)"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("is it a gRPC port?"), "{}", ended.stderr);
 }
 
 fn proxy_bootstrap(address: &str) -> Json {

@@ -227,6 +227,11 @@ fn check_applies_the_rules_to_the_whole_directory() {
     ] {
         assert!(ended.stdout.replace("\n       ", " ").contains(text), "{text}: {}", ended.stdout);
     }
+    let ended = check(&["min:cds=9@nope", "min:cds=2@default"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stdout);
+    let shown = ended.stdout.replace("\n       ", " ");
+    let warning = "the rule `min:cds=9@nope` has no effect: there is no view `nope`";
+    assert!(shown.contains(warning) && shown.contains("0 errors, 1 warning"), "{shown}");
     let ndjson = run(&["check", path, "--guard", "min:cds=3", "-o", "ndjson"]).stdout;
     assert!(ndjson.contains(r#""rule":"guard""#), "{ndjson}");
 }

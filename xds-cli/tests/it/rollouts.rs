@@ -312,6 +312,10 @@ fn wrong_options_and_states_are_explained() {
     };
     let (code, why) = serve_with(&["--state", &state, "--canary", "5%"]);
     assert!(code == Some(1) && why.contains("another server uses"), "{why}");
+    let (code, why) = serve_with(&["--state", resources, "--canary", "5%"]);
+    assert!(code == Some(1) && why.contains("must not be the served directory"), "{why}");
+    let files = fs::read_dir(world.resources.path()).unwrap().count();
+    assert_eq!(files, 1, "nothing was written");
     let (code, why) = serve_with(&["--canary", "5%"]);
     assert!(code == Some(2) && why.contains("--state"), "{why}");
     let (code, why) = serve_with(&["--state", &state]);

@@ -264,7 +264,9 @@ fn missing_resources_are_reported_with_a_similar_name() {
     let (code, json) =
         explain_json(directory.path(), &[&shop("/pkg.x")[..], &["--listener", "ingress"]].concat());
     assert_eq!(code, Some(0), "{json}");
-    assert_eq!(json.at("/problems/0"), "the resource with endpoints `blue` does not exist");
+    let notes = json.at("/notes").as_array().unwrap();
+    assert!(notes.contains(&"the resource with endpoints `blue` does not exist".into()), "{json}");
+    assert_eq!(json.at("/problems").as_array().map(Vec::len), Some(0), "{json}");
 }
 
 #[test]
@@ -285,10 +287,23 @@ fn grpc_target_is_explained_by_the_rules_of_grpc() {
         ]
     );
     assert_eq!(json.at("/outcomes/0/settings/max_stream_duration"), "2s");
-    // The same routes by the rules of Envoy, which sees pseudo-headers.
-    let both = [&target[..], &["/pkg.Greeter/Hello", "--rules", "envoy"]].concat();
-    let (_, json) = explain_json(directory.path(), &both);
-    assert_eq!(states(&json)[1], ("used", ""));
+    // Each kind of rules has its part of the listener.
+    let problem = |args: &[&str]| {
+        let (code, json) = explain_json(directory.path(), args);
+        assert_eq!(code, Some(1), "{json}");
+        as_text(json.at("/problems/0")).to_owned()
+    };
+    assert_eq!(
+        problem(&[&target[..], &["/pkg.Greeter/Hello", "--rules", "envoy"]].concat()),
+        "the listener `greeter` has no HTTP connection manager in a filter chain; its \
+         `api_listener` is used with --rules grpc"
+    );
+    let proxy = "the listener `ingress` has no HTTP connection manager in an `api_listener`, which \
+                 gRPC clients need; its filter chains are used with --rules envoy";
+    assert_eq!(problem(&["--target", "xds:///ingress", "--method", "/pkg.x/y"]), proxy);
+    directory.remove("greeter.yaml");
+    assert_eq!(problem(&[&SHOP[..], &["--rules", "grpc", "--method", "/pkg.x/y"]].concat()), proxy);
+    directory.save("greeter.yaml", GREETER);
 
     let (code, json) = explain_json(directory.path(), &[&target[..], &["/pkg.Old/Hello"]].concat());
     assert_eq!(code, Some(1));
@@ -343,15 +358,50 @@ tests:
     assert_eq!((first.at("/test"), first.at("/passed")), (&"canary".into(), &false.into()));
     assert_eq!(first.at("/differences/0/found"), "blue");
 
+    file.save(
+        "unnamed.yaml",
+        "tests: [{ request: { host: shop.example.com, path: /old }, expect: { route: \"1\" } }]",
+    );
+    let failed = explain(directory.path(), &["--expect", &args("unnamed.yaml")]);
+    let expected = "FAIL tests[0]: route is `index 1, without a name`, expected `1`\n";
+    assert!(failed.stdout.starts_with(expected), "{}", failed.stdout);
+}
+
+#[test]
+fn errors_of_an_expect_file_have_place_and_test() {
+    let directory = resources();
+    let file = TempDir::new();
     for (wrong, why) in [
-        ("tests: [{ request: { host: a }, expect: { clustr: b } }]", "clustr"),
-        ("tests: [{ request: { path: /a }, expect: {} }]", "needs a host"),
-        ("tests: [{ request: { host: a, scheme: ftp }, expect: {} }]", "ftp"),
+        (
+            "tests:\n- { name: first, request: { host: a }, expect: { clustr: b } }",
+            "bad.yaml:2:58: first: expect.clustr: unknown field `clustr`",
+        ),
+        (
+            "tests: [{ request: { path: /a }, expect: {} }]",
+            "bad.yaml:1:20: tests[0]: the request needs a host",
+        ),
+        ("tests: [{ request: { host: a, scheme: ftp }, expect: {} }]", "unknown scheme `ftp`"),
+        ("tests: [{ request: { host: a } }]", "bad.yaml:1:9: tests[0]: missing field `expect`"),
+        ("tests: [{ request: 5, expect: {} }]", "bad.yaml:1:20: tests[0]: request: invalid type"),
+        ("tests: []", "bad.yaml:1:8: there are no tests"),
+        ("tests: {}", "bad.yaml:1:8: `tests` is not a list"),
+        ("test: []", "bad.yaml:1:7: unknown field `test`, expected `tests`"),
+        ("{}", "bad.yaml:1:1: there is no list `tests`"),
+        ("tests: [", "bad.yaml:"),
+        (
+            "tests:\n- { test_name: t, input: { authority: a, path: /, x: 1 }, validate: {} }",
+            "bad.yaml:2:54: t: input.x: unknown field `x`",
+        ),
+        (
+            "tests: [{ test_name: t, input: { authority: a, path: x }, validate: {} }]",
+            "bad.yaml:1:32: t: the path must begin with a slash",
+        ),
     ] {
         file.save("bad.yaml", wrong);
-        let bad = explain(directory.path(), &["--expect", &args("bad.yaml")]);
-        assert_eq!(bad.code, Some(2), "{}", bad.stderr);
-        assert!(bad.stderr.contains(why), "{}", bad.stderr);
+        let path = file.join("bad.yaml");
+        let bad = explain(directory.path(), &["--expect", path.to_str().unwrap()]);
+        assert_eq!(bad.code, Some(2), "{wrong}: {}", bad.stderr);
+        assert!(bad.stderr.contains(why), "{wrong}: {}", bad.stderr);
     }
 }
 

@@ -480,3 +480,16 @@ fn responses_are_limited() {
         assert!(matches!(answer, Err(GetError::TooLarge(9))), "{answer:?}");
     });
 }
+
+#[test]
+fn silent_port_is_given_up_after_one_attempt() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let ended = status(&[&address, "--timeout", "500ms"]);
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no response within 500ms"), "{}", ended.stderr);
+    // The other protocol would need a connection of its own.
+    listener.set_nonblocking(true).unwrap();
+    let connections = core::iter::from_fn(|| listener.accept().ok()).count();
+    assert_eq!(connections, 1);
+}

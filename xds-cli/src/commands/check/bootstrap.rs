@@ -1,45 +1,38 @@
-//! Detection of the kind of a bootstrap.
+//! Check of a bootstrap of either kind.
 
 use std::path::Path;
 
-use serde_json::Value as Json;
 use xds_format::{Leniency, YamlFile};
 
 use super::{
     bootstrap_file::{BootstrapFile, read_bounded},
-    envoy, grpc,
+    envoy, grpc, named_files,
     report::Report,
 };
 use crate::{
-    diagnostic::{Diagnostic, Rule},
+    bootstrap_kind::{self, BootstrapKind},
+    diagnostic::{Diagnostic, Level, Rule},
     failure::Failure,
     text::count,
 };
-
-/// Fields by which a bootstrap of Envoy is recognised.
-const OF_ENVOY: [&str; 7] = [
-    "static_resources",
-    "dynamic_resources",
-    "admin",
-    "layered_runtime",
-    "config_sources",
-    "default_config_source",
-    "bootstrap_extensions",
-];
 
 /// Checks a bootstrap of either kind.
 pub(super) async fn check(path: &Path) -> Result<Report, Failure> {
     let bytes = read(path)?;
     let shown = path.display().to_string();
-    let of_envoy = |json: &Json| {
-        let has = |name: &&str| json.get(*name).is_some() || json.get(camel_case(name)).is_some();
-        json.get("xds_servers").is_none() && OF_ENVOY.iter().any(has)
-    };
     // YAML includes JSON, so that the kind of every bootstrap can be detected.
-    let parsed = YamlFile::parse(&shown, &bytes, Leniency::Envoy);
-    match parsed {
-        Ok(yaml) if of_envoy(&yaml.to_json()) => Ok(of_proxy(path, yaml).await),
-        _ => match YamlFile::parse_json(&shown, &bytes, Leniency::Strict) {
+    let yaml = YamlFile::parse(&shown, &bytes, Leniency::Envoy);
+    let kind = yaml.as_ref().ok().map(|yaml| BootstrapKind::of(&yaml.to_json()));
+    match (kind, yaml) {
+        (Some(BootstrapKind::Envoy), Ok(yaml)) => Ok(of_proxy(path, yaml).await),
+        (Some(BootstrapKind::Neither), Ok(yaml)) => {
+            let json = yaml.to_json();
+            let (field, text) = bootstrap_kind::neither(&json);
+            let place = field.map(bootstrap_path).unwrap_or_default();
+            let error = Diagnostic::new(Rule::Bootstrap, Level::Error, path, text);
+            Ok(invalid(path, error.at(yaml.position(&place)).in_field(place)))
+        }
+        (_, yaml) => match YamlFile::parse_json(&shown, &bytes, Leniency::Strict) {
             Ok(yaml) => {
                 let json = yaml.to_json();
                 let file = BootstrapFile { path, yaml, json };
@@ -51,13 +44,23 @@ pub(super) async fn check(path: &Path) -> Result<Report, Failure> {
             Err(not_json) => {
                 // A YAML file may be a broken bootstrap of Envoy.
                 let is_json = bytes.trim_ascii_start().starts_with(b"{");
-                let error = parsed.err().filter(|_| !is_json).unwrap_or(not_json);
-                let mut report = Report::default();
-                report.diagnostics.push(Diagnostic::of_format(Rule::Bootstrap, path, &error));
-                Ok(finished(report, path, "bootstrap", 0))
+                let error = yaml.err().filter(|_| !is_json).unwrap_or(not_json);
+                Ok(invalid(path, Diagnostic::of_format(Rule::Bootstrap, path, &error)))
             }
         },
     }
+}
+
+/// Returns the report of a file that cannot be read as a bootstrap.
+fn invalid(path: &Path, error: Diagnostic) -> Report {
+    let mut report = Report::default();
+    report.diagnostics.push(error);
+    finished(report, path, "bootstrap", 0)
+}
+
+/// Returns the path of a top-level field.
+fn bootstrap_path(key: &str) -> String {
+    named_files::field("", key)
 }
 
 /// Checks a bootstrap of Envoy.
@@ -95,15 +98,4 @@ fn finished(mut report: Report, path: &Path, kind: &str, named: usize) -> Report
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     read_bounded(path).map_err(|why| Failure::Unreadable { file: path.to_owned(), why })
-}
-
-fn camel_case(name: &str) -> String {
-    let mut words = name.split('_');
-    let mut camel = words.next().unwrap_or_default().to_owned();
-    for word in words {
-        let (first, rest) = word.split_at(word.len().min(1));
-        camel += &first.to_ascii_uppercase();
-        camel += rest;
-    }
-    camel
 }

@@ -1,5 +1,6 @@
 //! Check of an Envoy bootstrap.
 
+use serde_json::Value as Json;
 use xds_bootstrap::{BootstrapError, envoy::EnvoyBootstrap};
 use xds_core::{
     references::{ConfigSource, Consistency, Finding},
@@ -10,6 +11,7 @@ use xds_format::{Format, encode_message_with, nearest};
 use super::{
     bootstrap_file::BootstrapFile,
     config_sources::{self, NamedResources},
+    named_files::{field, walk},
     report::Report,
 };
 use crate::{
@@ -60,6 +62,7 @@ pub(super) async fn check(file: &BootstrapFile<'_>, report: &mut Report) -> usiz
             }
         }
     }
+    transport_versions(file, &mut found);
     found.sort_by_key(|it| it.position);
     report.diagnostics.extend(found);
     let named = config_sources::check(file, report).await;
@@ -96,6 +99,39 @@ fn message(file: &BootstrapFile<'_>, parsed: Option<&EnvoyBootstrap>, found: &mu
         }
     }
 }
+
+/// Fields with an `ApiConfigSource`.
+const API_CONFIG_SOURCES: [&str; 4] =
+    ["api_config_source", "ads_config", "load_stats_config", "hds_config"];
+
+/// Checks that all sources use version 3 of the protocol, because Envoy refuses the other ones.
+fn transport_versions(file: &BootstrapFile<'_>, found: &mut Vec<Diagnostic>) {
+    walk(&file.json, &mut |source, around| {
+        let is_metadata = || around.iter().any(|it| METADATA.contains(&it.key.as_str()));
+        if !API_CONFIG_SOURCES.contains(&source.key.as_str()) || is_metadata() {
+            return;
+        }
+        let version = source.get("transport_api_version").filter(|(_, value)| !value.is_null());
+        let (path, stated) = match &version {
+            None => (field(&source.path, "transport_api_version"), "AUTO, the default"),
+            Some((path, Json::String(text))) => match text.to_ascii_uppercase().as_str() {
+                "AUTO" | "0" => (path.clone(), "AUTO"),
+                "V2" | "1" => (path.clone(), "V2"),
+                _ => return,
+            },
+            Some((path, value)) => match value.as_u64() {
+                Some(0) => (path.clone(), "AUTO"),
+                Some(1) => (path.clone(), "V2"),
+                _ => return,
+            },
+        };
+        let why = format!("must be V3: Envoy does not start with {stated}");
+        found.push(file.diagnostic(Rule::Bootstrap, Level::Error, &path, why));
+    });
+}
+
+/// Fields with arbitrary contents.
+const METADATA: [&str; 3] = ["metadata", "filter_metadata", "static_layer"];
 
 fn static_resources(bootstrap: &EnvoyBootstrap) -> Vec<EncodedResource> {
     let encode = |it: &xds_bootstrap::envoy::StaticResource| {

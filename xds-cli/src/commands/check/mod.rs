@@ -24,11 +24,13 @@ mod sarif;
 use std::path::Path;
 
 use clap::ColorChoice;
+use xds_format::Format;
 use xds_source::{Subdirectories, read_directory};
 
 use self::report::Report;
 use crate::{
     args::CheckArgs,
+    diagnostic::{Diagnostic, Level, Rule},
     directory::{Sources, findings},
     failure::Failure,
     resource_types::Validation,
@@ -65,6 +67,15 @@ fn check(directory: &Path, args: &CheckArgs) -> Result<Report, Failure> {
     };
     let objects = read_directory(directory, subdirectories).map_err(failure)?;
     let read = u32::try_from(objects.len()).unwrap_or(u32::MAX);
+    if read == 0 {
+        let text = format!("there are no files of resources ({})", Format::SUFFIXES);
+        report.diagnostics.push(Diagnostic::new(
+            Rule::NoResources,
+            Level::Warning,
+            directory,
+            text,
+        ));
+    }
     let mut sources = Sources::default();
     sources.set_bases(views.as_ref().map(|views| views.bases().clone()).unwrap_or_default());
     for error in sources.replace(objects) {

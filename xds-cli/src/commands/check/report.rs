@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{github, sarif};
 use crate::{
     args::CheckOutput,
-    diagnostic::{Diagnostic, Level, Rule},
+    diagnostic::{Diagnostic, Level},
     directory::Problems,
     failure::Failure,
     output::{self, Layout},
@@ -31,8 +31,7 @@ impl Report {
     pub(super) fn add_problems(&mut self, file: &Path, problems: Problems) {
         self.diagnostics.extend(problems.first);
         if problems.more > 0 {
-            let text = format!("and {} more errors", problems.more);
-            self.diagnostics.push(Diagnostic::new(Rule::InvalidFile, Level::Error, file, text));
+            self.diagnostics.push(Diagnostic::of_more(file, problems.more));
             // The line itself counts as one of them.
             self.more += problems.more - 1;
         }

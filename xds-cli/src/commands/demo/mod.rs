@@ -52,7 +52,6 @@ use self::replicas::run as run_replicas;
 
 #[cfg(not(feature = "etcd"))]
 async fn run_replicas(_: &DemoArgs, _: u8, _: Narrator) -> Result<(), Failure> {
-    let why =
-        "this build of xds lacks etcd; install it with `cargo install --path xds-cli --features etcd`";
+    let why = "this build of xds lacks etcd; install it with `cargo install --path xds-cli --features etcd`";
     Err(Failure::Usage(why.to_owned()))
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
-use xds_format::{Leniency, YamlFile};
 
 use super::{
     checked::{Checked, FieldDifference},
+    expect_file::{ExpectFile, RowError, TestSource},
     explain::Explainer,
     report::{Action, Explanation, RouteOutcome},
     request::Request,
@@ -23,19 +23,15 @@ use crate::{
     text::escaped,
 };
 
-/// File with requests and the expected routes.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ExpectFile {
-    tests: Vec<ExpectTest>,
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExpectTest {
     name: Option<String>,
-    request: RowRequest,
-    expect: Expected,
+    /// Read later, so that errors have the place of the part.
+    #[expect(dead_code, reason = "requires the field")]
+    request: Json,
+    #[expect(dead_code, reason = "requires the field")]
+    expect: Json,
 }
 
 #[derive(Debug, Deserialize)]
@@ -131,10 +127,23 @@ fn shown(value: &Json) -> String {
     }
 }
 
+/// Name of a test, its request, and the expected properties of the answer.
+type ExpectedRow = (String, Request, Expected);
+
+/// Reads one element of `tests`.
+fn expected_row(row: &TestSource<'_>, args: &ExplainArgs) -> Result<ExpectedRow, RowError> {
+    let test: ExpectTest = row.read("")?;
+    let request: RowRequest = row.read("request")?;
+    let expected = row.read("expect")?;
+    let name = test.name.unwrap_or_else(|| row.default_name());
+    let request = request.request(args).map_err(|why| RowError::new("request", why))?;
+    Ok((name, request, expected))
+}
+
 /// Rows of a file, in one of its two formats.
 #[derive(Debug)]
 pub(super) enum Rows {
-    Ours(Vec<(String, Request, Expected)>),
+    Ours(Vec<ExpectedRow>),
     RouterCheck(Vec<router_check::RouterTest>),
 }
 
@@ -144,21 +153,11 @@ impl Rows {
         let content = std::fs::read(file)
             .map_err(|why| Failure::Unreadable { file: file.to_owned(), why })?;
         let shown = file.display().to_string();
-        let error = |why: String| Failure::Usage(format!("{shown}: {why}"));
-        let json = YamlFile::parse(&shown, &content, Leniency::Envoy)?.to_json();
-        let tests = json.get("tests").and_then(Json::as_array);
-        if tests.is_some_and(|it| it.iter().any(|row| row.get("input").is_some())) {
-            return router_check::read(json, args).map(Self::RouterCheck).map_err(error);
+        let file = ExpectFile::parse(&shown, &content)?;
+        match file.tests()?.iter().any(|row| row.get("input").is_some()) {
+            true => file.rows(|row| router_check::row(row, args)).map(Self::RouterCheck),
+            false => file.rows(|row| expected_row(row, args)).map(Self::Ours),
         }
-        let read: ExpectFile =
-            serde_json::from_value(json).map_err(|why| error(why.to_string()))?;
-        let rows = read.tests.into_iter().enumerate().map(|(index, row)| {
-            let name = row.name.clone().unwrap_or_else(|| format!("tests[{index}]"));
-            let request =
-                row.request.request(args).map_err(|why| error(format!("{name}: {why}")))?;
-            Ok((name, request, row.expect))
-        });
-        rows.collect::<Result<_, Failure>>().map(Self::Ours)
     }
 
     fn len(&self) -> usize {
@@ -249,6 +248,10 @@ impl Expected {
         let route = match &self.route {
             Some(Json::String(wanted)) if wanted != "none" => json!(name),
             _ => json!(index),
+        };
+        let route = match (route, index) {
+            (Json::Null, Some(index)) => json!(format!("index {index}, without a name")),
+            (route, _) => route,
         };
         compare("route", none(self.route.clone()), route);
         let shares = shares(&report.outcomes);

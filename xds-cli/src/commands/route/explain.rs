@@ -224,12 +224,11 @@ impl<'a> Explainer<'a> {
                 settings: BTreeMap::new(),
             });
         }
-        let fatal: Vec<_> =
-            missing.iter().filter(|(url, _)| action::is_fatal(url)).cloned().collect();
+        let (fatal, endpoints): (Vec<_>, Vec<_>) =
+            missing.iter().cloned().partition(|(url, _)| action::is_fatal(url));
         report.problems.extend(action::missing(resources, &fatal));
-        let others: Vec<_> =
-            missing.iter().filter(|(url, _)| !action::is_fatal(url)).cloned().collect();
-        report.problems.extend(action::missing(resources, &others));
+        // The cluster exists, and its endpoints may come from another source than these resources.
+        report.notes.extend(action::missing(resources, &endpoints));
         Ok(())
     }
 }

@@ -37,10 +37,6 @@ struct Manager<'j> {
 
 /// Returns the listener that receives the request.
 pub(super) fn choose(resources: &RouteResources, request: &Request) -> Result<Entry, String> {
-    let rules = |listener: &Json| match listener.get("api_listener") {
-        Some(_) => RouteRules::Grpc,
-        None => RouteRules::Envoy,
-    };
     let listener = match (&request.listener, &request.route_config) {
         (Some(name), _) => {
             let found = resources.get(types::LISTENER, name);
@@ -48,7 +44,7 @@ pub(super) fn choose(resources: &RouteResources, request: &Request) -> Result<En
             Some((name.as_str(), &found.json))
         }
         (None, Some(_)) => None,
-        (None, None) => only_listener(resources)?,
+        (None, None) => only_listener(resources, request.rules)?,
     };
     let Some((name, listener)) = listener else {
         let name = match &request.route_config {
@@ -63,24 +59,8 @@ pub(super) fn choose(resources: &RouteResources, request: &Request) -> Result<En
             routes: Routes::Named(name),
         });
     };
-    let mut managers = managers(listener);
-    let Some(manager) = managers.next() else {
-        return Err(format!("the listener `{name}` has no HTTP connection manager"));
-    };
-    if let Some(other) = managers.find(|it| routes(it.config) != routes(manager.config))
-        && request.route_config.is_none()
-    {
-        let named = |manager: &Manager<'_>| {
-            let chain = manager.filter_chain.unwrap_or("a filter chain without a name");
-            format!("{chain} ({})", routes(manager.config).unwrap_or("inline routes"))
-        };
-        return Err(format!(
-            "the filter chains of the listener `{name}` have different routes, such as {} and {}: \
-             choose with --route-config",
-            named(&manager),
-            named(&other),
-        ));
-    }
+    let rules = request.rules.unwrap_or_else(|| default_rules(listener));
+    let manager = only_manager(name, listener, rules, request)?;
     let routes = match (&request.route_config, manager.config.get("route_config")) {
         (Some(name), _) => Routes::Named(name.clone()),
         (None, Some(inline)) => Routes::Inline(inline.clone()),
@@ -101,23 +81,91 @@ pub(super) fn choose(resources: &RouteResources, request: &Request) -> Result<En
             filter_chain: manager.filter_chain.map(str::to_owned),
         }),
         manager: manager.config.clone(),
-        rules: request.rules.unwrap_or_else(|| rules(listener)),
+        rules,
         routes,
     })
 }
 
-/// Returns the only listener with routes; `None` if there is no listener at all.
-fn only_listener(resources: &RouteResources) -> Result<Option<(&str, &Json)>, String> {
-    let with_routes = resources.of(types::LISTENER).map(|(name, it)| (name, &it.json));
-    let mut with_routes = with_routes.filter(|(_, it)| managers(it).next().is_some());
+/// Returns the rules of a listener for which the user chooses none.
+fn default_rules(listener: &Json) -> RouteRules {
+    match listener.get("api_listener") {
+        Some(_) => RouteRules::Grpc,
+        None => RouteRules::Envoy,
+    }
+}
+
+/// Returns the HTTP connection manager that these rules use. Several are accepted if their routes
+/// do not differ.
+fn only_manager<'j>(
+    name: &str,
+    listener: &'j Json,
+    rules: RouteRules,
+    request: &Request,
+) -> Result<Manager<'j>, String> {
+    let mut managers = managers(listener, rules);
+    let Some(manager) = managers.next() else { return Err(no_manager(name, listener, rules)) };
+    if let Some(other) = managers.find(|it| routes(it.config) != routes(manager.config))
+        && request.route_config.is_none()
+    {
+        let named = |manager: &Manager<'_>| {
+            let chain = manager.filter_chain.unwrap_or("a filter chain without a name");
+            format!("{chain} ({})", routes(manager.config).unwrap_or("inline routes"))
+        };
+        return Err(format!(
+            "the filter chains of the listener `{name}` have different routes, such as {} and {}: \
+             choose with --route-config",
+            named(&manager),
+            named(&other),
+        ));
+    }
+    Ok(manager)
+}
+
+/// Describes a listener that has no routes by these rules.
+fn no_manager(name: &str, listener: &Json, rules: RouteRules) -> String {
+    let has_other = managers(listener, other(rules)).next().is_some();
+    let why = match (rules, has_other) {
+        (RouteRules::Grpc, true) => {
+            " in an `api_listener`, which gRPC clients need; its filter chains are used with \
+             --rules envoy"
+        }
+        (RouteRules::Grpc, false) => " in an `api_listener`, which gRPC clients need",
+        (RouteRules::Envoy, true) => {
+            " in a filter chain; its `api_listener` is used with --rules grpc"
+        }
+        (RouteRules::Envoy, false) => "",
+    };
+    format!("the listener `{name}` has no HTTP connection manager{why}")
+}
+
+fn other(rules: RouteRules) -> RouteRules {
+    match rules {
+        RouteRules::Envoy => RouteRules::Grpc,
+        RouteRules::Grpc => RouteRules::Envoy,
+    }
+}
+
+/// Returns the only listener with routes; `None` if there is no listener with routes at all.
+fn only_listener(
+    resources: &RouteResources,
+    rules: Option<RouteRules>,
+) -> Result<Option<(&str, &Json)>, String> {
+    let listeners = || resources.of(types::LISTENER).map(|(name, it)| (name, &it.json));
+    let has_routes = |listener: &Json, rules| managers(listener, rules).next().is_some();
+    let mut with_routes =
+        listeners().filter(|(_, it)| has_routes(it, rules.unwrap_or_else(|| default_rules(it))));
     let first = with_routes.next();
     let others: Vec<_> = with_routes.map(|(name, _)| name).collect();
-    match (first, others.as_slice()) {
-        (Some((first, _)), [_, ..]) => Err(format!(
+    match (first, others.as_slice(), rules) {
+        (Some((first, _)), [_, ..], _) => Err(format!(
             "there are several listeners: choose with --listener ({first}, {})",
             others.join(", ")
         )),
-        (first, _) => Ok(first),
+        (None, _, Some(rules)) => match listeners().find(|(_, it)| has_routes(it, other(rules))) {
+            Some((name, listener)) => Err(no_manager(name, listener, rules)),
+            None => Ok(None),
+        },
+        (first, ..) => Ok(first),
     }
 }
 
@@ -134,11 +182,14 @@ fn only_routes(resources: &RouteResources) -> Result<String, String> {
     }
 }
 
-/// Returns the HTTP connection managers of a listener.
-fn managers(listener: &Json) -> impl Iterator<Item = Manager<'_>> {
+/// Returns the HTTP connection managers that these rules use: that of the `api_listener` for gRPC,
+/// those of the filter chains for Envoy.
+fn managers(listener: &Json, rules: RouteRules) -> impl Iterator<Item = Manager<'_>> {
     let api = listener.pointer("/api_listener/api_listener");
+    let api = api.filter(|_| rules == RouteRules::Grpc);
     let chains =
         list(listener, "/filter_chains").iter().chain(listener.get("default_filter_chain"));
+    let chains = chains.filter(move |_| rules == RouteRules::Envoy);
     let filters = chains.flat_map(|chain| {
         let configs = list(chain, "/filters").iter().filter_map(|it| it.get("typed_config"));
         configs.map(move |config| Manager { filter_chain: text(chain, "/name"), config })

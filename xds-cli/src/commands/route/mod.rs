@@ -7,7 +7,7 @@
 //! | `explain.rs` | the explanation, with `listener.rs`, `action.rs` and `clusters.rs` |
 //! | `criteria.rs` | criteria of routes in words |
 //! | `report.rs`, `text.rs` | output |
-//! | `expect.rs`, `router_check.rs`, `checked.rs` | expected routes of many requests |
+//! | `expect.rs`, `expect_file.rs`, `router_check.rs`, `checked.rs` | expected routes of many requests |
 //!
 //! Matching is done by `xds-routing`.
 
@@ -16,6 +16,7 @@ mod checked;
 mod clusters;
 mod criteria;
 mod expect;
+mod expect_file;
 mod explain;
 mod json;
 mod listener;

@@ -5,6 +5,7 @@ use serde_json::{Value as Json, json};
 
 use super::{
     checked::{Checked, FieldDifference},
+    expect_file::{RowError, TestSource},
     explain::Explainer,
     report::{Action, Explanation},
     request::Request,
@@ -13,16 +14,13 @@ use crate::args::{ExplainArgs, RouteRules, Scheme};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    tests: Vec<Test>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Test {
     test_name: String,
-    input: TestInput,
-    validate: Validate,
+    /// Read later, so that errors have the place of the part.
+    #[expect(dead_code, reason = "requires the field")]
+    input: Json,
+    #[expect(dead_code, reason = "requires the field")]
+    validate: Json,
 }
 
 #[derive(Debug, Deserialize)]
@@ -66,13 +64,11 @@ pub(super) struct RouterTest {
     validate: Validate,
 }
 
-/// Reads the tests. Fields that are not supported are errors.
-pub(super) fn read(json: Json, args: &ExplainArgs) -> Result<Vec<RouterTest>, String> {
-    let file: File = serde_json::from_value(json).map_err(|why| why.to_string())?;
-    file.tests.into_iter().map(|test| row(test, args)).collect()
-}
-
-fn row(test: Test, args: &ExplainArgs) -> Result<RouterTest, String> {
+/// Reads a test. Fields that are not supported are errors.
+pub(super) fn row(source: &TestSource<'_>, args: &ExplainArgs) -> Result<RouterTest, RowError> {
+    let test: Test = source.read("")?;
+    let input = source.read("input")?;
+    let validate = source.read("validate")?;
     let TestInput {
         authority,
         path,
@@ -81,7 +77,7 @@ fn row(test: Test, args: &ExplainArgs) -> Result<RouterTest, String> {
         ssl,
         internal,
         additional_request_headers,
-    } = test.input;
+    } = input;
     let added = additional_request_headers.into_iter();
     let mut headers: Vec<_> = added.map(|it| (it.key.to_ascii_lowercase(), it.value)).collect();
     if internal {
@@ -98,13 +94,12 @@ fn row(test: Test, args: &ExplainArgs) -> Result<RouterTest, String> {
         rules: Some(RouteRules::Envoy),
         is_grpc: false,
     };
-    let name = test.test_name;
-    let request = request.complete().map_err(|why| format!("{name}: {why}"))?;
+    let request = request.complete().map_err(|why| RowError::new("input", why.to_string()))?;
     Ok(RouterTest {
-        name,
+        name: test.test_name,
         request,
         drawn: random_value.unwrap_or_default(),
-        validate: test.validate,
+        validate,
     })
 }
 

@@ -1,6 +1,6 @@
 //! `--export`: files with the served resources.
 
-use std::{fs, io, path::Path};
+use std::{io, path::Path};
 
 use tokio::task::spawn_blocking;
 use xds_core::ViewName;
@@ -8,6 +8,7 @@ use xds_fs::{Export, ExportFormat, Unprintable};
 use xds_source::Subdirectories;
 use xds_tokio::ServerHandle;
 
+use super::served_files;
 use crate::{failure::Failure, schema::schema};
 
 /// Writer that keeps the files in sync with the server.
@@ -30,30 +31,21 @@ impl Exporter {
         server: ServerHandle,
     ) -> Result<Self, Failure> {
         let failure = |why| Failure::Export { directory: to.to_owned(), why };
-        let export = Export::new(to, ExportFormat::Json, schema()).map_err(failure)?;
-        // A subdirectory may be a view.
-        let is_served = served.is_some_and(|served| {
-            let (to, served) = (fs::canonicalize(to).ok(), fs::canonicalize(served).ok());
-            let parent = to.as_deref().and_then(Path::parent);
-            let is_view = subdirectories == Subdirectories::Views && parent == served.as_deref();
-            to == served || is_view
-        });
-        match is_served {
-            true => Err(failure(io::Error::other(
+        if served_files::are_in(to, served, subdirectories) {
+            return Err(failure(io::Error::other(
                 "the export directory must not be the served directory, or one of its views",
-            ))),
-            false => {
-                if let Some(mode) = export.open_to_others().map_err(failure)? {
-                    let directory = to.display();
-                    tracing::warn!(
-                        "other users can access the export directory {directory} (mode {mode:04o}); \
-                         files with secrets have mode 0600, and `chmod 700 {directory}` protects \
-                         the other files, too"
-                    );
-                }
-                Ok(Self { export: Some(export), server, unprintable: Vec::new() })
-            }
+            )));
         }
+        let export = Export::new(to, ExportFormat::Json, schema()).map_err(failure)?;
+        if let Some(mode) = export.open_to_others().map_err(failure)? {
+            let directory = to.display();
+            tracing::warn!(
+                "other users can access the export directory {directory} (mode {mode:04o}); \
+                 files with secrets have mode 0600, and `chmod 700 {directory}` protects \
+                 the other files, too"
+            );
+        }
+        Ok(Self { export: Some(export), server, unprintable: Vec::new() })
     }
 
     /// Writes the resources that the server has now. If writing fails, the next call tries again.

@@ -12,6 +12,7 @@ mod redraw;
 #[cfg(any(feature = "etcd", feature = "kube"))]
 mod rejections;
 mod rollouts;
+mod served_files;
 mod setup;
 mod status;
 mod table;
@@ -27,6 +28,7 @@ use tokio::{
 };
 use tonic::service::Routes;
 use xds_core::{rollout::RolloutPhase, server::DrainPlan};
+use xds_format::has_sensitive_fields;
 use xds_rest::GatewayOptions;
 use xds_tokio::{ManagementServer, ServerHandle, csds::ServerCsdsService, server::AllowSans};
 
@@ -304,7 +306,9 @@ fn serve(
         services.push(tokio::spawn(server.serve_rest(listener, schema(), gateway)));
     }
     if let Some((_, listener)) = csds {
-        let service = ServerCsdsService::new(server.handle());
+        let is_secret =
+            |type_url: &str, bytes: &[u8]| has_sensitive_fields(schema(), type_url, bytes);
+        let service = ServerCsdsService::new(server.handle()).with_secret_check(is_secret);
         let service = match allowed {
             Some(allowed) => service.with_authorizer(allowed),
             None => service.with_unrestricted_access(),

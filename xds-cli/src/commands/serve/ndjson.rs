@@ -42,9 +42,7 @@ const MOST_LISTED: usize = 1_000;
 fn file_errors(error: &FileError) -> Vec<Json> {
     let mut events: Vec<_> = error.problems.first.iter().map(Diagnostic::to_json).collect();
     if error.problems.more > 0 {
-        let (file, more) = (error.file.display().to_string(), error.problems.more);
-        let text = format!("{file}: and {more} more errors");
-        events.push(json!({ "event": "file_error", "file": file, "error": text, "more": more }));
+        events.push(Diagnostic::of_more(&error.file, error.problems.more).to_json());
     }
     events
 }

@@ -7,7 +7,8 @@ use xds_tokio::ServerHandle;
 
 use super::{
     events::{ServeEvent, ServePrinter},
-    origin::OpenedSource,
+    origin::{OpenedSource, subdirectories},
+    served_files,
 };
 use crate::{
     args::ServeArgs,
@@ -55,6 +56,11 @@ pub(super) async fn start(
     };
     let store: Arc<dyn RolloutStore> = match (&args.rollouts.state, source.rollouts()) {
         (Some(state), _) => {
+            if served_files::are_in(state, args.source.directory(), subdirectories(args)) {
+                return Err(failed(
+                    &"the directory must not be the served directory, or one of its views",
+                ));
+            }
             let opened = LocalRollouts::open_for_server(state.clone()).await;
             Arc::new(opened.map_err(|why| failed(&why))?)
         }

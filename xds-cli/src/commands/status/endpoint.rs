@@ -7,7 +7,7 @@ use core::{
 };
 
 use prost::Message as _;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tonic::Code;
 use tracing::warn;
 use xds_core::proto::ClientStatusRequest;
@@ -26,10 +26,6 @@ use crate::{
 
 /// Maximum size of a response in bytes.
 const MAX_RESPONSE: usize = 128 << 20;
-/// Maximum time of an attempt to connect.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time of a request, after which the endpoint counts as silent.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of characters of an error of the peer.
 const REASON: usize = 400;
 
@@ -66,6 +62,8 @@ pub(super) struct Endpoint {
     address: String,
     service: Service,
     options: ClientOptions,
+    /// Maximum time of a request over both protocols, after which the endpoint counts as silent.
+    timeout: Duration,
     /// Whether HTTP is tried before gRPC. Set once a response came over HTTP.
     is_http: AtomicBool,
 }
@@ -77,15 +75,17 @@ enum RequestProblem {
     Unreached(String),
     /// Answer of the peer that is not a status.
     Answered(String),
+    /// No answer in time. The other protocol is not tried.
+    Silent,
 }
 
 impl Endpoint {
-    pub(super) fn new(address: &str, credentials: Credentials) -> Self {
+    pub(super) fn new(address: &str, credentials: Credentials, timeout: Duration) -> Self {
         let service = Service::new(address, credentials).with_max_response_bytes(MAX_RESPONSE);
         let mut options = ClientOptions::default();
-        options.connect_timeout = CONNECT_TIMEOUT;
+        options.connect_timeout = timeout;
         let is_http = AtomicBool::new(address.starts_with("http://"));
-        Self { address: address.to_owned(), service, options, is_http }
+        Self { address: address.to_owned(), service, options, timeout, is_http }
     }
 
     pub(super) fn address(&self) -> &str {
@@ -106,29 +106,59 @@ impl Endpoint {
     }
 
     async fn request(&self, wanted: Wanted) -> Result<StatusReport, Failure> {
+        let deadline = Instant::now() + self.timeout;
         let is_http = self.is_http.load(Ordering::Relaxed);
-        let (first, second) = if is_http {
-            match self.over_http().await {
-                Ok(report) => return Ok(report),
-                Err(http) => (http, self.over_grpc(wanted).await),
-            }
-        } else {
-            match self.over_grpc(wanted).await {
-                Ok(report) => return Ok(report),
-                Err(grpc) => (grpc, self.over_http().await),
-            }
+        let first = match self.over(is_http, wanted, deadline).await {
+            Ok(report) => return Ok(report),
+            Err(problem) => problem,
         };
-        let address = self.address.clone();
+        let second = match first {
+            RequestProblem::Silent => return Err(self.failure(first)),
+            _ => self.over(!is_http, wanted, deadline).await,
+        };
         match (first, second) {
             (_, Ok(report)) => {
                 self.is_http.store(!is_http, Ordering::Relaxed);
                 Ok(report)
             }
-            (RequestProblem::Unreached(why), Err(RequestProblem::Unreached(_))) => {
-                Err(Failure::Unreached { address, why })
+            (RequestProblem::Unreached(_), Err(answered @ RequestProblem::Answered(_))) => {
+                Err(self.failure(answered))
             }
-            (RequestProblem::Answered(why), _) | (_, Err(RequestProblem::Answered(why))) => {
-                Err(Failure::Status { address, why })
+            (first, Err(_)) => Err(self.failure(first)),
+        }
+    }
+
+    /// Requests the status over one protocol.
+    async fn over(
+        &self,
+        is_http: bool,
+        wanted: Wanted,
+        deadline: Instant,
+    ) -> Result<StatusReport, RequestProblem> {
+        let requested = async {
+            match is_http {
+                true => self.over_http().await,
+                false => self.over_grpc(wanted).await,
+            }
+        };
+        match timeout_at(deadline, requested).await {
+            // An attempt to connect may have used up the time.
+            Ok(Err(RequestProblem::Unreached(_))) if Instant::now() >= deadline => {
+                Err(RequestProblem::Silent)
+            }
+            Ok(result) => result,
+            Err(_) => Err(RequestProblem::Silent),
+        }
+    }
+
+    fn failure(&self, problem: RequestProblem) -> Failure {
+        let address = self.address.clone();
+        match problem {
+            RequestProblem::Unreached(why) => Failure::Unreached { address, why },
+            RequestProblem::Answered(why) => Failure::Status { address, why },
+            RequestProblem::Silent => {
+                let why = format!("no response within {:?} (--timeout)", self.timeout);
+                Failure::Unreached { address, why }
             }
         }
     }
@@ -144,13 +174,12 @@ impl Endpoint {
         let mut answer = Err("no method".to_owned());
         for method in METHODS {
             let call = connection.call_with_metadata(method, request.clone().into());
-            answer = match timeout(REQUEST_TIMEOUT, call).await {
-                Ok(Ok(response)) => Ok(response),
-                Ok(Err(status)) if status.code() == Code::Unimplemented => {
+            answer = match call.await {
+                Ok(response) => Ok(response),
+                Err(status) if status.code() == Code::Unimplemented => {
                     Err(format!("{NO_SERVICE} ({})", explained(&status)))
                 }
-                Ok(Err(status)) => return Err(RequestProblem::Answered(explained(&status))),
-                Err(_) => return Err(RequestProblem::Answered(silent())),
+                Err(status) => return Err(RequestProblem::Answered(explained(&status))),
             };
             if answer.is_ok() {
                 break;
@@ -165,15 +194,13 @@ impl Endpoint {
     }
 
     async fn over_http(&self) -> Result<StatusReport, RequestProblem> {
-        let get = http_get(&self.service, &self.options, CONFIG_DUMP);
-        let response = match timeout(REQUEST_TIMEOUT, get).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(why @ GetError::TooLarge(_))) => {
+        let response = match http_get(&self.service, &self.options, CONFIG_DUMP).await {
+            Ok(response) => response,
+            Err(why @ GetError::TooLarge(_)) => {
                 return Err(RequestProblem::Answered(why.to_string()));
             }
             // Something else than HTTP/1 is as good as no connection.
-            Ok(Err(why)) => return Err(RequestProblem::Unreached(why.to_string())),
-            Err(_) => return Err(RequestProblem::Unreached(silent())),
+            Err(why) => return Err(RequestProblem::Unreached(why.to_string())),
         };
         if !response.status.is_success() {
             return Err(RequestProblem::Answered(format!(
@@ -190,8 +217,4 @@ fn explained(status: &tonic::Status) -> String {
         "" => format!("{:?}", status.code()),
         message => format!("{:?}: {}", status.code(), one_line(message, REASON)),
     }
-}
-
-fn silent() -> String {
-    format!("no response within {} s", REQUEST_TIMEOUT.as_secs())
 }

@@ -25,6 +25,7 @@ mod table;
 use std::io;
 
 use clap::ColorChoice;
+use futures_util::future::join;
 use tokio::select;
 
 use self::{
@@ -62,7 +63,7 @@ pub(crate) async fn run(args: StatusArgs, color: ColorChoice) -> Result<(), Fail
             let named = |why| Failure::Credentials { field: args.channel.flag_of(&why), why };
             credentials.check_for(address).await.map_err(named)?;
         }
-        let endpoint = |address: &&str| Endpoint::new(address, credentials.clone());
+        let endpoint = |address: &&str| Endpoint::new(address, credentials.clone(), args.timeout);
         Ok::<_, Failure>(addresses.iter().map(endpoint).collect::<Vec<_>>())
     };
     let endpoints = select! {
@@ -85,8 +86,9 @@ pub(crate) async fn run(args: StatusArgs, color: ColorChoice) -> Result<(), Fail
     match (endpoints.as_slice(), args.watch) {
         ([first, second], _) => {
             let reports = async {
-                let first = first.report(Wanted::Contents, &filter).await?;
-                Ok::<_, Failure>([first, second.report(Wanted::Contents, &filter).await?])
+                let first = first.report(Wanted::Contents, &filter);
+                let (first, second) = join(first, second.report(Wanted::Contents, &filter)).await;
+                Ok::<_, Failure>([first?, second?])
             };
             let reports = select! {
                 () = stop.requested() => return stopped(),
