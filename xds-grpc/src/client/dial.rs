@@ -192,7 +192,7 @@ impl Progress {
         }
         listed(attempts.iter().map(|Attempt { address, step, failure }| {
             let address = address.map(|it| it.to_string()).unwrap_or_default();
-            (address, failure.as_deref().unwrap_or(step.missing()))
+            (address, failure.as_deref().unwrap_or_else(|| step.missing()))
         }))
     }
 }

@@ -99,7 +99,9 @@ impl ServerCsdsService {
 
 /// Check for resources with secret contents.
 #[derive(Clone)]
-struct SecretCheck(Arc<dyn Fn(&str, &[u8]) -> bool + Send + Sync>);
+struct SecretCheck(Arc<IsSecret>);
+
+type IsSecret = dyn Fn(&str, &[u8]) -> bool + Send + Sync;
 
 impl fmt::Debug for SecretCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -63,7 +63,7 @@ pub struct KubeRollouts {
 enum Participation {
     /// The server does not take part yet. These annotations are written once it does.
     Planned(Annotations),
-    Leased(ReplicaLease),
+    Leased(Box<ReplicaLease>),
 }
 
 impl Default for Participation {
@@ -350,7 +350,7 @@ impl RolloutStore for KubeRollouts {
             let annotations = mem::take(annotations);
             let (client, objects) = (self.client.clone(), self.objects.clone());
             let lease = ReplicaLease::start(client, objects, &self.server, annotations);
-            *own = Participation::Leased(lease);
+            *own = Participation::Leased(lease.into());
         }
     }
 
