@@ -144,8 +144,8 @@ fn secrets_are_not_shown() {
     for format in ["table", "json", "ndjson", "yaml"] {
         let shown = status(&[&csds, "-o", format]).stdout;
         assert!(shown.contains("key") && !shown.contains("hush"), "{shown}");
-        assert_eq!(shown.contains("[redacted]"), format != "table", "{shown}");
-        assert_eq!(shown.contains("chain"), format != "table", "{shown}");
+        // The server omits the contents of a resource with a private key.
+        assert!(!shown.contains("chain"), "{shown}");
     }
 }
 
