@@ -195,9 +195,8 @@ impl EtcdStore {
     ///
     /// A change within the [limits](TransactionLimits) is one transaction. A larger one is written in
     /// batches as a new generation, which then becomes current by one transaction; clients see
-    /// nothing of it before. Each checks that no resource has changed since it was read. One that another
-    /// program than this crate removes in the moment before the last transaction of a generation comes
-    /// back with it.
+    /// nothing of it before. Each checks that no resource has changed since it was read. This check has
+    /// one gap: a key that another program deletes just before a generation becomes current comes back.
     ///
     /// # Errors
     ///

@@ -193,7 +193,7 @@ impl Server {
         let reached = self.source.reached.unwrap_or_default();
         let is_reachable = self.unreachable_since().is_none();
         let decision = match (wait.confirmation, wait.required()) {
-            // The stated revision may be of another history, which the source would tell.
+            // Nobody can tell whether the stated revision is of another history.
             (WaitConfirmation::Impossible, _) if is_reachable => Ok(()),
             (_, Some(required)) => Err(CloseReason::BehindSource { required, reached }),
             (_, None) => self.serve_unconfirmed(id, wait),

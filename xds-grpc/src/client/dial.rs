@@ -136,7 +136,7 @@ struct AttemptProgress<'a> {
 }
 
 impl Step {
-    /// Returns what a server has not done that has not taken this step.
+    /// Describes a server at which an attempt stays at this step.
     fn missing(self) -> &'static str {
         match self {
             Self::Connect => "did not accept the connection",

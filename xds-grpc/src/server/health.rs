@@ -31,8 +31,8 @@ pub(crate) struct Health {
     phase: HealthPhase,
 }
 
-/// Maximum size of a request in bytes, which has the name of a service. Incomplete requests count towards
-/// no budget.
+/// Maximum size of a request, which has only the name of a service, in bytes. Incomplete requests
+/// count towards no budget.
 const MAX_REQUEST: usize = 1 << 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
