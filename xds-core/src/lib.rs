@@ -101,11 +101,12 @@
 //!   [`server::ServerOutput::Close`]).
 //! - It calls `poll_transmit` only while the transport has room for a message.
 //! - It reads the next message only while `wants_read` is true. A change of the answer is not an
-//!   output: the driver asks again after every input.
+//!   output: the driver asks again before each wait, because inputs change it, and also
+//!   `poll_output` and `poll_transmit`.
 //! - It calls [`Client::handled`](client::Client::handled) once a watcher has finished with a notice,
 //!   unless flow control is [off](client::FlowControl::Off).
 //!
-//! `examples/custom_runtime.rs` in the repository does this with threads and blocking sockets. For
+//! `examples/custom_runtime.rs` in the repository does all of this with threads and blocking sockets. For
 //! futures use the crate `xds-grpc`, which requires a runtime that can spawn, sleep and connect.
 //! `xds-handle` provides handles, and watches as streams. `xds-conformance` tests a finished
 //! adapter against the rules below.
@@ -124,8 +125,9 @@
 //!    output.
 //! 5. `poll_output` and `poll_timeout` take constant time, and a poll that returned `None`
 //!    continues to do so until the next input.
-//! 6. No input causes a panic or makes memory exceed the configured limits. A panic is a bug in
-//!    this crate.
+//! 6. No input causes a panic, which would be a bug in this crate. No input makes memory exceed the
+//!    configured limits if the driver drains the outputs; a driver that reads on while `wants_read`
+//!    is false has its call ended.
 //! 7. Ids are never reused; events for closed or unknown ids are ignored and counted.
 //!
 //! # Errors
@@ -150,6 +152,19 @@
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
+// What may panic has to state why it cannot. clippy.toml lists methods that panic.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::disallowed_methods,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::string_slice,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 extern crate alloc;
 

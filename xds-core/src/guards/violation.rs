@@ -124,7 +124,7 @@ impl fmt::Display for Violation {
                 write!(f, "lacks {resource}, which is required")
             }
             Self::Dangling(findings) => {
-                let named = &findings[..findings.len().min(MOST_NAMED)];
+                let named = findings.get(..MOST_NAMED).unwrap_or(findings);
                 let references = if findings.len() == 1 { "reference" } else { "references" };
                 let number = findings.len();
                 write!(f, "{number} {references} would be dangling: {}", joined(named, "; "))?;

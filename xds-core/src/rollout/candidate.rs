@@ -25,6 +25,7 @@ pub(super) struct CandidateViews {
 pub(super) fn update(change: &mut Vec<Transaction>, newer: &Transaction) {
     let at = change.iter().rposition(|it| it.view() == newer.view());
     if let Some(at) = at {
+        #[expect(clippy::disallowed_methods, reason = "`at` is a position in the list")]
         let last = change.remove(at);
         change.extend(last.followed_by(newer.clone()));
     }

@@ -263,6 +263,7 @@ impl Stream {
             Order::Arrival(due) => {
                 let at = due.iter().position(|&session| subscriptions.is_due(session));
                 let first = at.and_then(|at| due.get(at)).copied();
+                #[expect(clippy::disallowed_methods, reason = "`at` is a position in the list")]
                 due.drain(..at.map_or(due.len(), |at| at + 1));
                 let is_next = |handle: &&SessionHandle| match first {
                     Some(session) => handle.session == session,

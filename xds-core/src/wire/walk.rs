@@ -2,6 +2,7 @@
 
 use core::str;
 
+use bytes::Bytes;
 use thiserror::Error;
 
 /// Error of reading a protobuf message. Positions are byte offsets in the message.
@@ -45,6 +46,12 @@ pub enum Malformed {
         /// Maximum depth.
         limit: usize,
     },
+}
+
+/// Returns a part of a message that shares the memory of the message.
+#[expect(clippy::disallowed_methods, reason = "all parts come from the walk over the message")]
+pub(crate) fn part_of(message: &Bytes, part: &[u8]) -> Bytes {
+    message.slice_ref(part)
 }
 
 /// Content of a field by wire type.

@@ -60,6 +60,7 @@ mod stats;
 mod store;
 mod streams;
 mod subscriptions;
+mod tiny_limits;
 mod type_order;
 mod update_cost;
 mod v2_api;

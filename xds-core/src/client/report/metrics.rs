@@ -382,7 +382,9 @@ impl<L: Ord, S> Merged<L, S> {
             self.samples.push(empty());
             self.samples.len() - 1
         });
-        &mut self.samples[position]
+        #[expect(clippy::indexing_slicing, reason = "each position is that of a sample")]
+        let sample = &mut self.samples[position];
+        sample
     }
 }
 

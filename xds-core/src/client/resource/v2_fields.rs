@@ -69,6 +69,7 @@ fn names_removed(message: &[u8], table: &[Removed], path: &mut String, depth: us
             _ => false,
         };
         if !is_it {
+            #[expect(clippy::disallowed_methods, reason = "the path had this length before")]
             path.truncate(length);
         }
         is_it

@@ -38,7 +38,7 @@ use crate::{
     service::{ApiVersion, Variant},
     slab::Slot,
     text::{ResourceName, Version},
-    wire::{Malformed, resource_error::RawResourceError, response::Response},
+    wire::{Malformed, resource_error::RawResourceError, response::Response, walk::part_of},
     zoo::{self, Bug},
 };
 
@@ -196,7 +196,7 @@ impl ResponseProcessor<'_> {
         }
         match self.cache.note_occurrence(slot) {
             Occurrence::First => {
-                let bytes = frame.slice_ref(value);
+                let bytes = part_of(frame, value);
                 let verdict = self.verdict_on(slot, &bytes);
                 let wrapper = one.wrapper;
                 classified.candidates.push(Candidate { index, slot, bytes, wrapper, verdict });

@@ -27,7 +27,7 @@ use crate::{
     slab::Slot,
     text::Version,
     types,
-    wire::{delta_response::DeltaResponse, resource::ResourceWrapper},
+    wire::{delta_response::DeltaResponse, resource::ResourceWrapper, walk::part_of},
     zoo::{self, Bug},
 };
 
@@ -160,7 +160,7 @@ impl ResponseProcessor<'_> {
                 if self.cache.get(slot).and_then(|entry| entry.bytes.as_deref()) == Some(value) {
                     return other.unchanged.push((slot, wrapper));
                 }
-                let bytes = frame.slice_ref(value);
+                let bytes = part_of(frame, value);
                 let verdict = self.verdict_on(slot, &bytes);
                 let wrapper = Some(wrapper);
                 classified.candidates.push(Candidate { index, slot, bytes, wrapper, verdict });

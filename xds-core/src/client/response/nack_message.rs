@@ -55,11 +55,10 @@ impl Faults {
             self.left_out += 1;
             return;
         }
-        let mut fault = fault();
-        let room = cut(&fault, self.limit - self.bytes).len();
-        fault.truncate(room);
-        self.bytes += room + SEPARATOR.len();
-        self.found.push((place, fault));
+        let fault = fault();
+        let fault = cut(&fault, self.limit - self.bytes);
+        self.bytes += fault.len() + SEPARATOR.len();
+        self.found.push((place, String::from(fault)));
     }
 
     /// Returns whether there is a fault of a resource whose name is unknown. It may be any of the
@@ -79,14 +78,13 @@ impl Faults {
         }
         self.found.sort_by_key(|&(place, _)| place);
         let texts: Vec<&str> = self.found.iter().map(|(_, text)| &**text).collect();
-        let mut message = texts.join(SEPARATOR);
-        if self.left_out > 0 {
-            let note = alloc::format!("; and {} more", self.left_out);
-            let keep = cut(&message, self.limit.saturating_sub(note.len())).len();
-            message.truncate(keep);
-            message.push_str(&note);
+        let message = texts.join(SEPARATOR);
+        if self.left_out == 0 {
+            return Some(message.into());
         }
-        Some(message.into())
+        let note = alloc::format!("; and {} more", self.left_out);
+        let kept = cut(&message, self.limit.saturating_sub(note.len()));
+        Some(alloc::format!("{kept}{note}").into())
     }
 }
 

@@ -93,6 +93,7 @@ impl DoesNotExistTimers {
         let first = queue.armed.pop_front();
         crate::room::shrink_if_empty(&mut queue.armed);
         if queue.armed.is_empty() {
+            #[expect(clippy::disallowed_methods, reason = "a queue was found at `at`")]
             self.queues.swap_remove(at);
         }
         first

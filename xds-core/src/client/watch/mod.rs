@@ -218,13 +218,12 @@ impl Watches {
         }
         let ids: Vec<_> = self.ids().collect();
         for id in ids {
-            if let Some(watch) = self.get_mut(id)
-                && let Some(at) =
-                    watch.held_back.iter().position(|held_back| *held_back == unhandled.channel)
-            {
-                watch.held_back.remove(at);
-                watch.polled -= usize::from(at < watch.polled);
-            }
+            let Some(watch) = self.get_mut(id) else { continue };
+            let at = watch.held_back.iter().position(|it| *it == unhandled.channel);
+            let Some(at) = at else { continue };
+            #[expect(clippy::disallowed_methods, reason = "`at` is a position in the list")]
+            watch.held_back.remove(at);
+            watch.polled -= usize::from(at < watch.polled);
         }
     }
 
@@ -303,7 +302,9 @@ impl Watch {
 
     /// Takes the channels that wait for a notice that turned out to be unnecessary.
     pub(crate) fn take_unpolled(&mut self) -> Vec<ChannelId> {
-        self.held_back.split_off(self.polled.min(self.held_back.len()))
+        let polled = self.polled.min(self.held_back.len());
+        #[expect(clippy::disallowed_methods, reason = "`polled` is at most the length")]
+        self.held_back.split_off(polled)
     }
 
     /// Notes that the watcher has polled a notice that covers all waiting channels.

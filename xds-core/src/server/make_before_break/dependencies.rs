@@ -21,16 +21,19 @@ impl Dependencies {
 
         const REFER_TO_CLUSTERS: &[usize] =
             &[LISTENERS, ROUTES, SCOPED_ROUTES, VIRTUAL_HOSTS, EXTENSIONS];
+        const UP_TO_SECRETS: &[usize] = &[CLUSTERS, ENDPOINTS, SECRETS];
+        const UP_TO_LISTENERS: &[usize] = &[CLUSTERS, ENDPOINTS, SECRETS, LISTENERS];
+        const UP_TO_ROUTES: &[usize] = &[CLUSTERS, ENDPOINTS, SECRETS, LISTENERS, ROUTES];
         const UP_TO_SCOPES: &[usize] =
             &[CLUSTERS, ENDPOINTS, SECRETS, LISTENERS, ROUTES, SCOPED_ROUTES];
         let (before_additions, before_deletions): (&[usize], &[usize]) = match rank {
             CLUSTERS => (&[], REFER_TO_CLUSTERS),
             ENDPOINTS => (&[], &[CLUSTERS]),
             SECRETS => (&[], &[CLUSTERS, LISTENERS, EXTENSIONS]),
-            LISTENERS => (UP_TO_SCOPES.split_at(3).0, &[]),
-            EXTENSIONS => (UP_TO_SCOPES.split_at(3).0, &[LISTENERS]),
-            ROUTES => (UP_TO_SCOPES.split_at(4).0, &[LISTENERS, SCOPED_ROUTES]),
-            SCOPED_ROUTES => (UP_TO_SCOPES.split_at(5).0, &[LISTENERS]),
+            LISTENERS => (UP_TO_SECRETS, &[]),
+            EXTENSIONS => (UP_TO_SECRETS, &[LISTENERS]),
+            ROUTES => (UP_TO_LISTENERS, &[LISTENERS, SCOPED_ROUTES]),
+            SCOPED_ROUTES => (UP_TO_ROUTES, &[LISTENERS]),
             VIRTUAL_HOSTS => (UP_TO_SCOPES, &[ROUTES]),
             _ => (&[], &[]),
         };

@@ -63,8 +63,9 @@ impl Transaction {
     ) -> Result<Vec<ResourceChange>, TransactionError> {
         let mut own: Vec<_> = self.changes.iter().map(|it| (&it.type_url, &it.name)).collect();
         own.sort_unstable();
-        if let Some(twice) = own.windows(2).find(|pair| pair[0] == pair[1]) {
-            let (type_url, name) = (twice[0].0.clone(), twice[0].1.clone());
+        let mut pairs = own.iter().zip(own.iter().skip(1));
+        if let Some(((type_url, name), _)) = pairs.find(|(one, next)| one == next) {
+            let (type_url, name) = ((*type_url).clone(), (*name).clone());
             return Err(TransactionError::DuplicateName { type_url, name });
         }
         let gone = names.filter(|key| own.binary_search(key).is_err());

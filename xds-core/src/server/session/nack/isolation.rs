@@ -37,7 +37,7 @@ pub(crate) struct SuspectQueue {
     /// Suspect that was sent alone and is unanswered.
     probe: Option<(NonZeroU64, Suspect)>,
     /// Resources that the client is known to reject.
-    rejected: Vec<Suspect>,
+    rejected: VecDeque<Suspect>,
 }
 
 /// Contents of responses, kept to find out which resources of a response were new.
@@ -85,10 +85,10 @@ impl SuspectQueue {
     fn mark_rejected(&mut self, rejected: Suspect, limit: usize) {
         self.queue.retain(|other| *other != rejected);
         self.rejected.retain(|other| other.name != rejected.name);
-        if self.rejected.len() >= limit {
-            self.rejected.remove(0);
+        self.rejected.push_back(rejected);
+        if self.rejected.len() > limit.max(1) {
+            self.rejected.pop_front();
         }
-        self.rejected.push(rejected);
     }
 }
 
@@ -126,8 +126,8 @@ impl Session {
     /// Returns the resources that the client is known to reject in their current version.
     pub(crate) fn rejected_resources(&self) -> impl Iterator<Item = (&ResourceName, ContentHash)> {
         let suspects = self.rejections().and_then(OpenRejections::suspects);
-        let rejected = suspects.map_or(&[][..], |suspects| &suspects.rejected);
-        rejected.iter().map(|rejected| (&rejected.name, rejected.hash))
+        let rejected = suspects.into_iter().flat_map(|suspects| &suspects.rejected);
+        rejected.map(|rejected| (&rejected.name, rejected.hash))
     }
 
     fn contents_mut(&mut self) -> &mut KeptContents {

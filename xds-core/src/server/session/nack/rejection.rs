@@ -15,7 +15,7 @@
 //!
 //! [`NackRecovery`]: crate::server::config::NackRecovery
 
-use alloc::vec::Vec;
+use alloc::collections::VecDeque;
 use core::mem;
 
 use super::isolation::SuspectQueue;
@@ -34,7 +34,7 @@ pub(crate) struct OpenRejections {
     /// Changes up to this revision are not sent again.
     sent_again_to: Revision,
     /// Resources that are not sent again until they change.
-    until_changed: Vec<SentRange>,
+    until_changed: VecDeque<SentRange>,
 }
 
 /// State of the rejection of a session.
@@ -145,22 +145,22 @@ impl OpenRejections {
     pub(super) fn add(&mut self, response: SentRange, new: RejectionState, is_newest: bool) {
         self.rejects_newest |= is_newest;
         if !matches!(new, RejectionState::Whole(_)) {
-            self.until_changed.push(response);
+            self.until_changed.push_back(response);
         }
         self.state = match (mem::take(&mut self.state), new) {
             (RejectionState::Whole(earlier), RejectionState::Whole(later)) => {
                 RejectionState::Whole(earlier.merge(later))
             }
             (RejectionState::SentAgain(earlier), new) => {
-                self.until_changed.push(earlier.range);
+                self.until_changed.push_back(earlier.range);
                 new
             }
             (RejectionState::Isolating(suspects), _) => RejectionState::Isolating(suspects),
             (_, new) => new,
         };
         while self.until_changed.len() > MAX_RANGES {
-            let oldest = self.until_changed.remove(0);
-            if let Some(next) = self.until_changed.first_mut() {
+            let oldest = self.until_changed.pop_front();
+            if let Some((oldest, next)) = oldest.zip(self.until_changed.front_mut()) {
                 *next = oldest.with(*next);
             }
         }
@@ -245,7 +245,7 @@ impl OpenRejections {
     }
 
     /// Returns the ranges of resources that are not sent again until they change.
-    pub(super) fn until_changed(&self) -> &[SentRange] {
+    pub(super) fn until_changed(&self) -> &VecDeque<SentRange> {
         &self.until_changed
     }
 

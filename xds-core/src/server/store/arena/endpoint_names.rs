@@ -1,6 +1,6 @@
 //! Names of the endpoints that a cluster references.
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 
 use super::{Arena, resource::ResourceEntry};
 use crate::{
@@ -76,7 +76,7 @@ impl EndpointNames {
 #[derive(Debug, Default)]
 pub(crate) struct EarlierEndpoints {
     /// Names that were replaced by others, and the revision at which they were, oldest first.
-    replaced: Vec<(Revision, EndpointNames)>,
+    replaced: VecDeque<(Revision, EndpointNames)>,
     /// Revision before which the names are unknown.
     known_from: Revision,
 }
@@ -86,10 +86,12 @@ const EARLIER_NAMES: usize = 4;
 
 impl EarlierEndpoints {
     fn push(&mut self, until: Revision, names: EndpointNames) {
-        if self.replaced.len() >= EARLIER_NAMES {
-            self.known_from = self.replaced.remove(0).0;
+        self.replaced.push_back((until, names));
+        if self.replaced.len() > EARLIER_NAMES
+            && let Some((until, _)) = self.replaced.pop_front()
+        {
+            self.known_from = until;
         }
-        self.replaced.push((until, names));
     }
 
     /// Returns the names that were replaced after a revision.

@@ -66,6 +66,7 @@ impl Payload {
         encode::block(&mut framed, ANY_TYPE_URL, type_url.as_bytes());
         encode::block(&mut framed, ANY_VALUE, value);
         let framed = Bytes::from(framed);
+        #[expect(clippy::disallowed_methods, reason = "`framed` ends with `value`")]
         let value = framed.slice(framed.len() - value.len()..);
         let options = (!options.is_plain()).then(|| Arc::new(options.clone()));
         Self { hash, framed, value, options, source_revision: None }
