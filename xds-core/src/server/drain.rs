@@ -27,7 +27,7 @@ impl Server {
     /// Refuses new streams and ends the open ones with `UNAVAILABLE`, spread over `plan.period` in
     /// the order of their opening. Each first waits, for at most `plan.grace_period`, for the answers to
     /// responses in flight. [`ServerOutput::Drained`](super::ServerOutput::Drained) follows the
-    /// last one.
+    /// last one. On a server that is shut down, the call has no effect.
     ///
     /// Another call can only accelerate the end, including that of streams that are already ending:
     /// each begins to end at the earlier of the two times, and waits for answers until the earlier
@@ -40,8 +40,7 @@ impl Server {
         self.phase = Phase::Draining;
         let count = u32::try_from(self.streams.len()).unwrap_or(u32::MAX);
         if count == 0 {
-            self.note_drained();
-            return;
+            return self.end_if_drained();
         }
         let share = plan.period / count;
         let mut start = now;

@@ -122,15 +122,20 @@ impl Server {
         accepted
     }
 
-    /// Ends all streams at once with `UNAVAILABLE` and refuses new ones. [`drain`](Self::drain)
-    /// lets streams finish.
+    /// Ends all streams at once with `UNAVAILABLE` and refuses new ones, also during a
+    /// [`drain`](Self::drain), which lets streams finish.
+    /// [`ServerOutput::Drained`](super::ServerOutput::Drained) follows, unless it was output before.
     // M14
     pub fn shut_down(&mut self, now: Time) {
         self.clock.advance(now);
-        self.phase = Phase::ShutDown;
+        if self.phase == Phase::ShutDown {
+            return;
+        }
+        self.phase = Phase::Draining;
         while let Some(key) = self.streams.key(self.streams.first()) {
             self.close(StreamId(key), CloseReason::ShuttingDown);
         }
+        self.end_if_drained();
     }
 
     fn may_accept(&mut self) -> Result<(), Refusal> {
@@ -268,13 +273,14 @@ impl Server {
             self.watch_views();
         }
         self.out.observe(Observation::Disconnected { stream: id });
-        if self.phase == Phase::Draining && self.streams.len() == 0 {
-            self.note_drained();
-        }
+        self.end_if_drained();
     }
 
-    pub(crate) fn note_drained(&mut self) {
-        self.phase = Phase::ShutDown;
-        self.out.push(ServerOutput::Drained);
+    /// Shuts a draining server down if it has no streams.
+    pub(crate) fn end_if_drained(&mut self) {
+        if self.phase == Phase::Draining && self.streams.len() == 0 {
+            self.phase = Phase::ShutDown;
+            self.out.push(ServerOutput::Drained);
+        }
     }
 }

@@ -310,6 +310,29 @@ fn drain_spreads_stream_ends_over_time() {
     println!("covers: M238 IS33");
 }
 
+// M14: a driver that gives up waiting for a drain learns of its end as well, and only once.
+#[test]
+fn shutdown_ends_drain() {
+    for is_draining in [true, false] {
+        let mut rig = Rig::default();
+        rig.run("set cds a=1\n> cds\n< cds first a=1");
+        if is_draining {
+            rig.run("drain 100s grace 5s");
+        }
+        rig.effects();
+        let id = rig.stream(1);
+        rig.server.shut_down(rig.now);
+        let ended = ServerOutput::Close(id, CloseReason::ShuttingDown);
+        rig.drain();
+        assert_eq!(rig.effects(), [ended, ServerOutput::Drained], "{is_draining}");
+        rig.run("drain 1s grace 5s");
+        rig.server.shut_down(rig.now);
+        rig.drain();
+        assert_eq!((rig.effects().len(), rig.server.poll_timeout()), (0, None));
+    }
+    println!("covers: M14");
+}
+
 #[test]
 fn drain_without_streams_completes_at_once() {
     let mut rig = Rig::default();

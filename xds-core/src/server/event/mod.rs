@@ -93,7 +93,7 @@ impl StreamKind {
 }
 
 /// Event of a transport, reported by an adapter.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamEvent {
     /// A request arrived.
@@ -142,7 +142,8 @@ pub enum ServerOutput {
         /// Sequence number of the transaction.
         sequence: u64,
     },
-    /// The last stream has ended after [`drain`](super::Server::drain). Sent once.
+    /// The last stream has ended after [`drain`](super::Server::drain) or
+    /// [`shut_down`](super::Server::shut_down). Sent once.
     Drained,
     /// Report of an event; requires no action.
     Observed(Observation),
