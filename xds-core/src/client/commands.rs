@@ -60,9 +60,13 @@ impl Client {
                     .map_err(|why| InvalidWatch::Structured { name: name.into(), why })?;
                 self.check_name(&name.name)?;
                 let authority = self.position_of_authority(&name)?;
+                self.check_source(type_index, authority)?;
                 self.watch_name(type_index, &name.name, authority, now)
             }
-            Interest::Wildcard => self.watch_wildcard(type_index, now),
+            Interest::Wildcard => {
+                self.check_source(type_index, DEFAULT)?;
+                self.watch_wildcard(type_index, now)
+            }
             Interest::Glob(name) => {
                 self.check_name(name)?;
                 let glob =
@@ -70,6 +74,7 @@ impl Client {
                         .map_err(|why| InvalidWatch::Structured { name: name.into(), why })?;
                 self.check_name(&glob.name)?;
                 let authority = self.position_of_authority(&glob)?;
+                self.check_source(type_index, authority)?;
                 if !self.is_incremental(authority, type_index) {
                     let name = ResourceName::from(&*glob.name);
                     return Err(InvalidWatch::GlobNeedsIncremental(name));
@@ -91,6 +96,18 @@ impl Client {
             Err(InvalidWatch::NameTooLong { bytes, limit })
         } else {
             Ok(())
+        }
+    }
+
+    /// Checks that resources of a type can come from somewhere.
+    fn check_source(&self, type_index: usize, authority: usize) -> Result<(), InvalidWatch> {
+        let authority = self.upstreams.authorities.get(authority);
+        let has_server = authority.is_some_and(|it| !it.servers(type_index).is_empty());
+        match self.types.get(type_index) {
+            Some(known) if !has_server && !known.cache.has_static_resources() => {
+                Err(InvalidWatch::NoServer(known.resource_type.type_url().clone()))
+            }
+            Some(_) | None => Ok(()),
         }
     }
 

@@ -201,9 +201,9 @@ impl Client {
     /// # Errors
     ///
     /// Fails without effect if the type is not registered or registered twice, the name is empty,
-    /// `*`, too long or an invalid `xdstp` name, the authority is not configured, a server of a
-    /// glob does not use the incremental variant, there are too many watches, or the client is shut
-    /// down.
+    /// `*`, too long or an invalid `xdstp` name, the authority is not configured, neither a server
+    /// nor a static resource of the type is, a server of a glob does not use the incremental variant,
+    /// there are too many watches, or the client is shut down.
     // S3.035
     pub fn watch(
         &mut self,
@@ -385,8 +385,9 @@ impl Client {
         self.next_deadline()
     }
 
-    /// Returns whether the next response of the channel should be read from the transport. Call it
-    /// again after every input: changes are not signalled.
+    /// Returns whether the next response of the channel should be read from the transport. Changes
+    /// are not signalled: ask again before each wait, because inputs change the answer, and also
+    /// [`poll_output`](Self::poll_output) and [`poll_transmit`](Self::poll_transmit).
     // B52
     #[must_use]
     pub fn wants_read(&self, channel: ChannelId) -> bool {

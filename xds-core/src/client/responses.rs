@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::{
     ChannelError, Client, ValidationContext,
     cache::EffectOnOthers,
-    channel::{requested::RequestedResources, verdicts::Verdicts},
+    channel::{Channel, requested::RequestedResources, verdicts::Verdicts},
     config::profile::RejectionUnit,
     requests::ResponseOutcome,
     response::{ResponseProcessor, aliases::MovedWatches, any_response::AnyResponse},
@@ -29,6 +29,10 @@ impl Client {
         if !self.is_open(id) {
             self.stats.ignored_events += 1;
             return;
+        }
+        if self.upstreams.channel(id).is_some_and(Channel::is_overrun) {
+            let error = "the driver reads on although `wants_read` is false";
+            return self.on_malformed(id, ChannelError::Undeliverable(error.into()), now);
         }
         let limit = self.config.limits.response_bytes;
         if frame.len() > limit {
@@ -73,7 +77,7 @@ impl Client {
             self.stats.unsolicited += 1;
             return;
         };
-        if self.must_wait(id, frame, now) {
+        if self.must_wait(id, frame) {
             return;
         }
         let verdicts = Verdicts::default();

@@ -61,9 +61,12 @@ pub enum InvalidStaticResource {
     /// A resource with the name was added before, or the name is already cached or watched.
     #[error("{0:?} is already defined or watched")]
     Known(ResourceName),
-    /// The client is shut down or cannot hold more resources.
-    #[error("the resource limit of the client is reached, or the client has been shut down")]
+    /// The client cannot hold more resources.
+    #[error("the resource limit of the client is reached")]
     CapacityExceeded,
+    /// The client is shut down.
+    #[error("the client has been shut down")]
+    ShutDown,
 }
 
 impl Client {
@@ -75,12 +78,14 @@ impl Client {
     ) -> Result<ResourceName, InvalidStaticResource> {
         use InvalidStaticResource as Invalid;
 
+        if self.is_shut_down {
+            return Err(Invalid::ShutDown);
+        }
         let position = self.config.position_of(type_url.as_str());
         let type_index = position
             .filter(|_| !self.config.is_ambiguous(type_url.as_str()))
             .ok_or_else(|| Invalid::UnknownType(type_url.clone()))?;
-        let known = self.types.get_mut(type_index).filter(|_| !self.is_shut_down);
-        let known = known.ok_or(Invalid::CapacityExceeded)?;
+        let known = self.types.get_mut(type_index).ok_or(Invalid::CapacityExceeded)?;
 
         let rejected = |name: &str, why| Invalid::Rejected { name: ResourceName::from(name), why };
         let stated = known.resource_type.name(&resource).map_err(|why| rejected("", why))?;

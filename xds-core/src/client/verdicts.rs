@@ -27,10 +27,7 @@ use super::{
         pending_verdicts::PendingVerdict, requested::RequestedResources, verdicts::Verdicts,
     },
     config::resource_type::{Rejection, ValidationContext, Value, VerdictSource},
-    event::{
-        Resource, Update,
-        error::{ChannelError, InvalidVerdict},
-    },
+    event::{Resource, Update, error::InvalidVerdict},
     resource::{
         name::Naming,
         unwrap::{ResourceBody, Unwrapped, Wrapper},
@@ -40,14 +37,13 @@ use super::{
         nack_message,
     },
     subscription::{TypeInterest, authority::DEFAULT},
-    upstream::MAX_QUEUED_ACKS,
 };
 use crate::{
     id::{ChannelId, UpdateId},
     slab::Slot,
     text::{ResourceName, Version},
     time::Time,
-    wire::resource::RawAliases,
+    wire::{resource::RawAliases, walk::part_of},
 };
 
 impl Client {
@@ -156,19 +152,12 @@ impl Client {
     }
 
     /// Queues a response while another one of the channel is under review.
-    pub(crate) fn must_wait(&mut self, id: ChannelId, frame: &Bytes, now: Time) -> bool {
+    pub(crate) fn must_wait(&mut self, id: ChannelId, frame: &Bytes) -> bool {
         let Some(channel) = self.upstreams.channel_mut(id) else { return false };
         if !channel.pending_verdicts.is_open() {
             return false;
         }
-        if channel.pending_verdicts.waiting.len() < MAX_QUEUED_ACKS {
-            channel.pending_verdicts.waiting.push_back(frame.clone());
-        } else {
-            // Only reached by a driver that reads despite `wants_read`.
-            let error =
-                ChannelError::Undeliverable("too many responses are waiting for a verdict".into());
-            self.on_malformed(id, error, now);
-        }
+        channel.pending_verdicts.waiting.push_back(frame.clone());
         true
     }
 
@@ -271,7 +260,7 @@ impl ChangeFinder<'_> {
         if !is_subscribed || self.verdicts.verdict(name).is_some() {
             return None;
         }
-        let bytes = frame.slice_ref(value);
+        let bytes = part_of(frame, value);
         let value = self.naming.resource_type.validate(&bytes, &self.context).ok()?;
         Some(ChangedResource { name: ResourceName::from(name), bytes, value })
     }

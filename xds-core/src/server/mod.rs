@@ -358,8 +358,9 @@ impl Server {
         }
     }
 
-    /// Whether the driver should read the next request of the stream. Level-triggered: check again
-    /// after draining the outputs.
+    /// Returns whether the next request of the stream should be read from the transport. Changes are
+    /// not signalled: ask again before each wait, because inputs change the answer, and also
+    /// [`poll_output`](Self::poll_output) and [`poll_transmit`](Self::poll_transmit).
     #[must_use]
     pub fn wants_read(&self, stream: StreamId) -> bool {
         let (now, limits) = (self.clock.now(), &self.config.limits);

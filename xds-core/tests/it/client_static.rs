@@ -197,6 +197,6 @@ fn late_or_invalid_static_resource_is_refused() {
     let unknown = rig.client.add_static_resource(&strange, resource(4, 1), Time::ZERO);
     assert_eq!(unknown, Err(Invalid::UnknownType(strange)));
     rig.client.shut_down(Time::ZERO);
-    assert_eq!(rig.add(5, 1), Err(Invalid::CapacityExceeded));
+    assert_eq!(rig.add(5, 1), Err(Invalid::ShutDown));
     assert_eq!(rig.client.status().filter(|it| it.bytes.is_some()).count(), 0);
 }

@@ -6,6 +6,7 @@ mod client_files;
 mod client_fleet;
 mod client_globs;
 mod client_late_drain;
+mod client_misuse;
 mod client_model;
 mod client_regressions;
 mod client_static;

@@ -307,6 +307,10 @@ impl Cache {
         self.versions.control_plane(entry.version)
     }
 
+    pub(crate) fn has_static_resources(&self) -> bool {
+        self.static_resources > 0
+    }
+
     /// Counts another static resource.
     pub(crate) fn note_static_resource(&mut self) {
         self.static_resources += 1;

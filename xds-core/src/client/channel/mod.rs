@@ -91,7 +91,11 @@ pub(crate) enum TransportState {
 
 /// Maximum number of unsent ACKs before reading stops. It bounds the memory used for a server that
 /// does not read.
-pub(crate) const MAX_QUEUED_ACKS: usize = 8;
+const MAX_QUEUED_ACKS: usize = 8;
+
+/// Maximum number of unsent ACKs if the driver reads nevertheless; one more ends the channel.
+const MAX_UNSENT_ACKS: usize = 64;
+
 impl Channel {
     /// Creates a channel that is being opened; `type_states` are those of the types from `first_type`
     /// on.
@@ -202,6 +206,11 @@ impl Channel {
 
     pub(crate) fn has_queued_acks(&self) -> bool {
         !self.acks.is_empty()
+    }
+
+    /// Returns whether the driver has read so far ahead that no further response is processed.
+    pub(crate) fn is_overrun(&self) -> bool {
+        self.acks.len() >= MAX_UNSENT_ACKS || self.pending_verdicts.waiting.len() >= MAX_QUEUED_ACKS
     }
 
     pub(crate) fn queue_ack(&mut self, ack: Ack) {

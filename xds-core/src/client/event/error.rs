@@ -232,6 +232,24 @@ impl WatchError {
     pub fn name(&self) -> Option<&ResourceName> {
         self.subject.as_ref()
     }
+
+    /// Returns the type of the resource or collection.
+    #[must_use]
+    pub fn type_url(&self) -> &TypeUrl {
+        &self.source.type_url
+    }
+
+    /// Returns the address of the server that the error concerns.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.source.server
+    }
+
+    /// Returns the node id of the client.
+    #[must_use]
+    pub fn node_id(&self) -> &str {
+        &self.source.node_id
+    }
 }
 
 impl fmt::Display for WatchError {
@@ -293,6 +311,10 @@ pub enum InvalidWatch {
     // FE-05
     #[error("the authority of {0} is not configured")]
     UnknownAuthority(ResourceName),
+    /// No server is configured for the type and the authority of the name, and there is no static
+    /// resource of the type.
+    #[error("no server is configured for {0}")]
+    NoServer(TypeUrl),
     /// The maximum number of watches is reached.
     #[error("too many watches")]
     TooMany,

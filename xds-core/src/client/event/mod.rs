@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Event of a transport, reported by an adapter.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChannelEvent {
     /// The connection is established and the call has started. Do not wait for response headers: a
@@ -40,7 +40,7 @@ pub enum ChannelEvent {
 }
 
 /// Action that the driver of a client must perform.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[must_use]
 #[non_exhaustive]
 pub enum Output {

@@ -27,7 +27,7 @@ pub(crate) mod counters;
 use alloc::{sync::Arc, vec::Vec};
 
 use self::{backoff::Backoff, counters::ServerCounters};
-pub(crate) use super::channel::{Channel, MAX_QUEUED_ACKS, TransportState, ack::Ack};
+pub(crate) use super::channel::{Channel, TransportState, ack::Ack};
 use super::{
     channel::{accepted_version::AcceptedVersion, type_state::TypeState},
     config::{ClientConfig, ServerAddress, Streams},
