@@ -102,15 +102,31 @@ fn node_carries_the_application_and_the_library() {
     let node = first.node.as_ref().expect("the first message carries the node");
     assert_eq!((node.id.as_str(), node.cluster.as_str()), ("n", "c"));
     assert_eq!(node.locality.as_ref().map(|locality| locality.region.as_str()), Some("r"));
-    // Applications cannot set these.
-    assert!(!node.user_agent_name.is_empty());
+    assert_eq!(node.user_agent_name, "xds-core");
     assert!(node.user_agent_version_type.is_some());
+    // Applications cannot set these.
     let features = &node.client_features;
     for feature in ["envoy.lb.does_not_support_overprovisioning", "xds.config.resource-in-sotw"] {
         assert!(features.iter().any(|stated| stated == feature), "{feature} is not stated");
     }
     assert!(second.node.is_none());
     println!("covers: SB-01 SB-03 SB-04 S0.065 IC5");
+}
+
+#[test]
+fn application_may_state_its_own_user_agent() {
+    let own = Node::new("n").with_user_agent("mesh-agent", "1.2");
+    let copied = Node::from(own.message().clone());
+    for node in [own, copied] {
+        let mut bench = Bench::with_node(node);
+        bench.watch(types::LISTENER, "a");
+        bench.settle();
+        let node = bench.requests[0].node.as_ref().expect("the first message carries the node");
+        assert_eq!(node.user_agent_name, "mesh-agent");
+        let version = proto::node::UserAgentVersionType::UserAgentVersion("1.2".into());
+        assert_eq!(node.user_agent_version_type, Some(version));
+    }
+    println!("covers: SB-04");
 }
 
 #[test]

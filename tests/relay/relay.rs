@@ -218,7 +218,8 @@ impl RelayWorld {
                     let (type_url, name) = (type_url.as_str(), name.as_str());
                     match error.kind() {
                         WatchErrorKind::Reported { code, message } => {
-                            transaction.set_error(type_url, name, code_of(*code), message.clone());
+                            let code = StatusCode::from_i32(*code);
+                            transaction.set_error(type_url, name, code, message.clone());
                         }
                         WatchErrorKind::Deleted => {
                             transaction.remove(type_url, name);
@@ -269,14 +270,6 @@ impl RelayWorld {
         let member = self.upstream.join(client(id, self.variant, OpaqueType::new));
         self.views.insert(view.to_owned(), member);
         member
-    }
-}
-
-fn code_of(code: i32) -> StatusCode {
-    match code {
-        5 => StatusCode::NotFound,
-        7 => StatusCode::PermissionDenied,
-        _ => StatusCode::Unavailable,
     }
 }
 

@@ -31,7 +31,7 @@ impl Frame {
         self.len() == 0
     }
 
-    /// Returns the message as one buffer. Copies unless one of the pieces is empty.
+    /// Returns the message as one buffer. Copies unless `head` is empty.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         if self.body.is_empty() {

@@ -28,8 +28,12 @@ impl Time {
 
     /// Returns the time `duration` later, or the last representable one.
     #[must_use]
-    pub fn after(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(nanos(duration)))
+    pub const fn after(self, duration: Duration) -> Self {
+        let nanos = duration.as_nanos();
+        match nanos < u64::MAX as u128 {
+            true => Self(self.0.saturating_add(nanos as u64)),
+            false => Self(u64::MAX),
+        }
     }
 
     /// Returns the duration since `earlier`; zero if that is later.
@@ -50,10 +54,6 @@ impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:03}s", self.0 / 1_000_000_000, self.0 / 1_000_000 % 1_000)
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Time at which [`handle_timeout`](crate::Client::handle_timeout) is due, and the reason.

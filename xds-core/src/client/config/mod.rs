@@ -214,17 +214,29 @@ impl ClientConfig {
 
 /// Identity that a client sends in the first request of every stream.
 ///
-/// The library adds the user agent and the client features.
+/// The client features of the profile are added.
 // S0.069, IC5, SB-04
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Node {
+    /// Message without client features.
     message: proto::Node,
 }
 
-/// Takes the node from a message. Its user agent and client features are replaced.
+impl Default for Node {
+    /// Returns a node without an id, whose user agent is this library.
+    fn default() -> Self {
+        Self::from(proto::Node::default())
+    }
+}
+
+/// Takes the node from a message. The user agent is this library if the message states none, and the
+/// client features are replaced by those of the profile.
 impl From<proto::Node> for Node {
     fn from(message: proto::Node) -> Self {
-        Self { message }
+        match message.user_agent_name.is_empty() {
+            true => Self { message }.with_user_agent("xds-core", env!("CARGO_PKG_VERSION")),
+            false => Self { message },
+        }
     }
 }
 
@@ -232,7 +244,19 @@ impl Node {
     /// Creates a node with the given id.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
-        Self { message: proto::Node { id: id.into(), ..Default::default() } }
+        Self::from(proto::Node { id: id.into(), ..Default::default() })
+    }
+
+    /// Sets the name and the version of the program, by which servers may tell programs apart; the
+    /// default is this library.
+    #[must_use]
+    pub fn with_user_agent(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
+        use proto::node::UserAgentVersionType;
+
+        self.message.user_agent_name = name.into();
+        self.message.user_agent_version_type =
+            Some(UserAgentVersionType::UserAgentVersion(version.into()));
+        self
     }
 
     /// Sets the cluster: the group of nodes that this one belongs to.
@@ -262,7 +286,7 @@ impl Node {
         &self.message.id
     }
 
-    /// Returns the message as it was set.
+    /// Returns the message, without client features.
     #[must_use]
     pub const fn message(&self) -> &proto::Node {
         &self.message
@@ -270,21 +294,13 @@ impl Node {
 
     /// Returns the message as sent to servers.
     pub(crate) fn to_message(&self, profile: &Profile) -> proto::Node {
-        let mut message = self.message.clone();
-        message.user_agent_name = USER_AGENT.into();
-        message.user_agent_version_type = Some(
-            proto::node::UserAgentVersionType::UserAgentVersion(env!("CARGO_PKG_VERSION").into()),
-        );
-        message.client_features = profile.client_features.clone();
-        message
+        proto::Node { client_features: profile.client_features.clone(), ..self.message.clone() }
     }
 
     pub(crate) fn encode(&self, profile: &Profile) -> Vec<u8> {
         self.to_message(profile).encode_to_vec()
     }
 }
-
-const USER_AGENT: &str = "xds-core";
 
 /// Bounds on the memory that a peer can make the client use.
 // contract rule 6

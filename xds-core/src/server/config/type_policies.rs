@@ -298,10 +298,13 @@ pub enum NackRecovery {
     #[default]
     ResendBatch,
     /// The unchanged resources of the rejected response are sent one at a time, each once, to find
-    /// those that the client rejects; afterwards it has all others. For full-state types each
-    /// attempt contains the last ACKed state and one of the new resources, so the server keeps that
-    /// state for each client that has rejected a later one. The rejected resource is reported
-    /// ([`Observation::Isolated`](crate::server::Observation)).
+    /// those that the client rejects; afterwards it has all others. The rejected resource is
+    /// reported ([`Observation::Isolated`](crate::server::Observation)).
+    ///
+    /// For full-state types each attempt contains the last ACKed state and one of the new
+    /// resources, so the server keeps that state for each client that has rejected a later one. On a
+    /// stream that begins with the statement of an older version, that state is unknown until the
+    /// first ACK: the rejected resources are sent with the next change.
     // M108
     Isolate,
 }

@@ -217,8 +217,11 @@ impl Transaction {
     }
 
     /// Marks a resource as nonexistent, like [`set_error`](Self::set_error) with the code
-    /// `NOT_FOUND`. Incremental clients that name it are sent a removal, others the error.
-    /// Setting or removing the resource ends this.
+    /// `NOT_FOUND`. Incremental clients that name it are sent a removal, others the error. Setting or
+    /// removing the resource ends this.
+    ///
+    /// This answers clients about a name that has no resource. It does not delete one: wildcard
+    /// clients go on to receive a resource of that name until it is [removed](Self::remove).
     // M255
     pub fn mark_missing(
         &mut self,

@@ -29,7 +29,7 @@ pub(crate) fn transaction_in(view: &str, changes: &str) -> Transaction {
                 (Some(name), _) => transaction.remove(&*type_url, name),
                 (_, Some(error)) => {
                     let (name, code) = error.split_once('=').expect("!name=code");
-                    let code = code_of(code.parse().expect("a number"));
+                    let code = StatusCode::from_i32(code.parse().expect("a number"));
                     transaction.set_error(&*type_url, name, code, "no")
                 }
                 _ => {
@@ -64,10 +64,4 @@ pub(super) fn duration(text: &str) -> Duration {
         "ms" => Duration::from_millis(number),
         _ => panic!("no such unit: {unit}"),
     }
-}
-
-pub(super) fn code_of(code: i32) -> StatusCode {
-    use StatusCode::{Internal, NotFound, PermissionDenied, Unavailable};
-    let codes = [NotFound, PermissionDenied, Internal, Unavailable];
-    codes.into_iter().find(|known| known.as_i32() == code).expect("a code for a resource")
 }
