@@ -41,14 +41,15 @@ pub(super) async fn confirm<S: Source>(
             }
             sleep(RETRY).await;
         };
-        // A source that cannot tell is taken at what was read of it.
-        let revision = revision.map_or(0, |revision| revision.0);
-        if server.source_confirmed(revision).await.is_err() {
+        if server.source_confirmed(revision.map(|it| it.0)).await.is_err() {
             return;
         }
         // The follower may be waiting after a failure.
         reachable.notify_one();
-        if !catch_up(&*source, &server, Revision(revision)).await {
+        // A source that cannot tell its revision is taken at what was read of it.
+        if let Some(revision) = revision
+            && !catch_up(&*source, &server, revision).await
+        {
             return;
         }
     }

@@ -67,11 +67,13 @@ impl Server {
 
     /// Answers [`ServerEvent::ConfirmSource`] with the newest revision of the source, read after the
     /// event. The read must be linearizable: it must not return an older revision than one that any
-    /// server has read before. Zero stands for a source that cannot tell: a stream then waits only
-    /// for the revision that its versions state, and after
+    /// server has read before.
+    ///
+    /// The revision is `None` if the source cannot tell it: a stream then waits only for the revision
+    /// that its versions state, and after
     /// [`catch_up_timeout`](super::SourcePolicy::catch_up_timeout) it is answered from what was read,
     /// unless the source is unreachable.
-    pub fn source_confirmed(&mut self, revision: u64, now: Time) {
+    pub fn source_confirmed(&mut self, revision: Option<u64>, now: Time) {
         self.clock.advance(now);
         self.source.end_confirmation(revision);
         self.watch_staleness();

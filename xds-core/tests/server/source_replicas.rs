@@ -232,7 +232,7 @@ fn maximum_staleness_refuses_new_streams_and_keeps_open_ones() {
 fn confirmation_without_a_revision_does_not_make_a_source_reachable() {
     let mut rig = confirming();
     rig.run(
-        "at 5\nset cds a=1\nreached 5\nunreachable\n> cds\nconfirm\nconfirmed 0\n< cds first a=1",
+        "at 5\nset cds a=1\nreached 5\nunreachable\n> cds\nconfirm\nconfirmed unknown\n< cds first a=1",
     );
     assert!(rig.server.source_status().unreachable_since.is_some());
     rig.run("reached 5");
@@ -245,16 +245,16 @@ fn confirmation_without_a_revision_does_not_make_a_source_reachable() {
 fn stated_revision_is_awaited_although_the_source_cannot_tell_its_own() {
     let mut rig = confirming();
     rig.run(
-        "at 5\nset cds a=1\nreached 5\n> cds version:7-00\nconfirm\nconfirmed 0\n<\nat 7\nset cds a=2\n\
+        "at 5\nset cds a=1\nreached 5\n> cds version:7-00\nconfirm\nconfirmed unknown\n<\nat 7\nset cds a=2\n\
          reached 7\n< cds first a=2",
     );
     // The revision may be of another history, so the wait ends.
     let mut rig = confirming();
-    rig.run("at 5\nset cds a=1\nreached 5\n> cds version:7-00\nconfirm\nconfirmed 0\n<");
+    rig.run("at 5\nset cds a=1\nreached 5\n> cds version:7-00\nconfirm\nconfirmed unknown\n<");
     rig.run("wait 4s\n< cds first a=1");
     let mut rig = confirming();
     rig.run(
-        "at 5\nset cds a=1\nreached 5\nunreachable\n> cds version:7-00\nconfirm\nconfirmed 0\n<",
+        "at 5\nset cds a=1\nreached 5\nunreachable\n> cds version:7-00\nconfirm\nconfirmed unknown\n<",
     );
     rig.run("wait 4s");
     let reason = rig.take_close(1).expect("closed");

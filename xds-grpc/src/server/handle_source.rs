@@ -94,13 +94,14 @@ impl ServerHandle {
     }
 
     /// Answers [`ServerEvent::ConfirmSource`](xds_core::server::ServerEvent::ConfirmSource) with the
-    /// newest revision of the source, from a linearizable read.
+    /// newest revision of the source, from a linearizable read, and with `None` if the source cannot
+    /// tell it.
     ///
     /// # Errors
     ///
     /// Returns an error if the server has ended.
     // M258
-    pub async fn source_confirmed(&self, revision: u64) -> Result<(), ServerEnded> {
+    pub async fn source_confirmed(&self, revision: Option<u64>) -> Result<(), ServerEnded> {
         self.with_server(move |server, now| server.source_confirmed(revision, now)).await
     }
 

@@ -266,7 +266,7 @@ impl ReplicaWorld {
         let is_stale = replica.has(ReplicaBug::StaleConfirmation);
         let revision = if is_stale { current.saturating_sub(3) } else { current };
         let waiting = replica.server.stats().waiting_for_source;
-        replica.server.source_confirmed(revision, now);
+        replica.server.source_confirmed(Some(revision), now);
         replica.follower.retry();
         let left = replica.server.stats().waiting_for_source;
         if left > 0 {

@@ -92,20 +92,18 @@ impl SourceProgress {
         self.is_confirming
     }
 
-    /// Ends the confirmation in progress. Revision 0 stands for a source that cannot tell.
-    pub(crate) fn end_confirmation(&mut self, revision: u64) {
+    /// Ends the confirmation in progress. The revision is `None` if the source cannot tell it.
+    pub(crate) fn end_confirmation(&mut self, revision: Option<u64>) {
         self.is_confirming = false;
         self.unconfirmed_since = None;
         // A source that cannot tell its revision may be unreachable nevertheless.
-        if revision > 0 && Some(revision) <= self.reached {
+        if revision.is_some_and(|it| self.has(it)) {
             self.unreachable_since = None;
         }
         for wait in self.waiting.values_mut() {
             if wait.confirmation == WaitConfirmation::InProgress {
-                wait.confirmation = match revision {
-                    0 => WaitConfirmation::Impossible,
-                    _ => WaitConfirmation::At(revision),
-                };
+                wait.confirmation =
+                    revision.map_or(WaitConfirmation::Impossible, WaitConfirmation::At);
             }
         }
     }

@@ -232,7 +232,8 @@ impl Rig {
                 self.server.source_reached(rest.parse().expect("a revision"), self.now);
             }
             "confirmed" => {
-                self.server.source_confirmed(rest.parse().expect("a revision"), self.now);
+                let revision = (rest != "unknown").then(|| rest.parse().expect("a revision"));
+                self.server.source_confirmed(revision, self.now);
             }
             "unconfirmed" => self.server.source_confirmation_failed(self.now),
             "unreachable" => self.server.source_unreachable(self.now),
