@@ -232,19 +232,41 @@ async fn half_open_connection_is_detected_by_keepalive_while_not_reading() {
     println!("covers: B59");
 }
 
+fn frequent_pings() -> ClientOptions {
+    let keepalive = Keepalive::new(Duration::from_secs(2), Duration::from_secs(1));
+    ClientOptions::default().with_seed(7).with_keepalive(keepalive)
+}
+
 /// The HTTP/2 stack reports only to the task of a connection that a ping was not answered.
 #[tokio::test(start_paused = true)]
-async fn unanswered_ping_is_stated_as_the_reason_for_the_end() {
+async fn unanswered_ping_on_an_open_stream_is_stated_as_the_reason_for_the_end() {
     let world = World::of_this_thread();
-    let keepalive = Keepalive::new(Duration::from_secs(2), Duration::from_secs(1));
-    let options = ClientOptions::default().with_seed(7).with_keepalive(keepalive);
-    let client = client::connect(VirtualTokio::default(), gated(FlowControl::Off), options);
+    let client =
+        client::connect(VirtualTokio::default(), gated(FlowControl::Off), frequent_pings());
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut connection = Connection::of(&world).await;
     let mut call = soon(connection.call()).await;
     call.request().await;
+    // The client has received the response head.
+    quiet().await;
     connection.orders.send(Order::Hang).expect("it lives");
     let told = no_value(&mut watch).await.to_string();
+    assert!(told.contains("the connection has ended: "), "{told}");
+    assert!(told.contains("keep-alive timed out"), "{told}");
+}
+
+/// The HTTP/2 stack reports to the call that a ping was not answered.
+#[tokio::test(start_paused = true)]
+async fn unanswered_ping_before_the_response_head_is_stated_as_the_reason_for_the_end() {
+    let world = World::of_this_thread();
+    let client =
+        client::connect(VirtualTokio::default(), gated(FlowControl::Off), frequent_pings());
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    let mut connection = Connection::of(&world).await;
+    let _unanswered = soon(connection.calls.recv()).await.expect("the connection lives");
+    connection.orders.send(Order::Hang).expect("it lives");
+    let told = no_value(&mut watch).await.to_string();
+    assert!(!told.contains("the connection has ended: "), "{told}");
     assert!(told.contains("keep-alive timed out"), "{told}");
 }
 
