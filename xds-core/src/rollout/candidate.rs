@@ -4,7 +4,7 @@ use alloc::{format, string::String, vec::Vec};
 
 use super::state::RolloutId;
 use crate::{
-    server::{DropView, Server, Transaction, TransactionError},
+    server::{Applied, Server, Transaction, TransactionError},
     text::ViewName,
     time::Time,
     zoo::{self, Bug},
@@ -17,8 +17,6 @@ pub(super) struct CandidateViews {
     change: Vec<Transaction>,
     /// Stable views and their candidates: those that the change concerns, then those with layers.
     views: Vec<(ViewName, ViewName)>,
-    /// Number of views that the change concerns.
-    concerned: usize,
 }
 
 /// Adds a newer transaction to a change, if the change concerns its view.
@@ -39,20 +37,18 @@ impl CandidateViews {
         change: Vec<Transaction>,
         now: Time,
     ) -> Result<Self, TransactionError> {
-        let mut views = Self { id, change, views: Vec::new(), concerned: 0 };
-        for transaction in views.change.clone() {
+        for transaction in &change {
             // Views with layers are refused here.
-            server.prepare_preview(&transaction)?;
-            if views.candidate_of(transaction.view()).is_none() {
-                views.add(server, transaction.view());
+            server.prepare_preview(transaction)?;
+        }
+        let mut views = Self { id, change, views: Vec::new() };
+        match views.fill(server, now) {
+            Ok(()) => Ok(views),
+            Err(error) => {
+                views.drop_all(server, now);
+                Err(error)
             }
         }
-        views.concerned = views.views.len();
-        if let Err(error) = views.fill(server, now) {
-            views.drop_all(server, now);
-            return Err(error);
-        }
-        Ok(views)
     }
 
     /// Returns the change.
@@ -60,35 +56,39 @@ impl CandidateViews {
         &self.change
     }
 
-    /// Whether a view is a candidate.
-    pub(super) fn has(&self, view: &ViewName) -> bool {
-        self.views.iter().any(|(_, candidate)| candidate == view)
-    }
-
     /// Copies the stable views, and applies the change to the copies.
-    pub(super) fn fill(&self, server: &mut Server, now: Time) -> Result<(), TransactionError> {
-        for (stable, candidate) in self.views.iter().take(self.concerned) {
-            server.copy_to_view(stable, candidate, now)?;
-        }
-        for transaction in &self.change {
-            if let Some(candidate) = self.candidate_of(transaction.view()) {
-                server.apply(transaction.for_view(candidate), now)?;
-            }
+    fn fill(&mut self, server: &mut Server, now: Time) -> Result<(), TransactionError> {
+        for transaction in self.change.clone() {
+            let stable = transaction.view();
+            let candidate = match self.candidate_of(stable) {
+                Some(candidate) => candidate.clone(),
+                None => {
+                    let candidate = self.add(server, stable)?;
+                    server.copy_to_view(stable, &candidate, now)?;
+                    candidate
+                }
+            };
+            server.apply(transaction.for_view(&candidate), now)?;
         }
         Ok(())
     }
 
-    /// Applies a transaction to the candidate of its view too, if there is one. It is part of the
-    /// change from now on.
-    pub(super) fn apply(&mut self, server: &mut Server, transaction: &Transaction, now: Time) {
-        if let Some(candidate) = self.candidate_of(transaction.view()) {
-            // The stable view has it, so it is valid. Without room for a copy, the cohort gets it at
-            // the end.
-            let _ = server.apply(transaction.for_view(candidate), now);
-            if !zoo::is(Bug::CompletedChangeIsOlder) {
-                update(&mut self.change, transaction);
-            }
+    /// Applies a transaction to the candidate of its view too, if there is one, and returns the result
+    /// there. The transaction is part of the change from now on.
+    pub(super) fn apply(
+        &mut self,
+        server: &mut Server,
+        transaction: &Transaction,
+        now: Time,
+    ) -> Option<Applied> {
+        let candidate = self.candidate_of(transaction.view())?;
+        // The stable view has it, so it is valid. Without room for a copy, the cohort gets it at the
+        // end.
+        let applied = server.apply(transaction.for_view(candidate), now);
+        if !zoo::is(Bug::CompletedChangeIsOlder) {
+            update(&mut self.change, transaction);
         }
+        applied.ok()
     }
 
     /// Returns the view that a client of the cohort sees in place of a stable one. A view with
@@ -108,16 +108,11 @@ impl CandidateViews {
         if replaced == layers {
             return stable.clone();
         }
-        let candidate = self.add(server, stable);
-        // The views are new, and no candidate of a layer has layers. Without room for another view,
-        // the client sees the stable one.
-        match server.set_layers(&candidate, &replaced, now) {
-            Ok(()) => candidate,
-            Err(_) => {
-                self.views.pop();
-                stable.clone()
-            }
-        }
+        // Without room for another view, the client sees the stable one.
+        let Ok(candidate) = self.add(server, stable) else { return stable.clone() };
+        // It cannot fail: the view is new, and no candidate of a layer has layers.
+        let _ = server.set_layers(&candidate, &replaced, now);
+        candidate
     }
 
     /// Returns the stable view of a candidate; other views are returned unchanged.
@@ -129,7 +124,7 @@ impl CandidateViews {
     /// Drops all candidates, those with layers first.
     pub(super) fn drop_all(&self, server: &mut Server, now: Time) {
         for (_, candidate) in self.views.iter().rev() {
-            server.drop_view(candidate, DropView::Freeze, now);
+            server.drop_candidate(candidate, now);
         }
     }
 
@@ -137,15 +132,20 @@ impl CandidateViews {
         self.views.iter().find(|(it, _)| it == stable).map(|(_, candidate)| candidate)
     }
 
-    /// Adds a candidate with a name that no view has.
-    fn add(&mut self, server: &Server, stable: &ViewName) -> ViewName {
+    /// Opens a candidate with a name that no view has.
+    fn add(
+        &mut self,
+        server: &mut Server,
+        stable: &ViewName,
+    ) -> Result<ViewName, TransactionError> {
         let existing = server.views();
         let mut name: String = format!("{stable}#rollout-{}", self.id.0);
         while existing.iter().any(|it| it.as_str() == name) {
             name.push('#');
         }
         let candidate = ViewName::from(name.as_str());
+        server.open_candidate(&candidate, stable)?;
         self.views.push((stable.clone(), candidate.clone()));
-        candidate
+        Ok(candidate)
     }
 }

@@ -21,18 +21,21 @@
 //! | `conditions.rs` | which transition is due |
 //! | `shared.rs`, `state.rs` | the stored state, and agreement of replicas |
 //! | `clients.rs`, `halt.rs` | sides and progress of clients; reasons of halts |
-//! | `server.rs`, `events.rs`, `candidate.rs` | rollouts on a server, and their views |
+//! | `server.rs`, `events.rs` | rollouts on a server |
+//! | `active.rs`, `candidate.rs`, `observations.rs` | the one under way, its views, and what clients do |
 //!
 //! A side is a function of a client's node and the step, so that a client that reconnects or moves to
 //! another replica sees the same side. `docs/design/rollouts.md` in the repository states the
 //! invariants, and what a rollout cannot know.
 
+mod active;
 mod candidate;
 mod clients;
 mod conditions;
 mod events;
 mod halt;
 mod machine;
+mod observations;
 mod policy;
 mod server;
 mod share;

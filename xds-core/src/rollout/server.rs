@@ -2,14 +2,12 @@
 
 use alloc::{
     collections::{BTreeMap, VecDeque},
-    format,
     sync::Arc,
     vec::Vec,
 };
 
-use prost::Message as _;
-
 use super::{
+    active::ActiveRollout,
     candidate::{self, CandidateViews},
     clients::Side,
     events::{NodeDetail, RolloutEvent, StartError},
@@ -23,13 +21,9 @@ use super::{
 };
 use crate::{
     id::StreamId,
-    proto::Node,
     selector::NodeFacts,
-    server::{
-        Applied, LagReason, Observation, Server, ServerEvent, ServerOutput, Transaction,
-        TransactionError,
-    },
-    text::{Nonce, TypeUrl, ViewName},
+    server::{Applied, Server, ServerOutput, Transaction, TransactionError},
+    text::ViewName,
     time::Time,
     zoo::{self, Bug},
 };
@@ -43,16 +37,6 @@ struct QueuedChange {
     id: RolloutId,
     change: Vec<Transaction>,
     policy: RolloutPolicy,
-}
-
-#[derive(Debug)]
-struct ActiveRollout {
-    rollout: Rollout,
-    views: CandidateViews,
-    error: Option<TransactionError>,
-    /// Numbers of the nonces that were unanswered when a client moved to the candidate, by type: an
-    /// answer to one of them or to an earlier one says nothing of the candidate.
-    before: BTreeMap<StreamId, Vec<(TypeUrl, u64)>>,
 }
 
 /// Rollouts on a server, one at a time.
@@ -89,12 +73,12 @@ struct ActiveRollout {
 /// ```
 #[derive(Debug, Default)]
 pub struct ServerRollouts {
-    detail: NodeDetail,
+    pub(super) detail: NodeDetail,
     sharing: Sharing,
-    nodes: BTreeMap<StreamId, NodeFacts>,
+    pub(super) nodes: BTreeMap<StreamId, NodeFacts>,
     peers: Vec<Arc<str>>,
     newest: Option<RolloutId>,
-    active: Option<ActiveRollout>,
+    pub(super) active: Option<ActiveRollout>,
     queued: Option<QueuedChange>,
     /// Changes of superseded rollouts, until the source states whether one has completed: another
     /// replica may have stored that meanwhile.
@@ -155,7 +139,8 @@ impl ServerRollouts {
 
     /// Applies a transaction for all clients at once. If a rollout concerns its view, the candidate gets
     /// it too, and it is part of the change of the rollout from now on, in place of what that has of
-    /// the same resources.
+    /// the same resources. The returned [sequence number](Applied::sequence) is then that of the
+    /// newer one of both transactions.
     ///
     /// # Errors
     ///
@@ -168,10 +153,12 @@ impl ServerRollouts {
     ) -> Result<Applied, TransactionError> {
         let needs_copy = self.active.is_some() || !self.superseded.is_empty();
         let copy = needs_copy.then(|| transaction.clone());
-        let applied = server.apply(transaction, now)?;
+        let mut applied = server.apply(transaction, now)?;
         let Some(copy) = copy else { return Ok(applied) };
-        if let Some(active) = &mut self.active {
-            active.views.apply(server, &copy, now);
+        if let Some(active) = &mut self.active
+            && let Some(in_candidate) = active.views.apply(server, &copy, now)
+        {
+            applied.sequence = in_candidate.sequence;
         }
         let queued = self.queued.iter_mut().map(|it| &mut it.change);
         for change in queued.chain(self.superseded.values_mut()) {
@@ -180,19 +167,30 @@ impl ServerRollouts {
         Ok(applied)
     }
 
+    /// Removes a resource of a view for all clients, unless a client of any cohort requests it by name
+    /// ([`Server::remove_unless_named`]). Returns `None` if a client does.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`apply`](Self::apply).
+    pub fn remove_unless_named(
+        &mut self,
+        server: &mut Server,
+        view: &ViewName,
+        type_url: &str,
+        name: &str,
+        now: Time,
+    ) -> Result<Option<Applied>, TransactionError> {
+        let removal = server.removal_unless_named(view, type_url, name);
+        removal.map(|removal| self.apply(server, removal, now)).transpose()
+    }
+
     /// Handles an output of the server, before the host acts on it.
     pub fn handle_output(&mut self, server: &mut Server, output: &ServerOutput, now: Time) {
         match output {
             ServerOutput::Observed(observation) => self.observe(server, observation, now),
             ServerOutput::Close(stream, _) | ServerOutput::Finished(stream) => {
                 self.left(server, *stream, now);
-            }
-            ServerOutput::Event(ServerEvent::ViewDropped(view)) => {
-                let Some(active) = self.active.as_ref().filter(|it| it.views.has(view)) else {
-                    return;
-                };
-                // It was possible before, and a limit can only have become smaller.
-                let _ = active.views.fill(server, now);
             }
             _ => {}
         }
@@ -313,12 +311,6 @@ impl ServerRollouts {
         self.queued.as_ref().map(|it| it.id)
     }
 
-    /// Returns the view that the client would see without a rollout.
-    #[must_use]
-    pub fn stable_view<'v>(&'v self, view: &'v ViewName) -> &'v ViewName {
-        self.active.as_ref().map_or(view, |it| it.views.stable(view))
-    }
-
     fn check(
         &self,
         id: RolloutId,
@@ -400,111 +392,21 @@ impl ServerRollouts {
         self.state = Some(state);
     }
 
-    fn observe(&mut self, server: &mut Server, observation: &Observation, now: Time) {
-        match observation {
-            Observation::Identified { stream, node, .. } => {
-                self.identified(server, *stream, node, now);
-            }
-            Observation::Disconnected { stream } => self.left(server, *stream, now),
-            _ if self.active.is_none() => {}
-            Observation::Acked { stream, .. } | Observation::Subscribed { stream, .. } => {
-                self.note_progress(server, *stream, now);
-            }
-            Observation::Nacked { stream, type_url, message, nonce, .. }
-                if !self.is_of_earlier(*stream, type_url, nonce) =>
-            {
-                self.note_rejection(server, *stream, type_url, message, now);
-            }
-            Observation::AnswerOverdue { stream, type_url, after, .. } => {
-                let text = format!("{type_url}: no answer within {after:?}");
-                self.update(server, now, |rollout| rollout.warned(*stream, text, now));
-            }
-            Observation::Blocked { stream, type_url, waits_for, after, .. } => {
-                let text = format!("{type_url} waits for {waits_for} longer than {after:?}");
-                self.update(server, now, |rollout| rollout.warned(*stream, text, now));
-            }
-            _ => {}
-        }
-    }
-
-    fn identified(&mut self, server: &mut Server, stream: StreamId, node: &[u8], now: Time) {
-        if self.detail == NodeDetail::Id && self.active.is_none() {
-            return;
-        }
-        let facts = NodeFacts::from(Node::decode(node).unwrap_or_default());
-        if let Some(active) = &mut self.active {
-            let side = active.rollout.joined(stream, &facts, now);
-            // A client without a view gets one from `assign`.
-            if side == Side::Candidate
-                && let Some(view) = server.view_of(stream).cloned()
-            {
-                self.assign(server, stream, &view, now);
-            }
-            self.carry_out(server, now);
-        }
-        if self.detail == NodeDetail::Full {
-            self.nodes.insert(stream, facts);
-        }
-    }
-
-    fn left(&mut self, server: &mut Server, stream: StreamId, now: Time) {
-        self.nodes.remove(&stream);
-        if let Some(active) = &mut self.active {
-            active.before.remove(&stream);
-        }
-        self.update(server, now, |rollout| rollout.left(stream, now));
-    }
-
-    /// Reports to the rollout whether a client has accepted what it is sent.
-    fn note_progress(&mut self, server: &mut Server, stream: StreamId, now: Time) {
-        let lag = server.lag_of(stream);
-        self.update(server, now, |rollout| match lag {
-            _ if rollout.side(stream) != Some(Side::Candidate) => {}
-            None => rollout.acknowledged(stream, now),
-            Some(LagReason::Pending) => rollout.pending(stream, now),
-            // It was reported when it happened.
-            Some(LagReason::Rejected) => {}
-        });
-    }
-
-    /// Whether a response was sent before the client moved to the candidate.
-    fn is_of_earlier(&self, stream: StreamId, type_url: &TypeUrl, nonce: &Nonce) -> bool {
-        let before = self.active.as_ref().and_then(|it| it.before.get(&stream));
-        let number = nonce.as_str().parse::<u64>().ok();
-        let mut before = before.into_iter().flatten();
-        before.any(|(it, last)| it == type_url && number.is_some_and(|number| number <= *last))
-    }
-
-    fn note_rejection(
+    /// Changes the rollout under way, if there is one, and carries out its outputs.
+    pub(super) fn update(
         &mut self,
         server: &mut Server,
-        stream: StreamId,
-        type_url: &TypeUrl,
-        message: &str,
         now: Time,
+        change: impl FnOnce(&mut Rollout),
     ) {
-        if self.rollout().and_then(|it| it.side(stream)) != Some(Side::Candidate) {
-            return;
-        }
-        let is_this = |it: &crate::server::RejectionStatus<'_>| {
-            it.stream == Some(stream) && it.type_url == type_url
-        };
-        let names = server.rejections().find(is_this).map(|it| it.names.to_vec());
-        let names = names.unwrap_or_default();
-        self.update(server, now, |rollout| {
-            rollout.rejected(stream, type_url.clone(), names, message, now);
-        });
-    }
-
-    /// Changes the rollout under way, if there is one, and carries out its outputs.
-    fn update(&mut self, server: &mut Server, now: Time, change: impl FnOnce(&mut Rollout)) {
         if let Some(active) = &mut self.active {
             change(&mut active.rollout);
             self.carry_out(server, now);
         }
     }
 
-    fn carry_out(&mut self, server: &mut Server, now: Time) {
+    /// Carries out the outputs of the rollout under way.
+    pub(super) fn carry_out(&mut self, server: &mut Server, now: Time) {
         while let Some(active) = &mut self.active
             && let Some(output) = active.rollout.poll_output()
         {
@@ -539,33 +441,6 @@ impl ServerRollouts {
                 reason: None,
             };
             self.events.push_back(RolloutEvent::Ended { progress, error: Some(error) });
-        }
-    }
-}
-
-impl ActiveRollout {
-    fn move_client(&mut self, server: &mut Server, stream: StreamId, side: Side, now: Time) {
-        // A client without a view gets one from `assign`.
-        let Some(view) = server.view_of(stream).cloned() else { return };
-        let stable = self.views.stable(&view).clone();
-        let view = match side {
-            Side::Stable => stable,
-            Side::Candidate => {
-                self.before.insert(stream, server.unanswered(stream).collect());
-                self.views.candidate(server, &stable, now)
-            }
-        };
-        server.assign(stream, &view, now);
-        if side == Side::Candidate && server.lag_of(stream).is_none() {
-            self.rollout.acknowledged(stream, now);
-        }
-    }
-
-    fn apply(&mut self, server: &mut Server, now: Time) {
-        for transaction in self.views.change() {
-            if let Err(error) = server.apply(transaction.clone(), now) {
-                self.error.get_or_insert(error);
-            }
         }
     }
 }

@@ -91,10 +91,12 @@ impl Server {
         }
         self.watch_views();
         for SessionHandle { session, .. } in &after {
-            self.leave_waits(*session);
+            let left = self.waits.remove(*session);
             self.hold_first_response(*session);
             self.clear_rejections(*session);
             self.note_progress(*session, 0);
+            // Not earlier: the new view may concern the same waits.
+            self.end_waits(left);
             self.notify_if_due(*session);
         }
         for handle in before.iter().chain(&after) {

@@ -2,7 +2,7 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
-use super::{Server, store::transaction::TransactionError};
+use super::{DropView, Server, store::transaction::TransactionError};
 use crate::{
     id::StreamId,
     text::{TypeUrl, ViewName},
@@ -10,6 +10,31 @@ use crate::{
 };
 
 impl Server {
+    /// Opens a view as the candidate of a stable one: its clients count as clients of the stable view
+    /// in reports to the application, and both are kept.
+    pub(crate) fn open_candidate(
+        &mut self,
+        candidate: &ViewName,
+        stable: &ViewName,
+    ) -> Result<(), TransactionError> {
+        let limit = self.config.limits.views;
+        match self.subscriptions.store.open_candidate(candidate, stable, limit) {
+            true => Ok(()),
+            false => Err(TransactionError::TooManyViews { limit }),
+        }
+    }
+
+    /// Drops a candidate that no client sees any more.
+    pub(crate) fn drop_candidate(&mut self, candidate: &ViewName, now: Time) {
+        let store = &mut self.subscriptions.store;
+        if let Some(slot) = store.find_view(candidate) {
+            store.close_candidate(slot);
+        }
+        self.drop_view(candidate, DropView::Freeze, now);
+        self.review_layers();
+        self.watch_views();
+    }
+
     /// Makes a view a copy of another one that has no layers. Bytes are shared.
     pub(crate) fn copy_to_view(
         &mut self,

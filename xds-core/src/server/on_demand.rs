@@ -11,14 +11,24 @@
 //! has answered, an incremental client is not told that the resource does not exist.
 // M254-M256
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeSet, vec::Vec};
 
 use super::{
     Applied, Server, Transaction, TransactionError, ViewName,
     event::ServerEvent,
-    store::on_demand::{NotificationKind, OnDemandNotification, OnDemandState},
+    store::{
+        Store,
+        arena::ResourceEntry,
+        on_demand::{NotificationKind, OnDemandNotification, OnDemandState},
+    },
 };
-use crate::{id::StreamId, time::Time, xdstp};
+use crate::{
+    id::StreamId,
+    slab::Slot,
+    text::{ResourceName, TypeUrl},
+    time::Time,
+    xdstp,
+};
 
 impl Server {
     /// Returns the unanswered questions to the application: the clients that wait for a view
@@ -37,11 +47,17 @@ impl Server {
         });
         let store = &self.subscriptions.store;
         let wanted = store.arenas().flat_map(move |arena| {
-            let view = store.view(arena.view).map(|view| view.name.clone()).unwrap_or_default();
-            let resources = arena.slots().filter_map(|slot| arena.at(slot));
-            let asked = resources.filter(|it| it.on_demand_state == OnDemandState::Requested);
-            let names: Vec<_> = asked.map(|it| it.name.clone()).collect();
+            let stable = store.stable_view(arena.view);
+            let view = store.view(stable).map(|view| view.name.clone()).unwrap_or_default();
             let type_url = arena.type_url.clone();
+            let resources = arena.slots().filter_map(|slot| arena.at(slot));
+            let is_asked = |it: &ResourceEntry| it.on_demand_state == OnDemandState::Requested;
+            let in_stable = |name: &ResourceName| {
+                store.entry(stable, arena.type_url.as_str(), name.as_str()).is_some_and(is_asked)
+            };
+            let asked = resources.filter(|it| is_asked(it));
+            let asked = asked.filter(|it| stable == arena.view || !in_stable(&it.name));
+            let names: Vec<_> = asked.map(|it| it.name.clone()).collect();
             (!names.is_empty()).then_some(ServerEvent::Wanted { view, type_url, names })
         });
         let confirmation = self.source.is_confirming.then_some(ServerEvent::ConfirmSource);
@@ -61,18 +77,28 @@ impl Server {
         name: &str,
         now: Time,
     ) -> Result<Option<Applied>, TransactionError> {
+        let removal = self.removal_unless_named(view, type_url, name);
+        removal.map(|removal| self.apply(removal, now)).transpose()
+    }
+
+    /// Returns the removal of a resource, unless a client of any cohort requests it by name.
+    pub(crate) fn removal_unless_named(
+        &self,
+        view: &ViewName,
+        type_url: &str,
+        name: &str,
+    ) -> Option<Transaction> {
         let store = &self.subscriptions.store;
-        let is_named = || {
-            let name = xdstp::canonical(&name.into()).ok()?;
-            let arena = store.arena(store.find_arena(store.find_view(view)?, type_url)?)?;
-            Some(!arena.at(arena.find(name.as_str())?)?.subscribers.is_empty())
-        };
-        if is_named().unwrap_or_default() {
-            return Ok(None);
+        if let (Some(slot), Ok(name)) = (store.find_view(view), xdstp::canonical(&name.into())) {
+            let views = store.cohort_views(slot);
+            let mut entries = views.filter_map(|it| store.entry(it, type_url, name.as_str()));
+            if entries.any(|it| !it.subscribers.is_empty()) {
+                return None;
+            }
         }
         let mut removal = Transaction::in_view(view.clone());
         removal.remove(type_url, name);
-        self.apply(removal, now).map(Some)
+        Some(removal)
     }
 
     /// Queues the notifications for resources that became wanted or unwanted.
@@ -80,15 +106,73 @@ impl Server {
         if self.subscriptions.on_demand.pending.is_empty() {
             return;
         }
-        for OnDemandNotification { view, type_url, names, kind } in
-            core::mem::take(&mut self.subscriptions.on_demand.pending)
-        {
-            let Some(view) = self.subscriptions.store.view(view) else { continue };
-            let view = view.name.clone();
+        let pending = core::mem::take(&mut self.subscriptions.on_demand.pending);
+        let store = &mut self.subscriptions.store;
+        for released in pending.iter().filter(|it| it.kind == NotificationKind::Unwanted) {
+            for name in &released.names {
+                store.note_released_in(released.view, &released.type_url, name);
+            }
+        }
+        let released = released_in_cohorts(store, &pending);
+        for notification in &pending {
+            let OnDemandNotification { view: seen, type_url, kind, .. } = notification;
+            let stable = store.stable_view(*seen);
+            let Some(view) = store.view(stable).map(|view| view.name.clone()) else { continue };
+            let is_news = |name: &&ResourceName| {
+                let was_released = released.contains(&(stable, type_url, *name));
+                is_news(store, notification, name, was_released)
+            };
+            let names: Vec<_> = notification.names.iter().filter(is_news).cloned().collect();
+            if names.is_empty() {
+                continue;
+            }
+            let type_url = type_url.clone();
             self.out.event(match kind {
                 NotificationKind::Wanted => ServerEvent::Wanted { view, type_url, names },
                 NotificationKind::Unwanted => ServerEvent::Unwanted { view, type_url, names },
             });
         }
     }
+}
+
+/// Name of a type in a stable view.
+type NameInView<'a> = (Slot, &'a TypeUrl, &'a ResourceName);
+
+/// Returns the names that the last client of a cohort has released, for views with several cohorts.
+fn released_in_cohorts<'a>(
+    store: &Store,
+    pending: &'a [OnDemandNotification],
+) -> BTreeSet<NameInView<'a>> {
+    let has_cohorts = |it: &&OnDemandNotification| {
+        it.kind == NotificationKind::Unwanted && store.cohort_views(it.view).nth(1).is_some()
+    };
+    let names = |it: &'a OnDemandNotification| {
+        let stable = store.stable_view(it.view);
+        it.names.iter().map(move |name| (stable, &it.type_url, name))
+    };
+    pending.iter().filter(has_cohorts).flat_map(names).collect()
+}
+
+/// Whether the application has to be notified of a change in the view of one cohort. `was_released`
+/// states whether another cohort has just released the name, for example because the client moved.
+///
+/// A name is wanted while a client of any cohort requests it. If the application was notified of
+/// that already, it is notified again only if it has set the resource and this view lacks it.
+fn is_news(
+    store: &Store,
+    notification: &OnDemandNotification,
+    name: &ResourceName,
+    was_released: bool,
+) -> bool {
+    let OnDemandNotification { view, type_url, kind, .. } = notification;
+    let others = || store.in_other_cohorts(*view, type_url, name);
+    if *kind == NotificationKind::Unwanted {
+        return others().all(|it| it.subscribers.is_empty());
+    }
+    let is_known = was_released || others().any(|it| it.on_demand_state.is_wanted());
+    let is_here =
+        store.entry(*view, type_url.as_str(), name.as_str()).is_some_and(|it| it.is_held());
+    let is_unanswered = others().any(|it| it.on_demand_state == OnDemandState::Requested)
+        || was_released && others().all(|it| !it.is_held());
+    !is_known || !is_here && !is_unanswered
 }

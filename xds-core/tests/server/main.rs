@@ -52,6 +52,7 @@ mod rejection_report;
 mod resource_errors;
 mod response_window;
 mod responses;
+mod rollouts;
 mod sent_observations;
 mod source_replicas;
 mod source_versions;

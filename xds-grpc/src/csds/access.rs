@@ -114,7 +114,8 @@ pub enum VisibleClients {
 pub struct ReportedClient<'a> {
     /// Node id as reported by the client; empty if it sent none.
     pub node_id: &'a str,
-    /// View that the client sees; `None` before it is admitted.
+    /// View of the client, also while it sees a copy of the view because of a rollout; `None` before
+    /// it is admitted.
     pub view: Option<&'a ViewName>,
 }
 

@@ -158,7 +158,7 @@ impl StatusHandler for StatusCall {
         let ids: Vec<IdMatcher> =
             request.node_matchers.into_iter().map(IdMatcher::of).collect::<Result<_, _>>()?;
         let is_selected = move |client: ClientStatus<'_>| {
-            let (node_id, view) = (client.node_id(), client.view());
+            let (node_id, view) = (client.node_id(), client.stable_view());
             let is_requested = ids.is_empty() || ids.iter().any(|matcher| matcher.matches(node_id));
             is_requested && visible.contains(ReportedClient { node_id, view })
         };

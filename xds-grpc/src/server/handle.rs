@@ -165,7 +165,7 @@ impl ServerHandle {
     /// Removes a resource, unless a client subscribes to it by name. Returns `None` if a client does.
     ///
     /// Use it after [`ServerEvent::Unwanted`](super::ServerEvent::Unwanted): a client may have
-    /// subscribed again since.
+    /// subscribed again since. During a rollout of the view, the clients of its cohort count too.
     ///
     /// # Errors
     ///
@@ -177,10 +177,10 @@ impl ServerHandle {
         name: impl Into<String>,
     ) -> Result<Option<Applied>, ApplyError> {
         let (type_url, name) = (type_url.into(), name.into());
-        let remove = move |server: &mut Server, now| {
-            server.remove_unless_named(&view, type_url.as_str(), &name, now)
+        let remove = move |rollouts: &mut HostedRollouts, server: &mut Server, now| {
+            rollouts.remove_unless_named(server, &view, &type_url, &name, now)
         };
-        Ok(self.with_server(remove).await??)
+        Ok(self.with_rollouts(remove).await??)
     }
 
     /// Returns the names of all views.
@@ -277,6 +277,9 @@ impl ServerHandle {
     /// Returns how many clients have accepted a change ([`Applied::sequence`]) of a type in a view
     /// and all earlier changes, and which clients lag and why.
     ///
+    /// During a rollout of the view, the clients of its cohort count too: they have to accept what
+    /// the rollout sends them.
+    ///
     /// # Errors
     ///
     /// Returns an error if the server has ended.
@@ -294,6 +297,10 @@ impl ServerHandle {
 
     /// Waits until all connected clients have accepted a change of a type in a view. Disconnected
     /// clients are ignored. There is no timeout.
+    ///
+    /// During a rollout of the view, each client has to accept what the rollout prescribes for it:
+    /// the changed resources if it is in the cohort, and otherwise those of the view. The wait
+    /// continues when a client enters or leaves the cohort.
     ///
     /// # Errors
     ///

@@ -32,7 +32,8 @@
 //! | `peer.rs`, `authorize.rs`, `policies.rs` | identity and authorization of clients |
 //! | `handle.rs`, `reports.rs` | the application's handle and its snapshots |
 //! | `observations.rs`, `events.rs` | observations; requests to the application |
-//! | `rollouts.rs` | rollouts and their handles |
+//! | `rollouts.rs`, `rollout_handle.rs` | rollouts in the driver, and their handles |
+//! | `shared_rollouts.rs` | rollouts that a server shares with others |
 //! | `waits.rs` | calls that wait until all clients have accepted a change |
 //! | `health.rs` | health service |
 //! | `log.rs` | log lines and levels |
@@ -70,9 +71,11 @@ mod requests;
 mod response_memory;
 #[cfg(feature = "rest")]
 mod rest_bodies;
+mod rollout_handle;
 mod rollouts;
 mod routes;
 mod service;
+mod shared_rollouts;
 #[cfg(unix)]
 mod socket_file;
 mod transmit;
@@ -102,10 +105,9 @@ pub use self::{
     peer::Peer,
     policies::{AllowSans, BothAuthorizers, InvalidSanPattern, NodeFromSan},
     reports::{RejectionSnapshot, SubscriptionSnapshot},
-    rollouts::{
-        RolloutCommandError, RolloutError, RolloutHandle, SharedEvent, SharedEvents, SharedNews,
-    },
+    rollout_handle::{RolloutCommandError, RolloutError, RolloutHandle},
     service::DiscoveryService,
+    shared_rollouts::{SharedEvent, SharedEvents, SharedNews},
     transport_stats::TransportStats,
 };
 use self::{

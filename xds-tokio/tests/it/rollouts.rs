@@ -192,6 +192,22 @@ async fn client_that_connects_during_a_rollout_sees_the_side_of_its_cohort() {
     println!("covers: M273");
 }
 
+/// The application waits for its own view, and does not know the copy that the cohort sees.
+#[tokio::test]
+async fn change_has_converged_when_clients_of_both_cohorts_have_accepted_it() {
+    let (Running { handle, .. }, [mut canary, _other]) = world(["canary-1", "other-1"]).await;
+    let _rollout = handle.rollout(vec![set(&[(CLUSTER, "a", "2")])], policy()).await.unwrap();
+    soon(handle.converged(ViewName::default(), CLUSTER, u64::MAX)).await.unwrap();
+    canary.expect("2").await;
+    let applied = handle.apply(set(&[(CLUSTER, "b", "1")])).await.unwrap().sequence;
+    soon(handle.converged(ViewName::default(), CLUSTER, applied)).await.unwrap();
+    for row in [row(&handle, "canary-1").await, row(&handle, "other-1").await] {
+        assert_eq!(row.state, SyncState::Acked, "{row:?}");
+    }
+    let report = handle.convergence(ViewName::default(), CLUSTER, applied).await.unwrap();
+    assert_eq!((report.accepted, report.pending), (2, 0));
+}
+
 #[tokio::test]
 async fn paused_rollout_waits_for_resume() {
     let (Running { handle, .. }, [mut canary]) = world(["canary-1"]).await;

@@ -29,10 +29,12 @@ pub enum ServerEvent {
     },
     /// A client requested resources that do not exist ([`OnDemand::Notify`](crate::server::OnDemand::Notify)):
     /// set them, or mark them as missing. The names of one request, or of one part of a long request,
-    /// are reported together, each once until it is unwanted.
+    /// are reported together, each once until it is unwanted. It is reported again if it was set, and
+    /// a rollout moves a client to a candidate without it.
     // M254
     Wanted {
-        /// View of the client.
+        /// View of the client. During a rollout this is the view that the application has set, also
+        /// if the client sees its candidate.
         view: ViewName,
         /// Type of the resources.
         type_url: TypeUrl,
@@ -50,7 +52,7 @@ pub enum ServerEvent {
     /// a client requests it.
     // M256, M250
     Unwanted {
-        /// View of the clients.
+        /// View of the clients, in any cohort of a rollout.
         view: ViewName,
         /// Type of the resources.
         type_url: TypeUrl,

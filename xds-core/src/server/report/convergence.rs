@@ -4,7 +4,7 @@
 //! ([`Applied`](crate::server::Applied)). A client has accepted it when it has ACKed a response
 //! with everything of the change, or of its later replacements, that it subscribes to; a client
 //! that subscribes to nothing of it has accepted it too. The clients of a view include those of
-//! views that have it as a layer.
+//! views that have it as a layer, and those that see a candidate in place of any of these views.
 //!
 //! A report takes one step per stream. A wait takes the same once, and then a check at each answer
 //! for the type in the view.
@@ -84,15 +84,17 @@ impl Server {
     /// type in a view. This includes clients that see the view as a layer; if another layer hides
     /// the change, there is nothing to accept. A number in the future stands for the newest
     /// transaction.
+    ///
+    /// During a rollout of the view ([`ServerRollouts`](crate::rollout::ServerRollouts)), it includes
+    /// the clients that see the candidate: these have to accept what the rollout sends them.
     #[must_use]
     pub fn convergence(&self, view: &ViewName, type_url: &str, sequence: u64) -> Convergence {
         let sequence = sequence.min(self.subscriptions.store.sequence());
         let mut convergence = Convergence::default();
         let store = &self.subscriptions.store;
-        let arena = store.find_view(view).and_then(|view| store.find_arena(view, type_url));
-        let Some(arena) = arena else { return convergence };
+        let arenas = store.arenas_of_type(view, type_url);
         for (slot, state) in self.streams.iter() {
-            let Some(session) = self.session_above(state, arena) else { continue };
+            let Some(session) = self.session_above(state, &arenas) else { continue };
             let Some(lag) = self.lag_reason(session, sequence) else {
                 convergence.accepted += 1;
                 continue;
@@ -134,13 +136,14 @@ impl Server {
     ) -> Result<u64, TooManyWaits> {
         self.clock.advance(now);
         let (arena, sequence) = self.wait_key(view, type_url, sequence);
+        let arenas = self.subscriptions.store.arenas_of_type(view, type_url);
         let limit = self.config.limits.convergence_waits;
         let is_new = !self.waits.waits.contains_key(&(arena, sequence));
         if is_new && self.waits.waits.len() >= limit {
             return Err(TooManyWaits { limit });
         }
         let on_arena =
-            self.streams.iter().filter_map(|(_, state)| self.session_above(state, arena));
+            self.streams.iter().filter_map(|(_, state)| self.session_above(state, &arenas));
         let lagging =
             on_arena.filter(|&session| self.lag_reason(session, sequence).is_some()).collect();
         let wait = ConvergenceWait { view: view.clone(), type_url: type_url.into(), lagging };
@@ -194,7 +197,7 @@ impl Server {
         let Some(arena) = self.subscriptions.sessions.at(session).map(|it| it.arena) else {
             return;
         };
-        for arena in self.subscriptions.store.with_layers(arena) {
+        for arena in self.subscriptions.store.reporting_arenas(arena) {
             for sequence in self.waits.on(arena) {
                 let lags = self.lag_reason(session, sequence).is_some();
                 let Some(wait) = self.waits.waits.get_mut(&(arena, sequence)) else { continue };
@@ -210,10 +213,13 @@ impl Server {
 
     /// Removes a session from all waits. Costs one step per wait.
     pub(crate) fn leave_waits(&mut self, session: Slot) {
-        let left = self.waits.waits.iter_mut();
-        let left: Vec<_> =
-            left.filter_map(|(&at, wait)| wait.lagging.remove(&session).then_some(at)).collect();
-        for (arena, sequence) in left {
+        let left = self.waits.remove(session);
+        self.end_waits(left);
+    }
+
+    /// Ends those of these waits that no session delays any more.
+    pub(crate) fn end_waits(&mut self, waits: Vec<(Slot, u64)>) {
+        for (arena, sequence) in waits {
             self.end_wait(arena, sequence);
         }
     }
@@ -225,22 +231,22 @@ impl Server {
         for (&(arena, _), wait) in &mut self.waits.waits {
             wait.lagging.retain(|&session| {
                 let on = sessions.at(session).map(|session| session.arena);
-                on.is_some_and(|on| store.with_layers(on).contains(&arena))
+                on.is_some_and(|on| store.reporting_arenas(on).contains(&arena))
             });
         }
         let places: Vec<_> = self.waits.waits.keys().copied().collect();
-        for (arena, sequence) in places {
-            self.end_wait(arena, sequence);
-        }
+        self.end_waits(places);
     }
 
-    /// Session of the stream that sees the arena, directly or through layers.
-    fn session_above(&self, stream: &Stream, arena: Slot) -> Option<Slot> {
-        let above = self.subscriptions.store.arena(arena).map(|arena| &arena.above);
-        stream.session_on(arena).or_else(|| {
-            let above = above.filter(|above| !above.is_empty())?;
-            let handle = stream.sessions.iter().find(|handle| above.contains(&handle.arena))?;
-            Some(handle.session)
+    /// Session of the stream that sees one of the arenas, directly or through layers.
+    fn session_above(&self, stream: &Stream, arenas: &[Slot]) -> Option<Slot> {
+        arenas.iter().find_map(|&arena| {
+            let above = self.subscriptions.store.arena(arena).map(|arena| &arena.above);
+            stream.session_on(arena).or_else(|| {
+                let above = above.filter(|above| !above.is_empty())?;
+                let handle = stream.sessions.iter().find(|handle| above.contains(&handle.arena))?;
+                Some(handle.session)
+            })
         })
     }
 

@@ -84,10 +84,18 @@ impl<'a> ClientStatus<'a> {
         self.state.node_id()
     }
 
-    /// Returns the view of the client, once assigned.
+    /// Returns the view of the client, once assigned. During a rollout this is the candidate if the
+    /// client sees that.
     #[must_use]
     pub fn view(&self) -> Option<&'a ViewName> {
         Some(&self.server.subscriptions.store.view(self.state.view?)?.name)
+    }
+
+    /// Returns the view that the client would see without a rollout, once assigned.
+    #[must_use]
+    pub fn stable_view(&self) -> Option<&'a ViewName> {
+        let store = &self.server.subscriptions.store;
+        Some(&store.view(store.stable_view(self.state.view?))?.name)
     }
 
     /// Returns all resources that the client subscribes to, by type; within a type, first those

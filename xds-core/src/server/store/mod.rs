@@ -4,6 +4,7 @@
 //! and the server updates the sessions that subscribe to them.
 
 pub(crate) mod arena;
+mod candidates;
 pub(crate) mod contents;
 mod copy;
 pub(crate) mod encode;
@@ -307,11 +308,15 @@ impl Store {
         let slot = self.arenas.push_back(arena)?.slot();
         let view = self.views.at_mut(view)?;
         view.insert(type_url, slot, &self.arenas);
+        let stable = view.stands_for;
         if !view.layers.is_empty() {
             // The arena has no subscribers, but its resources may need heartbeats.
             let mut change_set = ChangeSet::default();
             self.show_layers(slot, config, &mut change_set);
             self.opened_over_layers.append(&mut change_set.resources);
+        }
+        if let Some(stable) = stable {
+            self.open_arena(stable, type_url, config);
         }
         Some(slot)
     }
@@ -324,11 +329,19 @@ impl Store {
     /// Frees an arena without resources and sessions, so that invented types leave nothing
     /// behind.
     pub(crate) fn release_arena(&mut self, slot: Slot) {
-        if self.arenas.at(slot).is_some_and(Arena::is_idle)
+        let is_idle =
+            |it: &Arena| it.is_idle() && !self.is_for_candidate(it.view, it.type_url.as_str());
+        if self.arenas.at(slot).is_some_and(is_idle)
             && let Some(arena) = self.arenas.remove(slot)
         {
+            let mut stable = None;
             if let Some(view) = self.views.at_mut(arena.view) {
                 view.remove(arena.type_url.as_str(), slot);
+                stable = view.stands_for;
+            }
+            if let Some(stable) = stable.and_then(|it| self.find_arena(it, arena.type_url.as_str()))
+            {
+                self.release_arena(stable);
             }
             if arena.origin == Origin::Layers {
                 arena.empty_into(&mut self.pool);

@@ -23,6 +23,13 @@ pub(crate) enum OnDemandState {
     Released,
 }
 
+impl OnDemandState {
+    /// Whether the application was notified that the name is wanted, and not since that it is not.
+    pub(crate) fn is_wanted(self) -> bool {
+        matches!(self, Self::Requested | Self::Provided)
+    }
+}
+
 /// Pending notifications to the application.
 #[derive(Debug, Default)]
 pub(crate) struct OnDemandNotifications {

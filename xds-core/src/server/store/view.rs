@@ -24,6 +24,10 @@ pub(crate) struct View {
     pub(crate) layers: Vec<Slot>,
     /// Number of views that have this one as a layer.
     pub(crate) uses: usize,
+    /// View in whose place the cohort of a rollout sees this one.
+    pub(crate) stands_for: Option<Slot>,
+    /// Views that the cohorts of rollouts see in place of this one.
+    pub(crate) candidates: Vec<Slot>,
     /// Time at which the view is dropped if it stays unused until then.
     pub(crate) idle_at: Option<Time>,
 }
@@ -47,6 +51,8 @@ impl View {
             retention: Retention::Keep,
             layers: Vec::new(),
             uses: 0,
+            stands_for: None,
+            candidates: Vec::new(),
             idle_at: None,
         }
     }
@@ -70,9 +76,10 @@ impl View {
         &self.arenas
     }
 
-    /// Whether the view is in use, at least as a layer of another view.
+    /// Whether the view is in use, at least as a layer of another view or in a rollout.
     pub(crate) fn is_used(&self) -> bool {
-        self.streams + self.uses > 0
+        let is_in_rollout = self.stands_for.is_some() || !self.candidates.is_empty();
+        self.streams + self.uses > 0 || is_in_rollout
     }
 
     /// Whether there is no reason to keep the view.

@@ -32,6 +32,12 @@ impl ConvergenceWaits {
         self.waits.len()
     }
 
+    /// Removes a session from all waits, and returns the keys of those that it delayed.
+    pub(crate) fn remove(&mut self, session: Slot) -> Vec<(Slot, u64)> {
+        let left = self.waits.iter_mut();
+        left.filter_map(|(&key, wait)| wait.lagging.remove(&session).then_some(key)).collect()
+    }
+
     /// Sequence numbers with a wait on an arena.
     pub(crate) fn on(&self, arena: Slot) -> Vec<u64> {
         self.waits

@@ -45,9 +45,7 @@ impl SessionContext<'_> {
             return;
         }
         let Some(resource) = self.arena.at_mut(slot) else { return };
-        let is_notified =
-            matches!(resource.on_demand_state, OnDemandState::Requested | OnDemandState::Provided);
-        if !is_notified || !resource.subscribers.is_empty() {
+        if !resource.on_demand_state.is_wanted() || !resource.subscribers.is_empty() {
             return;
         }
         resource.on_demand_state = OnDemandState::Released;
