@@ -10,72 +10,64 @@ use std::{
     sync::Arc,
 };
 
-use bytes::Bytes;
-use tokio::{
-    select,
-    sync::{Notify, broadcast},
-};
+use tokio::{select, sync::broadcast};
 use tonic::{Code, Status};
 use tonic_health::ServingStatus;
 use xds_core::{
     Frame, StreamId, Timer,
     server::{
-        Admission, CloseReason, Connection, Observation, Readiness, Refusal, Server, ServerConfig,
-        ServerEvent, ServerOutput, StreamEvent, StreamKind,
+        Admission, CloseReason, Observation, Readiness, Server, ServerConfig, ServerEvent,
+        ServerOutput, StreamEvent,
     },
-    service::Variant,
 };
 
 use super::{
-    authorize::{AuthorizationDecision, AuthorizationRequest, SharedAuthorizer},
-    body::{ResponseBody, ResponseSlot},
+    authorize::SharedAuthorizer,
     budgets::TransportBudgets,
     events::EventQueue,
     health::Health,
-    inbox::{ConvergenceTarget, Inbox, IncomingCall, Input, InputReceiver, WeakInbox},
+    inbox::{ConvergenceTarget, Inbox, Input, InputReceiver, WeakInbox},
     limit_advice::LimitAdvice,
     log::Log,
     memory_waits::MemoryWaits,
     observations::Observed,
     options::ServerOptions,
-    peer::Peer,
-    requests::{CallKind, read},
-    response_memory::ConnectionResponses,
     rollouts::HostedRollouts,
+    streams::{RequestSide, Stream},
     waits::ConvergenceWaits,
 };
 use crate::{
     clock::Clock,
     guard::guard_references,
-    runtime::{Alarm, Budget, SharedRuntime, Task, yield_now},
+    runtime::{Alarm, Budget, SharedRuntime, yield_now},
     zoo::{self, Bug},
 };
 
 /// Driver of one server. Owns the core server and its end of every stream.
 pub(crate) struct Driver {
     pub(super) server: Server,
-    rollouts: HostedRollouts,
+    pub(super) rollouts: HostedRollouts,
     receiver: InputReceiver,
     /// Cloned for streams. Weak, because it must not keep the server alive.
-    inbox: WeakInbox,
+    pub(super) inbox: WeakInbox,
     waits: ConvergenceWaits,
-    events: Arc<EventQueue>,
-    event_capacity: usize,
+    pub(super) events: Arc<EventQueue>,
+    pub(super) event_capacity: usize,
     /// Never iterated in an order that matters.
     pub(super) streams: BTreeMap<StreamId, Stream>,
     /// Streams that may have a response to send and space for it.
     pub(super) writable: Vec<StreamId>,
     pub(super) memory_waits: MemoryWaits,
     /// Streams whose reader waits for permission to read the next request.
-    unread: Vec<StreamId>,
+    pub(super) unread: Vec<StreamId>,
     observations: broadcast::Sender<Observed>,
     health: Health,
     /// Status that the health service reports, unless the state is stale.
     status: ServingStatus,
     phase: Phase,
-    authorizer: Option<SharedAuthorizer>,
+    pub(super) authorizer: Option<SharedAuthorizer>,
     pub(super) budgets: TransportBudgets,
-    runtime: SharedRuntime,
+    pub(super) runtime: SharedRuntime,
     pub(super) clock: Clock,
     alarm: Alarm,
     budget: Budget,
@@ -89,34 +81,6 @@ pub(crate) struct Reporters {
     pub(crate) observations: broadcast::Sender<Observed>,
     pub(crate) events: Arc<EventQueue>,
     pub(crate) health: Health,
-}
-
-/// Driver's state of a stream.
-pub(crate) struct Stream {
-    pub(crate) id: StreamId,
-    /// Node id; empty until the client is identified.
-    pub(crate) node: Arc<str>,
-    pub(crate) peer: Peer,
-    pub(crate) variant: Variant,
-    pub(super) slot: Arc<ResponseSlot>,
-    /// Memory of the connection's responses.
-    pub(super) responses: ConnectionResponses,
-    credit: Arc<Notify>,
-    request_side: RequestSide,
-    /// Input of the authorizer; `None` after it was called.
-    authorization_request: Option<Box<AuthorizationRequest>>,
-    /// Task that reads requests.
-    _reader: Task,
-    /// Task that runs the authorizer.
-    _decision: Option<Task>,
-}
-
-/// Whether the client may send further requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RequestSide {
-    Open,
-    /// The client has half-closed the stream.
-    HalfClosed,
 }
 
 /// Maximum number of inputs per iteration.
@@ -338,78 +302,6 @@ impl Driver {
         self.phase = Phase::Ended;
     }
 
-    /// Handles the end of a stream by the client.
-    fn close(&mut self, id: StreamId) {
-        if let Some(stream) = self.streams.remove(&id) {
-            self.log.disconnected(&stream);
-            stream.slot.end(Status::ok(""));
-            self.server.handle_event(StreamEvent::Closed(id), self.clock.now());
-        }
-    }
-
-    fn accept(&mut self, call: IncomingCall) -> Result<ResponseBody, Refusal> {
-        let variant = call.via.variant();
-        let kind = if matches!(call.via, StreamKind::Fetch { .. }) {
-            CallKind::Fetch
-        } else {
-            CallKind::Stream
-        };
-        let now = self.clock.now();
-        let principal = call.peer.identity().unwrap_or_default();
-        let connection = Connection::new(call.responses.id()).with_principal(principal);
-        let id = self
-            .server
-            .accept_on(&connection, call.via, now)
-            .inspect_err(|refusal| self.log.refused(&call.peer, refusal, now))?;
-        // The sender of the call holds an inbox, unless it is gone. Then the stream is not needed.
-        let Some(inbox) = self.inbox.upgrade() else {
-            self.server.handle_event(StreamEvent::Closed(id), self.clock.now());
-            return Err(Refusal::ShuttingDown);
-        };
-        let (slot, credit) = (Arc::new(ResponseSlot::default()), Arc::new(Notify::new()));
-        let reader = read(
-            id,
-            kind,
-            call.requests,
-            call.request_limit,
-            self.runtime.clone(),
-            Arc::clone(&credit),
-            inbox.clone(),
-        );
-        let authorization_request = self.authorizer.is_some().then(|| {
-            Box::new(AuthorizationRequest {
-                stream: id,
-                node_id: Arc::default(),
-                encoded_node: Bytes::new(),
-                peer: call.peer.clone(),
-                metadata: call.metadata,
-            })
-        });
-        let stream = Stream {
-            id,
-            node: Arc::default(),
-            peer: call.peer,
-            variant,
-            slot: Arc::clone(&slot),
-            responses: call.responses,
-            credit,
-            request_side: RequestSide::Open,
-            authorization_request,
-            _reader: self.runtime.start(reader),
-            _decision: None,
-        };
-        self.streams.insert(id, stream);
-        self.unread.push(id);
-        Ok(ResponseBody::new(id, slot, inbox))
-    }
-
-    fn handle_request(&mut self, id: StreamId, message: Bytes) {
-        let Some(stream) = self.streams.get(&id) else { return };
-        self.log.received(stream, &message);
-        self.unread.push(id);
-        self.server.handle_event(StreamEvent::Message(id, message), self.clock.now());
-    }
-
     /// Processes the core's outputs: closes streams and forwards observations and events.
     pub(super) fn process_outputs(&mut self) {
         while let Some(output) = self.server.poll_output() {
@@ -471,51 +363,6 @@ impl Driver {
             // The last receiver may have been dropped just now.
             let _ = self.observations.send(Observed::Event(observation));
         }
-    }
-
-    /// Starts the authorizer for a stream.
-    fn authorize(&mut self, id: StreamId) {
-        let Some(authorizer) = self.authorizer.clone() else { return };
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        let (Some(authorization_request), Some(inbox)) =
-            (stream.authorization_request.take(), self.inbox.upgrade())
-        else {
-            return;
-        };
-        stream._decision =
-            Some(self.runtime.start(authorizer.decide(*authorization_request, inbox)));
-    }
-
-    fn apply_decision(&mut self, id: StreamId, decision: AuthorizationDecision) {
-        if !self.streams.contains_key(&id) {
-            return;
-        }
-        let now = self.clock.now();
-        match decision {
-            Ok(admitted) => {
-                if let Some(limits) = admitted.limits {
-                    self.server.limit_client(id, limits, now);
-                }
-                self.rollouts.assign(&mut self.server, id, &admitted.view, now);
-            }
-            Err(why) => self.server.refuse(id, why.code, why.message, now),
-        }
-    }
-
-    /// Permits the readers to read whose requests the core wants.
-    fn permit_reads(&mut self) {
-        if self.events.is_full(self.event_capacity) && !zoo::is(Bug::UnboundedQueue) {
-            return;
-        }
-        let (streams, server) = (&self.streams, &self.server);
-        self.unread.retain(|id| match streams.get(id) {
-            Some(stream) if server.wants_read(*id) => {
-                stream.credit.notify_one();
-                false
-            }
-            Some(_) => true,
-            None => false,
-        });
     }
 }
 

@@ -13,7 +13,7 @@ use xds_core::{
     server::{CloseReason, Observation, Refusal, ServerTransmit},
 };
 
-use super::{driver::Stream, peer::Peer};
+use super::{peer::Peer, streams::Stream};
 use crate::{
     log_limit::{LogDecision, LogLimit},
     payload::Printer,

@@ -13,6 +13,7 @@
 //! | file | content |
 //! |---|---|
 //! | `driver.rs` | main loop: takes inputs, processes outputs |
+//! | `streams.rs` | streams, from the call to the end |
 //! | `transmit.rs` | rendering of responses |
 //! | `inbox.rs`, `requests.rs` | inputs of the driver; reading of requests |
 //! | `service.rs`, `routes.rs` | the gRPC methods as a tower service, and as tonic routes |
@@ -78,6 +79,7 @@ mod service;
 mod shared_rollouts;
 #[cfg(unix)]
 mod socket_file;
+mod streams;
 mod transmit;
 mod transport_stats;
 mod waits;

@@ -39,6 +39,7 @@ const PARTS: [Measured; 18] = [
         450,
         &[
             "xds-grpc/src/server/driver.rs",
+            "xds-grpc/src/server/streams.rs",
             "xds-grpc/src/server/inbox.rs",
             "xds-grpc/src/server/requests.rs",
             "xds-grpc/src/server/body.rs",
