@@ -1,4 +1,4 @@
-//! Protection of a driver against panics in application code that it calls.
+//! Protection of a driver against panics in application code that it calls, and of locks against panics.
 
 use core::{
     future::{Future, poll_fn},
@@ -7,7 +7,7 @@ use core::{
 };
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tracing::warn;
@@ -16,6 +16,12 @@ use xds_core::{
     references::{Reference, ReferenceExtractor},
     server::{OrderingPolicy, ServerConfig},
 };
+
+/// Locks a mutex. No code that may panic runs under the locks of this crate, so the state under a
+/// poisoned one is valid.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Returns the result of `work`. Returns `None` if it panics (and panics unwind).
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {

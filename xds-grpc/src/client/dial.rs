@@ -10,7 +10,7 @@ use core::{
 use std::{
     fmt::{self, Write as _},
     io,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
 };
 
 use http::{
@@ -31,7 +31,7 @@ use crate::{
     address::{Endpoint, Target},
     clock::FAR,
     grpc::with_causes,
-    guard::caught_future,
+    guard::{caught_future, locked},
     happy_eyeballs::first_success,
     http2::{CallEnd, ClosedGuard, EndGuard, NotHttp2, Protection, expect_one_call},
     keepalive::Keepalive,
@@ -168,7 +168,7 @@ impl AttemptProgress<'_> {
 
 impl Progress {
     fn lock(&self) -> MutexGuard<'_, Vec<Attempt>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     fn begin(&self, address: Option<SocketAddr>) -> AttemptProgress<'_> {

@@ -2,7 +2,7 @@
 //! resources name.
 
 use core::{error::Error, fmt};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use serde_json::Value;
 use thiserror::Error;
@@ -14,7 +14,7 @@ use xds_core::{TypeUrl, client::ClientConfig};
 use xds_handle::ClientHandle;
 
 use super::{ClientOptions, Service, connect};
-use crate::runtime::Runtime;
+use crate::{guard::locked, runtime::Runtime};
 
 /// Reason why a config source cannot be used.
 #[derive(Debug, Error)]
@@ -192,9 +192,8 @@ impl<R: Runtime + Clone> Sources<R> {
         self.main.shut_down();
     }
 
-    // No code that may panic runs under the lock.
     fn nested(&self) -> MutexGuard<'_, Vec<NestedClient>> {
-        self.nested.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.nested)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
     time::{Duration, Instant},
 };
 
@@ -14,6 +14,7 @@ use super::{
     files::{ReadLock, or_previous},
 };
 use crate::{
+    guard::locked,
     runtime::{SharedRuntime, Task},
     zoo::{self, Bug},
 };
@@ -95,13 +96,13 @@ impl<F: Files> FileSource<F> {
         self: &Arc<Self>,
         runtime: Option<&SharedRuntime>,
     ) -> Result<Arc<F::Config>, CredentialsError> {
-        let (source, before) = (Arc::clone(self), lock(&self.latest).started);
+        let (source, before) = (Arc::clone(self), locked(&self.latest).started);
         let now = runtime.map_or_else(Instant::now, |runtime| runtime.now());
         self.read_lock.run(runtime, move || source.load_after(before, now)).await
     }
 
     fn previous(&self) -> Option<Arc<F::Config>> {
-        let latest = lock(&self.latest);
+        let latest = locked(&self.latest);
         latest.loaded.as_ref().map(|loaded| Arc::clone(F::config(loaded)))
     }
 
@@ -109,7 +110,7 @@ impl<F: Files> FileSource<F> {
     /// configuration is still valid. Runs on one thread at a time, so such a read has ended.
     fn load_after(&self, seen: u64, now: Instant) -> Result<Arc<F::Config>, CredentialsError> {
         let before = {
-            let mut latest = lock(&self.latest);
+            let mut latest = locked(&self.latest);
             if (latest.started > seen || latest.is_stuck) && latest.loaded.is_some() {
                 None
             } else {
@@ -123,14 +124,14 @@ impl<F: Files> FileSource<F> {
         match (self.files.read(before.as_deref(), now), before) {
             (Ok(Some(new)), _) => {
                 let new = Arc::new(new);
-                lock(&self.latest).loaded = Some(Arc::clone(&new));
+                locked(&self.latest).loaded = Some(Arc::clone(&new));
                 Ok(Arc::clone(F::config(&new)))
             }
             (Ok(None), Some(before)) => Ok(Arc::clone(F::config(&before))),
             (Err(why), Some(before)) => {
                 warn!(reason = %why, "cannot reload credentials: the last valid ones stay in use");
                 if zoo::is(Bug::TlsReloadRace) {
-                    lock(&self.latest).is_stuck = true;
+                    locked(&self.latest).is_stuck = true;
                 }
                 Ok(Arc::clone(F::config(&before)))
             }
@@ -143,7 +144,7 @@ impl<F: Files> FileSource<F> {
     /// dropped.
     fn start_refresher(self: &Arc<Self>, runtime: &SharedRuntime) {
         let Some(interval) = self.files.refresh_interval() else { return };
-        let mut refresher = lock(&self.refresher);
+        let mut refresher = locked(&self.refresher);
         if refresher.alive.strong_count() > 0 {
             return;
         }
@@ -160,11 +161,6 @@ impl<F: Files> FileSource<F> {
             }
         }));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code that may panic runs under these locks, so a poisoned lock still has a valid state.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<F: Files> fmt::Debug for FileSource<F> {

@@ -9,7 +9,7 @@
 use core::{fmt, time::Duration};
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -27,7 +27,7 @@ use super::{
     error::CredentialsError,
     files::{self, ReadLock, or_previous},
 };
-use crate::runtime::SharedRuntime;
+use crate::{guard::locked, runtime::SharedRuntime};
 
 /// Time before its expiry at which a token counts as expired, because a call takes time to arrive.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(30);
@@ -87,7 +87,7 @@ impl TokenSource {
 
     /// Returns the last token if it is still valid.
     fn last_at(&self, now: SystemTime) -> Option<HeaderValue> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = locked(&self.last);
         last.as_ref().filter(|token| token.is_valid_at(now)).map(|token| token.header.clone())
     }
 
@@ -98,7 +98,7 @@ impl TokenSource {
     ) -> Result<(HeaderValue, Option<CredentialsError>), CredentialsError> {
         // The file is read before locking, because reading may hang.
         let read = self.read(now);
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = locked(&self.last);
         match read {
             Ok(token) => Ok((last.insert(token).header.clone(), None)),
             Err(why) => {

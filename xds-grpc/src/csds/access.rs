@@ -1,7 +1,7 @@
 //! Authorization to read the client status of a management server.
 // M235
 
-use core::{fmt, future::Future, pin::Pin};
+use core::{fmt, future::Future};
 use std::{collections::BTreeSet, sync::Arc};
 
 use http::HeaderMap;
@@ -12,6 +12,7 @@ use xds_core::{ViewName, server::StatusCode};
 
 use crate::{
     guard::{caught, caught_future},
+    runtime::BoxFuture,
     server::{AllowSans, Denied, Peer},
     shorthand::Printable,
 };
@@ -41,10 +42,7 @@ use crate::{
 pub trait CsdsAuthorizer: Send + Sync {
     /// Decides about one call. If the future panics, the call fails with `INTERNAL`. The future is
     /// dropped if the caller disconnects.
-    fn authorize(
-        &self,
-        caller: CsdsCaller,
-    ) -> Pin<Box<dyn Future<Output = CsdsDecision> + Send + '_>>;
+    fn authorize(&self, caller: CsdsCaller) -> BoxFuture<'_, CsdsDecision>;
 }
 
 impl<F, Decision> CsdsAuthorizer for F
@@ -52,19 +50,13 @@ where
     F: Fn(CsdsCaller) -> Decision + Send + Sync,
     Decision: Future<Output = CsdsDecision> + Send + 'static,
 {
-    fn authorize(
-        &self,
-        caller: CsdsCaller,
-    ) -> Pin<Box<dyn Future<Output = CsdsDecision> + Send + '_>> {
+    fn authorize(&self, caller: CsdsCaller) -> BoxFuture<'_, CsdsDecision> {
         Box::pin(self(caller))
     }
 }
 
 impl CsdsAuthorizer for AllowSans {
-    fn authorize(
-        &self,
-        caller: CsdsCaller,
-    ) -> Pin<Box<dyn Future<Output = CsdsDecision> + Send + '_>> {
+    fn authorize(&self, caller: CsdsCaller) -> BoxFuture<'_, CsdsDecision> {
         let decision = self.check(&caller.peer).map(|()| VisibleClients::All);
         Box::pin(core::future::ready(decision))
     }

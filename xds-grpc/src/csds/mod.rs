@@ -27,7 +27,7 @@ use core::{
     task::{Context, Poll},
     time::Duration,
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tonic::{Response, Status, body::Body, server::NamedService};
 use xds_core::{
@@ -43,6 +43,7 @@ pub use self::{
 };
 use crate::{
     grpc::CSDS_SERVICE,
+    guard::locked,
     runtime::{BoxFuture, Runtime, SharedRuntime},
 };
 
@@ -135,8 +136,7 @@ impl<R: Runtime> CsdsService<R> {
 
 impl<R> CsdsService<R> {
     fn lock(&self) -> MutexGuard<'_, Vec<Registered>> {
-        // No code that may panic runs under this lock, so a poisoned lock still has a valid list.
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.clients)
     }
 }
 

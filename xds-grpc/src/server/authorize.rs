@@ -1,6 +1,6 @@
 //! Authorization of clients: who is served, which view they see, and their limits.
 
-use core::{fmt, future::Future, pin::Pin};
+use core::{fmt, future::Future};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use super::{
     peer::Peer,
     policies::BothAuthorizers,
 };
+use crate::runtime::BoxFuture;
 
 /// Decides whether a client is served and which view it sees.
 ///
@@ -51,10 +52,7 @@ use super::{
 pub trait Authorizer: Send + Sync {
     /// Decides about one client. If the future panics, the stream ends with `INTERNAL`. The future
     /// is dropped if the client disconnects.
-    fn authorize(
-        &self,
-        request: AuthorizationRequest,
-    ) -> Pin<Box<dyn Future<Output = AuthorizationDecision> + Send + '_>>;
+    fn authorize(&self, request: AuthorizationRequest) -> BoxFuture<'_, AuthorizationDecision>;
 
     /// Returns an authorizer that asks this one, and then `next` if this one admits the client.
     /// View and limits are those that `next` decides.
@@ -71,10 +69,7 @@ where
     F: Fn(AuthorizationRequest) -> Decision + Send + Sync,
     Decision: Future<Output = AuthorizationDecision> + Send + 'static,
 {
-    fn authorize(
-        &self,
-        request: AuthorizationRequest,
-    ) -> Pin<Box<dyn Future<Output = AuthorizationDecision> + Send + '_>> {
+    fn authorize(&self, request: AuthorizationRequest) -> BoxFuture<'_, AuthorizationDecision> {
         Box::pin(self(request))
     }
 }

@@ -12,7 +12,7 @@ use core::{
     pin::Pin,
     task::{Context, Poll, Waker},
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::HeaderMap;
@@ -23,7 +23,10 @@ use super::{
     inbox::{Inbox, Input},
     response_memory::{ConnectionResponses, HeldResponse},
 };
-use crate::zoo::{self, Bug};
+use crate::{
+    guard::locked,
+    zoo::{self, Bug},
+};
 
 /// Slot in which the driver puts a response, and finally a status, for the transport.
 #[derive(Debug, Default)]
@@ -109,8 +112,7 @@ impl ResponseSlot {
     }
 
     fn lock(&self) -> MutexGuard<'_, SlotState> {
-        // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 

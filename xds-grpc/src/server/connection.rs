@@ -5,7 +5,7 @@ use core::{
     pin::{Pin, pin},
     time::Duration,
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt as _;
 use http::Request;
@@ -31,6 +31,7 @@ use super::{preface::ClientProtocol, rest_bodies};
 use crate::{
     clock::{Clock, FAR},
     grpc::with_causes,
+    guard::locked,
     linger::LingerIo,
     runtime::{Io, SharedRuntime},
     tls,
@@ -95,9 +96,7 @@ impl Connections {
     /// Logs why a connection failed. The warnings are rate limited, because clients control their
     /// number.
     fn warn(&self, peer: &Peer, reason: &str) {
-        let warnings = self.warnings.lock();
-        let is_within_limit =
-            warnings.unwrap_or_else(PoisonError::into_inner).admit(self.clock.now());
+        let is_within_limit = locked(&self.warnings).admit(self.clock.now());
         let peer = PeerAddress(peer);
         match is_within_limit {
             true => warn!(%peer, reason, "connection failed"),

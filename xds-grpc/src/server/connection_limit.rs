@@ -3,7 +3,7 @@
 use core::{net::IpAddr, time::Duration};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Instant,
 };
 
@@ -18,6 +18,7 @@ use super::{
     peer::Peer,
     transport_stats::{TransportCounters, TransportEvent},
 };
+use crate::guard::locked;
 
 /// Connection limits of all listeners of a server.
 #[derive(Debug)]
@@ -111,7 +112,7 @@ impl ConnectionLimit {
     }
 
     fn report_refused(&self, peer: &Peer, limit: usize, now: Instant, why: &str) {
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warned = locked(&self.warned);
         if warned.is_none_or(|at| now.saturating_duration_since(at) >= BETWEEN_WARNINGS) {
             *warned = Some(now);
             warn!(peer = %PeerAddress(peer), limit, "{why}");
@@ -137,7 +138,7 @@ impl AddressLimit {
     fn admit(&self, peer: &Peer) -> Result<Option<PlaceOfAddress>, usize> {
         let Some(address) = peer.address else { return Ok(None) };
         let address = counted_address(address.ip());
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = locked(&self.open);
         let count = open.get(&address).copied().unwrap_or_default();
         if count >= self.limit {
             return Err(self.limit);
@@ -150,7 +151,7 @@ impl AddressLimit {
 
 impl Drop for PlaceOfAddress {
     fn drop(&mut self) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = locked(&self.open);
         if let Some(count) = open.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {

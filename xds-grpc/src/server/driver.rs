@@ -244,15 +244,12 @@ impl Driver {
                 let _ = reply.send(self.accept(*call));
             }
             Input::Request(id, message) => self.handle_request(id, message),
+            Input::Malformed(id, _) | Input::TooLong(id, _) if !self.streams.contains_key(&id) => {}
             Input::Malformed(id, why) => {
-                if self.streams.contains_key(&id) {
-                    self.server.handle_event(StreamEvent::Undeliverable(id, why), now);
-                }
+                self.server.handle_event(StreamEvent::Undeliverable(id, why), now);
             }
             Input::TooLong(id, why) => {
-                if self.streams.contains_key(&id) {
-                    self.server.handle_event(StreamEvent::TooLong(id, why), now);
-                }
+                self.server.handle_event(StreamEvent::TooLong(id, why), now);
             }
             Input::SlotFree(id) => self.writable.push(id),
             Input::ResponseMemory => {
@@ -270,8 +267,7 @@ impl Driver {
                 }
             }
             Input::Decided(id, decision) => self.apply_decision(id, decision),
-            Input::Command(command) => command.run(&mut self.server, now),
-            Input::Rollouts(command) => command.run(&mut self.rollouts, &mut self.server, now),
+            Input::Command(command) => command.run(&mut self.rollouts, &mut self.server, now),
             Input::Ready(reply) => {
                 self.rollouts.set_ready(&mut self.server, now);
                 if self.phase == Phase::Serving {

@@ -11,13 +11,14 @@ use core::{
 };
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use futures_core::Stream;
 use xds_core::server::ServerEvent;
 
 use super::inbox::{Input, WeakInbox};
+use crate::guard::locked;
 
 /// Queue of events from the driver to the application's readers.
 #[derive(Debug, Default)]
@@ -96,8 +97,7 @@ impl EventQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 

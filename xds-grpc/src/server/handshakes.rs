@@ -4,12 +4,15 @@
 use core::convert::Infallible;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use tokio::sync::oneshot;
 
-use crate::zoo::{self, Bug};
+use crate::{
+    guard::locked,
+    zoo::{self, Bug},
+};
 
 /// Handshakes in progress on all listeners of a server.
 #[derive(Clone, Debug)]
@@ -67,7 +70,7 @@ impl Handshakes {
         while self.is_full() && self.drop_oldest().await {}
         let (drop_it, dropped) = oneshot::channel();
         let (open, is_gone) = oneshot::channel();
-        let mut pending = lock(&self.pending);
+        let mut pending = locked(&self.pending);
         let id = pending.next;
         pending.next += 1;
         pending.handshakes.insert(id, PendingHandshake { drop_it, is_gone });
@@ -76,13 +79,13 @@ impl Handshakes {
     }
 
     fn is_full(&self) -> bool {
-        lock(&self.pending).handshakes.len() >= self.limit
+        locked(&self.pending).handshakes.len() >= self.limit
     }
 
     /// Drops the oldest handshake, and waits until its connection is closed. Returns `false` if
     /// there is no handshake.
     pub(super) async fn drop_oldest(&self) -> bool {
-        let oldest = lock(&self.pending).handshakes.pop_first();
+        let oldest = locked(&self.pending).handshakes.pop_first();
         let Some((_, PendingHandshake { drop_it, is_gone })) = oldest else { return false };
         if !zoo::is(Bug::PermitBeforeAccept) {
             // The connection may have been closed in the meantime.
@@ -103,7 +106,7 @@ impl Handshake {
 
     /// Ends the handshake successfully, unless it has been dropped.
     pub(super) fn complete(&self) -> HandshakeEnd {
-        match lock(&self.pending).handshakes.remove(&self.id) {
+        match locked(&self.pending).handshakes.remove(&self.id) {
             Some(_) => HandshakeEnd::Completed,
             None => HandshakeEnd::Dropped,
         }
@@ -112,12 +115,8 @@ impl Handshake {
 
 impl Drop for Handshake {
     fn drop(&mut self) {
-        lock(&self.pending).handshakes.remove(&self.id);
+        locked(&self.pending).handshakes.remove(&self.id);
     }
-}
-
-fn lock(pending: &Mutex<Pending>) -> MutexGuard<'_, Pending> {
-    pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -42,10 +42,8 @@ pub(crate) enum Input {
     HalfClosed(StreamId),
     /// Decision of the authorizer.
     Decided(StreamId, AuthorizationDecision),
-    /// Call of the application into the core server.
+    /// Call of the application into the core server and its rollouts.
     Command(Command),
-    /// Call of the application that concerns rollouts.
-    Rollouts(RolloutsCommand),
     /// The application has set its resources.
     Ready(oneshot::Sender<()>),
     /// The application waits until all clients have accepted a change.
@@ -69,37 +67,20 @@ pub(crate) struct ConvergenceTarget {
     pub(crate) sequence: u64,
 }
 
-/// Function that the driver calls with the core server.
+/// Function that the driver calls with the rollouts and the core server.
 pub(crate) struct Command(Box<Work>);
 
-type Work = dyn FnOnce(&mut Server, Time) + Send;
+type Work = dyn FnOnce(&mut HostedRollouts, &mut Server, Time) + Send;
 
 impl Command {
-    pub(crate) fn run(self, server: &mut Server, now: Time) {
-        (self.0)(server, now);
+    pub(crate) fn run(self, rollouts: &mut HostedRollouts, server: &mut Server, now: Time) {
+        (self.0)(rollouts, server, now);
     }
 }
 
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Command")
-    }
-}
-
-/// Function that the driver calls with the rollouts and the core server.
-pub(crate) struct RolloutsCommand(Box<RolloutsWork>);
-
-type RolloutsWork = dyn FnOnce(&mut HostedRollouts, &mut Server, Time) + Send;
-
-impl RolloutsCommand {
-    pub(crate) fn run(self, rollouts: &mut HostedRollouts, server: &mut Server, now: Time) {
-        (self.0)(rollouts, server, now);
-    }
-}
-
-impl fmt::Debug for RolloutsCommand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RolloutsCommand")
     }
 }
 
@@ -165,13 +146,7 @@ impl Inbox {
         &self,
         command: impl FnOnce(&mut Server, Time) -> T + Send + 'static,
     ) -> Option<T> {
-        self.call(|reply| {
-            Input::Command(Command(Box::new(|server, now| {
-                // The caller may have dropped the future.
-                let _ = reply.send(command(server, now));
-            })))
-        })
-        .await
+        self.with_rollouts(|_, server, now| command(server, now)).await
     }
 
     /// Calls a function with the rollouts and the core server and returns its result; `None` if the
@@ -181,7 +156,7 @@ impl Inbox {
         command: impl FnOnce(&mut HostedRollouts, &mut Server, Time) -> T + Send + 'static,
     ) -> Option<T> {
         self.call(|reply| {
-            Input::Rollouts(RolloutsCommand(Box::new(|rollouts, server, now| {
+            Input::Command(Command(Box::new(|rollouts, server, now| {
                 // The caller may have dropped the future.
                 let _ = reply.send(command(rollouts, server, now));
             })))

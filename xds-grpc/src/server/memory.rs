@@ -6,12 +6,13 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use thiserror::Error;
 
 use super::eviction::Eviction;
+use crate::guard::locked;
 
 /// Memory of a server's incomplete requests.
 #[derive(Clone, Debug)]
@@ -78,8 +79,7 @@ impl RequestMemory {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0.state)
     }
 }
 

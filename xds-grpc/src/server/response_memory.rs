@@ -16,14 +16,14 @@ use core::{
 };
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, Weak},
 };
 
 use bytes::Bytes;
 use xds_core::Time;
 
 use super::eviction::Eviction;
-use crate::clock::Clock;
+use crate::{clock::Clock, guard::locked};
 
 /// Time without progress of a response after which its connection may be ended.
 const STALLED: Duration = Duration::from_millis(250);
@@ -226,8 +226,7 @@ impl ResponseMemory {
     }
 
     fn lock(&self) -> MutexGuard<'_, ResponseState> {
-        // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0.state)
     }
 
     /// Notifies the driver, if it waits, that memory was released.
