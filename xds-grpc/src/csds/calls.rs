@@ -17,6 +17,7 @@ use tonic::{
 };
 use xds_core::proto::{ClientStatusRequest, ClientStatusResponse};
 
+use super::held_request::HeldRequest;
 use crate::{
     grpc::{FETCH_CLIENT_STATUS, STREAM_CLIENT_STATUS},
     runtime::BoxFuture,
@@ -30,10 +31,11 @@ pub(super) trait StatusHandler: Clone + Send + Sync + Unpin + 'static {
     ) -> impl Future<Output = Result<Response<ClientStatusResponse>, Status>> + Send;
 }
 
-/// Serves a call of one of the methods.
+/// Serves a call of one of the methods. Its incomplete requests count as `held`.
 pub(super) fn serve<A, B>(
     handler: A,
     request: http::Request<B>,
+    held: HeldRequest,
 ) -> BoxFuture<'static, Result<http::Response<Body>, Infallible>>
 where
     A: StatusHandler,
@@ -41,9 +43,11 @@ where
     B::Error: Into<Box<dyn core::error::Error + Send + Sync>> + Send,
 {
     let method = MethodAdapter(handler);
+    let mut grpc = grpc(held.clone());
+    let request = request.map(|body| held.body(body));
     match request.uri().path() {
-        FETCH_CLIENT_STATUS => Box::pin(async { Ok(grpc().unary(method, request).await) }),
-        STREAM_CLIENT_STATUS => Box::pin(async { Ok(grpc().streaming(method, request).await) }),
+        FETCH_CLIENT_STATUS => Box::pin(async move { Ok(grpc.unary(method, request).await) }),
+        STREAM_CLIENT_STATUS => Box::pin(async move { Ok(grpc.streaming(method, request).await) }),
         path => {
             let refusal = Status::unimplemented(format!("no such method: {path}"));
             Box::pin(core::future::ready(Ok(refusal.into_http())))
@@ -51,11 +55,11 @@ where
     }
 }
 
-/// Maximum size of a request in bytes. Incomplete requests count towards no budget.
+/// Maximum size of a request in bytes.
 const MAX_REQUEST: usize = 64 << 10;
 
-fn grpc() -> Grpc<StatusCodec> {
-    Grpc::new(StatusCodec).apply_max_message_size_config(Some(MAX_REQUEST), None)
+fn grpc(held: HeldRequest) -> Grpc<StatusCodec> {
+    Grpc::new(StatusCodec(held)).apply_max_message_size_config(Some(MAX_REQUEST), None)
 }
 
 /// tonic adapter for the methods.
@@ -116,8 +120,8 @@ impl<A: StatusHandler> Stream for ResponseStream<A> {
 }
 
 /// Codec that encodes into the transport's buffer.
-#[derive(Clone, Copy, Debug)]
-struct StatusCodec;
+#[derive(Clone, Debug)]
+struct StatusCodec(HeldRequest);
 
 impl Codec for StatusCodec {
     type Encode = ClientStatusResponse;
@@ -126,11 +130,11 @@ impl Codec for StatusCodec {
     type Decoder = Self;
 
     fn encoder(&mut self) -> Self {
-        Self
+        self.clone()
     }
 
     fn decoder(&mut self) -> Self {
-        Self
+        self.clone()
     }
 }
 
@@ -149,6 +153,7 @@ impl Decoder for StatusCodec {
     type Error = Status;
 
     fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
+        self.0.release();
         ClientStatusRequest::decode(message)
             .map(Some)
             .map_err(|why| Status::invalid_argument(format!("not a ClientStatusRequest: {why}")))

@@ -19,11 +19,12 @@ use xds_core::{
 use super::{
     access::{CallAuthorization, CsdsAuthorizer, CsdsCaller, ReportedClient, StatusAccess},
     calls::{StatusHandler, serve},
+    held_request::HeldRequest,
 };
 use crate::{
     grpc::CSDS_SERVICE,
     runtime::BoxFuture,
-    server::{ServerEnded, ServerHandle},
+    server::{ConnectionBudgets, ServerEnded, ServerHandle},
 };
 
 /// Service `envoy.service.status.v3.ClientStatusDiscoveryService` for the clients of a management
@@ -43,7 +44,8 @@ use crate::{
 /// `PERMISSION_DENIED` until an [authorizer](Self::with_authorizer) is set or the service is [open
 /// to everybody](Self::with_unrestricted_access). Contents of resources of type `Secret`, and of those
 /// that a [check](Self::with_secret_check) finds, are omitted unless [enabled](Self::with_secrets).
-/// A request may have up to 64 matchers and 64 KiB.
+/// A request may have up to 64 matchers and 64 KiB. Incomplete requests count for the
+/// [budgets of the server](crate::server::ServerOptions::max_incomplete_bytes).
 // M234, M235
 #[derive(Clone, Debug)]
 pub struct ServerCsdsService {
@@ -157,12 +159,12 @@ impl StatusHandler for StatusCall {
         }
         let ids: Vec<IdMatcher> =
             request.node_matchers.into_iter().map(IdMatcher::of).collect::<Result<_, _>>()?;
-        let is_selected = move |client: ClientStatus<'_>| {
+        let is_requested = |node_id: &str| ids.is_empty() || IdMatcher::any_matches(&ids, node_id);
+        let is_visible = move |client: ClientStatus<'_>| {
             let (node_id, view) = (client.node_id(), client.stable_view());
-            let is_requested = ids.is_empty() || ids.iter().any(|matcher| matcher.matches(node_id));
-            is_requested && visible.contains(ReportedClient { node_id, view })
+            visible.contains(ReportedClient { node_id, view })
         };
-        let config = server.client_configs(is_selected, contents).await;
+        let config = server.client_configs(is_requested, ids.len(), is_visible, contents).await;
         let ended = |ended: ServerEnded| Status::unavailable(ended.to_string());
         let mut config = config.map_err(ended)?;
         if let Some(check) = secret_check.as_ref().filter(|_| contents == Contents::WithoutSecrets)
@@ -194,7 +196,11 @@ where
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let authorization = CallAuthorization::of(CsdsCaller::of(&request));
-        serve(StatusCall { service: self.clone(), authorization }, request)
+        let budgets = request.extensions().get::<ConnectionBudgets>().cloned();
+        // In a gRPC server of the application, each call counts as a connection.
+        let budgets = budgets.unwrap_or_else(|| self.server.connection_budgets());
+        let held = HeldRequest::new(budgets.requests.request());
+        serve(StatusCall { service: self.clone(), authorization }, request, held)
     }
 }
 
@@ -246,11 +252,21 @@ impl IdMatcher {
         Ok(Self { pattern, case })
     }
 
+    fn any_matches(matchers: &[Self], id: &str) -> bool {
+        // Once for all matchers.
+        let needs_lowercase = matchers.iter().any(|it| matches!(it.case, Case::Ignored));
+        let lowercase = if needs_lowercase { Case::Ignored.of(id) } else { id.into() };
+        matchers.iter().any(|matcher| match matcher.case {
+            Case::Matters => matcher.matches(id),
+            Case::Ignored => matcher.matches(&lowercase),
+        })
+    }
+
+    /// Returns whether the matcher matches an id, which is in lower case if the case is ignored.
     fn matches(&self, id: &str) -> bool {
-        let id = self.case.of(id);
         match &self.pattern {
             None => true,
-            Some(MatchPattern::Exact(text)) => id == *text,
+            Some(MatchPattern::Exact(text)) => id == text,
             Some(MatchPattern::Prefix(text)) => id.starts_with(text.as_str()),
             Some(MatchPattern::Suffix(text)) => id.ends_with(text.as_str()),
             Some(MatchPattern::Contains(text)) => id.contains(text.as_str()),

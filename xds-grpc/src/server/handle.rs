@@ -18,7 +18,7 @@ use xds_core::{
 
 use super::{
     authorize::Denied,
-    budgets::TransportBudgets,
+    budgets::{ConnectionBudgets, TransportBudgets},
     events::{EventQueue, ServerEvents},
     inbox::{ConvergenceTarget, Inbox, Input},
     observations::{Observations, Observed},
@@ -94,6 +94,10 @@ pub enum SendCustomMessageError {
     #[error(transparent)]
     Ended(#[from] ServerEnded),
 }
+
+/// Number of comparisons of node ids after which other tasks run. Each takes some microseconds if the
+/// texts are long.
+const COMPARISONS: usize = 128;
 
 impl ServerHandle {
     pub(crate) fn new(
@@ -430,35 +434,50 @@ impl ServerHandle {
         self.inbox.ended().await;
     }
 
-    /// Returns the status of the selected clients, for client status discovery. Each client is
-    /// examined separately in the driver, so that other work is not blocked by many clients.
-    /// Clients that disconnect meanwhile, or are no longer selected, are omitted.
+    /// Returns the status of the visible clients whose node ids match, for client status discovery.
+    /// Each client is examined separately in the driver, so that other work is not blocked by many
+    /// clients. Node ids are matched in this future, because that may take long: `comparisons` is
+    /// how often one is compared. Clients that disconnect meanwhile are omitted.
     // IS25
     pub(crate) async fn client_configs(
         &self,
-        is_selected: impl Fn(ClientStatus<'_>) -> bool + Send + Sync + 'static,
+        matches: impl Fn(&str) -> bool + Send + Sync,
+        comparisons: usize,
+        is_visible: impl Fn(ClientStatus<'_>) -> bool + Send + Sync + 'static,
         contents: Contents,
     ) -> Result<Vec<proto::ClientConfig>, ServerEnded> {
-        let is_selected = Arc::new(is_selected);
-        let is_still_selected = Arc::clone(&is_selected);
-        let selected: Vec<StreamId> = self
-            .with_server(move |server, _| {
-                let selected = server.client_statuses().filter(|client| is_still_selected(*client));
-                selected.map(|client| client.stream()).collect()
-            })
-            .await?;
-        let mut configs = Vec::with_capacity(selected.len());
-        for stream in selected {
-            let (is_selected, runtime) = (Arc::clone(&is_selected), self.runtime.clone());
-            let config = self.with_server(move |server, now| {
-                let since_1970 =
-                    runtime.system_time().duration_since(UNIX_EPOCH).unwrap_or_default();
-                let client = server.client_status(stream).filter(|client| is_selected(*client))?;
-                Some(client.to_message(contents, WallClock::new(since_1970, now)))
+        let is_visible = Arc::new(is_visible);
+        let streams = self.with_server(|server, _| {
+            server.client_statuses().map(|client| client.stream()).collect::<Vec<_>>()
+        });
+        let mut configs = Vec::new();
+        for batch in streams.await?.chunks((COMPARISONS / comparisons.max(1)).max(1)) {
+            let streams = batch.to_vec();
+            let nodes = self.with_server(move |server, _| {
+                let server = &*server;
+                let clients = streams.into_iter().filter_map(|id| server.client_status(id));
+                clients.map(|it| (it.stream(), String::from(it.node_id()))).collect::<Vec<_>>()
             });
-            configs.extend(config.await?);
+            for (stream, node_id) in nodes.await? {
+                if !matches(&node_id) {
+                    continue;
+                }
+                let (is_visible, runtime) = (Arc::clone(&is_visible), self.runtime.clone());
+                let config = self.with_server(move |server, now| {
+                    let since_1970 =
+                        runtime.system_time().duration_since(UNIX_EPOCH).unwrap_or_default();
+                    let client = server.client_status(stream).filter(|it| is_visible(*it))?;
+                    Some(client.to_message(contents, WallClock::new(since_1970, now)))
+                });
+                configs.extend(config.await?);
+            }
         }
         Ok(configs)
+    }
+
+    /// Returns the budgets of a new connection.
+    pub(crate) fn connection_budgets(&self) -> ConnectionBudgets {
+        self.budgets.connection()
     }
 
     pub(super) async fn with_server<T: Send + 'static>(

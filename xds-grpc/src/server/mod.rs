@@ -112,6 +112,10 @@ pub use self::{
     shared_rollouts::{SharedEvent, SharedEvents, SharedNews},
     transport_stats::TransportStats,
 };
+pub(crate) use self::{
+    budgets::ConnectionBudgets,
+    memory::{HeldBytes, MemoryExceeded},
+};
 use self::{
     budgets::TransportBudgets,
     connection::{Connections, ServedProtocol},

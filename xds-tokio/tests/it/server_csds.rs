@@ -225,6 +225,24 @@ async fn large_csds_requests_are_refused() {
     println!("covers: M235");
 }
 
+#[tokio::test]
+async fn incomplete_csds_requests_count_for_the_budgets_of_the_server() {
+    let options = ServerOptions::default().with_max_incomplete_bytes(4 << 10, 64 << 10);
+    let (handle, address) = start(options, |it| it.with_unrestricted_access()).await;
+    let of = |length| about(MatchPattern::Exact("x".repeat(length)));
+    let refused = fetch(address, &of(5 << 10)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert_eq!(refused.message(), "the incomplete requests of the connection exceed 4096 bytes");
+    // A complete request counts no more.
+    let mut questions = RawClient::call(address, STREAM).await.unwrap();
+    for _ in 0..4 {
+        questions.send(of(3 << 10).encode_to_vec());
+        ClientStatusResponse::decode(questions.message().await).unwrap();
+    }
+    soon(handle.shut_down()).await;
+    println!("covers: M235");
+}
+
 /// A listener may have a private key too.
 #[tokio::test]
 async fn csds_omits_contents_that_a_check_finds_secret() {
