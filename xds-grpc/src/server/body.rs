@@ -3,8 +3,10 @@
 //!
 //! A response is written without copying the shared part: first the gRPC prefix with the response's
 //! own bytes, then the body that all clients share. The slot accepts a response only when HTTP/2 asks
-//! for data. A response is therefore rendered when the client can receive it, and a slow client
-//! delays only itself. HTTP/2 takes a long response in pieces, so that its progress is visible
+//! for data, which is when it has sent the response before. At most one response of a stream therefore
+//! waits for the client, and a slow client delays only itself. hyper 1.12 asks before it knows that the
+//! client's window allows any data, so even a client that never opens a window has one response
+//! rendered. HTTP/2 takes a long response in pieces, so that its progress is visible
 //! ([`response_memory`](super::response_memory)).
 // IS25
 

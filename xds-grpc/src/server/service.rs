@@ -66,12 +66,14 @@ where
         if let Some(status) = unknown_encoding(request.headers()) {
             return Box::pin(core::future::ready(Ok(status.into_http())));
         }
-        let (peer, metadata) = (Peer::of(&request), request.headers().clone());
+        let peer = Peer::of(&request);
+        let (head, body) = request.into_parts();
+        let metadata = head.headers;
         // In a gRPC server of the application, each call counts as a connection.
-        let budgets = request.extensions().get::<ConnectionBudgets>().cloned();
+        let budgets = head.extensions.get::<ConnectionBudgets>().cloned();
         let budgets = budgets.unwrap_or_else(|| self.budgets.connection());
         let RequestLimit { bytes, patience, .. } = self.request_limit;
-        let requests = MessageReader::new(request.into_body(), bytes, patience, &budgets);
+        let requests = MessageReader::new(body, bytes, patience, &budgets);
         let inbox = self.inbox.clone();
         let request_limit = self.request_limit.clone();
         Box::pin(async move {

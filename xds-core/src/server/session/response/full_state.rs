@@ -142,7 +142,15 @@ impl SessionContext<'_> {
     /// part of the state must not be mistaken for one with all of it when it reconnects.
     // B06
     fn named_body(&self) -> (ResponseBody, TypeVersion) {
-        let mut parts = BodyBuilder::new(self.encoding(), usize::MAX);
+        let (resources, bytes) =
+            self.named().fold((0_usize, 0), |(resources, bytes), (_, payload)| {
+                (resources + 1, bytes + payload.framed.len())
+            });
+        // A single resource is not copied. Others would be copied again whenever the buffer grows.
+        let mut parts = match resources {
+            0 | 1 => BodyBuilder::new(self.encoding(), usize::MAX),
+            _ => BodyBuilder::with_capacity(self.encoding(), bytes),
+        };
         let version = self.for_each_named(|name, payload| {
             parts.push(name, payload);
         });
@@ -159,20 +167,23 @@ impl SessionContext<'_> {
         mut take: impl FnMut(&ResourceName, &Payload),
     ) -> TypeVersion {
         let mut version = TypeVersion::default();
-        let named =
-            self.subscriptions.list_back(ListKind::Session, self.session.subscriptions.last());
-        for (_, subscription) in named {
-            // A resource with an error is not listed next to the error (M172).
-            if let Some(ResourceEntry { name, payload: Some(payload), error: None, .. }) =
-                self.arena.at(subscription.resource)
-            {
-                take(name, payload);
-                version.add(name.as_str(), payload.hash);
-            } else if let Some((name, payload)) = self.retained_deletion(subscription) {
-                take(name, payload);
-                version.add(name.as_str(), payload.hash);
-            }
+        for (name, payload) in self.named() {
+            take(name, payload);
+            version.add(name.as_str(), payload.hash);
         }
         version
+    }
+
+    /// Returns all existing named resources.
+    fn named(&self) -> impl Iterator<Item = (&ResourceName, &Payload)> {
+        let named =
+            self.subscriptions.list_back(ListKind::Session, self.session.subscriptions.last());
+        named.filter_map(|(_, subscription)| match self.arena.at(subscription.resource) {
+            // A resource with an error is not listed next to the error (M172).
+            Some(ResourceEntry { name, payload: Some(payload), error: None, .. }) => {
+                Some((name, payload))
+            }
+            _ => self.retained_deletion(subscription),
+        })
     }
 }
