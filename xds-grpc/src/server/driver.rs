@@ -344,6 +344,7 @@ impl Driver {
     }
 
     fn observe(&mut self, observation: Observation) {
+        let now = self.clock.now();
         let stream = self.streams.get_mut(&observation.stream());
         if let Some(stream) = stream {
             if let Observation::Identified { node_id, node, .. } = &observation {
@@ -353,7 +354,7 @@ impl Driver {
                     authorization_request.encoded_node = node.clone();
                 }
             }
-            self.log.observed(stream, &observation);
+            self.log.observed(stream, &observation, now);
         }
         if self.observations.receiver_count() > 0 {
             // The last receiver may have been dropped just now.

@@ -25,6 +25,8 @@ use crate::{
 pub(crate) struct Log {
     printer: Printer,
     warnings: Warnings,
+    /// Warnings about what clients do with responses, which must not leave out the others.
+    response_warnings: Warnings,
 }
 
 /// Rate limit of warnings about clients, because clients control their number.
@@ -66,17 +68,18 @@ impl Warnings {
 
 impl Log {
     pub(crate) fn new(printer: Printer) -> Self {
-        Self { printer, warnings: Warnings::default() }
+        Self { printer, warnings: Warnings::default(), response_warnings: Warnings::default() }
     }
 
     /// Returns the time at which to call [`left_out`](Self::left_out).
     pub(crate) fn due(&self) -> Option<Time> {
-        self.warnings.0.due()
+        [&self.warnings, &self.response_warnings].into_iter().filter_map(|it| it.0.due()).min()
     }
 
     /// Logs how many warnings were left out, when a flood has ended.
     pub(crate) fn left_out(&mut self, now: Time) {
         self.warnings.left_out(now);
+        self.response_warnings.left_out(now);
     }
 
     pub(crate) fn refused(&mut self, peer: &Peer, refusal: &Refusal, now: Time) {
@@ -133,9 +136,11 @@ impl Log {
         }
     }
 
-    pub(crate) fn observed(&self, stream: &Stream, observation: &Observation) {
+    pub(crate) fn observed(&mut self, stream: &Stream, observation: &Observation, now: Time) {
         let (node, id) = (Printable(&stream.node), stream.id);
+        let is_suppressed = is_warning(observation) && !self.response_warnings.admit(now);
         match observation {
+            _ if is_suppressed => debug!(%node, stream = %id, ?observation, "warning suppressed"),
             Observation::Connected { .. } => {
                 debug!(stream = %id, peer = %PeerAddress(&stream.peer), "stream opened");
             }
@@ -209,6 +214,20 @@ impl Log {
             _ => debug!(%node, stream = %id, ?observation),
         }
     }
+}
+
+/// Returns whether an observation is logged as a warning. Clients control the number of these.
+fn is_warning(observation: &Observation) -> bool {
+    matches!(
+        observation,
+        Observation::Nacked { .. }
+            | Observation::Isolated { .. }
+            | Observation::AnswerOverdue { .. }
+            | Observation::Blocked { .. }
+            | Observation::SentOutOfOrder { .. }
+            | Observation::Oversize { .. }
+            | Observation::ResourceTooLong { .. }
+    )
 }
 
 /// Type name for log lines. Control characters are escaped, because clients choose type URLs.

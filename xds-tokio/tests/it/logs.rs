@@ -69,6 +69,31 @@ async fn nack_is_logged_as_a_warning_by_client_and_server() {
     }
 }
 
+/// The limit of the core is one of each stream.
+#[tokio::test]
+async fn warnings_about_nacks_of_many_streams_are_limited() {
+    let (log, _guard) = Log::start();
+    let (handle, address) = serve(ServerOptions::default()).await;
+    let mut clients = Vec::new();
+    for _ in 0..8 {
+        let client = RawClient::open(address).await;
+        client.subscribe(CLUSTER, &["a"]);
+        clients.push(client);
+    }
+    for round in 0..20 {
+        set(&handle, CLUSTER, "a", &round.to_string()).await;
+        for client in &mut clients {
+            let response = client.response().await;
+            client.answer(&response, &["a"], Some("no good"));
+        }
+        while soon(handle.stats()).await.unwrap().nacks < 8 * (round + 1) {}
+    }
+    let warnings = log.lines(&["WARN", "client reject"]).len();
+    // A slow machine may need more than one interval, each with up to a hundred warnings.
+    assert!((100..160).contains(&warnings), "{warnings} warnings");
+    assert!(!log.lines(&["DEBUG", "warning suppressed", "no good"]).is_empty());
+}
+
 #[tokio::test]
 async fn messages_are_logged_in_the_shorthand_of_the_xds_docs() {
     // S0.091
