@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from suite import table
@@ -21,7 +22,7 @@ from suite.trial import Result, Trial
 CHECKOUT = SUITE.parents[1]
 _SECONDS = 165.0
 """Time after which no attack is tried again."""
-_RETRY_SECONDS = 4.0
+_RETRY_SECONDS = 3.0
 # Time that an attack takes besides its own.
 _OVERHEAD_SECONDS = 2.5
 
@@ -51,21 +52,28 @@ def main() -> int:
 
     run_dir = _new_run_dir()
     certificates = Certificates.make(run_dir)
-    started, left = time.monotonic(), sum(it.seconds for it in ATTACKS)
+    started = time.monotonic()
     results: list[Result] = []
-    for attack in map(by_name, chosen or names):
-        left -= attack.seconds
-        end = time.monotonic() - started + attack.seconds + _OVERHEAD_SECONDS
+    groups = _groups([by_name(it) for it in chosen or names])
+    while groups:
+        group = groups.pop(0)
+        end = time.monotonic() - started + _seconds([group])
         if end > options.seconds:
-            print(f"skip: {attack.name}: no time is left", flush=True)
+            print(f"skip: {', '.join(it.name for it in group)}: no time is left", flush=True)
             continue
-        result = _try(attack, binary, certificates, run_dir / attack.name)
-        left_with_overhead = left + _OVERHEAD_SECONDS * (len(ATTACKS) - len(results))
-        time_left = _SECONDS - (time.monotonic() - started) - left_with_overhead
-        if result.slowness and not result.problems and (chosen or time_left > _RETRY_SECONDS):
+        with ThreadPoolExecutor(len(group)) as threads:
+            tried = list(threads.map(lambda it: _try(it, binary, certificates, run_dir / it.name), group))
+        time_left = _SECONDS - (time.monotonic() - started) - _seconds(groups)
+        for result in tried:
+            results.append(result)
+            if not result.slowness or result.problems or not (chosen or time_left > _RETRY_SECONDS):
+                continue
+            attack = result.attack
+            before = time.monotonic()
             _retry(result, binary, certificates, run_dir / f"{attack.name}-again")
-        table.print_row(result)
-        results.append(result)
+            time_left -= time.monotonic() - before
+        for result in tried:
+            table.print_row(result)
     if len(results) == len(ATTACKS) and not options.keep_table:
         table.write(results, CHECKOUT / "docs" / "ATTACKS.md")
     failed = [it for it in results if it.problems]
@@ -78,6 +86,20 @@ def main() -> int:
     else:
         shutil.rmtree(run_dir)
     return 1 if failed else 0
+
+
+def _groups(attacks: list[Attack]) -> list[list[Attack]]:
+    """The attacks in the order in which they run; those that wait run in parallel with the first of them."""
+    waiting = [it for it in attacks if it.waits]
+    groups = [[it] for it in attacks if not it.waits]
+    if waiting:
+        groups.insert(attacks.index(waiting[0]), waiting)
+    return groups
+
+
+def _seconds(groups: list[list[Attack]]) -> float:
+    """Time that groups of attacks take."""
+    return sum(max(it.seconds for it in group) + _OVERHEAD_SECONDS for group in groups)
 
 
 def _new_run_dir() -> Path:

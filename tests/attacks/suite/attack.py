@@ -17,6 +17,7 @@ class Setup(Enum):
     TLS = "with TLS"
     MUTUAL_TLS = "with TLS and certificates of clients"
     REST = "with REST-JSON"
+    CSDS = "with CSDS"
     UNREAD_OUTPUT = "with pipes that nobody reads"
     FEW_FILES = "with 1,024 file descriptors"
 
@@ -42,7 +43,7 @@ class Attack:
     """The attack, until a time of the monotonic clock."""
     allowed: tuple[str, ...]
     """Beginnings of statuses that the offender may get. Any other status fails the attack."""
-    seconds: float = 4.0
+    seconds: float = 3.0
     """Duration."""
     setup: Setup = Setup.PLAIN
     clusters: int = 5
@@ -51,6 +52,8 @@ class Attack:
     """Bytes by which each cluster that never changes is padded."""
     canaries: tuple[str, ...] = ("grpc",)
     """Kinds of canaries, which take turns."""
+    waits: bool = False
+    """Whether the attacker mostly waits for a time limit of the server. Such attacks run in parallel."""
     edit_every: float = 0.0
     """Seconds between edits of the directory; 0 for none."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from suite import bodies, floods, silence, subscriptions
+from suite import bodies, calls, floods, http1, silence, subscriptions, tls
 from suite.attack import Attack
 
 ATTACKS: tuple[Attack, ...] = (
     *floods.ATTACKS,
     *bodies.ATTACKS,
     *subscriptions.ATTACKS,
+    *calls.ATTACKS,
+    *http1.ATTACKS,
+    *tls.ATTACKS,
     *silence.ATTACKS,
 )
 

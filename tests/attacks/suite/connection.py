@@ -64,7 +64,8 @@ class Connection:
         self._next_stream = 1
         self._window = self._initial_window = _DEFAULT_WINDOW
         self._windows: dict[int, int] = {}
-        self._bodies: dict[int, deque[bytes]] = {}
+        self._bodies: dict[int, deque[bytes | memoryview]] = {}
+        self._ending = set[int]()
         self._messages: dict[int, Messages] = {}
         self.outbox = bytearray()
         self.ended = ""
@@ -94,13 +95,23 @@ class Connection:
         stream, block = self.new_stream(), self._headers.get(path)
         if block is None:
             block = self._headers[path] = frames.call_headers(path, self._target.scheme)
-        self.outbox += frames.frame(frames.HEADERS, frames.END_HEADERS, stream, block)
+        return self.open_with(block, stream)
+
+    def open_with(self, block: bytes, stream: int = 0, *, flags: int = 0) -> int:
+        """Starts a call with a header block."""
+        stream = stream or self.new_stream()
+        self.outbox += frames.frame(frames.HEADERS, frames.END_HEADERS | flags, stream, block)
         self.streams[stream] = "open"
         self._windows[stream] = self._initial_window
         return stream
 
-    def send(self, stream: int, data: bytes) -> None:
-        """Sends bytes of a call, in DATA frames, as far as the windows allow and later the rest."""
+    def send(self, stream: int, data: bytes | memoryview, *, ends: bool = False) -> None:
+        """Sends bytes of a call, in DATA frames, as far as the windows allow and later the rest.
+
+        `ends` is whether they are the last ones.
+        """
+        if ends:
+            self._ending.add(stream)
         self._bodies.setdefault(stream, deque()).append(data)
         self._fill(stream)
 
@@ -112,6 +123,13 @@ class Connection:
         """Bytes that may be sent on a stream now."""
         return min(self._window, self._windows.get(stream, 0))
 
+    def spend(self, streams: Sequence[int]) -> None:
+        """Subtracts a byte of each stream, which was put into the outbox, from the windows."""
+        self._window -= len(streams)
+        for stream in streams:
+            if stream in self._windows:
+                self._windows[stream] -= 1
+
     def _fill(self, stream: int) -> None:
         parts = self._bodies.get(stream)
         while parts and (room := self.room(stream)) > 0:
@@ -119,7 +137,8 @@ class Connection:
             cut = min(room, frames.MAX_FRAME_BYTES, len(part))
             if cut < len(part):
                 parts.appendleft(part[cut:])
-            self.outbox += frames.frame(frames.DATA, 0, stream, part[:cut])
+            is_last = not parts and stream in self._ending
+            self.outbox += frames.frame(frames.DATA, frames.END_STREAM if is_last else 0, stream, part[:cut])
             self._window -= cut
             self._windows[stream] -= cut
         if not parts:
@@ -179,6 +198,8 @@ class Connection:
                 self._block.clear()
                 if (status := headers.get("grpc-status")) is not None:
                     self._end(stream, f"gRPC {GRPC_CODES[int(status)]}")
+                elif (status := headers.get(":status", "200")) != "200":
+                    self._end(stream, f"HTTP {status}")
         elif kind == frames.RST_STREAM:
             self._end(stream, f"RST_STREAM {frames.error_name(int.from_bytes(payload[:4], 'big'))}")
         elif kind == frames.GOAWAY:
@@ -225,6 +246,7 @@ class Connection:
         """Drops the state of a stream that the attacker has reset."""
         for states in (self.streams, self._windows, self._bodies, self._messages):
             states.pop(stream, None)
+        self._ending.discard(stream)
 
     def collect(self) -> None:
         """Reads what the server has sent until now, also if the connection does not read otherwise.

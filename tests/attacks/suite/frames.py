@@ -7,6 +7,7 @@ import struct
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
+PRIORITY_FRAME = 2
 
 END_STREAM = ACK = 0x1
 END_HEADERS = 0x4
@@ -39,7 +40,7 @@ def error_name(code: int) -> str:
     return ERRORS[code] if code < len(ERRORS) else f"error {code}"
 
 
-def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+def frame(kind: int, flags: int, stream: int, payload: bytes | memoryview = b"") -> bytes:
     """One frame."""
     return struct.pack(">IBI", len(payload) << 8 | kind, flags, stream) + payload
 
@@ -65,7 +66,7 @@ def text(value: str) -> bytes:
     return bytes([len(value)]) + value.encode()
 
 
-def call_headers(path: str, scheme: str) -> bytes:
+def call_headers(path: str, scheme: str, content_type: str = "application/grpc") -> bytes:
     """The header block of a gRPC call. It leaves the dynamic table of HPACK unchanged."""
 
     return b"".join(
@@ -74,7 +75,7 @@ def call_headers(path: str, scheme: str) -> bytes:
             b"\x87" if scheme == "https" else b"\x86",
             b"\x04" + text(path),
             b"\x01" + text("localhost"),
-            b"\x0f\x10" + text("application/grpc"),  # content-type
+            b"\x0f\x10" + text(content_type),  # content-type
             b"\x00" + text("te") + text("trailers"),
         )
     )

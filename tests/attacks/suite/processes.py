@@ -148,6 +148,10 @@ class Server:
         lines = (line.split() for line in status.splitlines())
         return next((int(it[1]) / 1024 for it in lines if it[0] == f"{key}:"), 0.0)
 
+    def log_bytes(self) -> int:
+        """Length of the log on standard error; 0 if nobody reads it."""
+        return Path(self._log.name).stat().st_size
+
     def reset_peak(self) -> bool:
         """Lets the kernel forget the peak until now; returns whether it could."""
         try:

@@ -41,8 +41,15 @@ class Silent:
         except OSError:
             self.status = "connection reset"
 
-    def read(self) -> None:
-        """Notes how the connection ended, and the status of HTTP/1."""
+    def first_byte(self) -> bytes:
+        """The first byte that the server sent; empty if the connection ended without one."""
+        try:
+            return self.socket.recv(1)
+        except OSError:
+            return b""
+
+    def read(self) -> bool:
+        """Notes how the connection ended, and the status of HTTP/1. Returns whether it has ended."""
         try:
             while data := self.socket.recv(1 << 16):
                 self._received = (self._received + data)[:64]
@@ -51,10 +58,11 @@ class Silent:
             if self.status == "connection open":
                 self.status = "connection closed"
         except BlockingIOError:
-            pass
+            return False
         except OSError:
             if self.status == "connection open":
                 self.status = "connection reset"
+        return True
 
 
 def _open(target: Target, port: int, count: int, first: bytes, until: float) -> list[Silent]:
@@ -170,6 +178,7 @@ ATTACKS = (
         silent_tcp,
         _ENDED,
         seconds=_UNTIL_CLOSED,
+        waits=True,
     ),
     Attack(
         "silent-tls",
@@ -177,6 +186,7 @@ ATTACKS = (
         silent_tls,
         _ENDED,
         seconds=_UNTIL_CLOSED,
+        waits=True,
         setup=Setup.TLS,
     ),
     Attack(
@@ -185,6 +195,7 @@ ATTACKS = (
         silent_rest,
         (*_ENDED, "HTTP 408"),
         seconds=_UNTIL_CLOSED,
+        waits=True,
         setup=Setup.REST,
         canaries=("rest", "grpc"),
     ),
@@ -194,6 +205,7 @@ ATTACKS = (
         slow_rest,
         (*_ENDED, "HTTP 408"),
         seconds=_UNTIL_CLOSED,
+        waits=True,
         setup=Setup.REST,
         canaries=("rest", "grpc"),
     ),
@@ -221,6 +233,7 @@ ATTACKS = (
         silent_tcp,
         ("connection open", *_ENDED),
         seconds=6.0,
+        waits=True,
         setup=Setup.FEW_FILES,
         canaries=("follower",),
         edit_every=0.6,

@@ -33,7 +33,7 @@ def print_row(result: Result) -> None:
     """One line for a terminal."""
     verdict = result.verdict.replace("**", "") + (" (second try)" if result.is_retried else "")
     print(
-        f"{result.attack.name:<22}{result.memory:>6.0f} MiB  "
+        f"{result.attack.name:<22}{result.memory:>6.0f} MiB {result.log:>4.1f} KiB "
         f"{_canary(result):>12} ms (unloaded {_milliseconds(result.unloaded)})  "
         f"{_statuses(result.statuses)}  [{result.sent}]  {verdict}",
         flush=True,
@@ -43,8 +43,8 @@ def print_row(result: Result) -> None:
 def write(results: Sequence[Result], file: Path) -> None:
     """Replaces the generated part of the file."""
     lines = [
-        "| attack | the offender | sent | memory (MiB) | unloaded | canary | status | verdict |",
-        "|---|---|---|--:|--:|--:|---|---|",
+        "| attack | the offender | sent | memory (MiB) | log (KiB) | unloaded | canary | status | verdict |",
+        "|---|---|---|--:|--:|--:|--:|---|---|",
     ]
     for result in results:
         cells = (
@@ -52,6 +52,7 @@ def write(results: Sequence[Result], file: Path) -> None:
             result.attack.offence,
             result.sent,
             f"{result.memory:.0f}",
+            f"{result.log:.0f}" if result.log >= 10 else f"{result.log:.1f}",
             _milliseconds(result.unloaded),
             _canary(result),
             _statuses(result.statuses),

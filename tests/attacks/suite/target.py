@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,8 @@ class Target:
 
     port: int
     rest_port: int = 0
+    csds_port: int = 0
+    """Port of the client status discovery service (CSDS)."""
     authority: str = ""
     """Certificate that the server's is checked against; empty without TLS."""
     certificate: str = ""
@@ -32,6 +34,10 @@ class Target:
     def scheme(self) -> str:
         """The scheme of requests."""
         return "https" if self.authority else "http"
+
+    def csds(self) -> Target:
+        """The target with the address of CSDS as that for gRPC."""
+        return replace(self, port=self.csds_port)
 
     def tcp(self, port: int | None = None, timeout: float = 5.0) -> socket.socket:
         """A new TCP connection to the server."""

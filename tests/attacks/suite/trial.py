@@ -19,6 +19,7 @@ MOST_MEMORY_MIB = 256.0
 _END_ATTACK_MIB = 1_024.0
 _LEAST_P50_LIMIT_MS = 20.0
 MOST_MS = 500.0
+MOST_LOG_KIB = 64.0
 _UNLOADED_TRIES = 15
 _UNLOADED_EDITS = 5
 _FEW_FILES = 1_024
@@ -50,6 +51,8 @@ class Result:
 
     attack: Attack
     memory: float = 0.0
+    log: float = 0.0
+    """Length of what the server logged during the attack, in KiB."""
     unloaded: float = 0.0
     canary: Canary = field(default_factory=lambda: Canary([], []))
     sent: str = ""
@@ -98,17 +101,19 @@ class Trial:
             argv += ["--client-ca", certificates.authority]
         if setup is Setup.REST:
             argv += ["--rest", "127.0.0.1:0"]
+        if setup is Setup.CSDS:
+            argv += ["--csds", "127.0.0.1:0"]
         if setup is Setup.UNREAD_OUTPUT:
             argv += ["-vv"]
         files = _FEW_FILES if setup is Setup.FEW_FILES else 0
         self._server = Server(argv, run_dir, files=files, reads_output=setup is not Setup.UNREAD_OUTPUT)
 
         def target(certificate: Path) -> Target:
-            listen, rest = self._server.serving["listen"], self._server.serving.get("rest", ":0")
-            port, rest_port = (int(it.rpartition(":")[2]) for it in (listen, rest))
+            addresses = (self._server.serving.get(it) or ":0" for it in ("listen", "rest", "csds"))
+            port, rest_port, csds_port = (int(it.rpartition(":")[2]) for it in addresses)
             authority = certificates.authority if setup in (Setup.TLS, Setup.MUTUAL_TLS) else ""
             own = certificate if setup is Setup.MUTUAL_TLS else ""
-            return Target(port, rest_port, str(authority), str(own))
+            return Target(port, rest_port, csds_port, str(authority), str(own))
 
         self._canary, self._attacker = target(certificates.canary), target(certificates.attacker)
 
@@ -141,7 +146,7 @@ class Trial:
             raise SuiteFailed(f"the server does not answer without an attack: {unloaded.failures}")
         result = Result(attack, unloaded=unloaded.p50)
         canary = self._start_canary(0)
-        idle = self._server.memory("VmRSS")
+        idle, logged = self._server.memory("VmRSS"), self._server.log_bytes()
         attacker = Helper("attacker", attack.name, self._attacker.text(), str(seconds), is_attacker=True)
         memory = PeakMemory(self._server, idle, _END_ATTACK_MIB, attacker)
         editor = Editor(self._directory, attack.edit_every) if attack.edit_every else None
@@ -159,6 +164,7 @@ class Trial:
             time.sleep(_EDIT_SECONDS)
         result.memory = memory.stop()
         result.canary = _measured(canary, written)
+        result.log = (self._server.log_bytes() - logged) / 1_024
         if memory.has_ended_attack:
             problem = f"attack ended at {_END_ATTACK_MIB:g} MiB"
         result.problems += self._problems(result, problem)
@@ -170,6 +176,8 @@ class Trial:
             problems.append("the server ended")
         if result.memory > MOST_MEMORY_MIB:
             problems.append(f"memory above {MOST_MEMORY_MIB:g} MiB")
+        if result.log > MOST_LOG_KIB:
+            problems.append(f"log above {MOST_LOG_KIB:g} KiB")
         if wrong := self._attack.wrong_statuses(result.statuses):
             problems.append(f"status: {', '.join(wrong)}")
         if not problem and not result.statuses:
