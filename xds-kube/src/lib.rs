@@ -14,6 +14,7 @@
 //! | `translate/` | resources of objects, as pure functions |
 //! | `state.rs` | objects that are known, and what changes with an event; no I/O |
 //! | `api/` | requests to the API server |
+//! | `scopes.rs` | kinds of objects in namespaces: how far each is known, and whether it is denied; no I/O |
 //! | `source.rs` | listing and watching all kinds |
 //! | `feedback.rs` | rejections as Events and as an annotation |
 //! | `rollouts/` | state of rollouts in Leases and ConfigMaps, which servers share |
@@ -24,6 +25,7 @@ mod api;
 mod feedback;
 mod objects;
 mod rollouts;
+mod scopes;
 mod source;
 mod state;
 mod translate;

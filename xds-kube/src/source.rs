@@ -2,7 +2,7 @@
 
 use core::fmt;
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -11,16 +11,15 @@ use std::{
 use futures_core::Stream;
 use futures_util::{
     StreamExt as _,
-    future::{Either, select, try_join_all},
-    stream::{self, BoxStream, SelectAll},
+    future::{Either, join_all, select},
+    stream::{self, SelectAll},
 };
 use tokio::time::sleep;
 use xds_source::{Change, List, Revision, Source, SourceError, WatchError};
 
 use crate::{
-    api::{KubeClient, KubeError, KubeErrorKind, Scope, WatchItem},
-    objects::Observed,
-    state::ClusterState,
+    api::{KubeClient, KubeError, KubeErrorKind, Scope, ScopeWatch},
+    scopes::{ScopeEvent, Scopes},
 };
 
 /// Objects of a Kubernetes cluster, as a [`Source`].
@@ -32,6 +31,15 @@ use crate::{
 ///   `xds:///NAME.NAMESPACE:PORT`, without a proxy: a listener, a route configuration, a cluster and
 ///   its endpoints follow from it and from its `EndpointSlices`.
 /// - The annotation `xds-view` names the view of either.
+///
+/// # Denied permissions
+///
+/// The first list fails as long as a kind of object in a selected namespace cannot be read: without
+/// it, clients would remove the resources that are missing. If a permission is withdrawn later, that
+/// kind keeps its last state in that namespace while the others change, and the request is repeated,
+/// at least once in 30 seconds. Meanwhile there is an object named like `services in namespace shop`,
+/// which is [invalid](xds_source::Content::Invalid) and has the reason. The watch ends with an error if
+/// everything is denied.
 ///
 /// # Revisions
 ///
@@ -48,8 +56,9 @@ use crate::{
 #[derive(Clone)]
 pub struct KubeSource {
     client: KubeClient,
-    scopes: Arc<[Scope]>,
-    shared: Arc<Mutex<Shared>>,
+    /// Scopes that the client's options select.
+    selected: Arc<[Scope]>,
+    scopes: Arc<Mutex<Scopes>>,
 }
 
 impl fmt::Debug for KubeSource {
@@ -58,104 +67,30 @@ impl fmt::Debug for KubeSource {
     }
 }
 
-#[derive(Debug, Default)]
-struct Shared {
-    state: ClusterState,
-    /// Resource version up to which each scope is known. Scopes to be read have none.
-    positions: BTreeMap<Scope, u64>,
-    /// Revision that was reported last.
-    revision: u64,
-}
-
-/// Event of a scope, or the end of its watch.
-type ScopeEvent = (Scope, Option<Result<(WatchItem<Observed>, u64), KubeError>>);
-
 impl KubeSource {
     /// Creates a source of the objects that a client's options select.
     #[must_use]
     pub fn new(client: KubeClient) -> Self {
-        let scopes = client.scopes().into();
-        Self { client, scopes, shared: Arc::default() }
+        let selected = client.scopes().into();
+        Self { client, selected, scopes: Arc::default() }
     }
 
-    fn shared(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    fn scopes(&self) -> MutexGuard<'_, Scopes> {
+        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the scopes whose position is not known.
     async fn read(&self) -> Result<List, KubeError> {
-        let missing: Vec<_> = {
-            let shared = self.shared();
-            let is_missing = |scope: &&Scope| !shared.positions.contains_key(*scope);
-            self.scopes.iter().filter(is_missing).cloned().collect()
+        let unread: Vec<_> = {
+            let scopes = self.scopes();
+            self.selected.iter().filter(|it| scopes.is_unread(it)).cloned().collect()
         };
-        let read = missing.into_iter().map(|scope| async move {
-            let (objects, position) = self.client.list(&scope).await?;
-            let mut shared = self.shared();
-            shared.state.replace(scope.kind, scope.namespace.as_deref(), objects);
-            shared.positions.insert(scope, position);
-            Ok::<_, KubeError>(())
+        let reads = unread.into_iter().map(|scope| async move {
+            let read = self.client.list(&scope).await;
+            self.scopes().take_list(scope, read)
         });
-        try_join_all(read).await?;
-        let mut shared = self.shared();
-        let newest = shared.positions.values().copied().max().unwrap_or(0);
-        shared.revision = shared.revision.max(newest);
-        Ok(List { revision: Revision(shared.revision), objects: shared.state.objects() })
-    }
-
-    /// Starts a watch of each scope. Fails if the caller is not at the revision reported last: the
-    /// change in between is lost, and everything must be read again.
-    fn watches(
-        &self,
-        after: Revision,
-    ) -> Result<SelectAll<BoxStream<'static, ScopeEvent>>, WatchError> {
-        let mut shared = self.shared();
-        if shared.positions.len() < self.scopes.len() || shared.revision != after.0 {
-            shared.positions.clear();
-            return Err(WatchError::Replaced);
-        }
-        let watch = |(scope, position): (&Scope, &u64)| -> BoxStream<'static, ScopeEvent> {
-            let ended = scope.clone();
-            let scope = scope.clone();
-            let events = self.client.watch(scope.clone(), *position);
-            let events = events.map(move |event| (scope.clone(), Some(event)));
-            events.chain(stream::once(async move { (ended, None) })).boxed()
-        };
-        Ok(shared.positions.iter().map(watch).collect())
-    }
-
-    /// Takes events that arrived together. Returns their change, if there is one to report.
-    fn change_of(&self, events: Vec<(Scope, WatchItem<Observed>, u64)>) -> Option<Change> {
-        let mut shared = self.shared();
-        let newest = events.iter().map(|(_, _, version)| *version).max()?;
-        for (scope, item, version) in events {
-            match item {
-                WatchItem::Set(object) => shared.state.set(object),
-                WatchItem::Delete(object) => {
-                    let metadata = object.metadata();
-                    shared.state.delete(scope.kind, &metadata.namespace, &metadata.name);
-                }
-                WatchItem::Bookmark => {}
-            }
-            shared.positions.insert(scope, version);
-        }
-        let objects = shared.state.take_changes();
-        let revision = if objects.is_empty() {
-            // All scopes are known up to the lowest of their positions.
-            shared.positions.values().copied().min().filter(|it| *it > shared.revision)?
-        } else {
-            newest.max(shared.revision + 1)
-        };
-        shared.revision = revision;
-        Some(Change { revision: Revision(revision), objects })
-    }
-
-    /// Notes that the positions of scopes have expired.
-    fn expired(&self, scopes: &[Scope]) {
-        let mut shared = self.shared();
-        for scope in scopes {
-            shared.positions.remove(scope);
-        }
+        join_all(reads).await.into_iter().collect::<Result<(), _>>()?;
+        self.scopes().list()
     }
 }
 
@@ -175,13 +110,16 @@ impl Source for KubeSource {
         &self,
         after: Revision,
     ) -> impl Stream<Item = Result<Change, WatchError>> + Send + 'static {
-        let watches = self.watches(after);
+        let positions = self.scopes().positions(self.selected.len(), after);
+        let ended = positions.is_none().then_some(Some(WatchError::Replaced));
+        let positions = positions.unwrap_or_default();
+        let unanswered = positions.keys().cloned().collect();
+        let watches = positions
+            .into_iter()
+            .map(|(scope, position)| self.client.watch_while_denied(scope, position))
+            .collect();
         let source = self.clone();
-        let (watches, failed) = match watches {
-            Ok(watches) => (watches, None),
-            Err(error) => (SelectAll::new(), Some(error)),
-        };
-        let watch = Watch { source, watches, ended: failed.map(Some), expired: Vec::new() };
+        let watch = Watch { source, watches, unanswered, ended, expired: Vec::new() };
         stream::unfold(watch, |mut watch| async move {
             let item = watch.next().await?;
             Some((item, watch))
@@ -191,7 +129,9 @@ impl Source for KubeSource {
 
 struct Watch {
     source: KubeSource,
-    watches: SelectAll<BoxStream<'static, ScopeEvent>>,
+    watches: SelectAll<ScopeWatch>,
+    /// Scopes whose watches have neither begun nor been denied yet.
+    unanswered: BTreeSet<Scope>,
     /// Reason for the end, to be reported after the events before it. `Some(None)` ends the stream.
     ended: Option<Option<WatchError>>,
     /// Scopes whose position has expired. They are noted after the events before.
@@ -202,32 +142,49 @@ impl Watch {
     async fn next(&mut self) -> Option<Result<Change, WatchError>> {
         loop {
             if let Some(error) = &mut self.ended {
-                self.source.expired(&self.expired);
+                self.source.scopes().note_expired(&self.expired);
                 // The stream ends after the error.
                 return error.take().map(Err);
             }
             let events = self.events().await;
             // The state changes and the change is returned without waiting in between: a caller that
             // gives up waiting loses nothing.
-            if let Some(change) = self.source.change_of(events) {
+            if let Some(change) = self.take(events) {
                 return Some(Ok(change));
             }
         }
     }
 
+    /// Takes events that arrived together. Returns their change, if there is one to report.
+    fn take(&mut self, events: Vec<ScopeEvent>) -> Option<Change> {
+        let had_begun = self.unanswered.is_empty();
+        for (scope, _) in &events {
+            self.unanswered.remove(scope);
+        }
+        let mut scopes = self.source.scopes();
+        let newest = scopes.take_events(events);
+        let have_answered = self.unanswered.is_empty();
+        if have_answered && self.ended.is_none() {
+            let denial = scopes.denial().cloned();
+            self.ended = denial.map(|why| Some(WatchError::Source(why.into())));
+        }
+        let have_begun = have_answered && !had_begun && self.ended.is_none();
+        scopes.take_change(newest, have_begun)
+    }
+
     /// Waits for events, and for those that follow shortly after.
-    async fn events(&mut self) -> Vec<(Scope, WatchItem<Observed>, u64)> {
+    async fn events(&mut self) -> Vec<ScopeEvent> {
         let mut events = Vec::new();
         let first = self.watches.next().await;
         let mut settled = pin!(sleep(SETTLE));
         let mut next = first;
         loop {
             match next {
-                Some((scope, Some(Ok((item, version))))) => events.push((scope, item, version)),
-                Some((scope, Some(Err(error)))) => {
+                Some((scope, Some(Err(error)))) if error.kind() != KubeErrorKind::Forbidden => {
                     self.ended = Some(Some(self.failed(&scope, error).await));
                     return events;
                 }
+                Some((scope, Some(event))) => events.push((scope, event)),
                 Some((_, None)) | None => {
                     self.ended = Some(None);
                     return events;

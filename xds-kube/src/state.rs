@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use xds_core::ViewName;
-use xds_source::{Content, Object, ObjectChange, Revision};
+use xds_source::{Content, Object, ObjectChange, ObjectId, Revision};
 
 use crate::{
     objects::{FORCE_ANNOTATION, Key, Kind, Metadata, Observed, Service, Slice, VIEW_ANNOTATION},
@@ -98,13 +98,31 @@ impl ClusterState {
             Kind::EndpointSlice => self.slices.keys().filter(is_gone).cloned().collect(),
             Kind::ConfigMap => {
                 let known = self.objects.keys().chain(self.dirty.keys());
-                let known = known.filter(|key| key.kind == Kind::ConfigMap);
+                let known = known.filter(|key| key.kind == Kind::ConfigMap && !key.name.is_empty());
                 let names = known.map(|key| (key.namespace.clone(), key.name.clone()));
                 names.filter(|name| is_gone(&name)).collect()
             }
         };
         gone.iter().for_each(|(namespace, name)| self.delete(kind, namespace, name));
         objects.into_iter().for_each(|object| self.set(object));
+    }
+
+    /// Takes the reason why a kind of object can no longer be read in a namespace, or in all; `None` once
+    /// it can be read again. An object with the id states the reason. It never has resources.
+    pub(crate) fn set_denied(
+        &mut self,
+        kind: Kind,
+        namespace: Option<&str>,
+        id: ObjectId,
+        why: Option<String>,
+    ) {
+        // No object of the cluster has an empty name.
+        let namespace = namespace.unwrap_or_default().to_owned();
+        let key = Key { kind, namespace, name: String::new() };
+        let content = why.map_or_else(|| Content::Documents(Vec::new()), Content::Invalid);
+        let (view, revision) = (ViewName::default(), Revision(0));
+        let object = Object { id, view, revision, content, forced: String::new() };
+        self.dirty.insert(key, Some(object));
     }
 
     fn forget_slice(&mut self, name: &Name) {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
 
 use super::{
-    error::{KubeError, KubeErrorKind},
+    error::{ALL_NAMESPACES, KubeError, KubeErrorKind},
     options::{KubeOptions, WATCH_SECONDS},
 };
 use crate::objects::{
@@ -59,7 +59,7 @@ impl fmt::Display for Scope {
         }
         match &self.namespace {
             Some(namespace) => write!(f, " in namespace {namespace}"),
-            None => f.write_str(" in all namespaces"),
+            None => write!(f, " {ALL_NAMESPACES}"),
         }
     }
 }
@@ -104,7 +104,7 @@ pub(crate) struct Place {
 pub(crate) enum WatchItem<O> {
     Set(O),
     Delete(O),
-    /// Statement that nothing else has changed up to the revision.
+    /// Statement that nothing else has changed up to the revision. A watch begins with one.
     Bookmark,
 }
 
@@ -262,9 +262,9 @@ impl KubeClient {
         Box::pin(stream::try_unfold(state, move |mut state| async move {
             loop {
                 let State { client, place, said, after, events } = &mut state;
-                let events = match events {
-                    Some(events) => events,
-                    None => events.insert(client.events(place, *after, said).await?),
+                let Some(events) = events else {
+                    *events = Some(client.events(place, *after, said).await?);
+                    return Ok(Some(((WatchItem::Bookmark, *after), state)));
                 };
                 let event = match events.stream.next().await {
                     Some(Ok(event)) => event,

@@ -16,7 +16,10 @@ pub struct KubeError {
 pub(crate) enum KubeErrorKind {
     /// The changes after the requested revision are no longer known (410 Gone).
     Expired,
+    /// The credentials are missing or not accepted, which concerns all requests.
     Denied,
+    /// The account lacks a permission (403), which concerns one kind of object in a namespace or in all.
+    Forbidden,
     Unavailable,
     NotFound,
     /// The object has changed in between (409), or exists.
@@ -32,8 +35,15 @@ impl fmt::Display for KubeError {
 
 impl StdError for KubeError {}
 
-/// Advice if permissions are missing.
-const GRANT: &str = "grant it to this account with a Role or ClusterRole";
+/// End of the description of a request for the objects in all namespaces.
+pub(super) const ALL_NAMESPACES: &str = "in all namespaces";
+
+/// Advice about a permission that is missing in a namespace.
+const GRANT: &str = "grant this verb to the account with a Role, or a ClusterRole, that a RoleBinding in \
+                     this namespace binds";
+/// Advice about a permission that is missing in all namespaces.
+const GRANT_ALL: &str = "grant this verb to the account with a ClusterRole that a ClusterRoleBinding \
+                         binds, or select the namespaces that it may read";
 /// Advice about rejected credentials.
 const RENEW: &str = "the credentials are missing, wrong or expired: renew the token or the \
                      certificate of the kubeconfig, or check the service account";
@@ -41,6 +51,11 @@ const RENEW: &str = "the credentials are missing, wrong or expired: renew the to
 impl KubeError {
     pub(crate) const fn kind(&self) -> KubeErrorKind {
         self.kind
+    }
+
+    /// Returns this error with a consequence of it.
+    pub(crate) fn with(self, consequence: &str) -> Self {
+        Self { text: format!("{}; {consequence}", self.text), ..self }
     }
 
     pub(super) fn configuration(why: impl StdError) -> Self {
@@ -72,12 +87,13 @@ impl KubeError {
         }
     }
 
-    pub(super) fn of_status(request: &str, status: &Status) -> Self {
+    pub(crate) fn of_status(request: &str, status: &Status) -> Self {
         let Status { code, message, reason, .. } = status;
         let said = if message.is_empty() { reason } else { message };
         let (kind, advice) = match code {
             401 => (KubeErrorKind::Denied, RENEW),
-            403 => (KubeErrorKind::Denied, GRANT),
+            403 if request.ends_with(ALL_NAMESPACES) => (KubeErrorKind::Forbidden, GRANT_ALL),
+            403 => (KubeErrorKind::Forbidden, GRANT),
             404 => (KubeErrorKind::NotFound, ""),
             409 => (KubeErrorKind::Conflict, ""),
             410 => (KubeErrorKind::Expired, ""),
@@ -92,7 +108,7 @@ impl KubeError {
 impl From<KubeError> for SourceError {
     fn from(error: KubeError) -> Self {
         match error.kind {
-            KubeErrorKind::Denied => Self::Denied(error.text),
+            KubeErrorKind::Denied | KubeErrorKind::Forbidden => Self::Denied(error.text),
             KubeErrorKind::Unavailable | KubeErrorKind::Expired => Self::Unavailable(error.text),
             KubeErrorKind::NotFound | KubeErrorKind::Conflict | KubeErrorKind::Failed => {
                 Self::Failed(error.text)
@@ -129,8 +145,7 @@ mod tests {
         let SourceError::Denied(text) = of(403, "User \"u\" cannot list") else { panic!("403") };
         assert_eq!(
             text,
-            "list services in namespace a: 403 User \"u\" cannot list: grant it to this account \
-             with a Role or ClusterRole"
+            format!("list services in namespace a: 403 User \"u\" cannot list: {GRANT}")
         );
         let SourceError::Denied(text) = of(401, "Unauthorized") else { panic!("401") };
         assert!(text.starts_with("list services in namespace a: 401 Unauthorized: "), "{text}");

@@ -7,7 +7,7 @@ use tokio::time;
 use xds_kube::{
     Feedback, KubeClient, KubeError, PERMISSIONS, REJECTED_ANNOTATION, RejectedBy, Rejection,
 };
-use xds_source::{Revision, Source as _, SourceError, WatchError};
+use xds_source::{Change, Content, Object, ObjectChange, Source as _, SourceError, WatchError};
 
 use crate::{
     cluster::{ADMIN, Cluster, SERVER, soon},
@@ -162,7 +162,7 @@ async fn use_all(cluster: &Cluster) -> Result<(), String> {
     let mut watch: BoxedWatch = Box::pin(source.watch(list.revision));
     for _ in 0..2 {
         match next(&mut watch).await {
-            Ok(change) => assert!(change.revision > Revision::default()),
+            Ok(change) => denial(&change)?,
             Err(WatchError::Source(why)) => return Err(denied(why)),
             Err(why) => panic!("{why}"),
         }
@@ -172,6 +172,16 @@ async fn use_all(cluster: &Cluster) -> Result<(), String> {
         let mut feedback = feedback(cluster, SERVER, "one").await;
         let denied = |why: KubeError| why.to_string();
         soon(feedback.report([rejection(object, 1, 1, "m")])).await.map_err(denied)?;
+    }
+    Ok(())
+}
+
+/// Returns the reason if a change states that a kind of object can no longer be watched.
+fn denial(change: &Change) -> Result<(), String> {
+    for changed in &change.objects {
+        if let ObjectChange::Set(Object { content: Content::Invalid(why), .. }) = changed {
+            return Err(why.clone());
+        }
     }
     Ok(())
 }
