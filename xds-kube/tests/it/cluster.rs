@@ -22,6 +22,8 @@ use tokio::{
 };
 use xds_kube::{KubeClient, KubeOptions, KubeSource};
 
+use crate::proxy::Proxy;
+
 /// User with all permissions.
 pub(crate) const ADMIN: &str = "admin";
 /// User without permissions.
@@ -148,14 +150,14 @@ impl Cluster {
         }
     }
 
-    /// Writes a kubeconfig with the token of a user.
-    pub(crate) fn kubeconfig(&self, token: &str) -> PathBuf {
-        let file = self.directory.join(format!("kubeconfig-{token}.json"));
+    /// Writes a kubeconfig with the token of a user, and the port of the API server or of a proxy.
+    fn kubeconfig(&self, token: &str, port: u16) -> PathBuf {
+        let file = self.directory.join(format!("kubeconfig-{token}-{port}.json"));
         let authority = self.directory.join("certificates/apiserver.crt");
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
             "clusters": [{"name": "test", "cluster": {
-                "server": format!("https://127.0.0.1:{}", self.port),
+                "server": format!("https://127.0.0.1:{port}"),
                 "certificate-authority": authority,
             }}],
             "users": [{"name": "test", "user": {"token": token}}],
@@ -166,7 +168,7 @@ impl Cluster {
     }
 
     async fn client_of(&self, token: &str) -> Client {
-        let kubeconfig = Kubeconfig::read_from(self.kubeconfig(token)).unwrap();
+        let kubeconfig = Kubeconfig::read_from(self.kubeconfig(token, self.port)).unwrap();
         let options = KubeConfigOptions::default();
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
         config.default_retry = false;
@@ -174,7 +176,14 @@ impl Cluster {
     }
 
     pub(crate) fn options(&self, token: &str) -> KubeOptions {
-        KubeOptions::default().with_kubeconfig(self.kubeconfig(token))
+        KubeOptions::default().with_kubeconfig(self.kubeconfig(token, self.port))
+    }
+
+    /// Starts a proxy in front of the API server. Returns the options for a client behind it too.
+    pub(crate) async fn proxy(&self, token: &str) -> (Proxy, KubeOptions) {
+        let proxy = Proxy::start(self.port).await;
+        let options = KubeOptions::default().with_kubeconfig(self.kubeconfig(token, proxy.port));
+        (proxy, options)
     }
 
     pub(crate) async fn source_with(&self, options: KubeOptions) -> KubeSource {

@@ -6,6 +6,7 @@ mod feedback;
 mod manifests;
 mod objects;
 mod permissions;
+mod proxy;
 mod rollouts;
 mod scale;
 mod source;

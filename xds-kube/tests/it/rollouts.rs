@@ -2,11 +2,12 @@
 
 use core::time::Duration;
 
+use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use xds_core::rollout::{PeerNews, RolloutId, RolloutState};
+use xds_core::rollout::{CohortReport, PeerNews, RolloutId, RolloutState};
 use xds_kube::{KubeClient, KubeRollouts, ROLLOUT_PERMISSIONS};
-use xds_source::{RolloutStore as _, SourceError};
+use xds_source::{RolloutStore as _, SourceError, StoreNews};
 
 use crate::{
     cluster::{ADMIN, Cluster, SERVER, STRANGER, soon},
@@ -65,6 +66,36 @@ async fn server_that_does_not_renew_its_lease_has_left() {
         sleep(Duration::from_millis(100)).await;
     }
     panic!("its lease was not deleted");
+}
+
+/// A connection may be lost without an error, for example in a load balancer.
+#[tokio::test]
+#[ignore = "needs kube-apiserver and etcd"]
+async fn server_whose_lease_is_renewed_has_not_left_if_the_watch_is_silent() {
+    let cluster = Cluster::start().await;
+    let (proxy, options) = cluster.proxy(ADMIN).await;
+    let client = KubeClient::new(options).await.unwrap();
+    let first = KubeRollouts::new(client, "default", "xds-rollout", "one");
+    let second = rollouts(&cluster, ADMIN, "default", "two").await;
+    let mut watch = first.watch();
+    second.join();
+    let joined = PeerNews::Reported(CohortReport::default());
+    assert_eq!(soon(contract::wait_replica(&mut watch, joined)).await, "two");
+    let report = |generation| CohortReport { generation, members: 2, acknowledged: 1 };
+    second.report(report(4)).await.unwrap();
+    let reported = PeerNews::Reported(report(4));
+    assert_eq!(soon(contract::wait_replica(&mut watch, reported)).await, "two");
+
+    // The watch has begun, and the first server sends no other requests meanwhile.
+    proxy.silence();
+    second.report(report(5)).await.unwrap();
+    // The first server tries to delete the Lease once it seems to have ended, and then reads again.
+    match soon(watch.next()).await {
+        Some(Ok(StoreNews::Replica(name, PeerNews::Reported(read)))) => {
+            assert_eq!((&*name, read), ("two", report(5)));
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test]
