@@ -1,7 +1,12 @@
 //! Rejections by clients and refusals by guards, written to the objects that they are about: Events
 //! and an annotation.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    mem,
+    time::Duration,
+};
 
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
@@ -12,6 +17,7 @@ use xds_source::{FeedbackPlan, FeedbackWrite, ObjectId, RejectedBy, Rejection};
 use crate::{
     api::{KubeClient, KubeError, KubeErrorKind},
     objects::{Key, Metadata, REJECTED_ANNOTATION},
+    source::KubeSource,
 };
 
 /// Writer of rejections by clients, and of refusals by guards, to the objects that they are about.
@@ -23,15 +29,40 @@ use crate::{
 ///   removed when nobody rejects the resources any more. A deleted object, whose deletion is refused,
 ///   has only the Event.
 ///
+/// Both are renewed every five minutes. An annotation that no replica has renewed for 15 minutes is
+/// removed: the replica that has written it has ended, and its clients are connected to others.
+///
 /// An object is written at most once in 30 seconds, and there are at most five writes in a second.
 /// The annotation is no change of the resources, so that a write causes no other.
 #[derive(Debug)]
 pub struct Feedback {
+    /// Source that follows the objects, and with them the annotations of all replicas.
+    source: KubeSource,
     client: KubeClient,
     /// Name of this process, which distinguishes replicas.
     reporter: String,
     plan: FeedbackPlan,
+    annotations: AnnotationAges,
     started: Instant,
+}
+
+/// Annotations of objects, each with the time since when it has not changed.
+#[derive(Debug, Default)]
+struct AnnotationAges(BTreeMap<Key, (String, Duration)>);
+
+impl AnnotationAges {
+    /// Takes the annotations as they are now. Returns those that were not renewed for a long time.
+    /// The times in the annotations are those of other clocks and are not compared.
+    fn update(&mut self, current: &BTreeMap<Key, String>, now: Duration) -> Vec<(Key, String)> {
+        let mut before = mem::take(&mut self.0);
+        let seen = current.iter().map(|(key, value)| {
+            let known = before.remove(key).filter(|(known, _)| known == value);
+            (key.clone(), known.unwrap_or_else(|| (value.clone(), now)))
+        });
+        self.0 = seen.collect();
+        let ended = self.0.iter().filter(|(_, (_, since))| *since + ENDED <= now);
+        ended.map(|(key, (value, _))| (key.clone(), value.clone())).collect()
+    }
 }
 
 /// Object with its metadata.
@@ -48,19 +79,26 @@ struct EventText {
     count: u64,
 }
 
+/// Time after which a rejection is written again.
+const RENEWAL: Duration = Duration::from_secs(300);
+/// Time after which an annotation that was not renewed is removed.
+const ENDED: Duration = Duration::from_secs(900);
 /// Longest message in bytes. Kubernetes allows 1,024 in an Event.
 const MESSAGE: usize = 900;
 /// Longest part of an object's name in the name of an Event, which may have 253 characters.
 const NAME: usize = 200;
 
 impl Feedback {
-    /// Creates a writer. The name of the reporter, such as that of the Pod, distinguishes replicas.
+    /// Creates a writer to the objects of a source, which is followed meanwhile. The name of the
+    /// reporter, such as that of the Pod, distinguishes replicas.
     #[must_use]
-    pub fn new(client: KubeClient, reporter: impl Into<String>) -> Self {
+    pub fn new(source: &KubeSource, reporter: impl Into<String>) -> Self {
         Self {
-            client,
+            source: source.clone(),
+            client: source.client().clone(),
             reporter: reporter.into(),
-            plan: FeedbackPlan::default(),
+            plan: FeedbackPlan::with_renewal(RENEWAL),
+            annotations: AnnotationAges::default(),
             started: Instant::now(),
         }
     }
@@ -86,13 +124,23 @@ impl Feedback {
                 return Err(error);
             }
         }
+        self.remove_ended().await
+    }
+
+    /// Removes the annotations of replicas that have ended.
+    async fn remove_ended(&mut self) -> Result<(), KubeError> {
+        let now = self.started.elapsed();
+        let ended = self.annotations.update(self.source.scopes().rejected(), now);
+        for (key, ended) in ended {
+            self.remove(&key, |value| value == ended).await?;
+        }
         Ok(())
     }
 
     async fn write(&self, rejection: &Rejection) -> Result<(), KubeError> {
         let Some(key) = Key::parse(rejection.object.as_str()) else { return Ok(()) };
         let object = self.object(&key).await?;
-        let message = rejection.message_within(MESSAGE);
+        let (message, time) = (rejection.message_within(MESSAGE), time_now());
         let (mut value, event) = match rejection.by {
             RejectedBy::Clients { clients, count } => {
                 let plural = if clients == 1 { "" } else { "s" };
@@ -111,29 +159,35 @@ impl Feedback {
         let metadata = match (object, rejection.by) {
             (Some(object), _) => {
                 (value["reporter"], value["message"]) = (json!(self.reporter), json!(message));
-                let value = value.to_string();
-                if object.metadata.annotations.get(REJECTED_ANNOTATION) != Some(&value) {
-                    self.annotate(&key, &object.metadata, Some(&value)).await?;
-                }
+                value["time"] = json!(time);
+                self.annotate(&key, &object.metadata, Some(&value.to_string())).await?;
                 object.metadata
             }
             // Its deletion is refused.
             (None, RejectedBy::Guards(_)) => Metadata::default(),
             (None, RejectedBy::Clients { .. }) => return Ok(()),
         };
-        self.event(&key, &metadata, &event).await
+        self.event(&key, &metadata, &event, &time).await
     }
 
     /// Removes the annotation, unless another replica has written it.
     async fn clear(&self, id: &ObjectId) -> Result<(), KubeError> {
         let Some(key) = Key::parse(id.as_str()) else { return Ok(()) };
-        let Some(object) = self.object(&key).await? else { return Ok(()) };
-        let Some(value) = object.metadata.annotations.get(REJECTED_ANNOTATION) else {
-            return Ok(());
+        let is_own = |value: &str| {
+            serde_json::from_str::<Value>(value)
+                .is_ok_and(|value| value["reporter"] == self.reporter.as_str())
         };
-        let is_own = serde_json::from_str::<Value>(value)
-            .is_ok_and(|value| value["reporter"] == self.reporter.as_str());
-        if is_own { self.annotate(&key, &object.metadata, None).await } else { Ok(()) }
+        self.remove(&key, is_own).await
+    }
+
+    /// Removes the annotation of an object if its value is the expected one.
+    async fn remove(&self, key: &Key, is_expected: impl Fn(&str) -> bool) -> Result<(), KubeError> {
+        let Some(object) = self.object(key).await? else { return Ok(()) };
+        let value = object.metadata.annotations.get(REJECTED_ANNOTATION);
+        match value.is_some_and(|value| is_expected(value)) {
+            true => self.annotate(key, &object.metadata, None).await,
+            false => Ok(()),
+        }
     }
 
     async fn object(&self, key: &Key) -> Result<Option<Bare>, KubeError> {
@@ -163,10 +217,10 @@ impl Feedback {
         key: &Key,
         metadata: &Metadata,
         text: &EventText,
+        now: &str,
     ) -> Result<(), KubeError> {
         let EventText { reason, message, count } = text;
         let path = format!("/api/v1/namespaces/{}/events", key.namespace);
-        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let count = i32::try_from(*count).unwrap_or(i32::MAX);
         let mut hasher = DefaultHasher::new();
         (&self.reporter, &metadata.uid, reason).hash(&mut hasher);
@@ -200,6 +254,11 @@ impl Feedback {
     }
 }
 
+/// Returns the time as Events have it.
+fn time_now() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 fn path_of(key: &Key) -> String {
     format!("{}/namespaces/{}/{}", key.kind.api(), key.namespace, key.kind.plural())
 }
@@ -211,4 +270,29 @@ fn said(verb: &str, key: &Key) -> String {
 /// Returns the beginning of an object's name, which is ASCII.
 fn part_of(name: &str) -> &str {
     name.get(..NAME).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::Kind;
+
+    #[test]
+    fn annotations_that_are_not_renewed_have_ended() {
+        let key = |name: &str| {
+            let (namespace, name) = ("n".to_owned(), name.to_owned());
+            Key { kind: Kind::ConfigMap, namespace, name }
+        };
+        let all =
+            |of_a: &str| BTreeMap::from([(key("a"), of_a.to_owned()), (key("b"), "1".to_owned())]);
+        let mut annotations = AnnotationAges::default();
+        let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+        assert_eq!(annotations.update(&all("1"), minutes(1)), []);
+        assert_eq!(annotations.update(&all("2"), minutes(6)), []);
+        assert_eq!(annotations.update(&all("3"), minutes(15)), []);
+        assert_eq!(annotations.update(&all("3"), minutes(16)), [(key("b"), "1".to_owned())]);
+        // The object of the other annotation is gone, and comes back with it.
+        assert_eq!(annotations.update(&BTreeMap::new(), minutes(17)), []);
+        assert_eq!(annotations.update(&all("3"), minutes(31)), []);
+    }
 }

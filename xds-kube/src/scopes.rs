@@ -6,7 +6,7 @@ use xds_source::{Change, List, ObjectId, Revision};
 
 use crate::{
     api::{KubeError, KubeErrorKind, Scope, WatchItem},
-    objects::Observed,
+    objects::{Key, Observed},
     state::ClusterState,
 };
 
@@ -133,6 +133,11 @@ impl Scopes {
         };
         self.revision = revision;
         Some(Change { revision: Revision(revision), objects })
+    }
+
+    /// Returns the values of the annotation with the rejection, of all objects that have it.
+    pub(crate) const fn rejected(&self) -> &BTreeMap<Key, String> {
+        self.state.rejected()
     }
 
     /// Notes that the positions of scopes have expired.

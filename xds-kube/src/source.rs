@@ -75,7 +75,11 @@ impl KubeSource {
         Self { client, selected, scopes: Arc::default() }
     }
 
-    fn scopes(&self) -> MutexGuard<'_, Scopes> {
+    pub(crate) const fn client(&self) -> &KubeClient {
+        &self.client
+    }
+
+    pub(crate) fn scopes(&self) -> MutexGuard<'_, Scopes> {
         self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -6,7 +6,10 @@ use xds_core::ViewName;
 use xds_source::{Content, Object, ObjectChange, ObjectId, Revision};
 
 use crate::{
-    objects::{FORCE_ANNOTATION, Key, Kind, Metadata, Observed, Service, Slice, VIEW_ANNOTATION},
+    objects::{
+        FORCE_ANNOTATION, Key, Kind, Metadata, Observed, REJECTED_ANNOTATION, Service, Slice,
+        VIEW_ANNOTATION,
+    },
     translate,
 };
 
@@ -19,6 +22,8 @@ pub(crate) struct ClusterState {
     slices_of: BTreeMap<Name, BTreeSet<Name>>,
     /// Objects with resources, as they were reported last.
     objects: BTreeMap<Key, Object>,
+    /// Values of the annotation with the rejection, of all objects that have it.
+    rejected: BTreeMap<Key, String>,
     /// Objects to report, if they differ from what was reported last.
     dirty: BTreeMap<Key, Option<Object>>,
     /// Services whose resources must be made again.
@@ -35,6 +40,7 @@ impl ClusterState {
     /// Takes an object that was created or changed.
     pub(crate) fn set(&mut self, observed: Observed) {
         let name = observed.name();
+        self.set_rejected(&observed);
         match observed {
             Observed::Service(service) => {
                 self.services.insert(name.clone(), *service);
@@ -74,6 +80,8 @@ impl ClusterState {
     /// Takes the deletion of an object.
     pub(crate) fn delete(&mut self, kind: Kind, namespace: &str, name: &str) {
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let key = Key { kind, namespace: namespace.clone(), name: name.clone() };
+        self.rejected.remove(&key);
         match kind {
             Kind::Service => {
                 let name = (namespace, name);
@@ -82,9 +90,23 @@ impl ClusterState {
             }
             Kind::EndpointSlice => self.forget_slice(&(namespace, name)),
             Kind::ConfigMap => {
-                self.dirty.insert(Key { kind, namespace, name }, None);
+                self.dirty.insert(key, None);
             }
         }
+    }
+
+    fn set_rejected(&mut self, observed: &Observed) {
+        let (namespace, name) = observed.name();
+        let key = Key { kind: observed.kind(), namespace, name };
+        match observed.metadata().annotations.get(REJECTED_ANNOTATION) {
+            Some(value) => drop(self.rejected.insert(key, value.clone())),
+            None => drop(self.rejected.remove(&key)),
+        }
+    }
+
+    /// Returns the values of the annotation with the rejection, of all objects that have it.
+    pub(crate) const fn rejected(&self) -> &BTreeMap<Key, String> {
+        &self.rejected
     }
 
     /// Takes all objects of a kind in a namespace, or in all namespaces.
@@ -301,8 +323,8 @@ mod tests {
         state.set(service(&annotated()));
         state.set(slice("s-1", "s", "10.0.0.1", "1"));
         step(&mut state);
-        state.set(config_map("c", &json!({crate::REJECTED_ANNOTATION: "1 client"}), "name: a"));
-        state.set(service(&json!({SERVICE_ANNOTATION: "true", crate::REJECTED_ANNOTATION: "x"})));
+        state.set(config_map("c", &json!({REJECTED_ANNOTATION: "1 client"}), "name: a"));
+        state.set(service(&json!({SERVICE_ANNOTATION: "true", REJECTED_ANNOTATION: "x"})));
         state.set(slice("s-1", "s", "10.0.0.1", "9"));
         assert_eq!(step(&mut state), "");
         state.set(config_map("c", &json!({}), "name: b"));
@@ -332,6 +354,26 @@ mod tests {
         assert_eq!(object.view, ViewName::from("canary"));
         state.set(config_map("c", &json!({VIEW_ANNOTATION: "default"}), "name: a"));
         assert_eq!(step(&mut state), "-ConfigMap n/c in view canary; +ConfigMap n/c");
+    }
+
+    #[test]
+    fn rejections_are_known_as_long_as_the_object_states_them() {
+        let mut state = ClusterState::default();
+        let rejected = |state: &ClusterState| {
+            let stated = state.rejected().iter();
+            stated
+                .map(|(key, value)| format!("{} {value}", key.id("")))
+                .collect::<Vec<_>>()
+                .join("; ")
+        };
+        state.set(service(&json!({REJECTED_ANNOTATION: "s1"})));
+        state.set(config_map("m", &json!({REJECTED_ANNOTATION: "m1"}), "a: 1"));
+        assert_eq!(rejected(&state), "Service n/s s1; ConfigMap n/m m1");
+        state.set(config_map("m", &json!({}), "a: 1"));
+        state.set(service(&json!({REJECTED_ANNOTATION: "s2"})));
+        assert_eq!(rejected(&state), "Service n/s s2");
+        state.delete(Kind::Service, "n", "s");
+        assert_eq!(rejected(&state), "");
     }
 
     #[test]

@@ -75,6 +75,7 @@ pub enum FeedbackWrite {
 
 /// State machine that limits the rate of writes: an object is written at most once in 30 seconds, and
 /// there is at most one write in 200 milliseconds. In between, the newest state replaces older ones.
+/// Reports may be [renewed](Self::with_renewal).
 ///
 /// It performs no input or output and reads no clock: times are relative to any moment.
 #[derive(Debug, Default)]
@@ -84,6 +85,8 @@ pub struct FeedbackPlan {
     due: Duration,
     /// Object that was written last. The others have their turn first.
     last: Option<ObjectId>,
+    /// Time after which an unchanged rejection is reported again, if it is.
+    renewal: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +97,8 @@ struct ObjectState {
     written: Option<Rejection>,
     /// Time of the next write.
     due: Duration,
+    /// Time of the last write.
+    written_at: Duration,
 }
 
 /// Shortest time between two writes of an object.
@@ -102,12 +107,20 @@ const OBJECT_INTERVAL: Duration = Duration::from_secs(30);
 const INTERVAL: Duration = Duration::from_millis(200);
 
 impl ObjectState {
-    fn is_due(&self, now: Duration) -> bool {
-        self.current != self.written && self.due <= now
+    fn is_due(&self, now: Duration, renewal: Option<Duration>) -> bool {
+        let is_renewed = renewal.is_some_and(|it| self.written_at + it <= now);
+        let has_changed = self.current != self.written || self.current.is_some() && is_renewed;
+        has_changed && self.due <= now
     }
 }
 
 impl FeedbackPlan {
+    /// Creates a plan that reports each rejection again after this time, even if it has not changed.
+    #[must_use]
+    pub fn with_renewal(interval: Duration) -> Self {
+        Self { renewal: Some(interval), ..Self::default() }
+    }
+
     /// Takes all current rejections. Those of an object are added up.
     pub fn update(&mut self, rejections: impl IntoIterator<Item = Rejection>) {
         self.objects.values_mut().for_each(|state| state.current = None);
@@ -131,11 +144,11 @@ impl FeedbackPlan {
             return None;
         }
         let behind = |id: &ObjectId| self.last.as_ref().is_none_or(|last| id > last);
-        let mut due = self.objects.iter().filter(|(_, state)| state.is_due(now));
+        let mut due = self.objects.iter().filter(|(_, state)| state.is_due(now, self.renewal));
         let first = due.clone().next().map(|(id, _)| id.clone());
         let id = due.find(|(id, _)| behind(id)).map(|(id, _)| id.clone()).or(first)?;
         let state = self.objects.get_mut(&id)?;
-        state.due = now + OBJECT_INTERVAL;
+        (state.written_at, state.due) = (now, now + OBJECT_INTERVAL);
         state.written.clone_from(&state.current);
         self.due = now + INTERVAL;
         self.last = Some(id.clone());
@@ -243,6 +256,22 @@ mod tests {
         assert_eq!(due(&mut plan, Duration::from_secs(30)), "-a");
         assert_eq!(due(&mut plan, Duration::from_secs(60)), "");
         assert_eq!(plan.objects.len(), 0);
+    }
+
+    #[test]
+    fn unchanged_rejections_are_renewed() {
+        let mut plan = FeedbackPlan::with_renewal(Duration::from_secs(300));
+        plan.update([rejection("a", 1, "m")]);
+        assert_eq!(due(&mut plan, Duration::ZERO), "a 1 m");
+        assert_eq!(due(&mut plan, Duration::from_secs(299)), "");
+        assert_eq!(due(&mut plan, Duration::from_secs(300)), "a 1 m");
+        plan.update([rejection("a", 2, "m")]);
+        assert_eq!(due(&mut plan, Duration::from_secs(400)), "a 2 m");
+        assert_eq!(due(&mut plan, Duration::from_secs(699)), "");
+        assert_eq!(due(&mut plan, Duration::from_secs(700)), "a 2 m");
+        plan.update([]);
+        assert_eq!(due(&mut plan, Duration::from_secs(730)), "-a");
+        assert_eq!(due(&mut plan, Duration::from_secs(9_999)), "", "a cleared object is not");
     }
 
     #[test]

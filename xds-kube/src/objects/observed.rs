@@ -1,6 +1,9 @@
 //! Object of any kind.
 
-use super::types::{ConfigMap, EndpointSlice, Metadata, Service};
+use super::{
+    names::Kind,
+    types::{ConfigMap, EndpointSlice, Metadata, Service},
+};
 
 /// Object that was read or changed.
 #[derive(Clone, Debug)]
@@ -16,6 +19,14 @@ impl Observed {
             Self::Service(service) => &service.metadata,
             Self::Slice(slice) => &slice.metadata,
             Self::ConfigMap(config_map) => &config_map.metadata,
+        }
+    }
+
+    pub(crate) const fn kind(&self) -> Kind {
+        match self {
+            Self::Service(_) => Kind::Service,
+            Self::Slice(_) => Kind::EndpointSlice,
+            Self::ConfigMap(_) => Kind::ConfigMap,
         }
     }
 

@@ -4,9 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 use tokio::time;
-use xds_kube::{
-    Feedback, KubeClient, KubeError, PERMISSIONS, REJECTED_ANNOTATION, RejectedBy, Rejection,
-};
+use xds_kube::{Feedback, KubeError, PERMISSIONS, REJECTED_ANNOTATION, RejectedBy, Rejection};
 use xds_source::{Change, Content, Object, ObjectChange, Source as _, SourceError, WatchError};
 
 use crate::{
@@ -23,7 +21,7 @@ fn rejection(object: &str, clients: u64, count: u64, message: &str) -> Rejection
 }
 
 async fn feedback(cluster: &Cluster, token: &str, reporter: &str) -> Feedback {
-    Feedback::new(KubeClient::new(cluster.options(token)).await.unwrap(), reporter)
+    Feedback::new(&cluster.source_with(cluster.options(token)).await, reporter)
 }
 
 /// Lets the interval between two writes of an object pass.
@@ -36,7 +34,12 @@ async fn later() {
 async fn annotation(cluster: &Cluster, path: &str) -> Value {
     let object = cluster.send("GET", path, &Value::Null).await;
     match &object["metadata"]["annotations"][REJECTED_ANNOTATION] {
-        Value::String(text) => serde_json::from_str(text).unwrap(),
+        Value::String(text) => {
+            let mut value: Value = serde_json::from_str(text).unwrap();
+            let time = value.as_object_mut().unwrap().remove("time");
+            assert_eq!(time.unwrap().as_str().unwrap().len(), "2026-01-01T00:00:00Z".len());
+            value
+        }
         other => other.clone(),
     }
 }
@@ -132,6 +135,41 @@ async fn rejection_is_an_event_and_an_annotation_and_no_change() {
     // Objects that are gone are no failure.
     let gone = rejection("ConfigMap default/gone", 1, 1, "m");
     soon(feedback.report([gone])).await.unwrap();
+}
+
+/// Lets minutes pass.
+async fn minutes(minutes: u64) {
+    time::pause();
+    time::advance(time::Duration::from_secs(minutes * 60)).await;
+    time::resume();
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver and etcd"]
+async fn annotation_of_a_replica_that_has_ended_is_removed() {
+    let cluster = Cluster::start().await;
+    for name in ["mesh", "edge"] {
+        cluster.create(CONFIG_MAPS, &config_map(name, &[("a.yaml", "{}")])).await;
+    }
+    let mut ended = feedback(&cluster, ADMIN, "one").await;
+    soon(ended.report([rejection("ConfigMap default/mesh", 2, 5, "m")])).await.unwrap();
+    drop(ended);
+
+    // The replica that replaces it has no client that rejects this.
+    let source = cluster.source().await;
+    soon(source.list()).await.unwrap();
+    let mut feedback = Feedback::new(&source, "two");
+    let other = [rejection("ConfigMap default/edge", 1, 1, "n")];
+    soon(feedback.report(other.clone())).await.unwrap();
+    minutes(14).await;
+    soon(feedback.report(other.clone())).await.unwrap();
+    let mesh = format!("{CONFIG_MAPS}/mesh");
+    assert_eq!(annotation(&cluster, &mesh).await["reporter"], "one", "it may be renewed");
+    minutes(1).await;
+    soon(feedback.report(other)).await.unwrap();
+    assert_eq!(annotation(&cluster, &mesh).await, Value::Null);
+    let edge = annotation(&cluster, &format!("{CONFIG_MAPS}/edge")).await;
+    assert_eq!(edge["reporter"], "two", "it is renewed");
 }
 
 /// Performs every kind of request, and returns the first that is denied.

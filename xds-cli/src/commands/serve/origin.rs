@@ -35,7 +35,7 @@ pub(super) enum FeedbackTarget {
     #[cfg(feature = "etcd")]
     Etcd(xds_etcd::EtcdClient, String),
     #[cfg(feature = "kube")]
-    Kube(xds_kube::KubeClient),
+    Kube(xds_kube::KubeSource),
 }
 
 impl From<SourceReader> for OpenedSource {
@@ -75,10 +75,10 @@ pub(super) async fn open_source(args: &ServeArgs) -> Result<OpenedSource, Failur
         SourceAddress::Kube => {
             let client = kube::client(&args.kube).await?;
             let source = xds_kube::KubeSource::new(client.clone());
-            let reader = reader(source, args);
+            let reader = reader(source.clone(), args);
             let rollouts = Arc::new(kube::rollouts(&client, &args.kube.cluster));
             let is_written = !args.kube.kube_read_only;
-            let feedback = is_written.then_some(FeedbackTarget::Kube(client));
+            let feedback = is_written.then_some(FeedbackTarget::Kube(source));
             let rollouts = is_written.then_some(rollouts as Arc<dyn RolloutStore>);
             Ok(OpenedSource { reader, feedback, rollouts })
         }

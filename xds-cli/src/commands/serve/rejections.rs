@@ -66,8 +66,8 @@ impl Feedback {
                 Self::Etcd(xds_etcd::Feedback::new(client, &prefix, &process_name()))
             }
             #[cfg(feature = "kube")]
-            FeedbackTarget::Kube(client) => {
-                Self::Kube(Box::new(xds_kube::Feedback::new(client, host_name())))
+            FeedbackTarget::Kube(source) => {
+                Self::Kube(Box::new(xds_kube::Feedback::new(&source, host_name())))
             }
         }
     }
