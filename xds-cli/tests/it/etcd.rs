@@ -12,6 +12,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -23,7 +24,7 @@ use xds_tokio::Tokio;
 use crate::{
     metrics::{metric, request},
     readiness::{NOT_SERVING, SERVING, health},
-    support::{TempDir, Xds, eventually, run},
+    support::{TempDir, Xds, eventually, eventually_within, run},
 };
 
 /// etcd with one member.
@@ -307,12 +308,12 @@ fn clients_see_the_view_that_the_rules_select() {
 
 #[test]
 #[ignore = "needs etcd: XDS_ETCD names the binary"]
-fn rejections_are_written_to_etcd_until_the_resource_is_accepted() {
+fn rejections_are_written_to_etcd_until_the_client_disconnects() {
     let etcd = Etcd::start();
     etcd.write("", "good=1s bad=0s");
     let replica = Replica::start(&etcd.source(), &["--report-rejections"]);
     // The client checks the constraints of the API.
-    let _watch = replica.watch("n1");
+    let watch = replica.watch("n1");
     let rejected = || {
         etcd.with_store("/xds/@rejected", async |store| {
             let stored = store.read().await.unwrap();
@@ -331,6 +332,12 @@ fn rejections_are_written_to_etcd_until_the_resource_is_accepted() {
     // It is no resource.
     assert_eq!(replica.serve.events_of("file_error").len(), 0);
     assert_eq!(metric(&replica.metrics, "xds_server_resources"), Some(2.0));
+    drop(watch);
+    // A key is written at most once in 30 seconds.
+    eventually_within(Duration::from_secs(90), "no rejection", || match &rejected()[..] {
+        [] => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
 }
 
 /// Removes clusters of the view without a name, in one transaction.

@@ -110,10 +110,10 @@ impl RejectionWriter {
     }
 }
 
-/// Returns one rejection for each object and each reason that clients state for it.
+/// Returns one rejection for each object and each reason that connected clients state for it.
 fn by_object(rejections: &[RejectionSnapshot], owners: &Owners) -> Vec<Rejection> {
     let mut found: BTreeMap<(&Path, &str), (BTreeSet<&str>, u64, u64)> = BTreeMap::new();
-    for rejection in rejections {
+    for rejection in rejections.iter().filter(|it| it.stream.is_some()) {
         let RejectionSnapshot { view, type_url, names, message, .. } = rejection;
         for object in objects_of(owners, view, type_url, names, message) {
             let (nodes, anonymous, count) = found.entry((object, &rejection.message)).or_default();

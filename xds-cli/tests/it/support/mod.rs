@@ -23,12 +23,22 @@ const POLL: Duration = Duration::from_millis(10);
 
 /// Waits until `probe` returns a value.
 #[track_caller]
-pub(crate) fn eventually<T>(what: &str, mut probe: impl FnMut() -> Result<T, String>) -> T {
+pub(crate) fn eventually<T>(what: &str, probe: impl FnMut() -> Result<T, String>) -> T {
+    eventually_within(PATIENCE, what, probe)
+}
+
+/// Waits until `probe` returns a value, for at most this time.
+#[track_caller]
+pub(crate) fn eventually_within<T>(
+    patience: Duration,
+    what: &str,
+    mut probe: impl FnMut() -> Result<T, String>,
+) -> T {
     let start = Instant::now();
     loop {
         match probe() {
             Ok(answer) => return answer,
-            Err(why) if start.elapsed() > PATIENCE => panic!("{what}: {why}"),
+            Err(why) if start.elapsed() > patience => panic!("{what}: {why}"),
             Err(_) => thread::sleep(POLL),
         }
     }
