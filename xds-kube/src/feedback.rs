@@ -51,8 +51,9 @@ pub struct Feedback {
 struct AnnotationAges(BTreeMap<Key, (String, Duration)>);
 
 impl AnnotationAges {
-    /// Takes the annotations as they are now. Returns those that were not renewed for a long time.
-    /// The times in the annotations are those of other clocks and are not compared.
+    /// Takes the annotations as they are now. Returns those that were not renewed for a long time; one
+    /// that stays is returned again after this time. The times in the annotations are those of other
+    /// clocks and are not compared.
     fn update(&mut self, current: &BTreeMap<Key, String>, now: Duration) -> Vec<(Key, String)> {
         let mut before = mem::take(&mut self.0);
         let seen = current.iter().map(|(key, value)| {
@@ -60,8 +61,12 @@ impl AnnotationAges {
             (key.clone(), known.unwrap_or_else(|| (value.clone(), now)))
         });
         self.0 = seen.collect();
-        let ended = self.0.iter().filter(|(_, (_, since))| *since + ENDED <= now);
-        ended.map(|(key, (value, _))| (key.clone(), value.clone())).collect()
+        let ended = self.0.iter_mut().filter(|(_, (_, since))| *since + ENDED <= now);
+        let ended = ended.map(|(key, (value, since))| {
+            *since = now;
+            (key.clone(), value.clone())
+        });
+        ended.collect()
     }
 }
 
@@ -131,10 +136,15 @@ impl Feedback {
     async fn remove_ended(&mut self) -> Result<(), KubeError> {
         let now = self.started.elapsed();
         let ended = self.annotations.update(self.source.scopes().rejected(), now);
+        let mut result = Ok(());
         for (key, ended) in ended {
-            self.remove(&key, |value| value == ended).await?;
+            match self.remove(&key, |value| value == ended).await {
+                // Another replica has removed or renewed it.
+                Err(error) if error.kind() == KubeErrorKind::Conflict => {}
+                removed => result = result.and(removed),
+            }
         }
-        Ok(())
+        result
     }
 
     async fn write(&self, rejection: &Rejection) -> Result<(), KubeError> {
@@ -291,8 +301,9 @@ mod tests {
         assert_eq!(annotations.update(&all("2"), minutes(6)), []);
         assert_eq!(annotations.update(&all("3"), minutes(15)), []);
         assert_eq!(annotations.update(&all("3"), minutes(16)), [(key("b"), "1".to_owned())]);
+        assert_eq!(annotations.update(&all("4"), minutes(17)), [], "once in this time");
         // The object of the other annotation is gone, and comes back with it.
-        assert_eq!(annotations.update(&BTreeMap::new(), minutes(17)), []);
-        assert_eq!(annotations.update(&all("3"), minutes(31)), []);
+        assert_eq!(annotations.update(&BTreeMap::new(), minutes(18)), []);
+        assert_eq!(annotations.update(&all("4"), minutes(32)), []);
     }
 }
