@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use clap::{Args, ValueEnum};
+use xds_core::types;
 
 use super::{ClientArgs, Subscription, parse_duration};
 
@@ -34,16 +35,45 @@ pub(crate) struct GetArgs {
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
     pub(crate) output: GetOutput,
 
-    /// Time limit. A server that refuses the connection ends the command at once.
+    /// Time limit [default: 20s; 5s for a whole type other than lds and cds without --delta]. A
+    /// server that refuses the connection ends the command at once.
     ///
     /// A resource that a server does not send is missing after this time, or after 15 s if that is
     /// shorter. With --delta, a server reports a missing resource at once.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "20s")]
-    pub(crate) timeout: Duration,
+    ///
+    /// Without --delta, a server need not answer a request for a whole type, except for lds and cds.
+    /// Most servers do not answer it if there are no resources.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
 
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 }
+
+impl GetArgs {
+    /// Returns the time limit of a subscription.
+    pub(crate) fn time_limit(&self, subscription: &Subscription) -> Duration {
+        let default = match self.may_be_unanswered(subscription) {
+            true => UNANSWERED_LIMIT,
+            false => DEFAULT_LIMIT,
+        };
+        self.timeout.unwrap_or(default)
+    }
+
+    /// Whether a server that has no resources may leave the request for a whole type unanswered: the
+    /// state-of-the-world variant defines such a request only for listeners and clusters.
+    pub(crate) fn may_be_unanswered(&self, subscription: &Subscription) -> bool {
+        let Subscription { type_url, name } = subscription;
+        let is_defined = [types::LISTENER, types::CLUSTER].contains(&type_url.as_str());
+        let source = &self.client.source;
+        name.is_none() && !is_defined && !source.delta && source.file.is_none()
+    }
+}
+
+/// Time limit if none is given.
+const DEFAULT_LIMIT: Duration = Duration::from_secs(20);
+/// Time limit of a request that may be left unanswered, if none is given.
+const UNANSWERED_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GetOutput {

@@ -1,8 +1,8 @@
 //! `xds get`: formats, exit codes and sources.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _},
-    net::TcpListener,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
 };
 
 use crate::support::{Ended, TempDir, Xds, clusters, endpoints, run, run_with, without_time};
@@ -50,6 +50,42 @@ fn whole_type_is_printed_in_each_format() {
     // A type without resources is an empty list, and no error.
     assert_eq!(printed("yaml", "lds"), "resources: []");
     assert_eq!(printed("names", "lds"), "");
+}
+
+/// Only for listeners and clusters does the state-of-the-world variant require a response without
+/// resources.
+#[test]
+fn type_without_resources_is_empty_with_delta_and_otherwise_advises_a_name() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let (_serve, address) = Xds::serve(directory.path());
+    for type_name in ["rds", "eds", "sds"] {
+        let ended = get(&address, &["--delta", type_name]);
+        assert_eq!((ended.code, &*ended.stdout), (Some(0), "resources: []"), "{}", ended.stderr);
+        let ended = get(&address, &[type_name, "cds", "-o", "names"]);
+        assert_eq!((ended.code, &*ended.stdout), (Some(1), "cds:one"), "{}", ended.stderr);
+        let why = format!("xds: {type_name} collection: no answer within 5s (server {address}): ");
+        assert!(ended.stderr.contains(&why), "{}", ended.stderr);
+        let advice = format!("name resources ({type_name}:NAME) or use --delta");
+        assert!(ended.stderr.contains(&advice), "{}", ended.stderr);
+    }
+    // The time limit of the option applies, also if it is longer.
+    let ended = get(&address, &["eds", "--timeout", "6s"]);
+    assert!(ended.stderr.contains("no answer within 6s"), "{}", ended.stderr);
+}
+
+#[test]
+fn response_without_resources_is_an_empty_list() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let get = Xds::spawn(&["get", "--server", &address, "eds", "--poll", "1s"]);
+    let (_, mut stream) = request(&listener);
+    let type_url = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+    let body = json!({ "version_info": "1", "type_url": type_url, "resources": [] }).to_string();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    let ended = get.ended();
+    assert_eq!((ended.code, &*ended.stdout), (Some(0), "resources: []"), "{}", ended.stderr);
 }
 
 #[test]
@@ -253,8 +289,8 @@ fn resources_come_from_any_source() {
     assert_eq!(ended.code, Some(1));
 }
 
-/// Returns the JSON body of one request over HTTP/1.1.
-fn body_of_request(listener: &TcpListener) -> Json {
+/// Returns the JSON body of one request over HTTP/1.1, and its connection.
+fn request(listener: &TcpListener) -> (Json, TcpStream) {
     let (stream, _) = listener.accept().unwrap();
     let mut reader = BufReader::new(stream);
     let mut length = 0;
@@ -271,7 +307,7 @@ fn body_of_request(listener: &TcpListener) -> Json {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
-    serde_json::from_slice(&body).unwrap()
+    (serde_json::from_slice(&body).unwrap(), reader.into_inner())
 }
 
 /// Node that `xds get` sends over REST-JSON.
@@ -280,7 +316,7 @@ fn sent_node(flags: &[&str]) -> Json {
     let address = listener.local_addr().unwrap().to_string();
     let args = ["get", "--server", &address, "cds", "--poll", "1s"];
     let _get = Xds::spawn(&[&args, flags].concat());
-    body_of_request(&listener)["node"].take()
+    request(&listener).0["node"].take()
 }
 
 #[test]

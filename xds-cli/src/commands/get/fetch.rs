@@ -32,7 +32,7 @@ pub(super) struct Fetched {
     pub(super) shortfall: Option<Shortfall>,
 }
 
-/// Time limit of the command.
+/// Time limit of a subscription.
 #[derive(Debug)]
 pub(super) struct Limit {
     /// End of the time; `None` if it exceeds the range of the clock.
@@ -40,13 +40,15 @@ pub(super) struct Limit {
     pub(super) length: Duration,
     /// First server, for errors.
     pub(super) server: String,
+    /// Whether a server without resources may leave the request unanswered.
+    pub(super) may_be_unanswered: bool,
 }
 
 /// Waits for the first answer to a subscription.
 pub(super) async fn fetch(
     client: &ClientHandle,
     subscription: &Subscription,
-    limit: &Limit,
+    limit: Limit,
 ) -> Fetched {
     let mut fetching = Fetching {
         subscription,
@@ -60,7 +62,7 @@ pub(super) async fn fetch(
         () = limit.over() => false,
     };
     if !is_complete {
-        fetching.end_late(client, limit).await;
+        fetching.end_late(client, &limit).await;
     }
     fetching.finish()
 }
@@ -176,13 +178,14 @@ impl Fetching<'_> {
                 self.last_error = Some(error);
                 AnswerState::Waiting
             }
+            Outcome::Unanswered => AnswerState::Waiting,
         }
     }
 
     fn outcome(&self, error: &WatchError) -> Outcome {
-        let is_one = self.subscription.glob().is_none() && self.subscription.name.is_some();
         match error.kind() {
-            WatchErrorKind::DoesNotExist(_) if !is_one => Outcome::Final(Shortfall::Other),
+            // A collection without an answer may get one later.
+            WatchErrorKind::DoesNotExist(_) if !self.is_one() => Outcome::Unanswered,
             WatchErrorKind::DoesNotExist(_)
             | WatchErrorKind::Deleted
             | WatchErrorKind::Absent
@@ -209,7 +212,7 @@ impl Fetching<'_> {
 
     /// Handles the end of the time without a complete answer.
     async fn end_late(&mut self, client: &ClientHandle, limit: &Limit) {
-        let Limit { length, server, .. } = limit;
+        let Limit { length, server, may_be_unanswered, .. } = limit;
         let subject = &self.subject();
         if let Some(error) = self.last_error.take() {
             let problem = Problem::from(error);
@@ -218,15 +221,29 @@ impl Fetching<'_> {
         } else if !is_reached(client).await {
             let text = format!("{subject}: {server} was not reached within {length:?}");
             self.fail(self.name(), Shortfall::NotReached, text.into());
-        } else if self.subscription.name.is_some() && self.subscription.glob().is_none() {
+        } else if self.is_one() {
             let text = format!(
                 "{subject}: does not exist: not received within {length:?} (server {server})"
             );
             self.fail(self.name(), Shortfall::DoesNotExist, text.into());
         } else {
-            let text = format!("{subject}: no answer within {length:?} (server {server})");
+            let advice = if *may_be_unanswered { self.advice() } else { String::new() };
+            let text = format!("{subject}: no answer within {length:?} (server {server}){advice}");
             self.fail(self.name(), Shortfall::Other, text.into());
         }
+    }
+
+    fn advice(&self) -> String {
+        let type_name = type_name(self.subscription.type_url.as_str());
+        format!(
+            ": it may have no {type_name}: without --delta, servers need not answer a request for a \
+             whole type, except for lds and cds; name resources ({type_name}:NAME) or use --delta"
+        )
+    }
+
+    /// Whether one resource is fetched by its name.
+    fn is_one(&self) -> bool {
+        self.subscription.glob().is_none() && self.subscription.name.is_some()
     }
 
     /// Name or glob of the subscription; `None` for all resources of a type.
@@ -279,6 +296,8 @@ enum Outcome {
     Final(Shortfall),
     /// The client tries again until the time is over.
     Retried,
+    /// The server has not answered yet.
+    Unanswered,
 }
 
 /// gRPC status code of a resource that does not exist.

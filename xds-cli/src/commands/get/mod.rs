@@ -61,7 +61,7 @@ async fn fetch_all(
     args: &GetArgs,
     subscriptions: &[Subscription],
 ) -> Result<Vec<Fetched>, Failure> {
-    let end = Instant::now().checked_add(args.timeout);
+    let start = Instant::now();
     let upstream = upstream::upstream(&args.client, subscriptions, NODE).await?;
     let server = upstream.server.clone();
     let types: BTreeSet<_> = subscriptions.iter().map(|it| it.type_url.clone()).collect();
@@ -71,8 +71,17 @@ async fn fetch_all(
     };
     let Connected { client, static_resources, .. } =
         upstream::connect(upstream, &types, Vec::new(), adjust).await?;
-    let limit = Limit { end, length: args.timeout, server };
-    let mut fetched = join_all(subscriptions.iter().map(|it| fetch(&client, it, &limit))).await;
+    let limited = subscriptions.iter().map(|it| {
+        let length = args.time_limit(it);
+        let limit = Limit {
+            end: start.checked_add(length),
+            length,
+            server: server.clone(),
+            may_be_unanswered: args.may_be_unanswered(it),
+        };
+        fetch(&client, it, limit)
+    });
+    let mut fetched = join_all(limited).await;
     client.shut_down();
     let _ = timeout(SHUTDOWN_LIMIT, client.ended()).await;
     for fetched in &mut fetched {

@@ -121,9 +121,7 @@ pub(crate) fn run(args: &[&str]) -> Ended {
 
 /// Runs the binary with environment variables until it exits.
 pub(crate) fn run_with(args: &[&str], variables: &[(&str, &str)]) -> Ended {
-    let mut xds = Xds::spawn_with(args, variables);
-    let status = xds.wait_end();
-    Ended { code: status.code(), stdout: xds.stdout(), stderr: xds.stderr() }
+    Xds::spawn_with(args, variables).ended()
 }
 
 /// Removes the time of an event, and checks its form: RFC 3339 in UTC.
@@ -304,6 +302,13 @@ impl Xds {
         });
         self.readers.drain(..).for_each(|reader| reader.join().unwrap());
         status
+    }
+
+    /// Waits until the process exits. Returns its exit code and its output.
+    #[track_caller]
+    pub(crate) fn ended(mut self) -> Ended {
+        let status = self.wait_end();
+        Ended { code: status.code(), stdout: self.stdout(), stderr: self.stderr() }
     }
 
     #[cfg(unix)]
