@@ -38,6 +38,7 @@ fn replicas_are_shown_as_one_status() {
         watch(&first_discovery, "n1"),
         watch(&second_discovery, "n1"),
         watch(&second_discovery, "n2"),
+        watch(&second_discovery, "n2"),
     ];
     watches.iter().for_each(|watch| drop(watch.wait_count("changed", 2)));
 
@@ -45,23 +46,23 @@ fn replicas_are_shown_as_one_status() {
         let ended = status(&[&first, &second, &gone]);
         let words = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         // Each replica has the ACKs of its clients.
-        let are_synced = ["n1 cds 4 SYNCED", "n2 cds 2 SYNCED"].iter().all(|it| words.contains(it));
+        let are_synced = ["n1 cds 2 SYNCED", "n2 cds 2 SYNCED"].iter().all(|it| words.contains(it));
         if are_synced { Ok(ended) } else { Err(ended.stdout) }
     });
     assert_eq!(shown.code, Some(1), "{}", shown.stderr);
     assert_eq!(shown.stderr, "xds: 1 of 3 replicas cannot be read, 1 resource differs");
     let lines: Vec<Vec<&str>> =
         shown.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(lines[0], ["REPLICA", "REVISION", "BEHIND", "CLIENTS", "SOURCE"]);
-    assert_eq!(lines[1], [&*first, "-", "-", "1", "-"]);
-    assert_eq!(lines[2], [&*second, "-", "-", "2", "-"]);
-    assert_eq!(lines[3][..4], [&*gone, "-", "-", "-"]);
+    assert_eq!(lines[0], ["REPLICA", "REVISION", "BEHIND", "CLIENTS", "STREAMS", "SOURCE"]);
+    assert_eq!(lines[1], [&*first, "-", "-", "1", "1", "-"]);
+    assert_eq!(lines[2], [&*second, "-", "-", "2", "3", "-"]);
+    assert_eq!(lines[3][..5], [&*gone, "-", "-", "-", "-"]);
     assert_eq!(lines[5], ["CLIENT", "TYPE", "RESOURCES", "STATUS", "REPLICAS"]);
     let mut both = [first.as_str(), second.as_str()];
     both.sort_unstable();
     let both = format!("{}, {}", both[0], both[1]);
-    assert_eq!(lines[6].join(" "), format!("n1 cds 4 SYNCED {both}"));
-    assert_eq!(lines[7], ["n2", "cds", "2", "SYNCED", &second]);
+    assert_eq!(lines[6].join(" "), format!("n1 cds 2 SYNCED {both}"));
+    assert_eq!(lines[7].join(" "), format!("n2 cds 2 SYNCED {second} (2 streams)"));
     assert_eq!(lines[9], ["~", "cds", "b", "differs"]);
     assert_eq!((lines[10][0], lines[11][0]), (&*first, &*second));
 
@@ -76,6 +77,7 @@ fn replicas_are_shown_as_one_status() {
     assert_eq!(kinds, ["replica", "replica", "client"]);
     assert_eq!((&events[0]["replica"], &events[0]["clients"]), (&json!(first), &json!(0)));
     assert_eq!(events[2]["replicas"], json!([second]));
+    assert_eq!(events[2]["streams"], json!({ second.as_str(): 2 }));
     // The other client accepts the change at another time.
     let document = eventually("no difference of any client", || {
         let stdout = status(&[&first, &second, "--replicas", "-o", "json"]).stdout;

@@ -28,6 +28,7 @@ fn replica(row: &ReplicaRow<'_>) -> Json {
         Ok(state) => json!({
             "replica": row.address,
             "clients": state.clients,
+            "streams": state.streams,
             "source": state.source.as_ref().map(source::object),
             "behind": state.behind,
             "error": null,
@@ -37,16 +38,15 @@ fn replica(row: &ReplicaRow<'_>) -> Json {
 }
 
 fn client(row: &ClientRow<'_>) -> Json {
-    let resources: serde_json::Map<_, _> = row
-        .resources
-        .iter()
-        .map(|(status, number)| (status.name().into(), json!(number)))
-        .collect();
+    let statuses = row.statuses().into_iter();
+    let resources: serde_json::Map<_, _> =
+        statuses.map(|(status, number)| (status.name().into(), json!(number))).collect();
     json!({
         "node": row.node,
         "scope": row.scope,
         "type": row.type_name,
-        "replicas": row.replicas,
+        "replicas": row.replicas.keys().collect::<Vec<_>>(),
+        "streams": row.replicas,
         "resources": resources,
     })
 }
@@ -109,7 +109,7 @@ impl<'a> StatusRow<'a> {
                         let source = state.source.as_ref().map(|it| {
                             (it.unreachable_for.is_some(), it.is_stale, it.refused.clone())
                         });
-                        (state.clients, source, state.behind)
+                        (state.clients, state.streams, source, state.behind)
                     };
                     lasting(one) == lasting(other)
                 }
@@ -191,21 +191,25 @@ mod tests {
             events,
             [
                 json!({
-                    "event": "replica", "replica": "a:1", "clients": 1, "behind": 0, "error": null,
+                    "event": "replica", "replica": "a:1", "clients": 1, "streams": 1, "behind": 0,
+                    "error": null,
                     "source": { "revision": 120, "unreachable_ms": null, "stale": false, "refused": null },
                 }),
                 json!({
-                    "event": "replica", "replica": "b:1", "clients": 2, "behind": 2, "error": null,
+                    "event": "replica", "replica": "b:1", "clients": 2, "streams": 2, "behind": 2,
+                    "error": null,
                     "source": { "revision": 118, "unreachable_ms": 12_000, "stale": false, "refused": null },
                 }),
                 json!({ "event": "replica", "replica": "c:1", "error": "refused" }),
                 json!({
                     "event": "client", "node": "m", "scope": "", "type": "cds",
-                    "replicas": ["b:1"], "resources": { "SYNCED": 2, "NOT_SENT": 1 },
+                    "replicas": ["b:1"], "streams": { "b:1": 1 },
+                    "resources": { "SYNCED": 2, "NOT_SENT": 1 },
                 }),
                 json!({
                     "event": "client", "node": "n", "scope": "", "type": "cds",
-                    "replicas": ["a:1", "b:1"], "resources": { "SYNCED": 4 },
+                    "replicas": ["a:1", "b:1"], "streams": { "a:1": 1, "b:1": 1 },
+                    "resources": { "SYNCED": 3 },
                 }),
                 json!({
                     "event": "differing", "scope": "", "type": "cds", "name": "api",

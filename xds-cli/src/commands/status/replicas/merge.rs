@@ -6,7 +6,7 @@ use xds_tokio::server::SourceReport;
 
 use super::version::ParsedVersion;
 use crate::{
-    client_status::{ResourceRow, ResourceStatus, StatusReport},
+    client_status::{ClientReport, ResourceRow, ResourceStatus, StatusReport},
     failure::Failure,
     text::escaped,
 };
@@ -38,8 +38,10 @@ pub(super) struct ReplicaRow<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReplicaState {
-    /// Number of streams. A client may have several.
+    /// Number of clients, which are identified by node id and scope.
     pub(super) clients: usize,
+    /// Number of streams. A client may have several.
+    pub(super) streams: usize,
     /// State of the source, if the replica reports it.
     pub(super) source: Option<SourceReport>,
     /// Number of revisions by which the replica is behind the newest one.
@@ -52,10 +54,22 @@ pub(super) struct ClientRow<'a> {
     pub(super) node: &'a str,
     pub(super) scope: &'a str,
     pub(super) type_name: &'a str,
-    /// Replicas to which the client is connected.
-    pub(super) replicas: BTreeSet<&'a str>,
-    /// Number of resources by status.
-    pub(super) resources: BTreeMap<ResourceStatus, usize>,
+    /// Replicas to which the client is connected, and its number of streams with this type at each.
+    pub(super) replicas: BTreeMap<&'a str, usize>,
+    /// Status of each resource by its name. If the status differs between streams, it is the one
+    /// that is furthest from [`ResourceStatus::Synced`].
+    pub(super) resources: BTreeMap<&'a str, ResourceStatus>,
+}
+
+impl ClientRow<'_> {
+    /// Returns the number of resources by status.
+    pub(super) fn statuses(&self) -> BTreeMap<ResourceStatus, usize> {
+        let mut statuses = BTreeMap::new();
+        for status in self.resources.values() {
+            *statuses.entry(*status).or_default() += 1;
+        }
+        statuses
+    }
 }
 
 /// Resource whose content differs between replicas.
@@ -100,7 +114,8 @@ fn revision(report: &StatusReport) -> Option<u64> {
 fn replica(answer: &Answer, newest: Option<u64>) -> ReplicaRow<'_> {
     let state = match &answer.report {
         Ok(report) => Ok(ReplicaState {
-            clients: report.clients.len(),
+            clients: report.clients.iter().map(identity).collect::<BTreeSet<_>>().len(),
+            streams: report.clients.len(),
             source: report.source.clone(),
             behind: revision(report).and_then(|own| newest.map(|newest| newest - own)),
         }),
@@ -117,23 +132,33 @@ fn reason(why: &Failure) -> String {
     }
 }
 
+/// Returns what identifies a client: node id and scope.
+fn identity(client: &ClientReport) -> (&str, &str) {
+    (&client.node, &client.scope)
+}
+
 fn clients<'a>(reports: impl Iterator<Item = (&'a str, &'a StatusReport)>) -> Vec<ClientRow<'a>> {
     let mut found: BTreeMap<(&str, &str, &str), ClientRow<'a>> = BTreeMap::new();
-    for (replica, report) in reports {
-        for client in &report.clients {
-            for row in &client.rows {
-                let (node, scope, type_name) = (&*client.node, &*client.scope, row.type_name());
-                let new = || ClientRow {
-                    node,
-                    scope,
-                    type_name,
-                    replicas: BTreeSet::new(),
-                    resources: BTreeMap::new(),
-                };
-                let merged = found.entry((node, scope, type_name)).or_insert_with(new);
-                merged.replicas.insert(replica);
-                *merged.resources.entry(row.status).or_default() += 1;
+    let streams = reports
+        .flat_map(|(replica, report)| report.clients.iter().map(move |client| (replica, client)));
+    for (replica, client) in streams {
+        let (node, scope) = identity(client);
+        let mut types = BTreeSet::new();
+        for row in &client.rows {
+            let type_name = row.type_name();
+            let new = || ClientRow {
+                node,
+                scope,
+                type_name,
+                replicas: BTreeMap::new(),
+                resources: BTreeMap::new(),
+            };
+            let merged = found.entry((node, scope, type_name)).or_insert_with(new);
+            if types.insert(type_name) {
+                *merged.replicas.entry(replica).or_default() += 1;
             }
+            let status = merged.resources.entry(&row.name).or_insert(row.status);
+            *status = row.status.max(*status);
         }
     }
     found.into_values().collect()
@@ -198,10 +223,7 @@ pub(crate) mod tests {
     use xds_tokio::server::SourceReport;
 
     use super::*;
-    use crate::client_status::{
-        ClientReport,
-        tests::{client, row},
-    };
+    use crate::client_status::tests::{client, row};
 
     fn synced(name: &str, version: &str) -> ResourceRow {
         ResourceRow { status: ResourceStatus::Synced, ..row(types::CLUSTER, name, version) }
@@ -257,8 +279,8 @@ pub(crate) mod tests {
             .clients
             .iter()
             .map(|it| {
-                let replicas: Vec<_> = it.replicas.iter().copied().collect();
-                (it.node, it.type_name, replicas.join(" "), it.resources.clone())
+                let replicas: Vec<_> = it.replicas.keys().copied().collect();
+                (it.node, it.type_name, replicas.join(" "), it.statuses())
             })
             .collect();
         let (synced, not_sent) = (ResourceStatus::Synced, ResourceStatus::NotSent);
@@ -266,9 +288,40 @@ pub(crate) mod tests {
             rows,
             [
                 ("m", "cds", "b:1".to_owned(), BTreeMap::from([(synced, 2), (not_sent, 1)])),
-                ("n", "cds", "a:1 b:1".to_owned(), BTreeMap::from([(synced, 4)])),
+                ("n", "cds", "a:1 b:1".to_owned(), BTreeMap::from([(synced, 3)])),
             ]
         );
+    }
+
+    #[test]
+    fn client_with_several_streams_is_counted_once() {
+        let stale = ResourceRow { status: ResourceStatus::Stale, ..synced("api", "1-aa") };
+        let in_view =
+            ClientReport { scope: "v".into(), ..client("n", vec![synced("api", "1-aa")]) };
+        let answers = [
+            answer(
+                "a:1",
+                None,
+                vec![
+                    client("n", vec![synced("api", "1-aa"), synced("other", "1-bb")]),
+                    client("n", vec![synced("api", "1-aa")]),
+                    in_view,
+                ],
+            ),
+            answer("b:1", None, vec![client("n", vec![stale])]),
+        ];
+        let merged = merge(&answers);
+        let counts: Vec<_> = merged
+            .replicas
+            .iter()
+            .map(|it| it.state.as_ref().map(|it| (it.clients, it.streams)).unwrap())
+            .collect();
+        assert_eq!(counts, [(2, 3), (1, 1)]);
+        let [one, in_view] = &merged.clients[..] else { panic!("{:?}", merged.clients) };
+        assert_eq!(one.replicas, BTreeMap::from([("a:1", 2), ("b:1", 1)]));
+        let statuses = [(ResourceStatus::Synced, 1), (ResourceStatus::Stale, 1)];
+        assert_eq!(one.statuses(), BTreeMap::from(statuses));
+        assert_eq!((in_view.scope, in_view.resources.len()), ("v", 1));
     }
 
     #[test]

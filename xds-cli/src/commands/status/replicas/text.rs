@@ -18,16 +18,19 @@ use crate::{
 /// Indentation of lines below a resource.
 const INDENT: usize = 4;
 
+const REPLICA_HEADINGS: [&str; 6] =
+    ["REPLICA", "REVISION", "BEHIND", "CLIENTS", "STREAMS", "SOURCE"];
+const CLIENT_HEADINGS: [&str; 5] = ["CLIENT", "TYPE", "RESOURCES", "STATUS", "REPLICAS"];
+
 /// Formats the status: the replicas, the clients, and the resources that differ.
 pub(super) fn text(merged: &Merged<'_>, view: View) -> String {
     let replicas: Vec<_> = merged.replicas.iter().map(replica_cells).collect();
-    let mut out = columns(["REPLICA", "REVISION", "BEHIND", "CLIENTS", "SOURCE"], &replicas, view);
+    let mut out = columns(REPLICA_HEADINGS, &replicas, view);
     if merged.clients.is_empty() {
         out.push_str("\nno clients\n");
     } else {
         let clients: Vec<_> = merged.clients.iter().map(client_cells).collect();
-        let headings = ["CLIENT", "TYPE", "RESOURCES", "STATUS", "REPLICAS"];
-        let _ = write!(out, "\n{}", columns(headings, &clients, view));
+        let _ = write!(out, "\n{}", columns(CLIENT_HEADINGS, &clients, view));
     }
     for resource in &merged.differing {
         let _ = write!(out, "\n{} {}", view.style.notable("~"), differing(resource, view));
@@ -35,13 +38,13 @@ pub(super) fn text(merged: &Merged<'_>, view: View) -> String {
     out
 }
 
-fn replica_cells(row: &ReplicaRow<'_>) -> [String; 5] {
+fn replica_cells(row: &ReplicaRow<'_>) -> [String; 6] {
     let or_dash = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |it| it.to_string());
     let address = escaped(row.address);
     match &row.state {
         Err(why) => {
             let dash = || "-".to_owned();
-            [address, dash(), dash(), dash(), format!("cannot be read: {why}")]
+            [address, dash(), dash(), dash(), dash(), format!("cannot be read: {why}")]
         }
         Ok(state) => {
             let revision = or_dash(state.source.as_ref().and_then(|source| source.revision));
@@ -49,26 +52,33 @@ fn replica_cells(row: &ReplicaRow<'_>) -> [String; 5] {
             let source = state.source.as_ref();
             let reachable = || source.map_or("-", |_| "reachable").to_owned();
             let source = source.and_then(source::problem).unwrap_or_else(reachable);
-            [address, revision, behind, state.clients.to_string(), source]
+            let [clients, streams] = [state.clients, state.streams].map(|it| it.to_string());
+            [address, revision, behind, clients, streams, source]
         }
     }
 }
 
 fn client_cells(row: &ClientRow<'_>) -> [String; 5] {
-    let statuses: Vec<_> = row
-        .resources
+    let by_status = row.statuses();
+    let statuses: Vec<_> = by_status
         .iter()
-        .map(|(status, number)| match row.resources.len() {
+        .map(|(status, number)| match by_status.len() {
             1 => status.name().to_owned(),
             _ => format!("{number} {}", status.name()),
         })
         .collect();
-    let replicas: Vec<_> = row.replicas.iter().map(|it| escaped(it)).collect();
-    let total: usize = row.resources.values().sum();
+    let replicas: Vec<_> = row
+        .replicas
+        .iter()
+        .map(|(replica, streams)| match streams {
+            1 => escaped(replica),
+            _ => format!("{} ({streams} streams)", escaped(replica)),
+        })
+        .collect();
     [
         client_name(row),
         row.type_name.to_owned(),
-        total.to_string(),
+        row.resources.len().to_string(),
         statuses.join(", "),
         replicas.join(", "),
     ]
@@ -83,7 +93,7 @@ fn client_name(row: &ClientRow<'_>) -> String {
 }
 
 /// Formats rows in columns, or, if they are wider than the terminal, one folded line for each row.
-fn columns(headings: [&str; 5], rows: &[[String; 5]], view: View) -> String {
+fn columns<const N: usize>(headings: [&str; N], rows: &[[String; N]], view: View) -> String {
     let mut widths = headings.map(|it| it.chars().count());
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -92,7 +102,7 @@ fn columns(headings: [&str; 5], rows: &[[String; 5]], view: View) -> String {
     }
     let total = widths.iter().map(|width| width + 2).sum::<usize>() - 2;
     let is_wide = view.width.is_some_and(|width| total > width);
-    let line = |cells: [&str; 5]| {
+    let line = |cells: [&str; N]| {
         let padded = cells.iter().zip(widths).map(|(cell, width)| match is_wide {
             true => format!("{cell} "),
             false => format!("{cell:width$}  "),
@@ -143,10 +153,11 @@ pub(super) fn change(change: &RowChange<'_>, view: View) -> String {
     };
     let text = match (change.row, change.kind) {
         (StatusRow::Replica(row), _) => {
-            let [address, revision, behind, clients, source] = replica_cells(row);
+            let [address, revision, behind, clients, streams, source] = replica_cells(row);
             match row.state {
                 Ok(_) => format!(
-                    "{address}  revision {revision}, behind {behind}, clients {clients}, {source}"
+                    "{address}  revision {revision}, behind {behind}, clients {clients}, \
+                     streams {streams}, {source}"
                 ),
                 Err(_) => format!("{address}  {source}"),
             }
@@ -182,14 +193,14 @@ mod tests {
         let answers = answers();
         assert_eq!(
             text(&merge(&answers), IN_FILE),
-            "REPLICA  REVISION  BEHIND  CLIENTS  SOURCE\n\
-             a:1      120       -       1        reachable\n\
-             b:1      118       2       2        source unreachable for 12s\n\
-             c:1      -         -       -        cannot be read: refused\n\
+            "REPLICA  REVISION  BEHIND  CLIENTS  STREAMS  SOURCE\n\
+             a:1      120       -       1        1        reachable\n\
+             b:1      118       2       2        2        source unreachable for 12s\n\
+             c:1      -         -       -        -        cannot be read: refused\n\
              \n\
              CLIENT  TYPE  RESOURCES  STATUS                REPLICAS\n\
              m       cds   3          2 SYNCED, 1 NOT_SENT  b:1\n\
-             n       cds   4          SYNCED                a:1, b:1\n\
+             n       cds   3          SYNCED                a:1, b:1\n\
              \n\
              ~ cds api differs\n    \
              a:1  120-bb\n    \
@@ -217,7 +228,7 @@ mod tests {
             lines,
             [
                 "~ n  cds  2 SYNCED at a:1",
-                "- b:1  revision 118, behind 2, clients 2, source unreachable for 12s",
+                "- b:1  revision 118, behind 2, clients 2, streams 2, source unreachable for 12s",
                 "- c:1  cannot be read: refused",
                 "- m  cds",
                 "- cds api differs",
