@@ -150,7 +150,7 @@ impl From<WatchError> for Problem {
 }
 
 /// Adds the name of a gRPC status code to the text of an error, and advice.
-fn explained(text: &str, code: i32, message: &str) -> String {
+pub(crate) fn explained(text: &str, code: i32, message: &str) -> String {
     let number = format!("status {code}");
     let name = Code::from_i32(code);
     let named = format!("{number} ({})", code_name(name));
@@ -158,9 +158,9 @@ fn explained(text: &str, code: i32, message: &str) -> String {
         Code::Unimplemented => {
             "; this address does not offer the discovery service: is it that of --csds?"
         }
-        // The text is that of the HTTP library.
-        Code::Unavailable if message.contains("invalid HTTP version") => {
-            "; it does not speak HTTP/1.1, which --poll uses: is it a gRPC port?"
+        // The message of `xds-rest` if a connection ends without a response.
+        Code::Unavailable if message.starts_with("no response: ") => {
+            "; --poll uses HTTP/1.1: is it a gRPC port?"
         }
         _ => "",
     };

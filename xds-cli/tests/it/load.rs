@@ -101,6 +101,36 @@ fn broken_connections_are_established_again() {
 }
 
 #[test]
+fn streams_that_wait_for_the_server_are_not_open() {
+    let directory = directory();
+    let (_server, address) = Xds::serve(directory.path());
+    // The server allows 100 streams on a connection.
+    let options = ["--clients", "103", "--connections", "1", "--for", "10s"];
+    let ended = run(&[&["load", &address, "-o", "ndjson"], &options[..]].concat());
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let why = "3 of 103 clients have no stream: 3 streams not accepted yet";
+    assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    let round = rounds(&ended.stdout).remove(0);
+    let counts = [&round["open_streams"], &round["waiting_streams"]].map(Json::as_u64);
+    assert_eq!(counts, [Some(100), Some(3)], "{round}");
+}
+
+#[test]
+fn refused_streams_are_counted_apart_from_errors() {
+    let directory = directory();
+    let flags = ["--listen", "127.0.0.1:0", "--csds", "127.0.0.1:0"];
+    let (server, _) = Xds::serve_with(directory.path(), &flags);
+    let serving = server.wait_event("serving", |event| event["event"] == "serving");
+    // It has no discovery service.
+    let csds = serving["csds"].as_str().unwrap();
+    let ended = run(&["load", csds, "-o", "ndjson", "--clients", "2", "--for", "3s"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let round = rounds(&ended.stdout).remove(0);
+    assert_eq!((&round["open_streams"], &round["errors"]), (&0.into(), &serde_json::json!({})));
+    assert!(round["refused"].to_string().contains("UNIMPLEMENTED"), "{round}");
+}
+
+#[test]
 fn unreachable_server_and_failed_change_are_errors() {
     let ended = run(&["load", "127.0.0.1:1", "--clients", "2", "--for", "500ms"]);
     assert_eq!(ended.code, Some(1));

@@ -1,6 +1,7 @@
 //! Connection that carries the streams of many simulated clients, driven by one task.
 
 use core::{
+    error::Error as _,
     future::{Future, pending},
     pin::Pin,
 };
@@ -28,22 +29,43 @@ use xds_tokio::{
 };
 
 use super::client::{ClientAction, SimulatedClient};
+use crate::resource_events::explained;
 
 /// Event of a client that is measured.
 #[derive(Clone, Debug)]
 pub(super) enum Observation {
-    /// The stream was opened.
+    /// The stream was requested. It waits until the server accepts it: also in this process, if the
+    /// server allows fewer streams on a connection.
+    Requested,
+    /// The server accepted the stream: its response headers arrived.
     Opened,
-    /// The attempt to open a stream failed, with the reason.
-    Failed(String),
-    /// The stream ended, with the reason.
-    Closed(String),
+    /// The stream ended, or the attempt to open it.
+    Ended(EndedStream),
     /// A response of this size arrived.
     Response(usize),
     /// A response was ACKed.
     Ack,
     /// A response was NACKed.
     Nack,
+}
+
+/// Stream that ended.
+#[derive(Clone, Debug)]
+pub(super) struct EndedStream {
+    pub(super) state: StreamState,
+    /// Whether the server ended it before its first response.
+    pub(super) is_refused: bool,
+    pub(super) why: String,
+}
+
+/// State of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamState {
+    /// The connection is being established.
+    Connecting,
+    /// The stream was requested, and the server has not accepted it yet.
+    Waiting,
+    Open,
 }
 
 /// Time and observation.
@@ -92,6 +114,23 @@ struct ClientStream {
     reader: AbortHandle,
     /// Responses that are not read for now.
     unread: Option<Streaming<Bytes>>,
+    state: StreamState,
+    has_response: bool,
+}
+
+/// Side that ended a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EndedBy {
+    Server,
+    /// This process, or the network.
+    Other,
+}
+
+impl ClientStream {
+    fn ended(&self, by: EndedBy, why: String) -> Observation {
+        let is_refused = by == EndedBy::Server && !self.has_response;
+        Observation::Ended(EndedStream { state: self.state, is_refused, why })
+    }
 }
 
 #[derive(Debug)]
@@ -195,10 +234,7 @@ impl Connection {
                     if let Some(stream) = slot.stream.take_if(|it| it.channel == channel) {
                         stream.reader.abort();
                         let why = "closed by the client".to_owned();
-                        self.observe(match stream.connection {
-                            Some(_) => Observation::Closed(why),
-                            None => Observation::Failed(why),
-                        });
+                        self.observe(stream.ended(EndedBy::Other, why));
                     }
                 }
                 ClientAction::Transmit(channel) => self.transmit(at, channel, now),
@@ -227,8 +263,15 @@ impl Connection {
         let dialed = async move { Event::Dialed(link.get(&dialer).await, queued) };
         let reader = start(&self.events, at, channel, dialed);
         if let Some(slot) = self.slots.get_mut(at) {
-            slot.stream =
-                Some(ClientStream { channel, requests, connection: None, reader, unread: None });
+            slot.stream = Some(ClientStream {
+                channel,
+                requests,
+                connection: None,
+                reader,
+                unread: None,
+                state: StreamState::Connecting,
+                has_response: false,
+            });
         }
     }
 
@@ -255,18 +298,25 @@ impl Connection {
         let Some(stream) = slot.stream.as_mut() else { return };
         match event {
             Event::Dialed(Err(why), _) => {
-                self.ended(at, channel, ChannelError::Unreachable(why.to_string().into()));
+                let why = ChannelError::Unreachable(why.to_string().into());
+                self.ended(at, channel, why, EndedBy::Other);
             }
             Event::Dialed(Ok(connection), requests) => {
                 let responding = respond(Arc::clone(&connection), self.dialer.path, requests);
                 stream.reader = start(&self.events, at, channel, responding);
                 stream.connection = Some(connection);
+                stream.state = StreamState::Waiting;
                 slot.client.handle_event(ChannelEvent::Opened(channel), now);
+                self.observe(Observation::Requested);
+            }
+            Event::Responding(responses) => {
+                stream.unread = Some(responses);
+                stream.state = StreamState::Open;
                 self.observe(Observation::Opened);
             }
-            Event::Responding(responses) => stream.unread = Some(responses),
             Event::Message(responses, message) => {
                 stream.unread = Some(responses);
+                stream.has_response = true;
                 let bytes = message.len();
                 slot.client.handle_event(ChannelEvent::Message(channel, message), now);
                 self.observe(Observation::Response(bytes));
@@ -277,23 +327,25 @@ impl Connection {
                 if let Some(lost) = connection.filter(|_| status.code() == Code::Unavailable) {
                     self.link.forget(&lost).await;
                 }
-                self.ended(at, channel, error(&status));
+                // An error of the connection has a source; a status of the server has none.
+                let by = status.source().map_or(EndedBy::Server, |_| EndedBy::Other);
+                self.ended(at, channel, error(&status), by);
             }
         }
     }
 
     /// Reports the end of a stream, or of the attempt to open it.
-    fn ended(&mut self, at: usize, channel: ChannelId, why: ChannelError) {
+    fn ended(&mut self, at: usize, channel: ChannelId, why: ChannelError, by: EndedBy) {
         let now = self.now();
         let Some(slot) = self.slots.get_mut(at) else { return };
         let Some(stream) = slot.stream.take() else { return };
         stream.reader.abort();
-        let text = why.to_string();
+        let text = match &why {
+            ChannelError::Status { code, message } => explained(&why.to_string(), *code, message),
+            _ => why.to_string(),
+        };
         slot.client.handle_event(ChannelEvent::Closed(channel, why), now);
-        self.observe(match stream.connection {
-            Some(_) => Observation::Closed(text),
-            None => Observation::Failed(text),
-        });
+        self.observe(stream.ended(by, text));
     }
 
     /// Breaks the connection. The clients reconnect after their backoff.
@@ -302,7 +354,8 @@ impl Connection {
         for at in 0..self.slots.len() {
             let stream = self.slots.get(at).and_then(|slot| slot.stream.as_ref());
             let Some(channel) = stream.map(|stream| stream.channel) else { continue };
-            self.ended(at, channel, error(&Status::unavailable("broken by --reconnect-every")));
+            let why = error(&Status::unavailable("broken by --reconnect-every"));
+            self.ended(at, channel, why, EndedBy::Other);
             self.drive(at);
         }
     }

@@ -38,7 +38,7 @@ use xds_tokio::{ClientOptions, client::Service};
 
 use self::{
     client::{Plan, SimulatedClient},
-    connection::{Connection, Dialer, Observed},
+    connection::{Connection, Dialer, Observation, Observed},
     process::Usage,
     rounds::{Round, Streams},
 };
@@ -245,11 +245,9 @@ impl<'a> Measurement<'a> {
     }
 
     fn note(&mut self, (at, observation): Observed) {
-        use connection::Observation::{Closed, Failed};
-
         self.streams.note(&observation);
-        if let Closed(why) | Failed(why) = &observation {
-            self.last_error = Some(escaped(why));
+        if let Observation::Ended(stream) = &observation {
+            self.last_error = Some(escaped(&stream.why));
         }
         if matches!(self.phase, Phase::Resting(_)) {
             self.changes += 1;
@@ -307,7 +305,7 @@ impl<'a> Measurement<'a> {
             LoadOutput::Table => {
                 let header = match core::mem::replace(&mut self.is_header_printed, true) {
                     true => String::new(),
-                    false => rounds::header(since.is_some()),
+                    false => rounds::header(),
                 };
                 self.progress.clear();
                 output::print(&(header + &round.text(self.streams, since)))
@@ -323,7 +321,11 @@ impl<'a> Measurement<'a> {
             return Ok(());
         }
         let missing = clients - self.streams.open;
-        let why = self.last_error.as_deref().unwrap_or("no attempt has ended yet");
+        let why = match &self.last_error {
+            Some(why) => why.clone(),
+            None if self.streams.waiting > 0 => self.streams.waiting_text(),
+            None => "no attempt has ended yet".to_owned(),
+        };
         Err(Failure::Load(format!("{missing} of {clients} clients have no stream: {why}")))
     }
 

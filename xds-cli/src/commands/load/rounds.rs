@@ -5,25 +5,73 @@ use std::{collections::BTreeMap, time::Instant};
 
 use serde_json::{Value as Json, json};
 
-use super::{connection::Observation, process::Usage};
+use super::{
+    connection::{EndedStream, Observation, StreamState},
+    process::Usage,
+};
 use crate::{
     numbers::{grouped, grouped_count},
     text::escaped,
 };
 
-/// Streams that are open, over all rounds.
-#[derive(Clone, Copy, Debug, Default)]
+/// Streams that are open or wait for the server, over all rounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Streams {
+    /// Streams that the server has accepted.
     pub(super) open: u32,
+    /// Requested streams that the server has not accepted yet.
+    pub(super) waiting: u32,
 }
 
 impl Streams {
     pub(super) const fn note(&mut self, observation: &Observation) {
         match observation {
-            Observation::Opened => self.open += 1,
-            Observation::Closed(_) => self.open = self.open.saturating_sub(1),
-            _ => {}
+            Observation::Requested => self.waiting += 1,
+            Observation::Opened => {
+                self.waiting = self.waiting.saturating_sub(1);
+                self.open += 1;
+            }
+            Observation::Ended(stream) => match stream.state {
+                StreamState::Connecting => {}
+                StreamState::Waiting => self.waiting = self.waiting.saturating_sub(1),
+                StreamState::Open => self.open = self.open.saturating_sub(1),
+            },
+            Observation::Response(_) | Observation::Ack | Observation::Nack => {}
         }
+    }
+
+    /// Describes the waiting streams, with the most frequent cause.
+    pub(super) fn waiting_text(self) -> String {
+        let streams = grouped_count(u64::from(self.waiting), "stream");
+        format!("{streams} not accepted yet: too many on one connection? (--connections)")
+    }
+}
+
+/// Number of events by reason.
+#[derive(Clone, Debug, Default)]
+struct Reasons(BTreeMap<String, u64>);
+
+impl Reasons {
+    /// Counts an event. Reasons contain what the server sent, so their length and number are
+    /// limited.
+    fn note(&mut self, why: &str) {
+        let mut why: String = escaped(why).chars().take(REASON).collect();
+        if self.0.len() >= REASONS && !self.0.contains_key(&why) {
+            OTHERS.clone_into(&mut why);
+        }
+        *self.0.entry(why).or_default() += 1;
+    }
+
+    fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// Returns one line for each reason, with `noun` for one event.
+    fn text(&self, noun: &str) -> String {
+        let line = |(why, number): (&String, &u64)| {
+            format!("    {}: {why}\n", grouped_count(*number, noun))
+        };
+        self.0.iter().map(line).collect()
     }
 }
 
@@ -39,11 +87,13 @@ pub(super) struct Round {
     nacks: u64,
     responses: u64,
     bytes: u64,
-    /// Numbers of ended streams and failed attempts by reason.
-    errors: BTreeMap<String, u64>,
+    /// Streams that the server ended before its first response.
+    refused: Reasons,
+    /// Other ended streams and failed attempts.
+    errors: Reasons,
 }
 
-/// Maximum number of reasons that are kept. Reasons contain what the server sent.
+/// Maximum number of reasons that are kept.
 const REASONS: usize = 20;
 /// Maximum number of characters of a reason.
 const REASON: usize = 200;
@@ -68,21 +118,19 @@ impl Round {
             nacks: 0,
             responses: 0,
             bytes: 0,
-            errors: BTreeMap::new(),
+            refused: Reasons::default(),
+            errors: Reasons::default(),
         }
     }
 
     pub(super) fn note(&mut self, at: Instant, observation: Observation) {
         self.last = self.last.max(at);
         match observation {
-            Observation::Opened => {}
-            Observation::Failed(why) | Observation::Closed(why) => {
-                let mut why: String = escaped(&why).chars().take(REASON).collect();
-                if self.errors.len() >= REASONS && !self.errors.contains_key(&why) {
-                    OTHERS.clone_into(&mut why);
-                }
-                *self.errors.entry(why).or_default() += 1;
-            }
+            Observation::Requested | Observation::Opened => {}
+            Observation::Ended(EndedStream { is_refused, why, .. }) => match is_refused {
+                true => self.refused.note(&why),
+                false => self.errors.note(&why),
+            },
             Observation::Response(bytes) => {
                 self.responses += 1;
                 self.bytes += u64::try_from(bytes).unwrap_or(u64::MAX);
@@ -121,10 +169,6 @@ impl Round {
         Some(Quantiles { p50: at(50)?, p99: at(99)?, last: at(100)? })
     }
 
-    fn errors(&self) -> u64 {
-        self.errors.values().sum()
-    }
-
     pub(super) fn json(&mut self, streams: Streams, usage: Option<Usage>) -> Json {
         let quantiles = self.quantiles();
         let ms = |of: fn(&Quantiles) -> Duration| {
@@ -140,7 +184,9 @@ impl Round {
             "responses": self.responses,
             "response_bytes": self.bytes,
             "open_streams": streams.open,
-            "errors": self.errors,
+            "waiting_streams": streams.waiting,
+            "refused": self.refused.0,
+            "errors": self.errors.0,
         });
         if let (Some(usage), Some(object)) = (usage, json.as_object_mut()) {
             object.insert("server_cpu_ms".into(), json!(usage.cpu.as_secs_f64() * 1e3));
@@ -150,13 +196,14 @@ impl Round {
         json
     }
 
-    /// Returns the line of the table, and a line for each reason of an error.
+    /// Returns the line of the table, and indented lines below it: the usage of the server, waiting
+    /// streams, and the reasons of refusals and errors.
     pub(super) fn text(&mut self, streams: Streams, usage: Option<Usage>) -> String {
         let quantiles = self.quantiles();
         let time = |of: fn(&Quantiles) -> Duration| {
-            quantiles.as_ref().map_or_else(|| "-".into(), |it| milliseconds(of(it)))
+            quantiles.as_ref().map_or_else(|| "-".into(), |it| time_text(of(it)))
         };
-        let mut cells = vec![
+        let mut text = row([
             self.name.clone(),
             grouped(u64::try_from(self.acks.len()).unwrap_or(u64::MAX)),
             grouped(self.nacks),
@@ -165,52 +212,59 @@ impl Round {
             time(|it| it.last),
             size(self.bytes),
             grouped(u64::from(streams.open)),
-            grouped(self.errors()),
-        ];
+            grouped(self.refused.total()),
+            grouped(self.errors.total()),
+        ]);
         if let Some(usage) = usage {
-            cells.extend([milliseconds(usage.cpu), size(usage.memory), size(usage.peak_memory)]);
+            let [cpu, memory, peak] =
+                [time_text(usage.cpu), size(usage.memory), size(usage.peak_memory)];
+            text += &format!("    server: CPU {cpu}, memory {memory}, peak {peak}\n");
         }
-        let mut text = row(&cells);
-        for (why, errors) in &self.errors {
-            text += &format!("    {}: {why}\n", grouped_count(*errors, "error"));
+        if streams.waiting > 0 {
+            text += &format!("    {}\n", streams.waiting_text());
         }
-        text
+        text + &self.refused.text("refused stream") + &self.errors.text("error")
     }
 }
 
 /// Returns the header of the table.
-pub(super) fn header(has_usage: bool) -> String {
-    let mut cells =
-        vec!["ROUND", "ACKS", "NACKS", "P50", "P99", "LAST", "RECEIVED", "STREAMS", "ERRORS"];
-    if has_usage {
-        cells.extend(["SERVER CPU", "MEMORY", "PEAK"]);
-    }
-    row(&cells.into_iter().map(str::to_owned).collect::<Vec<_>>())
+pub(super) fn header() -> String {
+    let cells = [
+        "ROUND", "ACKS", "NACKS", "P50", "P99", "LAST", "RECEIVED", "STREAMS", "REFUSED", "ERRORS",
+    ];
+    row(cells.map(str::to_owned))
 }
 
-/// Width of a column. Rounds are printed as they end, so the widths are fixed.
-const WIDTH: usize = 11;
+/// Widths of the columns. Rounds are printed as they end, so the widths are fixed; with the spaces
+/// between them they take 80 columns.
+const WIDTHS: [usize; 10] = [5, 8, 6, 8, 8, 8, 8, 7, 7, 6];
 
-fn row(cells: &[String]) -> String {
+fn row(cells: [String; 10]) -> String {
     let mut line = String::new();
-    for (at, cell) in cells.iter().enumerate() {
+    for (at, (cell, width)) in cells.iter().zip(WIDTHS).enumerate() {
         match at {
-            0 => line += &format!("{cell:<WIDTH$}"),
-            _ => line += &format!(" {cell:>WIDTH$}"),
+            0 => line += &format!("{cell:<width$}"),
+            _ => line += &format!(" {cell:>width$}"),
         }
     }
     line + "\n"
 }
 
-fn milliseconds(time: Duration) -> String {
-    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+/// Prints a time with at most eight characters, up to a day.
+fn time_text(time: Duration) -> String {
+    match time.as_millis() {
+        0..10_000 => format!("{:.1}ms", time.as_secs_f64() * 1e3),
+        _ => format!("{:.1}s", time.as_secs_f64()),
+    }
 }
 
+/// Prints a size with at most eight characters, up to a terabyte.
 #[expect(clippy::cast_precision_loss, reason = "printed with one decimal")]
 fn size(bytes: u64) -> String {
     match bytes {
-        0..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
-        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+        0..1_000_000 => format!("{:.1}kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1}MB", bytes as f64 / 1e6),
+        _ => format!("{:.1}GB", bytes as f64 / 1e9),
     }
 }
 
@@ -250,33 +304,77 @@ mod tests {
         assert!(round.is_longer_than(after(begun, 100), settle));
     }
 
+    fn ended(state: StreamState, is_refused: bool, why: &str) -> Observation {
+        Observation::Ended(EndedStream { state, is_refused, why: why.to_owned() })
+    }
+
     #[test]
     fn errors_are_counted_by_reason_up_to_a_maximum() {
         let begun = Instant::now();
         let mut round = Round::new("start".into(), begun);
+        let failed = |why: &str| ended(StreamState::Connecting, false, why);
         for number in 0..100 {
-            round.note(begun, Observation::Failed(format!("reason {number}\n")));
+            round.note(begun, failed(&format!("reason {number}\n")));
         }
-        round.note(begun, Observation::Failed("reason 0\n".into()));
-        let json = round.json(Streams { open: 3 }, None);
+        round.note(begun, failed("reason 0\n"));
+        let json = round.json(Streams::default(), None);
         let errors = json["errors"].as_object().unwrap();
         assert_eq!(errors.len(), REASONS + 1);
         assert_eq!(errors["reason 0\\n"], 2);
         assert_eq!(errors[OTHERS], 80);
-        let text = round.text(Streams { open: 3 }, None);
+        let text = round.text(Streams::default(), None);
         assert!(text.contains("2 errors: reason 0\\n"), "{text}");
     }
 
     #[test]
-    fn streams_are_counted_while_they_are_open() {
+    fn refused_streams_are_counted_apart_from_errors() {
+        let begun = Instant::now();
+        let mut round = Round::new("start".into(), begun);
+        round.note(begun, ended(StreamState::Waiting, true, "too many streams"));
+        round.note(begun, ended(StreamState::Open, false, "reset"));
+        let streams = Streams { open: 3, waiting: 2 };
+        let json = round.json(streams, None);
+        assert_eq!(json["refused"], json!({ "too many streams": 1 }));
+        assert_eq!(json["errors"], json!({ "reset": 1 }));
+        assert_eq!((&json["open_streams"], &json["waiting_streams"]), (&json!(3), &json!(2)));
+        let text = round.text(streams, None);
+        let (first, below) = text.split_once('\n').unwrap();
+        assert!(first.ends_with("       3       1      1"), "{text}");
+        assert_eq!(
+            below,
+            "    2 streams not accepted yet: too many on one connection? (--connections)\n    \
+             1 refused stream: too many streams\n    \
+             1 error: reset\n"
+        );
+    }
+
+    #[test]
+    fn table_fits_80_columns() {
+        let begun = Instant::now();
+        let mut round = Round::new("12345".into(), begun);
+        round.bytes = 999_900_000;
+        round.note(after(begun, 9_999), Observation::Ack);
+        let usage = Usage { cpu: Duration::from_secs(3), memory: 1 << 30, peak_memory: 1 << 31 };
+        let text = header() + &round.text(Streams { open: 100_000, waiting: 99_999 }, Some(usage));
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        assert!(text.contains("    server: CPU 3000.0ms, memory 1.1GB, peak 2.1GB\n"), "{text}");
+    }
+
+    #[test]
+    fn streams_are_open_once_the_server_has_accepted_them() {
         let mut streams = Streams::default();
         let events = [
-            Observation::Failed("refused".into()),
+            ended(StreamState::Connecting, false, "cannot connect"),
+            Observation::Requested,
+            Observation::Requested,
+            Observation::Requested,
+            Observation::Requested,
             Observation::Opened,
             Observation::Opened,
-            Observation::Closed("reset".into()),
+            ended(StreamState::Open, false, "reset"),
+            ended(StreamState::Waiting, true, "too many"),
         ];
         events.iter().for_each(|it| streams.note(it));
-        assert_eq!(streams.open, 1);
+        assert_eq!(streams, Streams { open: 1, waiting: 1 });
     }
 }
