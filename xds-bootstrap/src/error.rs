@@ -194,7 +194,7 @@ impl fmt::Display for Warning {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WarningKind {
-    /// A server feature is misspelt, or is deprecated and has no effect.
+    /// A server feature is misspelled or deprecated.
     // B36, BS-12, D30
     #[error("{0}")]
     Feature(FeatureWarning),

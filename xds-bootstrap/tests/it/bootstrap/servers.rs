@@ -156,7 +156,7 @@ fn known_server_features_are_parsed_and_others_ignored() {
              resource_timer_is_transient_failure is misspelled: use \
              resource_timer_is_transient_error",
             "xds_servers[0].server_features[8]: server feature ignore_resource_deletion is \
-             deprecated and has no effect",
+             deprecated: it applies only if data error handling (gRFC A88) is disabled",
         ]
     );
     assert_eq!(

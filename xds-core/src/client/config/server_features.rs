@@ -47,8 +47,11 @@ pub enum FeatureWarning {
         "server feature resource_timer_is_transient_failure is misspelled: use {RESOURCE_TIMER}"
     )]
     Misspelled,
-    /// The feature has no effect.
-    #[error("server feature {IGNORE_DELETION} is deprecated and has no effect")]
+    /// The feature is deprecated. It applies only if data error handling is disabled.
+    #[error(
+        "server feature {IGNORE_DELETION} is deprecated: it applies only if data error handling \
+         (gRFC A88) is disabled"
+    )]
     Deprecated,
 }
 
