@@ -212,7 +212,7 @@ pub enum WarningKind {
         /// Equivalent field of version 3.
         now: &'static str,
     },
-    /// A feature guard is off, so this part is not used.
+    /// A feature switch is off, so this part is not used.
     #[error("ignored because {0} is disabled")]
-    GuardedOff(&'static str),
+    SwitchedOff(&'static str),
 }

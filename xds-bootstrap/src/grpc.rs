@@ -9,7 +9,7 @@ use xds_core::{ResourceName, xdstp::ListenerTemplate};
 use crate::{
     credentials::{CallCredentials, ChannelCredentials, TlsFiles},
     error::{BootstrapError, ErrorKind, Warning, WarningKind},
-    guards::Guards,
+    feature_switches::FeatureSwitches,
     json::{self, Field, RawJson},
     node::NodeIdentity,
     server::XdsServer,
@@ -46,8 +46,8 @@ pub struct Bootstrap {
     /// Services other than management servers that resources may refer to, by target URI.
     // A102
     pub allowed_grpc_services: BTreeMap<String, AllowedService>,
-    /// Guards with which the bootstrap was read.
-    pub guards: Guards,
+    /// Feature switches with which the bootstrap was read.
+    pub feature_switches: FeatureSwitches,
     /// Warnings for the author of the bootstrap.
     pub warnings: Vec<Warning>,
 }
@@ -111,28 +111,28 @@ pub struct UnknownAuthority(
 );
 
 impl Bootstrap {
-    /// Parses a bootstrap with all guards on.
+    /// Parses a bootstrap with all switches on.
     ///
     /// # Errors
     ///
     /// If the text is not JSON or a field is missing or invalid.
     pub fn from_json(text: &str) -> Result<Self, BootstrapError> {
-        Self::from_json_with(text, Guards::default())
+        Self::from_json_with(text, FeatureSwitches::default())
     }
 
-    /// Parses a bootstrap. Parts whose guard is off are ignored with a warning.
+    /// Parses a bootstrap. Parts whose switch is off are ignored with a warning.
     ///
     /// # Errors
     ///
     /// If the text is not JSON or a field is missing or invalid.
-    pub fn from_json_with(text: &str, guards: Guards) -> Result<Self, BootstrapError> {
+    pub fn from_json_with(text: &str, switches: FeatureSwitches) -> Result<Self, BootstrapError> {
         let value = json::parse(text)?;
         let top = Field::root(&value);
         top.object()?;
         let mut warnings = Vec::new();
 
         let list = top.require("xds_servers")?;
-        let servers = XdsServer::read_list(&list, &guards, &mut warnings)?;
+        let servers = XdsServer::read_list(&list, &switches, &mut warnings)?;
         if servers.is_empty() {
             return Err(list.error(ErrorKind::Empty));
         }
@@ -145,9 +145,9 @@ impl Bootstrap {
         let mut client_default_listener_template =
             template("client_default_listener_resource_name_template")?;
         let server_listener_template = template("server_listener_resource_name_template")?;
-        let mut authorities = read_authorities(&top, &guards, &mut warnings)?;
-        if !guards.federation.is_on() {
-            let why = WarningKind::GuardedOff(Guards::FEDERATION);
+        let mut authorities = read_authorities(&top, &switches, &mut warnings)?;
+        if !switches.federation.is_on() {
+            let why = WarningKind::SwitchedOff(FeatureSwitches::FEDERATION);
             if !authorities.is_empty() {
                 authorities.clear();
                 warnings.push(Warning::new("authorities", why.clone()));
@@ -158,7 +158,7 @@ impl Bootstrap {
             }
         }
         let certificate_providers = read_certificate_providers(&top)?;
-        let allowed_grpc_services = read_allowed_services(&top, &guards, &mut warnings)?;
+        let allowed_grpc_services = read_allowed_services(&top, &switches, &mut warnings)?;
         Ok(Self {
             servers,
             authorities,
@@ -168,7 +168,7 @@ impl Bootstrap {
             server_listener_template,
             certificate_providers,
             allowed_grpc_services,
-            guards,
+            feature_switches: switches,
             warnings,
         })
     }
@@ -213,7 +213,7 @@ impl Bootstrap {
 
 fn read_authorities(
     top: &Field<'_>,
-    guards: &Guards,
+    switches: &FeatureSwitches,
     warnings: &mut Vec<Warning>,
 ) -> Result<BTreeMap<Arc<str>, AuthorityEntry>, BootstrapError> {
     let Some(authorities) = top.get("authorities") else { return Ok(BTreeMap::new()) };
@@ -234,7 +234,7 @@ fn read_authorities(
             }
         };
         let servers = match entry.get("xds_servers") {
-            Some(list) => XdsServer::read_list(&list, guards, warnings)?,
+            Some(list) => XdsServer::read_list(&list, switches, warnings)?,
             None => Vec::new(),
         };
         entries.insert(name.into(), AuthorityEntry { client_listener_template, servers });
@@ -260,12 +260,12 @@ fn read_certificate_providers(
 
 fn read_allowed_services(
     top: &Field<'_>,
-    guards: &Guards,
+    switches: &FeatureSwitches,
     warnings: &mut Vec<Warning>,
 ) -> Result<BTreeMap<String, AllowedService>, BootstrapError> {
     let Some(services) = top.get("allowed_grpc_services") else { return Ok(BTreeMap::new()) };
-    if !guards.allowed_grpc_services.is_on() {
-        let why = WarningKind::GuardedOff("`Guards::allowed_grpc_services`");
+    if !switches.allowed_grpc_services.is_on() {
+        let why = WarningKind::SwitchedOff("`FeatureSwitches::allowed_grpc_services`");
         warnings.push(Warning::new(services.path, why));
         return Ok(BTreeMap::new());
     }

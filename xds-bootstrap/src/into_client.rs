@@ -1,6 +1,6 @@
 //! Conversion of a gRPC bootstrap to the configuration of an `xds-core` client.
 //!
-//! It covers servers, authorities, the node, and the features that guards disable. It does not
+//! It covers servers, authorities, the node, and the features that switches disable. It does not
 //! cover credentials: each server has only a transport id for them, which the adapter resolves
 //! ([`Bootstrap::all_servers`]).
 
@@ -9,14 +9,17 @@ use xds_core::client::{
     ServerAddress, ServerFeature,
 };
 
-use crate::{grpc::Bootstrap, guards::Guards, node::NodeIdentity, server::XdsServer};
+use crate::{
+    feature_switches::FeatureSwitches, grpc::Bootstrap, node::NodeIdentity, server::XdsServer,
+};
 
 impl Bootstrap {
     /// Returns the client configuration of the bootstrap, with gRPC's profile and without resource
     /// types.
     #[must_use]
     pub fn client_config(&self) -> ClientConfig {
-        let mut servers = self.servers.iter().map(|server| server.management_server(&self.guards));
+        let mut servers =
+            self.servers.iter().map(|server| server.management_server(&self.feature_switches));
         // Parsing rejects a bootstrap without servers. One built in code gets a server without URI.
         let first = servers.next().unwrap_or_else(|| ServerAddress::new(""));
         let mut config = ClientConfig::new(self.node.to_node(), first);
@@ -24,16 +27,18 @@ impl Bootstrap {
         config.authorities.extend(self.authorities.iter().map(|(name, entry)| {
             let mut authority = AuthorityConfig::new(name.clone());
             let servers = entry.servers.iter();
-            authority.servers.extend(servers.map(|server| server.management_server(&self.guards)));
+            authority
+                .servers
+                .extend(servers.map(|server| server.management_server(&self.feature_switches)));
             authority
         }));
-        if !self.guards.federation.is_on() {
+        if !self.feature_switches.federation.is_on() {
             config.profile.federation = Federation::Off;
         }
-        if !self.guards.fallback.is_on() {
+        if !self.feature_switches.fallback.is_on() {
             config.profile.fallback = Fallback::Off;
         }
-        if !self.guards.data_errors.is_on() {
+        if !self.feature_switches.data_errors.is_on() {
             config.profile.reported_errors = ReportedErrors::Ignored;
         }
         config
@@ -43,7 +48,7 @@ impl Bootstrap {
     /// to find its credentials.
     #[must_use]
     pub fn entry_of(&self, server: &ServerAddress) -> Option<&XdsServer> {
-        self.all_servers().find(|entry| entry.management_server(&self.guards) == *server)
+        self.all_servers().find(|entry| entry.management_server(&self.feature_switches) == *server)
     }
 }
 
@@ -52,11 +57,11 @@ impl XdsServer {
     ///
     /// Its [transport id](XdsServer::transport_id) identifies the credentials.
     #[must_use]
-    pub fn management_server(&self, guards: &Guards) -> ServerAddress {
+    pub fn management_server(&self, switches: &FeatureSwitches) -> ServerAddress {
         let mut server = ServerAddress::new(self.uri.clone())
             .with_features(self.features.iter().copied().collect())
             .with_transport(self.transport_id());
-        if !guards.data_errors.is_on() {
+        if !switches.data_errors.is_on() {
             // Before A88, a deleted resource was dropped (S3.100).
             let keeps = self.has(ServerFeature::IgnoreResourceDeletion);
             server.data_errors = Some(match keeps {

@@ -63,7 +63,8 @@
 //! - Every error names the field, such as `authorities["a.b"].xds_servers[1].server_uri`. An error
 //!   of JSON syntax has the line and column. Neither errors nor `Debug` output contain the value of
 //!   a field that may be secret.
-//! - gRPC's feature guards are [data](Guards) and on by default.
+//! - gRPC's environment variables that disable features are [data](FeatureSwitches). Features are on
+//!   by default.
 //! - No input causes a panic.
 
 #![forbid(unsafe_code)]
@@ -72,8 +73,8 @@
 mod credentials;
 pub mod envoy;
 mod error;
+mod feature_switches;
 mod grpc;
-mod guards;
 mod into_client;
 mod json;
 mod node;
@@ -84,8 +85,8 @@ mod transport;
 pub use credentials::{CallCredentials, ChannelCredentials, IdentityFiles, TlsFiles};
 pub use envoy::UnsupportedConfig;
 pub use error::{BootstrapError, ErrorKind, Warning, WarningKind};
+pub use feature_switches::{FeatureSwitch, FeatureSwitches};
 pub use grpc::{AllowedService, AuthorityEntry, Bootstrap, CertificateProvider, UnknownAuthority};
-pub use guards::{Guard, Guards};
 pub use json::RawJson;
 pub use node::NodeIdentity;
 pub use server::XdsServer;

@@ -8,7 +8,7 @@ use xds_core::client::{ServerFeature, ServerFeatures};
 use crate::{
     credentials::{CallCredentials, ChannelCredentials},
     error::{BootstrapError, Warning, WarningKind},
-    guards::Guards,
+    feature_switches::FeatureSwitches,
     json::Field,
 };
 
@@ -37,13 +37,13 @@ impl XdsServer {
     ///
     /// If the entry is invalid. The path of the error is relative to the entry.
     // BS-26
-    pub fn from_value(value: &Value, guards: &Guards) -> Result<Self, BootstrapError> {
-        Self::read(&Field::root(value), guards, &mut Vec::new())
+    pub fn from_value(value: &Value, switches: &FeatureSwitches) -> Result<Self, BootstrapError> {
+        Self::read(&Field::root(value), switches, &mut Vec::new())
     }
 
     pub(crate) fn read(
         entry: &Field<'_>,
-        guards: &Guards,
+        switches: &FeatureSwitches,
         warnings: &mut Vec<Warning>,
     ) -> Result<Self, BootstrapError> {
         entry.object()?;
@@ -52,17 +52,17 @@ impl XdsServer {
         let channel_credentials = ChannelCredentials::first_supported(&credentials, warnings)?;
         let call_credentials = match entry.get("call_creds") {
             None => Arc::default(),
-            Some(list) if guards.call_credentials.is_on() => {
+            Some(list) if switches.call_credentials.is_on() => {
                 CallCredentials::all_supported(&list, warnings)?
             }
             Some(list) => {
-                let why = WarningKind::GuardedOff(Guards::CALL_CREDENTIALS);
+                let why = WarningKind::SwitchedOff(FeatureSwitches::CALL_CREDENTIALS);
                 warnings.push(Warning::new(list.path, why));
                 Arc::default()
             }
         };
         let features = match entry.get("server_features") {
-            Some(list) => read_features(&list, guards, warnings)?,
+            Some(list) => read_features(&list, switches, warnings)?,
             None => BTreeSet::new(),
         };
         Ok(Self { uri, channel_credentials, call_credentials, features })
@@ -72,22 +72,22 @@ impl XdsServer {
     // BS-14
     pub(crate) fn read_list(
         list: &Field<'_>,
-        guards: &Guards,
+        switches: &FeatureSwitches,
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<Self>, BootstrapError> {
         let mut servers = list
             .elements()?
-            .map(|entry| Self::read(&entry, guards, warnings))
+            .map(|entry| Self::read(&entry, switches, warnings))
             .collect::<Result<Vec<_>, _>>()?;
-        if servers.len() > 1 && !guards.fallback.is_on() {
+        if servers.len() > 1 && !switches.fallback.is_on() {
             servers.truncate(1);
             let path = format!("{}[1]", list.path);
-            warnings.push(Warning::new(path, WarningKind::GuardedOff(Guards::FALLBACK)));
+            warnings.push(Warning::new(path, WarningKind::SwitchedOff(FeatureSwitches::FALLBACK)));
         }
         Ok(servers)
     }
 
-    /// Whether the server has a feature, and the guard of the feature is on.
+    /// Whether the server has a feature, and the switch of the feature is on.
     #[must_use]
     pub fn has(&self, feature: ServerFeature) -> bool {
         self.features.contains(&feature)
@@ -117,7 +117,7 @@ impl XdsServer {
 // BS-11
 fn read_features(
     list: &Field<'_>,
-    guards: &Guards,
+    switches: &FeatureSwitches,
     warnings: &mut Vec<Warning>,
 ) -> Result<BTreeSet<ServerFeature>, BootstrapError> {
     let mut features = BTreeSet::new();
@@ -125,14 +125,14 @@ fn read_features(
         let Some(written) = entry.value.as_str() else { continue };
         let (known, odd) = ServerFeatures::parse([written]);
         let Some(feature) = known.iter().next() else { continue };
-        if let Some(variable) = guarded_off(feature, guards) {
-            warnings.push(Warning::new(entry.path, WarningKind::GuardedOff(variable)));
+        if let Some(variable) = switched_off(feature, switches) {
+            warnings.push(Warning::new(entry.path, WarningKind::SwitchedOff(variable)));
             continue;
         }
         features.insert(feature);
         // Without data error handling, ignoring deletions is not the default (S3.100).
         let has_effect =
-            feature == ServerFeature::IgnoreResourceDeletion && !guards.data_errors.is_on();
+            feature == ServerFeature::IgnoreResourceDeletion && !switches.data_errors.is_on();
         if !has_effect {
             let odd = odd.into_iter().map(WarningKind::Feature);
             warnings.extend(odd.map(|kind| Warning::new(entry.path.clone(), kind)));
@@ -141,15 +141,17 @@ fn read_features(
     Ok(features)
 }
 
-/// Returns the variable of the guard that disables a feature, if it is off.
+/// Returns the variable of the switch that disables a feature, if it is off.
 // S3.100
-fn guarded_off(feature: ServerFeature, guards: &Guards) -> Option<&'static str> {
-    let (guard, variable) = match feature {
+fn switched_off(feature: ServerFeature, switches: &FeatureSwitches) -> Option<&'static str> {
+    let (switch, variable) = match feature {
         ServerFeature::FailOnDataErrors | ServerFeature::ResourceTimerIsTransientError => {
-            (guards.data_errors, Guards::DATA_ERRORS)
+            (switches.data_errors, FeatureSwitches::DATA_ERRORS)
         }
-        ServerFeature::TrustedXdsServer => (guards.authority_rewrite, Guards::AUTHORITY_REWRITE),
+        ServerFeature::TrustedXdsServer => {
+            (switches.authority_rewrite, FeatureSwitches::AUTHORITY_REWRITE)
+        }
         _ => return None,
     };
-    if guard.is_on() { None } else { Some(variable) }
+    if switch.is_on() { None } else { Some(variable) }
 }

@@ -11,8 +11,8 @@ use std::{
 
 use crate::{
     error::{BootstrapError, ErrorKind},
+    feature_switches::FeatureSwitches,
     grpc::Bootstrap,
-    guards::Guards,
     json::MAX_BYTES,
 };
 
@@ -50,14 +50,13 @@ impl BootstrapSource {
     ///
     /// If the file cannot be read or the bootstrap is invalid. The error names the source.
     // BS-02
-    pub fn load(&self, guards: Guards) -> Result<Bootstrap, BootstrapError> {
+    pub fn load(&self, switches: FeatureSwitches) -> Result<Bootstrap, BootstrapError> {
         match self {
             Self::File(path) => read_file(path)
-                .and_then(|text| Bootstrap::from_json_with(&text, guards))
+                .and_then(|text| Bootstrap::from_json_with(&text, switches))
                 .map_err(|why| why.in_source(path.to_string_lossy())),
-            Self::Inline(text) => {
-                Bootstrap::from_json_with(text, guards).map_err(|why| why.in_source(BOOTSTRAP_TEXT))
-            }
+            Self::Inline(text) => Bootstrap::from_json_with(text, switches)
+                .map_err(|why| why.in_source(BOOTSTRAP_TEXT)),
         }
     }
 }
@@ -73,7 +72,7 @@ impl fmt::Debug for BootstrapSource {
 }
 
 impl Bootstrap {
-    /// Reads the bootstrap and the guards given by the variables.
+    /// Reads the bootstrap and the switches given by the variables.
     ///
     /// # Errors
     ///
@@ -83,10 +82,10 @@ impl Bootstrap {
     ) -> Result<Self, BootstrapError> {
         let source = BootstrapSource::from_variables(&mut variable)
             .ok_or_else(|| BootstrapError::new("", ErrorKind::NotConfigured))?;
-        source.load(Guards::from_variables(variable))
+        source.load(FeatureSwitches::from_variables(variable))
     }
 
-    /// Reads the bootstrap and the guards given by the current environment of the process.
+    /// Reads the bootstrap and the switches given by the current environment of the process.
     ///
     /// # Errors
     ///

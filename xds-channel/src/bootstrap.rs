@@ -1,6 +1,6 @@
 //! Channels from a bootstrap.
 
-use xds_bootstrap::{Bootstrap, BootstrapError, Guard};
+use xds_bootstrap::{Bootstrap, BootstrapError, FeatureSwitch};
 use xds_handle::ClientHandle;
 use xds_routing::{
     ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations, Rules, rules::Routing,
@@ -46,9 +46,9 @@ impl XdsChannels {
     // S2.065
     pub fn connect(bootstrap: &Bootstrap) -> Result<Self, BootstrapError> {
         let options = ChannelOptions::from_bootstrap(bootstrap)?;
-        let mut rules = Rules::default().with_routing(match bootstrap.guards.routing {
-            Guard::On => Routing::Full,
-            Guard::Off => Routing::LastRoute,
+        let mut rules = Rules::default().with_routing(match bootstrap.feature_switches.routing {
+            FeatureSwitch::On => Routing::Full,
+            FeatureSwitch::Off => Routing::LastRoute,
         });
         rules.certificate_providers = Some(options.certificate_providers.keys().cloned().collect());
         let config = bootstrap

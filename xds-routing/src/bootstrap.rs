@@ -14,7 +14,7 @@ impl Rules {
     // S2.065, S2.066
     #[must_use]
     pub fn from_bootstrap(bootstrap: &Bootstrap) -> Self {
-        let routing = match bootstrap.guards.routing.is_on() {
+        let routing = match bootstrap.feature_switches.routing.is_on() {
             true => Routing::Full,
             false => Routing::LastRoute,
         };

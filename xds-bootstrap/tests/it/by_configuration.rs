@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use xds_bootstrap::{
-    Bootstrap, Guard, Guards,
+    Bootstrap, FeatureSwitch, FeatureSwitches,
     envoy::{ConfigSource, EnvoyBootstrap},
 };
 use xds_core::{
@@ -103,58 +103,62 @@ impl Driven {
 
 const T0: Time = Time::ZERO;
 
-fn grpc(features: Value, guards: Guards) -> ClientConfig {
+fn grpc(features: Value, switches: FeatureSwitches) -> ClientConfig {
     let text = json!({ "xds_servers": [{
         "server_uri": "a", "channel_creds": [{ "type": "insecure" }], "server_features": features,
     }] });
-    Bootstrap::from_json_with(&text.to_string(), guards).expect("it loads").client_config()
+    Bootstrap::from_json_with(&text.to_string(), switches).expect("it loads").client_config()
 }
 
-fn guarded_off() -> Guards {
-    let mut guards = Guards::default();
-    guards.data_errors = Guard::Off;
-    guards
+fn switched_off() -> FeatureSwitches {
+    let mut switches = FeatureSwitches::default();
+    switches.data_errors = FeatureSwitch::Off;
+    switches
 }
 
 #[test]
-fn disabled_guard_ignores_resource_timer_is_transient_error() {
+fn disabled_switch_ignores_resource_timer_is_transient_error() {
     let features = json!(["resource_timer_is_transient_error"]);
     let (fifteen, thirty) = (Duration::from_secs(15), Duration::from_secs(30));
 
-    let mut guarded = Driven::new(grpc(features.clone(), guarded_off()));
-    assert_eq!(guarded.reason_at(fifteen), Some(WatchErrorKind::DoesNotExist(fifteen)));
+    let mut disabled = Driven::new(grpc(features.clone(), switched_off()));
+    assert_eq!(disabled.reason_at(fifteen), Some(WatchErrorKind::DoesNotExist(fifteen)));
 
-    let mut free = Driven::new(grpc(features, Guards::default()));
+    let mut free = Driven::new(grpc(features, FeatureSwitches::default()));
     assert_eq!(free.reason_at(fifteen), None);
     assert_eq!(free.reason_at(thirty), Some(WatchErrorKind::Timeout(thirty)));
     println!("covers: DT-15");
 }
 
 #[test]
-fn disabled_guard_ignores_fail_on_data_errors() {
-    // With the guard off, `ignore_resource_deletion` decides, as before A88.
-    let told_of_deletion = |features, guards| {
-        let mut driven = Driven::new(grpc(features, guards));
+fn disabled_switch_ignores_fail_on_data_errors() {
+    // With the switch off, `ignore_resource_deletion` decides, as before A88.
+    let told_of_deletion = |features, switches| {
+        let mut driven = Driven::new(grpc(features, switches));
         driven.respond("1", &["foo"], &[], Duration::ZERO);
         driven.respond("2", &[], &[], Duration::ZERO);
         driven.take_notices()
     };
     let both = || json!(["fail_on_data_errors", "ignore_resource_deletion"]);
     let is_dropped = |told: &[Notice]| matches!(told.last(), Some(Notice::Changed(Err(_))));
-    assert!(is_dropped(&told_of_deletion(both(), Guards::default())));
-    assert!(!is_dropped(&told_of_deletion(both(), guarded_off())));
+    assert!(is_dropped(&told_of_deletion(both(), FeatureSwitches::default())));
+    assert!(!is_dropped(&told_of_deletion(both(), switched_off())));
     println!("covers: DL-15");
 }
 
 #[test]
-fn disabled_guard_ignores_resource_errors() {
+fn disabled_switch_ignores_resource_errors() {
     let fifteen = Duration::from_secs(15);
-    let mut guarded = Driven::new(grpc(json!([]), guarded_off()));
-    guarded.respond("1", &[], &[("foo", 7)], Duration::from_secs(1));
-    assert_eq!(guarded.take_notices(), [], "an empty response says nothing, and the timer goes on");
-    assert_eq!(guarded.reason_at(fifteen), Some(WatchErrorKind::DoesNotExist(fifteen)));
+    let mut disabled = Driven::new(grpc(json!([]), switched_off()));
+    disabled.respond("1", &[], &[("foo", 7)], Duration::from_secs(1));
+    assert_eq!(
+        disabled.take_notices(),
+        [],
+        "an empty response says nothing, and the timer goes on"
+    );
+    assert_eq!(disabled.reason_at(fifteen), Some(WatchErrorKind::DoesNotExist(fifteen)));
 
-    let mut free = Driven::new(grpc(json!([]), Guards::default()));
+    let mut free = Driven::new(grpc(json!([]), FeatureSwitches::default()));
     free.respond("1", &[], &[("foo", 7)], Duration::from_secs(1));
     assert!(matches!(&free.take_notices()[..], [Notice::Changed(Err(error))]
         if matches!(error.kind(), WatchErrorKind::Reported { code: 7, .. })));
@@ -163,7 +167,7 @@ fn disabled_guard_ignores_resource_errors() {
 
 #[test]
 fn grpc_bootstrap_uses_one_aggregated_stream_for_all_types() {
-    let config = grpc(json!([]), Guards::default());
+    let config = grpc(json!([]), FeatureSwitches::default());
     assert_eq!(config.servers.len(), 1);
     assert_eq!((&*config.servers[0].uri, config.servers[0].streams), ("a", Streams::Aggregated));
     let driven = Driven::new(config);

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, env, path::Path};
 
 use tracing::warn;
 use xds_bootstrap::{
-    Bootstrap, BootstrapSource, ChannelCredentials, Guards, NodeIdentity, XdsServer,
+    Bootstrap, BootstrapSource, ChannelCredentials, FeatureSwitches, NodeIdentity, XdsServer,
 };
 use xds_core::{
     client::{
@@ -124,8 +124,8 @@ fn config_of(
 
 /// Creates a client that behaves like gRPC with this bootstrap.
 async fn of_bootstrap(file: &Path, args: &ClientArgs) -> Result<Servers, Failure> {
-    let guards = Guards::from_variables(|name| env::var(name).ok());
-    let loaded = BootstrapSource::File(file.to_owned()).load(guards);
+    let switches = FeatureSwitches::from_variables(|name| env::var(name).ok());
+    let loaded = BootstrapSource::File(file.to_owned()).load(switches);
     let mut bootstrap = loaded.map_err(|why| kind_error(file).unwrap_or_else(|| why.into()))?;
     for warning in &bootstrap.warnings {
         warn!("{}: {warning}", file.display());

@@ -2,7 +2,7 @@
 #![cfg(feature = "bootstrap")]
 
 use crate::support::*;
-use xds_bootstrap::{Bootstrap, Guards};
+use xds_bootstrap::{Bootstrap, FeatureSwitches};
 use xds_routing::{Rules, route::RouteConfiguration};
 
 const BOOTSTRAP: &str = r#"{
@@ -11,17 +11,17 @@ const BOOTSTRAP: &str = r#"{
 }"#;
 
 fn rules(routing: Option<&str>) -> Rules {
-    let guards = Guards::from_variables(|name| match name {
-        Guards::ROUTING => routing.map(Into::into),
+    let switches = FeatureSwitches::from_variables(|name| match name {
+        FeatureSwitches::ROUTING => routing.map(Into::into),
         _ => None,
     });
-    let bootstrap = Bootstrap::from_json_with(BOOTSTRAP, guards).expect("a bootstrap");
+    let bootstrap = Bootstrap::from_json_with(BOOTSTRAP, switches).expect("a bootstrap");
     Rules::from_bootstrap(&bootstrap)
 }
 
 /// With routing turned off, a split is invalid, and only the last route is used.
 #[test]
-fn disabled_routing_guard_uses_only_the_last_route() {
+fn disabled_routing_switch_uses_only_the_last_route() {
     let split = table(vec![route(prefix(""), weighted(&[("a", 1), ("b", 1)]))]);
     let earlier = table(vec![
         route(path("/s/m"), weighted(&[("a", 1), ("b", 1)])),

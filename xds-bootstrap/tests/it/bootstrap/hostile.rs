@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use xds_bootstrap::{
-    Bootstrap, BootstrapSource, Guards,
+    Bootstrap, BootstrapSource, FeatureSwitches,
     envoy::{ApiConfigSource, ConfigSource, EnvoyBootstrap},
 };
 
@@ -69,10 +69,10 @@ fn envoy() -> Value {
 
 /// Parses a text as every kind of configuration, and returns everything that can be printed of it.
 fn print(text: &str) -> Vec<String> {
-    let off = Guards::from_variables(|_| Some("false".into()));
+    let off = FeatureSwitches::from_variables(|_| Some("false".into()));
     let mut printed = Vec::new();
-    for guards in [Guards::default(), off] {
-        match Bootstrap::from_json_with(text, guards) {
+    for switches in [FeatureSwitches::default(), off] {
+        match Bootstrap::from_json_with(text, switches) {
             Ok(bootstrap) => {
                 // The results contain the target, so they are not included.
                 let _ = bootstrap.client_listener_name(Some("a.b"), text);

@@ -1,10 +1,11 @@
-//! Entries of `xds_servers`: credentials, features, guards, equality.
+//! Entries of `xds_servers`: credentials, features, switches, equality.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 use xds_bootstrap::{
-    Bootstrap, CallCredentials, ChannelCredentials, ErrorKind, Guard, Guards, XdsServer,
+    Bootstrap, CallCredentials, ChannelCredentials, ErrorKind, FeatureSwitch, FeatureSwitches,
+    XdsServer,
 };
 use xds_core::client::{DataErrorPolicy, Fallback, Federation, ReportedErrors, ServerFeature};
 
@@ -166,7 +167,7 @@ fn known_server_features_are_parsed_and_others_ignored() {
 }
 
 #[test]
-fn disabled_guards_disable_their_features() {
+fn disabled_switches_disable_their_features() {
     // The configuration part of DL-15 and FE-14.
     println!("covers: BS-12 BS-14 BS-23 BS-24 S2.064 S2.065 S3.024 S3.099 S3.100");
     let mut value = with(json!({
@@ -180,7 +181,7 @@ fn disabled_guards_disable_their_features() {
     value["allowed_grpc_services"] = json!({ "x": { "channel_creds": [{ "type": "insecure" }] } });
 
     let on = load(&value);
-    assert_eq!(on.guards, Guards::default());
+    assert_eq!(on.feature_switches, FeatureSwitches::default());
     assert_eq!((on.servers.len(), on.servers[0].features.len()), (2, 4));
     assert_eq!(on.servers[0].call_credentials.len(), 1);
     assert_eq!(on.authorities["eu"].servers.len(), 2);
@@ -191,23 +192,23 @@ fn disabled_guards_disable_their_features() {
     assert_eq!(first_server(&config).data_errors, None);
     assert_eq!((config.servers.len(), config.authorities.len()), (2, 1));
 
-    let mut off = Guards::from_variables(|_| Some("False".into()));
-    off.allowed_grpc_services = Guard::Off;
-    let guarded = Bootstrap::from_json_with(&value.to_string(), off).expect("it loads");
-    assert_eq!(guarded.servers.len(), 1);
+    let mut off = FeatureSwitches::from_variables(|_| Some("False".into()));
+    off.allowed_grpc_services = FeatureSwitch::Off;
+    let disabled = Bootstrap::from_json_with(&value.to_string(), off).expect("it loads");
+    assert_eq!(disabled.servers.len(), 1);
     assert_eq!(
-        guarded.servers[0].features,
+        disabled.servers[0].features,
         BTreeSet::from([ServerFeature::IgnoreResourceDeletion])
     );
-    assert!(guarded.servers[0].call_credentials.is_empty());
-    assert!(guarded.authorities.is_empty() && guarded.allowed_grpc_services.is_empty());
-    assert_eq!(guarded.client_listener_name(None, "x").expect("no authority"), "x");
+    assert!(disabled.servers[0].call_credentials.is_empty());
+    assert!(disabled.authorities.is_empty() && disabled.allowed_grpc_services.is_empty());
+    assert_eq!(disabled.client_listener_name(None, "x").expect("no authority"), "x");
     assert_eq!(
-        first_server(&guarded.client_config()).data_errors,
+        first_server(&disabled.client_config()).data_errors,
         Some(DataErrorPolicy::KeepCached)
     );
     assert_eq!(
-        warnings(&guarded)[..3],
+        warnings(&disabled)[..3],
         [
             "xds_servers[0].call_creds: ignored because GRPC_EXPERIMENTAL_XDS_BOOTSTRAP_CALL_CREDS is disabled",
             "xds_servers[0].server_features[0]: ignored because \
@@ -216,12 +217,12 @@ fn disabled_guards_disable_their_features() {
              GRPC_EXPERIMENTAL_XDS_DATA_ERROR_HANDLING is disabled",
         ]
     );
-    let profile = guarded.client_config().profile;
+    let profile = disabled.client_config().profile;
     assert_eq!((profile.federation, profile.fallback), (Federation::Off, Fallback::Off));
     // resource-errors.txt tests the effect on a response.
     assert_eq!(profile.reported_errors, ReportedErrors::Ignored);
     assert_eq!(config.profile.reported_errors, ReportedErrors::Used);
-    // With the guard of data errors off, deleted resources are dropped.
+    // With the switch of data errors off, deleted resources are dropped.
     let plain = json!({ "xds_servers": [server("a")] }).to_string();
     let plain = Bootstrap::from_json_with(&plain, off).expect("it loads");
     assert_eq!(
@@ -231,18 +232,18 @@ fn disabled_guards_disable_their_features() {
 }
 
 #[test]
-fn guard_variables_are_disabled_by_false_0_and_no() {
+fn switch_variables_are_disabled_by_false_0_and_no() {
     println!("covers: S2.064 S2.066 S3.099");
-    let of = |value: &str| Guards::from_variables(|_| Some(value.into()));
+    let of = |value: &str| FeatureSwitches::from_variables(|_| Some(value.into()));
     for value in ["true", "TRUE", "1", "", "maybe"] {
-        assert_eq!(of(value), Guards::default(), "{value:?}");
+        assert_eq!(of(value), FeatureSwitches::default(), "{value:?}");
     }
     for value in ["false", "False", "0", "no"] {
-        assert_eq!(of(value).routing, Guard::Off, "{value:?}");
+        assert_eq!(of(value).routing, FeatureSwitch::Off, "{value:?}");
     }
-    let only = |name: &str| (name == Guards::DATA_ERRORS).then(|| "false".into());
-    let guards = Guards::from_variables(only);
-    assert_eq!((guards.data_errors, guards.routing), (Guard::Off, Guard::On));
+    let only = |name: &str| (name == FeatureSwitches::DATA_ERRORS).then(|| "false".into());
+    let switches = FeatureSwitches::from_variables(only);
+    assert_eq!((switches.data_errors, switches.routing), (FeatureSwitch::Off, FeatureSwitch::On));
 }
 
 #[test]
@@ -296,8 +297,8 @@ fn all_supported_call_credentials_are_kept() {
 #[test]
 fn servers_are_equal_if_their_known_fields_are() {
     println!("covers: BS-25");
-    let guards = Guards::default();
-    let read = |entry: Value| XdsServer::from_value(&entry, &guards).expect("it is a server");
+    let switches = FeatureSwitches::default();
+    let read = |entry: Value| XdsServer::from_value(&entry, &switches).expect("it is a server");
     let plain = read(server("a"));
     let mut entry = server("a");
     entry["unknown"] = 1.into();
@@ -320,7 +321,7 @@ fn servers_are_equal_if_their_known_fields_are() {
 #[test]
 fn serialized_server_parses_to_an_equal_server() {
     println!("covers: BS-26");
-    let guards = Guards::default();
+    let switches = FeatureSwitches::default();
     let tls = json!({ "ca_certificate_file": "/ca", "certificate_file": "/cert",
                       "private_key_file": "/key", "refresh_interval": "0.000000001s" });
     let bootstrap = load(&with(json!({
@@ -329,8 +330,8 @@ fn serialized_server_parses_to_an_equal_server() {
         "server_features": ["resource_timer_is_transient_failure", "fail_on_data_errors"],
     })));
     let server = &bootstrap.servers[0];
-    assert_eq!(XdsServer::from_value(&server.to_json(), &guards).as_ref(), Ok(server));
+    assert_eq!(XdsServer::from_value(&server.to_json(), &switches).as_ref(), Ok(server));
 
-    let why = XdsServer::from_value(&json!({}), &guards).expect_err("nothing is there");
+    let why = XdsServer::from_value(&json!({}), &switches).expect_err("nothing is there");
     assert_eq!((why.path(), why.kind()), ("server_uri", &ErrorKind::Missing));
 }

@@ -3,7 +3,8 @@
 use std::{fs, path::PathBuf, process};
 
 use xds_bootstrap::{
-    BOOTSTRAP_FILE, BOOTSTRAP_TEXT, Bootstrap, BootstrapSource, ErrorKind, Guard, Guards,
+    BOOTSTRAP_FILE, BOOTSTRAP_TEXT, Bootstrap, BootstrapSource, ErrorKind, FeatureSwitch,
+    FeatureSwitches,
 };
 
 const TEXT: &str =
@@ -53,14 +54,14 @@ fn bootstrap_file_takes_precedence_over_inline_text() {
 }
 
 #[test]
-fn guards_are_read_from_the_environment() {
+fn switches_are_read_from_the_environment() {
     println!("covers: S2.064 S3.099");
     let loaded = Bootstrap::from_variables(|name| match name {
         BOOTSTRAP_TEXT => Some(TEXT.into()),
-        Guards::DATA_ERRORS => Some("false".into()),
+        FeatureSwitches::DATA_ERRORS => Some("false".into()),
         _ => None,
     });
-    assert_eq!(loaded.map(|loaded| loaded.guards.data_errors), Ok(Guard::Off));
+    assert_eq!(loaded.map(|loaded| loaded.feature_switches.data_errors), Ok(FeatureSwitch::Off));
 }
 
 #[test]
@@ -68,7 +69,7 @@ fn unreadable_bootstrap_file_is_named_in_the_error() {
     println!("covers: BS-02");
     let refusal = |path: &str| {
         let source = BootstrapSource::File(path.into());
-        source.load(Guards::default()).expect_err("it cannot be used")
+        source.load(FeatureSwitches::default()).expect_err("it cannot be used")
     };
     let why = refusal("/nonexistent/xds.json");
     assert_eq!(why.source_name(), Some("/nonexistent/xds.json"));
@@ -87,7 +88,7 @@ fn unreadable_bootstrap_file_is_named_in_the_error() {
     let long = TempFile::new("long", &vec![b' '; (16 << 20) + 1]);
     assert_eq!(refusal(&long.path()).kind(), &ErrorKind::TooLong { limit: 16 << 20 });
 
-    let text = BootstrapSource::Inline("{}".into()).load(Guards::default());
+    let text = BootstrapSource::Inline("{}".into()).load(FeatureSwitches::default());
     assert_eq!(
         text.map_err(|why| why.to_string()).err().as_deref(),
         Some("GRPC_XDS_BOOTSTRAP_CONFIG: xds_servers: required, but missing")

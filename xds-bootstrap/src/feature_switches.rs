@@ -1,11 +1,11 @@
-//! gRPC's feature guards: environment variables that disable features.
+//! gRPC's experimental features, which environment variables can disable.
 //!
 //! They are plain data here and on by default. The caller decides whether to read the environment.
 // S2.064, S2.065
 
-/// State of a feature guard.
+/// State of a feature that can be switched off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Guard {
+pub enum FeatureSwitch {
     /// The feature is enabled.
     #[default]
     On,
@@ -13,7 +13,7 @@ pub enum Guard {
     Off,
 }
 
-impl Guard {
+impl FeatureSwitch {
     /// Whether the feature is enabled.
     #[must_use]
     pub const fn is_on(self) -> bool {
@@ -31,68 +31,69 @@ impl Guard {
     }
 }
 
-/// Guards that concern an xDS client. All are on by default.
+/// gRPC features of an xDS client that can be switched off. All are on by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Guards {
+pub struct FeatureSwitches {
     /// Resource errors, the server features `fail_on_data_errors` and
     /// `resource_timer_is_transient_error`, and keeping deleted resources
     /// ([gRFC A88](https://github.com/grpc/proposal/blob/master/A88-xds-data-error-handling.md)).
     // S3.099, S3.100
-    pub data_errors: Guard,
+    pub data_errors: FeatureSwitch,
     /// Route matching and actions beyond those of
     /// [gRFC A27](https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md).
     // S2.066
-    pub routing: Guard,
+    pub routing: FeatureSwitch,
     /// Authorities and `xdstp:` names
     /// ([gRFC A47](https://github.com/grpc/proposal/blob/master/A47-xds-federation.md)).
     // FE-14
-    pub federation: Guard,
+    pub federation: FeatureSwitch,
     /// Fallback to servers after the first
     /// ([gRFC A71](https://github.com/grpc/proposal/blob/master/A71-xds-fallback.md)).
     // BS-14
-    pub fallback: Guard,
+    pub fallback: FeatureSwitch,
     /// Authority rewriting, with the server feature `trusted_xds_server`
     /// ([gRFC A81](https://github.com/grpc/proposal/blob/master/A81-xds-authority-rewriting.md)).
     // BS-12
-    pub authority_rewrite: Guard,
+    pub authority_rewrite: FeatureSwitch,
     /// `call_creds` of a server
     /// ([gRFC A97](https://github.com/grpc/proposal/blob/master/A97-xds-jwt-call-creds.md)).
     // BS-23
-    pub call_credentials: Guard,
-    /// `allowed_grpc_services` (gRFC A102). No variable sets this guard.
+    pub call_credentials: FeatureSwitch,
+    /// `allowed_grpc_services` (gRFC A102). No variable sets this switch.
     // BS-24
-    pub allowed_grpc_services: Guard,
+    pub allowed_grpc_services: FeatureSwitch,
 }
 
-impl Guards {
-    /// Environment variable of [`Guards::data_errors`].
+impl FeatureSwitches {
+    /// Environment variable of [`FeatureSwitches::data_errors`].
     pub const DATA_ERRORS: &str = "GRPC_EXPERIMENTAL_XDS_DATA_ERROR_HANDLING";
-    /// Environment variable of [`Guards::routing`].
+    /// Environment variable of [`FeatureSwitches::routing`].
     pub const ROUTING: &str = "GRPC_XDS_EXPERIMENTAL_ROUTING";
-    /// Environment variable of [`Guards::federation`].
+    /// Environment variable of [`FeatureSwitches::federation`].
     pub const FEDERATION: &str = "GRPC_EXPERIMENTAL_XDS_FEDERATION";
-    /// Environment variable of [`Guards::fallback`].
+    /// Environment variable of [`FeatureSwitches::fallback`].
     pub const FALLBACK: &str = "GRPC_EXPERIMENTAL_XDS_FALLBACK";
-    /// Environment variable of [`Guards::authority_rewrite`].
+    /// Environment variable of [`FeatureSwitches::authority_rewrite`].
     pub const AUTHORITY_REWRITE: &str = "GRPC_EXPERIMENTAL_XDS_AUTHORITY_REWRITE";
-    /// Environment variable of [`Guards::call_credentials`].
+    /// Environment variable of [`FeatureSwitches::call_credentials`].
     pub const CALL_CREDENTIALS: &str = "GRPC_EXPERIMENTAL_XDS_BOOTSTRAP_CALL_CREDS";
 
-    /// Returns the guards by the given variables. A variable that is not set or not a boolean
-    /// leaves its guard on.
+    /// Returns the switches by the given variables. A variable that is not set or not a boolean
+    /// leaves its switch on.
     #[must_use]
     pub fn from_variables(mut variable: impl FnMut(&str) -> Option<String>) -> Self {
-        let mut guard =
-            |name| variable(name).and_then(|value| Guard::from_value(&value)).unwrap_or_default();
+        let mut switch = |name| {
+            variable(name).and_then(|value| FeatureSwitch::from_value(&value)).unwrap_or_default()
+        };
         Self {
-            data_errors: guard(Self::DATA_ERRORS),
-            routing: guard(Self::ROUTING),
-            federation: guard(Self::FEDERATION),
-            fallback: guard(Self::FALLBACK),
-            authority_rewrite: guard(Self::AUTHORITY_REWRITE),
-            call_credentials: guard(Self::CALL_CREDENTIALS),
-            allowed_grpc_services: Guard::On,
+            data_errors: switch(Self::DATA_ERRORS),
+            routing: switch(Self::ROUTING),
+            federation: switch(Self::FEDERATION),
+            fallback: switch(Self::FALLBACK),
+            authority_rewrite: switch(Self::AUTHORITY_REWRITE),
+            call_credentials: switch(Self::CALL_CREDENTIALS),
+            allowed_grpc_services: FeatureSwitch::On,
         }
     }
 }
