@@ -1,5 +1,4 @@
 //! A typed client and a typed server, against each other over TCP.
-#![cfg(all(feature = "client", feature = "server", feature = "tokio"))]
 
 use core::time::Duration;
 
@@ -11,19 +10,7 @@ use xds::{
     types,
 };
 
-#[derive(Clone, PartialEq, prost::Message)]
-struct Cluster {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "28")]
-    alt_stat_name: String,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct Endpoints {
-    #[prost(string, tag = "1")]
-    cluster_name: String,
-}
+use crate::support::{Cluster, Endpoints, cluster, server, soon};
 
 /// A type that the Envoy API does not define.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -32,21 +19,7 @@ struct Own {
     id: String,
 }
 
-xds::resource_message!(Cluster, types::CLUSTER, name);
-xds::resource_message!(Endpoints, types::CLUSTER_LOAD_ASSIGNMENT, cluster_name);
 xds::resource_message!(Own, "type.googleapis.com/example.Own", id);
-
-fn cluster(name: &str, stat: &str) -> Cluster {
-    Cluster { name: name.into(), alt_stat_name: stat.into() }
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    timeout(Duration::from_secs(30), future).await.expect("it takes longer than 30 s")
-}
-
-async fn server() -> ManagementServer {
-    ManagementServer::builder().bind("127.0.0.1:0").await.unwrap()
-}
 
 fn client(server: &ManagementServer) -> Client {
     let address = server.address().to_string();

@@ -1,5 +1,4 @@
 //! Warnings, recoveries and readiness of watches, against servers that fail or stay silent.
-#![cfg(all(feature = "client", feature = "server", feature = "tokio"))]
 
 use core::time::Duration;
 
@@ -11,33 +10,10 @@ use xds::{
     types,
 };
 
-#[derive(Clone, PartialEq, prost::Message)]
-struct Cluster {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "28")]
-    alt_stat_name: String,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct Endpoints {
-    #[prost(string, tag = "1")]
-    cluster_name: String,
-}
-
-xds::resource_message!(Cluster, types::CLUSTER, name);
-xds::resource_message!(Endpoints, types::CLUSTER_LOAD_ASSIGNMENT, cluster_name);
+use crate::support::{Cluster, Endpoints, cluster, server, soon};
 
 /// Cluster that does not decode, because its `alt_stat_name` is a number.
 const INVALID: &[u8] = b"\x0a\x03web\xe0\x01\x01";
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    timeout(Duration::from_secs(15), future).await.expect("it takes longer than 15 s")
-}
-
-async fn server() -> ManagementServer {
-    ManagementServer::builder().bind("127.0.0.1:0").await.unwrap()
-}
 
 /// Starts a server at the address of one that has ended.
 async fn restart(address: &str) -> ManagementServer {
@@ -72,8 +48,7 @@ fn impatient_client(address: &str, profile: Profile) -> Client {
 }
 
 fn snapshot(stat: &str) -> Transaction {
-    let cluster = Cluster { name: "web".into(), alt_stat_name: stat.into() };
-    Transaction::snapshot("").with(&cluster).unwrap()
+    Transaction::snapshot("").with(&cluster("web", stat)).unwrap()
 }
 
 fn subject(name: Option<&ResourceName>) -> &str {
