@@ -93,7 +93,7 @@ impl Rule {
             Self::Guard => {
                 "The resources violate a rule of --guard, or it names a view that does not exist."
             }
-            Self::NoResources => "A directory has no files of resources.",
+            Self::NoResources => "A directory has no resources.",
         }
     }
 }

@@ -1,7 +1,11 @@
 //! Errors of commands, and their exit codes.
 
 use core::time::Duration;
-use std::{io, path::PathBuf, process::ExitCode};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use thiserror::Error;
 use xds_bootstrap::BootstrapError;
@@ -34,7 +38,7 @@ pub(crate) enum Failure {
     /// Error of credentials, with the field and a separator.
     #[error("{field}{why}")]
     Credentials { field: String, why: CredentialsError },
-    #[error("cannot read the directory {}: {why}", .directory.display())]
+    #[error("cannot read the directory {}: {}", .directory.display(), reason(.directory, .why))]
     Directory { directory: PathBuf, why: io::Error },
     /// Invalid files at the start. Each error has already been printed.
     #[error(
@@ -207,4 +211,11 @@ pub(crate) enum DemoFailure {
     #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "of the demo with etcd"))]
     #[error("the client moved to another replica, and {what}")]
     Moved { what: &'static str },
+}
+
+/// Returns the reason of an error without the path at its beginning.
+fn reason(path: &Path, why: &io::Error) -> String {
+    let text = why.to_string();
+    let own = format!("{}: ", path.display());
+    text.strip_prefix(&own).map(str::to_owned).unwrap_or(text)
 }

@@ -1,7 +1,7 @@
 //! `xds rollout`: shows rollouts, and stores commands for them.
 
 use std::{
-    io,
+    fs, io,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -43,9 +43,8 @@ async fn open(args: &RolloutStateArgs) -> Result<Box<dyn RolloutStore>, Failure>
     match &args.state {
         SourceAddress::Directory(path) => {
             let unreadable = |why| Failure::Unreadable { file: path.to_owned(), why };
-            if !path.is_dir() {
-                let why = io::Error::new(io::ErrorKind::NotFound, "it is no directory");
-                return Err(unreadable(why));
+            if !fs::metadata(path).map_err(unreadable)?.is_dir() {
+                return Err(unreadable(io::ErrorKind::NotADirectory.into()));
             }
             let opened = LocalRollouts::open(path.clone()).await;
             Ok(Box::new(opened.map_err(unreadable)?))

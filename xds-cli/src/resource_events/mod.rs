@@ -144,10 +144,19 @@ impl From<WatchError> for Problem {
                 let explained = |text: String| explained(&text, *code, message);
                 Self { text: explained(text), reason: explained(reason), place }
             }
+            // The error of a whole type.
+            WatchErrorKind::DoesNotExist(after) if error.name().is_none() => {
+                let unanswered = format!("no answer within {} s: {UNANSWERED}", after.as_secs());
+                Self { text: text.replacen(&reason, &unanswered, 1), reason: unanswered, place }
+            }
             _ => Self { text, reason, place },
         }
     }
 }
+
+/// Reason for a request for all resources of a type without an answer.
+pub(crate) const UNANSWERED: &str =
+    "without --delta, servers need not answer a request for a whole type, except for lds and cds";
 
 /// Adds the name of a gRPC status code to the text of an error, and advice.
 pub(crate) fn explained(text: &str, code: i32, message: &str) -> String {

@@ -347,7 +347,7 @@ fn wrong_options_and_states_are_explained() {
         let ended = run(&["rollout", "status", world.other.join("none").to_str().unwrap()]);
         (ended.code, ended.stderr)
     };
-    assert!(code == Some(1) && why.contains("it is no directory"), "{why}");
+    assert!(code == Some(1) && why.contains("No such file or directory"), "{why}");
     println!("covers: M273");
 }
 

@@ -386,6 +386,17 @@ fn serve_ends_after_its_duration_or_on_a_signal() {
 }
 
 #[test]
+fn directory_without_resources_is_a_warning_at_the_start() {
+    let directory = TempDir::new();
+    let (serve, _) = Xds::serve(directory.path());
+    let finding = serve.wait_count("finding", 1).remove(0);
+    assert_eq!(
+        (&finding["rule"], &finding["severity"]),
+        (&json!("no-resources"), &json!("warning"))
+    );
+}
+
+#[test]
 fn example_configuration_is_served_without_errors() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/config");
     let (serve, address) = Xds::serve(&directory);

@@ -379,7 +379,7 @@ fn endpoint_without_status_is_an_error() {
             &discovery,
             "no client status service (CSDS) at this address; `xds serve` offers it on that of --csds",
         ),
-        (&missing, "HTTP 404 Not Found for /config_dump"),
+        (&missing, "/config_dump?include_eds: it is no admin interface of Envoy"),
         (&url, "HTTP 404 Not Found for /config_dump"),
         (&other, "not a configuration dump of Envoy"),
     ] {

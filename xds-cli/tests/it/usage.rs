@@ -119,13 +119,19 @@ fn invalid_or_taken_address_exits_with_three() {
 
 #[test]
 fn missing_directory_exits_with_one() {
-    let ended = run(&["serve", "no/such/directory", "--listen", "127.0.0.1:0"]);
+    for args in [
+        &["serve", "no/such/directory", "--listen", "127.0.0.1:0"][..],
+        &["check", "no/such/directory"],
+    ] {
+        let ended = run(args);
+        assert_eq!(ended.code, Some(1));
+        let why = "xds: cannot read the directory no/such/directory: No such file or directory";
+        assert!(ended.stderr.starts_with(why), "{}", ended.stderr);
+    }
+    let ended = run(&["rollout", "status", "no/such/directory"]);
     assert_eq!(ended.code, Some(1));
-    assert!(
-        ended.stderr.contains("cannot read the directory no/such/directory"),
-        "{}",
-        ended.stderr
-    );
+    let why = "xds: cannot read no/such/directory: No such file or directory";
+    assert!(ended.stderr.starts_with(why), "{}", ended.stderr);
 }
 
 /// Names of the commands in the help of `xds`.

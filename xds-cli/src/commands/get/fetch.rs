@@ -16,7 +16,7 @@ use xds_tokio::{ClientHandle, Watch, WatchAll};
 use crate::{
     args::Subscription,
     failure::Shortfall,
-    resource_events::{EventKind, Problem, ResourceState, WatchEvent},
+    resource_events::{EventKind, Problem, ResourceState, UNANSWERED, WatchEvent},
     resource_types::json,
     text::type_name,
 };
@@ -236,8 +236,7 @@ impl Fetching<'_> {
     fn advice(&self) -> String {
         let type_name = type_name(self.subscription.type_url.as_str());
         format!(
-            ": it may have no {type_name}: without --delta, servers need not answer a request for a \
-             whole type, except for lds and cds; name resources ({type_name}:NAME) or use --delta"
+            ": it may have no {type_name}: {UNANSWERED}; name resources ({type_name}:NAME) or use --delta"
         )
     }
 

@@ -46,6 +46,7 @@ use self::{
 };
 use crate::{
     args::{ServeArgs, ServeOutput, SourceAddress},
+    diagnostic::{Diagnostic, Level, Rule},
     directory::{
         FollowOptions, FollowedSource, FollowedViews, ReadinessChange, Refused, Reload,
         SourceMetrics, ViewsChange,
@@ -275,6 +276,12 @@ fn print_start(
         is_ready: first.readiness == Some(ReadinessChange::Ready),
     })?;
     print_errors(&args.source, printer, first)?;
+    if first.readiness == Some(ReadinessChange::Ready) && first.resources == 0 {
+        let text = "there are no resources: clients get empty responses";
+        let place = args.source.place();
+        let finding = Diagnostic::new(Rule::NoResources, Level::Warning, &place, text);
+        printer.print(ServeEvent::Finding(&finding))?;
+    }
     match &first.readiness {
         Some(ReadinessChange::Waiting(files)) => printer.print(ServeEvent::NotReady { files }),
         _ => match first.rollout {

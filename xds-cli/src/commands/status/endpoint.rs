@@ -203,10 +203,12 @@ impl Endpoint {
             Err(why) => return Err(RequestProblem::Unreached(why.to_string())),
         };
         if !response.status.is_success() {
-            return Err(RequestProblem::Answered(format!(
-                "HTTP {} for {CONFIG_DUMP}",
-                response.status
-            )));
+            let advice = match response.status.as_u16() {
+                404 => ": it is no admin interface of Envoy",
+                _ => "",
+            };
+            let why = format!("HTTP {} for {CONFIG_DUMP}{advice}", response.status);
+            return Err(RequestProblem::Answered(why));
         }
         of_config_dump(&response.body).map_err(RequestProblem::Answered)
     }
