@@ -29,10 +29,8 @@ fn ask(address: &str) -> Result<ClientStatusResponse, Status> {
 fn csds_is_served_on_its_own_address_only() {
     let directory = TempDir::new();
     directory.save("clusters.yaml", &clusters("a b"));
-    let flags = ["--listen", "127.0.0.1:0", "--csds", "127.0.0.1:0"];
-    let (serve, discovery) = Xds::serve_with(directory.path(), &flags);
-    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
-    let csds = serving["csds"].as_str().unwrap();
+    let (_serve, discovery, csds) = Xds::serve_with_csds(directory.path());
+    let csds = csds.as_str();
     assert_eq!(ask(csds).unwrap().config, [], "no client is there");
 
     let watch = Xds::watch(&discovery, &["cds"]);

@@ -24,7 +24,7 @@ use xds_tokio::Tokio;
 use crate::{
     metrics::{metric, request},
     readiness::{NOT_SERVING, SERVING, health},
-    support::{TempDir, Xds, eventually, eventually_within, run},
+    support::{TempDir, Xds, eventually, eventually_within, free_address, run},
 };
 
 /// etcd with one member.
@@ -33,10 +33,6 @@ pub(crate) struct Etcd {
     directory: TempDir,
     pub(crate) address: String,
     peers: String,
-}
-
-fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 impl Etcd {

@@ -5,7 +5,9 @@ use std::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::support::{Ended, TempDir, Xds, clusters, endpoints, run, run_with, without_time};
+use crate::support::{
+    Ended, TempDir, Xds, clusters, endpoints, free_address, run, run_with, without_time,
+};
 use serde_json::{Value as Json, json};
 use xds_format::{Format, Schema, parse};
 
@@ -17,11 +19,6 @@ fn get(server: &str, args: &[&str]) -> Ended {
 fn names(format: Format, text: &str) -> Vec<String> {
     let document = parse(Schema::envoy(), "stdout", format, text.as_bytes()).unwrap();
     document.resources.into_iter().map(|it| it.name).collect()
-}
-
-/// Address at which nothing listens.
-fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 #[test]
@@ -207,10 +204,8 @@ fn rejected_resource_exits_with_one() {
 #[test]
 fn server_without_discovery_exits_with_one() {
     let directory = TempDir::new();
-    let flags = ["--listen", "127.0.0.1:0", "--csds", "127.0.0.1:0"];
-    let (serve, _) = Xds::serve_with(directory.path(), &flags);
-    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
-    let ended = get(serving["csds"].as_str().unwrap(), &["cds", "--timeout", "1h"]);
+    let (_serve, _, csds) = Xds::serve_with_csds(directory.path());
+    let ended = get(&csds, &["cds", "--timeout", "1h"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(
         ended.stderr.contains("stream closed with status 12 (UNIMPLEMENTED)"),

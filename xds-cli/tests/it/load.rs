@@ -118,12 +118,9 @@ fn streams_that_wait_for_the_server_are_not_open() {
 #[test]
 fn refused_streams_are_counted_apart_from_errors() {
     let directory = directory();
-    let flags = ["--listen", "127.0.0.1:0", "--csds", "127.0.0.1:0"];
-    let (server, _) = Xds::serve_with(directory.path(), &flags);
-    let serving = server.wait_event("serving", |event| event["event"] == "serving");
+    let (_server, _, csds) = Xds::serve_with_csds(directory.path());
     // It has no discovery service.
-    let csds = serving["csds"].as_str().unwrap();
-    let ended = run(&["load", csds, "-o", "ndjson", "--clients", "2", "--for", "3s"]);
+    let ended = run(&["load", &csds, "-o", "ndjson", "--clients", "2", "--for", "3s"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     let round = rounds(&ended.stdout).remove(0);
     assert_eq!((&round["open_streams"], &round["errors"]), (&0.into(), &serde_json::json!({})));

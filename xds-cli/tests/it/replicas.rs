@@ -1,18 +1,8 @@
 //! `xds status` of several replicas, and what a server reports about its source.
 
-use std::net::TcpListener;
-
 use serde_json::{Value as Json, json};
 
-use crate::support::{Ended, TempDir, Xds, clusters, eventually, run};
-
-/// Starts a server with CSDS. Returns its address and that of CSDS.
-fn serve(directory: &TempDir) -> (Xds, String, String) {
-    let flags = ["--listen", "127.0.0.1:0", "--csds", "127.0.0.1:0"];
-    let (serve, discovery) = Xds::serve_with(directory.path(), &flags);
-    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
-    (serve, discovery, serving["csds"].as_str().unwrap().to_owned())
-}
+use crate::support::{Ended, TempDir, Xds, clusters, eventually, free_address, run};
 
 fn watch(server: &str, node: &str) -> Xds {
     Xds::spawn(&["watch", "--server", server, "--node-id", node, "-o", "ndjson", "cds"])
@@ -31,9 +21,9 @@ fn replicas_are_shown_as_one_status() {
     let (one, other) = (TempDir::new(), TempDir::new());
     one.save("cds.yaml", &clusters("a b"));
     other.save("cds.yaml", &clusters("a b=2s"));
-    let (_first, first_discovery, first) = serve(&one);
-    let (_second, second_discovery, second) = serve(&other);
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let (_first, first_discovery, first) = Xds::serve_with_csds(one.path());
+    let (_second, second_discovery, second) = Xds::serve_with_csds(other.path());
+    let gone = free_address();
     let watches = [
         watch(&first_discovery, "n1"),
         watch(&second_discovery, "n1"),
@@ -92,8 +82,8 @@ fn changes_of_replicas_are_printed_while_watching() {
     let (one, other) = (TempDir::new(), TempDir::new());
     one.save("cds.yaml", &clusters("a"));
     other.save("cds.yaml", &clusters("a"));
-    let (_first, first_discovery, first) = serve(&one);
-    let (mut second_server, second_discovery, second) = serve(&other);
+    let (_first, first_discovery, first) = Xds::serve_with_csds(one.path());
+    let (mut second_server, second_discovery, second) = Xds::serve_with_csds(other.path());
     let watches = [watch(&first_discovery, "n1"), watch(&second_discovery, "n2")];
     watches.iter().for_each(|watch| drop(watch.wait_count("changed", 1)));
     let follow = |more: &[&str]| {
@@ -118,7 +108,7 @@ fn changes_of_replicas_are_printed_while_watching() {
 
 #[test]
 fn no_replica_that_can_be_read_is_exit_code_4() {
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let gone = free_address();
     for (args, code) in [
         (&[&*gone, &gone, &gone][..], 4),
         (&[&gone, "--replicas"], 4),

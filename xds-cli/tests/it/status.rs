@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use crate::support::{self, Ended, TempDir, Xds, clusters, eventually, run};
+use crate::support::{self, Ended, TempDir, Xds, clusters, eventually, free_address, run};
 use serde_json::{Value as Json, json};
 use tokio::runtime::{Builder, Runtime};
 use tonic::{Status, body::Body, server::NamedService, service::Routes};
@@ -26,14 +26,6 @@ use xds_tokio::{
     client::{self, GetError, http_get, open_calls},
     csds::CsdsService,
 };
-
-/// Starts a server with CSDS. Returns its address and that of CSDS.
-fn serve(directory: &TempDir) -> (Xds, String, String) {
-    let flags = ["--listen", "127.0.0.1:0", "--csds", "127.0.0.1:0"];
-    let (serve, discovery) = Xds::serve_with(directory.path(), &flags);
-    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
-    (serve, discovery, serving["csds"].as_str().unwrap().to_owned())
-}
 
 fn status(args: &[&str]) -> Ended {
     run(&[&["status"][..], args].concat())
@@ -70,7 +62,7 @@ fn resources_of_each_client_of_a_server_are_shown() {
     let directory = TempDir::new();
     directory.save("clusters.yaml", &clusters("a b"));
     directory.save("endpoints.yaml", &support::endpoints("a", &[80]));
-    let (_serve, discovery, csds) = serve(&directory);
+    let (_serve, discovery, csds) = Xds::serve_with_csds(directory.path());
     assert_eq!(status(&[&csds]).stdout, "no clients");
     assert_eq!(status(&[&csds, "-o", "ndjson"]).stdout, "");
 
@@ -110,7 +102,7 @@ fn resources_of_each_client_of_a_server_are_shown() {
 fn rejected_resource_is_shown_with_the_reason() {
     let directory = TempDir::new();
     directory.save("clusters.yaml", &clusters("a=0s"));
-    let (_serve, discovery, csds) = serve(&directory);
+    let (_serve, discovery, csds) = Xds::serve_with_csds(directory.path());
     let _watch = Xds::watch(&discovery, &["cds"]);
     wait_rows(&[&csds], &["cds a ERROR"]);
     let event = &events(&[&csds])[0];
@@ -137,7 +129,7 @@ fn secrets_are_not_shown() {
          common_tls_context:\n        tls_certificates:\n        \
          - { certificate_chain: { inline_string: chain }, private_key: { inline_string: hush } }\n",
     );
-    let (_serve, discovery, csds) = serve(&directory);
+    let (_serve, discovery, csds) = Xds::serve_with_csds(directory.path());
     let watch = Xds::watch(&discovery, &["cds", "sds:key"]);
     watch.wait_count("changed", 2);
     wait_rows(&[&csds], &["cds a SYNCED", "sds key SYNCED"]);
@@ -154,8 +146,8 @@ fn two_servers_are_compared() {
     let (one, other) = (TempDir::new(), TempDir::new());
     one.save("clusters.yaml", &clusters("a b=1s c"));
     other.save("clusters.yaml", &clusters("a b=2s d"));
-    let (_first, first_discovery, first) = serve(&one);
-    let (_second, second_discovery, second) = serve(&other);
+    let (_first, first_discovery, first) = Xds::serve_with_csds(one.path());
+    let (_second, second_discovery, second) = Xds::serve_with_csds(other.path());
     let watches = [&first_discovery, &second_discovery].map(|it| Xds::watch(it, &["cds"]));
     watches.iter().for_each(|watch| drop(watch.wait_count("changed", 3)));
     wait_rows(&[&first], &["cds a SYNCED", "cds b SYNCED", "cds c SYNCED"]);
@@ -242,7 +234,7 @@ impl Application {
 fn own_view_of_a_client_is_compared_with_that_of_its_server() {
     let directory = TempDir::new();
     directory.save("clusters.yaml", &clusters("a b"));
-    let (_serve, discovery, server) = serve(&directory);
+    let (_serve, discovery, server) = Xds::serve_with_csds(directory.path());
     let application = Application::new(&discovery);
     let own = application.serve(Routes::new(application.csds.clone()));
     wait_rows(&[&own], &["cds a ACKED"]);
@@ -360,7 +352,7 @@ fn configuration_dump_of_an_admin_interface_is_read() {
     // The only client on each side is the same one.
     let directory = TempDir::new();
     directory.save("clusters.yaml", &clusters("a"));
-    let (_serve, discovery, csds) = serve(&directory);
+    let (_serve, discovery, csds) = Xds::serve_with_csds(directory.path());
     let watch = Xds::watch(&discovery, &["cds"]);
     watch.wait_count("changed", 1);
     wait_rows(&[&csds], &["cds a SYNCED"]);
@@ -394,7 +386,7 @@ fn endpoint_without_status_is_an_error() {
 #[test]
 fn exit_code_states_what_is_wrong() {
     // Bound, and not listening any more.
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let gone = free_address();
     for (args, code, words) in [
         (&[&*gone][..], 4, "cannot reach "),
         (&[&format!("http://{gone}")], 4, "cannot reach http://"),
@@ -422,7 +414,7 @@ fn exit_code_states_what_is_wrong() {
 fn changes_are_printed_while_watching() {
     let directory = TempDir::new();
     directory.save("clusters.yaml", &clusters("a b"));
-    let (mut server, discovery, csds) = serve(&directory);
+    let (mut server, discovery, csds) = Xds::serve_with_csds(directory.path());
     let watch = Xds::watch(&discovery, &["cds"]);
     watch.wait_count("changed", 2);
     wait_rows(&[&csds], &["cds a SYNCED", "cds b SYNCED"]);
@@ -456,7 +448,7 @@ fn changes_are_printed_while_watching() {
 fn responses_are_limited() {
     let directory = TempDir::new();
     directory.save("clusters.yaml", &clusters("a"));
-    let (_serve, discovery, csds) = serve(&directory);
+    let (_serve, discovery, csds) = Xds::serve_with_csds(directory.path());
     let watch = Xds::watch(&discovery, &["cds"]);
     watch.wait_count("changed", 1);
     wait_rows(&[&csds], &["cds a SYNCED"]);

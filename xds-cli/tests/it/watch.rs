@@ -1,6 +1,8 @@
 //! `xds watch`: its three output formats, and its behaviour as a client.
 
-use crate::support::{self, TempDir, Xds, clusters, endpoints, run_with, without_time};
+use crate::support::{
+    self, TempDir, Xds, clusters, endpoints, free_address, run_with, without_time,
+};
 use serde_json::{Value as Json, json};
 use xds_format::{Format, Schema};
 
@@ -87,10 +89,22 @@ fn lost_server_is_reported_and_reconnected() {
 }
 
 #[test]
+fn whole_type_without_an_answer_is_reported_with_the_reason() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("a"));
+    let (_serve, address) = Xds::serve(directory.path());
+    let watch = Xds::watch(&address, &["eds"]);
+    let error = watch.wait_event("error", |event| event["event"] == "error");
+    assert_eq!((&error["type"], &error["name"]), (&json!("eds"), &Json::Null));
+    let text = error["error"].as_str().unwrap();
+    assert!(text.contains("no answer within 15 s: without --delta, servers need not"), "{text}");
+    directory.save("eds.yaml", &endpoints("a", &[80]));
+    watch.wait_count("changed", 1);
+}
+
+#[test]
 fn unreachable_server_is_reported_and_retried() {
-    // A port that was free a moment ago.
-    let free =
-        std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let free = free_address();
     let watch = Xds::watch(&free, &["cds"]);
     let error = watch.wait_event("error", |event| event["event"] == "error");
     assert_eq!((&error["type"], &error["name"]), (&json!("cds"), &Json::Null));

@@ -5,6 +5,7 @@ use std::{
     ffi::OsStr,
     fs,
     io::{BufRead as _, BufReader, Read},
+    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
@@ -114,6 +115,11 @@ pub(crate) fn endpoints(cluster: &str, ports: &[u32]) -> String {
     )
 }
 
+/// Address at which nothing listens.
+pub(crate) fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
 /// Runs the binary until it exits.
 pub(crate) fn run(args: &[&str]) -> Ended {
     run_with(args, &[])
@@ -190,6 +196,15 @@ impl Xds {
         let directory = directory.to_str().unwrap();
         let xds = Self::spawn(&[&["serve", directory, "-o", "ndjson"], flags].concat());
         xds.with_address()
+    }
+
+    /// Starts `xds serve -o ndjson` with client status. Returns the address of the discovery
+    /// services and the one of client status.
+    pub(crate) fn serve_with_csds(directory: &Path) -> (Self, String, String) {
+        let flags = ["--listen", "127.0.0.1:0", "--csds", "127.0.0.1:0"];
+        let (xds, address) = Self::serve_with(directory, &flags);
+        let serving = xds.wait_event("serving", |event| event["event"] == "serving");
+        (xds, address, serving["csds"].as_str().unwrap().to_owned())
     }
 
     /// Starts `xds serve -o ndjson` with flags in a shell, after a command such as `ulimit`.

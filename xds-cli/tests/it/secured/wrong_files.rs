@@ -1,0 +1,162 @@
+//! Errors of files with certificates and keys.
+
+use super::Stage;
+use crate::support::run;
+
+/// An error about a wrong file names its kind and the remedy.
+#[test]
+fn wrong_credential_file_error_states_its_kind() {
+    let stage = Stage::new();
+    let (ca, cert, key) =
+        (stage.path("ca.pem"), stage.path("server.pem"), stage.path("server.key"));
+    let (other, nowhere, directory) =
+        (stage.path("client.key"), stage.path("nowhere"), stage.path("directory"));
+    std::fs::create_dir(stage.files.join("directory")).unwrap();
+    let content = std::fs::read_to_string(&cert).unwrap();
+    let encrypted =
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    for (name, content) in
+        [("empty", ""), ("der", "0\u{82}"), ("cut", &content[..100]), ("encrypted", encrypted)]
+    {
+        stage.files.save(name, content);
+    }
+    let (empty, der) = (stage.path("empty"), stage.path("der"));
+    let (cut, encrypted) = (stage.path("cut"), stage.path("encrypted"));
+    let list = "is not a list of certificates in PEM form";
+    let private = "is not a private key in PEM form";
+    // Flags of the certificate first, then flags of the key.
+    for (certificate, private_key, [served, watched], told) in [
+        (&nowhere, &key, ["--tls-cert", "--cert"], format!("cannot read {nowhere}: No such file")),
+        (
+            &directory,
+            &key,
+            ["--tls-cert", "--cert"],
+            format!("cannot read {directory}: the path is a directory"),
+        ),
+        (
+            &cert,
+            &directory,
+            ["--tls-key", "--key"],
+            format!("cannot read {directory}: the path is a directory"),
+        ),
+        (
+            &key,
+            &cert,
+            ["--tls-cert", "--cert"],
+            format!("{key} {list}: the file contains a private key"),
+        ),
+        (
+            &cert,
+            &cert,
+            ["--tls-key", "--key"],
+            format!("{cert} {private}: the file contains a certificate"),
+        ),
+        (&empty, &key, ["--tls-cert", "--cert"], format!("{empty} {list}: the file is empty")),
+        (
+            &der,
+            &key,
+            ["--tls-cert", "--cert"],
+            format!("{der} {list}: no line begins with `-----BEGIN`; if the file is in DER"),
+        ),
+        (
+            &cut,
+            &key,
+            ["--tls-cert", "--cert"],
+            format!("{cut} {list}: the file is truncated or invalid"),
+        ),
+        (
+            &cert,
+            &encrypted,
+            ["--tls-key", "--key"],
+            format!(
+                "{encrypted} {private}: the file contains an encrypted private key; decrypt it with `openssl pkey`"
+            ),
+        ),
+        (
+            &cert,
+            &other,
+            ["--tls-cert", "--cert"],
+            format!("{cert} and {other}: the private key does not match the certificate"),
+        ),
+        (
+            &ca,
+            &key,
+            ["--tls-cert", "--cert"],
+            format!("{ca} and {key}: the private key does not match the certificate"),
+        ),
+    ] {
+        let path = stage.served.path().to_str().unwrap();
+        let serve = [
+            "serve",
+            path,
+            "--listen",
+            "127.0.0.1:0",
+            "--tls-cert",
+            certificate,
+            "--tls-key",
+            private_key,
+        ];
+        let watch = [
+            "watch",
+            "cds",
+            "--server",
+            "127.0.0.1:1",
+            "--ca",
+            &ca,
+            "--cert",
+            certificate,
+            "--key",
+            private_key,
+        ];
+        for (args, flag) in [(&serve[..], served), (&watch, watched)] {
+            let ended = run(args);
+            assert_eq!(ended.code, Some(1), "{args:?}: {}", ended.stderr);
+            let told = format!("xds: {flag}: {told}");
+            assert!(ended.stderr.starts_with(&told), "{args:?}: {}\nnot {told}", ended.stderr);
+        }
+    }
+    for (authority, told) in [
+        (&other, format!("{other} {list}: the file contains a private key")),
+        (&directory, format!("cannot read {directory}: the path is a directory")),
+    ] {
+        let path = stage.served.path().to_str().unwrap();
+        let own = ["--tls-cert", &cert, "--tls-key", &key, "--client-ca", authority];
+        let ended = run(&[&["serve", path, "--listen", "127.0.0.1:0"][..], &own].concat());
+        assert!(ended.stderr.starts_with(&format!("xds: --client-ca: {told}")), "{}", ended.stderr);
+        let ended = run(&["watch", "cds", "--server", "127.0.0.1:1", "--ca", authority]);
+        assert!(ended.stderr.starts_with(&format!("xds: --ca: {told}")), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn server_credential_errors_are_reported_before_serving() {
+    let stage = Stage::new();
+    let (cert, key, text) =
+        (stage.path("server.pem"), stage.path("server.key"), stage.path("text"));
+    stage.files.save("text", "hello");
+    let directory = stage.served.path().to_str().unwrap();
+    let serve = ["serve", directory, "--listen", "127.0.0.1:0", "--for", "10s"];
+    for (flags, code, told) in [
+        (
+            &["--tls-cert", &text, "--tls-key", &key][..],
+            1,
+            format!("--tls-cert: {text} is not a list"),
+        ),
+        (
+            &["--tls-cert", &cert, "--tls-key", &text],
+            1,
+            format!("--tls-key: {text} is not a private"),
+        ),
+        (
+            &["--tls-cert", &cert, "--tls-key", &key, "--client-ca", &text],
+            1,
+            format!("--client-ca: {text} is not a list"),
+        ),
+        (&["--tls-cert", &cert], 2, "--tls-key".into()),
+        (&["--client-ca", &cert], 2, "--tls-cert".into()),
+    ] {
+        let ended = run(&[&serve[..], flags].concat());
+        assert_eq!(ended.code, Some(code), "{flags:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(&told), "{flags:?}: {}", ended.stderr);
+    }
+}
