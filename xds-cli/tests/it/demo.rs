@@ -71,4 +71,5 @@ fn client_that_moves_between_replicas_is_sent_nothing_again() {
     // Once for each type at replica B, and again at replica A.
     assert_eq!(demo.stdout.matches(": 0 responses").count(), 8, "{}", demo.stdout);
     assert!(demo.stdout.contains("end of the demo"), "{}", demo.stdout);
+    assert!(demo.stdout.lines().all(|line| line.chars().count() <= 80), "{}", demo.stdout);
 }

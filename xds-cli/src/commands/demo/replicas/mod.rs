@@ -79,10 +79,10 @@ struct ReplicaDemo {
 pub(super) async fn run(args: &DemoArgs, count: u8, narrator: Narrator) -> Result<(), Failure> {
     let program = find_etcd(args.etcd.as_deref())?;
     narrator.paragraph(
-        "A mesh has more than one management server. These replicas share nothing except the\n\
-         source of the resources, here etcd. A client may be moved from one to another at any\n\
-         time. It must not be sent again what it has, and it must never see a state that is older\n\
-         than the one that it has seen.",
+        "A mesh has more than one management server. These replicas share nothing\n\
+         except the source of the resources, here etcd. A client may be moved from\n\
+         one to another at any time. It must not be sent again what it has, and it\n\
+         must never see a state that is older than the one that it has seen.",
     )?;
     let mut demo = ReplicaDemo::begin(&program, count, narrator).await?;
     demo.change().await?;
@@ -95,7 +95,10 @@ pub(super) async fn run(args: &DemoArgs, count: u8, narrator: Narrator) -> Resul
 impl ReplicaDemo {
     async fn begin(program: &Path, count: u8, mut narrator: Narrator) -> Result<Self, Failure> {
         narrator
-            .step("etcd starts, and the resources of a shop are written to it, in one transaction.")
+            .step(
+                "etcd starts, and the resources of a shop are written to it, in one\n\
+                 transaction.",
+            )
             .await?;
         let etcd = Etcd::start(program)?;
         let address = etcd.address.to_string();
@@ -117,9 +120,9 @@ impl ReplicaDemo {
 
         narrator
             .step(
-                "A client starts. It connects to a balancer in front of the replicas, as a Service of\n\
-                 Kubernetes is, which gives the connection to replica A. The client requests the\n\
-                 listener `shop`, and what that refers to.",
+                "A client starts. It connects to a balancer in front of the replicas, as a\n\
+                 Service of Kubernetes is, which gives the connection to replica A. The\n\
+                 client requests the listener `shop`, and the resources that it refers to.",
             )
             .await?;
         let first = replicas.first().ok_or(DemoFailure::Ended)?.address;
@@ -146,7 +149,8 @@ impl ReplicaDemo {
         demo.narrator.show("The client's resources:", &view::tree(&demo.resources, style))?;
         demo.show_versions(
             0,
-            "Versions have the revision of etcd and a hash of the contents. Replica A has sent:",
+            "Versions have the revision of etcd and a hash of the contents. Replica A has\n\
+             sent:",
         )?;
         Ok(demo)
     }
@@ -163,7 +167,10 @@ impl ReplicaDemo {
 
     async fn move_away(&mut self) -> Result<(), Failure> {
         self.narrator
-            .step("Replica A is killed. The balancer gives the client's next connection to replica B.")
+            .step(
+                "Replica A is killed. The balancer gives the client's next connection to\n\
+                 replica B.",
+            )
             .await?;
         if let Some(first) = self.replicas.first_mut() {
             first.kill().await;
@@ -178,8 +185,9 @@ impl ReplicaDemo {
         }
         self.show_versions(
             1,
-            "The client stated the version of each resource that it has. The hashes are those of\n\
-             replica B, which therefore sent no resource again, and removed none:",
+            "The client stated the version of each resource that it has. The hashes are\n\
+             those of replica B, which therefore sent no resource again, and removed\n\
+             none:",
         )
     }
 
@@ -201,9 +209,9 @@ impl ReplicaDemo {
     async fn move_back(&mut self) -> Result<(), Failure> {
         self.narrator
             .step(
-                "Replica A starts again, and the client is moved back to it. Before it answers, a\n\
-                 replica asks etcd for the newest revision, and waits until it has read that far:\n\
-                 it cannot show a state from before the removal.",
+                "Replica A starts again, and the client is moved back to it. Before it\n\
+                 answers, a replica asks etcd for the newest revision, and waits until it has\n\
+                 read that far: it cannot show a state from before the removal.",
             )
             .await?;
         let before = self.resources.clone();
@@ -223,8 +231,9 @@ impl ReplicaDemo {
 
     fn end(self) -> Result<(), Failure> {
         self.narrator.paragraph(
-            "This is the end of the demo. To go on, start etcd, write a directory with `xds apply`,\n\
-             and start as many replicas as you like with `xds serve etcd://HOST:PORT/PREFIX`.",
+            "This is the end of the demo. To go on, start etcd, write a directory with\n\
+             `xds apply`, and start as many replicas as you like with\n\
+             `xds serve etcd://HOST:PORT/PREFIX`.",
         )
     }
 
