@@ -49,6 +49,18 @@
 //! are read and names resolved on the threads of [`blocking`]. Timers and sockets use
 //! [`async_io`]'s thread.
 #![deny(missing_docs)]
+// What may panic has to state why it cannot.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::string_slice,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 mod runtime;
 

@@ -163,7 +163,9 @@ impl TlsFiles {
             ("private_key_file", identity.map(|files| &files.private_key)),
         ] {
             if let Some(path) = path {
-                config[key] = path.to_string_lossy().into();
+                #[expect(clippy::indexing_slicing, reason = "`config` is an object")]
+                let value = &mut config[key];
+                *value = path.to_string_lossy().into();
             }
         }
         config

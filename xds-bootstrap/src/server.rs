@@ -96,6 +96,7 @@ impl XdsServer {
     /// Returns the entry in its bootstrap form. Parsing it gives an equal server.
     // BS-26
     #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "`entry` is an object")]
     pub fn to_json(&self) -> Value {
         let mut entry = json!({
             "server_uri": *self.uri,

@@ -108,6 +108,18 @@
 // S3.090-S3.095, S3.096-S3.098
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
+// What may panic has to state why it cannot.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::string_slice,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 mod body;
 mod bootstrap;

@@ -406,7 +406,7 @@ impl EtcdStore {
         Ok(found.first().and_then(|kv| {
             let rest = kv.key.strip_prefix(prefix.as_bytes())?;
             let end = rest.iter().position(|&byte| byte == b'/')?;
-            String::from_utf8(rest[..end].to_vec()).ok()
+            String::from_utf8(rest.get(..end)?.to_vec()).ok()
         }))
     }
 

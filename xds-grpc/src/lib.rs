@@ -49,6 +49,18 @@
 //! | `guard.rs` | panics in application code |
 //! | `clock.rs` | the runtime's clock as the core's time |
 #![deny(missing_docs)]
+// What may panic has to state why it cannot.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::string_slice,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 mod address;
 pub mod client;

@@ -59,6 +59,18 @@
 //! [`DriverSide::poll_ready`], its transports and
 //! [`Client::poll_timeout`](xds_core::Client::poll_timeout).
 #![deny(missing_docs)]
+// What may panic has to state why it cannot.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::string_slice,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 mod command;
 mod decode;

@@ -147,6 +147,7 @@ impl Feedback {
         result
     }
 
+    #[expect(clippy::indexing_slicing, reason = "`value` is an object")]
     async fn write(&self, rejection: &Rejection) -> Result<(), KubeError> {
         let Some(key) = Key::parse(rejection.object.as_str()) else { return Ok(()) };
         let object = self.object(&key).await?;
@@ -185,7 +186,7 @@ impl Feedback {
         let Some(key) = Key::parse(id.as_str()) else { return Ok(()) };
         let is_own = |value: &str| {
             serde_json::from_str::<Value>(value)
-                .is_ok_and(|value| value["reporter"] == self.reporter.as_str())
+                .is_ok_and(|value| value.get("reporter") == Some(&json!(self.reporter)))
         };
         self.remove(&key, is_own).await
     }

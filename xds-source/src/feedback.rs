@@ -60,7 +60,7 @@ impl Rejection {
         while !self.message.is_char_boundary(end) {
             end -= 1;
         }
-        &self.message[..end]
+        self.message.get(..end).unwrap_or_default()
     }
 }
 

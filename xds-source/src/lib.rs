@@ -19,6 +19,18 @@
 //! | `zoo` | intentional bugs, for tests of the simulation; no program needs it |
 
 #![deny(missing_docs)]
+// What may panic has to state why it cannot.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::string_slice,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 mod contract;
 #[cfg(feature = "directory")]

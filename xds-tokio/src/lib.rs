@@ -107,6 +107,18 @@
 //! control plane identifies itself ends with `,C=identifier`. Contents of resources are not logged
 //! at any level, unless the application sets a [`PayloadPrinter`] for TRACE.
 #![deny(missing_docs)]
+// What may panic has to state why it cannot.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::string_slice,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 mod runtime;
 

@@ -229,7 +229,7 @@ impl EtcdClient {
         let members = &self.options.members;
         let mut failures = Vec::new();
         for _ in 0..members.len() {
-            let address = &members[current.at % members.len()];
+            let Some(address) = members.get(current.at % members.len()) else { break };
             match self.connect(address).await {
                 Ok(member) => {
                     let member = Arc::new(member);

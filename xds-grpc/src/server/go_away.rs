@@ -141,7 +141,7 @@ impl<T: Read + Write + Unpin> Read for GoAwayIo<T> {
         self.check(cx)?;
         let mut space = [MaybeUninit::uninit(); CHUNK];
         let room = CHUNK.min(into.remaining());
-        let mut chunk = ReadBuf::uninit(&mut space[..room]);
+        let mut chunk = ReadBuf::uninit(space.get_mut(..room).unwrap_or_default());
         let this = &mut *self;
         ready!(Pin::new(&mut this.io).poll_read(cx, chunk.unfilled()))?;
         let mut flood = None;

@@ -74,7 +74,8 @@ impl SourceReport {
             while !refused.is_char_boundary(end) {
                 end -= 1;
             }
-            let refused = MetadataValue::from_bytes(&refused.as_bytes()[..end]);
+            let refused = refused.get(..end).unwrap_or_default();
+            let refused = MetadataValue::from_bytes(refused.as_bytes());
             metadata.insert_bin(REFUSED, refused);
         }
     }

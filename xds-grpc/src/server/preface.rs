@@ -127,7 +127,7 @@ impl<T: Read + Unpin> Read for PrefaceIo<T> {
         }
         let mut space = [MaybeUninit::uninit(); LENGTH];
         let room = this.missing.min(into.remaining());
-        let mut first = ReadBuf::uninit(&mut space[..room]);
+        let mut first = ReadBuf::uninit(space.get_mut(..room).unwrap_or_default());
         ready!(Pin::new(&mut this.io).poll_read(cx, first.unfilled()))?;
         into.put_slice(first.filled());
         let at = LENGTH - this.missing;

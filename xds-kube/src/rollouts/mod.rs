@@ -134,7 +134,7 @@ impl KubeRollouts {
         let history = lease.as_ref().and_then(|it| it.annotation(HISTORY)).unwrap_or_default();
         let ended = EndedRollout::now(state).map(|it| it.to_string());
         let lines: Vec<_> = history.lines().chain(ended.as_deref()).collect();
-        let mut lines = &lines[lines.len().saturating_sub(MAX_ENDED)..];
+        let mut lines = lines.get(lines.len().saturating_sub(MAX_ENDED)..).unwrap_or_default();
         while let [_, rest @ ..] = lines
             && lines.iter().map(|it| it.len() + 1).sum::<usize>() > HISTORY_BYTES
         {
@@ -169,6 +169,7 @@ impl KubeRollouts {
         found(self.client.get(&self.objects.config_maps(), name, &said).await)
     }
 
+    #[expect(clippy::indexing_slicing, reason = "the metadata and the labels are objects")]
     async fn create_config_map(
         &self,
         name: &str,

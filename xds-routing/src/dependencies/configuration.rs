@@ -89,6 +89,7 @@ impl Configuration {
 
     /// Returns the HTTP connection manager of the listener.
     #[must_use]
+    #[expect(clippy::expect_used, reason = "a configuration is of an API listener")]
     pub fn connections(&self) -> &HttpConnections {
         self.listener.api().expect("the listener is an API listener")
     }
@@ -101,6 +102,7 @@ impl Configuration {
 
     /// Returns the virtual host that matches the authority of the channel.
     #[must_use]
+    #[expect(clippy::expect_used, reason = "the index is that of a virtual host of these routes")]
     pub fn virtual_host(&self) -> &VirtualHost {
         self.routes.virtual_hosts().get(self.host).expect("the index is valid")
     }

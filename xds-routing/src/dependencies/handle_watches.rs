@@ -39,6 +39,7 @@ type WatchItem = (Dependency, Box<Watch>, Option<Result<Notice, InvalidWatch>>);
 impl Future for NextNotice {
     type Output = WatchItem;
 
+    #[expect(clippy::expect_used, reason = "a completed future is not polled again")]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<WatchItem> {
         let (_, watch) = self.0.as_mut().expect("polled after completion");
         match Pin::new(&mut **watch).poll_next(cx) {

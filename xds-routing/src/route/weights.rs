@@ -47,6 +47,7 @@ impl WeightedClusters {
 
     /// Chooses a cluster at random by weight.
     #[must_use]
+    #[expect(clippy::expect_used, reason = "weights without clusters are invalid")]
     pub fn choose(&self, random: &mut Random) -> &WeightedCluster {
         let drawn = random.below(self.total());
         let place = self.sums.partition_point(|&sum| sum <= drawn);

@@ -268,6 +268,7 @@ impl Router {
 
     /// Returns the virtual host in use.
     #[must_use]
+    #[expect(clippy::expect_used, reason = "the index is that of a virtual host of these routes")]
     pub fn virtual_host(&self) -> &VirtualHost {
         self.routes.virtual_hosts.get(self.host).expect("the index is valid")
     }
