@@ -18,6 +18,14 @@ pub(crate) const EMPTY_PAUSE: Duration = Duration::from_millis(100);
 /// Shortest time between checks whether a writer has closed its file.
 const MIN_QUIET: Duration = Duration::from_millis(1);
 
+/// Maximum wait. Longer configured times, such as [`Duration::MAX`], cannot be added to every instant.
+const LONGEST_WAIT: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
+
+/// Returns the instant a configured time after `time`, which may be of any length.
+pub(crate) fn after(time: Instant, wait: Duration) -> Instant {
+    time + wait.min(LONGEST_WAIT)
+}
+
 /// Signals that were not handled yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Noticed {
@@ -61,7 +69,7 @@ pub(crate) enum Settled {
 impl Settling {
     pub(crate) fn start(first: Noticed, policy: &FilePolicy, now: Instant) -> Self {
         let cause = if first.is_triggered { Cause::Requested } else { Cause::Changed };
-        Self { cause, started: now, quiet_at: now + policy.debounce.quiet }
+        Self { cause, started: now, quiet_at: after(now, policy.debounce.quiet) }
     }
 
     pub(crate) fn step(
@@ -76,15 +84,15 @@ impl Settling {
         }
         let quiet = policy.debounce.quiet.max(MIN_QUIET);
         if noticed.is_any() {
-            self.quiet_at = now + quiet;
+            self.quiet_at = after(now, quiet);
         }
         let longest = if is_being_written { policy.writer_timeout } else { policy.debounce.max };
-        let end = self.started + longest;
+        let end = after(self.started, longest);
         if now >= self.quiet_at {
             if !is_being_written {
                 return Settled::Done(self.cause);
             }
-            self.quiet_at = now + quiet;
+            self.quiet_at = after(now, quiet);
         }
         match now >= end {
             true => Settled::Done(self.cause),
@@ -170,6 +178,23 @@ mod tests {
             assert_eq!(wait, Settled::Wait(start + ms(at + 1)));
         }
         let done = settling.step(NOTHING, true, &policy, start + ms(20));
+        assert_eq!(done, Settled::Done(Cause::Changed));
+    }
+
+    #[test]
+    fn longest_times_do_not_overflow() {
+        let mut policy = FilePolicy::default()
+            .with_debounce(Debounce::new(Duration::MAX, ms(50)))
+            .with_writer_timeout(Duration::MAX);
+        let start = Instant::now();
+        let mut settling = Settling::start(CHANGED, &policy, start);
+        let wait = settling.step(CHANGED, false, &policy, start);
+        assert_eq!(wait, Settled::Wait(start + ms(50)));
+        policy.debounce.quiet = ms(20);
+        let mut settling = Settling::start(CHANGED, &policy, start);
+        let wait = settling.step(NOTHING, true, &policy, start);
+        assert_eq!(wait, Settled::Wait(start + ms(20)));
+        let done = settling.step(NOTHING, false, &policy, start + ms(20));
         assert_eq!(done, Settled::Done(Cause::Changed));
     }
 }

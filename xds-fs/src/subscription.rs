@@ -1,7 +1,7 @@
 //! File transport of a client for one type, as contents to poll.
 
 use core::{
-    fmt,
+    fmt, mem,
     task::{Context, Poll, Waker},
 };
 use std::{
@@ -54,6 +54,20 @@ struct Source {
     schema: &'static Schema,
 }
 
+/// Reports the end of a task, for example by a panic, when the task is dropped.
+struct EndGuard {
+    path: Arc<str>,
+    newest: Arc<Newest>,
+}
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        self.newest.lock().has_ended = true;
+        let why = format!("{}: the file is no longer watched: its task has ended", self.path);
+        self.newest.put(Content::Unreadable(why.into()));
+    }
+}
+
 /// Results that were not polled yet.
 #[derive(Default)]
 struct Newest(Mutex<Unpolled>);
@@ -65,6 +79,8 @@ struct Unpolled {
     response: Option<Bytes>,
     /// Error after the response.
     error: Option<Arc<str>>,
+    /// Whether the task of the watch has ended.
+    has_ended: bool,
     waker: Option<Waker>,
 }
 
@@ -100,8 +116,12 @@ impl FileSubscription {
         self
     }
 
-    /// Reads the file in the background, and from now on also whenever it changes.
+    /// Reads the file in the background, and from now on also whenever it changes. If the task of
+    /// the watch has ended, a new one is started.
     pub fn read(&mut self) {
+        if mem::take(&mut self.newest.lock().has_ended) {
+            self.watch = None;
+        }
         if let Some(watch) = &self.watch {
             return watch.trigger();
         }
@@ -109,7 +129,8 @@ impl FileSubscription {
             Some(directory) => Place::Directory(PathBuf::from(&**directory)),
             None => Place::File(PathBuf::from(&*self.source.path)),
         };
-        let (source, newest) = (self.source.clone(), Arc::clone(&self.newest));
+        let source = self.source.clone();
+        let guard = EndGuard { path: Arc::clone(&source.path), newest: Arc::clone(&self.newest) };
         let mut last = None;
         let read = move |cause, attempt| {
             let content = files::read(Path::new(&*source.path));
@@ -118,7 +139,7 @@ impl FileSubscription {
             }
             let convert = || source.convert(content, cause, &mut last);
             if let Some(content) = or_unreadable(&source.path, convert) {
-                newest.put(content);
+                guard.newest.put(content);
             }
             ReadOutcome::Done
         };

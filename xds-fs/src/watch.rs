@@ -13,7 +13,7 @@ use std::{
 use xds_core::client::FilePolicy;
 
 use crate::{
-    settling::{EMPTY_PAUSE, EMPTY_READS, Noticed, POLL_INTERVAL, Settled, Settling},
+    settling::{EMPTY_PAUSE, EMPTY_READS, Noticed, POLL_INTERVAL, Settled, Settling, after},
     signals::Signals,
     watcher::Watcher,
 };
@@ -53,7 +53,8 @@ impl Watch {
     /// change.
     ///
     /// A change during a call leads to another call. The callback may block. It is not called again
-    /// after the watch is dropped. If it panics, the watch continues.
+    /// after the watch is dropped. If it panics, the watch continues. Times of the policy may be as
+    /// long as [`Duration::MAX`](core::time::Duration::MAX).
     ///
     /// # Errors
     ///
@@ -290,7 +291,7 @@ impl WatchTask {
         }
         let longest =
             if watcher.is_unavailable() { POLL_INTERVAL } else { self.policy.poll_interval };
-        Some(WatchState::Waiting(now() + longest))
+        Some(WatchState::Waiting(after(now(), longest)))
     }
 }
 

@@ -8,14 +8,17 @@ use std::{
     iter,
     os::unix::fs::symlink,
     path::Path,
-    sync::mpsc,
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     task::{Context, Waker},
     thread,
     time::Duration,
 };
 
 use crate::support::{self, Folder, Reader, clusters, noticing};
-use xds_core::types;
+use xds_core::{client::FilePolicy, types};
 use xds_fs::{Cause, Place, Watch};
 
 #[test]
@@ -261,4 +264,41 @@ fn replacement_with_equal_content_is_reported_again() {
     folder.replace("cds.yaml", clusters(&["a"]));
     reader.wait_for_names(&["a"]);
     println!("covers: FS-09");
+}
+
+#[test]
+fn longest_times_of_a_policy_do_not_end_the_watch() {
+    let folder = Folder::new("longest");
+    let longest = FilePolicy::default().with_poll_interval(Duration::MAX);
+    for policy in [longest.clone(), longest.with_writer_timeout(Duration::MAX)] {
+        folder.write("cds.yaml", clusters(&["a"]));
+        let mut reader = Reader::of(&folder.path("cds.yaml"), types::CLUSTER, policy);
+        reader.wait_for_names(&["a"]);
+        folder.replace("cds.yaml", clusters(&["b"]));
+        reader.wait_for_names(&["b"]);
+        // A writer that has not closed the file is waited for.
+        let mut file = File::create(folder.path("cds.yaml")).unwrap();
+        file.write_all(clusters(&["c"]).as_bytes()).unwrap();
+        thread::sleep(Duration::from_millis(200));
+        drop(file);
+        reader.wait_for_names(&["c"]);
+    }
+}
+
+#[test]
+fn ended_task_is_reported_and_the_next_read_starts_another() {
+    let folder = Folder::new("ended");
+    let path = folder.path("cds.yaml");
+    folder.write("cds.yaml", clusters(&["a"]));
+    let mut reader = Reader::unasked(&path, types::CLUSTER, noticing());
+    let starts = AtomicUsize::new(0);
+    reader.0 = reader.0.with_start(move |task| match starts.fetch_add(1, Ordering::Relaxed) {
+        0 => Ok(drop(task)),
+        _ => task.start_thread(),
+    });
+    reader.0.read();
+    let why = reader.wait_for_trouble();
+    assert!(why.starts_with(path.to_str().unwrap()) && why.contains("no longer watched"), "{why}");
+    reader.0.read();
+    reader.wait_for_names(&["a"]);
 }
