@@ -45,7 +45,8 @@ pub struct GatewayOptions {
     /// Time that a request without a new response is held (long polling). It is then answered with
     /// status 304, or with 503 if the service is not [ready](Gateway::with_readiness). Default:
     /// 25 s. It must be shorter than the request timeout of the clients, which in Envoy is 1 s by
-    /// default.
+    /// default. A longer time than an hour counts as an hour: a client that disconnects is not
+    /// noticed before the end of the hold if it had already sent more than its request.
     // RJ-05
     pub hold: Duration,
     /// Time for receiving the body of a request, in addition to a second for each 16 KiB received.
@@ -254,7 +255,7 @@ where
             let Ok(response) = self.service.call(request).await;
             grpc::message_of(response).await
         };
-        let held = self.timer.sleep(self.options.hold);
+        let held = self.timer.sleep(self.options.hold.min(LONGEST_HOLD));
         let message = match select(pin!(call), held).await {
             Either::Left((message, _)) => message.map_err(|status| {
                 ErrorResponse::new(status::over_http(status.code), status.message)
@@ -304,7 +305,7 @@ where
     let (mut body, mut read) = (pin!(body), BytesMut::new());
     loop {
         let more = Duration::from_millis(read.len() as u64 * 1_000 / MIN_RATE);
-        let late = timer.sleep_until(begun + body_timeout + more);
+        let late = timer.sleep_until(begun + body_timeout.min(LONGEST) + more);
         let frame = match select(pin!(body.frame()), late).await {
             Either::Left((Some(frame), _)) => frame.map_err(|why| refused(why.into()))?,
             Either::Left((None, _)) => return Ok(read.freeze()),
@@ -346,6 +347,13 @@ const JSON: &str = "application/json";
 /// Returns the gRPC method for a request.
 fn method_at(
     path: &str,
+/// Maximum time that a request is held.
+const LONGEST_HOLD: Duration = Duration::from_secs(3_600);
+
+/// Maximum time of a request. Longer configured times, such as [`Duration::MAX`], cannot be added to
+/// every instant.
+const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
+
     method: &Method,
     headers: &HeaderMap,
 ) -> Result<&'static str, ErrorResponse> {
