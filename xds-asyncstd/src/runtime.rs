@@ -5,12 +5,12 @@ use core::{
     future::Future,
     net::SocketAddr,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 use std::{
     io,
-    net::{TcpListener, TcpStream, ToSocketAddrs as _},
+    net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs as _},
     path::PathBuf,
     time::Instant,
 };
@@ -66,7 +66,55 @@ where
     for<'s> SockRef<'s>: From<&'s S>,
 {
     socket::set_up_accepted(SockRef::from(&socket), keepalive)?;
-    Ok(Box::new(TokioIo::new(socket.compat())))
+    Ok(boxed(socket))
+}
+
+/// Wraps a socket of any kind.
+fn boxed<S>(socket: S) -> Box<dyn Io>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    for<'s> SockRef<'s>: From<&'s S>,
+{
+    Box::new(TokioIo::new(Socket(socket).compat()))
+}
+
+/// Socket whose close ends its sending direction. Closing an [`Async`] only flushes it.
+struct Socket<S>(S);
+
+impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_read(cx, into)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S>
+where
+    for<'s> SockRef<'s>: From<&'s S>,
+{
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.0).poll_flush(cx))?;
+        Poll::Ready(match SockRef::from(&self.0).shutdown(Shutdown::Write) {
+            // The peer has ended the connection.
+            Err(why) if why.kind() == io::ErrorKind::NotConnected => Ok(()),
+            result => result,
+        })
+    }
 }
 
 /// Runtime that consists of async-io and an executor.
@@ -113,7 +161,7 @@ impl<E: Executor> Runtime for AsyncIo<E> {
         Box::pin(async move {
             let socket = Async::<TcpStream>::connect(address).await?;
             socket::set_up(SockRef::from(&socket), keepalive)?;
-            Ok(Box::new(TokioIo::new(socket.compat())) as _)
+            Ok(boxed(socket))
         })
     }
 
@@ -121,7 +169,7 @@ impl<E: Executor> Runtime for AsyncIo<E> {
     fn connect_unix(&self, path: PathBuf) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
         Box::pin(async {
             let socket = Async::<std::os::unix::net::UnixStream>::connect(path).await?;
-            Ok(Box::new(TokioIo::new(socket.compat())) as _)
+            Ok(boxed(socket))
         })
     }
 
@@ -172,7 +220,7 @@ impl<E: Executor> Listen for AsyncIo<E> {
     #[cfg(unix)]
     async fn accept_unix(&self, listener: &Async<StdUnixListener>) -> io::Result<Box<dyn Io>> {
         let (socket, _) = listener.accept().await?;
-        Ok(Box::new(TokioIo::new(socket.compat())))
+        Ok(boxed(socket))
     }
 
     #[cfg(not(unix))]

@@ -2,6 +2,7 @@
 
 mod both;
 mod pair;
+mod shutdown;
 #[cfg(unix)]
 mod unix;
 
@@ -61,10 +62,13 @@ pub fn trials_of_both<C: Listen + Default, S: Listen + Default, E: 'static>(
         ("a socket file is kept while in use, and removed at the end", || {
             block_on(unix::file::<C, S>())
         }),
+        ("the server's shutdown ends the peer's read over a Unix socket", || {
+            block_on(shutdown::unix::<S>())
+        }),
     ];
     #[cfg(not(unix))]
     let sockets: &[(&str, fn())] = &[];
-    let cases: [(&str, fn()); 4] = [
+    let cases: [(&str, fn()); 5] = [
         ("a poll is held until something changes", || block_on(both::held_poll::<C, S>())),
         ("streams over TLS require a valid certificate", || {
             block_on(both::secured_stream::<C, S>())
@@ -73,6 +77,7 @@ pub fn trials_of_both<C: Listen + Default, S: Listen + Default, E: 'static>(
         ("client status of client and server, and health", || {
             block_on(both::status_and_health::<C, S>())
         }),
+        ("the server's shutdown ends the peer's read over TCP", || block_on(shutdown::tcp::<S>())),
     ];
     let trial = |(name, case): (&str, fn())| {
         Trial::test(format!("{runtimes}: both: {name}"), move || {
