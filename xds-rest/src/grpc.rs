@@ -2,7 +2,7 @@
 //! the trailers.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full};
 
@@ -11,8 +11,39 @@ use crate::status::{INTERNAL, OK, Status, UNAVAILABLE, UNKNOWN};
 /// Length of the message prefix: a compression flag and the message length.
 const PREFIX: usize = 5;
 
-/// Creates a request for the method at `path`. It has the headers of the REST request, except those
-/// about its body and connection, and its extensions.
+/// Headers about the body of an HTTP request or about its connection.
+const OF_HTTP: [HeaderName; 16] = [
+    header::ACCEPT,
+    header::ACCEPT_ENCODING,
+    header::CONNECTION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::EXPECT,
+    header::HOST,
+    HeaderName::from_static("http2-settings"),
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHORIZATION,
+    HeaderName::from_static("proxy-connection"),
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Whether a header is metadata of the call, such as `authorization`. Other headers are about the
+/// body or the connection of the request, or would be read as headers of the gRPC transport.
+fn is_metadata(name: &HeaderName, headers: &HeaderMap) -> bool {
+    let is_of_connection = || {
+        let values = headers.get_all(header::CONNECTION).into_iter();
+        let mut options = values.flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
+        options.any(|option| option.trim_ascii().eq_ignore_ascii_case(name.as_str().as_bytes()))
+    };
+    !OF_HTTP.contains(name) && !name.as_str().starts_with("grpc-") && !is_of_connection()
+}
+
+/// Creates a request for the method at `path`. It has the extensions of the REST request, and those
+/// of its headers that are [metadata](is_metadata).
 pub(crate) fn request(
     path: &'static str,
     message: &[u8],
@@ -29,18 +60,7 @@ pub(crate) fn request(
     *request.uri_mut() = http::Uri::from_static(path);
     *request.version_mut() = http::Version::HTTP_2;
     *request.extensions_mut() = extensions;
-    let of_the_body = [
-        header::ACCEPT,
-        header::ACCEPT_ENCODING,
-        header::CONNECTION,
-        header::CONTENT_ENCODING,
-        header::CONTENT_LENGTH,
-        header::CONTENT_TYPE,
-        header::HOST,
-        header::TE,
-        header::TRANSFER_ENCODING,
-    ];
-    for (name, value) in headers.iter().filter(|(name, _)| !of_the_body.contains(name)) {
+    for (name, value) in headers.iter().filter(|(name, _)| is_metadata(name, headers)) {
         request.headers_mut().append(name, value.clone());
     }
     let (grpc, te) =
@@ -119,5 +139,35 @@ mod tests {
         {
             assert_eq!(decoded(text.as_bytes()), read);
         }
+    }
+
+    #[test]
+    fn only_metadata_is_copied_to_the_grpc_request() {
+        let mut headers = HeaderMap::new();
+        for name in ["authorization", "x-request-id", "cookie"] {
+            headers.append(name, HeaderValue::from_static("kept"));
+        }
+        for name in [
+            "content-length",
+            "expect",
+            "grpc-accept-encoding",
+            "grpc-encoding",
+            "grpc-timeout",
+            "keep-alive",
+            "te",
+            "upgrade",
+            "x-hop",
+            "x-other-hop",
+        ] {
+            headers.append(name, HeaderValue::from_static("gzip"));
+        }
+        headers.append("connection", HeaderValue::from_static("close, X-Hop"));
+        headers.append("connection", HeaderValue::from_static("x-other-hop"));
+        let request = request("/a/b", b"message", &headers, http::Extensions::new());
+        let mut copied: Vec<_> = request.headers().iter().map(|(name, _)| name.as_str()).collect();
+        copied.sort_unstable();
+        let expected = ["authorization", "content-type", "cookie", "te", "x-request-id"];
+        assert_eq!(copied, expected);
+        assert_eq!(request.headers()["te"], "trailers");
     }
 }
