@@ -35,7 +35,7 @@ use crate::{
     json,
     print::ResponsePrinter,
     status,
-    unprintable::stated_version,
+    unprintable::{state_version, stated_version},
 };
 
 /// Options of a [`Gateway`].
@@ -245,9 +245,13 @@ where
         let (request, stated) = {
             // The body is dropped before the request is held.
             let body = read(body, &*self.timer, self.options).await?;
-            let message = json::read_request(self.schema, &body)
+            let mut message = json::read_request(self.schema, &body)
                 .map_err(|why| ErrorResponse::new(StatusCode::BAD_REQUEST, why.to_string()))?;
             let stated = stated_version(&message);
+            // The service holds the request if its own version is stated.
+            if let Some(version) = self.printer.incomplete_versions().complete(method, &stated) {
+                state_version(&mut message, version);
+            }
             (grpc::request(method, &message, &head.headers, head.extensions), stated)
         };
         let call = async {
@@ -273,7 +277,8 @@ where
             Some(budget) => budget.memory().hold(message),
             None => message,
         };
-        let Some(json) = self.printer.print(&message, &stated, budget.as_ref()).await? else {
+        let Some(json) = self.printer.print(method, &message, &stated, budget.as_ref()).await?
+        else {
             return Ok(response(StatusCode::NOT_MODIFIED, Bytes::new()));
         };
         let mut response = response(StatusCode::OK, json);

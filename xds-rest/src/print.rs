@@ -1,6 +1,7 @@
 //! Printing of responses as JSON, resource by resource.
 
 use core::mem;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::lock::Mutex;
@@ -14,8 +15,8 @@ use crate::{
     http_response::ErrorResponse,
     json,
     pause::let_others_run,
-    printed::{MessageHash, Printed},
-    unprintable::{LeftOut, Reported},
+    printed::{MessageHash, Printed, PrintedResponse},
+    unprintable::{IncompleteVersions, LeftOut, Reported},
 };
 
 /// Number of bytes of resources that are printed before other tasks of the thread run.
@@ -29,14 +30,20 @@ pub(crate) struct ResponsePrinter {
     /// Locked while a response is printed.
     turn: Mutex<()>,
     reported: Reported,
+    incomplete: IncompleteVersions,
 }
 
 impl ResponsePrinter {
     /// Creates a printer whose cache has at most `cached` bytes.
     pub(crate) fn new(schema: &'static Schema, options: PrintOptions, cached: usize) -> Self {
-        let options = json::for_programs(options);
-        let (printed, reported) = (Printed::new(cached), Reported::default());
-        Self { schema, options, printed, turn: Mutex::new(()), reported }
+        Self {
+            schema,
+            options: json::for_programs(options),
+            printed: Printed::new(cached),
+            turn: Mutex::new(()),
+            reported: Reported::default(),
+            incomplete: IncompleteVersions::default(),
+        }
     }
 
     /// Returns the number of resources without a JSON form so far.
@@ -44,15 +51,38 @@ impl ResponsePrinter {
         self.reported.count()
     }
 
-    /// Prints a response, without its resources that have no JSON form. Returns `None` if the
-    /// client has that response already, and an error if the client may have one of the omitted
-    /// resources. `stated` is the version that the client has.
+    /// Versions of incomplete responses, which clients may state.
+    pub(crate) fn incomplete_versions(&self) -> &IncompleteVersions {
+        &self.incomplete
+    }
+
+    /// Prints a response of a method, without its resources that have no JSON form. Returns `None`
+    /// if the client has that response already, and an error if the client may have one of the
+    /// omitted resources. `stated` is the version that the client has.
     pub(crate) async fn print(
         &self,
+        method: &'static str,
         message: &Bytes,
         stated: &str,
         budget: Option<&ResponseBudget>,
     ) -> Result<Option<Bytes>, ErrorResponse> {
+        let response = self.cached(message, budget).await?;
+        let json = response.json.clone();
+        let Some(omission) = &response.omission else { return Ok(Some(json)) };
+        self.reported.report(omission);
+        if !omission.is_lacked_at(stated) {
+            return Err(refusal(omission.text.clone()));
+        }
+        self.incomplete.add(method, &response.version);
+        Ok((response.version != stated).then_some(json))
+    }
+
+    /// Returns the printed response from the cache, or prints it.
+    async fn cached(
+        &self,
+        message: &Bytes,
+        budget: Option<&ResponseBudget>,
+    ) -> Result<Arc<PrintedResponse>, ErrorResponse> {
         let hash = MessageHash::of(message).await;
         // One after the other, so that few responses are in memory twice.
         let _turn = match self.printed.find(hash) {
@@ -63,32 +93,20 @@ impl ResponsePrinter {
             let why = "too many responses that their clients do not read: try again later";
             return Err(ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, why.into()));
         }
-        if let Some(json) = self.printed.find(hash) {
-            return Ok(Some(json));
+        if let Some(response) = self.printed.find(hash) {
+            return Ok(response);
         }
-        let refusal = |why| ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR, why);
         let response = print_response(self.schema, message, &self.options)
             .await
             .map_err(|why| refusal(format!("cannot print the response: {why}")))?;
-        let json = Bytes::from(response.json);
-        if response.left_out.is_empty() {
-            self.printed.keep(hash, &json);
-            return Ok(Some(json));
-        }
-        self.reported.report(&response.left_out);
-        if !response.left_out.is_lacked_at(stated) {
-            return Err(refusal(response.left_out.to_string()));
-        }
-        Ok((response.version != stated).then_some(json))
+        let response = Arc::new(response);
+        self.printed.keep(hash, &response);
+        Ok(response)
     }
 }
 
-/// A response as JSON, without the resources that have no JSON form.
-struct PrintedResponse {
-    json: Vec<u8>,
-    /// Version of the response. It identifies the omitted resources.
-    version: String,
-    left_out: LeftOut,
+fn refusal(why: String) -> ErrorResponse {
+    ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR, why)
 }
 
 /// Prints an encoded `DiscoveryResponse`.
@@ -102,9 +120,8 @@ async fn print_response(
 ) -> Result<PrintedResponse, FormatError> {
     let Ok(mut response) = DiscoveryResponse::decode(message.clone()) else {
         // The schema states what is wrong.
-        let json = json::print_response(schema, message, options)?;
-        let left_out = LeftOut::new(String::new(), 0);
-        return Ok(PrintedResponse { json, version: String::new(), left_out });
+        let json = json::print_response(schema, message, options)?.into();
+        return Ok(PrintedResponse { json, version: String::new(), omission: None });
     };
     let resources = mem::take(&mut response.resources);
     let mut left_out = LeftOut::new(response.type_url.clone(), resources.len());
@@ -123,12 +140,13 @@ async fn print_response(
             Err(why) => left_out.add(schema, &resource, why),
         }
     }
-    if !left_out.is_empty() {
-        response.version_info.push_str(&left_out.mark());
+    let omission = left_out.omission();
+    if let Some(omission) = &omission {
+        response.version_info.push_str(&omission.mark);
     }
     let head = json::print_response(schema, &response.encode_to_vec(), options)?;
     let json = if list.is_empty() { head } else { with_resources(head, list) };
-    Ok(PrintedResponse { json, version: response.version_info, left_out })
+    Ok(PrintedResponse { json: json.into(), version: response.version_info, omission })
 }
 
 /// Inserts a list that lacks its last bracket into a JSON object as the member `resources`.

@@ -3,12 +3,12 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use bytes::Bytes;
 
-use crate::pause::let_others_run;
+use crate::{pause::let_others_run, unprintable::Omission};
 
 /// Maximum number of cached responses.
 const MOST: usize = 4_096;
@@ -32,21 +32,37 @@ impl MessageHash {
     }
 }
 
+/// A response as JSON, without the resources that have no JSON form.
+#[derive(Debug)]
+pub(crate) struct PrintedResponse {
+    pub(crate) json: Bytes,
+    /// Version of the response. It identifies the omitted resources.
+    pub(crate) version: String,
+    pub(crate) omission: Option<Omission>,
+}
+
+impl PrintedResponse {
+    /// Number of bytes that the response occupies in the cache.
+    fn size(&self) -> usize {
+        self.json.len() + self.omission.as_ref().map_or(0, |omission| omission.text.len())
+    }
+}
+
 /// Cache of the newest responses as JSON.
 #[derive(Debug)]
 pub(crate) struct Printed {
     kept: Mutex<Kept>,
-    /// Maximum number of bytes of JSON.
+    /// Maximum number of bytes of the responses.
     limit: usize,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// JSON by message. It is never iterated, so its order does not matter.
-    json: HashMap<MessageHash, Bytes>,
+    /// Responses by message. They are never iterated, so their order does not matter.
+    responses: HashMap<MessageHash, Arc<PrintedResponse>>,
     /// Messages, oldest first.
     order: VecDeque<MessageHash>,
-    /// Number of bytes of JSON.
+    /// Number of bytes of the responses.
     bytes: usize,
 }
 
@@ -55,29 +71,29 @@ impl Printed {
         Self { kept: Mutex::default(), limit }
     }
 
-    /// Returns the JSON of a message if it is cached.
-    pub(crate) fn find(&self, message: MessageHash) -> Option<Bytes> {
+    /// Returns the response for a message if it is cached.
+    pub(crate) fn find(&self, message: MessageHash) -> Option<Arc<PrintedResponse>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.json.get(&message).cloned()
+        kept.responses.get(&message).cloned()
     }
 
-    /// Caches the JSON of a message.
-    pub(crate) fn keep(&self, message: MessageHash, json: &Bytes) {
+    /// Caches the response for a message.
+    pub(crate) fn keep(&self, message: MessageHash, response: &Arc<PrintedResponse>) {
         // It would evict all other responses, and then itself.
-        if json.len() > self.limit {
+        if response.size() > self.limit {
             return;
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.json.contains_key(&message) {
+        if kept.responses.contains_key(&message) {
             return;
         }
-        kept.json.insert(message, json.clone());
+        kept.responses.insert(message, Arc::clone(response));
         kept.order.push_back(message);
-        kept.bytes += json.len();
+        kept.bytes += response.size();
         while (kept.bytes > self.limit || kept.order.len() > MOST)
             && let Some(oldest) = kept.order.pop_front()
         {
-            kept.bytes -= kept.json.remove(&oldest).unwrap_or_default().len();
+            kept.bytes -= kept.responses.remove(&oldest).map_or(0, |it| it.size());
         }
     }
 }
@@ -93,13 +109,14 @@ mod tests {
         MessageHash(bytes)
     }
 
-    fn json(bytes: usize) -> Bytes {
-        vec![b'0'; bytes].into()
+    fn response(bytes: usize) -> Arc<PrintedResponse> {
+        let json = vec![b'0'; bytes].into();
+        Arc::new(PrintedResponse { json, version: String::new(), omission: None })
     }
 
     #[tokio::test]
     async fn hash_does_not_depend_on_pauses() {
-        let message = json(2 * AT_ONCE + 1);
+        let message = Bytes::from(vec![b'0'; 2 * AT_ONCE + 1]);
         let hash = MessageHash::of(&message).await;
         assert_eq!(hash.0, *blake3::hash(&message).as_bytes());
     }
@@ -107,12 +124,12 @@ mod tests {
     #[test]
     fn oldest_message_is_evicted() {
         let printed = Printed::new(4);
-        assert_eq!(printed.find(hash(0)), None);
-        printed.keep(hash(0), &json(2));
-        printed.keep(hash(1), &json(2));
-        assert_eq!(printed.find(hash(0)), Some(json(2)));
-        printed.keep(hash(2), &json(2));
-        assert_eq!(printed.find(hash(0)), None, "it was the oldest");
+        assert!(printed.find(hash(0)).is_none());
+        printed.keep(hash(0), &response(2));
+        printed.keep(hash(1), &response(2));
+        assert_eq!(printed.find(hash(0)).map(|it| it.json.len()), Some(2));
+        printed.keep(hash(2), &response(2));
+        assert!(printed.find(hash(0)).is_none(), "it was the oldest");
         assert!(printed.find(hash(1)).is_some() && printed.find(hash(2)).is_some());
     }
 
@@ -121,19 +138,19 @@ mod tests {
     fn cache_is_limited_by_size_and_entry_count() {
         let printed = Printed::new(100);
         for at in 0..10 {
-            printed.keep(hash(at), &json(60));
+            printed.keep(hash(at), &response(60));
         }
-        assert_eq!(printed.kept.lock().expect("no panic").json.len(), 1);
+        assert_eq!(printed.kept.lock().expect("no panic").responses.len(), 1);
         // A response too long to be cached evicts no other.
-        printed.keep(hash(20), &json(200));
+        printed.keep(hash(20), &response(200));
         assert!(printed.find(hash(9)).is_some());
-        assert_eq!(printed.kept.lock().expect("no panic").json.len(), 1);
+        assert_eq!(printed.kept.lock().expect("no panic").responses.len(), 1);
 
         let printed = Printed::new(usize::MAX);
         for at in 0..MOST + 10 {
-            printed.keep(hash(at), &json(1));
+            printed.keep(hash(at), &response(1));
         }
         let kept = printed.kept.lock().expect("no panic");
-        assert_eq!((kept.json.len(), kept.order.len(), kept.bytes), (MOST, MOST, MOST));
+        assert_eq!((kept.responses.len(), kept.order.len(), kept.bytes), (MOST, MOST, MOST));
     }
 }

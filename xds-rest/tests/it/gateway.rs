@@ -32,6 +32,8 @@ use xds_tokio::{
 use crate::support::{HOLD, cluster, listening, serving, serving_with, set, waiting};
 
 const CLUSTERS: &str = "/v3/discovery:clusters";
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(60);
 
 async fn send(
     gateway: &Gateway<DiscoveryService>,
@@ -206,6 +208,66 @@ async fn client_without_a_version_gets_the_response_without_unprintable_ones() {
     }
     let (status, whole) = ask(&gateway, CLUSTERS, request(&second["version_info"])).await;
     assert_eq!((status, names(&whole)), (StatusCode::OK, vec!["a", "b", "c"]));
+}
+
+/// The service does not know the version of an incomplete response, and would answer at once.
+#[tokio::test]
+async fn poll_with_the_version_of_an_incomplete_response_is_held() {
+    let (server, gateway) = serving();
+    let options = GatewayOptions::default().with_hold(LONG);
+    let patient = Gateway::new(server.service(), Schema::envoy(), TokioTimer::new(), options);
+    let mut change = Transaction::new();
+    change.set(types::CLUSTER, "b", cluster_with_unknown("b"));
+    server.handle().apply(change).await.expect("a sound change");
+    set(&server, "a", "1s").await;
+    let request = |version: &Value| json!({"node": {"id": "n"}, "version_info": version});
+    let (_, first) = ask(&patient, CLUSTERS, request(&"".into())).await;
+
+    let (answer, waited) =
+        tokio::join!(ask(&patient, CLUSTERS, request(&first["version_info"])), async {
+            let waited = timeout(LONG / 2, waiting(&server)).await;
+            set(&server, "a", "2s").await;
+            waited
+        });
+    assert_eq!(waited, Ok(()), "the poll was not held");
+    let expected = (StatusCode::OK, &json!("2s"));
+    assert_eq!((answer.0, &answer.1["resources"][0]["connect_timeout"]), expected);
+
+    // Another gateway has not sent this version, so it prints the response to compare it. From then
+    // on it holds such polls as well.
+    let version = &answer.1["version_info"];
+    assert_eq!(ask(&gateway, CLUSTERS, request(version)).await.0, StatusCode::NOT_MODIFIED);
+    let (answer, waited) = tokio::join!(ask(&gateway, CLUSTERS, request(version)), async {
+        timeout(LONG, waiting(&server)).await
+    });
+    assert_eq!((answer.0, waited), (StatusCode::NOT_MODIFIED, Ok(())));
+}
+
+#[tokio::test]
+async fn incomplete_responses_to_two_polls_are_printed_once() {
+    let (server, gateway) = serving();
+    let mut change = Transaction::new();
+    change.set(types::CLUSTER, "b", cluster_with_unknown("b"));
+    server.handle().apply(change).await.expect("a sound change");
+    let body = json!({"node": {"id": "n"}}).to_string();
+    let (_, one) = send(&gateway, post(CLUSTERS, body.clone())).await;
+    let (_, other) = send(&gateway, post(CLUSTERS, body)).await;
+    assert_eq!(one.as_ptr(), other.as_ptr(), "these are the same bytes, not equal ones");
+    assert_eq!(gateway.unprintable(), 2);
+}
+
+#[tokio::test]
+async fn longest_times_and_headers_of_a_transport_do_not_fail_a_poll() {
+    let (server, _) = serving();
+    let options =
+        GatewayOptions::default().with_hold(Duration::MAX).with_body_timeout(Duration::MAX);
+    let gateway = Gateway::new(server.service(), Schema::envoy(), TokioTimer::new(), options);
+    set(&server, "a", "1s").await;
+    let mut request = post(CLUSTERS, json!({"node": {"id": "n"}}).to_string());
+    for name in ["grpc-encoding", "grpc-accept-encoding", "grpc-timeout"] {
+        request.headers_mut().insert(name, HeaderValue::from_static("gzip"));
+    }
+    assert_eq!(send(&gateway, request).await.0, StatusCode::OK);
 }
 
 #[tokio::test]
