@@ -250,6 +250,19 @@ impl Runtime for SharedRuntime {
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
         self.0.resolve(host, port)
     }
+
+    fn system_time(&self) -> SystemTime {
+        self.0.system_time()
+    }
+
+    fn entropy(&self) -> u64 {
+        self.0.entropy()
+    }
+
+    #[cfg(feature = "files")]
+    fn watch_files(&self, task: xds_fs::WatchTask) -> io::Result<()> {
+        self.0.watch_files(task)
+    }
 }
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for SharedRuntime {
@@ -399,6 +412,74 @@ pub(crate) mod tests {
         alarm.set(Some(Instant::now()));
         alarm.set(None);
         assert!(alarm.ring().now_or_never().is_none());
+    }
+
+    /// Runtime that has its own date, entropy and file watches.
+    #[derive(Debug)]
+    struct Fixed;
+
+    impl Timer for Fixed {
+        fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+            Still.sleep(duration)
+        }
+
+        fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+            Still.sleep_until(deadline)
+        }
+    }
+
+    impl Runtime for Fixed {
+        fn spawn(&self, task: BoxFuture<'static, ()>) {
+            Still.spawn(task);
+        }
+
+        fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+            Still.spawn_blocking(work);
+        }
+
+        fn connect(
+            &self,
+            address: SocketAddr,
+            keepalive: Keepalive,
+        ) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+            Still.connect(address, keepalive)
+        }
+
+        fn connect_unix(&self, path: PathBuf) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+            Still.connect_unix(path)
+        }
+
+        fn resolve<'a>(&'a self, _: &'a str, _: u16) -> Resolving<'a> {
+            Box::pin(pending())
+        }
+
+        fn system_time(&self) -> SystemTime {
+            SystemTime::UNIX_EPOCH
+        }
+
+        fn entropy(&self) -> u64 {
+            7
+        }
+
+        #[cfg(feature = "files")]
+        fn watch_files(&self, _: xds_fs::WatchTask) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    #[test]
+    fn shared_runtime_is_the_runtime_in_it() {
+        // A shared runtime is a runtime, so it may be shared again.
+        let shared = SharedRuntime::new(SharedRuntime::new(Fixed));
+        let runtime: &dyn Runtime = &shared;
+        assert_eq!((runtime.system_time(), runtime.entropy()), (SystemTime::UNIX_EPOCH, 7));
+        #[cfg(feature = "files")]
+        {
+            let place = xds_fs::Place::File("a".into());
+            let (_watch, task) = xds_fs::Watch::with_task(place, &Default::default(), |_| {});
+            let started = runtime.watch_files(task).map_err(|why| why.kind());
+            assert_eq!(started, Err(io::ErrorKind::Unsupported));
+        }
     }
 
     #[test]
