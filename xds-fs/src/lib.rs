@@ -12,8 +12,9 @@
 //! - [`Export`] writes the resources of a server to files that proxies can subscribe to.
 //!
 //! Each subscription or watch has its own thread, so that a disk that hangs blocks nothing else,
-//! and its own operating system watcher. If no watcher is available, the files are read every 2
-//! seconds. A [`WatchTask`] runs without a thread, with any clock.
+//! and its own operating system watcher. If no watcher is available, or a directory cannot be
+//! watched, the files are read every 2 seconds. A [`WatchTask`] runs without a thread, with any
+//! clock.
 //!
 //! # Detected changes
 //!

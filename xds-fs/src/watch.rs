@@ -289,8 +289,8 @@ impl WatchTask {
         if matches!(read, Ok(ReadOutcome::Empty)) {
             return Some(WatchState::Pausing(cause, empty_reads + 1, now() + EMPTY_PAUSE));
         }
-        let longest =
-            if watcher.is_unavailable() { POLL_INTERVAL } else { self.policy.poll_interval };
+        let interval = self.policy.poll_interval;
+        let longest = if watcher.misses_changes() { interval.min(POLL_INTERVAL) } else { interval };
         Some(WatchState::Waiting(after(now(), longest)))
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Watcher {
     /// `None` if the operating system provides no watcher.
     watcher: Option<RecommendedWatcher>,
     watched: BTreeSet<PathBuf>,
+    /// Directories whose watch failed at the last attempt.
+    failed: BTreeSet<PathBuf>,
     interest: Arc<Mutex<Interest>>,
 }
 
@@ -72,18 +74,19 @@ impl Watcher {
         let watcher = notify::recommended_watcher(take)
             .inspect_err(|why| tracing::warn!(%why, "cannot watch files: polling them instead"))
             .ok();
-        Self { place, watcher, watched: BTreeSet::new(), interest }
+        Self { place, watcher, watched: BTreeSet::new(), failed: BTreeSet::new(), interest }
     }
 
     /// Creates a watcher that reports no events.
     pub(crate) fn without_events(place: Place) -> Self {
         let interest = Arc::<Mutex<Interest>>::default();
-        Self { place, watcher: None, watched: BTreeSet::new(), interest }
+        Self { place, watcher: None, watched: BTreeSet::new(), failed: BTreeSet::new(), interest }
     }
 
-    /// Whether no events are reported.
-    pub(crate) fn is_unavailable(&self) -> bool {
-        self.watcher.is_none()
+    /// Whether some changes are not reported, because there is no watcher or a directory could not
+    /// be watched.
+    pub(crate) fn misses_changes(&self) -> bool {
+        self.watcher.is_none() || !self.failed.is_empty()
     }
 
     /// Whether a watched file was written to and is not closed yet.
@@ -117,7 +120,7 @@ impl Watcher {
             };
             if is_stale {
                 self.unwatch(&BTreeSet::new());
-            } else if directories == self.watched {
+            } else if directories == &self.watched | &self.failed {
                 return;
             }
             self.watch(&directories);
@@ -152,21 +155,20 @@ impl Watcher {
     fn watch(&mut self, directories: &BTreeSet<PathBuf>) {
         self.unwatch(directories);
         let Some(watcher) = &mut self.watcher else { return };
-        for directory in directories.difference(&self.watched) {
+        self.failed.retain(|directory| directories.contains(directory));
+        for directory in directories.difference(&self.watched.clone()) {
             match watcher.watch(directory, RecursiveMode::NonRecursive) {
-                Ok(()) => {}
-                Err(why) if lock(&self.interest).is_in(directory) => {
-                    let directory = directory.display();
-                    tracing::warn!(%directory, %why, "cannot watch the directory");
+                Ok(()) => {
+                    self.failed.remove(directory);
+                    self.watched.insert(directory.clone());
                 }
-                // In this case only the swap of a link is noticed late.
-                Err(why) => {
+                Err(why) if self.failed.insert(directory.clone()) => {
                     let directory = directory.display();
-                    tracing::debug!(%directory, %why, "cannot watch an ancestor directory");
+                    tracing::warn!(%directory, %why, "cannot watch the directory: polling it instead");
                 }
+                Err(_) => {}
             }
         }
-        self.watched.clone_from(directories);
     }
 
     fn unwatch(&mut self, except: &BTreeSet<PathBuf>) {
@@ -268,12 +270,6 @@ impl Interest {
         let is_in_directory = self.directory.as_deref().is_some_and(|it| path.parent() == Some(it));
         is_in_directory || self.file.as_deref() == Some(path)
     }
-
-    /// Whether the watched file or files are directly in the directory.
-    fn is_in(&self, directory: &Path) -> bool {
-        let of_file = self.file.as_deref().and_then(Path::parent);
-        self.directory.as_deref().or(of_file) == Some(directory)
-    }
 }
 
 #[cfg(test)]
@@ -326,6 +322,24 @@ mod tests {
         for kind in [moved, EventKind::Remove(RemoveKind::File)] {
             assert_eq!(stale_after(kind), (true, 0));
         }
+    }
+
+    #[test]
+    fn directory_that_cannot_be_watched_is_tried_again() {
+        let base = std::env::temp_dir().join(format!("xds-watcher-{}", std::process::id()));
+        fs::create_dir_all(&base).unwrap();
+        let missing = base.join("missing");
+        let directories = BTreeSet::from([base.clone(), missing.clone()]);
+        let mut watcher = Watcher::new(Place::Directory(missing.clone()), || {});
+        // It is as if the directory disappeared after it was found, or could not be read.
+        watcher.watch(&directories);
+        assert!(watcher.misses_changes());
+        assert!(watcher.watched.contains(&base) && !watcher.watched.contains(&missing));
+        fs::create_dir(&missing).unwrap();
+        watcher.watch(&directories);
+        assert!(!watcher.misses_changes());
+        assert_eq!(watcher.watched, directories);
+        fs::remove_dir_all(base).unwrap();
     }
 
     #[test]
