@@ -14,6 +14,7 @@
 //! | reject resources that break a constraint of the API | `ClientBuilder::validate` | `validation` |
 //! | test a client or server in virtual time | `xds::sim` | `sim` |
 //! | test a program, or its gRPC calls, in virtual time with faults | `xds::sim::app`, `xds::sim::stack` | `sim-stack` |
+//! | use another async runtime | [`runtime`] | |
 //! | embed the protocol in a runtime or proxy of my own | `xds::protocol` | |
 //! | read the bootstrap of a gRPC process or of Envoy | `xds::bootstrap` | |
 //! | report to operators what the clients have (CSDS) | [`csds`] | |
@@ -68,7 +69,8 @@
 //! # Runtimes
 //!
 //! The features `tokio` (default), `smol` and `async-std` add a module each, with the types
-//! `Client` and `ManagementServer`. The types in the root of the crate are those of tokio.
+//! `Client` and `ManagementServer`. The types in the root of the crate are those of tokio. For another
+//! runtime, implement the traits in [`runtime`] and use `start_on` and `bind_on`.
 //!
 //! # Pitfalls
 //!
@@ -112,6 +114,16 @@ pub use xds_grpc::csds;
 /// Serving over REST-JSON.
 #[cfg(feature = "rest")]
 pub use xds_rest as rest;
+/// Traits by which another async runtime runs clients and servers: [`Runtime`](runtime::Runtime), and
+/// [`Listen`](runtime::Listen) for servers.
+pub mod runtime {
+    pub use xds_grpc::{
+        Keepalive,
+        client::{Resolve, Resolving},
+        runtime::{BoxFuture, Io, Listen, Runtime, StdUnixListener},
+        socket,
+    };
+}
 /// Simulation in virtual time.
 #[cfg(feature = "sim")]
 pub use xds_sim as sim;
