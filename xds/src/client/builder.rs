@@ -5,9 +5,13 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use xds_bootstrap::{Bootstrap, BootstrapError};
+#[cfg(feature = "files")]
+use xds_core::client::FilePolicy;
+#[cfg(feature = "rest")]
+use xds_core::client::PollPolicy;
 use xds_core::{
     TypeUrl,
-    client::{ClientConfig, Node, Profile, ResourceType, ServerAddress},
+    client::{ClientConfig, Node, Profile, ResourceType, ServerAddress, TransportKind},
     proto,
     service::Variant,
     types,
@@ -44,8 +48,9 @@ pub struct ClientBuilder<R> {
     config: ClientConfig,
     options: ClientOptions,
     node: proto::Node,
-    /// Address of the server, unless it comes from a bootstrap.
-    address: Option<Arc<str>>,
+    /// Whether an invalid address of a server is an error of [`start`](Self::start). With a
+    /// bootstrap, the watches report it, and other servers may be in use.
+    checks_addresses: bool,
     /// Types besides the known ones.
     own_types: Vec<&'static str>,
     #[cfg(feature = "validation")]
@@ -73,25 +78,31 @@ pub enum StartError {
 impl<R: Runtime + Default> ClientBuilder<R> {
     pub(super) fn to_server(address: &str) -> Self {
         let config = ClientConfig::new(Node::default(), ServerAddress::new(address));
-        Self::new(config, ClientOptions::default(), Some(address.into()))
+        Self::new(config, ClientOptions::default(), true)
+    }
+
+    #[cfg(feature = "files")]
+    pub(super) fn of_file(path: &str, policy: FilePolicy) -> Self {
+        let file = ServerAddress::new(path).with_file(policy);
+        Self::new(ClientConfig::new(Node::default(), file), ClientOptions::default(), true)
     }
 
     pub(super) fn of_bootstrap(bootstrap: &Bootstrap) -> Self {
         let options = ClientOptions::default().with_bootstrap(bootstrap);
-        Self::new(bootstrap.client_config(), options, None)
+        Self::new(bootstrap.client_config(), options, false)
     }
 
     pub(super) fn of_environment() -> Result<Self, BootstrapError> {
         Bootstrap::from_env().map(|bootstrap| Self::of_bootstrap(&bootstrap))
     }
 
-    fn new(config: ClientConfig, options: ClientOptions, address: Option<Arc<str>>) -> Self {
+    fn new(config: ClientConfig, options: ClientOptions, checks_addresses: bool) -> Self {
         let node = config.node.message().clone();
         Self {
             config,
             options,
             node,
-            address,
+            checks_addresses,
             own_types: Vec::new(),
             #[cfg(feature = "validation")]
             validator: None,
@@ -211,10 +222,17 @@ impl<R: Runtime + Default> ClientBuilder<R> {
     ///
     /// Panics like [`start`](Self::start).
     pub fn start_on(mut self, runtime: impl Runtime) -> Result<Client<R>, StartError> {
-        if let Some(address) = self.address {
-            check_address(&address).map_err(|source| StartError::Address { address, source })?;
+        // A file has a path instead of an address, and nobody learns the node.
+        let is_file =
+            |server: &&ServerAddress| matches!(server.transport_kind, TransportKind::File(_));
+        for server in self.config.servers.iter().filter(|it| self.checks_addresses && !is_file(it))
+        {
+            check_address(&server.uri).map_err(|source| {
+                let address = Arc::clone(&server.uri);
+                StartError::Address { address, source }
+            })?;
         }
-        if self.node.id.is_empty() {
+        if self.node.id.is_empty() && !self.config.servers.iter().all(|it| is_file(&it)) {
             return Err(StartError::NoNodeId);
         }
         self.config.node = self.node.into();

@@ -65,6 +65,17 @@ impl<R: Runtime + Default> Client<R> {
         ClientBuilder::to_server(address.as_ref())
     }
 
+    /// Prepares a client of a file with resources, in place of a server. Clients read it again when
+    /// it changes. It is JSON, YAML, protobuf text or binary, depending on its suffix. A client of a
+    /// file needs no node id.
+    ///
+    /// With [`Profile::envoy`], a resource is removed when it is no longer in the file. By default it
+    /// stays in use.
+    #[cfg(feature = "files")]
+    pub fn from_file(path: impl AsRef<str>, policy: FilePolicy) -> ClientBuilder<R> {
+        ClientBuilder::of_file(path.as_ref(), policy)
+    }
+
     /// Prepares a client with the servers, credentials and node of a gRPC bootstrap.
     pub fn from_bootstrap(bootstrap: &Bootstrap) -> ClientBuilder<R> {
         ClientBuilder::of_bootstrap(bootstrap)
