@@ -1,5 +1,6 @@
 //! Consistent reads of resource files.
 
+use core::time::Duration;
 use std::{
     collections::BTreeMap,
     ffi::OsString,
@@ -140,6 +141,13 @@ pub(crate) fn read(path: &Path) -> io::Result<Bytes> {
         length if length > LARGEST => Err(too_large(length)),
         _ => Ok(content.into()),
     }
+}
+
+/// Whether a file was changed within a time before now, by the date of the operating system. A date
+/// in the future, as that of another computer may be, does not count.
+pub(crate) fn is_changed_within(path: &Path, time: Duration) -> bool {
+    let changed = fs::metadata(path).and_then(|metadata| metadata.modified());
+    changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age < time))
 }
 
 #[cfg(test)]

@@ -131,10 +131,14 @@ impl FileSubscription {
         };
         let source = self.source.clone();
         let guard = EndGuard { path: Arc::clone(&source.path), newest: Arc::clone(&self.newest) };
-        let mut last = None;
+        let (mut last, quiet) = (None, self.policy.debounce.quiet);
         let read = move |cause, attempt| {
-            let content = files::read(Path::new(&*source.path));
-            if attempt == Attempt::Repeatable && content.as_ref().is_ok_and(Bytes::is_empty) {
+            let path = Path::new(&*source.path);
+            if attempt == Attempt::First && files::is_changed_within(path, quiet) {
+                return ReadOutcome::Unsettled;
+            }
+            let content = files::read(path);
+            if attempt != Attempt::Last && content.as_ref().is_ok_and(Bytes::is_empty) {
                 return ReadOutcome::Empty;
             }
             let convert = || source.convert(content, cause, &mut last);

@@ -126,6 +126,8 @@ impl ChangeReporter {
 /// Number of a read of the same change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
+    /// First read with a new watcher. A program may have begun to save the file before.
+    First,
     /// An empty file is read again.
     Repeatable,
     Last,
@@ -137,6 +139,8 @@ pub(crate) enum ReadOutcome {
     Done,
     /// The file is empty: a program may just be saving it.
     Empty,
+    /// The file has just been changed, and was not read.
+    Unsettled,
 }
 
 /// Source of the events of a place.
@@ -268,6 +272,7 @@ impl WatchTask {
         empty_reads: u32,
         now: &dyn Fn() -> Instant,
     ) -> Option<WatchState> {
+        let is_first = self.watcher.is_none() && matches!(self.source, EventSource::System(_));
         let watcher = self.watcher.get_or_insert_with(|| match &self.source {
             EventSource::Nothing(place) => Watcher::without_events(place.clone()),
             EventSource::System(place) => {
@@ -283,11 +288,23 @@ impl WatchTask {
         if self.signals.is_stopped() {
             return None;
         }
-        let attempt = if empty_reads < EMPTY_READS { Attempt::Repeatable } else { Attempt::Last };
+        let attempt = match empty_reads < EMPTY_READS {
+            true if is_first => Attempt::First,
+            true => Attempt::Repeatable,
+            false => Attempt::Last,
+        };
         // The cause of a panic may be gone next time. If the task ended here, nobody would notice.
         let read = catch_unwind(AssertUnwindSafe(|| (self.reader)(cause, attempt)));
-        if matches!(read, Ok(ReadOutcome::Empty)) {
-            return Some(WatchState::Pausing(cause, empty_reads + 1, now() + EMPTY_PAUSE));
+        match read {
+            Ok(ReadOutcome::Empty) => {
+                return Some(WatchState::Pausing(cause, empty_reads + 1, now() + EMPTY_PAUSE));
+            }
+            Ok(ReadOutcome::Unsettled) => {
+                let requested = Noticed { is_changed: false, is_triggered: true };
+                let settling = Settling::start(requested, &self.policy, now());
+                return Some(WatchState::Settling(settling));
+            }
+            Ok(ReadOutcome::Done) | Err(_) => {}
         }
         let interval = self.policy.poll_interval;
         let longest = if watcher.misses_changes() { interval.min(POLL_INTERVAL) } else { interval };
@@ -396,7 +413,7 @@ mod tests {
     #[test]
     fn empty_file_is_read_again_before_it_counts() {
         let mut rig = Rig::new(|attempt| match attempt {
-            Attempt::Repeatable => ReadOutcome::Empty,
+            Attempt::First | Attempt::Repeatable => ReadOutcome::Empty,
             Attempt::Last => ReadOutcome::Done,
         });
         for _ in 0..EMPTY_READS {

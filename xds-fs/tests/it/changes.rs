@@ -14,11 +14,11 @@ use std::{
     },
     task::{Context, Waker},
     thread,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use crate::support::{self, Folder, Reader, clusters, noticing};
-use xds_core::{client::FilePolicy, types};
+use xds_core::{Debounce, client::FilePolicy, types};
 use xds_fs::{Cause, Place, Watch};
 
 #[test]
@@ -301,4 +301,35 @@ fn ended_task_is_reported_and_the_next_read_starts_another() {
     assert!(why.starts_with(path.to_str().unwrap()) && why.contains("no longer watched"), "{why}");
     reader.0.read();
     reader.wait_for_names(&["a"]);
+}
+
+#[test]
+fn file_being_written_before_the_first_read_is_read_when_complete() {
+    let folder = Folder::new("being-written");
+    let path = folder.path("cds.yaml");
+    let (first, rest) = (clusters(&["a"]), clusters(&["a", "b"]));
+    let rest = rest.strip_prefix(&first).unwrap();
+    let mut file = File::create(&path).unwrap();
+    file.write_all(first.as_bytes()).unwrap();
+    // The time is long because a busy machine may pause this test between two lines.
+    let second = Duration::from_secs(2);
+    let policy = noticing().with_debounce(Debounce::new(second, 10 * second));
+    let mut reader = Reader::of(&path, types::CLUSTER, policy);
+    file.write_all(rest.as_bytes()).unwrap();
+    drop(file);
+    assert_eq!(support::names_in(&reader.next()).unwrap(), ["a", "b"]);
+}
+
+#[test]
+fn old_file_is_read_at_once() {
+    let folder = Folder::new("old");
+    let path = folder.path("cds.yaml");
+    folder.write("cds.yaml", clusters(&["a"]));
+    let hour = Duration::from_secs(3_600);
+    let policy = noticing().with_debounce(Debounce::new(hour, hour));
+    for date in [SystemTime::now() - 2 * hour, SystemTime::now() + 2 * hour] {
+        File::options().write(true).open(&path).unwrap().set_modified(date).unwrap();
+        let mut reader = Reader::of(&path, types::CLUSTER, policy.clone());
+        assert_eq!(support::names_in(&reader.next()).unwrap(), ["a"]);
+    }
 }

@@ -14,7 +14,8 @@ pub struct FilePolicy {
     // B18, FS-05
     pub watched_directory: Option<Arc<str>>,
     /// Delay of a read after a change; by default until the file has not changed for 100 ms, and at
-    /// most 1 s. A program that saves a file in place truncates it first.
+    /// most 1 s. A program that saves a file in place truncates it first. The first read is delayed
+    /// too if the file has just been changed.
     pub debounce: Debounce,
     /// Maximum wait for a writer that has not closed the file yet; 10 s by default. Until it is
     /// closed, the file may be incomplete and still parse. Only used where the operating system
