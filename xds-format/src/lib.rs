@@ -108,7 +108,7 @@ pub use compat::{Axes, Axis, Break, Exemption, Rule, compare};
 pub use error::{ErrorKind, FormatError, Position};
 pub use faults::FormatErrors;
 pub use format::Format;
-pub use options::{Leniency, ParseOptions, UnknownFields};
+pub use options::{InexactNumbers, Leniency, ParseOptions, UnknownFields};
 pub use parse::{
     ResourcePositions, TypedMessage, YamlFile, encode_message, encode_message_with, parse,
     parse_all, parse_messages, parse_with,

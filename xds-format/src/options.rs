@@ -41,8 +41,21 @@ pub enum UnknownFields {
     #[default]
     Refused,
     /// Unknown fields are ignored, as in binary messages. Output of another program may use a
-    /// newer schema.
+    /// newer schema. A field, element or map entry with an unknown name of an enum value is ignored
+    /// as well.
     Skipped,
+}
+
+/// Treatment of numbers in a `google.protobuf.Value` that have no exact value, because they are
+/// 64-bit floating-point numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InexactNumbers {
+    /// Integers that would be changed are an error.
+    #[default]
+    Refused,
+    /// Integers are rounded to the nearest number, as by most other programs.
+    Rounded,
 }
 
 /// Options of [`parse_with`](crate::parse_with) and
@@ -62,13 +75,19 @@ pub struct ParseOptions {
     pub leniency: Leniency,
     /// Treatment of unknown fields. Default: [`UnknownFields::Refused`].
     pub unknown_fields: UnknownFields,
+    /// Treatment of integers that would be changed. Default: [`InexactNumbers::Refused`].
+    pub inexact_numbers: InexactNumbers,
 }
 
 impl ParseOptions {
     /// Options for files written for Envoy: lenient, with unknown fields rejected.
     #[must_use]
     pub const fn envoy() -> Self {
-        Self { leniency: Leniency::Envoy, unknown_fields: UnknownFields::Refused }
+        Self {
+            leniency: Leniency::Envoy,
+            unknown_fields: UnknownFields::Refused,
+            inexact_numbers: InexactNumbers::Refused,
+        }
     }
 
     /// Returns these options with the given leniency.
@@ -82,6 +101,13 @@ impl ParseOptions {
     #[must_use]
     pub const fn with_unknown_fields(mut self, unknown_fields: UnknownFields) -> Self {
         self.unknown_fields = unknown_fields;
+        self
+    }
+
+    /// Returns these options with the given treatment of integers that would be changed.
+    #[must_use]
+    pub const fn with_inexact_numbers(mut self, inexact_numbers: InexactNumbers) -> Self {
+        self.inexact_numbers = inexact_numbers;
         self
     }
 }

@@ -2,8 +2,8 @@
 // S0.203
 
 use xds_format::{
-    Format, FormatError, ParseOptions, PrintOptions, Redaction, Schema, UnknownFields,
-    UnknownTypes, encode_message_with, message_to_json,
+    Format, FormatError, InexactNumbers, ParseOptions, PrintOptions, Redaction, Schema,
+    UnknownFields, UnknownTypes, encode_message_with, message_to_json,
 };
 
 const REQUEST: &str = "envoy.service.discovery.v3.DiscoveryRequest";
@@ -33,8 +33,10 @@ pub(crate) fn print_response(
 }
 
 fn read(schema: &Schema, what: &str, name: &str, body: &[u8]) -> Result<Vec<u8>, FormatError> {
-    // The peer may use a newer API (M183).
-    let options = ParseOptions::default().with_unknown_fields(UnknownFields::Skipped);
+    // The peer may use a newer API (M183), and writes numbers as programs do.
+    let options = ParseOptions::default()
+        .with_unknown_fields(UnknownFields::Skipped)
+        .with_inexact_numbers(InexactNumbers::Rounded);
     encode_message_with(schema, what, name, Format::Json, body, options)
 }
 
@@ -51,4 +53,36 @@ fn print(
 /// Returns the options for output that a program reads: secrets shown, and unknown types rejected.
 pub(crate) fn for_programs(options: PrintOptions) -> PrintOptions {
     options.with_redaction(Redaction::Shown).with_unknown_types(UnknownTypes::Refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // M183
+    #[test]
+    fn unknown_enum_name_and_inexact_number_do_not_lose_a_message() {
+        let cluster = |more: serde_json::Value| {
+            let mut cluster = json!({
+                "@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+                "name": "a",
+            });
+            let (fields, more) = (cluster.as_object_mut().unwrap(), more.as_object().unwrap());
+            fields.extend(more.clone());
+            json!({"version_info": "7", "resources": [cluster]}).to_string()
+        };
+        let read = |text: String| read_response(Schema::envoy(), text.as_bytes());
+        let future = cluster(json!({"lb_policy": "FUTURE", "type": "EDS"}));
+        assert_eq!(read(future), read(cluster(json!({"type": "EDS"}))));
+
+        let request = |id: u64| {
+            let node = json!({"id": "n", "metadata": {"id": id}});
+            read_request(Schema::envoy(), json!({"node": node}).to_string().as_bytes())
+        };
+        let (odd, even) = (request((1 << 53) + 1), request(1 << 53));
+        assert_eq!(odd, even, "rounded to even");
+        assert!(odd.is_ok());
+    }
 }

@@ -3,7 +3,7 @@
 use prost::Message as _;
 use xds_core::proto::{DiscoveryRequest, DiscoveryResponse};
 use xds_format::{
-    FieldNames, Format, FormatError, ParseOptions, PrintOptions, Redaction, Schema, UnknownFields,
+    FieldNames, Format, FormatError, InexactNumbers, ParseOptions, PrintOptions, Redaction, Schema, UnknownFields,
     encode_message_with, message_to_json,
 };
 
@@ -62,6 +62,8 @@ fn check_cut(message: &str, bytes: &[u8]) {
 }
 
 fn read(message: &str, body: &[u8]) -> Result<Vec<u8>, FormatError> {
-    let options = ParseOptions::default().with_unknown_fields(UnknownFields::Skipped);
+    let options = ParseOptions::default()
+        .with_unknown_fields(UnknownFields::Skipped)
+        .with_inexact_numbers(InexactNumbers::Rounded);
     encode_message_with(Schema::envoy(), "body", message, Format::Json, body, options)
 }

@@ -58,6 +58,9 @@ impl Encoder<'_> {
         for entry in &entries {
             let path = Path::Key(at.path, &entry.name);
             let at = Location { path: &path, ..at }.deeper(&path, entry.offset)?;
+            if entry.value.is_some_and(|node| self.skips_value(&value_field.kind(), node, at)) {
+                continue;
+            }
             self.recover(put_nested(field.number(), out, |out| {
                 entry.key.put_field(KEY, out);
                 self.map_value(&value_field, entry.value, at, out)

@@ -241,6 +241,7 @@ impl Encoder<'_> {
     ) -> Result<()> {
         match field.kind() {
             Kind::Message(message) => self.nested(field.number(), &message, node, at, out),
+            kind if self.skips_value(&kind, node, at) => Ok(()),
             kind => {
                 let scalar = self.scalar(&kind, node, at)?;
                 if field.supports_presence() || !scalar.is_default() {
@@ -273,6 +274,7 @@ impl Encoder<'_> {
             }
             self.recover(match kind {
                 Kind::Message(message) => self.nested(field.number(), &message, node, at, out),
+                kind if self.skips_value(&kind, node, at) => Ok(()),
                 kind if field.is_packed() => {
                     self.scalar(&kind, node, at).map(|it| it.put(&mut packed))
                 }

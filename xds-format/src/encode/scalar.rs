@@ -9,6 +9,7 @@ use prost_reflect::{EnumDescriptor, Kind};
 
 use super::{Dialect, Encoder, Location, Result};
 use crate::error::{ErrorKind, Fault, abbreviate};
+use crate::options::UnknownFields;
 use crate::suggest;
 use crate::tree::json::is_number;
 use crate::tree::yaml::is_decimal;
@@ -102,6 +103,14 @@ impl Encoder<'_> {
             }
             Kind::Message(_) => Err(at.wrong("a scalar", node)),
         }
+    }
+
+    /// Whether a value is skipped because it is an unknown name of an enum value, which a newer
+    /// schema may have.
+    pub(crate) fn skips_value(&self, kind: &Kind, node: &Node<'_>, at: Location<'_>) -> bool {
+        let Kind::Enum(enumeration) = kind else { return false };
+        self.options.unknown_fields == UnknownFields::Skipped
+            && self.enumeration(enumeration, node, at).is_err_and(|fault| fault.is_unknown_name())
     }
 
     fn signed32(&self, node: &Node<'_>, at: Location<'_>) -> Result<i32> {

@@ -4,6 +4,7 @@ use prost_reflect::MessageDescriptor;
 
 use super::{Encoder, Location, Result, put_nested};
 use crate::error::{ErrorKind, Fault, Path, abbreviate};
+use crate::options::InexactNumbers;
 use crate::time::{Seconds, is_duration, is_timestamp, parse_duration, parse_timestamp};
 use crate::tree::{Member, Node, Value};
 use crate::wire;
@@ -77,11 +78,11 @@ impl Encoder<'_> {
             WellKnown::Duration => self.duration(message, node, at, out),
             WellKnown::FieldMask => field_mask(node, at, out),
             WellKnown::ListValue => match &node.value {
-                Value::List(elements) => list_value(elements, at, out),
+                Value::List(elements) => self.list_value(elements, at, out),
                 _ => Err(at.wrong("a list", node)),
             },
             WellKnown::Struct => match &node.value {
-                Value::Object(members) => struct_value(members, at, out),
+                Value::Object(members) => self.struct_value(members, at, out),
                 _ => Err(at.wrong("an object", node)),
             },
             WellKnown::Timestamp => match &node.value {
@@ -91,7 +92,7 @@ impl Encoder<'_> {
                 },
                 _ => Err(at.wrong("a time such as \"2024-01-31T12:00:00Z\"", node)),
             },
-            WellKnown::Value => value(node, at, out),
+            WellKnown::Value => self.value(node, at, out),
             WellKnown::Wrapper => match message.get_field(1) {
                 Some(field) => self.singular(&field, node, at, out),
                 None => Err(at.wrong("a message that has a field 1", node)),
@@ -181,64 +182,79 @@ fn field_mask(node: &Node<'_>, at: Location<'_>, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-fn struct_value(members: &[Member<'_>], at: Location<'_>, out: &mut Vec<u8>) -> Result<()> {
-    let mut sorted: Vec<_> = members.iter().collect();
-    sorted.sort_by(|a, b| a.name.cmp(&b.name));
-    for member in sorted {
-        let path = Path::Key(at.path, &member.name);
-        // The map entry is a message around the value.
-        let at = at.deeper(&path, member.offset)?;
-        put_nested(STRUCT_FIELDS, out, |out| {
-            wire::put_len(out, ENTRY_KEY, member.name.as_bytes());
-            nested_value(ENTRY_VALUE, &member.value, at, out)
-        })?;
+impl Encoder<'_> {
+    fn struct_value(
+        &self,
+        members: &[Member<'_>],
+        at: Location<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut sorted: Vec<_> = members.iter().collect();
+        sorted.sort_by(|a, b| a.name.cmp(&b.name));
+        for member in sorted {
+            let path = Path::Key(at.path, &member.name);
+            // The map entry is a message around the value.
+            let at = at.deeper(&path, member.offset)?;
+            put_nested(STRUCT_FIELDS, out, |out| {
+                wire::put_len(out, ENTRY_KEY, member.name.as_bytes());
+                self.nested_value(ENTRY_VALUE, &member.value, at, out)
+            })?;
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-fn list_value(elements: &[Node<'_>], at: Location<'_>, out: &mut Vec<u8>) -> Result<()> {
-    for (index, element) in elements.iter().enumerate() {
-        let path = Path::Index(at.path, index);
-        nested_value(LIST_VALUES, element, Location { path: &path, ..at }, out)?;
+    fn list_value(&self, elements: &[Node<'_>], at: Location<'_>, out: &mut Vec<u8>) -> Result<()> {
+        for (index, element) in elements.iter().enumerate() {
+            let path = Path::Index(at.path, index);
+            self.nested_value(LIST_VALUES, element, Location { path: &path, ..at }, out)?;
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-fn nested_value(number: u32, node: &Node<'_>, at: Location<'_>, out: &mut Vec<u8>) -> Result<()> {
-    let at = at.deeper(at.path, node.offset)?;
-    put_nested(number, out, |out| value(node, at, out))
-}
+    fn nested_value(
+        &self,
+        number: u32,
+        node: &Node<'_>,
+        at: Location<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let at = at.deeper(at.path, node.offset)?;
+        put_nested(number, out, |out| self.value(node, at, out))
+    }
 
-fn value(node: &Node<'_>, at: Location<'_>, out: &mut Vec<u8>) -> Result<()> {
-    match &node.value {
-        Value::Null => put_varint(VALUE_NULL, 0, out),
-        Value::Bool(value) => put_varint(VALUE_BOOL, (*value).into(), out),
-        Value::Number(text) => match text.parse::<f64>() {
-            Ok(number) if number.is_finite() => {
-                if !is_exact(text, number) {
-                    let kind = ErrorKind::InexactNumber { number: abbreviate(text) };
-                    return Err(Fault::new(node.offset, at.path, kind));
+    fn value(&self, node: &Node<'_>, at: Location<'_>, out: &mut Vec<u8>) -> Result<()> {
+        match &node.value {
+            Value::Null => put_varint(VALUE_NULL, 0, out),
+            Value::Bool(value) => put_varint(VALUE_BOOL, (*value).into(), out),
+            Value::Number(text) => match text.parse::<f64>() {
+                Ok(number) if number.is_finite() => {
+                    if self.options.inexact_numbers == InexactNumbers::Refused
+                        && !is_exact(text, number)
+                    {
+                        let kind = ErrorKind::InexactNumber { number: abbreviate(text) };
+                        return Err(Fault::new(node.offset, at.path, kind));
+                    }
+                    wire::put_tag(out, VALUE_NUMBER, 1);
+                    out.extend_from_slice(&number.to_le_bytes());
                 }
-                wire::put_tag(out, VALUE_NUMBER, 1);
-                out.extend_from_slice(&number.to_le_bytes());
+                _ => return Err(at.wrong("a finite number", node)),
+            },
+            Value::String(text) => wire::put_len(out, VALUE_STRING, text.as_bytes()),
+            Value::List(elements) => {
+                let at = at.deeper(at.path, node.offset)?;
+                return put_nested(VALUE_LIST, out, |out| self.list_value(elements, at, out));
             }
-            _ => return Err(at.wrong("a finite number", node)),
-        },
-        Value::String(text) => wire::put_len(out, VALUE_STRING, text.as_bytes()),
-        Value::List(elements) => {
-            let at = at.deeper(at.path, node.offset)?;
-            return put_nested(VALUE_LIST, out, |out| list_value(elements, at, out));
+            Value::Object(members) => {
+                let at = at.deeper(at.path, node.offset)?;
+                return put_nested(VALUE_STRUCT, out, |out| self.struct_value(members, at, out));
+            }
+            Value::Word(word) => {
+                return Err(at.wrong(format!("a value, not `{}`", abbreviate(word)), node));
+            }
+            Value::Bytes(_) => return Err(at.wrong("a value", node)),
         }
-        Value::Object(members) => {
-            let at = at.deeper(at.path, node.offset)?;
-            return put_nested(VALUE_STRUCT, out, |out| struct_value(members, at, out));
-        }
-        Value::Word(word) => {
-            return Err(at.wrong(format!("a value, not `{}`", abbreviate(word)), node));
-        }
-        Value::Bytes(_) => return Err(at.wrong("a value", node)),
+        Ok(())
     }
-    Ok(())
 }
 
 /// Whether a number is the value of its text, if the text is a whole number without an exponent.

@@ -121,6 +121,13 @@ fn old_reader_of_text_reports_the_unknown_name() {
     // The writer may use a newer schema; then unknown fields are skipped, as on the wire.
     let skipped = error(json!({"name": "t", "size": 7}), UnknownFields::Skipped).unwrap();
     assert_eq!(read(&old, &skipped), json!({"name": "t"}));
+    let skipped = error(
+        json!({"name": "t", "colour": "GREEN", "colours": ["RED", "GREEN"]}),
+        UnknownFields::Skipped,
+    );
+    assert_eq!(read(&old, &skipped.unwrap()), json!({"name": "t", "colours": ["RED"]}));
+    let wrong = error(json!({"colour": true}), UnknownFields::Skipped).unwrap_err();
+    assert!(matches!(wrong.kind(), ErrorKind::WrongValue { .. }), "{wrong}");
     // A number can represent an unknown enum value.
     let numbered = error(json!({"colour": 2}), UnknownFields::Refused).unwrap();
     assert_eq!(read(&new(), &numbered), json!({"colour": "GREEN"}));
