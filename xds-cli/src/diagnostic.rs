@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 use xds_core::references::{ResourceId, Severity};
-use xds_format::{FormatError, Position};
+use xds_format::{ErrorKind, FormatError, Position};
 
 use crate::{
     style::Style,
@@ -169,9 +169,10 @@ impl Diagnostic {
 
     /// Returns the error of a file that cannot be parsed.
     pub(crate) fn of_format(rule: Rule, file: &Path, error: &FormatError) -> Self {
+        let (kind, option) = (error.kind(), option_for(error.kind()));
         let text = match error.path() {
-            "" => error.kind().to_string(),
-            path => format!("{path}: {}", error.kind()),
+            "" => format!("{kind}{option}"),
+            path => format!("{path}: {kind}{option}"),
         };
         Self::new(rule, Level::Error, file, text).at(error.position()).in_field(error.path())
     }
@@ -222,5 +223,13 @@ impl fmt::Display for Diagnostic {
             write!(f, ":{position}")?;
         }
         write!(f, ": {}", self.text)
+    }
+}
+
+/// Returns the option that helps against an error, as an addition to its text.
+pub(crate) const fn option_for(kind: &ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::UnknownType { suggestion: None, .. } => " (`--descriptors FILE`)",
+        _ => "",
     }
 }

@@ -376,8 +376,7 @@ fn dotted(suffix: &Option<String>) -> String {
 fn did_you_mean_or_add(suggestion: &Option<String>) -> String {
     match suggestion {
         Some(_) => did_you_mean(suggestion),
-        None => ": it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
-            .to_owned(),
+        None => ": it is not in the schema; add it with a descriptor set".to_owned(),
     }
 }
 
@@ -409,11 +408,11 @@ impl Fault {
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         self.offset.is_some() && self.offset == other.offset && self.kind == other.kind
     }
+
     /// Whether the error is an unknown name of an enum value.
     pub(crate) fn is_unknown_name(&self) -> bool {
         matches!(self.kind, ErrorKind::UnknownEnumValue { .. })
     }
-
 
     /// Adds the name of the source and, given its text, line and column.
     pub(crate) fn in_source(self, source_name: &str, text: Option<&str>) -> FormatError {

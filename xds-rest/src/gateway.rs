@@ -120,7 +120,7 @@ impl GatewayOptions {
 /// | 400 | the body is not a `DiscoveryRequest` |
 /// | 404, 405 | no type has this path, or the method is not POST |
 /// | 408 | the body is not received [in time](GatewayOptions::body_timeout) |
-/// | 413, 415 | the body is too long, or its content type is not JSON |
+/// | 413, 415 | the body is too long; its content type is not JSON, or it has a content encoding |
 /// | 500 | a resource has no JSON form, and the client may have an older version of it |
 /// | 503 | the service is unavailable, or not [ready](Self::with_readiness) after the hold; or there is [no memory](ResponseBudget) for the response |
 /// | other | the HTTP equivalent of the gRPC status of the service, or the status of a [refused body](RefusedBody) |
@@ -347,11 +347,6 @@ fn refused(why: Box<dyn core::error::Error + Send + Sync>) -> ErrorResponse {
 /// [timeout](GatewayOptions::body_timeout), in bytes per second.
 const MIN_RATE: u64 = 16 << 10;
 
-const JSON: &str = "application/json";
-
-/// Returns the gRPC method for a request.
-fn method_at(
-    path: &str,
 /// Maximum time that a request is held.
 const LONGEST_HOLD: Duration = Duration::from_secs(3_600);
 
@@ -359,6 +354,11 @@ const LONGEST_HOLD: Duration = Duration::from_secs(3_600);
 /// every instant.
 const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
 
+const JSON: &str = "application/json";
+
+/// Returns the gRPC method for a request.
+fn method_at(
+    path: &str,
     method: &Method,
     headers: &HeaderMap,
 ) -> Result<&'static str, ErrorResponse> {
@@ -377,11 +377,14 @@ const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
         let stated = stated.as_bytes().split(|&byte| byte == b';').next().unwrap_or_default();
         stated.trim_ascii().eq_ignore_ascii_case(JSON.as_bytes())
     });
-    match is_json {
-        true => Ok(fetch),
-        false => Err(ErrorResponse::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            format!("the content type must be {JSON}"),
-        )),
-    }
+    let is_plain = headers
+        .get_all(header::CONTENT_ENCODING)
+        .into_iter()
+        .all(|stated| stated.as_bytes().eq_ignore_ascii_case(b"identity"));
+    let why = match (is_json, is_plain) {
+        (true, true) => return Ok(fetch),
+        (false, _) => format!("the content type must be {JSON}"),
+        (true, false) => "the body must not have a content encoding".to_owned(),
+    };
+    Err(ErrorResponse::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why))
 }

@@ -312,7 +312,7 @@ impl PollerOptions {
         mut connection: Connection,
     ) -> (PollResult, Option<Connection>) {
         let status = response.status();
-        let stated = response.headers().get(header::CONTENT_TYPE).cloned();
+        let stated = stated_content(response.headers());
         let body = Limited::new(response.into_body(), self.max_response_bytes).collect();
         let body = match driven(&mut connection, body).await {
             Ok(body) => body.to_bytes(),
@@ -332,7 +332,7 @@ impl PollerOptions {
         let result = match status {
             StatusCode::OK => match json::read_response(self.schema, &body) {
                 Ok(message) => PollResult::Response(message.into()),
-                Err(why) => PollResult::Unusable(unreadable(&why.to_string(), stated.as_ref())),
+                Err(why) => PollResult::Unusable(format!("{why}{stated}").into()),
             },
             StatusCode::NOT_MODIFIED => PollResult::Unchanged,
             other => PollResult::Failed(failure(other, &body)),
@@ -351,12 +351,16 @@ async fn driven<T>(connection: &mut Connection, work: impl Future<Output = T>) -
     .await
 }
 
-/// Creates the error text for an unreadable body. Some servers send JSON with another content type,
-/// so the type is only shown for an error.
-fn unreadable(why: &str, stated: Option<&HeaderValue>) -> Arc<str> {
-    match stated.and_then(|stated| stated.to_str().ok()) {
-        Some(stated) => format!("{why} (content type {stated})").into(),
-        None => why.into(),
+/// Describes the body of a response for an error, such as ` (content type text/html, content encoding
+/// gzip)`. Some servers send JSON with another content type, so the type is only shown for an error.
+fn stated_content(headers: &HeaderMap) -> String {
+    let named = [("type", header::CONTENT_TYPE), ("encoding", header::CONTENT_ENCODING)];
+    let stated = named.into_iter().filter_map(|(what, name)| {
+        Some(format!("content {what} {}", headers.get(name)?.to_str().ok()?))
+    });
+    match stated.collect::<Vec<_>>().join(", ") {
+        stated if stated.is_empty() => stated,
+        stated => format!(" ({stated})"),
     }
 }
 
@@ -370,4 +374,20 @@ fn failure(status: StatusCode, body: &[u8]) -> ChannelError {
         line => format!("HTTP status {status}: {line}"),
     };
     ChannelError::Status { code: status::over_grpc(status), message: message.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_type_and_encoding_are_shown_for_an_unreadable_body() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(stated_content(&headers), "");
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        assert_eq!(stated_content(&headers), " (content type text/plain)");
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        let both = " (content type text/plain, content encoding gzip)";
+        assert_eq!(stated_content(&headers), both);
+    }
 }

@@ -421,7 +421,7 @@ fn resource_name_is_found_through_the_descriptor() {
     );
     assert_eq!(
         name("a.B", b"").unwrap_err().to_string(),
-        "unknown type `t/a.B`: it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
+        "unknown type `t/a.B`: it is not in the schema; add it with a descriptor set"
     );
 }
 

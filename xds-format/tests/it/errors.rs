@@ -107,11 +107,11 @@ fn unknown_name_error_suggests_a_similar_name() {
     );
     assert_eq!(
         json(r#"{"@type": "t/foo.Unknown", "name": "c"}"#),
-        "f:1:11: @type: unknown type `t/foo.Unknown`: it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
+        "f:1:11: @type: unknown type `t/foo.Unknown`: it is not in the schema; add it with a descriptor set"
     );
     assert_eq!(
         json(&cluster(r#""transport_socket": {"name": "x", "typed_config": {"@type": "t/a.B"}}"#)),
-        "f:1:121: transport_socket.typed_config.@type: unknown type `t/a.B`: it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
+        "f:1:121: transport_socket.typed_config.@type: unknown type `t/a.B`: it is not in the schema; add it with a descriptor set"
     );
     assert_eq!(
         text("resources { [t/envoy.config.cluster.v3.Cluster] { nam: \"c\" } }"),
@@ -119,7 +119,7 @@ fn unknown_name_error_suggests_a_similar_name() {
     );
     assert_eq!(
         text("resources { [t/a.B] { } }"),
-        "f:1:13: resources[0]: unknown type `t/a.B`: it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
+        "f:1:13: resources[0]: unknown type `t/a.B`: it is not in the schema; add it with a descriptor set"
     );
 }
 
@@ -402,7 +402,7 @@ fn binary_errors_state_the_path() {
     );
     assert_eq!(
         binary(&response("t/a.B", b"")),
-        "cds.pb: resources[0]: unknown type `t/a.B`: it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
+        "cds.pb: resources[0]: unknown type `t/a.B`: it is not in the schema; add it with a descriptor set"
     );
     assert_eq!(
         binary(&response("t/envoy.config.cluster.v3.Cluster", b"")),
@@ -437,7 +437,7 @@ fn single_messages_report_the_same_errors() {
     };
     assert_eq!(
         encode("a.B", Format::Json, b"{}"),
-        "unknown type `a.B`: it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
+        "unknown type `a.B`: it is not in the schema; add it with a descriptor set"
     );
     assert_eq!(
         encode(request, Format::Json, br#"{"resourceNames": [1]}"#),

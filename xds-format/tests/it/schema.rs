@@ -206,7 +206,7 @@ fn unknown_type_error_suggests_only_related_types() {
         error.strip_prefix(&format!("unknown type `{type_url}`")).unwrap().to_owned()
     };
     const ADD: &str =
-        ": it is not in the schema; add it with a descriptor set (`--descriptors FILE`)";
+        ": it is not in the schema; add it with a descriptor set";
     for contrib in [
         "envoy.extensions.filters.http.golang.v3alpha.Config",
         "envoy.extensions.filters.http.golang.v3alpha.Router",
@@ -244,7 +244,7 @@ fn schema_without_envoy_works() {
     let error = parse(&schema, "f", Format::Json, br#"{"resources": []}"#).unwrap_err().to_string();
     assert_eq!(
         error,
-        "f:1:1: unknown type `envoy.service.discovery.v3.DiscoveryResponse`: it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
+        "f:1:1: unknown type `envoy.service.discovery.v3.DiscoveryResponse`: it is not in the schema; add it with a descriptor set"
     );
 }
 

@@ -345,6 +345,14 @@ async fn invalid_poll_is_rejected_with_a_reason() {
             415,
             "application/json",
         ),
+        (
+            with(|it| {
+                let gzip = HeaderValue::from_static("gzip");
+                it.headers_mut().insert(header::CONTENT_ENCODING, gzip);
+            }),
+            415,
+            "content encoding",
+        ),
         (post(CLUSTERS, ""), 400, "request:1:1"),
         (post(CLUSTERS, "{\"node\": 7}"), 400, "node: expected an object"),
         (post(CLUSTERS, vec![b' '; (4 << 20) + 1]), 413, "4194304"),

@@ -170,7 +170,18 @@ impl<R: Runtime + Default> ClientBuilder<R> {
         self
     }
 
-    /// Registers a resource type that the Envoy API does not define.
+    /// Polls over REST-JSON instead of opening streams, at the servers of names without an authority.
+    #[cfg(feature = "rest")]
+    pub fn polling(mut self, policy: PollPolicy) -> Self {
+        for server in &mut self.config.servers {
+            *server = server.clone().with_polling(policy.clone());
+        }
+        self
+    }
+
+    /// Registers a resource type that the Envoy API does not define. REST and files need the type in a
+    /// schema too, because they contain JSON: set it with `ClientOptions::with_schema` in
+    /// [`transport`](Self::transport).
     pub fn resource_type<T: ResourceMessage>(mut self) -> Self {
         self.own_types.push(T::TYPE_URL);
         self

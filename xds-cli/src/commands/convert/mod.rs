@@ -15,6 +15,7 @@ use self::{
 };
 use crate::{
     args::ConvertArgs,
+    diagnostic::option_for,
     failure::Failure,
     output,
     schema::{self, schema},
@@ -108,7 +109,7 @@ fn invalid(why: FormatError, args: &ConvertArgs) -> Failure {
         None if states_no_type => {
             Failure::Convert(format!("{why}; --type states the type of a message without `@type`"))
         }
-        _ => Failure::Convert(why.to_string()),
+        _ => Failure::Convert(format!("{why}{}", option_for(why.kind()))),
     }
 }
 

@@ -293,7 +293,7 @@ fn message_prints_without_its_type() {
     let error = message_to_json(Schema::envoy(), "a.B", b"", &PrintOptions::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "unknown type `a.B`: it is not in the schema; add it with a descriptor set (`--descriptors FILE`)"
+        "unknown type `a.B`: it is not in the schema; add it with a descriptor set"
     );
 }
 
