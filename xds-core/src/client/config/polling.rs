@@ -49,8 +49,9 @@ pub enum PollAckContents {
 }
 
 impl PollPolicy {
-    /// Creates a policy that polls again `refresh_delay` after each response, with a request
-    /// timeout of 60 s.
+    /// Creates a policy that polls again after each response: after `refresh_delay` and a random
+    /// extension up to the same length, so after 1.5 times `refresh_delay` on average. The request
+    /// timeout is 60 s.
     #[must_use]
     pub const fn new(refresh_delay: Duration) -> Self {
         Self {
@@ -62,7 +63,8 @@ impl PollPolicy {
         }
     }
 
-    /// Creates a policy that polls as Envoy does, with Envoy's default request timeout of 1 s.
+    /// Creates a policy that polls as Envoy does, with the pauses of [`new`](Self::new) and Envoy's
+    /// default request timeout of 1 s.
     // B18
     #[must_use]
     pub const fn envoy(refresh_delay: Duration) -> Self {
