@@ -46,8 +46,9 @@
 //! | another executor with [`async_io`] | those in [`xds_grpc`], with [`AsyncIo`] of the executor |
 //!
 //! Configuration and results do not depend on the runtime and are the same as in `xds-tokio`. Files
-//! are read and names resolved on the threads of [`blocking`]. Timers and sockets use
-//! [`async_io`]'s thread.
+//! with credentials are read and names resolved on the threads of [`blocking`]. Each file that serves
+//! as a management server is read on a thread of its own. Timers and sockets use [`async_io`]'s
+//! thread.
 #![deny(missing_docs)]
 // What may panic has to state why it cannot.
 #![cfg_attr(

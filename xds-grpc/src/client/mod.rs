@@ -51,7 +51,7 @@ pub use self::{
 ///
 /// # Panics
 ///
-/// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
+/// Panics if tasks cannot be spawned; with tokio, outside of a runtime.
 #[must_use = "the client ends when its last handle is dropped"]
 pub fn connect(
     runtime: impl Runtime,

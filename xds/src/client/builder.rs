@@ -217,7 +217,7 @@ impl<R: Runtime + Default> ClientBuilder<R> {
     ///
     /// # Panics
     ///
-    /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
+    /// Panics if tasks cannot be spawned; with tokio, outside of a runtime.
     pub fn start(self) -> Result<Client<R>, StartError> {
         self.start_on(R::default())
     }

@@ -179,7 +179,7 @@ impl<R: Listen + Default> ServerBuilder<R> {
     ///
     /// # Panics
     ///
-    /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
+    /// Panics if tasks cannot be spawned; with tokio, outside of a runtime.
     pub async fn bind(self, address: impl AsRef<str>) -> Result<ManagementServer<R>, BindError> {
         self.bind_on(R::default(), address).await
     }

@@ -267,6 +267,10 @@ impl<R: Listen> ManagementServer<R> {
     /// Serves until `signal` completes. Then streams end as soon as the responses on their way are
     /// answered, within the grace period of the [options](ServerOptions::shutdown_grace).
     ///
+    /// Any future can be the signal. With tokio it is usually `tokio::signal::ctrl_c()`. With smol and
+    /// async-std, crates such as `async-signal` have streams of signals, of which the next item is
+    /// awaited.
+    ///
     /// # Errors
     ///
     /// Returns an error if the server has ended before `signal` completed.
