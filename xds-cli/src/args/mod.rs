@@ -259,6 +259,9 @@ fn is_type_url(text: &str) -> bool {
 #[error("expected a number with a unit, as in 500ms, 20s, 5m or 1h")]
 pub(crate) struct InvalidDuration;
 
+/// Longest duration. A longer one cannot be added to every instant, and means the same.
+const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
+
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(InvalidDuration)?;
     let (number, unit) = text.split_at(digits);
@@ -270,7 +273,8 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
         _ => return Err(InvalidDuration),
     };
     let number: f64 = number.parse().map_err(|_| InvalidDuration)?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|_| InvalidDuration)
+    let duration = Duration::try_from_secs_f64(number * seconds).map_err(|_| InvalidDuration)?;
+    Ok(duration.min(LONGEST))
 }
 
 #[cfg(test)]
@@ -353,5 +357,6 @@ mod tests {
         for text in ["", "20", "s", "-1s", "1.2.3s", "1d", "1e9s", "99999999999999999999999h"] {
             assert_eq!(parse_duration(text), Err(InvalidDuration), "{text}");
         }
+        assert_eq!(parse_duration("5000000000000000h"), Ok(LONGEST));
     }
 }
