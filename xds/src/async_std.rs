@@ -1,15 +1,14 @@
-//! Clients and management servers on async-std.
+//! Clients and management servers on async-std. Their runtime is `AsyncIo<AsyncStd>`.
 
-use xds_asyncstd::AsyncIo;
-pub use xds_asyncstd::async_std::{AsyncStd, CsdsService};
-
-/// Runtime of async-std, for the methods and types that take a runtime.
-pub type Runtime = AsyncIo<AsyncStd>;
+pub use xds_asyncstd::{
+    AsyncIo,
+    async_std::{AsyncStd, CsdsService},
+};
 
 /// Client of management servers, on async-std.
 #[cfg(feature = "client")]
-pub type Client = crate::client::Client<Runtime>;
+pub type Client = crate::client::Client<AsyncIo<AsyncStd>>;
 
 /// Management server on async-std.
 #[cfg(feature = "server")]
-pub type ManagementServer = crate::server::ManagementServer<Runtime>;
+pub type ManagementServer = crate::server::ManagementServer<AsyncIo<AsyncStd>>;

@@ -1,15 +1,14 @@
-//! Clients and management servers on smol.
+//! Clients and management servers on smol. Their runtime is `AsyncIo<Smol>`.
 
-use xds_asyncstd::AsyncIo;
-pub use xds_asyncstd::smol::{CsdsService, Smol};
-
-/// Runtime of smol, for the methods and types that take a runtime.
-pub type Runtime = AsyncIo<Smol>;
+pub use xds_asyncstd::{
+    AsyncIo,
+    smol::{CsdsService, Smol},
+};
 
 /// Client of management servers, on smol.
 #[cfg(feature = "client")]
-pub type Client = crate::client::Client<Runtime>;
+pub type Client = crate::client::Client<AsyncIo<Smol>>;
 
 /// Management server on smol.
 #[cfg(feature = "server")]
-pub type ManagementServer = crate::server::ManagementServer<Runtime>;
+pub type ManagementServer = crate::server::ManagementServer<AsyncIo<Smol>>;
