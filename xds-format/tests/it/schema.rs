@@ -205,8 +205,7 @@ fn unknown_type_error_suggests_only_related_types() {
         let error = decode_check(Schema::envoy(), &type_url, b"").unwrap_err().to_string();
         error.strip_prefix(&format!("unknown type `{type_url}`")).unwrap().to_owned()
     };
-    const ADD: &str =
-        ": it is not in the schema; add it with a descriptor set";
+    const ADD: &str = ": it is not in the schema; add it with a descriptor set";
     for contrib in [
         "envoy.extensions.filters.http.golang.v3alpha.Config",
         "envoy.extensions.filters.http.golang.v3alpha.Router",

@@ -293,7 +293,10 @@ fn ended_task_is_reported_and_the_next_read_starts_another() {
     let mut reader = Reader::unasked(&path, types::CLUSTER, noticing());
     let starts = AtomicUsize::new(0);
     reader.0 = reader.0.with_start(move |task| match starts.fetch_add(1, Ordering::Relaxed) {
-        0 => Ok(drop(task)),
+        0 => {
+            drop(task);
+            Ok(())
+        }
         _ => task.start_thread(),
     });
     reader.0.read();
