@@ -3,8 +3,8 @@
 use prost::Message as _;
 use xds_core::proto::{DiscoveryRequest, DiscoveryResponse};
 use xds_format::{
-    FieldNames, Format, FormatError, InexactNumbers, ParseOptions, PrintOptions, Redaction, Schema, UnknownFields,
-    encode_message_with, message_to_json,
+    FieldNames, Format, FormatError, InexactNumbers, ParseOptions, PrintOptions, Redaction, Schema,
+    UnknownFields, encode_message_with, message_to_json,
 };
 
 use crate::client::polled_response;
