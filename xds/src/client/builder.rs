@@ -123,6 +123,14 @@ impl<R: Runtime + Default> ClientBuilder<R> {
         self
     }
 
+    /// Sets the name and the version of the program, by which management servers may tell programs
+    /// apart; the default is this library.
+    pub fn user_agent(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
+        let node = Node::from(self.node).with_user_agent(name, version);
+        self.node = node.message().clone();
+        self
+    }
+
     /// Sets the locality of the node. An empty string leaves a part unset.
     pub fn locality(
         mut self,

@@ -151,6 +151,17 @@ async fn clients_see_the_view_of_their_zone() {
 }
 
 #[tokio::test]
+async fn server_learns_the_user_agent_of_the_program() {
+    let of_agent = ManagementServer::builder().view_of(|it| it.node().user_agent_name.clone());
+    let server = of_agent.bind("127.0.0.1:0").await.unwrap();
+    let snapshot = Transaction::snapshot("mesh-agent").with(&cluster("web", "1")).unwrap();
+    server.apply(snapshot).await.unwrap();
+    let client = Client::connect(server.address().to_string()).node_id("test");
+    let client = client.user_agent("mesh-agent", "1.2").start().unwrap();
+    assert_eq!(next(&mut client.watch_all::<Cluster>()).await, "+web 1");
+}
+
+#[tokio::test]
 async fn dangling_references_are_refused_if_denied() {
     /// Cluster of type EDS.
     #[derive(Clone, PartialEq, prost::Message)]
