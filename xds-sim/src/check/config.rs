@@ -1,8 +1,8 @@
 //! Configuration of runs.
 
-use std::{any::TypeId, env, fmt, sync::Arc};
+use std::{any::TypeId, fmt, sync::Arc};
 
-use super::shrink::Effort;
+use super::{environment::select_seeds, shrink::Effort};
 use crate::{
     options::{Mixture, Options},
     oracle::{self, Oracle},
@@ -235,15 +235,8 @@ impl Config {
     /// If one of the variables is not a number, because the result would be about unintended runs.
     #[must_use]
     pub fn with_environment(mut self) -> Self {
-        let number = |name| {
-            let text = env::var(name).ok()?;
-            Some(number_of(&text).unwrap_or_else(|| panic!("{name}={text} is not a number")))
-        };
-        self.runs = number("XDS_SIM_RUNS").unwrap_or(self.runs);
-        if let Some(seed) = number("XDS_SIM_SEED") {
-            self.first_seed = seed;
-            self.runs = number("XDS_SIM_RUNS").unwrap_or(1);
-        }
+        let seeds = select_seeds(self.first_seed..self.first_seed.saturating_add(self.runs));
+        (self.first_seed, self.runs) = (seeds.start, seeds.end - seeds.start);
         self
     }
 

@@ -1,15 +1,20 @@
 //! Entry points that make one run or many runs and report failures.
 
 mod config;
+pub(crate) mod environment;
 pub mod exhaust;
+pub(crate) mod files;
+pub(crate) mod repeat;
 mod report;
 mod run;
 pub mod shrink;
 
-use std::env;
-
 pub use self::config::{Config, OracleMode, Reproduction, number_of};
-use self::{run::run, shrink::shrink};
+use self::{
+    repeat::{RunFingerprint, difference, is_same_bug},
+    run::run,
+    shrink::shrink,
+};
 use crate::{
     options::Options,
     situations::Situations,
@@ -55,6 +60,13 @@ pub struct Outcome {
     pub situations: Situations,
     /// Failure, if a rule was broken.
     pub violation: Option<Failure>,
+}
+
+impl Outcome {
+    fn fingerprint(&self) -> RunFingerprint<'_> {
+        let violation = self.violation.as_ref().map(|failure| &failure.violation);
+        RunFingerprint { hash: self.hash, violation }
+    }
 }
 
 /// A run that broke a rule, with everything needed to reproduce it.
@@ -134,22 +146,23 @@ fn explain(tape: Tape, seed: Option<u64>, config: &Config) -> Option<Outcome> {
     Some(outcome)
 }
 
-/// Returns the choices of the run of a tape, if it breaks the rule `invariant`.
-pub(crate) fn breaks(tape: &Tape, invariant: &str, config: &Config) -> Option<(Tape, Vec<Span>)> {
+/// Returns the choices of the run of a tape, if it has the same bug.
+pub(crate) fn breaks(tape: &Tape, bug: &Violation, config: &Config) -> Option<(Tape, Vec<Span>)> {
     let ran = run(Choices::from_tape(tape), None, config, Keep::Nothing);
     let failure = ran.outcome.violation?;
-    (failure.violation.invariant == invariant).then_some((failure.tape, failure.spans))
+    is_same_bug(&failure.violation, bug).then_some((failure.tape, failure.spans))
 }
 
 /// Makes many runs of a scenario, for use in tests.
 ///
 /// `XDS_SIM_SEED`, `XDS_SIM_RUNS` and `XDS_SIM_TAPE` in the environment override the runs of the
-/// configuration.
+/// configuration. With `XDS_SIM_TWICE=1`, each seed has to give the same run twice.
 ///
 /// # Panics
 ///
 /// - If a run breaks a rule, or code panics in it. The message has the seed, the options, the rule
 ///   and the smallest run found that breaks it.
+/// - If a run that breaks a rule cannot be repeated. The message has the second run.
 /// - If no run reaches a [required situation](Config::with_situation).
 /// - If the configuration was [made for another scenario](Config::new).
 /// - If the environment has an invalid number or tape, or a tape of [another run](Outcome::drift).
@@ -162,7 +175,11 @@ pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'sta
     }
     let mut summary = Summary::default();
     for seed in config.first_seed..config.first_seed.saturating_add(config.runs) {
-        summary.add(run_seed(seed, &config), &config);
+        let outcome = run_seed(seed, &config);
+        if outcome.violation.is_some() || environment::is_twice() {
+            require_repeatable(seed, &outcome, &config);
+        }
+        summary.add(outcome, &config);
     }
     let situations = config.situations.iter();
     let missing: Vec<_> = situations.filter(|it| summary.situations.hits_of(it) == 0).collect();
@@ -180,16 +197,20 @@ pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'sta
 ///
 /// If the run breaks a rule or the tape has drifted.
 pub(crate) fn of_environment(config: &Config) -> Option<Summary> {
-    let text = env::var("XDS_SIM_TAPE").ok()?;
-    let tape = text.parse().unwrap_or_else(|error| panic!("XDS_SIM_TAPE: {error}"));
-    let outcome = replay(&tape, config);
+    let outcome = replay(&environment::tape()?, config);
     let drift = outcome.drift;
     let mut summary = Summary::default();
     summary.add(outcome, config);
-    if let Some(drift) = drift {
-        panic!("XDS_SIM_TAPE: {drift}; this run breaks no rule");
-    }
+    environment::require_no_drift(drift);
     Some(summary)
+}
+
+/// Requires that another run of the seed has the same events and the same result.
+fn require_repeatable(seed: u64, outcome: &Outcome, config: &Config) {
+    let (again, trace) = record_seed(seed, config);
+    if let Some(report) = difference(seed, outcome.fingerprint(), again.fingerprint()) {
+        panic!("{report}\n{}", trace.to_text(report::LAST_EVENTS));
+    }
 }
 
 impl Summary {
@@ -199,7 +220,9 @@ impl Summary {
             let smallest = shrink(&failure, config, &mut |progress| tries = progress.tries);
             let drift = outcome.drift.map(|drift| format!("{drift}\n")).unwrap_or_default();
             let text = smallest.to_text(Some((&failure, tries)));
-            panic!("{drift}{text}\nas a test:\n\n{}", smallest.to_test());
+            let files = files::write(&smallest.trace, &text);
+            let files = files.map(|line| line + "\n").unwrap_or_default();
+            panic!("{drift}{text}{files}\nas a test:\n\n{}", smallest.to_test_of(failure.seed));
         }
         self.runs += 1;
         self.events += outcome.events;

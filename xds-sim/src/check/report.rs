@@ -1,12 +1,12 @@
 //! Report of a failed run for people, and as a generated test.
 
-use std::{fmt::Write as _, thread};
+use std::fmt::Write as _;
 
-use super::{Failure, Reproduction};
+use super::{Failure, Reproduction, environment::command};
 use crate::trace::printable::printable;
 
 /// Number of newest events shown.
-const LAST_EVENTS: usize = 30;
+pub(super) const LAST_EVENTS: usize = 30;
 
 /// Maximum line width in a generated test.
 const WIDTH: usize = 92;
@@ -42,6 +42,9 @@ impl Failure {
         let _ = writeln!(out, "  rule: {}", violation.rule);
         let _ = writeln!(out, "  what: {}", printable(&violation.what));
         if let Some((original, tries)) = found {
+            if original.violation.what != violation.what {
+                let _ = writeln!(out, "found: {}", printable(&original.violation.what));
+            }
             let _ = writeln!(
                 out,
                 "shrunk from {} to {} events and from {} to {} choices in {tries} tries",
@@ -79,10 +82,7 @@ impl Failure {
                 "again: the test below, with the scenario, control plane and application of this run"
             ),
         };
-        // A test has a thread that is named after it.
-        let current = thread::current();
-        let test = current.name().filter(|name| *name != "main").unwrap_or("NAME_OF_THE_TEST");
-        let _ = writeln!(out, "   or: XDS_SIM_TAPE={} cargo test {test} -- --exact", self.tape);
+        let _ = writeln!(out, "   or: {}", command("XDS_SIM_TAPE", &self.tape));
         out
     }
 
@@ -98,12 +98,16 @@ impl Failure {
     /// fails until it is filled in. Without it, a storm of the same choices would test nothing.
     #[must_use]
     pub fn to_test(&self) -> String {
+        self.to_test_of(self.seed)
+    }
+
+    /// Generates the test of a failure that was shrunk from the run of a seed.
+    pub(super) fn to_test_of(&self, seed: Option<u64>) -> String {
         let violation = &self.violation;
         let mut out = String::new();
         comment(&mut out, "//! ", &format!("Regression test: {}", violation.rule));
         out.push_str("//!\n");
-        let found =
-            self.seed.map_or_else(|| "from a tape".into(), |seed| format!("in seed {seed}"));
+        let found = seed.map_or_else(|| "from a tape".into(), |seed| format!("in seed {seed}"));
         let header = &self.trace.header;
         comment(
             &mut out,
@@ -113,7 +117,8 @@ impl Failure {
         out.push_str("//!\n");
         comment(&mut out, "//! ", &printable(&violation.what));
         let _ = writeln!(out, "// {}", violation.invariant);
-        out.push_str("\nuse xds_sim::{Config, Options, Tape, replay};\n\n");
+        out.push_str("\n// With the crate `xds`: use xds::sim::{Config, Options, Tape, replay};\n");
+        out.push_str("use xds_sim::{Config, Options, Tape, replay};\n\n");
         out.push_str("/// Options of the run that differ from the defaults.\n");
         let _ = writeln!(out, "const OPTIONS: &str = {};\n", words(&self.options.differences()));
         out.push_str("/// Choices of the run after the options.\n");

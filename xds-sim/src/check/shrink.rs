@@ -35,12 +35,12 @@ pub struct Progress {
     pub operations: usize,
 }
 
-/// Searches for the smallest run that breaks the same rule, within the configured effort. Calls
-/// `progress` after each attempt.
+/// Searches for the smallest run that breaks the same rule, within the configured effort. If the
+/// failure is a panic, the smallest run panics at the same location. Calls `progress` after each
+/// attempt.
 #[must_use]
 pub fn shrink(failure: &Failure, config: &Config, progress: &mut dyn FnMut(Progress)) -> Failure {
-    let invariant = failure.violation.invariant;
-    let breaks = |tape: &Tape| breaks(tape, invariant, config);
+    let breaks = |tape: &Tape| breaks(tape, &failure.violation, config);
     let smallest = smallest(&failure.tape, &failure.spans, config.effort, &breaks, progress);
     replay(&smallest, config).violation.unwrap_or_else(|| failure.clone())
 }

@@ -1,14 +1,14 @@
 //! Runs of many seeds, and shrinking of the first that breaks a rule.
 
 use core::{fmt, ops::Range};
-use std::env;
 
 use super::{
     bug::ReplicaBug, options::ReplicaOptions, situations::ReplicaSituations, world::ReplicaWorld,
 };
 use crate::{
     check::{
-        number_of,
+        environment::{Selection, command, require_no_drift, select},
+        repeat::is_same_bug,
         shrink::{Effort, Progress, smallest},
     },
     tape::{Choices, Drift, Span, Tape},
@@ -106,7 +106,7 @@ pub fn shrink(
     let Some(violation) = &failure.violation else { return failure.clone() };
     let breaks = |tape: &Tape| {
         let outcome = run(Choices::from_tape(tape), bug, false);
-        let is_it = outcome.violation.as_ref()?.invariant == violation.invariant;
+        let is_it = is_same_bug(outcome.violation.as_ref()?, violation);
         is_it.then_some((outcome.tape, outcome.spans))
     };
     let tape = smallest(&failure.tape, &failure.spans, effort, &breaks, progress);
@@ -135,20 +135,20 @@ pub struct ReplicaSummary {
 /// # Panics
 ///
 /// Panics if a run breaks a rule. The message has the rule, the smallest run found that breaks it,
-/// its tape, and its last events.
+/// its tape, and its last events. Panics if `seeds` is empty, and if the environment has an invalid
+/// number or tape, or a tape of another run.
 pub fn check(seeds: Range<u64>, bug: Option<ReplicaBug>) -> ReplicaSummary {
-    if let Ok(text) = env::var("XDS_SIM_TAPE") {
-        let tape = text.parse().unwrap_or_else(|error| panic!("XDS_SIM_TAPE: {error}"));
-        let outcome = replay(&tape, bug);
-        assert!(outcome.violation.is_none(), "{outcome}");
-        return ReplicaSummary::default().with(&outcome);
-    }
-    let number = |name| env::var(name).ok().and_then(|text| number_of(&text));
-    let first = number("XDS_SIM_SEED").unwrap_or(seeds.start);
-    let default = if number("XDS_SIM_SEED").is_some() { 1 } else { seeds.end - seeds.start };
-    let runs = number("XDS_SIM_RUNS").unwrap_or(default);
+    let seeds = match select(seeds) {
+        Selection::Seeds(seeds) => seeds,
+        Selection::Tape(tape) => {
+            let outcome = replay(&tape, bug);
+            assert!(outcome.violation.is_none(), "{outcome}");
+            require_no_drift(outcome.drift);
+            return ReplicaSummary::default().with(&outcome);
+        }
+    };
     let mut summary = ReplicaSummary::default();
-    for seed in first..first.saturating_add(runs) {
+    for seed in seeds {
         let outcome = run_seed(seed, bug, false);
         if outcome.violation.is_some() {
             let mut tries = 0;
@@ -156,7 +156,8 @@ pub fn check(seeds: Range<u64>, bug: Option<ReplicaBug>) -> ReplicaSummary {
             let (before, after) = (outcome.tape.values().len(), smallest.tape.values().len());
             panic!(
                 "seed {seed} breaks a rule; shrunk from {before} to {after} choices with {tries} \
-                 runs:\n{smallest}"
+                 runs:\n{smallest}again: {}\n",
+                command("XDS_SIM_TAPE", &smallest.tape)
             );
         }
         summary = summary.with(&outcome);

@@ -4,6 +4,7 @@
 //! and only if their hashes are, even if no events were kept.
 
 mod event;
+mod excerpt;
 mod html;
 mod json;
 mod mermaid;

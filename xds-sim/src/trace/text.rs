@@ -19,6 +19,7 @@ use std::{
 
 use super::{
     event::{EventKind, Extent, ParticipantId, ParticipantKind, Trace, TraceEvent, TraceKind},
+    excerpt::Shown,
     messages::{MessageOutcome, Messages, Sent},
     printable::printable,
 };
@@ -48,17 +49,29 @@ impl Trace {
     #[must_use]
     pub fn to_text_within(&self, last: usize, width: usize) -> String {
         let skipped = self.events.len().saturating_sub(last);
-        let mut diagram = Diagram::of(self, skipped);
+        self.to_text_of(&Shown::from_index(self, skipped), width)
+    }
+
+    /// Formats the shown events for a terminal of `width` columns.
+    pub(super) fn to_text_of(&self, shown: &Shown, width: usize) -> String {
+        let mut diagram = Diagram::of(self, shown);
         if diagram.width.saturating_add(PREFIX + DESCRIPTION) > width {
             diagram = diagram.in_words();
         }
         let mut out = diagram.heading();
-        if skipped > 0 || self.events.first().is_some_and(|first| first.number > 0) {
-            let first = self.events.get(skipped).map_or(0, |event| event.number);
-            let _ = writeln!(out, "{:>18}   .. {first} events before ..", "");
-        }
-        for (index, event) in self.events.iter().enumerate().skip(skipped) {
+        let mut next = 0;
+        for (index, event) in self.events.iter().enumerate() {
+            if !shown.contains(index) {
+                continue;
+            }
+            if let Some(gap) = shown.gap(self, next..index) {
+                let _ = writeln!(out, "{:>18}   .. {gap} ..", "");
+            }
+            next = index + 1;
             diagram.line(&mut out, index, event);
+        }
+        if let Some(gap) = shown.gap(self, next..self.events.len()) {
+            let _ = writeln!(out, "{:>18}   .. {gap} ..", "");
         }
         if let Some(violation) = &self.violation {
             let _ = writeln!(
@@ -86,10 +99,11 @@ struct Diagram<'t> {
 struct Cells(Vec<char>);
 
 impl<'t> Diagram<'t> {
-    fn of(trace: &'t Trace, skipped: usize) -> Self {
+    fn of(trace: &'t Trace, shown: &Shown) -> Self {
         let messages = Messages::of(trace);
         let mut present = BTreeSet::new();
-        for event in trace.events.iter().skip(skipped) {
+        let events = trace.events.iter().enumerate().filter(|(index, _)| shown.contains(*index));
+        for (_, event) in events {
             present.extend(messages.lanes_of(event));
         }
         let mut columns = BTreeMap::new();

@@ -141,6 +141,12 @@ pub(crate) fn catch<T>(first: Actor, part: impl FnOnce() -> T) -> Caught<T> {
     }
 }
 
+/// Returns the location in the description of a panic, such as `src/main.rs:7:5`.
+pub(crate) fn location_of(what: &str) -> Option<&str> {
+    let (_, rest) = what.split_once(" panics at ")?;
+    rest.split_once(": ").map(|(location, _)| location)
+}
+
 fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
@@ -210,6 +216,14 @@ fn is_task_panic(info: &panic::PanicHookInfo<'_>) -> bool {
     matches!(recorded, Ok(Some(())))
 }
 
+/// Whether a run on a stage is in progress on this thread, in which tasks of tokio run.
+fn is_stack_run() -> bool {
+    #[cfg(feature = "stack")]
+    return TASK_PANICS.with_borrow(Option::is_some);
+    #[cfg(not(feature = "stack"))]
+    return false;
+}
+
 #[cfg(not(feature = "stack"))]
 const fn is_task_panic(_: &panic::PanicHookInfo<'_>) -> bool {
     false
@@ -240,7 +254,7 @@ const fn is_task_panic(_: &panic::PanicHookInfo<'_>) -> bool {
 /// assert!(report.situations.own().all(|(_, hits)| hits > 0));
 /// ```
 pub fn sometimes(name: &'static str) {
-    if RUN.get() {
+    if RUN.get() || is_stack_run() {
         REACHED.with_borrow_mut(|reached| *reached.entry(name).or_default() += 1);
     }
 }
