@@ -1,14 +1,19 @@
 //! Runs of a scenario on a stage with many seeds, and shrinking of the first that fails.
 
-use core::{fmt, ops::Range};
-use std::env;
+use core::{
+    fmt::{self, Write as _},
+    ops::Range,
+};
+use std::collections::BTreeMap;
 
 use xds_core::Time;
 
-use super::Stage;
+use super::{Stage, StageReport};
 use crate::{
     check::{
-        number_of,
+        environment::{Selection, command, is_twice, require_no_drift, select},
+        files,
+        repeat::{RunFingerprint, difference, is_same_bug},
         shrink::{Effort, Progress, smallest},
     },
     tape::{Choice, Choices, Drift, Span, Tape},
@@ -19,6 +24,12 @@ use crate::{
 pub trait StackScenario: Sync {
     /// Runs the scenario.
     fn play(&self, stage: &Stage) -> impl Future<Output = ()>;
+
+    /// Situations, counted with [`sometimes`](crate::sometimes()), that at least one of the runs of
+    /// [`check`] must reach.
+    fn situations(&self) -> &[&'static str] {
+        &[]
+    }
 }
 
 impl<F: AsyncFn(&Stage) + Sync> StackScenario for F {
@@ -41,6 +52,10 @@ pub struct StackOutcome {
     pub polls: u64,
     /// Virtual time at the end of the run.
     pub ended: Time,
+    /// Number of faults that changed something.
+    pub faults: u64,
+    /// Situations counted with [`sometimes`](crate::sometimes()).
+    pub situations: BTreeMap<&'static str, u64>,
     /// Choices of the run, in order.
     pub choices: Vec<Choice>,
     /// Values chosen in the run.
@@ -56,10 +71,36 @@ pub struct StackOutcome {
 /// Number of newest events kept of a failed run.
 const EVENTS_KEPT: usize = 100_000;
 
-/// Number of events in the text of a failure.
-const EVENTS_SHOWN: usize = 120;
+/// Number of newest events in the text of a failure, besides faults and notes.
+const EVENTS_SHOWN: usize = 40;
 
 impl StackOutcome {
+    pub(super) fn of(mut report: StageReport) -> Self {
+        report.trace.header.tape = Some(report.choices.to_tape().to_string());
+        // A run that breaks a rule stops early and leaves the rest of the tape unused.
+        let is_failure = report.trace.violation.is_some();
+        let drift = report.choices.drift();
+        let drift = drift.filter(|it| !is_failure || !matches!(it, Drift::TooLong { .. }));
+        Self {
+            seed: None,
+            hash: report.trace.header.hash,
+            events: report.events,
+            polls: report.polls,
+            ended: report.ended,
+            faults: report.faults,
+            situations: report.situations,
+            drift,
+            tape: report.choices.to_tape(),
+            spans: report.choices.spans().to_vec(),
+            choices: report.choices.into_taken(),
+            trace: report.trace,
+        }
+    }
+
+    fn fingerprint(&self) -> RunFingerprint<'_> {
+        RunFingerprint { hash: self.hash, violation: self.trace.violation.as_ref() }
+    }
+
     /// Whether a rule was broken.
     #[must_use]
     pub const fn is_failure(&self) -> bool {
@@ -67,7 +108,7 @@ impl StackOutcome {
     }
 }
 
-/// The rule that was broken, the tape, and the last events.
+/// The rule that was broken, the tape, and the [excerpt](Trace::to_excerpt) of the events.
 impl fmt::Display for StackOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(violation) = &self.trace.violation {
@@ -81,14 +122,30 @@ impl fmt::Display for StackOutcome {
         for line in &self.trace.header.options {
             writeln!(f, "{line}")?;
         }
-        f.write_str(&self.trace.to_text(EVENTS_SHOWN))
+        f.write_str(&self.trace.to_excerpt(EVENTS_SHOWN))
     }
 }
 
 /// Makes the run of a seed.
+///
+/// ```
+/// use xds_core::types::CLUSTER;
+/// use xds_sim::{Toy, app, stack::check::{replay, run_seed}, trace::Keep};
+///
+/// let app = app(|client| async move {
+///     let mut watch = client.watch_untyped(CLUSTER, "web");
+///     let _ = watch.next().await;
+/// });
+/// let app = app.with_resource(CLUSTER, "web", Toy::bytes("web", "content"));
+/// let outcome = run_seed(7, &app, Keep::All);
+/// assert!(!outcome.is_failure(), "{outcome}");
+/// assert!(outcome.trace.to_html().contains("application"));
+/// assert_eq!(replay(&outcome.tape, &app).hash, outcome.hash);
+/// ```
 pub fn run_seed(seed: u64, scenario: &impl StackScenario, keep: Keep) -> StackOutcome {
     let mut outcome = run(Choices::from_seed(seed), scenario, keep);
     outcome.seed = Some(seed);
+    outcome.trace.header.seed = Some(seed);
     outcome
 }
 
@@ -98,22 +155,11 @@ pub fn replay(tape: &Tape, scenario: &impl StackScenario) -> StackOutcome {
 }
 
 fn run(choices: Choices, scenario: &impl StackScenario, keep: Keep) -> StackOutcome {
-    let report = Stage::run_with(choices, keep, async |stage: &Stage| scenario.play(stage).await);
-    StackOutcome {
-        seed: None,
-        hash: report.trace.header.hash,
-        events: report.events,
-        polls: report.polls,
-        ended: report.ended,
-        drift: report.choices.drift(),
-        tape: report.choices.to_tape(),
-        spans: report.choices.spans().to_vec(),
-        choices: report.choices.into_taken(),
-        trace: report.trace,
-    }
+    StackOutcome::of(Stage::record(choices, keep, async |stage: &Stage| scenario.play(stage).await))
 }
 
-/// Searches for the smallest run that breaks the same rule as a failed run.
+/// Searches for the smallest run that breaks the same rule as a failed run, and panics at the same
+/// location if the failure is a panic.
 pub fn shrink(
     failure: &StackOutcome,
     scenario: &impl StackScenario,
@@ -124,7 +170,7 @@ pub fn shrink(
     let breaks = |tape: &Tape| {
         let outcome = run(Choices::from_tape(tape), scenario, Keep::Nothing);
         let broken = outcome.trace.violation.as_ref()?;
-        (broken.invariant == violation.invariant).then_some((outcome.tape, outcome.spans))
+        is_same_bug(broken, violation).then_some((outcome.tape, outcome.spans))
     };
     let tape = smallest(&failure.tape, &failure.spans, effort, &breaks, progress);
     let shrunk = replay(&tape, scenario);
@@ -132,7 +178,7 @@ pub fn shrink(
 }
 
 /// Result of many runs in which no rule was broken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StackSummary {
     /// Number of runs.
@@ -143,52 +189,104 @@ pub struct StackSummary {
     pub polls: u64,
     /// Combined hash of all runs.
     pub hash: u64,
+    /// Number of faults of all runs that changed something.
+    pub faults: u64,
+    /// Situations of all runs, counted with [`sometimes`](crate::sometimes()).
+    pub situations: BTreeMap<&'static str, u64>,
 }
 
-/// Makes the runs of many seeds, for use in tests.
+/// Makes the runs of many seeds, for use in tests. It makes a runtime for each run, so it cannot be
+/// called in a runtime, such as that of `#[tokio::test]`.
 ///
-/// `XDS_SIM_SEED`, `XDS_SIM_RUNS` and `XDS_SIM_TAPE` in the environment override the seeds.
+/// `XDS_SIM_SEED`, `XDS_SIM_RUNS` and `XDS_SIM_TAPE` in the environment override the seeds. With
+/// `XDS_SIM_TWICE=1`, each seed has to give the same run twice. The timeline of a failed run is
+/// written to the directory `XDS_SIM_HTML`, by default to `target/xds-sim`.
+///
+/// [`run_seed`] and [`replay`] make one run without the environment, and
+/// [`Trace::to_html`] returns its timeline.
 ///
 /// # Panics
 ///
-/// Panics if a run breaks a rule. The message has the rule, the smallest run found that breaks it,
-/// its tape, and its last events.
+/// - If a run breaks a rule, or code panics in it. The message has the rule, the smallest run found
+///   that breaks it, its tape, an excerpt of its events, and the commands that repeat it.
+/// - If a run that breaks a rule cannot be repeated. The message has the second run.
+/// - If no run reaches a [required situation](StackScenario::situations), unless the environment
+///   selects fewer runs.
+/// - If `seeds` is empty or reversed.
+/// - If the environment has an invalid number or tape, or a tape of [another
+///   run](StackOutcome::drift).
 pub fn check(seeds: Range<u64>, scenario: &impl StackScenario) -> StackSummary {
-    if let Ok(text) = env::var("XDS_SIM_TAPE") {
-        let tape = text.parse().unwrap_or_else(|error| panic!("XDS_SIM_TAPE: {error}"));
-        let outcome = replay(&tape, scenario);
-        assert!(!outcome.is_failure(), "{outcome}");
-        return StackSummary::default().with(&outcome);
-    }
-    let number = |name| env::var(name).ok().and_then(|text| number_of(&text));
-    let first = number("XDS_SIM_SEED").unwrap_or(seeds.start);
-    let default = if number("XDS_SIM_SEED").is_some() { 1 } else { seeds.end - seeds.start };
-    let runs = number("XDS_SIM_RUNS").unwrap_or(default);
+    let required = seeds.end.saturating_sub(seeds.start);
+    let seeds = match select(seeds) {
+        Selection::Seeds(seeds) => seeds,
+        Selection::Tape(tape) => {
+            let outcome = replay(&tape, scenario);
+            if outcome.is_failure() {
+                fail(&format!("the run of XDS_SIM_TAPE breaks a rule:\n{outcome}"), &outcome, None);
+            }
+            require_no_drift(outcome.drift);
+            return StackSummary::default().with(&outcome);
+        }
+    };
     let mut summary = StackSummary::default();
-    for seed in first..first.saturating_add(runs) {
+    for seed in seeds {
         let outcome = run_seed(seed, scenario, Keep::Hash);
-        if outcome.is_failure() {
-            let mut tries = 0;
-            let smallest =
-                shrink(&outcome, scenario, Effort::default(), &mut |it| tries = it.tries);
-            let (before, after) = (outcome.tape.values().len(), smallest.tape.values().len());
-            panic!(
-                "seed {seed} breaks a rule; shrunk from {before} to {after} choices with {tries} \
-                 runs:\n{smallest}"
-            );
+        if outcome.is_failure() || is_twice() {
+            let recorded = run_seed(seed, scenario, Keep::Newest(EVENTS_KEPT));
+            if let Some(report) = difference(seed, outcome.fingerprint(), recorded.fingerprint()) {
+                fail(&format!("{report}\n{recorded}"), &recorded, Some(seed));
+            }
+            if recorded.is_failure() {
+                shrink_and_fail(seed, &recorded, scenario);
+            }
         }
         summary = summary.with(&outcome);
     }
+    let is_missing = |it: &&&str| !summary.situations.contains_key(**it);
+    let missing: Vec<_> = scenario.situations().iter().filter(is_missing).collect();
+    assert!(
+        missing.is_empty() || summary.runs < required,
+        "{} runs never reached the required situations: {missing:?}",
+        summary.runs
+    );
     summary
 }
 
+fn shrink_and_fail(seed: u64, found: &StackOutcome, scenario: &impl StackScenario) -> ! {
+    let mut tries = 0;
+    let smallest = shrink(found, scenario, Effort::default(), &mut |it| tries = it.tries);
+    let (before, after) = (found.tape.values().len(), smallest.tape.values().len());
+    let what = |outcome: &StackOutcome| outcome.trace.violation.as_ref().map(|it| it.what.clone());
+    let first = what(found).filter(|first| what(&smallest).as_ref() != Some(first));
+    let first = first.map(|what| format!("before it was shrunk: {what}\n")).unwrap_or_default();
+    let text = format!(
+        "seed {seed} breaks a rule; shrunk from {before} to {after} choices with {tries} runs:\n\
+         {first}{smallest}"
+    );
+    fail(&text, &smallest, Some(seed));
+}
+
+/// Panics with the text, the commands that repeat the run, and the files with its timeline.
+fn fail(text: &str, outcome: &StackOutcome, seed: Option<u64>) -> ! {
+    let mut text = format!("{text}again: {}\n", command("XDS_SIM_TAPE", &outcome.tape));
+    if let Some(seed) = seed {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "whole: {}", command("XDS_SIM_SEED", &seed));
+    }
+    let files = files::write(&outcome.trace, &text).map(|line| line + "\n").unwrap_or_default();
+    panic!("{text}{files}");
+}
+
 impl StackSummary {
-    fn with(self, outcome: &StackOutcome) -> Self {
-        Self {
-            runs: self.runs + 1,
-            events: self.events + outcome.events,
-            polls: self.polls + outcome.polls,
-            hash: self.hash.rotate_left(1) ^ outcome.hash,
+    fn with(mut self, outcome: &StackOutcome) -> Self {
+        self.runs += 1;
+        self.events += outcome.events;
+        self.polls += outcome.polls;
+        self.hash = self.hash.rotate_left(1) ^ outcome.hash;
+        self.faults += outcome.faults;
+        for (name, hits) in &outcome.situations {
+            *self.situations.entry(name).or_default() += hits;
         }
+        self
     }
 }

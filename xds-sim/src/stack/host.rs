@@ -9,6 +9,7 @@ use core::{
     time::Duration,
 };
 use std::{
+    cell::RefCell,
     io,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
@@ -32,7 +33,7 @@ use super::{
     network::{ListenerId, Network, Socket},
     run::{
         entropy,
-        executor::{Executor, HostId},
+        executor::{self, Executor, HostId},
         log::Log,
     },
 };
@@ -61,7 +62,54 @@ pub(super) struct HostShared {
     pub(super) start_date: Mutex<SystemTime>,
 }
 
+thread_local! {
+    /// Hosts of the run on this thread.
+    static HOSTS: RefCell<Vec<Host>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Hosts of the run on this thread, until the value is dropped.
+#[must_use]
+pub(super) struct HostsOfThread(());
+
+impl HostsOfThread {
+    pub(super) fn begin() -> Self {
+        drop(HOSTS.take());
+        Self(())
+    }
+
+    pub(super) fn add(host: &Host) {
+        HOSTS.with_borrow_mut(|hosts| hosts.push(host.clone()));
+    }
+}
+
+impl Drop for HostsOfThread {
+    fn drop(&mut self) {
+        drop(HOSTS.take());
+    }
+}
+
 impl Host {
+    /// Returns the host of the task that is running; `None` outside a run, in the scenario, and in
+    /// a task of `tokio::spawn`, which belongs to no host.
+    ///
+    /// ```
+    /// use xds_sim::{app, stack::Host};
+    ///
+    /// let summary = app(|client| async move {
+    ///     if let Some(host) = Host::current() {
+    ///         host.note("the application begins"); // A line in the timeline.
+    ///         host.start(async move { drop(client) });
+    ///     }
+    /// })
+    /// .check(0..3);
+    /// assert_eq!(summary.runs, 3);
+    /// ```
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        let id = executor::current_host()?;
+        HOSTS.with_borrow(|hosts| hosts.get(id).cloned())
+    }
+
     /// Name of the host, which the name service resolves to its address.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -88,7 +136,30 @@ impl Host {
         *self.shared.start_date.lock().unwrap_or_else(PoisonError::into_inner) = start;
     }
 
-    /// Spawns a task on the host. It is dropped when the host is [killed](super::Stage::kill).
+    /// Spawns a task on the host. It is dropped when the host is [killed](super::Stage::kill), unlike
+    /// a task of `tokio::spawn`, which belongs to no host and lives until the end of the run.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tokio::time::sleep;
+    /// use xds_sim::stack::{Host, Stage};
+    ///
+    /// let report = Stage::run(1, async |stage| {
+    ///     let host = stage.host("server");
+    ///     host.start(async {
+    ///         let host = Host::current().expect("a task of a host");
+    ///         host.clone().start(async move {
+    ///             sleep(Duration::from_secs(5)).await;
+    ///             host.note("it lives");
+    ///         });
+    ///         sleep(Duration::from_secs(100)).await;
+    ///     });
+    ///     sleep(Duration::from_secs(1)).await;
+    ///     stage.kill(&host);
+    ///     sleep(Duration::from_secs(10)).await;
+    /// });
+    /// assert!(!report.trace.to_text(10).contains("it lives"));
+    /// ```
     pub fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
         let shared = &self.shared;
         let task = shared.executor.memory().of_host(shared.id, || Box::pin(task));

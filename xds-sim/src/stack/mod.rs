@@ -8,7 +8,8 @@
 //!
 //! | on a host | how |
 //! |---|---|
-//! | client, management server | `connect(host, config, options)`, `ManagementServer::start_on(host, config, options)` |
+//! | client, management server of the facade `xds` | `Client::connect("server:18000").start_on(host)`, `ManagementServer::builder().bind_on(host, "0.0.0.0:18000")` |
+//! | those of `xds-grpc` | `connect(host, config, options)`, `ManagementServer::start_on(host, config, options)` |
 //! | gRPC channel of `xds-channel` | `ChannelOptions::new("node").with_runtime(host)` |
 //! | gRPC service of tonic | [`Host::serve`] |
 //! | gRPC client of tonic | [`Host::connector`] |
@@ -65,6 +66,7 @@ mod host;
 mod memory;
 mod messages;
 mod network;
+mod play;
 mod run;
 mod serve;
 mod stage;

@@ -1,29 +1,27 @@
 //! A stage: hosts, a network, and the run of a scenario on them.
 
-use core::{fmt, future::poll_fn, net::SocketAddr, pin::pin, task::Poll, time::Duration};
+use core::{fmt, net::SocketAddr, time::Duration};
 use std::{
     cell::RefCell,
+    collections::BTreeMap,
     io,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::SystemTime,
 };
 
-use tokio::{runtime::Builder, task::yield_now, time::sleep};
+use tokio::{task::yield_now, time::sleep};
 use xds_core::Time;
 
 use super::{
     files::FileWatches,
-    host::{Host, HostShared},
+    host::{Host, HostShared, HostsOfThread},
     messages::MessageJudge,
     network::{Conditions, DialOutcome, Network},
-    run::{entropy::SeededEntropy, executor::Executor, log::Log},
+    run::{executor::Executor, log::Log},
 };
 use crate::{
     tape::Choices,
-    trace::{Header, Keep, ParticipantKind, Phase, Trace, Violation},
+    trace::{Extent, Header, Keep, ParticipantKind, Phase, Trace, Violation},
     world::actor,
 };
 
@@ -43,28 +41,6 @@ pub struct Stage {
 /// Date at the start of a run, 2030-01-01 00:00 UTC, since 1970.
 const START_DATE: Duration = Duration::from_secs(1_893_456_000);
 
-/// Maximum number of polls of tasks at one virtual time.
-const MAX_POLLS: u64 = 200_000;
-
-/// Violations by code that a run cannot repeat: identifier, rule, and text.
-type Unsupported = (&'static str, &'static str, &'static str);
-
-const THREAD_STARTED: Unsupported = (
-    "no threads",
-    "a run has one thread",
-    "a thread was started, by `tokio::task::spawn_blocking` or `tokio::fs`: use \
-     `Runtime::spawn_blocking` of a host, and `std::fs`",
-);
-
-const OTHER_THREAD: Unsupported = (
-    "no threads",
-    "a run has one thread",
-    "a task was woken by another thread: a run cannot repeat what threads do",
-);
-
-const SOCKETS: &str = "; sockets of the operating system are not supported: use `Host::listen`, \
-                       `Host::dial` and `Host::connector`";
-
 /// Result of a run on a stage.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -79,122 +55,46 @@ pub struct StageReport {
     pub polls: u64,
     /// Virtual time at the end of the run.
     pub ended: Time,
+    /// Number of faults that changed something.
+    pub faults: u64,
+    /// Situations counted with [`sometimes`](crate::sometimes()).
+    pub situations: BTreeMap<&'static str, u64>,
 }
 
 impl Stage {
-    /// Runs a scenario with the choices of a seed.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the scenario panics, or if tokio cannot create a runtime.
-    pub fn run(seed: u64, scenario: impl AsyncFnOnce(&Self)) -> StageReport {
-        Self::run_with(Choices::from_seed(seed), Keep::All, scenario)
-    }
-
-    /// Runs a scenario with these choices.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the scenario panics, or if tokio cannot create a runtime.
-    pub fn run_with(
-        choices: Choices,
-        keep: Keep,
-        scenario: impl AsyncFnOnce(&Self),
-    ) -> StageReport {
-        let mut builder = Builder::new_current_thread();
-        builder.enable_time().start_paused(true);
-        // Without this, `tokio::select!` of applications needs `biased` to be deterministic.
-        #[cfg(tokio_unstable)]
-        builder.rng_seed(tokio::runtime::RngSeed::from_bytes(b"xds"));
-        let has_thread = Arc::new(AtomicBool::new(false));
-        let started = Arc::clone(&has_thread);
-        builder.on_thread_start(move || started.store(true, Ordering::Relaxed));
-        let runtime = builder.build().expect("a runtime without I/O");
-        let mut report = runtime.block_on(Self::play(choices, keep, &has_thread, scenario));
-        // Waits for threads that have not reported themselves yet.
-        drop(runtime);
-        if has_thread.load(Ordering::Relaxed) && report.trace.violation.is_none() {
-            let (at, number) = (report.ended, report.events);
-            let (invariant, rule, what) = THREAD_STARTED;
-            let what = what.to_owned();
-            report.trace.violation = Some(Violation { invariant, rule, what, at, number });
-        }
-        report
-    }
-
-    async fn play(
-        mut choices: Choices,
-        keep: Keep,
-        has_thread: &AtomicBool,
-        scenario: impl AsyncFnOnce(&Self),
-    ) -> StageReport {
-        let _tasks = actor::watch_tokio_tasks();
-        let _entropy = SeededEntropy::start(u64::from(choices.below("entropy", u32::MAX)));
-        let executor = Executor::default();
-        executor.set_order(choices.below("order of tasks", u32::MAX));
+    pub(super) fn new(choices: Choices, keep: Keep, executor: Executor) -> Self {
         let log = Log::new(keep);
-        let stage = Self {
+        Self {
             network: Network::new(log.clone(), executor.memory().clone()),
-            executor: executor.clone(),
+            executor,
             log,
             choices: RefCell::new(choices),
             hosts: RefCell::default(),
             judge: RefCell::default(),
             violation: RefCell::default(),
             description: RefCell::default(),
-        };
-        {
-            let mut scenario = pin!(async {
-                scenario(&stage).await;
-                stage.settle().await;
-            });
-            let mut instant = (stage.now(), executor.polls());
-            poll_fn(|cx| {
-                if scenario.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(());
-                }
-                let _ = executor.poll(cx);
-                let unsupported = if executor.was_woken_elsewhere() {
-                    Some(OTHER_THREAD)
-                } else {
-                    has_thread.load(Ordering::Relaxed).then_some(THREAD_STARTED)
-                };
-                if let Some((invariant, rule, what)) = unsupported {
-                    stage.violate(invariant, rule, what);
-                    return Poll::Ready(());
-                }
-                stage.judge_wire();
-                stage.judge_memory();
-                let (now, polls) = (stage.now(), executor.polls());
-                if now != instant.0 {
-                    instant = (now, polls);
-                } else if polls - instant.1 > MAX_POLLS {
-                    let what = format!("{MAX_POLLS} polls of tasks while no time passes");
-                    stage.violate("no busy loop", "tasks become idle", what);
-                    return Poll::Ready(());
-                }
-                Poll::Pending
-            })
-            .await;
         }
-        for panic in executor.take_panics().into_iter().chain(actor::take_task_panics()) {
-            let advice = if panic.contains("IO is disabled") { SOCKETS } else { "" };
-            stage.violate("no panic", "no task panics", panic + advice);
-        }
-        stage.end()
     }
 
-    fn end(self) -> StageReport {
+    pub(super) fn end(self) -> StageReport {
         let ended = self.log.now();
         let header = Header::new(None, self.description.take());
-        let events = self.log.events();
+        let (events, faults) = (self.log.events(), self.log.faults());
         let trace = self.log.finish(header, self.violation.take());
         let hosts = self.hosts.take();
         for host in &hosts {
             self.kill(host);
         }
         let polls = self.executor.polls();
-        StageReport { trace, choices: self.choices.into_inner(), events, polls, ended }
+        StageReport {
+            trace,
+            choices: self.choices.into_inner(),
+            events,
+            polls,
+            ended,
+            faults,
+            situations: actor::take_reached(),
+        }
     }
 
     /// Adds a host. The name service resolves its name.
@@ -211,7 +111,7 @@ impl Stage {
 
     fn host_of_kind(&self, name: &str, kind: ParticipantKind) -> Host {
         let lane = self.log.lane(kind, name);
-        let (id, address) = self.network.add_host(lane);
+        let (id, address) = self.network.add_host(name, lane);
         self.network.set_name(name, Ok(vec![address]), Duration::ZERO);
         let host = Host {
             shared: Arc::new(HostShared {
@@ -226,6 +126,7 @@ impl Stage {
                 start_date: Mutex::new(SystemTime::UNIX_EPOCH + START_DATE),
             }),
         };
+        HostsOfThread::add(&host);
         self.hosts.borrow_mut().push(host.clone());
         host
     }
@@ -233,16 +134,24 @@ impl Stage {
     /// Drops all tasks of a host, as if its processes were killed. Its connections are closed. The
     /// host stays reachable, and tasks can be spawned on it again.
     ///
+    /// A task of `tokio::spawn` belongs to no host and goes on, even if a task of the host has
+    /// spawned it. [`Host::start`] spawns a task of the host.
+    ///
     /// # Panics
     ///
     /// Panics if it is called by a task of this host.
     pub fn kill(&self, host: &Host) {
+        self.end_tasks(host, "host is killed");
+    }
+
+    fn end_tasks(&self, host: &Host, why: &str) {
+        self.log.fault(&[host.shared.lane], Extent::Instant, why);
         self.executor.kill(host.shared.id);
         self.network.close_all(host.shared.id);
     }
 
     /// Lets the host lose its power: its connections are lost without a sign, then its tasks are
-    /// dropped.
+    /// dropped. Tasks of `tokio::spawn` go on, as after [`kill`](Self::kill).
     ///
     /// # Panics
     ///
@@ -251,7 +160,7 @@ impl Stage {
         for other in self.hosts.borrow().iter() {
             self.network.cut(host.shared.id, other.shared.id);
         }
-        self.kill(host);
+        self.end_tasks(host, "host loses its power");
     }
 
     /// Sets the answer of the name service for a name: addresses, or an error. The answer takes
@@ -350,6 +259,11 @@ impl Stage {
         self.network.connections()
     }
 
+    /// Number of events so far.
+    pub(super) fn events(&self) -> u64 {
+        self.log.events()
+    }
+
     /// Number of tasks that have not ended.
     #[must_use]
     pub fn tasks(&self) -> usize {
@@ -358,8 +272,19 @@ impl Stage {
 
     /// Records that a rule was broken. The first violation counts.
     pub fn violate(&self, invariant: &'static str, rule: &'static str, what: impl Into<String>) {
+        self.violate_at(self.now(), invariant, rule, what.into());
+    }
+
+    /// Records that a rule was broken at a virtual time.
+    pub(super) fn violate_at(
+        &self,
+        at: Time,
+        invariant: &'static str,
+        rule: &'static str,
+        what: String,
+    ) {
         let number = self.log.events();
-        let violation = Violation { invariant, rule, what: what.into(), at: self.now(), number };
+        let violation = Violation { invariant, rule, what, at, number };
         self.violation.borrow_mut().get_or_insert(violation);
     }
 

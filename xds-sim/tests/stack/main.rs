@@ -7,6 +7,7 @@ mod budgets;
 mod dates;
 mod determinism;
 mod documented;
+mod ends;
 mod faults;
 #[cfg(unix)]
 mod files;

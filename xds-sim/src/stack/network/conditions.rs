@@ -1,6 +1,6 @@
 //! Conditions of the network between two hosts.
 
-use core::time::Duration;
+use core::{fmt, time::Duration};
 
 /// Conditions of one direction of a connection. The default is a perfect network: no delay and no
 /// limit, except for the sizes of the buffers.
@@ -48,4 +48,31 @@ pub enum DialOutcome {
     Dropped,
     /// The connection is established, but nobody reads from it or writes to it.
     Silent,
+}
+
+/// What differs from a perfect network.
+impl fmt::Display for Conditions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let perfect = Self::default();
+        let Self { latency, first_byte_delay, bandwidth, window, send_buffer, chunk } = *self;
+        let mut words = Vec::new();
+        if !latency.is_zero() {
+            words.push(format!("latency {latency:?}"));
+        }
+        if !first_byte_delay.is_zero() {
+            words.push(format!("first byte after {first_byte_delay:?} more"));
+        }
+        words.extend(bandwidth.map(|bytes| format!("{bytes} bytes per second")));
+        for (name, value, default) in [
+            ("window", window, perfect.window),
+            ("send buffer", send_buffer, perfect.send_buffer),
+            ("chunk", chunk, perfect.chunk),
+        ] {
+            if value != default {
+                words.push(format!("{name} {value}"));
+            }
+        }
+        f.write_str(if words.is_empty() { "perfect" } else { "" })?;
+        f.write_str(&words.join(", "))
+    }
 }

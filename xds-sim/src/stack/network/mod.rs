@@ -1,6 +1,7 @@
 //! Simulated network: hosts, names, listeners, and connections made of byte streams.
 
 mod conditions;
+mod faults;
 mod frames;
 mod pipe;
 mod socket;
@@ -29,10 +30,10 @@ pub use self::{
 };
 use self::{
     frames::{FrameReader, Sender, Variants},
-    pipe::{ByteStream, End},
+    pipe::ByteStream,
 };
 use super::run::{executor::HostId, log::Log, memory::Memory};
-use crate::trace::{EventKind, Extent, MessageId, ParticipantId};
+use crate::trace::{EventKind, MessageId, ParticipantId};
 
 /// Number of a connection, in the order of their establishment.
 pub(super) type ConnectionId = u64;
@@ -66,6 +67,7 @@ struct NetworkState {
 }
 
 struct HostState {
+    name: String,
     address: IpAddr,
     lane: ParticipantId,
 }
@@ -160,13 +162,13 @@ impl Network {
         Self { state: Arc::new(Mutex::new(state)), log, memory }
     }
 
-    pub(super) fn add_host(&self, lane: ParticipantId) -> (HostId, IpAddr) {
+    pub(super) fn add_host(&self, name: &str, lane: ParticipantId) -> (HostId, IpAddr) {
         let mut state = self.lock();
         let id = state.hosts.len();
         let number = u32::try_from(id).unwrap_or(u32::MAX).saturating_add(1);
         let [_, high, middle, low] = number.to_be_bytes();
         let address = IpAddr::from([10, high, middle, low]);
-        state.hosts.push(HostState { address, lane });
+        state.hosts.push(HostState { name: name.into(), address, lane });
         (id, address)
     }
 
@@ -192,29 +194,6 @@ impl Network {
             sleep(delay).await;
         }
         Ok(answer?.into_iter().map(|address| SocketAddr::new(address, port)).collect())
-    }
-
-    /// Sets what happens to attempts to connect to an address.
-    pub(super) fn set_reach(&self, address: SocketAddr, reach: DialOutcome) {
-        self.lock().reach.insert(address, reach);
-    }
-
-    /// Sets the conditions from one host to another, also of existing connections.
-    pub(super) fn set_conditions(&self, from: HostId, to: HostId, conditions: Conditions) {
-        let mut state = self.lock();
-        state.links.entry((from, to)).or_default().conditions = conditions;
-        state.directions(from, to).for_each(|it| it.pipe.set_conditions(conditions));
-    }
-
-    /// Stops or resumes all traffic between two hosts. Nothing is lost.
-    pub(super) fn set_partitioned(&self, one: HostId, other: HostId, is_partitioned: bool) {
-        let mut state = self.lock();
-        let extent = if is_partitioned { Extent::Begins } else { Extent::Ends };
-        self.log.fault(&state.lanes([one, other]), extent, "partition");
-        for (from, to) in [(one, other), (other, one)] {
-            state.links.entry((from, to)).or_default().is_partitioned = is_partitioned;
-            state.directions(from, to).for_each(|it| it.pipe.set_frozen(is_partitioned));
-        }
     }
 
     /// Binds a listener.
@@ -253,24 +232,6 @@ impl Network {
         drop(state);
         // Dropping the sockets locks the state.
         drop(queue);
-    }
-
-    /// Closes what a killed host has left open in tasks of tokio: listeners and connections.
-    pub(super) fn close_all(&self, host: HostId) {
-        let mut state = self.lock();
-        let own = state.hosts[host].address;
-        let (left, kept): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            take(&mut state.listeners).into_iter().partition(|(address, _)| address.ip() == own);
-        state.listeners = kept;
-        let is_left = |it: &&mut TcpConnection| it.sockets == 2 && it.hosts.contains(&host);
-        for connection in state.connections.values_mut().filter(is_left) {
-            connection.directions.iter_mut().for_each(|it| it.pipe.end(End::Reset));
-        }
-        state.lose_units(&self.log);
-        drop(state);
-        for queue in left.into_values() {
-            queue.acceptor.into_iter().for_each(Waker::wake);
-        }
     }
 
     /// Sets the maximum number of connections that wait to be accepted.
@@ -370,56 +331,6 @@ impl Network {
         Ok(Some(near))
     }
 
-    /// Resets the connections between two hosts.
-    pub(super) fn reset(&self, one: HostId, other: HostId) {
-        let mut state = self.lock();
-        self.log.fault(&state.lanes([one, other]), Extent::Instant, "connection reset");
-        for direction in state.between(one, other) {
-            direction.pipe.end(End::Reset);
-        }
-        state.lose_units(&self.log);
-    }
-
-    /// Cuts the connections between two hosts without a sign to either.
-    pub(super) fn cut(&self, one: HostId, other: HostId) {
-        let mut state = self.lock();
-        self.log.fault(
-            &state.lanes([one, other]),
-            Extent::Instant,
-            "connection lost without a sign",
-        );
-        for direction in state.between(one, other) {
-            direction.pipe.cut();
-        }
-        state.lose_units(&self.log);
-    }
-
-    /// Ends the direction from one host to another of their connections. The other direction stays
-    /// open.
-    pub(super) fn close_direction(&self, from: HostId, to: HostId) {
-        let mut state = self.lock();
-        self.log.fault(&state.lanes([from, to]), Extent::Instant, "one direction closed");
-        state.directions(from, to).for_each(|it| it.pipe.end(End::Closed));
-    }
-
-    /// Sends a GOAWAY from one host to another, as a proxy between them may do, on their HTTP/2
-    /// connections without TLS that are between two frames.
-    pub(super) fn go_away(&self, from: HostId, to: HostId) {
-        let mut state = self.lock();
-        self.log.fault(&state.lanes([from, to]), Extent::Instant, "GOAWAY of a proxy");
-        for direction in state.directions(from, to) {
-            direction.go_away();
-        }
-    }
-
-    /// Sends a GOAWAY on each new connection from one host to another, after the first frame.
-    pub(super) fn set_going_away(&self, from: HostId, to: HostId, goes_away: bool) {
-        let mut state = self.lock();
-        let extent = if goes_away { Extent::Begins } else { Extent::Ends };
-        self.log.fault(&state.lanes([from, to]), extent, "GOAWAY on new connections");
-        state.links.entry((from, to)).or_default().goes_away = goes_away;
-    }
-
     /// Begins to record the events of connections.
     pub(super) fn record_wire(&self) {
         self.lock().wire.get_or_insert_default();
@@ -487,24 +398,6 @@ impl NetworkState {
             };
             connection.directions.get_mut(side)
         })
-    }
-
-    /// Returns both directions of the connections between two hosts.
-    fn between(&mut self, one: HostId, other: HostId) -> impl Iterator<Item = &mut OneWay> {
-        let connections = self.connections.values_mut();
-        let found =
-            connections.filter(move |it| it.hosts == [one, other] || it.hosts == [other, one]);
-        found.flat_map(|connection| &mut connection.directions)
-    }
-
-    /// Records that the units on ended or cut pipes are lost.
-    fn lose_units(&mut self, log: &Log) {
-        let directions = self.connections.values_mut().flat_map(|it| &mut it.directions);
-        for direction in directions.filter(|it| it.pipe.is_lossy()) {
-            for unit in direction.units.drain(..) {
-                log.lost(unit.id, "the connection was lost");
-            }
-        }
     }
 }
 

@@ -11,6 +11,7 @@ use core::{
     task::{Context, Poll, Waker},
 };
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     mem::take,
     sync::{
@@ -68,8 +69,8 @@ struct ExecutorState {
     /// Order of ready tasks; `None` polls them in the order of the polls that woke them.
     order: Option<Pcg32>,
     polls: u64,
-    /// Panics of tasks, in order.
-    panics: Vec<String>,
+    /// Panics of tasks with their hosts, in order.
+    panics: Vec<(HostId, String)>,
 }
 
 /// Task to poll. Those that one poll has woken are ordered by their ids, because a library may wake
@@ -86,6 +87,16 @@ struct Task {
     /// `None` while it is being polled.
     future: Option<TaskFuture>,
     is_ready: bool,
+}
+
+thread_local! {
+    /// Host of the task that is being polled on this thread.
+    static CURRENT_HOST: Cell<Option<HostId>> = const { Cell::new(None) };
+}
+
+/// Host of the task that is being polled on this thread.
+pub(crate) fn current_host() -> Option<HostId> {
+    CURRENT_HOST.get()
 }
 
 /// Stream number of the generator, so that other users of a seed draw different values.
@@ -160,8 +171,8 @@ impl Executor {
         self.check.was_woken_elsewhere.load(Ordering::Relaxed)
     }
 
-    /// Returns the messages of the panics so far.
-    pub(crate) fn take_panics(&self) -> Vec<String> {
+    /// Returns the hosts and messages of the panics since the last call.
+    pub(crate) fn take_panics(&self) -> Vec<(HostId, String)> {
         take(&mut self.lock().panics)
     }
 
@@ -171,10 +182,12 @@ impl Executor {
             let Some((id, host, mut future)) = self.begin(cx) else { return Poll::Pending };
             let (state, check) = (Arc::downgrade(&self.state), Arc::clone(&self.check));
             let waker = Waker::from(Arc::new(TaskWaker { id, state, check }));
+            CURRENT_HOST.set(Some(host));
             let polled = self.memory.of_host(host, || {
                 actor::catch(Actor::Task, || future.as_mut().poll(&mut Context::from_waker(&waker)))
             });
-            let unused = self.finish(id, future, polled);
+            CURRENT_HOST.set(None);
+            let unused = self.finish((id, host), future, polled);
             // A future may wake tasks when it is dropped, so the state is not locked.
             self.memory.of_host(host, || drop(unused));
         }
@@ -207,7 +220,12 @@ impl Executor {
     }
 
     /// Returns a polled task, or its future if the task has ended.
-    fn finish(&self, id: u64, future: TaskFuture, polled: Caught<Poll<()>>) -> Option<TaskFuture> {
+    fn finish(
+        &self,
+        (id, host): (u64, HostId),
+        future: TaskFuture,
+        polled: Caught<Poll<()>>,
+    ) -> Option<TaskFuture> {
         let mut state = self.lock();
         state.current = None;
         match polled {
@@ -218,7 +236,7 @@ impl Executor {
                 return None;
             }
             Caught::Finished(Poll::Ready(())) | Caught::Stopped => {}
-            Caught::Panicked(_, what) => state.panics.push(what),
+            Caught::Panicked(_, what) => state.panics.push((host, what)),
         }
         state.tasks.remove(&id);
         Some(future)

@@ -22,6 +22,7 @@ struct Inner {
     recorder: Mutex<Recorder>,
     start: Instant,
     visible: AtomicU64,
+    faults: AtomicU64,
 }
 
 impl Log {
@@ -30,6 +31,7 @@ impl Log {
             recorder: Mutex::new(Recorder::new(keep)),
             start: Instant::now(),
             visible: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
         }))
     }
 
@@ -77,6 +79,9 @@ impl Log {
     }
 
     pub(crate) fn fault(&self, lanes: &[ParticipantId], extent: Extent, what: &str) {
+        if extent != Extent::Ends {
+            self.0.faults.fetch_add(1, Ordering::Relaxed);
+        }
         self.recorder().fault(self.now(), lanes, extent, what);
     }
 
@@ -88,6 +93,11 @@ impl Log {
     pub(crate) fn finish(&self, header: Header, violation: Option<Violation>) -> Trace {
         let mut recorder = self.recorder();
         core::mem::replace(&mut *recorder, Recorder::new(Keep::Nothing)).finish(header, violation)
+    }
+
+    /// Number of faults so far.
+    pub(crate) fn faults(&self) -> u64 {
+        self.0.faults.load(Ordering::Relaxed)
     }
 
     /// Number of events so far.

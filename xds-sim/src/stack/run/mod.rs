@@ -4,3 +4,4 @@ pub(crate) mod entropy;
 pub(crate) mod executor;
 pub(crate) mod log;
 pub(crate) mod memory;
+pub(crate) mod turns;
