@@ -1,16 +1,28 @@
 //! Runs of an application's own code on a stage with faults.
 
-use core::{future::Future, ops::Range, time::Duration};
-use std::collections::BTreeSet;
+use core::{
+    fmt,
+    future::{Future, poll_fn},
+    ops::Range,
+    pin::pin,
+    time::Duration,
+};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use bytes::Bytes;
 use tokio::{
     sync::oneshot,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use xds_core::{
     ResourceName, TypeUrl,
-    client::{ClientConfig, Node, OpaqueType, Profile, ServerAddress},
+    client::{
+        ClientConfig, Node, Profile, Rejection, ResourceType, ServerAddress, ValidationContext,
+        Value,
+    },
     server::{ServerConfig, Transaction},
 };
 use xds_grpc::{ClientOptions, ManagementServer, ServerHandle, ServerOptions, client::connect};
@@ -20,6 +32,7 @@ use super::{
     DialOutcome, Host, Stage,
     check::{StackScenario, StackSummary, check},
 };
+use crate::Toy;
 
 const PORT: u16 = 18_000;
 
@@ -50,7 +63,11 @@ const LIMIT: Duration = Duration::from_secs(3_600);
 /// # What works in an application
 ///
 /// `tokio::spawn`, `tokio::time`, channels and locks of tokio, streams, and everything that is built
-/// on the traits of [`Future`]. Time is virtual: a sleep of an hour takes no time.
+/// on the traits of [`Future`]. Time is virtual: a sleep of ten minutes takes no time. The limit of an
+/// hour of virtual time is that of [`with_limit`](App::with_limit).
+///
+/// [`Host::current`] is the machine of the application, with notes in the timeline, its date, listeners
+/// and connections. Clients of the facade `xds` start on it (`start_on`).
 ///
 /// # What is not supported
 ///
@@ -62,6 +79,9 @@ const LIMIT: Duration = Duration::from_secs(3_600);
 /// | `std::thread::sleep`, blocking on a future | `tokio::time::sleep` | the whole run waits |
 /// | events of the operating system about files | checks every 2 s, [`Host::report_file_changes`] | none arrive |
 /// | random numbers, maps with random iteration order | [`Runtime::entropy`](xds_grpc::runtime::Runtime::entropy), `BTreeMap` | a seed may give another run |
+/// | `#[tokio::test]`, a call in a runtime | `#[test]` | panic `Cannot start a runtime from within a runtime` |
+/// | a loop without `await` | a loop with `await`, which is reported as `no busy loop` | the run does not end |
+/// | restarts of the server | a scenario on a [`Stage`], with [`Stage::kill`] | network faults only |
 /// | `tokio::select!` without `biased` | `biased`, or `--cfg tokio_unstable` | a seed may give another run |
 pub fn app<F, Fut>(application: F) -> App<F>
 where
@@ -74,6 +94,9 @@ where
 /// Prepares runs of an application that uses a server. Each run has clients, which watch what is
 /// [listed](ServerApp::with_watch), and draws faults of the network, which are repaired in the end. The
 /// application has to end, and its panics are failures.
+///
+/// What the clients have in the end is not checked, and the server does not restart. A scenario on a
+/// [`Stage`] can do both.
 pub fn server_app<F, Fut>(application: F) -> ServerApp<F>
 where
     F: Fn(ServerHandle) -> Fut + Sync,
@@ -106,6 +129,42 @@ struct Content {
     resources: Vec<(TypeUrl, ResourceName, Bytes)>,
     changes: Vec<Change>,
     watches: Vec<(TypeUrl, ResourceName)>,
+    types: Vec<Arc<dyn ResourceType>>,
+    configure: Vec<Configure>,
+    situations: Vec<&'static str>,
+}
+
+/// Change of the configuration of a client.
+#[derive(Clone)]
+struct Configure(Arc<dyn Fn(ClientConfig) -> ClientConfig + Send + Sync>);
+
+impl fmt::Debug for Configure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Configure")
+    }
+}
+
+/// Default type: accepts everything except a [`Toy`] whose text begins with `bad`.
+#[derive(Clone, Debug)]
+struct AnyType(TypeUrl);
+
+impl ResourceType for AnyType {
+    fn type_url(&self) -> &TypeUrl {
+        &self.0
+    }
+
+    fn validate(
+        &self,
+        bytes: &Bytes,
+        _: &ValidationContext<'_>,
+    ) -> Result<Option<Value>, Rejection> {
+        match Toy::text_of(bytes) {
+            text if text.starts_with("bad") => {
+                Err(Rejection::new(format!("text: {text} is not allowed")))
+            }
+            _ => Ok(None),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -124,6 +183,9 @@ impl Default for Content {
             resources: Vec::new(),
             changes: Vec::new(),
             watches: Vec::new(),
+            types: Vec::new(),
+            configure: Vec::new(),
+            situations: Vec::new(),
         }
     }
 }
@@ -136,10 +198,36 @@ impl<F> App<F> {
         self
     }
 
+    /// Requires that at least one of the runs reaches a situation counted with
+    /// [`sometimes`](crate::sometimes()).
+    pub fn with_situation(mut self, name: &'static str) -> Self {
+        self.content.situations.push(name);
+        self
+    }
+
     /// Sets the profile of the client; that of gRPC by default, which keeps resources that the server
     /// removes.
     pub fn with_profile(mut self, profile: Profile) -> Self {
         self.content.profile = profile;
+        self
+    }
+
+    /// Adds a type that the client knows, such as one for typed watches.
+    ///
+    /// The types of the resources and changes are known without this call. Such a type is untyped and
+    /// accepts everything except a [`Toy`](crate::Toy) whose text begins with `bad`.
+    pub fn with_type(mut self, resource_type: impl ResourceType + 'static) -> Self {
+        self.content.types.push(Arc::new(resource_type));
+        self
+    }
+
+    /// Changes the configuration of the client in each run. It has the node, the server, the profile
+    /// and the types already.
+    pub fn with_config(
+        mut self,
+        configure: impl Fn(ClientConfig) -> ClientConfig + Send + Sync + 'static,
+    ) -> Self {
+        self.content.configure.push(Configure(Arc::new(configure)));
         self
     }
 
@@ -174,6 +262,13 @@ impl<F> ServerApp<F> {
     /// ended; an hour by default.
     pub fn with_limit(mut self, limit: Duration) -> Self {
         self.content.limit = limit;
+        self
+    }
+
+    /// Requires that at least one of the runs reaches a situation counted with
+    /// [`sometimes`](crate::sometimes()).
+    pub fn with_situation(mut self, name: &'static str) -> Self {
+        self.content.situations.push(name);
         self
     }
 
@@ -223,6 +318,10 @@ where
     F: Fn(ClientHandle) -> Fut + Sync,
     Fut: Future<Output = ()> + Send + 'static,
 {
+    fn situations(&self) -> &[&'static str] {
+        &self.content.situations
+    }
+
     async fn play(&self, stage: &Stage) {
         let (near, far) = (stage.host("application"), stage.server_host("server"));
         let server = serve(&far);
@@ -234,7 +333,7 @@ where
         let changes = self.content.changes.iter();
         let types = self.content.resources.iter().map(|(type_url, ..)| type_url);
         let types: BTreeSet<_> = types.chain(changes.map(|change| &change.type_url)).collect();
-        let client = client(&near, self.content.profile.clone(), types);
+        let client = client(&near, &self.content, types);
         let ended = start(&near, (self.application)(client));
         for change in &self.content.changes {
             let (handle, change, host) = (server.handle(), change.clone(), far.clone());
@@ -260,6 +359,10 @@ where
     F: Fn(ServerHandle) -> Fut + Sync,
     Fut: Future<Output = ()> + Send + 'static,
 {
+    fn situations(&self) -> &[&'static str] {
+        &self.content.situations
+    }
+
     async fn play(&self, stage: &Stage) {
         const CLIENTS: u32 = 2;
 
@@ -272,7 +375,7 @@ where
             if number > 0 {
                 near = stage.host(&format!("client-{number}"));
             }
-            let client = client(&near, self.content.profile.clone(), types.clone());
+            let client = client(&near, &self.content, types.clone());
             for (type_url, name) in &self.content.watches {
                 let mut watch = client.watch_untyped(type_url.clone(), name.clone());
                 near.start(async move { while watch.next().await.is_some() {} });
@@ -298,11 +401,18 @@ fn serve(host: &Host) -> ManagementServer<Host> {
     server
 }
 
-fn client(host: &Host, profile: Profile, types: BTreeSet<&TypeUrl>) -> ClientHandle {
+fn client(host: &Host, content: &Content, types: BTreeSet<&TypeUrl>) -> ClientHandle {
     let address = ServerAddress::new(format!("server:{PORT}"));
-    let mut config = ClientConfig::new(Node::new(host.name()), address).with_profile(profile);
+    let mut config = ClientConfig::new(Node::new(host.name()), address);
+    config = config.with_profile(content.profile.clone());
+    config.types.clone_from(&content.types);
     for type_url in types {
-        config = config.with_type(OpaqueType::new(type_url.clone()));
+        if !content.types.iter().any(|known| known.type_url() == type_url) {
+            config = config.with_type(AnyType(type_url.clone()));
+        }
+    }
+    for Configure(configure) in &content.configure {
+        config = configure(config);
     }
     connect(host.clone(), config, ClientOptions::default().with_seed(2))
 }
@@ -313,27 +423,33 @@ async fn apply(stage: &Stage, server: &ManagementServer<Host>, change: Transacti
     }
 }
 
-/// Starts the application. The returned receiver is closed when it has ended, also by a panic.
-fn start(
-    host: &Host,
-    application: impl Future<Output = ()> + Send + 'static,
-) -> oneshot::Receiver<()> {
+/// Application that runs.
+struct Running {
+    /// Closed when the application has ended, also by a panic.
+    ended: oneshot::Receiver<()>,
+    /// Time of the last poll of its task.
+    polled: Arc<Mutex<Instant>>,
+}
+
+fn start(host: &Host, application: impl Future<Output = ()> + Send + 'static) -> Running {
     let (sender, ended) = oneshot::channel();
+    let polled = Arc::new(Mutex::new(Instant::now()));
+    let own = Arc::clone(&polled);
     host.start(async move {
         let _sender = sender;
-        application.await;
+        let mut application = pin!(application);
+        poll_fn(|cx| {
+            *own.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            application.as_mut().poll(cx)
+        })
+        .await;
     });
-    ended
+    Running { ended, polled }
 }
 
 /// Draws faults, repairs them, and waits for the end of the application.
-async fn run_to_end(
-    stage: &Stage,
-    near: &Host,
-    far: &Host,
-    ended: oneshot::Receiver<()>,
-    limit: Duration,
-) {
+async fn run_to_end(stage: &Stage, near: &Host, far: &Host, application: Running, limit: Duration) {
+    let begin = Instant::now();
     let address = (far.address(), PORT).into();
     let faults = stage.below("number of faults", 12);
     for _ in 0..faults {
@@ -354,8 +470,13 @@ async fn run_to_end(
     }
     stage.set_reach(address, DialOutcome::Open);
     stage.heal(near, far);
-    if timeout(limit, ended).await.is_err() {
-        let what = format!("it still runs {limit:?} after the last fault was repaired");
+    if timeout(limit, application.ended).await.is_err() {
+        let polled = *application.polled.lock().unwrap_or_else(PoisonError::into_inner);
+        let polled = polled.duration_since(begin).as_secs_f64();
+        let what = format!(
+            "it still runs {limit:?} after the last fault was repaired, which is the limit of \
+             `with_limit`; its main task was polled last at {polled:.3}s"
+        );
         stage.violate("application-ends", "The application ends.", what);
     }
 }

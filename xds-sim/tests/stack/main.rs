@@ -17,6 +17,7 @@ mod names;
 mod pair;
 mod raw;
 mod regressions;
+mod reports;
 mod rest;
 mod rollout;
 mod storms;

@@ -114,13 +114,11 @@ impl fmt::Display for StackOptions {
         };
         let silent = if self.silent_connections { "silent connections, " } else { "" };
         let addresses = if self.dead_address { "a dead address first, " } else { "" };
-        let Conditions { latency, window, send_buffer, chunk, .. } = self.conditions;
         write!(
             f,
             "{clients} clients, {servers} servers, {variant}, {tls}, {silent}{addresses}flow control {:?}, {names} \
-             names, {operations} operations, latency {latency:?}, window {window}, send buffer \
-             {send_buffer}, chunk {chunk}",
-            self.flow_control,
+             names, {operations} operations, network: {}",
+            self.flow_control, self.conditions,
         )
     }
 }
