@@ -70,7 +70,9 @@
 //! ([`Config::with_oracle`]). [`sometimes`] and [`Config::with_situation`] require that the runs
 //! reach a given situation.
 //!
-//! [`check`](check()) reads `XDS_SIM_SEED`, `XDS_SIM_RUNS` and `XDS_SIM_TAPE` from the environment.
+//! [`check`](check()) reads `XDS_SIM_SEED`, `XDS_SIM_RUNS` and `XDS_SIM_TAPE` from the environment,
+//! which select runs, `XDS_SIM_TWICE=1`, which compares two runs of each seed, and `XDS_SIM_HTML`, the
+//! directory for the timeline of a failed run.
 //!
 //! `docs/SIMULATION.md` in the repository describes the command line and how to read and reproduce
 //! a failure.

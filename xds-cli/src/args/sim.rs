@@ -21,7 +21,7 @@ pub(crate) enum SimCommand {
     /// Run many simulations until one breaks a rule.
     ///
     /// The failing run is made smaller (shrunk) and reported with its last events and a test in
-    /// Rust. The exit code is then 1.
+    /// Rust; with --stack or --replicas, with a tape instead of the test. The exit code is then 1.
     ///
     /// The exit code is also 1 if 8,000 runs or more never reach one of the expected
     /// situations, or if one kind of fault has no effect in any of them. This is not checked
@@ -53,7 +53,7 @@ pub(crate) struct RunArgs {
     pub(crate) seed: u64,
 
     /// Write the timeline (HTML), the events (NDJSON), the report and a Rust test of a failing run
-    /// to this directory.
+    /// to this directory. With --stack there is no test.
     #[arg(long, value_name = "DIR")]
     pub(crate) html: Option<PathBuf>,
 
@@ -64,7 +64,7 @@ pub(crate) struct RunArgs {
     pub(crate) keep_going: bool,
 
     /// Number of runs to execute in parallel [default: the number of processors].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_jobs)]
     pub(crate) jobs: Option<NonZeroUsize>,
 
     /// Simulate the drivers too: clients and servers with their HTTP/2 and TLS on a simulated network
@@ -254,6 +254,11 @@ fn parse_number(text: &str) -> Result<u64, String> {
 fn parse_count(text: &str) -> Result<u64, String> {
     let number = parse_number(text)?;
     if number > 0 { Ok(number) } else { Err("must be at least 1".into()) }
+}
+
+fn parse_jobs(text: &str) -> Result<NonZeroUsize, String> {
+    let jobs = usize::try_from(parse_count(text)?).ok().and_then(NonZeroUsize::new);
+    jobs.ok_or_else(|| "too many".into())
 }
 
 fn parse_options(text: &str) -> Result<OptionLine, String> {
