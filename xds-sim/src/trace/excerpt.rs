@@ -89,7 +89,7 @@ impl Trace {
 fn housekeeping_of(event: &TraceEvent) -> Option<MessageId> {
     let TraceKind::Send { message, what, .. } = &event.kind else { return None };
     let is_frame = |name: &&str| what.text.starts_with(*name);
-    let is_it = what.kind == EventKind::Transport && HOUSEKEEPING.iter().any(|it| is_frame(it));
+    let is_it = what.kind == EventKind::Transport && HOUSEKEEPING.iter().any(is_frame);
     is_it.then_some(*message)
 }
 

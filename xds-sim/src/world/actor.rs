@@ -217,11 +217,14 @@ fn is_task_panic(info: &panic::PanicHookInfo<'_>) -> bool {
 }
 
 /// Whether a run on a stage is in progress on this thread, in which tasks of tokio run.
+#[cfg(feature = "stack")]
 fn is_stack_run() -> bool {
-    #[cfg(feature = "stack")]
-    return TASK_PANICS.with_borrow(Option::is_some);
-    #[cfg(not(feature = "stack"))]
-    return false;
+    TASK_PANICS.with_borrow(Option::is_some)
+}
+
+#[cfg(not(feature = "stack"))]
+const fn is_stack_run() -> bool {
+    false
 }
 
 #[cfg(not(feature = "stack"))]

@@ -6,6 +6,7 @@
 //! is_outdated: false, is_of_everything: false }
 // IC3
 
+// With the crate `xds`: use xds::sim::{Config, Options, Tape, replay};
 use xds_sim::{Config, Options, Tape, replay};
 
 /// Options of the run that differ from the defaults.
