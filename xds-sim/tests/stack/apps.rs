@@ -3,7 +3,7 @@
 use core::time::Duration;
 use tokio::time::{sleep, timeout};
 use xds_core::{client::Notice, server::Transaction, types::CLUSTER};
-use xds_sim::{Toy, app, server_app};
+use xds_sim::{Toy, app, server_app, sometimes};
 
 use crate::failure;
 
@@ -71,4 +71,38 @@ fn server_application_sees_its_clients_converge() {
     })
     .with_watch(CLUSTER, "web")
     .check(0..20);
+}
+
+#[test]
+fn application_survives_restarts_of_its_server() {
+    let summary = app(|client| async move {
+        let mut watch = client.watch_untyped(CLUSTER, "web");
+        loop {
+            if let Some(Ok(Notice::Changed(Ok(resource)))) = watch.next().await
+                && Toy::text_of(&resource.bytes) == "new"
+            {
+                return;
+            }
+        }
+    })
+    .with_resource(CLUSTER, "web", Toy::bytes("web", "old"))
+    .with_change(Duration::from_secs(20), CLUSTER, "web", Some(Toy::bytes("web", "new")))
+    .with_restarts()
+    .check(0..50);
+    assert_eq!(summary.runs, 50);
+}
+
+#[test]
+fn server_application_is_called_again_after_a_restart() {
+    let summary = server_app(|server| async move {
+        sometimes("the application starts");
+        let mut change = Transaction::new();
+        change.set(CLUSTER, "web", Toy::bytes("web", "content"));
+        server.apply(change).await.expect("a sound change");
+    })
+    .with_watch(CLUSTER, "web")
+    .with_restarts()
+    .check(0..20);
+    let starts = summary.situations.get("the application starts");
+    assert!(starts.is_some_and(|starts| *starts > 20), "{summary:?}");
 }
