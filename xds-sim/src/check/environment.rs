@@ -7,6 +7,7 @@ use super::number_of;
 use crate::tape::{Drift, Tape};
 
 /// Runs that a test makes.
+#[cfg(any(feature = "replicas", feature = "stack"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Selection {
     /// The run of a tape.
@@ -23,6 +24,7 @@ pub(crate) enum Selection {
 ///
 /// If a variable has an invalid value, because the result would be about unintended runs, and if
 /// `seeds` is empty.
+#[cfg(any(feature = "replicas", feature = "stack"))]
 pub(crate) fn select(seeds: Range<u64>) -> Selection {
     assert!(
         seeds.start < seeds.end,
@@ -89,6 +91,7 @@ mod tests {
         assert_eq!(command("XDS_SIM_SEED", &7), expected);
     }
 
+    #[cfg(any(feature = "replicas", feature = "stack"))]
     #[test]
     #[should_panic(expected = "the range of seeds 10..5 is reversed")]
     fn reversed_range_of_seeds_panics() {
@@ -96,6 +99,7 @@ mod tests {
         let _ = select(10..5);
     }
 
+    #[cfg(any(feature = "replicas", feature = "stack"))]
     #[test]
     #[should_panic(expected = "the range of seeds 5..5 is empty")]
     fn empty_range_of_seeds_panics() {

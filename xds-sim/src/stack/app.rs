@@ -1,7 +1,5 @@
 //! Runs of an application's own code on a stage with faults.
 
-mod play;
-
 use core::{fmt, future::Future, ops::Range, time::Duration};
 use std::sync::Arc;
 
@@ -88,35 +86,35 @@ where
 #[derive(Clone, Debug)]
 #[must_use = "nothing runs before `check`"]
 pub struct App<F> {
-    application: F,
-    content: Content,
+    pub(super) application: F,
+    pub(super) content: Content,
 }
 
 /// Application with a server: see [`server_app`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing runs before `check`"]
 pub struct ServerApp<F> {
-    application: F,
-    content: Content,
+    pub(super) application: F,
+    pub(super) content: Content,
 }
 
 /// Content of a run besides the application.
 #[derive(Clone, Debug)]
-struct Content {
-    limit: Duration,
-    profile: Profile,
-    resources: Vec<(TypeUrl, ResourceName, Bytes)>,
-    changes: Vec<Change>,
-    watches: Vec<(TypeUrl, ResourceName)>,
-    types: Vec<Arc<dyn ResourceType>>,
-    configure: Vec<Configure>,
-    situations: Vec<&'static str>,
-    restarts: bool,
+pub(super) struct Content {
+    pub(super) limit: Duration,
+    pub(super) profile: Profile,
+    pub(super) resources: Vec<(TypeUrl, ResourceName, Bytes)>,
+    pub(super) changes: Vec<Change>,
+    pub(super) watches: Vec<(TypeUrl, ResourceName)>,
+    pub(super) types: Vec<Arc<dyn ResourceType>>,
+    pub(super) configure: Vec<Configure>,
+    pub(super) situations: Vec<&'static str>,
+    pub(super) restarts: bool,
 }
 
 /// Change of the configuration of a client.
 #[derive(Clone)]
-struct Configure(Arc<dyn Fn(ClientConfig) -> ClientConfig + Send + Sync>);
+pub(super) struct Configure(pub(super) Arc<dyn Fn(ClientConfig) -> ClientConfig + Send + Sync>);
 
 impl fmt::Debug for Configure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -125,11 +123,11 @@ impl fmt::Debug for Configure {
 }
 
 #[derive(Clone, Debug)]
-struct Change {
-    at: Duration,
-    type_url: TypeUrl,
-    name: ResourceName,
-    bytes: Option<Bytes>,
+pub(super) struct Change {
+    pub(super) at: Duration,
+    pub(super) type_url: TypeUrl,
+    pub(super) name: ResourceName,
+    pub(super) bytes: Option<Bytes>,
 }
 
 impl Default for Content {

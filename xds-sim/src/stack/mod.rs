@@ -59,6 +59,7 @@ pub use xds_grpc;
 pub use xds_handle;
 
 mod app;
+mod app_runs;
 pub mod certificates;
 pub mod check;
 mod files;

@@ -50,7 +50,7 @@ pub enum DialOutcome {
     Silent,
 }
 
-/// What differs from a perfect network.
+/// Lists the differences from a perfect network.
 impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let perfect = Self::default();

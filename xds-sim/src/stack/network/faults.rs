@@ -17,7 +17,7 @@ use crate::{
 
 impl Network {
     /// Sets what happens to attempts to connect to an address.
-    pub(in crate::stack) fn set_reach(&self, address: SocketAddr, reach: DialOutcome) {
+    pub(crate) fn set_reach(&self, address: SocketAddr, reach: DialOutcome) {
         let mut state = self.lock();
         let before = state.reach.insert(address, reach).unwrap_or_default();
         if before == reach {
@@ -39,12 +39,7 @@ impl Network {
     }
 
     /// Sets the conditions from one host to another, also of existing connections.
-    pub(in crate::stack) fn set_conditions(
-        &self,
-        from: HostId,
-        to: HostId,
-        conditions: Conditions,
-    ) {
+    pub(crate) fn set_conditions(&self, from: HostId, to: HostId, conditions: Conditions) {
         let mut state = self.lock();
         let link = state.links.entry((from, to)).or_default();
         let is_change = link.conditions != conditions;
@@ -58,12 +53,7 @@ impl Network {
     }
 
     /// Stops or resumes all traffic between two hosts. Nothing is lost.
-    pub(in crate::stack) fn set_partitioned(
-        &self,
-        one: HostId,
-        other: HostId,
-        is_partitioned: bool,
-    ) {
+    pub(crate) fn set_partitioned(&self, one: HostId, other: HostId, is_partitioned: bool) {
         let mut state = self.lock();
         let was_partitioned = state.link(one, other).is_partitioned;
         if was_partitioned != is_partitioned {
@@ -77,7 +67,7 @@ impl Network {
     }
 
     /// Closes what a killed host has left open in tasks of tokio: listeners and connections.
-    pub(in crate::stack) fn close_all(&self, host: HostId) {
+    pub(crate) fn close_all(&self, host: HostId) {
         let mut state = self.lock();
         let own = state.hosts[host].address;
         let (left, kept): (BTreeMap<_, _>, BTreeMap<_, _>) =
@@ -95,7 +85,7 @@ impl Network {
     }
 
     /// Resets the connections between two hosts.
-    pub(in crate::stack) fn reset(&self, one: HostId, other: HostId) {
+    pub(crate) fn reset(&self, one: HostId, other: HostId) {
         let mut state = self.lock();
         self.record_if_connected(&mut state, [one, other], "connection reset");
         for direction in state.between(one, other) {
@@ -105,7 +95,7 @@ impl Network {
     }
 
     /// Cuts the connections between two hosts without a sign to either.
-    pub(in crate::stack) fn cut(&self, one: HostId, other: HostId) {
+    pub(crate) fn cut(&self, one: HostId, other: HostId) {
         let mut state = self.lock();
         self.record_if_connected(&mut state, [one, other], "connection lost without a sign");
         for direction in state.between(one, other) {
@@ -116,7 +106,7 @@ impl Network {
 
     /// Ends the direction from one host to another of their connections. The other direction stays
     /// open.
-    pub(in crate::stack) fn close_direction(&self, from: HostId, to: HostId) {
+    pub(crate) fn close_direction(&self, from: HostId, to: HostId) {
         let mut state = self.lock();
         self.record_if_connected(&mut state, [from, to], "one direction closed");
         state.directions(from, to).for_each(|it| it.pipe.end(End::Closed));
@@ -124,7 +114,7 @@ impl Network {
 
     /// Sends a GOAWAY from one host to another, as a proxy between them may do, on their HTTP/2
     /// connections without TLS that are between two frames.
-    pub(in crate::stack) fn go_away(&self, from: HostId, to: HostId) {
+    pub(crate) fn go_away(&self, from: HostId, to: HostId) {
         let mut state = self.lock();
         self.record_if_connected(&mut state, [from, to], "GOAWAY of a proxy");
         for direction in state.directions(from, to) {
@@ -133,7 +123,7 @@ impl Network {
     }
 
     /// Sends a GOAWAY on each new connection from one host to another, after the first frame.
-    pub(in crate::stack) fn set_going_away(&self, from: HostId, to: HostId, goes_away: bool) {
+    pub(crate) fn set_going_away(&self, from: HostId, to: HostId, goes_away: bool) {
         let mut state = self.lock();
         let lanes = state.lanes([from, to]);
         let link = state.links.entry((from, to)).or_default();

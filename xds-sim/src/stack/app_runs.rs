@@ -26,11 +26,12 @@ use xds_core::{
 use xds_grpc::{ClientOptions, ManagementServer, ServerHandle, ServerOptions, client::connect};
 use xds_handle::ClientHandle;
 
-use super::{App, Change, Configure, Content, ServerApp};
-use crate::{
-    Toy,
-    stack::{DialOutcome, Host, Stage, check::StackScenario},
+use super::{
+    DialOutcome, Host, Stage,
+    app::{App, Change, Configure, Content, ServerApp},
+    check::StackScenario,
 };
+use crate::Toy;
 
 const PORT: u16 = 18_000;
 
