@@ -106,7 +106,7 @@
 //! - It calls [`Client::handled`](client::Client::handled) once a watcher has finished with a notice,
 //!   unless flow control is [off](client::FlowControl::Off).
 //!
-//! `examples/custom_runtime.rs` in the repository does all of this with threads and blocking sockets. For
+//! `examples/custom_runtime` in the repository does all of this with threads and blocking sockets. For
 //! futures use the crate `xds-grpc`, which requires a runtime that can spawn, sleep and connect.
 //! `xds-handle` provides handles, and watches as streams. `xds-conformance` tests a finished
 //! adapter against the rules below.

@@ -236,7 +236,7 @@ fn shutdown_closes_every_stream() {
     rig.effects();
     rig.run("shutdown");
     let closes = streams.map(|id| ServerOutput::Close(id, CloseReason::ShuttingDown));
-    assert_eq!(rig.effects(), closes);
+    assert_eq!(rig.effects(), [&closes[..], &[ServerOutput::Drained]].concat());
     assert_eq!(CloseReason::ShuttingDown.code().as_i32(), 14);
     let refusal = rig.server.accept(VIA, rig.now).expect_err("a refusal");
     assert_eq!((refusal, refusal.code()), (Refusal::ShuttingDown, StatusCode::Unavailable));
