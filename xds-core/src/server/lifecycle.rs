@@ -124,7 +124,7 @@ impl Server {
 
     /// Ends all streams at once with `UNAVAILABLE` and refuses new ones, also during a
     /// [`drain`](Self::drain), which lets streams finish.
-    /// [`ServerOutput::Drained`](super::ServerOutput::Drained) follows, unless it was output before.
+    /// [`ServerOutput::Drained`] follows, unless it was output before.
     // M14
     pub fn shut_down(&mut self, now: Time) {
         self.clock.advance(now);

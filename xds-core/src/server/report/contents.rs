@@ -59,7 +59,7 @@ impl Server {
     }
 
     /// Returns the contents of a view; those that a layered view shows, and empty contents for an
-    /// unknown view. Names with an [error](super::Transaction::set_error) are omitted, although
+    /// unknown view. Names with an [error](Transaction::set_error) are omitted, although
     /// wildcard clients receive a resource that exists nevertheless. Takes time proportional to the
     /// number of resources.
     ///
