@@ -310,9 +310,9 @@ impl Stage {
     }
 
     /// The kick oracle: wakes every task while nothing is ready, and reports a violation if anything
-    /// visible happens. A task that returned [`Poll::Pending`](core::task::Poll::Pending) with all its wakers registered finds
-    /// nothing to do; if it does something, a wake-up was lost. No virtual time passes, so no timer
-    /// can be the cause.
+    /// visible happens. A task that returned [`Poll::Pending`](core::task::Poll::Pending) with all
+    /// its wakers registered finds nothing to do; if it does something, a wake-up was lost. No
+    /// virtual time passes, so no timer can be the cause.
     ///
     /// Returns whether a wake-up was lost.
     pub async fn kick(&self) -> bool {
