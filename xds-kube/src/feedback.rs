@@ -29,8 +29,8 @@ use crate::{
 ///   removed when nobody rejects the resources any more. A deleted object, whose deletion is refused,
 ///   has only the Event.
 ///
-/// Both are renewed every five minutes. An annotation that no replica has renewed for 15 minutes is
-/// removed: the replica that has written it has ended, and its clients are connected to others.
+/// Event and annotation are renewed every 5 minutes. An annotation that was not renewed for 15
+/// minutes is removed by any replica, because the one that wrote it has ended.
 ///
 /// An object is written at most once in 30 seconds, and there are at most five writes in a second.
 /// The annotation is no change of the resources, so that a write causes no other.

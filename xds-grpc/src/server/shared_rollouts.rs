@@ -68,7 +68,7 @@ const WAITING_STATES: usize = 64;
 
 impl ServerHandle {
     /// Returns the stream of what a server with [`Sharing::Replicas`] has to share through its source.
-    /// It takes the place of an earlier stream. While there is none, no rollout continues.
+    /// A new stream replaces an earlier one. Without a stream, no rollout continues.
     ///
     /// # Errors
     ///

@@ -71,7 +71,8 @@ where
 /// [listed](ServerApp::with_watch), and draws faults of the network, which are repaired in the end. The
 /// application has to end, and its panics are failures.
 ///
-/// What the clients have in the end is not checked. A scenario on a [`Stage`] can do that.
+/// A run does not check which resources the clients have in the end. A scenario on a [`Stage`] can
+/// do that.
 ///
 /// [`Stage`]: super::Stage
 pub fn server_app<F, Fut>(application: F) -> ServerApp<F>

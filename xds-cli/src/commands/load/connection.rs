@@ -122,7 +122,7 @@ struct ClientStream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EndedBy {
     Server,
-    /// This process, or the network.
+    /// The simulated client, or the network.
     Other,
 }
 

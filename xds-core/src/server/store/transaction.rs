@@ -220,8 +220,8 @@ impl Transaction {
     /// `NOT_FOUND`. Incremental clients that name it are sent a removal, others the error. Setting or
     /// removing the resource ends this.
     ///
-    /// This answers clients about a name that has no resource. It does not delete one: wildcard
-    /// clients go on to receive a resource of that name until it is [removed](Self::remove).
+    /// The mark is for a name that has no resource. It does not delete an existing one: wildcard
+    /// clients still receive that until it is [removed](Self::remove).
     // M255
     pub fn mark_missing(
         &mut self,
