@@ -17,7 +17,6 @@ use tonic::{
 };
 use xds_core::proto::{ClientStatusRequest, ClientStatusResponse};
 
-use super::held_request::HeldRequest;
 use crate::{
     grpc::{FETCH_CLIENT_STATUS, STREAM_CLIENT_STATUS},
     runtime::BoxFuture,
@@ -31,11 +30,10 @@ pub(super) trait StatusHandler: Clone + Send + Sync + Unpin + 'static {
     ) -> impl Future<Output = Result<Response<ClientStatusResponse>, Status>> + Send;
 }
 
-/// Serves a call of one of the methods. Its incomplete requests count as `held`.
+/// Serves a call of one of the methods.
 pub(super) fn serve<A, B>(
     handler: A,
     request: http::Request<B>,
-    held: HeldRequest,
 ) -> BoxFuture<'static, Result<http::Response<Body>, Infallible>>
 where
     A: StatusHandler,
@@ -43,8 +41,7 @@ where
     B::Error: Into<Box<dyn core::error::Error + Send + Sync>> + Send,
 {
     let method = MethodAdapter(handler);
-    let mut grpc = grpc(held.clone());
-    let request = request.map(|body| held.body(body));
+    let mut grpc = Grpc::new(StatusCodec).apply_max_message_size_config(Some(MAX_REQUEST), None);
     match request.uri().path() {
         FETCH_CLIENT_STATUS => Box::pin(async move { Ok(grpc.unary(method, request).await) }),
         STREAM_CLIENT_STATUS => Box::pin(async move { Ok(grpc.streaming(method, request).await) }),
@@ -56,11 +53,7 @@ where
 }
 
 /// Maximum size of a request in bytes.
-const MAX_REQUEST: usize = 64 << 10;
-
-fn grpc(held: HeldRequest) -> Grpc<StatusCodec> {
-    Grpc::new(StatusCodec(held)).apply_max_message_size_config(Some(MAX_REQUEST), None)
-}
+pub(super) const MAX_REQUEST: usize = 64 << 10;
 
 /// tonic adapter for the methods.
 struct MethodAdapter<A>(A);
@@ -120,8 +113,8 @@ impl<A: StatusHandler> Stream for ResponseStream<A> {
 }
 
 /// Codec that encodes into the transport's buffer.
-#[derive(Clone, Debug)]
-struct StatusCodec(HeldRequest);
+#[derive(Clone, Copy, Debug)]
+struct StatusCodec;
 
 impl Codec for StatusCodec {
     type Encode = ClientStatusResponse;
@@ -130,11 +123,11 @@ impl Codec for StatusCodec {
     type Decoder = Self;
 
     fn encoder(&mut self) -> Self {
-        self.clone()
+        *self
     }
 
     fn decoder(&mut self) -> Self {
-        self.clone()
+        *self
     }
 }
 
@@ -153,7 +146,6 @@ impl Decoder for StatusCodec {
     type Error = Status;
 
     fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
-        self.0.release();
         ClientStatusRequest::decode(message)
             .map(Some)
             .map_err(|why| Status::invalid_argument(format!("not a ClientStatusRequest: {why}")))

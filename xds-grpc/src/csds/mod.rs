@@ -14,13 +14,11 @@
 //! | `server.rs` | status of a management server's clients |
 //! | `access.rs` | authorization to read the status of a management server's clients |
 //! | `calls.rs` | the gRPC methods |
-//! | `held_request.rs` | memory of incomplete requests |
 //!
 //! [gRFC A40]: https://github.com/grpc/proposal/blob/master/A40-csds-support.md
 
 mod access;
 mod calls;
-mod held_request;
 mod server;
 
 use core::{
@@ -38,13 +36,10 @@ use xds_core::{
 };
 use xds_handle::{ClientHandle, WeakClientHandle};
 
+use self::calls::{StatusHandler, serve};
 pub use self::{
     access::{CsdsAuthorizer, CsdsCaller, CsdsDecision, ReportedClient, VisibleClients},
     server::ServerCsdsService,
-};
-use self::{
-    calls::{StatusHandler, serve},
-    held_request::HeldRequest,
 };
 use crate::{
     grpc::CSDS_SERVICE,
@@ -196,6 +191,6 @@ where
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        serve(self.clone(), request, HeldRequest::default())
+        serve(self.clone(), request)
     }
 }

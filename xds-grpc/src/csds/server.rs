@@ -18,13 +18,12 @@ use xds_core::{
 
 use super::{
     access::{CallAuthorization, CsdsAuthorizer, CsdsCaller, ReportedClient, StatusAccess},
-    calls::{StatusHandler, serve},
-    held_request::HeldRequest,
+    calls::{MAX_REQUEST, StatusHandler, serve},
 };
 use crate::{
-    grpc::CSDS_SERVICE,
+    grpc::{CSDS_SERVICE, FETCH_CLIENT_STATUS},
     runtime::BoxFuture,
-    server::{ConnectionBudgets, ServerEnded, ServerHandle},
+    server::{RequestCount, ServerEnded, ServerHandle},
 };
 
 /// Service `envoy.service.status.v3.ClientStatusDiscoveryService` for the clients of a management
@@ -44,8 +43,9 @@ use crate::{
 /// `PERMISSION_DENIED` until an [authorizer](Self::with_authorizer) is set or the service is [open
 /// to everybody](Self::with_unrestricted_access). Contents of resources of type `Secret`, and of those
 /// that a [check](Self::with_secret_check) finds, are omitted unless [enabled](Self::with_secrets).
-/// A request may have up to 64 matchers and 64 KiB. Incomplete requests count for the
-/// [budgets of the server](crate::server::ServerOptions::max_incomplete_bytes).
+/// A request may have up to 64 matchers and 64 KiB. It has to arrive within the server's
+/// [time for requests](crate::server::ServerOptions::with_request_timeout), and until then counts for
+/// its [budgets](crate::server::ServerOptions::max_incomplete_bytes).
 // M234, M235
 #[derive(Clone, Debug)]
 pub struct ServerCsdsService {
@@ -196,11 +196,12 @@ where
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let authorization = CallAuthorization::of(CsdsCaller::of(&request));
-        let budgets = request.extensions().get::<ConnectionBudgets>().cloned();
-        // In a gRPC server of the application, each call counts as a connection.
-        let budgets = budgets.unwrap_or_else(|| self.server.connection_budgets());
-        let held = HeldRequest::new(budgets.requests.request());
-        serve(StatusCall { service: self.clone(), authorization }, request, held)
+        let count = match request.uri().path() {
+            FETCH_CLIENT_STATUS => RequestCount::One,
+            _ => RequestCount::Many,
+        };
+        let request = self.server.time_requests(request, count, MAX_REQUEST);
+        serve(StatusCall { service: self.clone(), authorization }, request)
     }
 }
 

@@ -1,5 +1,9 @@
 //! Budgets of a server's transports, and of each connection.
 
+use core::time::Duration;
+
+use http::Extensions;
+
 use super::{
     memory::{ConnectionMemory, RequestMemory},
     options::ServerOptions,
@@ -13,6 +17,8 @@ use crate::clock::Clock;
 pub(crate) struct TransportBudgets {
     pub(crate) requests: RequestMemory,
     pub(crate) responses: ResponseMemory,
+    /// Time for a request to arrive once it has begun.
+    pub(crate) patience: Duration,
     pub(crate) counters: TransportCounters,
 }
 
@@ -21,6 +27,8 @@ pub(crate) struct TransportBudgets {
 pub(crate) struct ConnectionBudgets {
     pub(crate) requests: ConnectionMemory,
     pub(crate) responses: ConnectionResponses,
+    /// Time for a request to arrive once it has begun.
+    pub(crate) patience: Duration,
     pub(crate) counters: TransportCounters,
 }
 
@@ -42,8 +50,15 @@ impl TransportBudgets {
                 clock,
                 notify,
             ),
+            patience: options.request_timeout,
             counters: TransportCounters::default(),
         }
+    }
+
+    /// Returns the budgets of the connection of a call. In a gRPC server of the application, each
+    /// call counts as a connection.
+    pub(crate) fn of_call(&self, call: &Extensions) -> ConnectionBudgets {
+        call.get::<ConnectionBudgets>().cloned().unwrap_or_else(|| self.connection())
     }
 
     /// Returns the budgets of a new connection.
@@ -51,6 +66,7 @@ impl TransportBudgets {
         ConnectionBudgets {
             requests: self.requests.connection(),
             responses: self.responses.connection(),
+            patience: self.patience,
             counters: self.counters.clone(),
         }
     }

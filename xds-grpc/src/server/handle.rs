@@ -1,5 +1,6 @@
 //! Application's handle of a management server.
 
+use core::error::Error;
 use std::{sync::Arc, time::UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -18,12 +19,13 @@ use xds_core::{
 
 use super::{
     authorize::Denied,
-    budgets::{ConnectionBudgets, TransportBudgets},
+    budgets::TransportBudgets,
     events::{EventQueue, ServerEvents},
     inbox::{ConvergenceTarget, Inbox, Input},
     observations::{Observations, Observed},
     reports::{RejectionSnapshot, SubscriptionSnapshot},
     rollouts::HostedRollouts,
+    timed_requests::{RequestCount, TimedRequests, time_requests},
     transport_stats::TransportStats,
 };
 use crate::runtime::SharedRuntime;
@@ -35,7 +37,7 @@ pub struct ServerHandle {
     observations: broadcast::WeakSender<Observed>,
     events: Arc<EventQueue>,
     budgets: TransportBudgets,
-    runtime: SharedRuntime,
+    pub(super) runtime: SharedRuntime,
 }
 
 /// Number of attempts to compare a snapshot outside of the driver before it is compared in the
@@ -475,9 +477,18 @@ impl ServerHandle {
         Ok(configs)
     }
 
-    /// Returns the budgets of a new connection.
-    pub(crate) fn connection_budgets(&self) -> ConnectionBudgets {
-        self.budgets.connection()
+    /// Limits the time and the memory of a call's requests.
+    pub(crate) fn time_requests<B>(
+        &self,
+        request: http::Request<B>,
+        count: RequestCount,
+        max_bytes: usize,
+    ) -> http::Request<TimedRequests>
+    where
+        B: http_body::Body<Data: Send> + Send + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        time_requests(request, count, max_bytes, &self.budgets, &self.runtime)
     }
 
     pub(super) async fn with_server<T: Send + 'static>(

@@ -1,8 +1,10 @@
 //! gRPC health service (`grpc.health.v1`) of a server.
 
 use core::{
+    convert::Infallible,
+    error::Error,
     iter::once,
-    task::{Context, Waker},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 use std::{
@@ -13,12 +15,51 @@ use std::{
     thread,
 };
 
-use tonic_health::{
-    ServingStatus,
-    pb::health_server::HealthServer,
-    server::{HealthReporter, HealthService},
-};
+use tonic::{body::Body, server::NamedService};
+use tonic_health::{ServingStatus, pb::health_server::HealthServer, server::HealthReporter};
 use xds_core::service::service_names;
+
+use super::{
+    budgets::TransportBudgets,
+    timed_requests::{RequestCount, time_requests},
+};
+use crate::runtime::{BoxFuture, SharedRuntime};
+
+/// gRPC health service (`grpc.health.v1.Health`) of a management server, as a tower service.
+///
+/// A request may have 1 KiB. It has to arrive within the server's
+/// [time for requests](crate::server::ServerOptions::with_request_timeout), and until then counts for
+/// its [budgets](crate::server::ServerOptions::max_incomplete_bytes). Clones serve the same status, and
+/// do not keep the server alive.
+#[derive(Clone, Debug)]
+pub struct HealthService {
+    service: HealthServer<tonic_health::server::HealthService>,
+    budgets: TransportBudgets,
+    runtime: SharedRuntime,
+}
+
+impl NamedService for HealthService {
+    const NAME: &'static str = "grpc.health.v1.Health";
+}
+
+impl<B> tower_service::Service<http::Request<B>> for HealthService
+where
+    B: http_body::Body<Data: Send> + Send + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let Self { service, budgets, runtime } = self;
+        service.call(time_requests(request, RequestCount::One, MAX_REQUEST, budgets, runtime))
+    }
+}
 
 /// Health status of the server and of each discovery service, which is always the same.
 #[derive(Clone, Debug, Default)]
@@ -31,8 +72,7 @@ pub(crate) struct Health {
     phase: HealthPhase,
 }
 
-/// Maximum size of a request, which has only the name of a service, in bytes. Incomplete requests
-/// count towards no budget.
+/// Maximum size of a request, which has only the name of a service, in bytes.
 const MAX_REQUEST: usize = 1 << 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,9 +83,14 @@ enum HealthPhase {
 }
 
 impl Health {
-    pub(crate) fn service(&self) -> HealthServer<HealthService> {
-        let service = HealthService::from_health_reporter(self.reporter.clone());
-        HealthServer::new(service).max_decoding_message_size(MAX_REQUEST)
+    pub(crate) fn service(
+        &self,
+        budgets: TransportBudgets,
+        runtime: SharedRuntime,
+    ) -> HealthService {
+        let service =
+            tonic_health::server::HealthService::from_health_reporter(self.reporter.clone());
+        HealthService { service: HealthServer::new(service), budgets, runtime }
     }
 
     pub(crate) async fn set(&mut self, status: ServingStatus) {

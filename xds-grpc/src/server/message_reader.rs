@@ -65,12 +65,7 @@ pub(crate) struct MessageReader {
 }
 
 impl MessageReader {
-    pub(crate) fn new<B>(
-        body: B,
-        max_bytes: usize,
-        patience: Duration,
-        budgets: &ConnectionBudgets,
-    ) -> Self
+    pub(crate) fn new<B>(body: B, max_bytes: usize, budgets: &ConnectionBudgets) -> Self
     where
         B: http_body::Body<Data: Send> + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -83,7 +78,7 @@ impl MessageReader {
             counters: budgets.counters.clone(),
             deadline: None,
             max_bytes,
-            patience,
+            patience: budgets.patience,
         }
     }
 

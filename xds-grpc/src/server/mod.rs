@@ -37,6 +37,7 @@
 //! | `shared_rollouts.rs` | rollouts that a server shares with others |
 //! | `waits.rs` | calls that wait until all clients have accepted a change |
 //! | `health.rs` | health service |
+//! | `timed_requests.rs` | time and memory of the requests of client status and health |
 //! | `log.rs` | log lines and levels |
 //! | `options.rs` | keepalive, limits |
 
@@ -80,6 +81,7 @@ mod shared_rollouts;
 #[cfg(unix)]
 mod socket_file;
 mod streams;
+mod timed_requests;
 mod transmit;
 mod transport_stats;
 mod waits;
@@ -89,10 +91,10 @@ use std::{io, sync::Arc};
 
 use tokio::{select, sync::broadcast};
 use tonic::service::Routes;
-use tonic_health::{pb::health_server::HealthServer, server::HealthService};
 pub use xds_core::server::ServerEvent;
 use xds_core::server::{DrainPlan, ServerConfig};
 
+pub(crate) use self::timed_requests::RequestCount;
 pub use self::{
     authorize::{Admitted, AuthorizationDecision, AuthorizationRequest, Authorizer, Denied},
     events::ServerEvents,
@@ -101,6 +103,7 @@ pub use self::{
         SetLayersError,
     },
     handle_source::SourceReport,
+    health::HealthService,
     listener::Listener,
     observations::{Observations, Observed},
     options::ServerOptions,
@@ -111,10 +114,6 @@ pub use self::{
     service::DiscoveryService,
     shared_rollouts::{SharedEvent, SharedEvents, SharedNews},
     transport_stats::TransportStats,
-};
-pub(crate) use self::{
-    budgets::ConnectionBudgets,
-    memory::{HeldBytes, MemoryExceeded},
 };
 use self::{
     budgets::TransportBudgets,
@@ -257,8 +256,8 @@ impl<R> ManagementServer<R> {
     /// each discovery service. It is not part of [`routes`](Self::routes), because a gRPC server
     /// has only one health service.
     #[must_use]
-    pub fn health(&self) -> HealthServer<HealthService> {
-        self.health.service()
+    pub fn health(&self) -> HealthService {
+        self.health.service(self.budgets.clone(), self.handle.runtime.clone())
     }
 
     /// Whether the [health](Self::health) service reports `SERVING`. It does not before the server

@@ -1,6 +1,5 @@
 //! Reading of a stream's requests.
 
-use core::time::Duration;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
@@ -20,8 +19,6 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct RequestLimit {
     pub(crate) bytes: usize,
-    /// Time for a request to arrive once it has begun.
-    pub(crate) patience: Duration,
     /// Advice for the operator, appended to the error of a request that exceeds it.
     advice: Option<Arc<str>>,
 }
@@ -30,7 +27,6 @@ impl RequestLimit {
     pub(super) fn of(options: &ServerOptions) -> Self {
         Self {
             bytes: options.max_request_bytes,
-            patience: options.request_timeout,
             advice: options.limit_advice.request_bytes.clone(),
         }
     }

@@ -12,7 +12,7 @@ use tonic::{Code, Status, body::Body, metadata::MetadataValue};
 use xds_core::{server::StreamKind, service::method_at};
 
 use super::{
-    budgets::{ConnectionBudgets, TransportBudgets},
+    budgets::TransportBudgets,
     inbox::{Inbox, IncomingCall, Input},
     message_reader::MessageReader,
     peer::Peer,
@@ -69,11 +69,8 @@ where
         let peer = Peer::of(&request);
         let (head, body) = request.into_parts();
         let metadata = head.headers;
-        // In a gRPC server of the application, each call counts as a connection.
-        let budgets = head.extensions.get::<ConnectionBudgets>().cloned();
-        let budgets = budgets.unwrap_or_else(|| self.budgets.connection());
-        let RequestLimit { bytes, patience, .. } = self.request_limit;
-        let requests = MessageReader::new(body, bytes, patience, &budgets);
+        let budgets = self.budgets.of_call(&head.extensions);
+        let requests = MessageReader::new(body, self.request_limit.bytes, &budgets);
         let inbox = self.inbox.clone();
         let request_limit = self.request_limit.clone();
         Box::pin(async move {

@@ -43,12 +43,11 @@ async fn health_is_serving_until_shutdown() {
     };
     assert_eq!(why.code(), Code::NotFound, "{why}");
 
-    // An incomplete request is kept in memory.
     let request = HealthCheckRequest { service: "x".repeat(1 << 10) }.encode_to_vec();
     let Err(why) = RawClient::ask(running.address, CHECK, request).await else {
         panic!("it is too long")
     };
-    assert_eq!(why.code(), Code::OutOfRange, "{why}");
+    assert_eq!(why.code(), Code::ResourceExhausted, "{why}");
 
     let mut watch = ask(&running, WATCH, ADS).await;
     assert_eq!(status(&mut watch).await, ServingStatus::Serving);
@@ -58,6 +57,26 @@ async fn health_is_serving_until_shutdown() {
     drop(watch);
     // The listener is closed.
     soon(running.serving).await.unwrap().unwrap();
+}
+
+/// A call without a request, or with one that does not end, would otherwise last as long as its
+/// connection.
+#[tokio::test]
+async fn health_check_has_to_arrive_in_time() {
+    let options = ServerOptions::default().with_request_timeout(Duration::from_millis(50));
+    let running = start_with(ServerConfig::default(), options).await;
+    for path in [CHECK, WATCH] {
+        let Err(why) = RawClient::call(running.address, path).await else {
+            panic!("{path}: no request was sent")
+        };
+        assert_eq!(why.code(), Code::ResourceExhausted, "{path}: {why}");
+    }
+    let mut watch = ask(&running, WATCH, "").await;
+    assert_eq!(status(&mut watch).await, ServingStatus::Serving);
+    // A watch lasts longer than its request may take.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    soon(running.handle.shut_down()).await;
+    assert_eq!(status(&mut watch).await, ServingStatus::NotServing);
 }
 
 /// The health service in another gRPC server also reports the end of the server, even if its driver

@@ -1,5 +1,6 @@
 //! Client status discovery of a management server, over real connections.
 
+use core::time::Duration;
 use std::{
     net::SocketAddr,
     sync::{
@@ -55,6 +56,25 @@ fn about(pattern: MatchPattern) -> ClientStatusRequest {
     ClientStatusRequest {
         node_matchers: vec![NodeMatcher { node_id, ..Default::default() }],
         ..Default::default()
+    }
+}
+
+#[tokio::test]
+async fn first_status_request_has_to_arrive_in_time() {
+    let timeout = Duration::from_millis(50);
+    let options = ServerOptions::default().with_request_timeout(timeout);
+    let (_server, address) = start(options, ServerCsdsService::with_unrestricted_access).await;
+    let Err(why) = RawClient::call(address, FETCH).await else { panic!("no request was sent") };
+    assert_eq!(why.code(), Code::ResourceExhausted, "{why}");
+    let mut idle = RawClient::call(address, STREAM).await.unwrap();
+    assert_eq!(idle.end().await.code(), Code::ResourceExhausted);
+
+    let mut stream = RawClient::call(address, STREAM).await.unwrap();
+    for _ in 0..2 {
+        stream.send(ClientStatusRequest::default().encode_to_vec());
+        assert_eq!(ClientStatusResponse::decode(stream.message().await).unwrap().config, []);
+        // Between its requests, a stream may be idle.
+        tokio::time::sleep(2 * timeout).await;
     }
 }
 
@@ -220,7 +240,7 @@ async fn large_csds_requests_are_refused() {
     assert_eq!(refused.code(), Code::InvalidArgument);
     assert_eq!(refused.message(), "node_matchers: 65, and at most 64 are allowed");
     let long = about(MatchPattern::Exact("x".repeat(64 << 10)));
-    assert_eq!(fetch(address, &long).await.unwrap_err().code(), Code::OutOfRange);
+    assert_eq!(fetch(address, &long).await.unwrap_err().code(), Code::ResourceExhausted);
     soon(handle.shut_down()).await;
     println!("covers: M235");
 }
@@ -230,7 +250,7 @@ async fn incomplete_csds_requests_count_for_the_budgets_of_the_server() {
     let options = ServerOptions::default().with_max_incomplete_bytes(4 << 10, 64 << 10);
     let (handle, address) = start(options, |it| it.with_unrestricted_access()).await;
     let of = |length| about(MatchPattern::Exact("x".repeat(length)));
-    let refused = fetch(address, &of(5 << 10)).await.unwrap_err();
+    let refused = fetch(address, &of(40 << 10)).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted);
     assert_eq!(refused.message(), "the incomplete requests of the connection exceed 4096 bytes");
     // A complete request counts no more.
