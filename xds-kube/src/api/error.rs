@@ -92,6 +92,8 @@ impl KubeError {
         let said = if message.is_empty() { reason } else { message };
         let (kind, advice) = match code {
             401 => (KubeErrorKind::Denied, RENEW),
+            // A permission would not help.
+            403 if is_terminating(status) => (KubeErrorKind::Failed, ""),
             403 if request.ends_with(ALL_NAMESPACES) => (KubeErrorKind::Forbidden, GRANT_ALL),
             403 => (KubeErrorKind::Forbidden, GRANT),
             404 => (KubeErrorKind::NotFound, ""),
@@ -115,6 +117,12 @@ impl From<KubeError> for SourceError {
             }
         }
     }
+}
+
+/// Whether an object cannot be created because its namespace is being deleted.
+fn is_terminating(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|it| &it.causes);
+    causes.into_iter().any(|it| it.reason == "NamespaceTerminating")
 }
 
 /// Returns the text of an error and its sources, without repetitions.

@@ -145,8 +145,16 @@ pub(super) async fn delete_ended(
         KubeErrorKind::Conflict => return LeaseEnd::Renewed,
         _ => tracing::warn!(%why, "cannot delete the Lease of a server that does not renew it"),
     }
-    match why.kind() {
-        KubeErrorKind::Unavailable => LeaseEnd::Unknown,
-        _ => LeaseEnd::Ended,
+    if why.kind() == KubeErrorKind::Unavailable {
+        return LeaseEnd::Unknown;
+    }
+    // Without the permission to delete, whether it was renewed can still be read.
+    let Metadata { name, resource_version, .. } = &lease.metadata;
+    let said = objects.said("get", "lease", name);
+    match client.get::<KubeLease>(&objects.leases(), name, &said).await {
+        Ok(now) if now.metadata.resource_version == *resource_version => LeaseEnd::Ended,
+        Ok(_) => LeaseEnd::Renewed,
+        Err(why) if why.kind() == KubeErrorKind::NotFound => LeaseEnd::Ended,
+        Err(_) => LeaseEnd::Unknown,
     }
 }

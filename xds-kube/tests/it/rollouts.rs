@@ -98,6 +98,73 @@ async fn server_whose_lease_is_renewed_has_not_left_if_the_watch_is_silent() {
     }
 }
 
+/// A server whose role lacks `delete` must not take a silent watch for the end of the others.
+#[tokio::test]
+#[ignore = "needs kube-apiserver and etcd"]
+async fn server_without_the_permission_to_delete_reads_whether_a_lease_was_renewed() {
+    let cluster = Cluster::start().await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    let (group, verbs) = ("coordination.k8s.io", ["get", "list", "watch", "patch", "create"]);
+    let role = json!({
+        "metadata": {"name": "no-delete"},
+        "rules": [{"apiGroups": [group], "resources": ["leases"], "verbs": verbs}],
+    });
+    let binding = json!({
+        "metadata": {"name": "no-delete"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "no-delete"},
+        "subjects": [{"kind": "User", "name": STRANGER}],
+    });
+    cluster.create(&format!("{rbac}/roles"), &role).await;
+    cluster.create(&format!("{rbac}/rolebindings"), &binding).await;
+    let (proxy, options) = cluster.proxy(STRANGER).await;
+    let client = KubeClient::new(options).await.unwrap();
+    let first = KubeRollouts::new(client, "default", "xds-rollout", "one");
+    let second = rollouts(&cluster, ADMIN, "default", "two").await;
+    second.join();
+    let joined = PeerNews::Reported(CohortReport::default());
+    let mut watch = first.watch();
+    let joins = async {
+        loop {
+            match watch.next().await {
+                Some(Ok(StoreNews::Replica(name, news))) if &*name == "two" => return news,
+                Some(Ok(_)) => {}
+                // The API server takes a moment to notice a role.
+                Some(Err(SourceError::Denied(_))) | None => {
+                    sleep(Duration::from_millis(100)).await;
+                    watch = first.watch();
+                }
+                Some(Err(why)) => panic!("{why}"),
+            }
+        }
+    };
+    assert_eq!(soon(joins).await, joined);
+    let report = CohortReport { generation: 4, members: 2, acknowledged: 1 };
+    proxy.silence();
+    second.report(report).await.unwrap();
+    match soon(watch.next()).await {
+        Some(Ok(StoreNews::Replica(name, PeerNews::Reported(read)))) => {
+            assert_eq!((&*name, read), ("two", report));
+        }
+        other => panic!("{other:?}"),
+    }
+    // A server that has ended is found without the permission, too.
+    drop(second);
+    assert_eq!(soon(contract::wait_replica(&mut watch, PeerNews::Left)).await, "two");
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver and etcd"]
+async fn namespace_that_is_being_deleted_is_not_reported_as_a_missing_permission() {
+    let cluster = Cluster::start().await;
+    cluster.create("/api/v1/namespaces", &json!({"metadata": {"name": "ending"}})).await;
+    // No controller of this cluster removes the finalizer, so the namespace remains.
+    cluster.delete("/api/v1/namespaces/ending").await;
+    let rollouts = rollouts(&cluster, ADMIN, "ending", "one").await;
+    let replaced = rollouts.replace(&RolloutState::initial(RolloutId(1))).await;
+    let Err(SourceError::Failed(why)) = replaced else { panic!("{replaced:?}") };
+    assert!(why.ends_with("because it is being terminated"), "{why}");
+}
+
 #[tokio::test]
 #[ignore = "needs kube-apiserver and etcd"]
 async fn role_of_the_manifests_suffices_and_a_stranger_is_told_what_lacks() {
