@@ -9,53 +9,54 @@ use thiserror::Error;
 use xds_core::{ResourceName, TypeUrl, ViewName};
 use xds_format::Format;
 
-/// Place of resources that a management server serves: a directory, a key range of etcd, objects of
-/// a Kubernetes cluster.
+/// Place that stores the resources which a management server serves: a directory, a key range of
+/// etcd, or objects of a Kubernetes cluster.
 ///
-/// A source is read as a whole once and then watched from that revision. An interrupted watch goes
-/// on behind the last revision that was received, so nothing is read twice and nothing is missed. A
-/// source that has forgotten that revision ends the watch with [`WatchError::Compacted`], and is
-/// read as a whole again.
+/// A follower lists the source once and then watches it from the revision of that list. After an
+/// interruption, the watch resumes after the last received revision, so no change is delivered
+/// twice or missed. If the source no longer has the changes since that revision, the watch ends
+/// with [`WatchError::Compacted`], and the source must be listed again.
 ///
-/// Implementations report failures and do not retry: [`Follower`](crate::Follower) decides when.
+/// Implementations report failures and do not retry: [`Follower`](crate::Follower) decides when to
+/// retry.
 pub trait Source: Send + Sync + 'static {
     /// Reads all objects, as they are at one revision.
     fn list(&self) -> impl Future<Output = Result<List, SourceError>> + Send;
 
     /// Watches the changes after a revision, in the order of their revisions.
     ///
-    /// The stream ends with an error, or without one when the source has ended the watch for no
-    /// stated reason. It may begin with a [`Change`] without objects at the revision `after`, which
-    /// shows that the source can be reached.
+    /// The stream ends with an error, or without one if the source closes the watch without a
+    /// reason. It may begin with a [`Change`] at the revision `after` that has no objects, which
+    /// shows that the source is reachable.
     fn watch(
         &self,
         after: Revision,
     ) -> impl Stream<Item = Result<Change, WatchError>> + Send + 'static;
 
-    /// Reads the newest revision. The read is linearizable: every change that anybody has read before
-    /// has this revision or a lower one.
+    /// Reads the newest revision. The read is linearizable: its result is at least the revision of
+    /// every change that any process has already read.
     ///
-    /// Returns `None`, as by default, if the source cannot tell, because other processes do not
-    /// share its revisions.
+    /// Returns `None`, the default, if the revisions of the source are local to this process.
     fn newest_revision(
         &self,
     ) -> impl Future<Output = Result<Option<Revision>, SourceError>> + Send {
         core::future::ready(Ok(None))
     }
 
-    /// Makes the running watch report soon the revision up to which it has reported all changes,
-    /// with a [`Change`] that may be empty. Without effect if the source cannot do that, or has no
-    /// running watch.
+    /// Asks the running watch to report soon, with a [`Change`] that may be empty, the revision up
+    /// to which it has reported all changes. Does nothing by default, without a running watch, or
+    /// if the source cannot do that.
     fn report_progress(&self) {}
 
     /// Waits for a sign that a call may succeed now although the last one has failed, such as a
-    /// change of a directory. A follower then does not wait until the end of its delay. Never ends by
-    /// default.
+    /// change of a directory. A follower then retries without waiting for the end of its delay. By
+    /// default, the future never completes.
     fn may_have_recovered(&self) -> impl Future<Output = ()> + Send {
         core::future::pending()
     }
 
-    /// Whether other processes that follow the source know the same revisions, as by default.
+    /// Returns whether all processes that follow the source see the same revisions. Default:
+    /// `true`.
     fn shares_revisions(&self) -> bool {
         true
     }
@@ -63,9 +64,9 @@ pub trait Source: Send + Sync + 'static {
 
 /// Position in the history of a source. Later changes have greater revisions.
 ///
-/// Revisions of one source can be compared, also those that different processes read, if the source
-/// counts them itself, as etcd and Kubernetes do. Those of a directory count the changes that one
-/// process has seen.
+/// If the source itself counts its revisions, as etcd and Kubernetes do, revisions that different
+/// processes read can be compared. The revisions of a directory count the changes that one process
+/// has noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -114,8 +115,8 @@ impl ObjectChange {
     }
 }
 
-/// Name of an object, as messages show it: a path, a key, or the kind, namespace and name of a
-/// Kubernetes object.
+/// Name of an object in messages: a path, a key, or the kind, namespace and name of a Kubernetes
+/// object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(Arc<str>);
 
@@ -156,8 +157,8 @@ pub struct Object {
     pub revision: Revision,
     /// Contents.
     pub content: Content,
-    /// Ids of refused changes that are to be served nevertheless, separated by white space
-    /// ([`ChangeId`](xds_core::guards::ChangeId)). Most objects state none.
+    /// Ids of refused changes to apply anyway, separated by white space
+    /// ([`ChangeId`](xds_core::guards::ChangeId)). Usually empty.
     pub forced: String,
 }
 
@@ -170,13 +171,13 @@ pub enum Content {
         format: Format,
         /// The document.
         bytes: Bytes,
-        /// Resource that the document must have and no other, if the object's name states it. Its
-        /// type may then be left out of the document.
+        /// The only resource that the document may contain, if the name of the object determines
+        /// it. The document may then omit the type.
         only: Option<(TypeUrl, ResourceName)>,
     },
     /// Documents that are valid or invalid together. No resource is in two of them.
     Documents(Vec<Document>),
-    /// Resources that the source has made itself: type, name and encoded message.
+    /// Resources that the source generates: type, name and encoded message.
     Resources(Vec<(TypeUrl, ResourceName, Bytes)>),
     /// The object exists and cannot be used, for the stated reason.
     Invalid(String),
@@ -200,10 +201,11 @@ pub enum SourceError {
     /// The source cannot be reached, or did not answer in time. It may work later.
     #[error("{0}")]
     Unavailable(String),
-    /// The source refuses the credentials or the permissions. Someone has to change them.
+    /// The source rejects the credentials, or a permission is missing. Retrying does not help until
+    /// an operator changes them.
     #[error("{0}")]
     Denied(String),
-    /// The source answered with something that is not understood.
+    /// The source returned a malformed or unexpected answer.
     #[error("{0}")]
     Failed(String),
 }

@@ -1,4 +1,5 @@
-//! Rejections by clients and refusals by guards, to be written to a source: which write is due.
+//! State machine that schedules the writes of rejections by clients and of refusals by guards to a
+//! source.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -45,7 +46,7 @@ impl Rejection {
             ) => {
                 *clients = clients.saturating_add(others);
                 *count = count.saturating_add(more);
-                // One of them, always the same.
+                // Any of the messages will do, but the choice must not depend on the order.
                 if other.message < self.message {
                     self.message = other.message;
                 }
@@ -73,19 +74,21 @@ pub enum FeedbackWrite {
     Clear(ObjectId),
 }
 
-/// State machine that limits the rate of writes: an object is written at most once in 30 seconds, and
-/// there is at most one write in 200 milliseconds. In between, the newest state replaces older ones.
-/// Reports may be [renewed](Self::with_renewal).
+/// State machine that limits the rate of writes: at most one write of an object in 30 seconds, and
+/// at most one write in 200 milliseconds. In between, the newest state replaces older ones.
+/// Unchanged rejections can be [written again](Self::with_renewal).
 ///
-/// It performs no input or output and reads no clock: times are relative to any moment.
+/// It performs no I/O and reads no clock. The caller passes times since an arbitrary fixed moment,
+/// such as the start of the process.
 #[derive(Debug, Default)]
 pub struct FeedbackPlan {
     objects: BTreeMap<ObjectId, ObjectState>,
     /// Time of the next write of any object.
     due: Duration,
-    /// Object that was written last. The others have their turn first.
+    /// Object that was written last. The next write goes to an object after it, so that all have
+    /// their turn.
     last: Option<ObjectId>,
-    /// Time after which an unchanged rejection is reported again, if it is.
+    /// Time after which an unchanged rejection is reported again; `None` means never.
     renewal: Option<Duration>,
 }
 
@@ -115,13 +118,14 @@ impl ObjectState {
 }
 
 impl FeedbackPlan {
-    /// Creates a plan that reports each rejection again after this time, even if it has not changed.
+    /// Creates a plan that reports each unchanged rejection again after `interval`.
     #[must_use]
     pub fn with_renewal(interval: Duration) -> Self {
         Self { renewal: Some(interval), ..Self::default() }
     }
 
-    /// Takes all current rejections. Those of an object are added up.
+    /// Replaces the set of current rejections. Several rejections of one object are merged into
+    /// one.
     pub fn update(&mut self, rejections: impl IntoIterator<Item = Rejection>) {
         self.objects.values_mut().for_each(|state| state.current = None);
         for rejection in rejections {
@@ -133,10 +137,11 @@ impl FeedbackPlan {
         }
     }
 
-    /// Returns the next write, if one is due. The caller performs it, and it counts as performed.
+    /// Returns the next write that is due, or `None`. The write counts as performed: report a
+    /// failure with [`failed`](Self::failed).
     #[must_use]
     pub fn next(&mut self, now: Duration) -> Option<FeedbackWrite> {
-        // What was cleared long ago, or was never written, needs no memory.
+        // Forgets objects without a rejection once their last write no longer delays another one.
         self.objects.retain(|_, state| {
             state.current.is_some() || state.written.is_some() || state.due > now
         });

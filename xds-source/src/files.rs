@@ -17,13 +17,14 @@ use crate::contract::{Content, Object, Revision};
 pub enum Subdirectories {
     /// Subdirectories are ignored.
     Ignored,
-    /// Each subdirectory has the resource files of the view of its name, and `default` those of the view without
-    /// a name. Hidden ones and those that are named like resource files are ignored.
+    /// Each subdirectory has the resource files of the view of that name, and `default` those of
+    /// the view without a name. Hidden subdirectories, and those with the name of a resource file,
+    /// are ignored.
     Views,
 }
 
-/// Name of the file that states which refused changes are to be served
-/// ([`Object::forced`]), in the directory itself.
+/// Name of the file, in the directory itself, that lists the refused changes to apply anyway
+/// ([`Object::forced`]).
 pub const FORCE_FILE: &str = ".xds-force";
 
 /// Largest size of that file in bytes.
@@ -78,8 +79,8 @@ pub(crate) fn views(
     Ok(views)
 }
 
-/// Reads the files of views, after those that are being saved are complete, and the ids of forced
-/// changes.
+/// Reads the files of all views, once programs that are saving them have finished, and the ids of
+/// forced changes.
 pub(crate) fn read_saved(
     path: &Path,
     views: &BTreeMap<PathBuf, ViewName>,
@@ -102,7 +103,7 @@ fn read(
     Ok(objects)
 }
 
-/// Reads the file that states which refused changes are to be served; `None` if it does not exist.
+/// Reads the file that lists the refused changes to apply anyway; `None` if it does not exist.
 fn forced(file: &Path) -> Option<Object> {
     let read = match fs::metadata(file) {
         Ok(metadata) if !metadata.is_file() || metadata.len() > FORCE_BYTES => {

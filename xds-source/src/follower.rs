@@ -10,8 +10,8 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// State machine that follows a [`Source`](crate::Source): what to do next, from what the source
-/// returned last.
+/// State machine that follows a [`Source`](crate::Source): it decides whether to list, to watch or
+/// to wait next.
 ///
 /// It performs no input or output and reads no clock. A driver asks for the next [`Step`], performs
 /// it, and reports the result:
@@ -40,7 +40,7 @@ pub struct Follower {
     random: Pcg32,
     /// Revision up to which the source is known; `None` if it must be read as a whole.
     position: Option<Revision>,
-    /// Greatest revision ever known. It outlives the position.
+    /// Greatest revision known so far. It is kept when `position` is reset.
     newest: Option<Revision>,
     /// Failures without a success in between.
     failures: u32,
@@ -50,7 +50,7 @@ pub struct Follower {
     failing_since: Option<Time>,
 }
 
-/// Number of the sequence of random numbers. Any odd or even number does.
+/// Stream number of the random number generator. The value is arbitrary.
 const RANDOM_STREAM: u64 = 0;
 
 /// Delays after failures.
@@ -90,8 +90,9 @@ pub enum Step {
 }
 
 impl Follower {
-    /// Creates the state machine for a source that has not been read. `seed` determines the random
-    /// part of the delays, so that replicas do not return to a source at the same moment.
+    /// Creates the state machine for a source that has not been listed yet. `seed` determines the
+    /// jitter of the delays: give each replica a different one, so that they do not all retry at
+    /// the same moment.
     #[must_use]
     pub fn new(options: FollowerOptions, seed: u64) -> Self {
         Self {
@@ -115,21 +116,22 @@ impl Follower {
         }
     }
 
-    /// Returns the greatest revision that the source was known at.
+    /// Returns the greatest revision known so far; `None` before the first list.
     #[must_use]
     pub const fn revision(&self) -> Option<Revision> {
         self.newest
     }
 
-    /// Returns since when every attempt has failed. `None` if the last one succeeded.
+    /// Returns the time of the first failure since the last success; `None` if the last call
+    /// succeeded.
     #[must_use]
     pub const fn failing_since(&self) -> Option<Time> {
         self.failing_since
     }
 
-    /// Notes that the source was read as a whole. Returns whether to use the list: one that is older
-    /// than what is already known, as a member of a cluster may return that lags behind, is not
-    /// used and counts as a failure.
+    /// Records that the source was listed. Returns whether to use the list. A list that is older
+    /// than what is already known, for example from a cluster member that lags behind, is not used
+    /// and counts as a failure.
     pub fn listed(&mut self, revision: Revision, now: Time) -> bool {
         let is_older = self.newest.is_some_and(|newest| revision < newest);
         if is_older && !zoo::is(Bug::OlderListUsed) {
@@ -138,18 +140,18 @@ impl Follower {
         }
         self.position = Some(revision);
         self.newest = Some(revision);
-        // A watch that fails at once, over and over, still backs off.
+        // `failures` is not reset, so a watch that fails immediately each time still backs off.
         self.failing_since = None;
         true
     }
 
-    /// Notes that the source could not be read.
+    /// Records that listing the source failed.
     pub fn list_failed(&mut self, _why: &SourceError, now: Time) {
         self.fail(now);
     }
 
-    /// Notes a change, which shows that the source can be reached. Returns whether to use it: a source
-    /// may repeat changes that are known, or report that there is none.
+    /// Records a change from the watch. Returns whether to use it: `false` for a change that is
+    /// already known. Even then, the change shows that the source is reachable.
     pub fn changed(&mut self, change: &Change, _now: Time) -> bool {
         self.failing_since = None;
         if self.position.is_some_and(|position| change.revision <= position) {
@@ -161,14 +163,14 @@ impl Follower {
         true
     }
 
-    /// Notes the end of a watch, with the error that ended it.
+    /// Records the end of a watch. `why` is `None` if the stream ended without an error.
     pub fn watch_ended(&mut self, why: Option<&WatchError>, now: Time) {
         match why {
             Some(WatchError::Compacted) => {
                 self.position = None;
                 self.fail(now);
             }
-            // This is no failure: the objects are read again at once.
+            // Not a failure: the objects are listed again immediately.
             Some(WatchError::Replaced) => self.position = None,
             Some(WatchError::Source(_)) | None => {
                 if zoo::is(Bug::GapOnResume) {
@@ -179,15 +181,15 @@ impl Follower {
         }
     }
 
-    /// Notes that time has passed.
+    /// Ends the wait if its end has been reached.
     pub fn waited(&mut self, now: Time) {
         if self.wait_until.is_some_and(|until| until <= now) {
             self.wait_until = None;
         }
     }
 
-    /// Ends the wait after a failure, because the source is known to be reachable again: another call
-    /// to it has succeeded.
+    /// Ends the wait after a failure early, because another call has shown that the source is
+    /// reachable.
     pub fn retry(&mut self) {
         self.wait_until = None;
     }

@@ -1,8 +1,9 @@
 //! Sources of the resources of a management server.
 //!
-//! A source is a place where somebody else keeps the resources: a directory, etcd, Kubernetes. It is
-//! read as a whole once, and then watched from that revision. [`Source`] is the contract, and
-//! [`Follower`] decides when to read, to watch and to wait, without input, output or a clock.
+//! A source is an external place that stores the resources: a directory, etcd, or Kubernetes. It is
+//! listed once, and then watched from the revision of that list. [`Source`] is the contract that
+//! every source implements. [`Follower`] is a state machine, without I/O or a clock, that decides
+//! when to list, to watch and to wait.
 //!
 //! | file | content |
 //! |---|---|

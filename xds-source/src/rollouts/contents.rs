@@ -1,4 +1,4 @@
-//! The resources at one number, as bytes: messages of the protocol, each with its length before it.
+//! Encoding of the resources of a rollout: length-delimited protocol messages.
 
 use core::{fmt, str::FromStr};
 use std::collections::BTreeMap;
@@ -26,8 +26,8 @@ pub struct StoredResource {
     pub revision: u64,
 }
 
-/// Encodes resources, to store them: a `DeltaDiscoveryResponse` for each type of each view, whose
-/// nonce is the name of the view, with its length before it.
+/// Encodes resources for storage as a sequence of length-delimited messages: one
+/// `DeltaDiscoveryResponse` per view and type, with the name of the view as its nonce.
 #[must_use]
 pub fn encode_contents(resources: &[StoredResource]) -> Bytes {
     let mut responses: BTreeMap<(&ViewName, &TypeUrl), Vec<Resource>> = BTreeMap::new();
@@ -59,7 +59,7 @@ pub fn encode_contents(resources: &[StoredResource]) -> Bytes {
 ///
 /// # Errors
 ///
-/// Returns an error if the bytes are something else.
+/// Returns an error if the bytes are malformed.
 pub fn decode_contents(mut bytes: Bytes) -> Result<Vec<StoredResource>, DecodeError> {
     let mut resources = Vec::new();
     while !bytes.is_empty() {
@@ -77,11 +77,11 @@ pub fn decode_contents(mut bytes: Bytes) -> Result<Vec<StoredResource>, DecodeEr
     Ok(resources)
 }
 
-/// Manifest of encoded contents whose parts are stored one by one, because the size of a value is limited. Its
-/// text form is one line, such as `writer=host-17 parts=3 bytes=2400000`.
+/// Manifest of encoded resources that are stored in several parts, because the size of a value is
+/// limited. Its text form is one line, such as `writer=host-17 parts=3 bytes=2400000`.
 ///
-/// The parts are written first, each below the name of their writer, so that those of two writers are not
-/// mixed. Then the first writer of the manifest decides which ones are used.
+/// Each writer stores its parts first, under its own name, so that the parts of two writers are
+/// never mixed. The first writer that then creates the manifest decides which parts are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentsManifest {
     /// Server that has written the parts.
@@ -93,7 +93,7 @@ pub struct ContentsManifest {
 }
 
 impl ContentsManifest {
-    /// Encodes resources, and splits them into parts of at most so many bytes.
+    /// Encodes resources, and splits the result into parts of at most `part` bytes.
     #[must_use]
     pub fn split(writer: &str, resources: &[StoredResource], part: usize) -> (Self, Vec<Bytes>) {
         let bytes = encode_contents(resources);
@@ -101,11 +101,11 @@ impl ContentsManifest {
         (Self { writer: writer.to_owned(), parts: parts.len(), bytes: bytes.len() }, parts)
     }
 
-    /// Decodes the parts, in their order; `None` if some are missing.
+    /// Decodes the parts, given in order; `None` if some are missing.
     ///
     /// # Errors
     ///
-    /// Returns an error if the parts are something else.
+    /// Returns an error if the joined parts are malformed.
     pub fn join(
         &self,
         parts: impl IntoIterator<Item = Bytes>,

@@ -13,8 +13,8 @@ use super::{
     store::{EndedRollout, MAX_ENDED},
 };
 
-/// Directory with the state of the rollouts of one server ([`RolloutState`]), the resources that its
-/// states name, and the rollouts that have ended.
+/// Directory with the state of the rollouts of one server ([`RolloutState`]), the resources that
+/// this state refers to, and the rollouts that have ended.
 ///
 /// | file | content |
 /// |---|---|
@@ -68,11 +68,12 @@ impl RolloutDirectory {
         Ok(Self { path, _server: None })
     }
 
-    /// Opens a directory for the server whose rollouts it has.
+    /// Opens a directory for the server that performs its rollouts, and locks it until the value is
+    /// dropped.
     ///
     /// # Errors
     ///
-    /// Returns an error if the directory cannot be created, or if another server uses it.
+    /// Returns an error if the directory cannot be created, or if another server has locked it.
     pub fn open_for_server(path: impl Into<PathBuf>) -> io::Result<Self> {
         let mut opened = Self::open(path)?;
         let file = opened.lock_file("server.lock")?;
@@ -98,7 +99,7 @@ impl RolloutDirectory {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read or has something else.
+    /// Returns an error if the file cannot be read or is malformed.
     pub fn state(&self) -> io::Result<Option<RolloutState>> {
         let Some(bytes) = self.read("state")? else { return Ok(None) };
         let text = String::from_utf8_lossy(&bytes);
@@ -106,8 +107,9 @@ impl RolloutDirectory {
         Ok(Some(state))
     }
 
-    /// Replaces the state if the stored one has the generation before, or if there is none. A state
-    /// that is stored already counts as stored. A final state is added to the history.
+    /// Replaces the state if it directly follows the stored one: its generation is one higher, or
+    /// nothing is stored. Storing the stored state again succeeds. A final state is also added to
+    /// the history.
     ///
     /// # Errors
     ///
@@ -125,11 +127,11 @@ impl RolloutDirectory {
         Ok(StoreResult::Stored)
     }
 
-    /// Reads the resources with a number; `None` if there are none. The number 0 has no resources.
+    /// Reads the resources of a rollout; `None` if none are stored. Id 0 never has resources.
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read or has something else.
+    /// Returns an error if the file cannot be read or is malformed.
     pub fn contents(&self, id: RolloutId) -> io::Result<Option<Vec<StoredResource>>> {
         if id == RolloutId::default() {
             return Ok(Some(Vec::new()));
@@ -141,7 +143,8 @@ impl RolloutDirectory {
         Ok(Some(resources))
     }
 
-    /// Saves the resources with a number. Do so before a state names the number.
+    /// Saves the resources of a rollout. Call this before storing a state that refers to the
+    /// rollout.
     ///
     /// # Errors
     ///
@@ -150,8 +153,8 @@ impl RolloutDirectory {
         self.write(&contents_file(id), &encode_contents(resources))
     }
 
-    /// Deletes the resources that no later state can name: those with a number below that of the
-    /// state, except its stable ones.
+    /// Deletes the resources that no later state can refer to: those of rollouts before `state.id`,
+    /// except `state.stable`.
     ///
     /// # Errors
     ///
@@ -168,8 +171,7 @@ impl RolloutDirectory {
         Ok(())
     }
 
-    /// Returns the ended rollouts, the oldest first; at most about 1,000. Lines that are something
-    /// else are left out.
+    /// Returns the ended rollouts, oldest first; at most about 1,000. Malformed lines are skipped.
     ///
     /// # Errors
     ///

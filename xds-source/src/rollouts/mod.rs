@@ -1,4 +1,4 @@
-//! Places for the state of rollouts: where it is kept, and who else follows it.
+//! Stores for the state of rollouts.
 //!
 //! | file | content |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Contract of a place for the state of rollouts.
+//! Contract of a store for the state of rollouts.
 
 use core::{fmt, str::FromStr, time::Duration};
 use std::{
@@ -13,77 +13,81 @@ use xds_core::rollout::{CohortReport, PeerNews, RolloutId, RolloutState, StoreRe
 use super::contents::StoredResource;
 use crate::contract::SourceError;
 
-/// Result of a call to a [`RolloutStore`].
+/// Future of a call to a [`RolloutStore`].
 pub type StoreFuture<'s, T> = BoxFuture<'s, Result<T, SourceError>>;
 
-/// Stream of the news of a [`RolloutStore`].
+/// Stream of changes in a [`RolloutStore`].
 pub type StoreWatch = BoxStream<'static, Result<StoreNews, SourceError>>;
 
-/// Place for the state of rollouts: a directory, or the source that several servers follow.
+/// Store for the state of rollouts: a directory, or the source that several servers follow.
 ///
-/// It has one [`RolloutState`], the resources with the numbers that this state names, the rollouts that
-/// have ended, and the progress of the one under way. Servers that share it agree on each state by
-/// [`replace`](Self::replace), so they need no other connection with each other.
+/// It contains one [`RolloutState`], the resources of the rollouts that this state refers to, the
+/// rollouts that have ended, and the progress of the current one. Servers that share a store agree
+/// on each state through the compare-and-set of [`replace`](Self::replace), so they need no
+/// connection to each other.
 pub trait RolloutStore: fmt::Debug + Send + Sync + 'static {
-    /// Whether other servers may use the store at the same time. The number of a change is then its
-    /// revision in the source, which they know too.
+    /// Returns whether other servers may use the store at the same time. If so, the id of a rollout
+    /// is the revision of its change in the source, which all servers know.
     fn is_shared(&self) -> bool;
 
-    /// Reads the newest state; `None` if there is none yet. What this returns later is never older.
+    /// Reads the newest state; `None` if there is none yet. A later call never returns an older
+    /// state.
     fn state(&self) -> StoreFuture<'_, Option<RolloutState>>;
 
-    /// Replaces the state if the stored one has the generation before, or if there is none. A state
-    /// that is stored already counts as stored. A final state is added to the history.
+    /// Replaces the state if it directly follows the stored one: its generation is one higher, or
+    /// nothing is stored. Storing the stored state again succeeds. A final state is also added to
+    /// the history.
     fn replace<'s>(&'s self, state: &'s RolloutState) -> StoreFuture<'s, StoreResult>;
 
-    /// Reads the resources with a number; `None` if there are none. The number 0 has no resources.
+    /// Reads the resources of a rollout; `None` if none are stored. Id 0 never has resources.
     fn contents(&self, id: RolloutId) -> StoreFuture<'_, Option<Vec<StoredResource>>>;
 
-    /// Saves the resources with a number, before a state names it. If a store that is
-    /// [shared](Self::is_shared) has some with this number, those stay.
+    /// Saves the resources of a rollout. Call this before storing a state that refers to the
+    /// rollout. A [shared](Self::is_shared) store keeps resources that it already has for this id.
     fn save_contents<'s>(
         &'s self,
         id: RolloutId,
         resources: &'s [StoredResource],
     ) -> StoreFuture<'s, ()>;
 
-    /// Deletes what no later state can name: resources with a number below that of the state,
-    /// except its stable ones, and the oldest of the ended rollouts.
+    /// Deletes what no later state can refer to: the resources of rollouts before `state.id`,
+    /// except `state.stable`, and the oldest of the ended rollouts.
     fn clean<'s>(&'s self, state: &'s RolloutState) -> StoreFuture<'s, ()>;
 
-    /// Returns the ended rollouts, the oldest first; at most about [`MAX_ENDED`].
+    /// Returns the ended rollouts, oldest first; at most about [`MAX_ENDED`].
     fn history(&self) -> StoreFuture<'_, Vec<EndedRollout>>;
 
-    /// Returns the progress of the rollout under way, as the servers have reported it.
+    /// Returns the progress of the current rollout, as reported by each server.
     fn progress(&self) -> StoreFuture<'_, Vec<ReportedProgress>>;
 
-    /// Replaces the progress that this server has reported, a JSON object.
+    /// Replaces the progress that this server has reported. `json` is a JSON object.
     fn report_progress<'s>(&'s self, json: &'s str) -> StoreFuture<'s, ()>;
 
-    /// Replaces the counts of this server's clients, for the other servers.
+    /// Publishes the counts of this server's clients to the other servers, replacing earlier ones.
     fn report(&self, report: CohortReport) -> StoreFuture<'_, ()>;
 
-    /// Takes part in the rollouts: as soon as the store can be reached, they continue only with the
-    /// counts of this server. The newest counts and progress that were reported before are valid too.
+    /// Registers this server as a participant: once the store is reachable, rollouts do not
+    /// continue without the counts of this server. Counts and progress reported before this call
+    /// are published too.
     fn join(&self);
 
-    /// Ends the part of this server, so that the others do not wait for its counts. Call it when the
-    /// server ends.
+    /// Unregisters this server, so that the others do not wait for its counts. Call it when the
+    /// server shuts down.
     fn leave(&self) -> StoreFuture<'_, ()>;
 
-    /// Watches the state and the counts of the other servers. Begins with what there is, and ends with
-    /// an error, or without one for no stated reason. Watch it again then: what has changed meanwhile
-    /// is reported.
+    /// Watches the state and the counts of the other servers, beginning with the current ones. The
+    /// stream ends with an error, or without one if the store closes the watch without a reason.
+    /// Watch again then: changes in between are reported.
     fn watch(&self) -> StoreWatch;
 }
 
-/// News of a [`RolloutStore`].
+/// Change in a [`RolloutStore`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreNews {
     /// State of the rollouts.
     State(RolloutState),
-    /// News of another server, by its name.
+    /// Name of another server, and what it reported.
     Replica(Arc<str>, PeerNews),
 }
 
@@ -97,7 +101,7 @@ pub struct EndedRollout {
 }
 
 impl EndedRollout {
-    /// Returns what is added to the history with a state that is stored now; `None` if it ends no rollout.
+    /// Returns the history entry for a state that is stored now; `None` if the state is not final.
     #[must_use]
     pub fn now(state: &RolloutState) -> Option<Self> {
         let is_ended = state.phase.is_final() && state.steps > 0;
@@ -105,7 +109,7 @@ impl EndedRollout {
     }
 }
 
-/// A line of text: seconds since 1970, and the last state.
+/// Prints one line: seconds since 1970, and the last state.
 impl fmt::Display for EndedRollout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let since = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
