@@ -1,4 +1,4 @@
-//! Budgets of the transport around a gateway: for the bodies of requests and for responses.
+//! Memory budgets that the transport sets for request bodies and responses.
 
 use core::fmt;
 use std::sync::Arc;
@@ -29,17 +29,17 @@ impl RefusedBody {
 
 /// Memory of the responses of a connection.
 pub trait ResponseMemory: Send + Sync {
-    /// Returns whether there is memory for a response.
+    /// Returns whether there is memory for another response.
     fn has_room(&self) -> bool;
 
-    /// Counts bytes until the returned ones are dropped.
+    /// Charges `bytes` to the budget until the returned value and its clones are dropped.
     fn hold(&self, bytes: Bytes) -> Bytes;
 }
 
-/// Request extension with the memory for the response. Without it, there is no limit.
+/// Request extension with the memory budget for the response. Without it, there is no limit.
 ///
-/// The [gateway](crate::Gateway) asks before it prints a response as JSON. If there is no room, it
-/// responds with status 503.
+/// The [gateway](crate::Gateway) checks the budget before it prints a response as JSON. Without
+/// enough memory, it responds with status 503.
 #[derive(Clone)]
 pub struct ResponseBudget(Arc<dyn ResponseMemory>);
 

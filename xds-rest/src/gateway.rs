@@ -42,11 +42,13 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct GatewayOptions {
-    /// Time that a request without a new response is held (long polling). It is then answered with
-    /// status 304, or with 503 if the service is not [ready](Gateway::with_readiness). Default:
-    /// 25 s. It must be shorter than the request timeout of the clients, which in Envoy is 1 s by
-    /// default. A longer time than an hour counts as an hour: a client that disconnects is not
-    /// noticed before the end of the hold if it had already sent more than its request.
+    /// Time that a request without a new response is held (long polling). The gateway then responds
+    /// with status 304, or with 503 if the service is not [ready](Gateway::with_readiness).
+    /// Default: 25 s; maximum: 1 hour, to which a longer time is reduced.
+    ///
+    /// The time must be shorter than the request timeout of the clients, which in Envoy is 1 s by
+    /// default. The disconnection of a client that has sent more than its request is only noticed
+    /// at the end of the hold.
     // RJ-05
     pub hold: Duration,
     /// Time for receiving the body of a request, in addition to a second for each 16 KiB received.
@@ -193,8 +195,8 @@ impl<S> Gateway<S> {
         self
     }
 
-    /// Returns the number of times that a resource without a JSON form was omitted from a response
-    /// or prevented one. All clones share this counter.
+    /// Returns how often a resource without a JSON form was omitted from a response or prevented
+    /// one. Clones share the counter.
     #[must_use]
     pub fn unprintable(&self) -> u64 {
         self.printer.unprintable()

@@ -31,8 +31,8 @@ const OF_HTTP: [HeaderName; 16] = [
     header::UPGRADE,
 ];
 
-/// Whether a header is metadata of the call, such as `authorization`. Other headers are about the
-/// body or the connection of the request, or would be read as headers of the gRPC transport.
+/// Whether a header is metadata of the call, such as `authorization`. All other headers describe
+/// the body or the connection, or would have a meaning in the gRPC transport.
 fn is_metadata(name: &HeaderName, headers: &HeaderMap) -> bool {
     let is_of_connection = || {
         let values = headers.get_all(header::CONNECTION).into_iter();

@@ -1,9 +1,9 @@
 //! xDS over REST-JSON, for any async runtime.
 //!
-//! REST is the xDS variant without gRPC. A client posts a `DiscoveryRequest` as JSON to the path of
-//! a resource type, gets a `DiscoveryResponse` as JSON, and repeats this after a delay. There are
-//! no streams and so no pushes. A server can only hold a request until it has something new (long
-//! polling). See the [xDS
+//! REST-JSON is the variant of xDS without gRPC. A client posts a `DiscoveryRequest` as JSON to the
+//! path of a resource type, gets a `DiscoveryResponse` as JSON, and repeats this after a delay.
+//! There are no streams, so a server cannot push. It can only hold a request until it has something
+//! new (long polling). See the [xDS
 //! protocol](https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol).
 //!
 //! This crate contains the transports. The rules of the protocol are in `xds-core`.
@@ -17,12 +17,12 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `budget.rs` | budgets of the transport around a gateway |
+//! | `budget.rs` | memory budgets for request bodies and responses |
 //! | `json.rs` | requests and responses between protobuf and JSON |
 //! | `gateway.rs` | conversion of an HTTP request to a gRPC call |
 //! | `http_response.rs` | responses over HTTP |
 //! | `grpc.rs` | unary gRPC calls |
-//! | `pause.rs` | pauses of long computations |
+//! | `pause.rs` | yields to other tasks during long computations |
 //! | `print.rs` | printing of responses, resource by resource |
 //! | `printed.rs` | cache of printed responses |
 //! | `poller.rs` | polling over one connection |

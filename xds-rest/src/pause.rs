@@ -1,4 +1,4 @@
-//! Pauses of long computations.
+//! Yields to other tasks during long computations.
 
 use core::{
     future::{Future, poll_fn},
@@ -6,7 +6,7 @@ use core::{
     task::Poll,
 };
 
-/// Lets other tasks of the thread run.
+/// Yields once, so that other tasks of the thread can run.
 pub(crate) fn let_others_run() -> impl Future<Output = ()> {
     let mut is_first = true;
     poll_fn(move |cx| {

@@ -31,7 +31,7 @@ pub trait Io: Read + Write + Send + Unpin {}
 
 impl<T: Read + Write + Send + Unpin> Io for T {}
 
-/// Opens a connection to the server. The error is a text.
+/// Opens a connection to the server. The error is a description of the failure.
 pub type Dial = Arc<
     dyn Fn() -> Pin<Box<dyn Future<Output = Result<Box<dyn Io>, String>> + Send>> + Send + Sync,
 >;
@@ -58,7 +58,7 @@ pub struct PollerOptions {
     pub headers: HeaderMap,
     /// Source of additional headers for each request, such as tokens that expire. Default: `None`.
     pub authorize: Option<Authorize>,
-    /// Timeout of a request, including connecting. Default: 60 s. Usually that of
+    /// Timeout of a request, including connecting. Default: 60 s. Usually set to
     /// [`PollPolicy::request_timeout`](xds_core::client::PollPolicy).
     pub request_timeout: Duration,
     /// Maximum length of a response in bytes. Default: 256 MiB.
@@ -138,7 +138,7 @@ pub enum PollResult {
     /// The server has no new response.
     // RJ-03
     Unchanged,
-    /// The body of the response, or the request, cannot be converted.
+    /// The response or the request cannot be converted between JSON and protobuf.
     // RJ-06
     Unusable(Arc<str>),
     /// The request failed, timed out, or got an error status.

@@ -27,7 +27,7 @@ pub(crate) struct ResponsePrinter {
     schema: &'static Schema,
     options: PrintOptions,
     printed: Printed,
-    /// Locked while a response is printed.
+    /// Lock that lets only one response be printed at a time.
     turn: Mutex<()>,
     reported: Reported,
     incomplete: IncompleteVersions,
@@ -84,7 +84,7 @@ impl ResponsePrinter {
         budget: Option<&ResponseBudget>,
     ) -> Result<Arc<PrintedResponse>, ErrorResponse> {
         let hash = MessageHash::of(message).await;
-        // One after the other, so that few responses are in memory twice.
+        // One at a time, so that few responses exist in both forms.
         let _turn = match self.printed.find(hash) {
             Some(_) => None,
             None => Some(self.turn.lock().await),
@@ -119,7 +119,7 @@ async fn print_response(
     options: &PrintOptions,
 ) -> Result<PrintedResponse, FormatError> {
     let Ok(mut response) = DiscoveryResponse::decode(message.clone()) else {
-        // The schema states what is wrong.
+        // The error comes from the schema's parser, which describes the fault.
         let json = json::print_response(schema, message, options)?.into();
         return Ok(PrintedResponse { json, version: String::new(), omission: None });
     };

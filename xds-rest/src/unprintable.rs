@@ -82,15 +82,15 @@ pub(crate) struct Omission {
 }
 
 impl Omission {
-    /// Whether a client that states this version has none of the resources, so that a response
-    /// without them deletes nothing: it has no resources, or has accepted a response without the
-    /// same ones.
+    /// Whether a client that states this version has none of the omitted resources, so that a
+    /// response without them deletes nothing: the client has no resources yet, or has accepted a
+    /// response that omitted the same ones.
     pub(crate) fn is_lacked_at(&self, version: &str) -> bool {
         version.is_empty() || version.ends_with(&self.mark)
     }
 }
 
-/// Number of omitted resources, and the last log message about them.
+/// Number of omitted resources, and the last log message about them, which is not repeated.
 #[derive(Debug, Default)]
 pub(crate) struct Reported {
     count: AtomicU64,
@@ -117,8 +117,8 @@ impl Reported {
 
 /// Versions of the newest incomplete responses of this process.
 ///
-/// The service does not know these versions. It would answer a client that states one at once,
-/// although nothing has changed.
+/// The service does not know these versions, so it would respond at once to a client that states
+/// one, although nothing has changed.
 #[derive(Debug, Default)]
 pub(crate) struct IncompleteVersions(Mutex<Remembered>);
 
