@@ -11,7 +11,7 @@ use std::{
 pub(crate) enum Access {
     /// Only the owner: mode 0600.
     Owner,
-    /// Readers that the umask of the process allows.
+    /// All users that the umask of the process allows.
     ByUmask,
 }
 
@@ -47,12 +47,12 @@ impl Access {
         }
     }
 
-    /// Whether the mode of the file allows no additional readers.
+    /// Whether the mode of the file gives access to nobody besides these readers.
     pub(crate) fn is_restricted(self, path: &Path) -> bool {
         self == Self::ByUmask || fs::metadata(path).is_ok_and(|it| open_to_others(&it).is_none())
     }
 
-    /// Removes the permissions of additional readers.
+    /// Removes the permissions of everybody besides these readers.
     pub(crate) fn restrict(self, path: &Path) -> io::Result<()> {
         if self.is_restricted(path) {
             return Ok(());

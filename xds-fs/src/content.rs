@@ -12,14 +12,14 @@ const COLLECTION: &str = "Collection";
 
 /// Converts a file to a response for one type, or returns an error text that begins with the path.
 ///
-/// A single `DiscoveryResponse` is for one type. If a resource in it has another type, the client
-/// rejects it, as from any server. In a list of resources, or in several responses, resources of
+/// A single `DiscoveryResponse` is for one type: a resource of another type in it is rejected by
+/// the client, as from any server. In a list of resources, or in several responses, resources of
 /// other types are ignored, so one file may contain the resources of all types. The version is that
-/// of the response, or if it has none, the beginning of the hash of the content. TTLs are removed,
-/// because a file is not sent again.
+/// of the response, or a prefix of the content's hash if the response has none. TTLs are removed,
+/// because a file does not send heartbeats.
 ///
-/// A collection, which lists inline or external resources, is rejected. It would otherwise be
-/// ignored as a resource of another type, without notice.
+/// A collection, which lists inline or external resources, is rejected. Otherwise it would be
+/// silently ignored as a resource of another type.
 // FS-14
 pub(crate) fn response(
     schema: &Schema,

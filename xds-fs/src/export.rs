@@ -73,7 +73,8 @@ pub struct Unprintable {
 pub enum FileState {
     /// The file is unchanged, because it has an older version of a resource that cannot be written.
     Kept,
-    /// The file has all other resources. Before, there was no file, or it lacked the resource.
+    /// The file has all resources except those that cannot be written. It did not exist before, or
+    /// had none of them.
     WithoutResource,
 }
 
@@ -96,22 +97,22 @@ impl fmt::Display for Unprintable {
 /// - A new file is written under a temporary name, synced to disk, and renamed over the old one.
 ///   Envoy only notices renames. A reader always gets either the old or the new state as a whole,
 ///   even after a crash.
-/// - The next file does not contain removed resources. A type without resources keeps a file with
-///   an empty list. Both apply to files of an earlier process too.
-/// - If the format cannot represent a resource, the file of its type is unchanged if it has an
-///   older version of the resource. Otherwise the file is written without the resource. Both apply
-///   after a restart too, because the content of the file decides.
-/// - An unchanged file is not written. The version depends only on the resources, so it is the same
-///   after a restart.
+/// - Removed resources are absent from the next file. A type that no longer has resources keeps a
+///   file with an empty list. Both also hold for files that an earlier process has written.
+/// - If the format cannot represent a resource, and the existing file has an older version of it,
+///   the file stays unchanged. Otherwise the file is written without the resource. The content of
+///   the file decides, so this also holds after a restart.
+/// - A file is only written if its content changes. The version depends only on the resources, so
+///   it is the same after a restart.
 ///
-/// The file name is the short name of the type, such as `cds.json`, or for other types the type
-/// URL, percent-encoded.
+/// The file name is the short name of the type, such as `cds.json`. For types without a short name
+/// it is the percent-encoded type URL.
 ///
-/// Secrets are written in plain text. On Unix, a file with a secret has mode 0600: its type is SDS,
-/// or a field with a value is annotated as sensitive in the API. An `Any` of a type that the schema
-/// lacks counts as a secret. An unchanged file with a secret is set to mode 0600 too. The directory
-/// is created with mode 0700, regardless of the umask. An existing directory keeps its mode; see
-/// [`open_to_others`](Self::open_to_others).
+/// Secrets are written in plain text. On Unix, a file that contains secrets has mode 0600,
+/// including an existing file whose content does not change. A file contains secrets if its type is
+/// SDS, if a field that the API annotates as sensitive has a value, or if it has an `Any` of a type
+/// that the schema lacks. The directory is created with mode 0700, regardless of the umask. An
+/// existing directory keeps its mode; see [`open_to_others`](Self::open_to_others).
 // M199, M200, M201, M202, M203
 #[derive(Debug)]
 pub struct Export {
@@ -136,7 +137,7 @@ impl Export {
     ///
     /// # Errors
     ///
-    /// If the directory cannot be created or read.
+    /// Returns an error if the directory cannot be created or read.
     pub fn new(
         directory: impl Into<PathBuf>,
         format: ExportFormat,
@@ -166,7 +167,7 @@ impl Export {
     ///
     /// # Errors
     ///
-    /// If the metadata of the directory cannot be read.
+    /// Returns an error if the metadata of the directory cannot be read.
     pub fn open_to_others(&self) -> io::Result<Option<u32>> {
         fs::metadata(&self.directory).map(|metadata| open_to_others(&metadata))
     }
@@ -184,11 +185,11 @@ impl Export {
 
     /// Exports all resources of a view. Blocks on file I/O.
     ///
-    /// If a file cannot be written, it is unchanged, and the other files are written all the same.
+    /// A file that cannot be written stays unchanged, and the other files are still written.
     ///
     /// # Errors
     ///
-    /// If a file cannot be written. The error names the first such file.
+    /// Returns an error if a file cannot be written. The error names the first such file.
     pub fn write<'a>(
         &mut self,
         resources: impl IntoIterator<Item = (&'a TypeUrl, &'a ResourceName, &'a Bytes)>,
@@ -257,7 +258,7 @@ impl Export {
     ) -> Vec<Unprintable> {
         let has_file = self.path_of(type_url).is_file();
         let in_file = self.exported.get(type_url).filter(|_| has_file);
-        // A resource that is not in the file is not lost by a new file without it.
+        // If the file does not contain the resource, a new file without it deletes nothing.
         let has_older = |name| in_file.is_some_and(|file| file.names.contains(name));
         let mut unprintable = Vec::new();
         let mut file = FileState::WithoutResource;

@@ -15,8 +15,8 @@ use xds_format::Format;
 
 use crate::settling::{EMPTY_PAUSE, EMPTY_READS};
 
-/// Maximum size of a resource file in bytes. It is several times what a large deployment needs, and
-/// keeps a log or an image with such a name from filling the memory.
+/// Maximum size of a resource file in bytes: several times what a large deployment needs, but small
+/// enough that a log or an image with the name of a resource file does not exhaust the memory.
 const LARGEST: u64 = 256 << 20;
 
 /// File of a directory.
@@ -30,7 +30,7 @@ pub struct File {
     pub content: Result<Bytes, String>,
 }
 
-/// Maximum number of reads while links keep changing. Further changes trigger a new look.
+/// Maximum number of reads while links keep changing. A later change triggers another read.
 const MOST_READS: usize = 8;
 
 /// Reads the files in a directory, without subdirectories, that have a known suffix.
@@ -44,7 +44,7 @@ const MOST_READS: usize = 8;
 ///
 /// # Errors
 ///
-/// If the directory cannot be read. An unreadable file is part of the result.
+/// Returns an error if the directory cannot be read. An unreadable file is part of the result.
 pub fn list(directory: &Path) -> io::Result<Vec<File>> {
     settled(|| places(directory), || read_all(directory))
 }
@@ -54,7 +54,7 @@ pub fn list(directory: &Path) -> io::Result<Vec<File>> {
 ///
 /// # Errors
 ///
-/// The errors of [`list`].
+/// Returns the errors of [`list`].
 pub fn list_saved(directory: &Path) -> io::Result<Vec<File>> {
     let is_empty = |file: &File| file.content.as_ref().is_ok_and(Bytes::is_empty);
     for _ in 0..EMPTY_READS {
@@ -143,8 +143,8 @@ pub(crate) fn read(path: &Path) -> io::Result<Bytes> {
     }
 }
 
-/// Whether a file was changed within a time before now, by the date of the operating system. A date
-/// in the future, as that of another computer may be, does not count.
+/// Whether the modification time of a file is less than `time` ago, by the clock of the operating
+/// system. A modification time in the future, for example from another computer, does not count.
 pub(crate) fn is_changed_within(path: &Path, time: Duration) -> bool {
     let changed = fs::metadata(path).and_then(|metadata| metadata.modified());
     changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age < time))

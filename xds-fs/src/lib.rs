@@ -11,19 +11,20 @@
 //!   of a directory, for a management server that serves them.
 //! - [`Export`] writes the resources of a server to files that proxies can subscribe to.
 //!
-//! Each subscription or watch has its own thread, so that a disk that hangs blocks nothing else,
-//! and its own operating system watcher. If no watcher is available, or a directory cannot be
-//! watched, the files are read every 2 seconds. A [`WatchTask`] runs without a thread, with any
+//! Each subscription or watch has its own thread and its own operating system watcher, so that a
+//! disk that hangs blocks nothing else. If no watcher is available, or a directory cannot be
+//! watched, the files are read every 2 seconds. A [`WatchTask`] needs no thread and works with any
 //! clock.
 //!
 //! # Detected changes
 //!
-//! A rename over the old file, saving in place, deletion and re-creation, a swap of any symbolic
-//! link on the path (such as `..data` in a mounted ConfigMap), and a directory that is created or
-//! replaced. The kind of change does not matter: the file is read again. On file systems without
-//! change notification, such as many network file systems, the file is read every
-//! [`poll_interval`](xds_core::client::FilePolicy::poll_interval). Linux uses inotify. Other systems
-//! use the choice of the `notify` package, such as kqueue on macOS, which is not tested here.
+//! These changes are detected: a rename over the old file, saving in place, deletion and
+//! re-creation, a swap of any symbolic link on the path (such as `..data` in a mounted ConfigMap),
+//! and a directory that is created or replaced. The kind of change does not matter: the file is
+//! read again. On file systems without change notification, such as many network file systems, the
+//! file is read every [`poll_interval`](xds_core::client::FilePolicy::poll_interval). Linux uses
+//! inotify. Other systems use the backend that the `notify` crate chooses, such as kqueue on macOS,
+//! which is not tested here.
 //!
 //! | file | content |
 //! |---|---|

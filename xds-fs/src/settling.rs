@@ -1,4 +1,4 @@
-//! Waits between reads, without a clock of their own.
+//! Debouncing of changes before a read, without a clock of its own.
 
 use core::{mem, time::Duration};
 use std::time::Instant;
@@ -21,12 +21,12 @@ const MIN_QUIET: Duration = Duration::from_millis(1);
 /// Maximum wait. Longer configured times, such as [`Duration::MAX`], cannot be added to every instant.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
 
-/// Returns the instant a configured time after `time`, which may be of any length.
+/// Returns the instant `wait` after `time`. Any duration is allowed; long ones are limited.
 pub(crate) fn after(time: Instant, wait: Duration) -> Instant {
     time + wait.min(LONGEST_WAIT)
 }
 
-/// Signals that were not handled yet.
+/// Signals that were not processed yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Noticed {
     pub(crate) is_changed: bool,
@@ -48,8 +48,8 @@ impl Noticed {
     }
 }
 
-/// Wait until there was no change for a while and all writers have closed their files, up to a
-/// maximum time. Requests wait too, because a half-written file may parse.
+/// State of a wait until no change has occurred for a while and all writers have closed their
+/// files, up to a maximum time. Requested reads wait too, because a half-written file may parse.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settling {
     cause: Cause,

@@ -1,4 +1,4 @@
-//! File transport of a client for one type, as contents to poll.
+//! File transport of a client for one type.
 
 use core::{
     fmt, mem,
@@ -116,8 +116,8 @@ impl FileSubscription {
         self
     }
 
-    /// Reads the file in the background, and from now on also whenever it changes. If the task of
-    /// the watch has ended, a new one is started.
+    /// Starts to read the file in the background, now and whenever it changes. If the task of the
+    /// watch has ended, a new one is started.
     pub fn read(&mut self) {
         if mem::take(&mut self.newest.lock().has_ended) {
             self.watch = None;

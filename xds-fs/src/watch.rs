@@ -1,4 +1,4 @@
-//! Watch on a place: reads after changes, once they have settled.
+//! Watch on a file or a directory: reads after changes, once they have settled.
 
 use core::task::{Context, Poll};
 use std::{
@@ -38,7 +38,7 @@ pub enum Cause {
     Periodic,
 }
 
-/// Watch on a place, which ends when it is dropped.
+/// Watch on a file or a directory, which ends when it is dropped.
 #[must_use = "the watch ends when it is dropped"]
 pub struct Watch(Arc<Signals>);
 
@@ -58,7 +58,7 @@ impl Watch {
     ///
     /// # Errors
     ///
-    /// If the thread cannot be started.
+    /// Returns an error if the thread cannot be started.
     pub fn start(
         place: Place,
         policy: &FilePolicy,
@@ -81,7 +81,7 @@ impl Watch {
         })
     }
 
-    /// Creates a watch whose reads may have to be repeated.
+    /// Creates a watch whose reader may ask to be called again.
     pub(crate) fn with_reader(
         place: Place,
         policy: &FilePolicy,
@@ -123,10 +123,10 @@ impl ChangeReporter {
     }
 }
 
-/// Number of a read of the same change.
+/// Position of a read among those of one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// First read with a new watcher. A program may have begun to save the file before.
+    /// First read with a new watcher. A program may have started to save the file before that.
     First,
     /// An empty file is read again.
     Repeatable,
@@ -152,7 +152,7 @@ enum EventSource {
 }
 
 enum WatchState {
-    /// A read is due. There were this many that found an empty file.
+    /// A read is due. The number counts the preceding reads that found an empty file.
     Reading(Cause, u32),
     /// Pause before an empty file is read again.
     Pausing(Cause, u32, Instant),
@@ -185,8 +185,8 @@ impl fmt::Debug for WatchTask {
 }
 
 impl WatchTask {
-    /// Uses no events of the operating system, which another thread reports. The place is read every
-    /// 2 seconds, and when a [reporter](Self::reporter) reports a change.
+    /// Ignores events of the operating system. The place is read every 2 seconds, and when a
+    /// [reporter](Self::reporter) reports a change.
     pub fn without_system_events(mut self) -> Self {
         if let EventSource::System(place) = self.source {
             self.source = EventSource::Nothing(place);
@@ -204,7 +204,7 @@ impl WatchTask {
     ///
     /// # Errors
     ///
-    /// If the thread cannot be started.
+    /// Returns an error if the thread cannot be started.
     pub fn start_thread(mut self) -> io::Result<()> {
         let run = move || {
             while let Some(due) = self.step(&Instant::now) {
@@ -219,8 +219,8 @@ impl WatchTask {
         self.signals.poll(cx)
     }
 
-    /// Does what is due by the clock `now`, such as calling the callback, which may block. Returns
-    /// the time of the next step, or `None` if the watch was dropped.
+    /// Does what is due at the time `now()`, such as calling the callback. May block. Returns the
+    /// time at which to call `step` again, or `None` if the watch was dropped.
     pub fn step(&mut self, now: &dyn Fn() -> Instant) -> Option<Instant> {
         loop {
             self.noticed.add(self.signals.take());
@@ -293,7 +293,7 @@ impl WatchTask {
             true => Attempt::Repeatable,
             false => Attempt::Last,
         };
-        // The cause of a panic may be gone next time. If the task ended here, nobody would notice.
+        // The next read may not panic. If the task ended here instead, changes would go unnoticed.
         let read = catch_unwind(AssertUnwindSafe(|| (self.reader)(cause, attempt)));
         match read {
             Ok(ReadOutcome::Empty) => {

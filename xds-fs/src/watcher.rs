@@ -1,7 +1,7 @@
 //! Detection of changes to a file, to a directory of files, or to the targets of their links.
 //!
-//! A watch on a file ends with the file, and most ways of saving replace the file. Therefore
-//! directories are watched: that of the files, and that of each symbolic link on the path, as in a
+//! A watch on a file ends when the file is replaced, which is how most programs save. Therefore
+//! directories are watched: that of the file, and that of each symbolic link on the path, as in a
 //! mounted ConfigMap. While a directory does not exist, its nearest existing ancestor is watched.
 
 use std::{
@@ -41,11 +41,12 @@ struct Interest {
     directory: Option<PathBuf>,
     /// File whose events count.
     file: Option<PathBuf>,
-    /// Paths that determine the location: links and their targets, directories, and missing paths.
+    /// Paths whose change moves the watched location: links and their targets, directories, and
+    /// missing paths.
     structure: BTreeSet<PathBuf>,
     /// Files that links in the directory refer to, and that are read.
     targets: BTreeSet<PathBuf>,
-    /// Whether a structural path has changed, so that watches may be on deleted directories.
+    /// Whether a path in `structure` has changed, so that watches may be on deleted directories.
     is_stale: bool,
     /// Files that were written to and not closed since.
     open: BTreeSet<PathBuf>,
