@@ -20,20 +20,22 @@ use crate::{
     source::KubeSource,
 };
 
-/// Writer of rejections by clients, and of refusals by guards, to the objects that they are about.
+/// Writer of rejections by clients, and of refusals by guards, to the objects with the rejected
+/// resources.
 ///
-/// - An Event of type `Warning` and reason `RejectedByClients` or `RefusedByGuard`, which `kubectl
-///   describe` shows. There is one of each for each object, whose count increases.
-/// - The annotation [`xds-rejected`](REJECTED_ANNOTATION), with the number of clients and the reason
-///   that one of them has stated, or with the id of the refused change and the violated rules. It is
-///   removed when nobody rejects the resources any more. A deleted object, whose deletion is refused,
-///   has only the Event.
+/// - An Event of type `Warning` with the reason `RejectedByClients` or `RefusedByGuard`, which
+///   `kubectl describe` shows. Each object has at most one Event per reason, whose count increases.
+/// - The annotation [`xds-rejected`](REJECTED_ANNOTATION). For a rejection by clients, it has their
+///   number and the error that one of them has reported. For a refused change, it has the id of the
+///   change and the violated rules. It is removed when the resources are accepted again. If the
+///   deletion of an object is refused, the object no longer exists, and there is only an Event.
 ///
 /// Event and annotation are renewed every 5 minutes. An annotation that was not renewed for 15
-/// minutes is removed by any replica, because the one that wrote it has ended.
+/// minutes belongs to a replica that has ended, and is removed by any other replica.
 ///
-/// An object is written at most once in 30 seconds, and there are at most five writes in a second.
-/// The annotation is no change of the resources, so that a write causes no other.
+/// An object is written at most once in 30 seconds, and there are at most five writes per second.
+/// The annotation does not count as a change of the resources, so a write triggers no further
+/// writes.
 #[derive(Debug)]
 pub struct Feedback {
     /// Source that follows the objects, and with them the annotations of all replicas.
@@ -46,14 +48,14 @@ pub struct Feedback {
     started: Instant,
 }
 
-/// Annotations of objects, each with the time since when it has not changed.
+/// Annotations of objects, each with the time of its last change.
 #[derive(Debug, Default)]
 struct AnnotationAges(BTreeMap<Key, (String, Duration)>);
 
 impl AnnotationAges {
-    /// Takes the annotations as they are now. Returns those that were not renewed for a long time; one
-    /// that stays is returned again after this time. The times in the annotations are those of other
-    /// clocks and are not compared.
+    /// Updates the annotations. Returns those that were not renewed for [`ENDED`]. An annotation
+    /// that stays is returned again after the same time. Changes are timed with the local clock:
+    /// times in annotations are from the clocks of other replicas.
     fn update(&mut self, current: &BTreeMap<Key, String>, now: Duration) -> Vec<(Key, String)> {
         let mut before = mem::take(&mut self.0);
         let seen = current.iter().map(|(key, value)| {
@@ -94,8 +96,8 @@ const MESSAGE: usize = 900;
 const NAME: usize = 200;
 
 impl Feedback {
-    /// Creates a writer to the objects of a source, which is followed meanwhile. The name of the
-    /// reporter, such as that of the Pod, distinguishes replicas.
+    /// Creates a writer for the objects of a source, which must be followed at the same time.
+    /// `reporter` identifies this replica, for example by the name of its Pod.
     #[must_use]
     pub fn new(source: &KubeSource, reporter: impl Into<String>) -> Self {
         Self {
@@ -108,12 +110,12 @@ impl Feedback {
         }
     }
 
-    /// Takes all rejections as they are now, and performs the writes that are due. Call it every few
-    /// seconds.
+    /// Replaces the set of current rejections, and performs the writes that are due. Call it every
+    /// few seconds.
     ///
     /// # Errors
     ///
-    /// Returns the error of the first write that has failed. It is repeated later.
+    /// Returns the first error of a write. The write is retried by a later call.
     pub async fn report(
         &mut self,
         rejections: impl IntoIterator<Item = Rejection> + Send,
@@ -174,7 +176,7 @@ impl Feedback {
                 self.annotate(&key, &object.metadata, Some(&value.to_string())).await?;
                 object.metadata
             }
-            // Its deletion is refused.
+            // The object was deleted, and the deletion is refused.
             (None, RejectedBy::Guards(_)) => Metadata::default(),
             (None, RejectedBy::Clients { .. }) => return Ok(()),
         };
@@ -303,7 +305,7 @@ mod tests {
         assert_eq!(annotations.update(&all("3"), minutes(15)), []);
         assert_eq!(annotations.update(&all("3"), minutes(16)), [(key("b"), "1".to_owned())]);
         assert_eq!(annotations.update(&all("4"), minutes(17)), [], "once in this time");
-        // The object of the other annotation is gone, and comes back with it.
+        // The object with the other annotation is gone. When it returns, its time starts again.
         assert_eq!(annotations.update(&BTreeMap::new(), minutes(18)), []);
         assert_eq!(annotations.update(&all("4"), minutes(32)), []);
     }

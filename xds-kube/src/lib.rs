@@ -1,20 +1,20 @@
 //! Kubernetes as a source of xDS resources, on tokio.
 //!
-//! - [`KubeSource`] reads and watches resources in `ConfigMaps`, and makes those that gRPC clients
-//!   need to reach Services without a proxy: the [`Source`](xds_source::Source) of a management
-//!   server.
+//! - [`KubeSource`] is the [`Source`](xds_source::Source) of a management server. It reads and
+//!   watches resources in `ConfigMaps`, and generates the resources with which gRPC clients reach
+//!   Services without a proxy.
 //! - [`Feedback`] writes rejections by clients to the objects whose resources they reject.
-//! - [`KubeRollouts`] is the state of rollouts that the servers of a cluster share.
-//! - [`KubeClient`] is the connection to the API server, made from a kubeconfig or from the service
+//! - [`KubeRollouts`] stores the state of rollouts, which the servers of a cluster share.
+//! - [`KubeClient`] is the connection to the API server, configured by a kubeconfig or the service
 //!   account of a Pod.
 //!
 //! | file | content |
 //! |---|---|
 //! | `objects/` | objects of the API, labels, annotations and names |
-//! | `translate/` | resources of objects, as pure functions |
-//! | `state.rs` | objects that are known, and what changes with an event; no I/O |
+//! | `translate/` | conversion of objects to resources, as pure functions |
+//! | `state.rs` | known objects, and the effect of events on them; no I/O |
 //! | `api/` | requests to the API server |
-//! | `scopes.rs` | kinds of objects in namespaces: how far each is known, and whether it is denied; no I/O |
+//! | `scopes.rs` | positions and denials of each kind of object in each namespace; no I/O |
 //! | `source.rs` | listing and watching all kinds |
 //! | `feedback.rs` | rejections as Events and as an annotation |
 //! | `rollouts/` | state of rollouts in Leases and ConfigMaps, which servers share |

@@ -15,8 +15,8 @@ pub(crate) type ScopeEvent = (Scope, Result<(WatchItem<Observed>, u64), KubeErro
 
 /// State of the scopes that a source reads and watches.
 ///
-/// A scope that was read once and is denied later keeps its last state while the others change. An
-/// object without resources states the reason.
+/// A scope that was read once and is denied later keeps its last state while the other scopes
+/// change. An object without resources reports the denial.
 #[derive(Debug, Default)]
 pub(crate) struct Scopes {
     state: ClusterState,
@@ -42,8 +42,8 @@ impl Scopes {
         self.known.get(scope).is_none_or(|it| it.has_expired)
     }
 
-    /// Takes the result of reading a scope. A denial is an error if the scope was never read: the
-    /// objects without it are no state to serve, because clients would remove the missing resources.
+    /// Records the result of reading a scope. A denial is an error if the scope was never read: the
+    /// state without it is incomplete, and clients would remove the missing resources.
     pub(crate) fn take_list(
         &mut self,
         scope: Scope,
@@ -76,8 +76,9 @@ impl Scopes {
         Ok(List { revision: Revision(self.revision), objects: self.state.objects() })
     }
 
-    /// Returns the positions to watch from, if all of this number of scopes were read, and the caller is
-    /// at the revision reported last. Otherwise a change is lost, and everything has to be read again.
+    /// Returns the positions to watch from. Returns `None` if a scope was not read, or if the
+    /// caller's revision is not the one reported last: a change was then lost, and everything must
+    /// be read again.
     pub(crate) fn positions(
         &mut self,
         scopes: usize,
@@ -93,7 +94,7 @@ impl Scopes {
         Some(self.known.iter().map(|(scope, it)| (scope.clone(), it.position)).collect())
     }
 
-    /// Takes events that arrived together. Returns the greatest resource version in them.
+    /// Records events that arrived together. Returns the greatest resource version in them.
     pub(crate) fn take_events(&mut self, events: Vec<ScopeEvent>) -> Option<u64> {
         let mut newest = None;
         for (scope, event) in events {

@@ -24,35 +24,36 @@ use crate::{
 
 /// Objects of a Kubernetes cluster, as a [`Source`].
 ///
-/// - A `ConfigMap` with the label `xds-resources: "true"` has resources: each key that ends like the
-///   name of a resource file is a document. The documents of a `ConfigMap` are used together or not
-///   at all.
-/// - A Service with the annotation `xds-service: "true"` is reachable for gRPC clients by
-///   `xds:///NAME.NAMESPACE:PORT`, without a proxy: a listener, a route configuration, a cluster and
-///   its endpoints follow from it and from its `EndpointSlices`.
-/// - The annotation `xds-view` names the view of either.
+/// - A `ConfigMap` with the label `xds-resources: "true"` contains resources. Each key with the
+///   suffix of a resource file, such as `.yaml`, is a document. The documents of a `ConfigMap` are
+///   valid or invalid together.
+/// - A Service with the annotation `xds-service: "true"` can be called by gRPC clients as
+///   `xds:///NAME.NAMESPACE:PORT`, without a proxy. Its listener, route configuration, cluster and
+///   endpoints are generated from the Service and its `EndpointSlices`.
+/// - The annotation `xds-view` of both kinds of object sets the view of their resources.
 ///
 /// # Denied permissions
 ///
-/// The first list fails as long as a kind of object in a selected namespace cannot be read: without
-/// it, clients would remove the resources that are missing. If a permission is withdrawn later, that
-/// kind keeps its last state in that namespace while the others change, and the request is repeated,
-/// at least once in 30 seconds. Meanwhile there is an object named like `services in namespace shop`,
-/// which is [invalid](xds_source::Content::Invalid) and has the reason. The watch ends with an error if
-/// everything is denied.
+/// The first list fails as long as one of the selected kinds cannot be read in one of the selected
+/// namespaces. Otherwise clients would remove the missing resources.
+///
+/// If a permission is withdrawn later, that kind of object keeps its last state in that namespace
+/// while everything else continues to change. The request is retried at least once in 30 seconds.
+/// Meanwhile, an [invalid](xds_source::Content::Invalid) object with a name such as `services in
+/// namespace shop` reports the reason. The watch ends with an error if everything is denied.
 ///
 /// # Revisions
 ///
-/// Each kind of object is read and watched on its own and has its own position, so a watch resumes
-/// without a gap, and a kind whose position has expired is read again without the others. The
-/// [`Revision`] of a change is the greatest resource version in it, or one more than that of the
-/// change before.
+/// Each kind of object is listed and watched separately and has its own position. So a watch
+/// resumes without a gap, and a kind whose position has expired is listed again without the others.
+/// The [`Revision`] of a change is the greatest resource version in it, or the revision of the
+/// preceding change plus one.
 ///
-/// Kubernetes guarantees an order of the resource versions of one kind only. In practice they are the
-/// revisions of the one etcd behind the API server, and so this type compares those of different
-/// kinds. It also waits for a few milliseconds after an event, so that events of different kinds
-/// which were made together become one change. Yet a replica at a revision may lack, for the time
-/// that an event needs to arrive, a change of another kind with a lower one.
+/// Kubernetes only guarantees an order of the resource versions of one kind. In practice, they are
+/// the revisions of the single etcd behind the API server, so this type compares resource versions
+/// of different kinds. After an event it waits for a few milliseconds, so that events of different
+/// kinds that were made together become one change. Even so, a replica that has reached a revision
+/// may briefly lack an earlier change of another kind, until that event arrives.
 #[derive(Clone)]
 pub struct KubeSource {
     client: KubeClient,
@@ -100,7 +101,8 @@ impl KubeSource {
 
 /// Time to wait for further events after one.
 const SETTLE: Duration = Duration::from_millis(20);
-/// Time to wait for other scopes whose position has expired, after one whose position has.
+/// Time to wait, after the position of a scope has expired, for other scopes whose positions expire
+/// too.
 const EXPIRY: Duration = Duration::from_millis(250);
 /// Number of events that are reported without waiting for more.
 const BATCH: usize = 10_000;
@@ -138,7 +140,7 @@ struct Watch {
     unanswered: BTreeSet<Scope>,
     /// Reason for the end, to be reported after the events before it. `Some(None)` ends the stream.
     ended: Option<Option<WatchError>>,
-    /// Scopes whose position has expired. They are noted after the events before.
+    /// Scopes whose positions have expired. They are recorded after the preceding events.
     expired: Vec<Scope>,
 }
 
@@ -151,8 +153,8 @@ impl Watch {
                 return error.take().map(Err);
             }
             let events = self.events().await;
-            // The state changes and the change is returned without waiting in between: a caller that
-            // gives up waiting loses nothing.
+            // No await between updating the state and returning the change, so a cancelled caller
+            // loses nothing.
             if let Some(change) = self.take(events) {
                 return Some(Ok(change));
             }
@@ -204,15 +206,15 @@ impl Watch {
         }
     }
 
-    /// Returns the reason for the end of the watch. If the position of a scope has expired, those of
-    /// others often have too, and they are read again together.
+    /// Returns the reason for the end of the watch. If the position of one scope has expired,
+    /// others often have expired too. These are collected, so that they are read again together.
     async fn failed(&mut self, scope: &Scope, error: KubeError) -> WatchError {
         if error.kind() != KubeErrorKind::Expired {
             return WatchError::Source(error.into());
         }
         self.expired.push(scope.clone());
         let mut settled = pin!(sleep(EXPIRY));
-        // Events are dropped. They come again, because the positions stay.
+        // The events are dropped. They arrive again, because the positions are unchanged.
         while let Either::Left((Some((scope, event)), _)) =
             select(self.watches.next(), settled.as_mut()).await
         {

@@ -1,4 +1,4 @@
-//! Objects that are known, and the resources that result from them.
+//! Known objects, and the resources generated from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::{
     translate,
 };
 
-/// Objects of the cluster that resources are made of.
+/// Objects of the cluster from which resources are generated.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterState {
     services: BTreeMap<Name, Service>,
@@ -24,9 +24,9 @@ pub(crate) struct ClusterState {
     objects: BTreeMap<Key, Object>,
     /// Values of the annotation with the rejection, of all objects that have it.
     rejected: BTreeMap<Key, String>,
-    /// Objects to report, if they differ from what was reported last.
+    /// Objects to report if they differ from what was last reported.
     dirty: BTreeMap<Key, Option<Object>>,
-    /// Services whose resources must be made again.
+    /// Services whose resources must be generated again.
     dirty_services: BTreeSet<Name>,
 }
 
@@ -50,7 +50,7 @@ impl ClusterState {
                 let slice = Slice::of(*slice);
                 let has_changed = self.slices.get(&name).is_none_or(|known| {
                     slice.as_ref().is_none_or(|slice| {
-                        // The revision alone is no change.
+                        // A new revision alone is not a change.
                         let ours = (&known.service, &known.ports, &known.endpoints);
                         ours != (&slice.service, &slice.ports, &slice.endpoints)
                     })
@@ -129,8 +129,9 @@ impl ClusterState {
         objects.into_iter().for_each(|object| self.set(object));
     }
 
-    /// Takes the reason why a kind of object can no longer be read in a namespace, or in all; `None` once
-    /// it can be read again. An object with the id states the reason. It never has resources.
+    /// Sets the reason why a kind of object can no longer be read in a namespace, or in all
+    /// namespaces; `None` once it can be read again. An object with the id of the scope reports the
+    /// reason. It never has resources.
     pub(crate) fn set_denied(
         &mut self,
         kind: Kind,

@@ -104,7 +104,7 @@ pub(crate) struct Place {
 pub(crate) enum WatchItem<O> {
     Set(O),
     Delete(O),
-    /// Statement that nothing else has changed up to the revision. A watch begins with one.
+    /// Notice that nothing else has changed up to the revision. A watch begins with one.
     Bookmark,
 }
 
@@ -124,7 +124,7 @@ impl KubeClient {
         Ok(Self { client, namespaces: namespaces.into(), selector: selector.map(Into::into) })
     }
 
-    /// Returns what has to be read: each kind in each namespace.
+    /// Returns the scopes to read: each kind in each selected namespace.
     pub(crate) fn scopes(&self) -> Vec<Scope> {
         let namespaces: Vec<Option<Arc<str>>> = match &self.namespaces[..] {
             [] => vec![None],
@@ -148,7 +148,7 @@ impl KubeClient {
         (!both.is_empty()).then(|| both.join(","))
     }
 
-    /// Reads all objects as they are at one revision, which is returned.
+    /// Reads all objects of a scope, and returns them with the revision of the list.
     pub(crate) async fn list(&self, scope: &Scope) -> Result<(Vec<Observed>, u64), KubeError> {
         match scope.kind {
             Kind::Service => self.list_of(scope, |it: Service| Observed::Service(it.into())).await,
@@ -171,7 +171,7 @@ impl KubeClient {
         Ok((objects.into_iter().map(observed).collect(), revision))
     }
 
-    /// Reads all objects of a place as they are at one revision, which is returned.
+    /// Reads all objects of a place, and returns them with the revision of the list.
     pub(crate) async fn list_all<T: DeserializeOwned>(
         &self,
         place: &Place,
@@ -269,7 +269,7 @@ impl KubeClient {
                 let event = match events.stream.next().await {
                     Some(Ok(event)) => event,
                     Some(Err(error)) => return Err(error),
-                    // The server ends a watch after its time, and it goes on with another one.
+                    // The server limits the duration of a watch. Continue with another one.
                     None => {
                         let has_ended_at_once = events.opened.elapsed() < AT_ONCE;
                         if core::mem::take(&mut events.is_empty) && has_ended_at_once {
@@ -384,7 +384,8 @@ impl KubeClient {
         self.send(said, request.map_err(|why| KubeError::failed(said, why))?).await
     }
 
-    /// Deletes an object, if it has not changed since it had the version in the metadata, if any.
+    /// Deletes an object. If `metadata` has a resource version, the object is only deleted in that
+    /// version.
     pub(crate) async fn delete(
         &self,
         path: &str,

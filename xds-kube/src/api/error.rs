@@ -14,15 +14,16 @@ pub struct KubeError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KubeErrorKind {
-    /// The changes after the requested revision are no longer known (410 Gone).
+    /// The API server no longer has the changes since the requested revision (410 Gone).
     Expired,
-    /// The credentials are missing or not accepted, which concerns all requests.
+    /// The credentials are missing or rejected, which affects all requests.
     Denied,
-    /// The account lacks a permission (403), which concerns one kind of object in a namespace or in all.
+    /// The account lacks a permission (403), for one kind of object in a namespace or in all
+    /// namespaces.
     Forbidden,
     Unavailable,
     NotFound,
-    /// The object has changed in between (409), or exists.
+    /// The object has changed since it was read, or exists already (409).
     Conflict,
     Failed,
 }

@@ -9,11 +9,11 @@ use kube_client::{
 
 use super::error::KubeError;
 
-/// Choice of a cluster, and of the objects that are read.
+/// Cluster to connect to, and objects to read.
 ///
-/// Without a kubeconfig and a context, the files in the environment variable `KUBECONFIG`, or
-/// `~/.kube/config`, are used, and without these the service account of the Pod that the process
-/// runs in.
+/// If neither a kubeconfig nor a context is set, the files in the environment variable
+/// `KUBECONFIG`, or otherwise `~/.kube/config`, are used. If these do not exist, the service
+/// account of the Pod is used.
 #[derive(Clone, Debug, Default)]
 pub struct KubeOptions {
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -23,21 +23,21 @@ pub struct KubeOptions {
 }
 
 impl KubeOptions {
-    /// Returns these options with the file of a kubeconfig.
+    /// Uses the kubeconfig in this file.
     #[must_use]
     pub fn with_kubeconfig(mut self, file: impl Into<PathBuf>) -> Self {
         self.kubeconfig = Some(file.into());
         self
     }
 
-    /// Returns these options with a context of the kubeconfig instead of its current one.
+    /// Uses this context of the kubeconfig instead of its current one.
     #[must_use]
     pub fn with_context(mut self, context: impl Into<String>) -> Self {
         self.context = Some(context.into());
         self
     }
 
-    /// Returns these options with the namespaces to read instead of all.
+    /// Reads these namespaces only. By default, all namespaces are read.
     #[must_use]
     pub fn with_namespaces<N: Into<String>>(
         mut self,
@@ -49,8 +49,8 @@ impl KubeOptions {
         self
     }
 
-    /// Returns these options with a [label selector] that all objects have to match: `ConfigMaps`,
-    /// Services, and `EndpointSlices`, to which Kubernetes copies the labels of their Services.
+    /// Reads only objects that match a [label selector]. It applies to `ConfigMaps`, Services and
+    /// `EndpointSlices`. Kubernetes copies the labels of a Service to its `EndpointSlices`.
     ///
     /// [label selector]: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
     #[must_use]
@@ -73,7 +73,7 @@ impl KubeOptions {
             }
             None => Config::infer().await.map_err(KubeError::configuration)?,
         };
-        // The server ends watches before, so a connection that is silent for longer is lost.
+        // The server ends each watch earlier, so a connection that is silent for this long is lost.
         config.read_timeout = Some(READ_TIMEOUT);
         config.reset_reader_on_write = true;
         config.connect_timeout = Some(CONNECT_TIMEOUT);

@@ -1,4 +1,4 @@
-//! Watch of one scope that goes on after it was denied.
+//! Watch of one scope that continues after a denial.
 
 use std::time::Duration;
 

@@ -1,24 +1,24 @@
-//! Labels and annotations with a meaning, and names of objects in messages.
+//! Labels and annotations that this crate interprets, and names of objects in messages.
 
 use xds_source::ObjectId;
 
 /// Label of ConfigMaps with resources; its value is `true`.
 pub const RESOURCES_LABEL: &str = "xds-resources";
 
-/// Annotation of ConfigMaps and Services: the view that their resources belong to. Without it, and
-/// with the value `default`, they belong to the view without a name.
+/// Annotation of ConfigMaps and Services with the view of their resources. Without it, or with the
+/// value `default`, they belong to the view without a name.
 pub const VIEW_ANNOTATION: &str = "xds-view";
 
-/// Annotation of Services that gRPC clients reach by `xds:///NAME.NAMESPACE:PORT`: `true` for all
-/// their TCP ports, or names and numbers of ports, separated by commas.
+/// Annotation of Services that gRPC clients reach as `xds:///NAME.NAMESPACE:PORT`. The value is
+/// `true` for all TCP ports of the Service, or a comma-separated list of port names and numbers.
 pub const SERVICE_ANNOTATION: &str = "xds-service";
 
-/// Annotation that states the rejections of an object's resources by clients or guards. It is written by
-/// [`Feedback`](crate::Feedback), and absent if there is none.
+/// Annotation that [`Feedback`](crate::Feedback) writes to objects whose resources are rejected by
+/// clients or refused by guards. Otherwise it is absent.
 pub const REJECTED_ANNOTATION: &str = "xds-rejected";
 
-/// Annotation of a ConfigMap or Service with resources that has the ids of refused changes to be
-/// served nevertheless ([`Object::forced`](xds_source::Object::forced)).
+/// Annotation of ConfigMaps and Services with the ids of refused changes to apply anyway
+/// ([`Object::forced`](xds_source::Object::forced)).
 pub const FORCE_ANNOTATION: &str = "xds-force";
 
 /// Verbs that an account needs for one kind of object.
@@ -129,7 +129,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Returns the name in messages. The view is a part of it, so that a move to another view is the
+    /// Returns the name in messages. It contains the view, so a move to another view is the
     /// deletion of one object and the creation of another.
     pub(crate) fn id(&self, view: &str) -> ObjectId {
         let Self { kind, namespace, name } = self;

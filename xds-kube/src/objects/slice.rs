@@ -31,7 +31,7 @@ pub(crate) struct SliceEndpoint {
     pub(crate) target: Option<Box<str>>,
 }
 
-/// Use of an endpoint. Later ones are preferred if slices disagree.
+/// Use of an endpoint. If slices disagree about an endpoint, the later variant applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EndpointState {
     /// The endpoint is not ready, and does not serve while it terminates.
@@ -45,9 +45,9 @@ pub(crate) enum EndpointState {
 pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 impl Slice {
-    /// Converts an EndpointSlice. Returns `None` if it belongs to no Service. Addresses that are no
-    /// IP addresses are left out: slices with names of hosts are deprecated. Ports with a number that
-    /// is not from 1 to 65535 are left out too.
+    /// Converts an EndpointSlice. Returns `None` if it belongs to no Service. Addresses that are
+    /// not IP addresses are omitted: slices with host names are deprecated. Ports outside 1 to
+    /// 65535 are omitted too.
     pub(crate) fn of(slice: EndpointSlice) -> Option<Self> {
         let service = slice.metadata.labels.get(SERVICE_NAME)?.clone();
         let revision = slice.metadata.resource_version.parse().unwrap_or(0);
@@ -69,14 +69,14 @@ impl Slice {
     }
 }
 
-/// An unset condition `ready` counts as true, an unset `serving` has the value of `ready`, and an
-/// unset `terminating` counts as false.
+/// Returns the use of an endpoint. An unset `ready` counts as true, an unset `serving` has the
+/// value of `ready`, and an unset `terminating` counts as false.
 fn state_of(conditions: Conditions) -> EndpointState {
     let ready = conditions.ready.unwrap_or(true);
     let serving = conditions.serving.unwrap_or(ready);
     let terminating = conditions.terminating.unwrap_or(false);
     match (ready, serving && terminating) {
-        // A Service may publish Pods that are not ready or terminate.
+        // `ready` is also true for other Pods if the Service has `publishNotReadyAddresses`.
         (true, _) => EndpointState::Ready,
         (false, true) => EndpointState::Draining,
         (false, false) => EndpointState::Unusable,

@@ -120,8 +120,8 @@ pub(crate) struct TargetRef {
 pub(crate) struct EndpointPort {
     /// Name of the port of the Service; empty if it has no name.
     pub(crate) name: Option<String>,
-    /// Number at which the endpoints listen, also if the port of the Service names it. The API server
-    /// accepts numbers that are no TCP ports.
+    /// Port number on which the endpoints listen, even if the Service refers to the port by name.
+    /// The API server also accepts numbers that are not valid TCP ports.
     pub(crate) port: Option<i64>,
     pub(crate) protocol: Option<String>,
 }

@@ -38,24 +38,24 @@ use crate::{
     objects::{ConfigMap, KubeLease, Metadata},
 };
 
-/// State of rollouts in a namespace of a cluster, as a [`RolloutStore`] that the servers share which
+/// State of rollouts in a namespace of a cluster: a [`RolloutStore`] shared by the servers that
 /// follow its objects.
 ///
 /// | object | content |
 /// |---|---|
-/// | Lease `NAME` | the [`RolloutState`] and the ended rollouts as annotations, and the server that has stored it as the holder |
-/// | Lease `NAME-SERVER` | counts of a server's clients and their progress as annotations, as long as the server renews it |
-/// | ConfigMaps `NAME-N` and `NAME-N-SERVER-PART` | all resources with the number N |
+/// | Lease `NAME` | the [`RolloutState`] and the ended rollouts as annotations; the holder is the server that stored the state |
+/// | Lease `NAME-SERVER` | client counts and progress of a server as annotations, while the server renews the Lease |
+/// | ConfigMaps `NAME-N` and `NAME-N-SERVER-PART` | all resources of the rollout with id N |
 ///
-/// All have the label `xds-rollout` with the name. A state replaces another one on the condition that the
-/// Lease has not changed, so servers agree without an election.
+/// All of them have the label `xds-rollout` with the name. A state is only replaced if the Lease
+/// has not changed since it was read, so servers agree without an election.
 pub struct KubeRollouts {
     client: KubeClient,
     objects: RolloutObjects,
     /// Name of this server.
     server: String,
     own: Mutex<Participation>,
-    /// Servers that were reported to exist.
+    /// Servers whose existence was reported.
     known: Arc<Mutex<BTreeSet<Arc<str>>>>,
 }
 
@@ -82,16 +82,17 @@ impl fmt::Debug for KubeRollouts {
     }
 }
 
-/// Bytes of a part. A ConfigMap may have 1 MiB.
+/// Maximum size of a part in bytes. Kubernetes limits a ConfigMap to 1 MiB.
 const PART_BYTES: usize = 900 << 10;
-/// Bytes of the history. All annotations of an object may have 256 KiB.
+/// Maximum size of the history in bytes. Kubernetes limits all annotations of an object together to
+/// 256 KiB.
 const HISTORY_BYTES: usize = 128 << 10;
-/// Number of attempts to replace a state that others replace too.
+/// Number of attempts to replace a state that other servers replace concurrently.
 const ATTEMPTS: u32 = 5;
 
 impl KubeRollouts {
-    /// Returns the state with a name, such as `xds-rollout`, in a namespace. The name of the server
-    /// distinguishes it from others; in a Pod, it is that of the Pod.
+    /// Returns the store with this name, such as `xds-rollout`, in a namespace. `server` identifies
+    /// this server among those that share the store. In a Pod, use the name of the Pod.
     #[must_use]
     pub fn new(client: KubeClient, namespace: &str, name: &str, server: &str) -> Self {
         let objects = RolloutObjects::new(namespace, name);
@@ -201,7 +202,7 @@ impl KubeRollouts {
         let mut parts = Vec::new();
         for number in 0..manifest.parts {
             let part = self.objects.part(id, &manifest.writer, number);
-            // A newer state does not name it, and it was deleted meanwhile.
+            // A newer state no longer refers to these resources, and they were deleted meanwhile.
             let Some(part) = self.read_config_map(&part).await? else { return Ok(None) };
             let text = part.binary_data.get(PART).map(String::as_str).unwrap_or_default();
             parts.push(STANDARD.decode(text).map_err(|it| damaged(&it))?.into());
@@ -223,7 +224,7 @@ impl KubeRollouts {
             let name = self.objects.part(id, &self.server, number);
             let data = json!({PART: STANDARD.encode(part)});
             match self.create_config_map(&name, id, "binaryData", &data).await {
-                // Of an earlier attempt: this server has restarted in its Pod.
+                // Left over from an earlier attempt, before this server restarted in its Pod.
                 Err(why) if why.kind() == KubeErrorKind::Conflict => {
                     let metadata = Metadata { name: name.clone(), ..Metadata::default() };
                     let said = self.objects.said("delete", "configmap", &name);
@@ -235,7 +236,7 @@ impl KubeRollouts {
         }
         let data = json!({MANIFEST: manifest.to_string()});
         match self.create_config_map(&name, id, "data", &data).await {
-            // Another server was faster. These parts are deleted later.
+            // Another server created the manifest first. The parts of this one are deleted later.
             Err(why) if why.kind() == KubeErrorKind::Conflict => Ok(()),
             created => Ok(created?),
         }

@@ -20,18 +20,18 @@ use crate::{
     objects::KubeLease,
 };
 
-/// Time until another attempt to end a lease, if the cluster could not be reached.
+/// Delay before another attempt to end a lease, if the cluster could not be reached.
 const RETRY: Duration = Duration::from_secs(3);
 
 struct LeaseWatch {
     client: KubeClient,
     objects: RolloutObjects,
-    /// Name of this server, whose own Lease is no news.
+    /// Name of this server, whose own Lease is not reported.
     own: Arc<str>,
     /// Servers that were reported to exist, also by an earlier watch.
     known: Arc<Mutex<BTreeSet<Arc<str>>>>,
-    /// Leases of the others, each with the time at which it ends unless it is renewed. The times in the
-    /// objects are those of other clocks.
+    /// Leases of other servers, each with the local time at which it ends unless it is renewed. The
+    /// times in the Leases are from other clocks.
     leases: BTreeMap<Arc<str>, (KubeLease, Instant)>,
     watch: Option<ObjectWatch<KubeLease>>,
     news: VecDeque<Result<StoreNews, SourceError>>,
@@ -91,7 +91,7 @@ impl LeaseWatch {
                     }
                 }
                 Some(Some(Ok((WatchItem::Bookmark, _)))) => {}
-                // What has happened meanwhile is read.
+                // The state is read again, with the changes in between.
                 Some(Some(Err(why))) if why.kind() == KubeErrorKind::Expired => self.watch = None,
                 Some(Some(Err(why))) => return Some(Err(why.into())),
                 Some(None) => return None,
@@ -147,8 +147,9 @@ impl LeaseWatch {
         self.news.push_back(Ok(StoreNews::Replica(server, PeerNews::Left)));
     }
 
-    /// Ends the leases that were not renewed. The watch may be interrupted without an error, and others
-    /// may renew theirs all the same.
+    /// Deletes the Leases that were not renewed. The API server rejects the deletion of a Lease
+    /// that was renewed, because the watch may be interrupted without an error while the server
+    /// still renews its Lease.
     async fn end_leases(&mut self) {
         let now = Instant::now();
         let ended: Vec<_> = self

@@ -19,11 +19,11 @@ use crate::{
 /// Annotations by name.
 pub(super) type Annotations = BTreeMap<&'static str, String>;
 
-/// Time for which a server counts that does not renew its Lease.
+/// Time after which a server that does not renew its Lease counts as ended.
 pub(super) const DURATION: Duration = Duration::from_secs(15);
 /// Time between two renewals.
 const RENEWAL: Duration = Duration::from_secs(4);
-/// Least time between two writes.
+/// Minimum time between two writes.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// Lease that is renewed until this value is [ended](Self::end) or dropped.
@@ -59,7 +59,8 @@ impl ReplicaLease {
         Self { lease, annotations, task }
     }
 
-    /// Sets an annotation. It is written soon; of several values, only the last one is.
+    /// Sets an annotation. It is written soon; if it is set several times, only the last value is
+    /// written.
     pub(super) fn set(&self, name: &'static str, value: String) {
         self.annotations.send_modify(|it| {
             it.insert(name, value);
@@ -120,16 +121,16 @@ impl OwnLease {
     }
 }
 
-/// Whether the server of a Lease that was not renewed has ended.
+/// Result of checking whether the server of an expired Lease has ended.
 pub(super) enum LeaseEnd {
     Ended,
-    /// The server has renewed the Lease, which was not reported.
+    /// The server has renewed the Lease, but the watch did not report it.
     Renewed,
     /// The cluster cannot be reached.
     Unknown,
 }
 
-/// Deletes a Lease that was not renewed. The cluster refuses that if it was renewed meanwhile.
+/// Deletes a Lease that was not renewed. The deletion fails if the Lease was renewed meanwhile.
 pub(super) async fn delete_ended(
     client: &KubeClient,
     objects: &RolloutObjects,

@@ -7,8 +7,8 @@ use xds_source::{Content, Document};
 
 use crate::objects::ConfigMap;
 
-/// Returns the documents of a ConfigMap: the values whose keys end like the name of a resource file.
-/// Other keys are ignored, as other files are in a directory.
+/// Returns the documents of a ConfigMap: the values whose keys have the suffix of a resource file.
+/// Other keys are ignored, like other files in a directory.
 pub(crate) fn config_map(config_map: ConfigMap) -> Content {
     let ConfigMap { data, binary_data, .. } = config_map;
     let mut documents = Vec::new();

@@ -36,12 +36,11 @@ struct Reachable {
     other: Option<SocketAddr>,
 }
 
-/// Returns the endpoints of a port, whose name is empty if it has none, in the order of their zones
-/// and addresses. Without endpoints, the resource is empty.
+/// Returns the `ClusterLoadAssignment` of a port, sorted by zone and address. `port` is the name of
+/// the port, empty if it has none. Without endpoints, the resource is empty.
 ///
-/// As in kube-proxy, ready endpoints are used, and those that terminate and still serve only if no
-/// endpoint is ready. In a Service with two address families, both addresses of a Pod are one
-/// endpoint.
+/// As in kube-proxy, endpoints that terminate and still serve are only used if no endpoint is
+/// ready. In a dual-stack Service, both addresses of a Pod form one endpoint.
 pub(super) fn assignment<'s>(
     cluster: &str,
     port: &str,

@@ -20,9 +20,9 @@ const ROUTER: &str = "envoy.extensions.filters.http.router.v3.Router";
 
 /// Returns the resources of a Service; `None` if it is not annotated.
 ///
-/// For each port, they are a listener, a route configuration, a cluster and its endpoints, all named
-/// `NAME.NAMESPACE:PORT`, which is what clients dial as `xds:///NAME.NAMESPACE:PORT`. A Service
-/// without endpoints has an empty set of endpoints.
+/// Each port has a listener, a route configuration, a cluster and its endpoints, all named
+/// `NAME.NAMESPACE:PORT`, so that clients dial `xds:///NAME.NAMESPACE:PORT`. If a Service has no
+/// endpoints, the endpoint resource is empty.
 pub(crate) fn service<'s>(
     service: &Service,
     slices: impl Iterator<Item = &'s Slice> + Clone,
@@ -117,7 +117,7 @@ fn of_port<'s>(
         name: name.clone(),
         virtual_hosts: vec![VirtualHost {
             name: name.clone(),
-            // The listener has no other host, whatever authority the client states.
+            // The listener serves one host only, so the authority of the call does not matter.
             domains: vec!["*".to_owned()],
             routes: vec![route],
         }],
