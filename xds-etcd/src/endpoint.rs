@@ -1,4 +1,4 @@
-//! Registered endpoints, and the resource that those of a cluster make.
+//! Registered endpoints, and the endpoint resource of a cluster.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Endpoint {
-    /// IP address or, for clusters that resolve names, a name.
+    /// IP address, or a host name for clusters that resolve DNS names.
     pub address: String,
     /// TCP port.
     pub port: u16,
@@ -21,10 +21,10 @@ pub struct Endpoint {
     /// Zone of the endpoint.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub zone: String,
-    /// Priority; 0, the default, is used first.
+    /// Priority: endpoints with the lowest number are preferred. Default: 0, the highest priority.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: u32,
-    /// Share of requests within the zone; 1 by default.
+    /// Share of the zone's requests, relative to the other weights in the zone. Default: 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub weight: u32,
 }
@@ -91,9 +91,9 @@ pub(crate) struct Registered {
     pub(crate) endpoint: Endpoint,
 }
 
-/// Returns the registrations to use, in the order of their ids: of those with one address and port,
-/// only the newest, or the last id if a transaction has written several. gRPC clients reject a cluster
-/// with two endpoints at one address.
+/// Returns the registrations to use, sorted by id. If several have the same address and port, only
+/// the newest is used, or the one with the last id if they were written in one transaction. gRPC
+/// clients reject a cluster with two endpoints at one address.
 fn without_duplicates(endpoints: &BTreeMap<String, Registered>) -> impl Iterator<Item = &Endpoint> {
     let at = |Endpoint { address, port, .. }: &Endpoint| match address.parse::<IpAddr>() {
         Ok(ip) => (ip.to_string(), *port),
@@ -110,8 +110,8 @@ fn without_duplicates(endpoints: &BTreeMap<String, Registered>) -> impl Iterator
     })
 }
 
-/// Returns the `ClusterLoadAssignment` of a cluster as JSON. The same endpoints have the same text
-/// in every process.
+/// Returns the `ClusterLoadAssignment` of a cluster as JSON. The text is deterministic, so every
+/// replica generates the same one.
 pub(crate) fn assignment(cluster: &str, endpoints: &BTreeMap<String, Registered>) -> Bytes {
     let mut localities: BTreeMap<(u32, &str, &str), Vec<Value>> = BTreeMap::new();
     for endpoint in without_duplicates(endpoints) {
@@ -127,7 +127,7 @@ pub(crate) fn assignment(cluster: &str, endpoints: &BTreeMap<String, Registered>
     let groups: Vec<_> = localities
         .into_iter()
         .map(|((priority, region, zone), endpoints)| {
-            // Each zone has a share of the requests that its endpoints' weights add up to.
+            // The weight of a zone is the sum of its endpoints' weights.
             let weights = endpoints.iter().filter_map(|it| it["load_balancing_weight"].as_u64());
             let weight = u32::try_from(weights.sum::<u64>()).unwrap_or(u32::MAX);
             json!({

@@ -1,4 +1,5 @@
-//! Rejections by clients and refusals by guards, written beside the keys that they are about.
+//! Rejections by clients and refusals by guards, written next to the keys with the rejected
+//! resources.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -19,14 +20,15 @@ use crate::{
 
 /// Writer of rejections by clients, and of refusals by guards, for the authors of the resources.
 ///
-/// `PREFIX/@rejected/VIEW/TYPE/NAME/REPORTER` is a JSON object with `clients`, `count` and the
-/// `message` that one of them has stated. It is removed when no client of this process rejects the
-/// resource any more. All keys of a process are under a lease, so they end with it. If guards refuse
-/// the change of a key, also its deletion, the object has the id of the change in `refused`, and the
-/// violated rules in `message`.
+/// The key `PREFIX/@rejected/VIEW/TYPE/NAME/REPORTER` contains a JSON object. For a rejection by
+/// clients, it has the fields `clients`, `count` and `message`, the error that one of the clients
+/// has reported. For a change that guards refuse, which may be a deletion, it has the id of the
+/// change in `refused` and the violated rules in `message`. The key is removed when the clients of
+/// this process accept the resource again. All keys of a process are attached to one lease, so they
+/// disappear when the process ends.
 ///
-/// The keys under `@rejected` are not served as resources. Each key is written at most once in 30
-/// seconds, and there are at most five writes a second.
+/// Keys under `@rejected` are not served as resources. Each key is written at most once in 30
+/// seconds, and there are at most five writes per second.
 #[derive(Debug)]
 pub struct Feedback {
     client: EtcdClient,
@@ -44,16 +46,16 @@ struct Lease {
     renewed: Instant,
 }
 
-/// Time after which the keys of a process that has ended are removed.
+/// Time after the end of a process until its keys are removed.
 const TTL: Duration = Duration::from_secs(60);
-/// Time after which the lease is renewed.
+/// Interval at which the lease is renewed.
 const RENEWAL: Duration = Duration::from_secs(20);
 /// Longest message in bytes.
 const MESSAGE: usize = 4_096;
 
 impl Feedback {
-    /// Creates a writer for the resources below a prefix, such as `/xds`. The name of the reporter, such
-    /// as that of the host, distinguishes replicas.
+    /// Creates a writer for the resources below a prefix, such as `/xds`. `reporter` identifies
+    /// this replica, for example by its host name.
     #[must_use]
     pub fn new(client: EtcdClient, prefix: &str, reporter: &str) -> Self {
         Self {
@@ -66,12 +68,12 @@ impl Feedback {
         }
     }
 
-    /// Takes all rejections as they are now, and performs the writes that are due. Call it every few
-    /// seconds.
+    /// Replaces the set of current rejections, and performs the writes that are due. Call it every
+    /// few seconds.
     ///
     /// # Errors
     ///
-    /// Returns the error of the first write that has failed. It is repeated later.
+    /// Returns the first error of a write. The write is retried by a later call.
     pub async fn report(
         &mut self,
         rejections: impl IntoIterator<Item = Rejection> + Send,
@@ -147,8 +149,8 @@ impl Feedback {
         self.client.txn(&TxnRequest { success, ..TxnRequest::default() }).await.map(drop)
     }
 
-    /// Returns the key for the rejections of a key by the clients of this process; `None` for an
-    /// object that is no single key.
+    /// Returns the key for the rejections of a resource by the clients of this process; `None` for
+    /// an object that is not a single key.
     fn key_of(&self, id: &ObjectId) -> Option<String> {
         let resource = self.layout.resource_of(id.as_str())?;
         Some(format!("{}{resource}/{}", self.layout.rejected(), self.reporter))

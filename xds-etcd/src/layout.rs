@@ -17,7 +17,7 @@ use crate::range::KeyRange;
 /// `PREFIX/@current` names the generation that is served, and `PREFIX/@generations/GENERATION` has
 /// its keys, in the same form. Without that key, the keys below `PREFIX` itself are served.
 /// Registrations are always below `PREFIX` itself. `PREFIX/@force` has the ids of refused changes
-/// that are to be served nevertheless.
+/// to apply anyway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Prefix without a slash at its end.
@@ -53,14 +53,14 @@ const DEFAULT_VIEW: &str = "default";
 /// Key that names the current generation.
 const CURRENT: &str = "@current";
 
-/// Key that a writer of a generation sets first, and every writer that removes resources. The revision of
-/// the first change names the generation.
+/// Key that a writer changes before it writes a generation, and whenever it removes resources. The
+/// revision of that change is the name of the generation.
 const WRITER: &str = "@writer";
 
 /// Segment above the keys of generations.
 const GENERATIONS: &str = "@generations";
 
-/// Key with the ids of refused changes that are to be served nevertheless.
+/// Key with the ids of refused changes to apply anyway.
 const FORCE: &str = "@force";
 
 /// Segment above the rejections by clients and the refusals by guards.
@@ -97,12 +97,13 @@ impl Layout {
         format!("{}/{CURRENT}", self.prefix)
     }
 
-    /// Returns the key with the ids of refused changes that are to be served nevertheless.
+    /// Returns the key with the ids of refused changes to apply anyway.
     pub(crate) fn force(&self) -> String {
         format!("{}/{FORCE}", self.prefix)
     }
 
-    /// Returns the key that a writer of a generation sets first, and one that removes resources.
+    /// Returns the key that a writer changes before it writes a generation, and whenever it removes
+    /// resources.
     pub(crate) fn writer(&self) -> String {
         format!("{}/{WRITER}", self.prefix)
     }
@@ -135,7 +136,7 @@ impl Layout {
         format!("{}/{ROLLOUT}/", self.prefix)
     }
 
-    /// Returns the part of a resource's key behind the prefix and the generation.
+    /// Returns the part of a resource's key after the prefix and the generation.
     pub(crate) fn resource_of<'k>(&self, key: &'k str) -> Option<&'k str> {
         let rest = key.strip_prefix(&self.all())?;
         match rest.strip_prefix(GENERATIONS) {
@@ -153,8 +154,8 @@ impl Layout {
         }
     }
 
-    /// Returns the part of a key behind the prefix of a generation's resources. `None` if the key
-    /// belongs to another generation or to none.
+    /// Returns the part of a key after the prefix of a generation's resources; `None` if the key
+    /// does not belong to this generation.
     pub(crate) fn of_generation<'k>(
         &self,
         generation: Option<&str>,
@@ -174,7 +175,7 @@ impl Layout {
 }
 
 impl ResourceKey {
-    /// Parses the part of a key behind the prefix.
+    /// Parses the part of a key after the prefix.
     pub(crate) fn parse(rest: &[u8]) -> Result<Self, KeyFault> {
         let rest = core::str::from_utf8(rest).map_err(|_| KeyFault::NotText)?;
         let mut segments = rest.splitn(3, '/');

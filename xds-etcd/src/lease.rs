@@ -1,4 +1,4 @@
-//! Keys under a lease that is renewed.
+//! Keys attached to a lease that is renewed.
 
 use core::{convert::Infallible, future::pending, time::Duration};
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ use crate::{
 pub(crate) type Values = BTreeMap<String, Bytes>;
 
 /// Keys that exist until this value is [ended](Self::end), or until the process can no longer renew
-/// their lease. They stay for the rest of its time when this is dropped.
+/// their lease. If the value is dropped instead, the keys stay until the lease expires.
 ///
-/// If the lease is lost, for example because the cluster could not be reached for longer than its
-/// time to live, the keys are written again under a new one.
+/// If the lease is lost, for example because the cluster was unreachable for longer than its time
+/// to live, the keys are written again under a new lease.
 #[derive(Debug)]
 pub(crate) struct LeasedKeys {
     client: EtcdClient,
@@ -33,14 +33,14 @@ pub(crate) struct LeasedKeys {
     renewal: Task,
 }
 
-/// Least time between two writes.
+/// Minimum time between two writes.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Time until a lost lease is granted again if the last attempt has failed.
+/// Delay before another attempt to get a new lease.
 const RETRY: Duration = Duration::from_secs(1);
 
 impl LeasedKeys {
-    /// Writes keys under a lease that ends after `ttl`, at least two seconds, unless it is renewed,
-    /// which this does three times as often.
+    /// Writes keys under a lease that expires `ttl`, at least two seconds, after its last renewal.
+    /// The lease is renewed three times as often.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl LeasedKeys {
         Ok(Self::run(values, renewal, Some(lease)))
     }
 
-    /// Writes keys as [`start`](Self::start) does, as soon as the cluster can be reached.
+    /// Writes keys like [`start`](Self::start), once the cluster is reachable.
     pub(crate) fn start_later(client: &EtcdClient, values: Values, ttl: Duration) -> Self {
         let (values, renewal) = Renewal::new(client, values, ttl);
         Self::run(values, renewal, None)
@@ -69,7 +69,8 @@ impl LeasedKeys {
         Self { client, lease, values, renewal: task }
     }
 
-    /// Sets the value of a key. It is written soon; of several values, only the last one is.
+    /// Sets the value of a key. It is written soon; if it is set several times, only the last value
+    /// is written.
     pub(crate) fn set(&self, key: String, value: Bytes) {
         self.values.send_modify(|values| {
             values.insert(key, value);
@@ -80,8 +81,8 @@ impl LeasedKeys {
     ///
     /// # Errors
     ///
-    /// Returns an error if the cluster cannot be reached. The keys are then removed when the lease ends,
-    /// because it is not renewed any more.
+    /// Returns an error if the cluster cannot be reached. The keys then stay until the lease
+    /// expires.
     pub(crate) async fn end(self) -> Result<(), EtcdError> {
         let Self { client, lease, renewal, .. } = self;
         // Otherwise it would write the keys again, under a new lease, while the call waits.
@@ -142,8 +143,8 @@ impl Renewal {
         Ok(lease)
     }
 
-    /// Writes the keys whose values have changed. Cancel safe: what may not have been written is
-    /// written by the next call.
+    /// Writes the keys whose values have changed. Cancel safe: the next call repeats writes that
+    /// may not have been completed.
     async fn write(&mut self, lease: i64) -> Result<(), EtcdError> {
         let wanted = self.wanted.borrow_and_update().clone();
         let changed = wanted.iter().filter(|(key, value)| self.written.get(*key) != Some(*value));

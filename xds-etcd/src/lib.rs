@@ -1,10 +1,11 @@
 //! etcd as a source of xDS resources, for any async runtime.
 //!
-//! - [`EtcdSource`] reads and watches the resources below a prefix: the
-//!   [`Source`](xds_source::Source) of a management server.
-//! - [`EtcdStore`] writes them: all changes of a call or none, and never over those of another writer.
+//! - [`EtcdSource`] is the [`Source`](xds_source::Source) of a management server. It reads and
+//!   watches the resources below a prefix.
+//! - [`EtcdStore`] writes resources: all changes of a call or none, and never over the changes of
+//!   another writer.
 //! - [`Feedback`] writes which resources clients reject, and why.
-//! - [`EtcdRollouts`] is the state of rollouts that the servers of a prefix share.
+//! - [`EtcdRollouts`] stores the state of rollouts, which the servers of a prefix share.
 //! - [`Registration`] registers an endpoint of a cluster for as long as the process lives.
 //!
 //! [`EtcdClient`] is the connection that they share. It speaks the gRPC interface of
@@ -13,8 +14,8 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `client/` | connection to a member, authentication, change of the member |
-//! | `range.rs`, `watch.rs` | reading at one revision; transactions from watch responses |
+//! | `client/` | connection to a member, authentication, switch to another member |
+//! | `range.rs`, `watch.rs` | reads at one revision; conversion of watch responses to transactions |
 //! | `layout.rs` | names of keys |
 //! | `source.rs` | resources and registrations as objects of a source |
 //! | `store.rs` | reading and writing of all resources |

@@ -8,11 +8,11 @@ use crate::{
     proto::{RangeRequest, mvccpb::KeyValue},
 };
 
-/// Range of keys, without its end.
+/// Range of keys. The end is exclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyRange {
     pub(crate) first: Bytes,
-    /// Key behind the last one.
+    /// Exclusive end of the range.
     pub(crate) end: Bytes,
 }
 
@@ -26,7 +26,7 @@ impl KeyRange {
                 break;
             }
         }
-        // A range that ends with a zero byte has no end.
+        // In etcd, an end of one zero byte means no end.
         let end = if end.is_empty() { vec![0] } else { end };
         Self { first: Bytes::copy_from_slice(prefix.as_bytes()), end: end.into() }
     }
@@ -112,7 +112,7 @@ impl EtcdClient {
             }
             let is_last = !page.more || page.kvs.is_empty();
             if let Some(last) = page.kvs.last() {
-                // The smallest key behind the last one.
+                // The smallest key after the last one.
                 first = [&last.key[..], &[0]].concat().into();
             }
             keys.extend(page.kvs);

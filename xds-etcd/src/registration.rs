@@ -30,15 +30,15 @@ use crate::{
 /// # }
 /// ```
 ///
-/// If the lease is lost, for example because the cluster could not be reached for longer than its
-/// time to live, the endpoint is registered again under a new one.
+/// If the lease is lost, for example because the cluster was unreachable for longer than its time
+/// to live, the endpoint is registered again under a new lease.
 #[derive(Debug)]
 pub struct Registration(LeasedKeys);
 
 impl Registration {
-    /// Registers an endpoint of a cluster in a view, under an id that is unique in the cluster. The
-    /// lease ends after `ttl`, at least two seconds, unless it is renewed, which this does three
-    /// times as often.
+    /// Registers an endpoint of a cluster in a view. `id` must be unique among the endpoints of the
+    /// cluster. The lease expires `ttl`, at least two seconds, after its last renewal. It is
+    /// renewed three times as often.
     ///
     /// # Errors
     ///
@@ -65,8 +65,8 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// Returns an error if the cluster cannot be reached. The endpoint is then removed when the lease
-    /// ends.
+    /// Returns an error if the cluster cannot be reached. The endpoint is then removed when the
+    /// lease expires.
     pub async fn end(self) -> Result<(), EtcdError> {
         self.0.end().await
     }

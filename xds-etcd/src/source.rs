@@ -27,17 +27,16 @@ use crate::{
 
 /// Resources below a prefix of an etcd cluster, as a [`Source`].
 ///
-/// - `PREFIX/VIEW/TYPE/NAME` has one resource, as JSON, YAML, text format (with a first line that
-///   begins with `# proto-message:`) or its encoded message. `VIEW` is `default` for the view
-///   without a name, and `TYPE` is `clusters`, `endpoints`, `listeners`, `routes` and so on.
-/// - `PREFIX/VIEW/endpoints/CLUSTER/ID` with a lease is one [`Endpoint`] of a cluster. Those of a
-///   cluster make its resource, and an endpoint is removed when its lease ends. Of those with one
-///   address and port, the newest is used.
-/// - `PREFIX/@current` names the generation whose keys, below `PREFIX/@generations/NAME`, are
-///   served instead of those below `PREFIX`. A change that exceeds the limits of a transaction is
-///   written as a new generation, which becomes current at once.
-/// - `PREFIX/@force` has the ids of refused changes that are to be served nevertheless
-///   ([`Object::forced`]).
+/// - `PREFIX/VIEW/TYPE/NAME` contains one resource: as JSON, YAML, text format (with a first line
+///   that begins with `# proto-message:`) or as an encoded message. `VIEW` is `default` for the
+///   view without a name, and `TYPE` is `clusters`, `endpoints`, `listeners`, `routes` and so on.
+/// - `PREFIX/VIEW/endpoints/CLUSTER/ID` with a lease is one [`Endpoint`] of a cluster. All
+///   endpoints of a cluster together form its `ClusterLoadAssignment`. An endpoint is removed when
+///   its lease expires. If several have the same address and port, the newest is used.
+/// - `PREFIX/@current` contains the name of a generation. The keys below `PREFIX/@generations/NAME`
+///   are then served instead of those below `PREFIX`. A change that exceeds the limits of a
+///   transaction is written as a new generation, which becomes current as a whole.
+/// - `PREFIX/@force` has the ids of refused changes to apply anyway ([`Object::forced`]).
 ///
 /// A transaction of etcd is one [`Change`].
 #[derive(Clone)]
@@ -56,17 +55,18 @@ impl fmt::Debug for EtcdSource {
     }
 }
 
-/// State that the meaning of an event depends on.
+/// State that is needed to interpret events.
 #[derive(Debug, Default)]
 struct State {
     /// Current generation.
     generation: Option<String>,
-    /// Registered endpoints by view and cluster. A cluster whose last registration has ended has none.
+    /// Registered endpoints by view and cluster. A cluster whose last registration has ended has an
+    /// empty map.
     clusters: BTreeMap<(ViewName, String), BTreeMap<String, Registered>>,
-    /// Ids of the registrations that are known, with their keys. A deleted key has no lease, so only
-    /// this shows that it was a registration.
+    /// Keys of known registrations. The event of a deletion has no lease, so only this set shows
+    /// that the key was a registration.
     registrations: BTreeSet<Bytes>,
-    /// Clusters whose endpoints are a resource of its own key.
+    /// Clusters with a `ClusterLoadAssignment` under their own key, which replaces registrations.
     assignments: BTreeSet<(ViewName, String)>,
     /// Newest revision that was read or watched.
     newest: u64,
@@ -82,7 +82,7 @@ impl EtcdSource {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, State> {
-        // A panic leaves no half-changed state behind that matters: the source is read again.
+        // State that a panic left incomplete does no harm, because the source is listed again.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,7 +102,7 @@ impl EtcdSource {
         for kv in keys {
             state.take(&self.layout, Event { kv: Some(kv), ..Event::default() }, &mut changes);
         }
-        // The end of a cluster's last registration may not have been watched.
+        // The end of a cluster's last registration may have been missed between two watches.
         let known: Vec<_> = self.lock_state().clusters.keys().cloned().collect();
         for key in known.into_iter().filter(|key| !state.assignments.contains(key)) {
             state.clusters.entry(key.clone()).or_default();
@@ -328,8 +328,8 @@ impl State {
                 });
             }
             None => {
-                // Without any endpoint, the resource stays and is empty: the state of the world
-                // cannot tell clients that it is gone.
+                // Without endpoints, the resource stays and is empty, because in state of the world
+                // a server cannot report that endpoints do not exist.
                 if let Some(endpoints) = self.clusters.get_mut(&key) {
                     endpoints.remove(&endpoint);
                 }
@@ -340,8 +340,8 @@ impl State {
         changes.clusters.insert(key);
     }
 
-    /// Forgets the registrations of a cluster once all have ended, if it has a resource of its own:
-    /// that one defines the endpoints from now on.
+    /// Forgets the registrations of a cluster once all have ended, if the cluster has a resource
+    /// under its own key, which then defines the endpoints.
     fn prefer_assignment(&mut self, key: &(ViewName, String), changes: &mut Changes) {
         let have_ended = self.clusters.get(key).is_some_and(BTreeMap::is_empty);
         if have_ended && self.assignments.contains(key) {
@@ -351,7 +351,7 @@ impl State {
     }
 }
 
-/// Returns the id of the object that the registrations of a cluster make.
+/// Returns the id of the object with the registrations of a cluster.
 fn registrations_id((view, cluster): &(ViewName, String)) -> ObjectId {
     let segment = if view.as_str().is_empty() { "default" } else { view.as_str() };
     ObjectId::from(format!("{segment}/endpoints/{cluster} (registrations)"))
@@ -361,8 +361,8 @@ fn revision_of(kv: &KeyValue) -> Revision {
     Revision(u64::try_from(kv.mod_revision).unwrap_or(0))
 }
 
-/// Returns the contents of a key that has a whole resource: text in the format that the value
-/// begins like, or an encoded message.
+/// Returns the content of a key with a whole resource: text, whose format is detected from its
+/// beginning, or an encoded message.
 #[must_use]
 pub fn content_of_value(type_url: &TypeUrl, name: &ResourceName, value: Bytes) -> Content {
     match format_of(type_url, name, &value) {
@@ -381,8 +381,7 @@ const TEXT_MARK: &str = "# proto-message:";
 fn format_of(type_url: &TypeUrl, name: &ResourceName, value: &[u8]) -> Option<Format> {
     let text = core::str::from_utf8(value).ok()?;
     let is_printable = |it: char| !it.is_control() || matches!(it, '\n' | '\r' | '\t');
-    // An encoded message may consist of printable characters by chance, but then it has the name of
-    // its key.
+    // An encoded message may happen to look like text. Its name field then has the name in the key.
     let encoded_name = resource_name(Schema::envoy(), type_url.as_str(), value);
     if !text.chars().all(is_printable) || encoded_name.is_ok_and(|it| it == name.as_str()) {
         return None;

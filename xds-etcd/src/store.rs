@@ -71,15 +71,15 @@ pub struct Stored {
     pub resources: BTreeMap<StoredName, Bytes>,
     /// Keys that are not resources, with the reason.
     pub faults: Vec<(String, String)>,
-    /// Resources that were left out.
+    /// Resources that [`retain`](Self::retain) excluded.
     others: BTreeMap<StoredName, Bytes>,
     generation: Option<String>,
-    /// Revision of the last change of each key, and of the pointer to the generation.
+    /// Revision of the last change of each key, and of the key that names the generation.
     revisions: BTreeMap<StoredName, i64>,
     pointer: i64,
 }
 
-/// Differences between the stored resources and others.
+/// Differences between the stored resources and those to be written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Diff {
@@ -99,7 +99,7 @@ impl Diff {
     }
 }
 
-/// Whether stored resources that are not among the written ones are removed.
+/// Whether to remove stored resources that are not among the written ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prune {
     /// Stored resources stay.
@@ -113,8 +113,7 @@ pub enum Prune {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// Conflict with another writer, which has changed one of the resources since they were read.
-    /// Nothing was written.
+    /// A resource was changed by another writer since it was read. Nothing was written.
     #[error("another writer has changed the resources meanwhile; read them again")]
     Conflict,
     /// A value exceeds the limit of a request. Nothing was written.
@@ -191,18 +190,19 @@ impl EtcdStore {
         Ok(stored)
     }
 
-    /// Writes the differences between what was read and the given resources, all of them or none.
+    /// Writes the differences between `stored` and the given resources, all of them or none.
     ///
-    /// A change within the [limits](TransactionLimits) is one transaction. A larger one is written in
-    /// batches as a new generation, which then becomes current by one transaction; clients see
-    /// nothing of it before. Each checks that no resource has changed since it was read. This check has
-    /// one gap: a key that another program deletes just before a generation becomes current comes back.
+    /// A change within the [limits](TransactionLimits) is one transaction. A larger change is
+    /// written in batches as a new generation, which clients do not see until a last transaction
+    /// makes it current. In both cases the write fails if a resource has changed since it was read.
+    /// This check has one gap: a key that another program deletes just before a generation becomes
+    /// current comes back.
     ///
     /// # Errors
     ///
-    /// Returns an error, and leaves the served resources as they are, if another writer was faster,
-    /// if a value is too large, or if the cluster fails. If the cluster fails during the last
-    /// transaction, whether it was applied is unknown.
+    /// Returns an error, and leaves the served resources unchanged, if another writer has changed a
+    /// resource, if a value is too large, or if the cluster fails. If the cluster fails during the
+    /// last transaction, it is unknown whether the change was applied.
     pub async fn write(
         &self,
         stored: &Stored,
@@ -228,8 +228,8 @@ impl EtcdStore {
         Ok(diff)
     }
 
-    /// States which refused changes are to be served nevertheless, in the key `PREFIX/@force`. It is
-    /// removed if there are none.
+    /// Sets the refused changes to apply anyway, in the key `PREFIX/@force`. An empty list removes
+    /// the key.
     ///
     /// # Errors
     ///
@@ -243,7 +243,8 @@ impl EtcdStore {
         self.client.txn(&TxnRequest { success, ..TxnRequest::default() }).await.map(drop)
     }
 
-    /// Returns the transaction that makes the differences, on the condition that nothing has changed.
+    /// Returns a transaction that writes the differences, unless anything has changed since the
+    /// read.
     fn transaction(
         &self,
         stored: &Stored,
@@ -327,7 +328,7 @@ impl EtcdStore {
         Ok(())
     }
 
-    /// Marks that this writer is the newest one, unless another one has removed resources since they
+    /// Marks this writer as the newest one, unless another writer has removed resources since they
     /// were read. Returns the revision of the mark.
     async fn mark(&self, stored: &Stored) -> Result<i64, WriteError> {
         let writer = KeyRange { first: self.layout.writer().into(), end: Bytes::new() };
@@ -343,7 +344,8 @@ impl EtcdStore {
         }
     }
 
-    /// Whether keys that were read are gone. Other programs than this one remove keys without a mark.
+    /// Whether keys that were read are gone. Other programs may remove keys without setting the
+    /// mark.
     async fn has_lost_keys(&self, stored: &Stored, ranges: &[KeyRange]) -> Result<bool, EtcdError> {
         let mut left = BTreeSet::new();
         for range in ranges {
@@ -373,7 +375,7 @@ impl EtcdStore {
         let prefix = self.layout.generations();
         let mut names = BTreeSet::new();
         let mut range = KeyRange::of_prefix(&prefix);
-        // One key of each generation is enough to learn its name.
+        // One key of each generation is enough to find its name.
         while let Some(name) = self.first_generation(&range, &prefix).await? {
             range.first = KeyRange::of_prefix(&self.layout.resources(Some(&name))).end;
             names.insert(name);
@@ -417,7 +419,7 @@ impl EtcdStore {
 }
 
 impl Stored {
-    /// Leaves out the resources whose name the predicate rejects. Writing then neither compares nor
+    /// Excludes the resources whose name the predicate rejects. A write then neither compares nor
     /// removes them, and a new generation keeps them.
     pub fn retain(&mut self, is_kept: impl Fn(&StoredName) -> bool) {
         let all = core::mem::take(&mut self.resources);

@@ -1,4 +1,5 @@
-//! Watch of a range of keys: responses of the server as changes, one for each transaction.
+//! Watch of a range of keys, which converts the responses of the server to one change per
+//! transaction.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -30,7 +31,8 @@ pub(crate) struct RangeWatch {
     transactions: VecDeque<Transaction>,
 }
 
-/// Events of one transaction, or none and the revision up to which nothing else happened.
+/// Events of one transaction. Without events, it reports that nothing else happened up to the
+/// revision.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Transaction {
     pub(crate) revision: u64,
@@ -42,8 +44,8 @@ pub(crate) struct Transaction {
 pub(crate) struct ProgressRequests(mpsc::WeakSender<WatchRequest>);
 
 impl ProgressRequests {
-    /// Requests a response with the newest revision of the member, behind all events up to it. A
-    /// request that is still on its way suffices.
+    /// Requests a response with the newest revision of the member, which follows all events up to
+    /// it. Does nothing if a request is already waiting to be sent.
     pub(crate) fn send(&self) {
         let request = RequestUnion::ProgressRequest(WatchProgressRequest {});
         if let Some(requests) = self.0.upgrade() {
@@ -55,14 +57,15 @@ impl ProgressRequests {
 /// Reason for the end of a watch.
 #[derive(Debug)]
 pub(crate) enum WatchEnd {
-    /// The revision to begin with is no longer known.
+    /// The server no longer has the events since the requested revision.
     Compacted,
-    /// The cluster was restored from a backup, and has not reached the revision to begin with.
+    /// The cluster was restored from a backup, and is now at a lower revision than the requested
+    /// one.
     Restored(Restored),
     Failed(EtcdError),
 }
 
-/// Newest revision of a cluster that is lower than one which was read before.
+/// Newest revision of a cluster, which is lower than one that was read before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Restored {
     at: u64,
@@ -136,13 +139,14 @@ impl RangeWatch {
             parts: Vec::new(),
             transactions: VecDeque::new(),
         };
-        // It states whether the watch was created.
+        // The first response reports whether the watch was created.
         let first = client.limited(&watch.member, watch.responses.message()).await;
-        // etcd watches from revisions in the future too. The member may only lag behind the others.
+        // etcd also accepts watches from future revisions. A lower revision may only mean that the
+        // member lags behind the others.
         if watch.receive(first).await? < after {
             check_restored(client, range, after).await?;
         }
-        // The member can be reached again, although nothing may have changed.
+        // Reports that the member is reachable again, even if nothing has changed.
         watch.transactions.push_front(Transaction { revision: after, events: Vec::new() });
         Ok(watch)
     }
@@ -226,8 +230,8 @@ async fn check_restored(client: &EtcdClient, range: &KeyRange, read: u64) -> Res
     Restored::check(newest, read).map_err(WatchEnd::Restored)
 }
 
-/// Returns the reason for which a member has ended a watch, and leaves the member unless the reason
-/// is the user.
+/// Returns the reason why a member ended a watch. Unless the user is the reason, the next call uses
+/// another member.
 async fn ended(client: &EtcdClient, member: &Arc<Member>, why: &str) -> WatchEnd {
     let why = if why.is_empty() { "the member has ended the watch" } else { why };
     let status = if why.contains("permission denied") {

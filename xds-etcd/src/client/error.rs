@@ -12,11 +12,11 @@ pub enum EtcdError {
     /// No member of the cluster can be reached.
     #[error("no member of the etcd cluster can be reached: {0}")]
     Unreachable(String),
-    /// The cluster rejects the user, the password or the permissions.
+    /// The cluster rejects the user or the password, or the user lacks a permission.
     #[error("etcd denies access: {0}")]
     Denied(String),
-    /// A member rejected the call, or the call was interrupted. Whether a write was applied is then
-    /// unknown, unless the status says that it was rejected.
+    /// A member rejected the call, or the call was interrupted. Unless the status shows a
+    /// rejection, it is unknown whether a write was applied.
     #[error("etcd {member}: {} ({:?})", .status.message(), .status.code())]
     Call {
         /// Address of the member.
@@ -24,7 +24,7 @@ pub enum EtcdError {
         /// Status of the call.
         status: Status,
     },
-    /// A member answered with something that is not understood.
+    /// A member sent a malformed or unexpected answer.
     #[error("etcd {member}: {why}")]
     Malformed {
         /// Address of the member.
@@ -35,8 +35,8 @@ pub enum EtcdError {
 }
 
 impl EtcdError {
-    /// Whether the member may be at fault and another one may do better: it is unreachable, has no
-    /// leader, or is overloaded.
+    /// Returns whether the fault may lie with the member, so that another member may succeed: the
+    /// member is unreachable, has no leader, or is overloaded.
     #[must_use]
     pub fn is_of_member(&self) -> bool {
         match self {
@@ -64,7 +64,8 @@ impl EtcdError {
         matches!(self, Self::Call { status, .. } if of_revision(status))
     }
 
-    /// Returns the error for a status. One with a source is not the member's: the connection broke.
+    /// Returns the error for a status. A status with a source was not sent by the member: the
+    /// connection broke.
     pub(crate) fn of_status(member: &str, status: Status) -> Self {
         let status = match status.source() {
             Some(source) => {

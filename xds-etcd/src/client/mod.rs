@@ -31,8 +31,8 @@ use crate::proto::{
 /// Client of an etcd cluster, for any async runtime. Clones share their connection.
 ///
 /// Calls use one member until it fails, and then the next one in the order of
-/// [`EtcdOptions::members`]. Reads are repeated once at each member. Writes are not, because an
-/// interrupted one may have been applied.
+/// [`EtcdOptions::members`]. A failed read is retried once at each member. A write is not retried,
+/// because an interrupted write may have been applied.
 #[derive(Clone, Debug)]
 pub struct EtcdClient {
     runtime: SharedRuntime,
@@ -66,11 +66,11 @@ mod method {
     pub(super) const LEASE_KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
 }
 
-/// Header of the token of a user. etcd reads it in this form, without a scheme.
+/// Header with the token of a user. etcd expects the bare token, without a scheme.
 const TOKEN: HeaderName = HeaderName::from_static("token");
 
-/// Header with which a member ends a stream when it has lost its leader, instead of serving it from
-/// a state that is no longer updated.
+/// Header that makes a member end a stream when it loses its leader. Otherwise the stream would
+/// stay open without updates.
 const HAS_LEADER: HeaderName = HeaderName::from_static("hasleader");
 
 impl EtcdClient {
@@ -78,7 +78,7 @@ impl EtcdClient {
     ///
     /// # Errors
     ///
-    /// Returns a text if the options have no address or an invalid one.
+    /// Returns a description of the fault if the options have no address or an invalid one.
     pub fn new(runtime: impl Runtime, options: EtcdOptions) -> Result<Self, String> {
         options.check()?;
         Ok(Self {
@@ -92,7 +92,7 @@ impl EtcdClient {
         &self.runtime
     }
 
-    /// Reads keys. Repeated at other members if a member fails.
+    /// Reads keys. If a member fails, the read is retried at the others.
     pub(crate) async fn range(&self, request: RangeRequest) -> Result<RangeResponse, EtcdError> {
         let mut left = self.options.members.len();
         loop {
@@ -104,7 +104,7 @@ impl EtcdClient {
         }
     }
 
-    /// Performs a transaction. Not repeated, because an interrupted one may have been applied.
+    /// Performs a transaction. It is not retried, because an interrupted one may have been applied.
     pub(crate) async fn txn(&self, request: &TxnRequest) -> Result<TxnResponse, EtcdError> {
         self.call(method::TXN, request).await
     }
@@ -159,8 +159,8 @@ impl EtcdClient {
         }
     }
 
-    /// Calls a method. With an expired token, the user is authenticated again, and the call is
-    /// repeated: it was rejected.
+    /// Calls a method. If the token has expired, the call was rejected: the client authenticates
+    /// again and repeats the call.
     async fn call<Q: Message, A: Message + Default>(
         &self,
         method: &str,

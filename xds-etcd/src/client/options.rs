@@ -12,17 +12,18 @@ pub struct EtcdOptions {
     /// [`check_address`](xds_grpc::client::check_address). The first member that can be reached is
     /// used until it fails.
     pub members: Vec<String>,
-    /// Credentials of connections. By default the address decides about TLS.
+    /// Credentials of connections. By default, the form of the address determines whether TLS is
+    /// used.
     pub credentials: Credentials,
-    /// User, if the cluster requires authentication.
+    /// User and password; `None` if the cluster does not require authentication.
     pub user: Option<User>,
     /// Time limit for an attempt to connect to a member; 5 s by default.
     pub connect_timeout: Duration,
     /// Time limit for a call; 10 s by default. Watches have none.
     pub call_timeout: Duration,
-    /// Keepalive pings, which detect that a member no longer answers a watch; by default after 10 s
-    /// without received data, answered within 5 s. Members end connections with pings that are more
-    /// frequent than `--grpc-keepalive-min-time` of etcd, which is 5 s by default.
+    /// Keepalive pings, which detect members that no longer answer a watch. By default, a ping is
+    /// sent after 10 s without received data and must be answered within 5 s. etcd closes
+    /// connections that send pings more often than `--grpc-keepalive-min-time`, 5 s by default.
     pub keepalive: Keepalive,
     /// Largest response to accept, in bytes; 64 MiB by default.
     pub max_response_bytes: usize,

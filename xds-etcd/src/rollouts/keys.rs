@@ -37,12 +37,12 @@ impl RolloutKeys {
         format!("{}parts/", self.prefix)
     }
 
-    /// Returns the prefix of the parts of a number.
+    /// Returns the prefix of the parts of a rollout.
     pub(super) fn parts(&self, id: RolloutId) -> String {
         format!("{}{:020}/", self.all_parts(), id.0)
     }
 
-    /// Returns the prefix of the parts of a number that a server has written.
+    /// Returns the prefix of the parts of a rollout that a server has written.
     pub(super) fn parts_of(&self, id: RolloutId, writer: &str) -> String {
         format!("{}{writer}/", self.parts(id))
     }
@@ -51,7 +51,7 @@ impl RolloutKeys {
         format!("{}{number:06}", self.parts_of(id, writer))
     }
 
-    /// Returns the number in the key of contents or of a part.
+    /// Returns the id of the rollout in the key of a manifest or a part.
     pub(super) fn id_of(&self, key: &str) -> Option<RolloutId> {
         let rest = key.strip_prefix(&self.prefix)?;
         let number = rest.strip_prefix("contents/").or_else(|| rest.strip_prefix("parts/"))?;

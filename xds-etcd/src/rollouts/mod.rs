@@ -33,27 +33,27 @@ use crate::{
     store::{delete, delete_range, put, unchanged},
 };
 
-/// State of rollouts below a prefix of an etcd cluster, as a [`RolloutStore`] that the servers share
-/// which follow the resources of this prefix.
+/// State of rollouts below a prefix of an etcd cluster: a [`RolloutStore`] shared by the servers
+/// that follow the resources of this prefix.
 ///
 /// | key below `PREFIX/@rollout/` | value |
 /// |---|---|
 /// | `state` | the [`RolloutState`], a line of text |
-/// | `writer` | name of the server that has stored it |
-/// | `contents/N` and `parts/N/..` | all resources with the number N, in parts |
+/// | `writer` | name of the server that stored the state |
+/// | `contents/N` and `parts/N/..` | all resources of the rollout with id N, in parts |
 /// | `history/N` | ended rollout: seconds since 1970, and its last state |
-/// | `replicas/NAME` | counts of a server's clients, under its lease |
+/// | `replicas/NAME` | client counts of a server, under its lease |
 /// | `progress/NAME` | progress that a server has reported, under its lease |
 ///
-/// A state replaces another one in a transaction that compares the revision of the key, so servers agree
-/// without an election. A server is known to the others as long as it renews its lease.
+/// A state is replaced in a transaction that compares the revision of the key, so servers agree
+/// without an election. The other servers know a server as long as it renews its lease.
 pub struct EtcdRollouts {
     client: EtcdClient,
     keys: RolloutKeys,
     /// Name of this server.
     name: String,
     own: Mutex<OwnKeys>,
-    /// Servers that were reported to exist.
+    /// Servers whose existence was reported.
     known: Arc<Mutex<BTreeSet<Arc<str>>>>,
 }
 
@@ -80,17 +80,17 @@ impl fmt::Debug for EtcdRollouts {
     }
 }
 
-/// Time after which a server that has ended does not count any more.
+/// Time after which a server that has ended no longer counts.
 const TTL: Duration = Duration::from_secs(10);
-/// Bytes of a part. A request may have 1.5 MiB.
+/// Maximum size of a part in bytes. etcd limits a request to 1.5 MiB by default.
 const PART: usize = 1 << 20;
-/// Operations in a transaction (`--max-txn-ops` of etcd).
+/// Maximum number of operations in a transaction (`--max-txn-ops` of etcd).
 const OPERATIONS: usize = 128;
-/// Number of attempts to replace a state that others replace too.
+/// Number of attempts to replace a state that other servers replace concurrently.
 const ATTEMPTS: u32 = 5;
 
 impl EtcdRollouts {
-    /// Returns the state below a prefix, such as `/xds`. The name distinguishes servers.
+    /// Returns the store below a prefix, such as `/xds`. `name` identifies this server.
     #[must_use]
     pub fn new(client: EtcdClient, prefix: &str, name: &str) -> Self {
         let (keys, name) = (RolloutKeys::new(prefix), name.replace(['/', ' '], "-"));
@@ -161,7 +161,8 @@ impl EtcdRollouts {
         let text = String::from_utf8_lossy(&manifest.value);
         let manifest: ContentsManifest = text.parse().map_err(|it| damaged(&it))?;
         let parts = self.read_prefix(&self.keys.parts_of(id, &manifest.writer)).await?;
-        // Parts are missing if a newer state does not name them, and they were deleted meanwhile.
+        // Parts are missing if a newer state no longer refers to them, and they were deleted
+        // meanwhile.
         manifest.join(parts.into_iter().map(|it| it.value)).map_err(|it| damaged(&it))
     }
 
@@ -181,7 +182,7 @@ impl EtcdRollouts {
         let compare = vec![unchanged(self.keys.contents(id), 0)];
         let success = vec![put(self.keys.contents(id), manifest.to_string().into())];
         if !self.commit(TxnRequest { compare, success, ..TxnRequest::default() }).await? {
-            // Another server was faster.
+            // Another server created the manifest first.
             let own = KeyRange::of_prefix(&self.keys.parts_of(id, &self.name));
             self.perform(vec![delete_range(&own)]).await?;
         }
@@ -192,7 +193,7 @@ impl EtcdRollouts {
         let is_old = |id: RolloutId| id < state.id && id != state.stable;
         let old = self.read_names(&self.keys.all_contents()).await?;
         let old: BTreeSet<_> = old.iter().filter_map(|key| self.keys.id_of(key)).collect();
-        // Those of a server that has ended before it could name them, too.
+        // Includes the parts of a server that ended before it could write a manifest.
         let parts = self.read_names(&self.keys.all_parts()).await?;
         let parts = parts.iter().filter_map(|key| self.keys.id_of(key));
         let old: BTreeSet<_> = old.into_iter().chain(parts).filter(|id| is_old(*id)).collect();

@@ -20,7 +20,7 @@ use crate::{
 struct NewsWatch {
     client: EtcdClient,
     keys: RolloutKeys,
-    /// Name of this server, whose own key is no news.
+    /// Name of this server, whose own key is not reported.
     own: Arc<str>,
     known: Arc<Mutex<BTreeSet<Arc<str>>>>,
     watch: Option<RangeWatch>,
@@ -65,7 +65,7 @@ impl NewsWatch {
                         }
                         Ok(())
                     }
-                    // What has happened meanwhile is read.
+                    // The state is read again, with the changes in between.
                     Err(WatchEnd::Compacted) => {
                         self.watch = None;
                         Ok(())
@@ -97,7 +97,7 @@ impl NewsWatch {
         Ok(())
     }
 
-    /// Reports that replicas are gone which are not among these keys.
+    /// Reports the known replicas that have no key in `keys` as gone.
     fn note_gone(&mut self, keys: &[KeyValue]) {
         let existing = keys.iter().filter_map(|kv| self.keys.replica_of(&kv.key));
         let existing: BTreeSet<&str> = existing.collect();
