@@ -23,7 +23,7 @@ impl Clock {
         Self { runtime, start }
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     #[must_use]
     pub fn now(&self) -> Time {
         Time::ZERO.after(self.now_instant().saturating_duration_since(self.start))
@@ -35,7 +35,7 @@ impl Clock {
 
     /// Returns the runtime's instant for `time`.
     pub(crate) fn instant(&self, time: Time) -> Instant {
-        // A time that the runtime's clock cannot express becomes one far in the future.
+        // A time that the runtime's clock cannot represent is replaced by one far in the future.
         let since_start = time.since(Time::ZERO).min(FAR);
         self.start.checked_add(since_start).unwrap_or(self.start)
     }
@@ -46,7 +46,8 @@ impl Clock {
     }
 }
 
-/// Time that stands for "never" where a longer one, such as [`Duration::MAX`], cannot be added to an instant.
+/// Duration that stands for "never". Longer ones, such as [`Duration::MAX`], cannot be added to an
+/// instant.
 pub(crate) const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
 
 #[cfg(test)]

@@ -76,8 +76,8 @@ fn code_of_break(error: &(dyn Error + 'static)) -> Option<Code> {
     None
 }
 
-/// Whether a call has failed because its connection has ended. The HTTP/2 stack reports only to the
-/// connection's task why.
+/// Whether a call has failed because its connection has ended. The HTTP/2 stack reports the reason
+/// only to the connection's task.
 pub(crate) fn is_of_connection(status: &Status) -> bool {
     let mut cause = status.source();
     while let Some(error) = cause {

@@ -20,12 +20,11 @@ const LINGER_BYTES: usize = 256 << 10;
 /// Maximum number of bytes that are read at once.
 const CHUNK: usize = 4 << 10;
 
-/// I/O wrapper whose shutdown also reads until the client has closed its direction of the connection,
-/// within limits.
+/// I/O wrapper whose shutdown also reads, within limits, until the client has closed its direction
+/// of the connection.
 ///
-/// The operating system resets a connection that is closed with unread data, and the client may then
-/// not receive what was sent last: the TLS alert, HTTP/2 GOAWAY or HTTP/1 response that states why the
-/// connection ends.
+/// If a connection is closed with unread data, the operating system resets it, and the client may
+/// not receive what was sent last: the TLS alert, HTTP/2 GOAWAY or HTTP/1 response with the reason.
 pub(crate) struct LingerIo<T> {
     io: T,
     runtime: SharedRuntime,

@@ -18,15 +18,15 @@ pub(crate) struct LogLimit<K> {
 struct KindCounts {
     since: Time,
     taken: u32,
-    left_out: u64,
+    suppressed: u64,
 }
 
 /// Decision about one log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogDecision {
-    /// Log the line, together with the number of lines left out before it.
+    /// Log the line, together with the number of lines suppressed before it.
     Logged {
-        left_out: u64,
+        suppressed: u64,
     },
     Suppressed,
 }
@@ -41,37 +41,38 @@ impl<K: Ord> LogLimit<K> {
     /// Counts a line of a kind and decides whether to log it.
     pub(crate) fn admit(&mut self, kind: K, now: Time) -> LogDecision {
         let counts =
-            self.counts.entry(kind).or_insert(KindCounts { since: now, taken: 0, left_out: 0 });
+            self.counts.entry(kind).or_insert(KindCounts { since: now, taken: 0, suppressed: 0 });
         if now.since(counts.since) >= self.interval {
             (counts.since, counts.taken) = (now, 0);
         }
         if counts.taken >= self.lines {
-            counts.left_out += 1;
+            counts.suppressed += 1;
             return LogDecision::Suppressed;
         }
         counts.taken += 1;
-        LogDecision::Logged { left_out: core::mem::take(&mut counts.left_out) }
+        LogDecision::Logged { suppressed: core::mem::take(&mut counts.suppressed) }
     }
 
     /// Returns the time at which [`overdue`](Self::overdue) will return something if no further
     /// lines are counted.
     pub(crate) fn due(&self) -> Option<Time> {
-        let left_out = self.counts.values().filter(|counts| counts.left_out > 0);
-        left_out.map(|counts| counts.since.after(2 * self.interval)).min()
+        let suppressed = self.counts.values().filter(|counts| counts.suppressed > 0);
+        suppressed.map(|counts| counts.since.after(2 * self.interval)).min()
     }
 
-    /// Removes and returns the kinds whose last lines were left out, with their number, after a
-    /// whole interval without a further line to report it.
+    /// Removes and returns the kinds whose last lines were suppressed, with the number of these
+    /// lines, once a whole interval has passed without a logged line that could report the number.
     pub(crate) fn overdue(&mut self, now: Time) -> Vec<(K, u64)> {
         if self.due().is_none_or(|due| due > now) {
             return Vec::new();
         }
         let over = 2 * self.interval;
-        let is_over = |counts: &KindCounts| counts.left_out > 0 && now.since(counts.since) >= over;
+        let is_over =
+            |counts: &KindCounts| counts.suppressed > 0 && now.since(counts.since) >= over;
         let (over, counts): (BTreeMap<_, _>, _) =
             core::mem::take(&mut self.counts).into_iter().partition(|(_, it)| is_over(it));
         self.counts = counts;
-        over.into_iter().map(|(kind, counts)| (kind, counts.left_out)).collect()
+        over.into_iter().map(|(kind, counts)| (kind, counts.suppressed)).collect()
     }
 }
 
@@ -86,14 +87,14 @@ mod tests {
     #[test]
     fn suppressed_lines_are_counted_by_the_next_line() {
         let mut limit = LogLimit::new(1, Duration::from_secs(1));
-        assert_eq!(limit.admit("cds", at(5_000)), Logged { left_out: 0 });
+        assert_eq!(limit.admit("cds", at(5_000)), Logged { suppressed: 0 });
         for millis in [5_000, 5_500, 5_999] {
             assert_eq!(limit.admit("cds", at(millis)), Suppressed, "{millis}");
         }
-        assert_eq!(limit.admit("eds", at(5_999)), Logged { left_out: 0 }, "another kind");
-        assert_eq!(limit.admit("cds", at(6_000)), Logged { left_out: 3 });
+        assert_eq!(limit.admit("eds", at(5_999)), Logged { suppressed: 0 }, "another kind");
+        assert_eq!(limit.admit("cds", at(6_000)), Logged { suppressed: 3 });
         assert_eq!(limit.admit("cds", at(6_999)), Suppressed, "from the line that was logged");
-        assert_eq!(limit.admit("cds", at(60_000)), Logged { left_out: 1 });
+        assert_eq!(limit.admit("cds", at(60_000)), Logged { suppressed: 1 });
     }
 
     #[test]
@@ -107,10 +108,10 @@ mod tests {
         assert_eq!(limit.overdue(at(6_999)), []);
         assert_eq!(limit.overdue(at(7_000)), [("cds", 2)]);
         assert_eq!((limit.due(), limit.overdue(at(9_000))), (None, vec![]));
-        assert_eq!(limit.admit("cds", at(9_000)), Logged { left_out: 0 });
-        // A line that follows in time has the number itself.
+        assert_eq!(limit.admit("cds", at(9_000)), Logged { suppressed: 0 });
+        // A line within the interval after it reports the number itself.
         assert_eq!(limit.admit("cds", at(9_100)), Suppressed);
-        assert_eq!(limit.admit("cds", at(10_000)), Logged { left_out: 1 });
+        assert_eq!(limit.admit("cds", at(10_000)), Logged { suppressed: 1 });
         assert_eq!(limit.due(), None);
     }
 
@@ -118,7 +119,7 @@ mod tests {
     fn limit_allows_several_lines_per_interval() {
         let mut limit = LogLimit::new(2, Duration::from_secs(10));
         let admitted = [0, 1, 2, 9_999, 10_000].map(|millis| limit.admit((), at(millis)));
-        let logged = Logged { left_out: 0 };
-        assert_eq!(admitted, [logged, logged, Suppressed, Suppressed, Logged { left_out: 2 }]);
+        let logged = Logged { suppressed: 0 };
+        assert_eq!(admitted, [logged, logged, Suppressed, Suppressed, Logged { suppressed: 2 }]);
     }
 }

@@ -67,20 +67,20 @@ pub trait Runtime: Timer + Debug + Send + Sync + 'static {
     /// Resolves a host name with the operating system's resolver.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a>;
 
-    /// Returns the date and time: for the validity of certificates and tokens, and for the times
-    /// in a status. By default that of the operating system.
+    /// Returns the date and time, for the validity of certificates and tokens and for the times in
+    /// a client status. Default: the operating system's.
     fn system_time(&self) -> SystemTime {
         SystemTime::now()
     }
 
-    /// Returns a number that differs in every process and every call. It seeds decisions such as the
-    /// spreading of retries and is not fit for secrets. By default it is random.
+    /// Returns a number that differs in every process and every call. It seeds decisions such as
+    /// the jitter of retries, and is not suitable for cryptography. Default: random.
     fn entropy(&self) -> u64 {
         RandomState::new().build_hasher().finish()
     }
 
-    /// Runs the watch on a file that is a management server. By default it runs on a thread of its
-    /// own, so that a disk that hangs blocks nothing else.
+    /// Runs the task that watches a file which serves as a management server. Default: on a thread
+    /// of its own, so that a disk that hangs blocks nothing else.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ pub trait Listen: Runtime + Clone {
     ) -> impl Future<Output = io::Result<Box<dyn Io>>> + Send;
 }
 
-/// Reference-counted runtime of any type, with functions that are built on those of [`Runtime`].
+/// Reference-counted runtime of any type, with additional functions based on those of [`Runtime`].
 #[derive(Clone, Debug)]
 pub struct SharedRuntime(Arc<dyn Runtime>);
 
@@ -190,7 +190,7 @@ impl SharedRuntime {
         Self::until(self.0.sleep(limit), work).await
     }
 
-    /// Returns the output of `work`, or `None` if it is not there at the deadline.
+    /// Returns the output of `work`, or `None` if it is not available by the deadline.
     pub async fn timeout_at<T>(
         &self,
         deadline: Instant,

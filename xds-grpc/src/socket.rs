@@ -7,7 +7,7 @@ use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::keepalive::Keepalive;
 
-/// Default TCP keepalive times and count of client connections.
+/// Default idle time, interval and number of TCP keepalive probes of client connections.
 const PROBE_AFTER: Duration = Duration::from_secs(30);
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 const PROBES: u32 = 3;
@@ -44,8 +44,8 @@ pub fn listen(address: SocketAddr, families: AddressFamilies) -> io::Result<TcpL
     Ok(socket.into())
 }
 
-/// Time without a sign of the peer after which TCP keepalive ends the connection of a client, with
-/// the options that [`set_up`] sets.
+/// Returns the time after which TCP keepalive closes the connection of a client to a dead peer,
+/// with the options that [`set_up`] sets.
 #[must_use]
 pub fn dead_after(keepalive: Keepalive) -> Duration {
     let stated = keepalive.probes;
@@ -54,8 +54,8 @@ pub fn dead_after(keepalive: Keepalive) -> Duration {
     whole_seconds(probe_after) + interval * stated.count.unwrap_or(PROBES).max(1)
 }
 
-/// Time without a sign of the peer after which TCP keepalive ends a connection that a server
-/// accepted, with the options that [`set_up_accepted`] sets and the defaults of Linux.
+/// Returns the time after which TCP keepalive closes an accepted connection to a dead peer, with
+/// the options that [`set_up_accepted`] sets and the defaults of Linux.
 #[must_use]
 pub fn accepted_dead_after(keepalive: Keepalive) -> Duration {
     const SYSTEM_INTERVAL: Duration = Duration::from_secs(75);
@@ -68,9 +68,9 @@ pub fn accepted_dead_after(keepalive: Keepalive) -> Duration {
 }
 
 /// Sets the socket options of a client connection: `TCP_NODELAY`, and TCP keepalive to detect a
-/// dead host. Systems do not probe while data is not acknowledged, so Linux also gets a
-/// `TCP_USER_TIMEOUT` of the same length, as in [gRFC A18]. It ends a connection too whose peer reads
-/// nothing for that long while the client has something to send.
+/// dead host. Operating systems send no probes while data is unacknowledged, so Linux also gets a
+/// `TCP_USER_TIMEOUT` of the same length, as in [gRFC A18]. This also closes a connection whose
+/// peer does not read for that long while the client has data to send.
 ///
 /// [gRFC A18]: https://github.com/grpc/proposal/blob/master/A18-tcp-user-timeout.md
 ///

@@ -114,8 +114,8 @@ pub(crate) async fn accept(
 }
 
 impl RejectedClient {
-    /// Closes the connection. A client of TLS 1.3 sends requests before its certificate is checked, and
-    /// still receives the alert that states why it is rejected.
+    /// Closes the connection. A TLS 1.3 client sends requests before its certificate is checked,
+    /// and still receives the alert with the reason why it is rejected.
     pub(crate) async fn close(self, runtime: &SharedRuntime) {
         let mut io = LingerIo::new(self.io.into_inner(), runtime);
         // The connection is dropped in any case.
@@ -123,8 +123,8 @@ impl RejectedClient {
     }
 }
 
-/// Date and time of a runtime, by which the validity of certificates is checked. It is set for each
-/// handshake, because credentials may be shared by several runtimes.
+/// Clock for the validity of certificates: the date and time of a runtime. It is set for each
+/// handshake, because several runtimes may share credentials.
 #[derive(Debug)]
 pub struct RuntimeTime(pub SharedRuntime);
 

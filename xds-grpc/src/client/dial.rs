@@ -1,4 +1,4 @@
-//! One attempt to connect to a service: its addresses in turn, TLS if configured, then HTTP/2.
+//! One attempt to connect to a service: its addresses in order, TLS if configured, then HTTP/2.
 
 use core::{
     future::Future,
@@ -43,18 +43,17 @@ use crate::{
 /// Keepalive pings on a connection without a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IdlePings {
-    /// Pings are sent, also before the server's SETTINGS have arrived.
+    /// Pings are sent, even before the server's SETTINGS have arrived.
     Sent,
-    /// No pings are sent: gRPC servers end connections on which they arrive while there is no call.
+    /// No pings are sent: gRPC servers close connections that send pings without an active call.
     Omitted,
 }
 
 /// Connects to a service and opens HTTP/2.
 ///
-/// Every attempt makes a new connection. Reconnection is up to the core, so failures are visible to
-/// it. An attempt ends when a connection is up (the server's SETTINGS have arrived), when all
-/// addresses have failed, or after
-/// [`ClientOptions::connect_timeout`].
+/// Every attempt makes a new connection. The core decides when to reconnect, so it sees every
+/// failure. An attempt ends when a connection is up (the server's SETTINGS have arrived), when all
+/// addresses have failed, or after [`ClientOptions::connect_timeout`].
 pub(crate) async fn dial(
     service: &Service,
     options: &ClientOptions,
@@ -136,7 +135,7 @@ struct AttemptProgress<'a> {
 }
 
 impl Step {
-    /// Describes a server at which an attempt stays at this step.
+    /// Describes a server that does not respond at this step.
     fn missing(self) -> &'static str {
         match self {
             Self::Connect => "did not accept the connection",
@@ -177,8 +176,9 @@ impl Progress {
         AttemptProgress { progress: self, index: attempts.len() - 1 }
     }
 
-    /// Returns the message for an attempt that timed out: what each address lacks if some have failed,
-    /// and otherwise the furthest step of any.
+    /// Returns the message for an attempt that timed out. If some addresses have failed, it lists
+    /// what each address lacks; otherwise it describes the furthest step that an address has
+    /// reached.
     fn missing(&self) -> String {
         let attempts = self.lock();
         let Some(furthest) = attempts.iter().map(|it| it.step).max() else {

@@ -97,12 +97,12 @@ impl Driver {
             self.process_outputs();
             self.transmit();
             self.watch_for_stalls();
-            self.log.left_out(self.clock.now());
+            self.log.report_suppressed(self.clock.now());
             let reading = |client: &Client, id| {
                 if client.wants_read(id) { ReadMode::Read } else { ReadMode::Pause }
             };
             self.alarm.set(self.due());
-            // Commands and links take turns to go first: neither may ever stop.
+            // Commands and links take turns to go first, because the input of either may never end.
             commands_first = !commands_first;
             let input = poll_fn(|cx| {
                 if commands_first && self.side.poll_ready(cx).is_ready() {

@@ -78,12 +78,12 @@ pub(crate) struct Link {
 }
 
 enum LinkState {
-    /// Polled server; it connects only when there is a request.
+    /// Server to poll. A connection is made when there is a request.
     #[cfg(feature = "rest")]
     Preparing(BoxFuture<'static, Result<Polling, String>>),
     #[cfg(feature = "rest")]
     Polling(Box<Polling>),
-    /// File, opened at once.
+    /// File, which counts as open at once.
     #[cfg(feature = "files")]
     OpeningFile(Box<FileLink>),
     #[cfg(feature = "files")]
@@ -93,7 +93,7 @@ enum LinkState {
     Calling(Http2Connection, BoxFuture<'static, Result<Streaming<Bytes>, Status>>),
     /// Stream, with the connection that it runs on.
     Streaming(Http2Connection, Box<Streaming<Bytes>>),
-    /// Stream that has failed with its connection, before the failure of that is known.
+    /// Stream that has failed, before it is known why its connection has failed.
     Broken(Http2Connection, Status),
     /// The end was reported to the driver.
     Ended,
@@ -316,11 +316,11 @@ impl Link {
                 },
                 LinkState::Streaming(channel, mut responses) => {
                     // The end of a call is reported even if the driver does not read. Unread
-                    // responses before the end are dropped: they could not be acknowledged any
-                    // more, and the next stream brings them again. They count as responses for the
-                    // log. They are never the first of a stream, which the core and the order of
-                    // services depend on: a client stops reading only because of a response of the
-                    // same stream.
+                    // responses before the end are dropped: they could no longer be acknowledged,
+                    // and the server sends the resources again on the next stream. They count as
+                    // responses in the log. A dropped response is never the first of its stream, on
+                    // which the core and the order of services depend: a client only stops reading
+                    // because of an earlier response of the same stream.
                     let has_ended = channel.poll_call_end(cx).is_ready();
                     if mode == ReadMode::Pause && !has_ended {
                         self.state = LinkState::Streaming(channel, responses);

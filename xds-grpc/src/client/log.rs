@@ -128,7 +128,7 @@ impl Log {
         now: Time,
     ) {
         let kind = (Arc::clone(&link.server.uri), transmit.type_url.clone());
-        let LogDecision::Logged { left_out } = self.rejections.admit(kind, now) else { return };
+        let LogDecision::Logged { suppressed } = self.rejections.admit(kind, now) else { return };
         let (node, server, stream) = (&self.node, link.server_name(), link.id);
         warn!(
             %node, %server, %stream,
@@ -137,21 +137,21 @@ impl Log {
             accepted = %Printable(transmit.version.as_str()),
             nonce = %Printable(transmit.nonce.as_str()),
             reason = %reason.escape_debug(),
-            left_out = (left_out > 0).then_some(left_out),
+            suppressed = (suppressed > 0).then_some(suppressed),
             "rejected a response (NACK)"
         );
     }
 
-    /// Returns the time at which to call [`left_out`](Self::left_out).
+    /// Returns the time at which to call [`report_suppressed`](Self::report_suppressed).
     pub(crate) fn due(&self) -> Option<Time> {
         self.rejections.due()
     }
 
-    /// Logs the number of rejected responses that the rate limit left out, when a flood has ended.
-    pub(crate) fn left_out(&mut self, now: Time) {
-        for ((server, type_url), left_out) in self.rejections.overdue(now) {
+    /// Logs the number of suppressed warnings about rejected responses when a flood has ended.
+    pub(crate) fn report_suppressed(&mut self, now: Time) {
+        for ((server, type_url), suppressed) in self.rejections.overdue(now) {
             warn!(
-                node = %self.node, %server, "type" = %type_name(type_url.as_str()), left_out,
+                node = %self.node, %server, "type" = %type_name(type_url.as_str()), suppressed,
                 "rejected further responses (NACK)"
             );
         }
@@ -251,7 +251,7 @@ impl Log {
         warn!(
             %node, %server, stream = %link.id, seconds, %watches,
             "reading from the server is paused: these watches have not handled their last notice; poll them, \
-             drop them, or turn the read gate off"
+             drop them, or turn flow control off"
         );
     }
 

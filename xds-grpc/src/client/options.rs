@@ -19,14 +19,15 @@ use crate::{
 
 /// Options for connections and logs of a client.
 ///
-/// The maximum response size is set in the core, because it is a protection against misbehaving
-/// servers: [`ClientLimits::response_bytes`](xds_core::client::ClientLimits::response_bytes), 256
-/// MiB by default. gRPC's default of 4 MiB is too small for an ordinary mesh.
+/// The maximum response size is set in the core, because it protects against misbehaving servers:
+/// [`ClientLimits::response_bytes`](xds_core::client::ClientLimits::response_bytes), 256 MiB by
+/// default. gRPC's default of 4 MiB is too small even for ordinary meshes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientOptions {
-    /// Seed of the core's random numbers. `None`, the default, selects a random seed. Clients with
-    /// the same seed reconnect to a restarted server at the same moment.
+    /// Seed of the core's random numbers. `None`, the default, selects a random seed. Do not share
+    /// a seed between clients: all of them would reconnect to a restarted server at the same
+    /// moment.
     pub seed: Option<u64>,
     /// Maximum time of an attempt to connect, including name resolution, all addresses, TLS and the
     /// server's HTTP/2 SETTINGS. 20 s by default, as in gRPC.

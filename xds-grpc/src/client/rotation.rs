@@ -10,7 +10,8 @@ pub(crate) struct Rotation {
 }
 
 impl Rotation {
-    /// Polls all sources in turn and returns the first ready result with its position.
+    /// Polls all sources in turn, and returns the first ready result and the position of its
+    /// source.
     pub(crate) fn poll<T, N>(
         &mut self,
         all: &mut [T],

@@ -22,11 +22,12 @@ use crate::{
 #[error("{0}")]
 pub struct Unreachable(String);
 
-/// Connection to a gRPC server for calls of services other than discovery, such as an admin service.
+/// Connection to a gRPC server for calls to services other than discovery, such as an admin
+/// service.
 ///
-/// It has the credentials and metadata of its [`Service`]. Messages are encoded by the caller. The
-/// connection closes when it is dropped. Keepalive pings are sent only while there is a call, because
-/// gRPC servers end connections with others.
+/// It uses the credentials and metadata of its [`Service`]. The caller encodes and decodes the
+/// messages. The connection is closed when this value is dropped. Keepalive pings are only sent
+/// during calls, because gRPC servers close connections that send pings without an active call.
 #[derive(Debug)]
 pub struct CallConnection {
     connection: Http2Connection,
@@ -82,7 +83,7 @@ impl CallConnection {
         Ok(Response::from_parts(metadata, response, extensions))
     }
 
-    /// Adds a header to the calls that follow, like [`Service::with_metadata`].
+    /// Adds a header to all subsequent calls, like [`Service::with_metadata`].
     #[must_use]
     pub fn with_metadata(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.service = self.service.with_metadata(name, value);
@@ -175,7 +176,8 @@ mod http1 {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no complete response. An error status is a response.
+    /// Returns an error if there is no complete response. A response with an error status is
+    /// returned as `Ok`.
     pub async fn http_get(
         runtime: impl Runtime,
         service: &Service,

@@ -47,9 +47,9 @@ type TypeRegistration = dyn Fn(ClientConfig) -> ClientConfig + Send + Sync;
 /// for the same type share a client.
 ///
 /// As in Envoy, servers of listeners and clusters are trusted: a config source can name any file
-/// that this process can read and any cluster that `map_service` accepts. Watchers receive the content
-/// of such a file if it is a resource of the type. If a source exceeded [`MAX_SOURCES`], request it
-/// again after [releasing](Sources::release) another one.
+/// that this process can read, and any cluster that `map_service` accepts. If the content of such a
+/// file is a resource of the type, watchers receive it. If a source was refused because of
+/// [`MAX_SOURCES`], request it again after [releasing](Sources::release) another one.
 // S0.052
 pub struct Sources<R> {
     bootstrap: EnvoyBootstrap,

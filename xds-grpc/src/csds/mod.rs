@@ -53,9 +53,9 @@ use crate::{
 /// as the client's watchers see them. Clients that have ended are omitted. Without clients the
 /// response is empty.
 ///
-/// `INVALID_ARGUMENT` is returned for requests with node matchers, which only a server with several
-/// nodes supports, and for requests that cannot be decoded. If a client's driver does not answer
-/// within 10 s, the call fails with `ABORTED`.
+/// Requests with node matchers fail with `INVALID_ARGUMENT`, because only a server that reports
+/// several nodes supports them. Requests that cannot be decoded fail with the same status. If the
+/// driver of a client does not respond within 10 s, the call fails with `ABORTED`.
 ///
 /// Clones share the registered clients.
 // CM-01 to CM-06, CM-07, CM-08, CM-09

@@ -32,20 +32,22 @@ use crate::{
 /// For each stream of each client it reports the subscribed resources, and whether the client has
 /// received and accepted their current versions.
 ///
-/// If the server follows a source that other servers follow too, the metadata of a unary response has
-/// the state of the source: [`SourceReport::of_metadata`](crate::server::SourceReport::of_metadata).
+/// If the server shares a source with other servers, the metadata of a unary response contains the
+/// state of the source: [`SourceReport::of_metadata`](crate::server::SourceReport::of_metadata).
 ///
 /// A request may select clients by node id; without node matchers it selects all. Matchers by
 /// regular expression or node metadata are rejected with `INVALID_ARGUMENT`, because the server
 /// keeps only the id of a node.
 ///
 /// The service exposes the complete configuration of clients. All calls are rejected with
-/// `PERMISSION_DENIED` until an [authorizer](Self::with_authorizer) is set or the service is [open
-/// to everybody](Self::with_unrestricted_access). Contents of resources of type `Secret`, and of those
-/// that a [check](Self::with_secret_check) finds, are omitted unless [enabled](Self::with_secrets).
-/// A request may have up to 64 matchers and 64 KiB. It has to arrive within the server's
-/// [time for requests](crate::server::ServerOptions::with_request_timeout), and until then counts for
-/// its [budgets](crate::server::ServerOptions::max_incomplete_bytes).
+/// `PERMISSION_DENIED` until an [authorizer](Self::with_authorizer) is set or access is
+/// [unrestricted](Self::with_unrestricted_access). The contents of secrets are omitted unless they
+/// are [enabled](Self::with_secrets). Secrets are resources of type `Secret`, and those that a
+/// [check](Self::with_secret_check) finds.
+///
+/// A request may have up to 64 matchers and 64 KiB. The first one of a call has to arrive within the
+/// server's [time for requests](crate::server::ServerOptions::with_request_timeout). Incomplete requests
+/// count towards the [budgets of the server](crate::server::ServerOptions::max_incomplete_bytes).
 // M234, M235
 #[derive(Clone, Debug)]
 pub struct ServerCsdsService {
@@ -79,9 +81,10 @@ impl ServerCsdsService {
         self
     }
 
-    /// Omits the contents of resources for which `is_secret` returns true, too. Its arguments are the type
-    /// URL and the encoded message. Without it, only those of type `Secret` count as secret, although
-    /// a listener or a cluster may have a private key too. `xds_format::has_sensitive_fields` finds these.
+    /// Omits the contents of further resources: those for which `is_secret` returns `true`. Its
+    /// arguments are the type URL and the encoded message. By default, only resources of type
+    /// `Secret` are secret, although a listener or a cluster may contain a private key too.
+    /// `xds_format::has_sensitive_fields` finds such resources.
     #[must_use]
     pub fn with_secret_check(
         mut self,
@@ -254,7 +257,7 @@ impl IdMatcher {
     }
 
     fn any_matches(matchers: &[Self], id: &str) -> bool {
-        // Once for all matchers.
+        // Computed once for all matchers.
         let needs_lowercase = matchers.iter().any(|it| matches!(it.case, Case::Ignored));
         let lowercase = if needs_lowercase { Case::Ignored.of(id) } else { id.into() };
         matchers.iter().any(|matcher| match matcher.case {

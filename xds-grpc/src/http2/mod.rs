@@ -5,8 +5,8 @@
 //! HTTP/1 server or a TLS port.
 //!
 //! The end of a call matters even while the client does not read. HTTP/2 stacks report the end of a
-//! response behind its data, so a client that leaves data unread does not learn of the end. The
-//! frame headers show it immediately, without reading ahead.
+//! response after its data, so a client with unread data does not learn of the end. The frame
+//! headers reveal it immediately, without reading ahead.
 //!
 //! [RFC 9113, section 3.4]: https://www.rfc-editor.org/rfc/rfc9113.html#section-3.4
 
@@ -165,14 +165,15 @@ impl Future for Opening {
     }
 }
 
-/// Shared flags: whether a call has ended, by a frame or with its connection, and why the connection has.
+/// Shared state: whether the call has ended, by a frame or with its connection, and why the
+/// connection has ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallEnd(Arc<EndState>);
 
 #[derive(Debug, Default)]
 struct EndState {
     has_ended: AtomicBool,
-    /// Reason for which the connection has ended, once it has; `None` if there was no failure.
+    /// Set when the connection has ended: the reason, or `None` if there was no failure.
     closed: OnceLock<Option<String>>,
     waker: AtomicWaker,
 }

@@ -54,8 +54,8 @@ pub trait Authorizer: Send + Sync {
     /// is dropped if the client disconnects.
     fn authorize(&self, request: AuthorizationRequest) -> BoxFuture<'_, AuthorizationDecision>;
 
-    /// Returns an authorizer that asks this one, and then `next` if this one admits the client.
-    /// View and limits are those that `next` decides.
+    /// Returns an authorizer that first asks this one and then, if the client is admitted, `next`.
+    /// The view and the limits are those of `next`.
     fn and<B: Authorizer>(self, next: B) -> BothAuthorizers<Self, B>
     where
         Self: Sized,
@@ -83,7 +83,7 @@ pub type AuthorizationDecision = Result<Admitted, Denied>;
 /// use xds_core::server::{PerClientLimits, ServerLimits};
 /// use xds_grpc::server::{Admitted, AuthorizationRequest, AuthorizationDecision};
 ///
-/// /// Relays ask for their clients, on more streams and for more names than others.
+/// /// Relays subscribe on behalf of their clients, so they need more streams and names.
 /// async fn by_role(client: AuthorizationRequest) -> AuthorizationDecision {
 ///     if !client.node_id.starts_with("relay-") {
 ///         return Ok("mesh".into());

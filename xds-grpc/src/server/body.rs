@@ -1,13 +1,13 @@
 //! Response side of a stream: a slot for one response, filled by the driver and emptied by the HTTP
 //! body.
 //!
-//! A response is written without copying the shared part: first the gRPC prefix with the response's
-//! own bytes, then the body that all clients share. The slot accepts a response only when HTTP/2 asks
-//! for data, which is when it has sent the response before. At most one response of a stream therefore
-//! waits for the client, and a slow client delays only itself. hyper 1.12 asks before it knows that the
-//! client's window allows any data, so even a client that never opens a window has one response
-//! rendered. HTTP/2 takes a long response in pieces, so that its progress is visible
-//! ([`response_memory`](super::response_memory)).
+//! A response is written without copying the part that clients share: first the gRPC prefix with
+//! the response's own bytes, then the shared body. The slot accepts a response only when HTTP/2
+//! asks for data, which it does after it has sent the previous response. At most one response of a
+//! stream therefore waits for the client, and a slow client delays only itself. hyper 1.12 asks for
+//! data before it knows whether the client's window allows any, so even for a client that never
+//! opens a window, one response is rendered. HTTP/2 takes a long response in pieces, so its
+//! progress is visible ([`response_memory`](super::response_memory)).
 // IS25
 
 use core::{
@@ -54,7 +54,7 @@ struct Unwritten {
     delivery: Delivery,
 }
 
-/// Whether the client has received complete messages only.
+/// Whether only complete messages were sent to the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Delivery {
     #[default]
@@ -200,7 +200,7 @@ impl Unwritten {
         Some(part.take(PIECE))
     }
 
-    /// Whether the transport has taken a part and not the rest.
+    /// Whether the transport has taken only a part of the response.
     fn is_incomplete(&self) -> bool {
         self.delivery == Delivery::Partial && self.parts.iter().any(|part| !part.is_empty())
     }

@@ -1,4 +1,4 @@
-//! Budgets of a server's transports, and of each connection.
+//! Memory budgets of a server's transports and of each connection.
 
 use core::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::clock::Clock;
 pub(crate) struct TransportBudgets {
     pub(crate) requests: RequestMemory,
     pub(crate) responses: ResponseMemory,
-    /// Time for a request to arrive once it has begun.
+    /// Time for a request to arrive completely, in addition to that at the minimum rate.
     pub(crate) patience: Duration,
     pub(crate) counters: TransportCounters,
 }
@@ -27,7 +27,7 @@ pub(crate) struct TransportBudgets {
 pub(crate) struct ConnectionBudgets {
     pub(crate) requests: ConnectionMemory,
     pub(crate) responses: ConnectionResponses,
-    /// Time for a request to arrive once it has begun.
+    /// Time for a request to arrive completely, in addition to that at the minimum rate.
     pub(crate) patience: Duration,
     pub(crate) counters: TransportCounters,
 }

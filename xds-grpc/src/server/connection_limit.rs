@@ -45,11 +45,11 @@ struct AddressLimit {
 pub(super) struct Place {
     _permit: OwnedSemaphorePermit,
     _of_address: Option<PlaceOfAddress>,
-    // Last, because the others are free when the limit is notified.
+    // Last, so that the other places are already free when the limit is notified.
     _open: OpenGuard,
 }
 
-/// Place of a connection within the limit of its address.
+/// Place of a connection within the limit of its IP address.
 #[derive(Debug)]
 struct PlaceOfAddress {
     address: IpAddr,
@@ -79,9 +79,9 @@ impl ConnectionLimit {
         }
     }
 
-    /// Returns a place for one more connection, and its handshake. At a limit of connections,
-    /// reports the refusal and returns `None`. The oldest handshake is dropped if there are too
-    /// many handshakes, or too many connections.
+    /// Returns a place for one more connection, and its handshake. If a limit on connections is
+    /// reached, reports the refusal and returns `None`. If there are too many handshakes or
+    /// connections, the oldest handshake is dropped.
     pub(super) async fn admit(&self, peer: &Peer, now: Instant) -> Option<(Place, Handshake)> {
         let of_address = match &self.per_address {
             Some(per_address) => match per_address.admit(peer) {
@@ -161,8 +161,8 @@ impl Drop for PlaceOfAddress {
     }
 }
 
-/// Returns the address that stands for all addresses which are counted together: an IPv4 address,
-/// or the first 64 bits of an IPv6 address, because one host usually has all addresses with them.
+/// Returns the key under which connections of an address are counted: an IPv4 address, or the first
+/// 64 bits of an IPv6 address, because one host usually controls all addresses of such a network.
 fn counted_address(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),

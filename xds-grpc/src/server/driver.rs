@@ -3,7 +3,7 @@
 //!
 //! Each iteration takes up to 1,000 inputs from the inbox before it renders responses, so that
 //! changes made together are sent together. It takes fewer if they are long requests or ends of
-//! streams with many names: the core handles those in parts, one in each iteration.
+//! streams with many names: the core processes those in parts, one part per iteration.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -62,7 +62,7 @@ pub(crate) struct Driver {
     pub(super) unread: Vec<StreamId>,
     observations: broadcast::Sender<Observed>,
     health: Health,
-    /// Status that the health service reports, unless the state is stale.
+    /// Status that the health service reports, unless the source is stale.
     status: ServingStatus,
     phase: Phase,
     pub(super) authorizer: Option<SharedAuthorizer>,
@@ -86,12 +86,12 @@ pub(crate) struct Reporters {
 /// Maximum number of inputs per iteration.
 const MAX_INPUTS: usize = 1_000;
 
-/// Maximum bytes of requests per iteration; the last request may exceed it. Afterwards responses
-/// are sent. The core reads a request once before it handles its names.
+/// Maximum bytes of requests per iteration; the last request may exceed it. Responses are sent
+/// between iterations. The core scans a request once before it processes its names.
 const MAX_BYTES: usize = 256 << 10;
 
-/// Maximum number of names per iteration that the core handles for requests and ends of streams; the
-/// last input may exceed it.
+/// Maximum number of names per iteration that the core processes for requests and ends of streams;
+/// the last input may exceed it.
 const MAX_NAMES: u64 = 1_024;
 
 /// Lifecycle of the server.
@@ -159,7 +159,7 @@ impl Driver {
         loop {
             self.budget.spend().await;
             self.health.set(self.serving_status()).await;
-            self.log.left_out(self.clock.now());
+            self.log.report_suppressed(self.clock.now());
             let next = self.server.poll_timeout();
             let is_unfinished = next.is_some_and(|next| next.why == Timer::UnfinishedWork);
             if is_unfinished {
@@ -183,7 +183,7 @@ impl Driver {
                     Some(_) => rest.extend(inputs.drain(..)),
                     None => self.handle_timeout(),
                 }
-                // Work is always due until it is finished, and inputs do not wait for that.
+                // Inputs do not wait until all parts of the work are finished.
                 while is_unfinished
                     && rest.len() < MAX_INPUTS
                     && let Ok(input) = self.receiver.try_recv()

@@ -165,10 +165,10 @@ impl Drop for EventReader {
 /// Each event is delivered to one reader. While
 /// [`event_capacity`](super::ServerOptions::event_capacity) events wait, no requests are read from
 /// clients.
-///
-/// Without readers, events are discarded. The first reader afterwards receives an event for every
-/// client that waits for admission and every resource that is wanted, so a restarted application
-/// misses no client. [Custom messages](ServerEvent::CustomMessage) received without readers are lost.
+/// Without readers, events are discarded. The next reader first receives an event for every client
+/// that still waits for admission and every resource that is still wanted, so a restarted
+/// application misses no client. [Custom messages](ServerEvent::CustomMessage) that arrive without
+/// a reader are lost.
 // M254
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct ServerEvents {

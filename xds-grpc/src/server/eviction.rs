@@ -1,10 +1,11 @@
-//! Flag of a connection that has to give way because the memory of the server is exhausted.
+//! Flag that tells a connection to release its memory because the memory of the server is
+//! exhausted.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Whether a connection has to give way.
+/// Whether a connection must release its memory.
 #[derive(Debug, Default)]
 pub(super) struct Eviction {
     is_set: AtomicBool,
@@ -21,7 +22,7 @@ impl Eviction {
         self.notify.notify_waiters();
     }
 
-    /// Withdraws the flag after the connection has given way.
+    /// Clears the flag after the connection has released its memory.
     pub(super) fn clear(&self) {
         self.is_set.store(false, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Pauses of a connection that always has data to read.
+//! Yields of a connection that always has data to read.
 
 use core::{
     pin::Pin,
@@ -10,8 +10,8 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 
 /// Number of bytes after which a connection lets other tasks run.
 ///
-/// Handling a frame of 15 bytes can take time in proportion to the number of open streams, so an
-/// HTTP/2 stack that handles all that has arrived would occupy a thread for long.
+/// Processing a frame of 15 bytes can take time proportional to the number of open streams. An
+/// HTTP/2 stack that processes everything that has arrived would block a thread for long.
 const BYTES_BETWEEN_PAUSES: usize = 16 << 10;
 
 /// I/O wrapper that yields to other tasks after about each 16 KiB that are read without waiting.

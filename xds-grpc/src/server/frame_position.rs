@@ -19,7 +19,7 @@ impl FramePosition {
         Self { left: bytes, ..Self::default() }
     }
 
-    /// Moves behind further bytes. Calls `begin` with the type and the flags of each frame that
+    /// Advances over further bytes. Calls `begin` with the type and the flags of each frame that
     /// begins in them.
     pub(super) fn advance(&mut self, mut bytes: &[u8], mut begin: impl FnMut(u8, u8)) {
         while !bytes.is_empty() {

@@ -1,5 +1,5 @@
-//! End of an HTTP/2 connection with a reason that hyper does not send: `ENHANCE_YOUR_CALM`, by order
-//! or because of too many SETTINGS frames or answers to pings.
+//! Closing of an HTTP/2 connection with GOAWAY and `ENHANCE_YOUR_CALM`, which hyper does not send:
+//! on request, or because of too many SETTINGS frames or ping responses.
 
 use core::{
     mem::MaybeUninit,
@@ -21,11 +21,11 @@ use crate::clock::Clock;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
-/// Flag of SETTINGS and PING: answers a frame of the other side.
+/// ACK flag of SETTINGS and PING frames.
 const ACK: u8 = 1;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// I/O wrapper below an HTTP/2 stack, which can end the connection.
+/// I/O wrapper below an HTTP/2 stack, which can close the connection with GOAWAY.
 #[derive(Debug)]
 pub(super) struct GoAwayIo<T> {
     io: T,
@@ -44,9 +44,10 @@ struct FrameCount {
     frames: u32,
 }
 
-/// Maximum number of SETTINGS frames, and of answers to pings, in an interval. Clients send a few in a
-/// connection's life, and one answer to each ping. SETTINGS can cost time for each open stream. The HTTP/2
-/// stack logs each answer without a ping.
+/// Maximum number of SETTINGS frames, and of ping responses, in an interval. Ordinary clients send
+/// a few SETTINGS frames during a connection, and one response to each ping. Each SETTINGS frame
+/// can take time proportional to the number of open streams, and the HTTP/2 stack logs each ping
+/// response without a ping.
 const MAX_FRAMES: u32 = 100;
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -56,13 +57,13 @@ const PREFACE: usize = 24;
 /// Maximum number of bytes that are read at once.
 const CHUNK: usize = 16 << 10;
 
-/// Shared order to end a connection.
+/// Shared request to close a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ending(Arc<OnceLock<String>>);
 
 impl Ending {
-    /// Orders the end. The next use of the connection by the HTTP/2 stack sends GOAWAY, if the
-    /// connection takes it, and fails.
+    /// Requests the end. When the HTTP/2 stack next uses the connection, GOAWAY is sent, if the
+    /// connection accepts data, and the stack receives an error.
     pub(super) fn order(&self, reason: String) {
         let _ = self.0.set(reason);
     }
@@ -78,7 +79,7 @@ impl FrameCount {
         Self { since: clock.now(), clock, frames: 0 }
     }
 
-    /// Counts a frame. Returns whether there are too many.
+    /// Counts a frame. Returns whether the limit is exceeded.
     fn add(&mut self) -> bool {
         let now = self.clock.now();
         if now.since(self.since) >= INTERVAL {
@@ -89,8 +90,9 @@ impl FrameCount {
     }
 }
 
-/// Returns a GOAWAY frame that ends all calls. Most HTTP/2 stacks report its error code only for calls
-/// above the last stream that it states, so it states 0. Discovery calls can be repeated.
+/// Returns a GOAWAY frame that ends all calls. Most HTTP/2 stacks report its error code only for
+/// streams above the last stream id in the frame. The frame therefore has the id 0. This is safe
+/// because discovery calls can be repeated.
 fn go_away(reason: &str) -> Vec<u8> {
     const LAST_STREAM: u32 = 0;
 
@@ -117,12 +119,13 @@ impl<T: Write + Unpin> GoAwayIo<T> {
         (io, ending)
     }
 
-    /// Ends the connection if that is ordered.
+    /// Closes the connection if that was requested.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let Some(reason) = self.ending.reason() else { return Ok(()) };
         if self.written.is_between_frames() {
             let frame = go_away(reason);
-            // At most once, and only if the connection takes it now: the client may not read.
+            // Sent at most once, and only if the connection accepts data now: the client may not
+            // read.
             if let Poll::Ready(Ok(_)) = Pin::new(&mut self.io).poll_write(cx, &frame) {
                 let _ = Pin::new(&mut self.io).poll_flush(cx);
             }

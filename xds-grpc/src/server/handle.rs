@@ -97,8 +97,8 @@ pub enum SendCustomMessageError {
     Ended(#[from] ServerEnded),
 }
 
-/// Number of comparisons of node ids after which other tasks run. Each takes some microseconds if the
-/// texts are long.
+/// Number of node id comparisons after which other tasks run. A comparison of long ids takes some
+/// microseconds.
 const COMPARISONS: usize = 128;
 
 impl ServerHandle {
@@ -128,14 +128,13 @@ impl ServerHandle {
 
     /// Returns the contents that each changed view would have after a transaction, without applying
     /// it.
-    ///
     /// Use [`ViewContents::check`] to find dangling references in the result. The check does not
-    /// block the server. The driver only copies references to the affected views' resources, at a
-    /// cost of some tens of nanoseconds each; the rest is done in this future. Transactions applied
+    /// block the server: the driver only clones references to the resources of the affected views,
+    /// at some tens of nanoseconds each, and this future does the rest. Transactions applied
     /// between the preview and the actual transaction are not included.
     ///
-    /// For a [snapshot](Transaction::snapshot) the driver copies these references twice. The
-    /// snapshot is compared with the first copy in this future, and the driver examines only the
+    /// For a [snapshot](Transaction::snapshot), the driver clones these references twice. This
+    /// future compares the snapshot with the first copy, and the driver then examines only the
     /// differences. If other transactions keep changing the view meanwhile, the driver compares the
     /// snapshot itself.
     ///
@@ -198,8 +197,9 @@ impl ServerHandle {
         self.with_server(|server, _| server.views()).await
     }
 
-    /// Composes a view of layers, topmost first. The view has each resource of the topmost layer
-    /// that contains it. Without layers the view becomes a plain, empty view.
+    /// Composes a view of layers, topmost first. For each resource name, the view contains the
+    /// resource of the topmost layer that has it. Without layers the view becomes a plain, empty
+    /// view.
     ///
     /// # Errors
     ///
@@ -283,8 +283,8 @@ impl ServerHandle {
     /// Returns how many clients have accepted a change ([`Applied::sequence`]) of a type in a view
     /// and all earlier changes, and which clients lag and why.
     ///
-    /// During a rollout of the view, the clients of its cohort count too: they have to accept what
-    /// the rollout sends them.
+    /// During a rollout of the view, the clients of its cohort count too: they must accept the
+    /// resources that the rollout sends them.
     ///
     /// # Errors
     ///
@@ -304,9 +304,9 @@ impl ServerHandle {
     /// Waits until all connected clients have accepted a change of a type in a view. Disconnected
     /// clients are ignored. There is no timeout.
     ///
-    /// During a rollout of the view, each client has to accept what the rollout prescribes for it:
-    /// the changed resources if it is in the cohort, and otherwise those of the view. The wait
-    /// continues when a client enters or leaves the cohort.
+    /// During a rollout of the view, clients of the cohort must accept the changed resources, and
+    /// all other clients those of the view. The wait continues when a client enters or leaves the
+    /// cohort.
     ///
     /// # Errors
     ///
@@ -324,8 +324,9 @@ impl ServerHandle {
         Ok(waited.ok_or(ServerEnded)??)
     }
 
-    /// Returns the rejected responses (NACKs) that clients have not accepted since: first those of
-    /// connected clients, then those of recently disconnected clients, by node and type.
+    /// Returns the rejected responses (NACKs) whose resources the client has not accepted since.
+    /// Those of connected clients come first, then those of recently disconnected clients, each
+    /// sorted by node and type.
     ///
     /// # Errors
     ///
@@ -392,8 +393,8 @@ impl ServerHandle {
         Observations::new(receiver)
     }
 
-    /// Subscribes to the server's events. If there was no reader, the stream begins with the unanswered
-    /// events.
+    /// Subscribes to the server's events. If there was no other reader, the stream begins with the
+    /// events that the application has not responded to yet.
     pub fn events(&self) -> ServerEvents {
         ServerEvents::new(Arc::clone(&self.events), self.inbox.downgrade())
     }
@@ -437,9 +438,9 @@ impl ServerHandle {
     }
 
     /// Returns the status of the visible clients whose node ids match, for client status discovery.
-    /// Each client is examined separately in the driver, so that other work is not blocked by many
-    /// clients. Node ids are matched in this future, because that may take long: `comparisons` is
-    /// how often one is compared. Clients that disconnect meanwhile are omitted.
+    /// The driver examines each client separately, so that many clients do not block other work.
+    /// Node ids are matched in this future, because that may take long: `comparisons` is the number
+    /// of comparisons per node id. Clients that disconnect meanwhile are omitted.
     // IS25
     pub(crate) async fn client_configs(
         &self,

@@ -1,4 +1,5 @@
-//! Commands of an application that follows a source together with other servers, and its state.
+//! Methods for an application that shares a source with other servers, and the state of that
+//! source.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -12,13 +13,14 @@ use super::handle::{ServerEnded, ServerHandle};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourceReport {
-    /// Revision up to which all changes of the source were applied; `None` before the first, and for
-    /// a source whose revisions other servers do not share.
+    /// Revision up to which all changes of the source were applied; `None` before the first one, or
+    /// if the revisions of the source are local to this server.
     pub revision: Option<u64>,
-    /// Time for which the source cannot be read or watched; `None` while it can.
+    /// Time since the source could last be read or watched; `None` while it is reachable.
     pub unreachable_for: Option<Duration>,
-    /// Whether it is longer than [`max_staleness`](xds_core::server::SourcePolicy::max_staleness), so
-    /// that new clients are refused.
+    /// Whether `unreachable_for` exceeds
+    /// [`max_staleness`](xds_core::server::SourcePolicy::max_staleness), so that new clients are
+    /// refused.
     pub is_stale: bool,
     /// Reason why the newest state of the source is [not
     /// served](xds_core::server::Server::source_refused); `None` if it is.
@@ -82,9 +84,9 @@ impl SourceReport {
 }
 
 impl ServerHandle {
-    /// Notes that all changes of the source up to a revision were applied
-    /// ([`Server::source_reached`](xds_core::server::Server::source_reached) has the rules for
-    /// replicas).
+    /// Reports that all changes of the source up to a revision were applied. See
+    /// [`Server::source_reached`](xds_core::server::Server::source_reached) for the rules for
+    /// replicas.
     ///
     /// # Errors
     ///
@@ -94,9 +96,9 @@ impl ServerHandle {
         self.with_server(move |server, now| server.source_reached(revision, now)).await
     }
 
-    /// Answers [`ServerEvent::ConfirmSource`](xds_core::server::ServerEvent::ConfirmSource) with the
-    /// newest revision of the source, from a linearizable read, and with `None` if the source cannot
-    /// tell it.
+    /// Answers [`ServerEvent::ConfirmSource`](xds_core::server::ServerEvent::ConfirmSource) with
+    /// the newest revision of the source, from a linearizable read, or with `None` if the source
+    /// does not provide one.
     ///
     /// # Errors
     ///
@@ -106,7 +108,8 @@ impl ServerHandle {
         self.with_server(move |server, now| server.source_confirmed(revision, now)).await
     }
 
-    /// Notes that an attempt to confirm the revision of the source has failed. It is to be repeated.
+    /// Reports that an attempt to confirm the revision of the source has failed. The caller should
+    /// retry.
     ///
     /// # Errors
     ///
@@ -116,7 +119,7 @@ impl ServerHandle {
         self.with_server(|server, now| server.source_confirmation_failed(now)).await
     }
 
-    /// Notes that reading or watching the source has failed. The last state stays in use.
+    /// Reports that reading or watching the source has failed. The last state stays in use.
     ///
     /// # Errors
     ///
@@ -126,8 +129,8 @@ impl ServerHandle {
         self.with_server(|server, now| server.source_unreachable(now)).await
     }
 
-    /// Notes why the newest state of the source is not served, for its
-    /// [report](SourceReport::refused), and `None` once it is.
+    /// Sets the reason why the newest state of the source is not served, for the
+    /// [report](SourceReport::refused); `None` once it is served.
     ///
     /// # Errors
     ///
@@ -136,7 +139,7 @@ impl ServerHandle {
         self.with_server(move |server, _| server.source_refused(why)).await
     }
 
-    /// Returns what the server knows of its source.
+    /// Returns the known state of the server's source.
     ///
     /// # Errors
     ///
@@ -145,7 +148,7 @@ impl ServerHandle {
         self.with_server(|server, _| server.source_status()).await
     }
 
-    /// Returns how far the server has followed its source, and for how long the source has been
+    /// Returns the revision that the server has reached, and for how long the source has been
     /// unreachable.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! Limit of the number of handshakes. At the limit, the oldest one is dropped in favour of a new
-//! one, so that silent clients do not keep others out.
+//! Limit on the number of handshakes. At the limit, a new handshake replaces the oldest one, so
+//! that silent clients do not block others.
 
 use core::convert::Infallible;
 use std::{

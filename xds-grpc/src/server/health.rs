@@ -27,10 +27,10 @@ use crate::runtime::{BoxFuture, SharedRuntime};
 
 /// gRPC health service (`grpc.health.v1.Health`) of a management server, as a tower service.
 ///
-/// A request may have 1 KiB. It has to arrive within the server's
-/// [time for requests](crate::server::ServerOptions::with_request_timeout), and until then counts for
-/// its [budgets](crate::server::ServerOptions::max_incomplete_bytes). Clones serve the same status, and
-/// do not keep the server alive.
+/// A request may have up to 1 KiB and has to arrive within the server's
+/// [time for requests](crate::server::ServerOptions::with_request_timeout). Incomplete requests count
+/// towards the [budgets of the server](crate::server::ServerOptions::max_incomplete_bytes). Clones serve
+/// the same status and do not keep the server alive.
 #[derive(Clone, Debug)]
 pub struct HealthService {
     service: HealthServer<tonic_health::server::HealthService>,
@@ -61,7 +61,7 @@ where
     }
 }
 
-/// Health status of the server and of each discovery service, which is always the same.
+/// Health status of the server, which is the same for each discovery service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Health {
     reporter: HealthReporter,

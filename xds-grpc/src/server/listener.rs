@@ -94,8 +94,8 @@ pub(super) async fn bind<R: Listen>(
     Ok((tcp.into(), bound))
 }
 
-/// Returns whether the system does not support the address family. The error comes from creating or
-/// binding the socket.
+/// Returns whether an error of creating or binding a socket means that the system does not support
+/// its address family.
 fn is_unsupported_family(why: &io::Error) -> bool {
     const UNKNOWN_FAMILY: [i32; 3] = [97, 47, 10_047];
     why.kind() == io::ErrorKind::AddrNotAvailable
@@ -204,8 +204,8 @@ async fn accept<R: Listen>(
             }
             Err(error) => {
                 match failures.admit((), connections.clock.now()) {
-                    LogDecision::Logged { left_out } => {
-                        warn!(%error, left_out, "cannot accept a connection");
+                    LogDecision::Logged { suppressed } => {
+                        warn!(%error, suppressed, "cannot accept a connection");
                     }
                     LogDecision::Suppressed => debug!(%error, "cannot accept a connection"),
                 }

@@ -25,7 +25,8 @@ use crate::{
 pub(crate) struct Log {
     printer: Printer,
     warnings: Warnings,
-    /// Warnings about what clients do with responses, which must not leave out the others.
+    /// Warnings about how clients handle responses. Their limit is separate, so that they do not
+    /// suppress other warnings.
     response_warnings: Warnings,
 }
 
@@ -45,23 +46,24 @@ impl Default for Warnings {
 }
 
 impl Warnings {
-    /// Returns whether a warning is within the limit. Also logs how many were left out before it.
+    /// Returns whether a warning is within the limit. If so, first logs how many were suppressed
+    /// before it.
     pub(super) fn admit(&mut self, now: Time) -> bool {
         match self.0.admit((), now) {
             LogDecision::Suppressed => false,
-            LogDecision::Logged { left_out } => {
-                if left_out > 0 {
-                    warn!(left_out, "warnings about clients were suppressed");
+            LogDecision::Logged { suppressed } => {
+                if suppressed > 0 {
+                    warn!(suppressed, "warnings about clients were suppressed");
                 }
                 true
             }
         }
     }
 
-    /// Logs how many warnings were left out, when a flood has ended.
-    fn left_out(&mut self, now: Time) {
-        for ((), left_out) in self.0.overdue(now) {
-            warn!(left_out, "warnings about clients were suppressed");
+    /// Logs how many warnings were suppressed, when a flood has ended.
+    fn report_suppressed(&mut self, now: Time) {
+        for ((), suppressed) in self.0.overdue(now) {
+            warn!(suppressed, "warnings about clients were suppressed");
         }
     }
 }
@@ -71,15 +73,15 @@ impl Log {
         Self { printer, warnings: Warnings::default(), response_warnings: Warnings::default() }
     }
 
-    /// Returns the time at which to call [`left_out`](Self::left_out).
+    /// Returns the time at which to call [`report_suppressed`](Self::report_suppressed).
     pub(crate) fn due(&self) -> Option<Time> {
         [&self.warnings, &self.response_warnings].into_iter().filter_map(|it| it.0.due()).min()
     }
 
-    /// Logs how many warnings were left out, when a flood has ended.
-    pub(crate) fn left_out(&mut self, now: Time) {
-        self.warnings.left_out(now);
-        self.response_warnings.left_out(now);
+    /// Logs how many warnings were suppressed, when a flood has ended.
+    pub(crate) fn report_suppressed(&mut self, now: Time) {
+        self.warnings.report_suppressed(now);
+        self.response_warnings.report_suppressed(now);
     }
 
     pub(crate) fn refused(&mut self, peer: &Peer, refusal: &Refusal, now: Time) {

@@ -1,8 +1,8 @@
 //! Memory of incomplete requests: a budget per connection and one per server.
 //!
-//! A limit per request multiplies by streams and connections, so it does not bound the memory of a
-//! server. Nothing is reserved for a length that a client claims: only bytes that have arrived
-//! count.
+//! Limits per request are multiplied by the number of streams and connections, so they do not bound
+//! the memory of a server. Only bytes that have arrived count: nothing is reserved for the length
+//! that a client announces.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +37,7 @@ struct State {
 #[derive(Debug)]
 struct Connection {
     used: usize,
-    /// Whether the connection has to give up its incomplete requests.
+    /// Tells the connection to give up its incomplete requests.
     eviction: Arc<Eviction>,
 }
 
@@ -123,7 +123,7 @@ impl HeldBytes {
         if state.used <= per_server {
             return Ok(());
         }
-        // Of equals, the newest.
+        // If several are equal, the newest.
         let heaviest = state.connections.iter().max_by_key(|(_, connection)| connection.used);
         let Some((heaviest, connection)) = heaviest else { return Ok(()) };
         if heaviest == id {

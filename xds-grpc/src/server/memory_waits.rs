@@ -7,7 +7,7 @@ use xds_core::{StreamId, Time};
 
 use super::response_memory::{Relief, ResponseMemory};
 
-/// Time after which it is checked whether the end of connections has released enough memory.
+/// Interval of checks whether the end of connections has released enough memory.
 const RELIEF_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Streams that may have a response to send, but whose connection or server has no memory for it.
@@ -39,11 +39,12 @@ impl MemoryWaits {
         }
     }
 
-    /// Returns all waiting streams, because memory was released: first those whose connections hold
-    /// least, and of these the ones with the fewest waiting streams, so that a connection does not
-    /// keep others waiting by many streams. Among equal ones, the newest and the oldest take turns, so
-    /// that neither a long queue nor new arrivals starve a stream. `connection` returns the id of a
-    /// stream's connection and the bytes that it holds.
+    /// Removes and returns all waiting streams, because memory was released. Streams whose
+    /// connections hold fewer bytes come first, and among these the ones whose connections have
+    /// fewer waiting streams, so that no connection delays others by opening many streams. Among
+    /// equal streams, the newest and the oldest alternate, so that neither a long queue nor new
+    /// arrivals starve a stream. `connection` returns the id of a stream's connection and the bytes
+    /// that it holds.
     pub(super) fn take(
         &mut self,
         connection: impl Fn(StreamId) -> Option<(u64, usize)>,
@@ -74,7 +75,8 @@ impl MemoryWaits {
         }
     }
 
-    /// Ends the heaviest connections that do not read, if the memory is exhausted. Returns their ids.
+    /// Closes the connections that hold most and do not read, if the memory is exhausted. Returns
+    /// their ids.
     pub(super) fn relieve(&mut self, now: Time) -> Vec<u64> {
         match self.check {
             Check::NotNeeded => return Vec::new(),
@@ -91,7 +93,7 @@ impl MemoryWaits {
     }
 }
 
-/// Returns the items in the order last, first, last but one, second, and so on.
+/// Returns the items in alternating order: last, first, second to last, second, and so on.
 fn newest_and_oldest<T>(items: &[T]) -> impl Iterator<Item = &T> {
     let (newest, oldest) = (items.iter().rev(), items.iter());
     newest.zip(oldest).flat_map(|(newest, oldest)| [newest, oldest]).take(items.len())

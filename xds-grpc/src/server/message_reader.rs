@@ -31,8 +31,8 @@ use crate::{
 /// Bytes before each message.
 const HEADER: usize = 5;
 
-/// Minimum rate at which a message that has begun must arrive, in bytes per second, in addition to
-/// the configured time.
+/// Minimum rate, in bytes per second, at which an incomplete message must arrive. The configured
+/// time is added to the resulting time.
 const MIN_RATE: u64 = 16 << 10;
 
 /// Reason why there is no further message.
@@ -60,7 +60,7 @@ pub(crate) struct MessageReader {
     /// Time at which the incomplete message must be complete.
     deadline: Option<Instant>,
     max_bytes: usize,
-    /// Time for a message to arrive, in addition to that of the minimum rate.
+    /// Time for a message to arrive, in addition to that at the minimum rate.
     patience: Duration,
 }
 
@@ -134,7 +134,7 @@ impl MessageReader {
         }
     }
 
-    /// Returns the next message if all of it is there.
+    /// Returns the next message if it has arrived completely.
     fn take_message(&mut self, runtime: &SharedRuntime) -> Result<Option<Bytes>, ReadError> {
         if self.partial.is_empty() {
             // A message within one chunk is not copied.

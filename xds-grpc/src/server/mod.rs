@@ -22,11 +22,11 @@
 //! | `rest_bodies.rs` | bodies of REST requests and responses |
 //! | `memory.rs`, `response_memory.rs` | memory of incomplete requests, and of responses that are not read |
 //! | `memory_waits.rs` | streams that wait for memory for a response |
-//! | `budgets.rs`, `eviction.rs` | budgets of a server and a connection; connections that have to give way |
+//! | `budgets.rs`, `eviction.rs` | memory budgets of a server and a connection; connections that must release memory |
 //! | `transport_stats.rs` | counters of connections and budgets |
 //! | `listener.rs`, `connection.rs` | listeners and connections |
-//! | `fair_io.rs` | pauses of a connection that always has data |
-//! | `go_away.rs`, `frame_position.rs` | end of a connection with a reason |
+//! | `fair_io.rs` | yields of a connection that always has data |
+//! | `go_away.rs`, `frame_position.rs` | closing of a connection with a reason |
 //! | `socket_file.rs` | socket files |
 //! | `connection_limit.rs`, `handshakes.rs` | limits of connections and of handshakes |
 //! | `preface.rs` | detection of the client's protocol |
@@ -260,8 +260,9 @@ impl<R> ManagementServer<R> {
         self.health.service(self.budgets.clone(), self.handle.runtime.clone())
     }
 
-    /// Whether the [health](Self::health) service reports `SERVING`. It does not before the server
-    /// is [ready](ServerHandle::set_ready) and while it drains.
+    /// Whether the [health](Self::health) service reports `SERVING`. It reports `NOT_SERVING` until
+    /// the server is [ready](ServerHandle::set_ready), while it drains, and while its source is
+    /// stale.
     #[must_use]
     pub fn is_serving(&self) -> bool {
         self.health.is_serving()

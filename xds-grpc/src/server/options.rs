@@ -28,46 +28,45 @@ pub struct ServerOptions {
     pub seed: Option<u64>,
     /// Keepalive pings and probes, which detect dead connections; [`Keepalive::SERVER`] by default.
     pub keepalive: Keepalive,
-    /// Maximum size of a request in bytes; 4 MiB by default, like gRPC's, enough for about a hundred
-    /// thousand names. A larger request ends its stream with `RESOURCE_EXHAUSTED` and a message that
-    /// contains the limit.
+    /// Maximum size of a request in bytes; 4 MiB by default, as in gRPC, which is enough for about
+    /// a hundred thousand names. A larger request ends its stream with `RESOURCE_EXHAUSTED` and a
+    /// message that states the limit.
     pub max_request_bytes: usize,
-    /// Time for a request to arrive once it has begun; 10 s by default. Long requests get more: a
-    /// second for each 16 KiB. A request that takes longer ends its stream with
-    /// `RESOURCE_EXHAUSTED`.
+    /// Maximum time between the first and the last byte of a request; 10 s by default, plus one
+    /// second for each 16 KiB. A slower request ends its stream with `RESOURCE_EXHAUSTED`.
     pub request_timeout: Duration,
     /// Maximum number of bytes of incomplete requests on a connection; 16 MiB by default. The stream
     /// that exceeds it ends with `RESOURCE_EXHAUSTED`, or a REST request with status 413.
     pub max_incomplete_bytes_per_connection: usize,
-    /// Maximum number of bytes of incomplete requests on all connections; 64 MiB by default. If it is
-    /// exceeded, the streams with incomplete requests of the connection that holds most end with
-    /// `RESOURCE_EXHAUSTED`, or its REST request with status 503.
+    /// Maximum number of bytes of incomplete requests on all connections; 64 MiB by default. If it
+    /// is exceeded, the connection that holds most of them gives up its incomplete requests: their
+    /// streams end with `RESOURCE_EXHAUSTED`, or a REST request fails with status 503.
     pub max_incomplete_bytes: usize,
-    /// Maximum number of bytes of responses on a connection that HTTP/2 has not taken, because the
-    /// client does not read them; 16 MiB by default. It is exceeded by at most one response. Further
-    /// responses are rendered later, when the client has read some.
+    /// Maximum number of bytes of responses on a connection that the client does not read, so that
+    /// HTTP/2 has not taken them; 16 MiB by default. The last response may exceed it. Further
+    /// responses are rendered once the client has read some.
     pub max_unread_bytes_per_connection: usize,
-    /// Maximum number of bytes of such responses on all connections; 64 MiB by default. It is
-    /// exceeded by at most one response. Bytes that several clients share count once, and only while
-    /// the server's state does not contain them any more.
+    /// Maximum number of bytes of such responses on all connections; 64 MiB by default. The last
+    /// response may exceed it. Bytes that several clients share count once, and only after the
+    /// server's state has dropped them.
     ///
-    /// At the limit, further responses are rendered when clients have read some. The connections with
-    /// most bytes are ended, until half of the limit is free, with `ENHANCE_YOUR_CALM`, which gRPC
-    /// maps to `RESOURCE_EXHAUSTED`. A connection is not ended if its client has read a part of each
-    /// response within the last 250 ms. In a gRPC server of the application each call counts as a
-    /// connection, and only the call ends.
+    /// At the limit, further responses are rendered once clients have read some. In addition, the
+    /// connections with most bytes are closed with `ENHANCE_YOUR_CALM`, which gRPC maps to
+    /// `RESOURCE_EXHAUSTED`, until half of the limit is free. A connection is not closed if its
+    /// client has read a part of each response within the last 250 ms. In a gRPC server of the
+    /// application, each call counts as a connection, and only the call ends.
     pub max_unread_bytes: usize,
     /// Maximum number of concurrent calls on a connection; 100 by default. A client needs one, or
     /// one per type; a relay needs one per client. Further calls wait in the client.
     pub max_concurrent_streams: u32,
-    /// Maximum number of concurrent connections of the server's listeners, those in a handshake
-    /// included; 10,000 by default.
+    /// Maximum number of concurrent connections of the server's listeners, including those in a
+    /// handshake; 10,000 by default.
     ///
     /// Further connections are closed at once and [reported](super::Observed::ConnectionRefused).
     /// Each connection needs a file descriptor. If the process has fewer, accepting pauses when
     /// they run out, so raise the process's limit or lower this one.
     pub max_connections: usize,
-    /// Maximum number of concurrent connections from one IP address; `None`, the default, for no
+    /// Maximum number of concurrent connections from one IP address; `None`, the default, means no
     /// limit. IPv6 addresses with the same first 64 bits count as one. Connections over socket
     /// files are not limited.
     ///
@@ -76,10 +75,10 @@ pub struct ServerOptions {
     /// Maximum number of concurrent handshakes of the server's listeners; 1,024 by default, at
     /// least 1.
     ///
-    /// A handshake ends after TLS and the client's HTTP/2 preface; on a REST listener, after the
-    /// head of the first request. At the limit, and at that of connections, a new connection takes
-    /// the place of the oldest handshake, whose connection is closed. Clients that connect and send
-    /// nothing therefore do not keep others out.
+    /// A handshake comprises TLS and the client's HTTP/2 preface or, on a REST listener, the head
+    /// of the first request. If this limit or that of connections is reached, a new connection
+    /// replaces the oldest handshake, whose connection is closed. Clients that connect and send
+    /// nothing therefore do not block others.
     pub max_handshakes: usize,
     /// Maximum time for connections to close after a shutdown; 5 s by default.
     pub shutdown_grace: Duration,
@@ -89,13 +88,15 @@ pub struct ServerOptions {
     /// Number of [events](super::ServerHandle::events) that wait for the application before the
     /// server stops reading requests; 1,024 by default, at least 1.
     pub event_capacity: usize,
-    /// Data of the nodes of connected clients that [rollouts](super::ServerHandle::rollout) keep: none
-    /// by default, so that a policy can select only shares of all clients. [`NodeDetail::Full`] permits
-    /// policies with conditions, also on the node id, and costs some hundred bytes for each client.
+    /// Node data of connected clients that is kept for [rollouts](super::ServerHandle::rollout). By
+    /// default none is kept, so a policy can only select a share of all clients.
+    /// [`NodeDetail::Full`] allows policies with conditions on the node, including its id, and
+    /// costs some hundred bytes per client.
     pub node_detail: NodeDetail,
-    /// Whether replicas or a restarted server continue a [rollout](super::ServerHandle::rollout): by
-    /// default there is this server alone. With [`Sharing::Replicas`], each state of a rollout has to
-    /// be [stored](super::ServerHandle::shared_rollouts).
+    /// Whether replicas, or this server after a restart, continue a
+    /// [rollout](super::ServerHandle::rollout). By default, a rollout exists only in this server
+    /// and ends with it. With [`Sharing::Replicas`], the application must
+    /// [store](super::ServerHandle::shared_rollouts) each state of a rollout.
     pub rollout_sharing: Sharing,
     /// TLS credentials of the server's listeners; `None`, the default, serves without TLS.
     pub credentials: Option<ServerCredentials>,
@@ -186,9 +187,9 @@ impl ServerOptions {
         self
     }
 
-    /// Sets the advice that is appended to the errors of connections with too many names
-    /// ([`names_per_connection`](xds_core::server::ServerLimits::names_per_connection)), and of the
-    /// connection with most names if all of them have too many
+    /// Sets the advice that is appended to the error of a connection with too many names
+    /// ([`names_per_connection`](xds_core::server::ServerLimits::names_per_connection)), and to
+    /// that of the connection with the most names if all connections together have too many
     /// ([`names`](xds_core::server::ServerLimits::names)). The client sees it.
     #[must_use]
     pub fn with_name_limit_advice(
@@ -251,7 +252,7 @@ impl ServerOptions {
         self
     }
 
-    /// Sets the data of nodes that rollouts keep.
+    /// Sets the node data that is kept for rollouts.
     #[must_use]
     pub fn with_node_detail(mut self, detail: NodeDetail) -> Self {
         self.node_detail = detail;

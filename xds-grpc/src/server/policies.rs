@@ -58,10 +58,10 @@ pub struct AllowSans {
 /// ones see the default view. It can be [combined](Authorizer::and) with others, and requires
 /// [client certificates](crate::credentials::ClientCertificates).
 ///
-/// Without this authorizer, streams that claim to be one node are counted apart by the identity in
-/// the client certificate
-/// ([`ServerLimits::streams_per_node`](xds_core::server::ServerLimits::streams_per_node)), but they
-/// see the configuration of that node.
+/// Without this authorizer, clients that report the same node id see the configuration of that
+/// node, even if their certificates differ. Their streams are counted separately by the identity in
+/// the certificate
+/// ([`ServerLimits::streams_per_node`](xds_core::server::ServerLimits::streams_per_node)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeFromSan;
 
@@ -184,7 +184,7 @@ fn part_matches(pattern: &str, part: &str) -> bool {
     let Some(mut remaining) = part.strip_prefix(start) else { return false };
     let mut rest = rest.split('*').peekable();
     while let Some(literal) = rest.next() {
-        // The character that the asterisk stands for at least.
+        // The asterisk stands for at least one character.
         let mut characters = remaining.chars();
         if characters.next().is_none() {
             return false;
@@ -193,14 +193,14 @@ fn part_matches(pattern: &str, part: &str) -> bool {
         if rest.peek().is_none() {
             return after.ends_with(literal);
         }
-        // The first occurrence leaves the most for the next asterisk.
+        // Matching the first occurrence leaves the most text for the next asterisk.
         let Some((_, next)) = after.split_once(literal) else { return false };
         remaining = next;
     }
     remaining.is_empty()
 }
 
-// Shown as text.
+// Prints the pattern as text.
 impl fmt::Debug for SanPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.text, f)

@@ -15,8 +15,8 @@ pub struct SubscriptionSnapshot {
     pub stream: StreamId,
     /// Node id; empty if the client sent none.
     pub node_id: String,
-    /// View that the client sees; during a rollout, for clients of its cohort, the copy of the view
-    /// with the change.
+    /// View that the client sees. For a client in the cohort of a rollout, this is the copy of the
+    /// view with the change.
     pub view: ViewName,
     /// Resource type.
     pub type_url: TypeUrl,
@@ -70,8 +70,8 @@ pub struct RejectionSnapshot {
     pub node_id: String,
     /// Stream of the client; `None` if it has disconnected.
     pub stream: Option<StreamId>,
-    /// View that the client sees; during a rollout, for clients of its cohort, the copy of the view
-    /// with the change.
+    /// View that the client sees. For a client in the cohort of a rollout, this is the copy of the
+    /// view with the change.
     pub view: ViewName,
     /// Resource type.
     pub type_url: TypeUrl,

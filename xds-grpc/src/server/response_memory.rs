@@ -1,13 +1,14 @@
 //! Memory of responses that transports have not taken yet: a budget per connection and one per
 //! server.
 //!
-//! A response is rendered only while both budgets have room; otherwise its stream waits. So a budget
-//! is exceeded by at most one response. If the server's budget is exhausted while a stream waits, the
-//! heaviest connections that have not read for a while are ended, until half of the budget is free.
-//! Connections that read are not ended, however slow the others make them.
+//! A response is only rendered while both budgets have room; otherwise its stream waits. A budget
+//! is therefore exceeded by at most one response. If the server's budget is exhausted while a
+//! stream waits, connections that have not read for a while are closed, those that hold most first,
+//! until half of the budget is free. Connections that read are never closed, even if others slow
+//! them down.
 //!
-//! The memory of a response counts once for the server, even if several connections hold it, and
-//! only while the store does not hold it anyway.
+//! The memory of a response counts once for the server, even if several connections hold it. While
+//! the store also holds it, it does not count.
 
 use core::{
     fmt,
@@ -28,8 +29,8 @@ use crate::{clock::Clock, guard::locked};
 /// Time without progress of a response after which its connection may be ended.
 const STALLED: Duration = Duration::from_millis(250);
 
-/// Size in bytes up to which pieces of a response do not count. Their number is bounded by that of
-/// the streams.
+/// Size in bytes up to which pieces of a response do not count. The number of streams bounds their
+/// number.
 const SMALL: usize = 1 << 10;
 
 /// Memory of a server's responses. Clones share it.
@@ -53,8 +54,8 @@ struct ResponseState {
     next: u64,
     /// Connections with responses.
     connections: BTreeMap<u64, UnreadConnection>,
-    /// Bodies that do not count, because somebody else held them when they were last looked at, by
-    /// address and length.
+    /// Bodies that do not count because something else held them at the last check, by address and
+    /// length.
     shared: BTreeMap<(usize, usize), Weak<Body>>,
     notification: Notification,
     /// Earliest time at which another connection may be stalled.
@@ -71,12 +72,12 @@ enum Notification {
 
 #[derive(Debug)]
 struct UnreadConnection {
-    /// Bytes of its responses, including those that others hold as well.
+    /// Bytes of its responses, including those that are also held elsewhere.
     held: usize,
     eviction: Arc<Eviction>,
-    /// Time at which it was told to end.
+    /// Time at which it was told to close.
     evicted_at: Option<Time>,
-    /// Responses with the time at which the transport last took something of each.
+    /// Responses, each with the time at which the transport last took a part of it.
     responses: BTreeMap<u64, Arc<AtomicU64>>,
 }
 
@@ -103,7 +104,7 @@ pub(crate) struct HeldResponse {
     progress: Option<Progress>,
 }
 
-/// Time at which a transport last took something of a response.
+/// Time at which a transport last took a part of a response.
 #[derive(Debug)]
 struct Progress {
     at: Arc<AtomicU64>,
@@ -150,7 +151,7 @@ impl ResponseMemory {
         self.lock().used
     }
 
-    /// Counts the bodies that nobody else holds any more.
+    /// Counts the bodies that nothing else holds any more.
     pub(crate) fn count_unshared(&self) {
         let mut state = self.lock();
         if state.shared.is_empty() {

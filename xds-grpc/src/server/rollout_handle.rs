@@ -22,11 +22,12 @@ pub enum RolloutError {
     /// The policy or the change is invalid. Nothing has changed.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The change was accepted by the clients of all steps, but could not be applied for the others,
-    /// because the server's resources have changed meanwhile. All clients have the earlier resources.
+    /// The clients of all steps accepted the change, but it could not be applied for the others,
+    /// because the server's resources have changed meanwhile. All clients have the earlier
+    /// resources.
     #[error("the accepted change cannot be applied: {0}")]
     Apply(TransactionError),
-    /// The change is part of a newer rollout.
+    /// The change was merged into a newer rollout while it waited.
     #[error("the change is part of a newer rollout")]
     Merged,
     /// The server has ended.
@@ -38,7 +39,7 @@ pub enum RolloutError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RolloutCommandError {
-    /// The command is not possible in the phase of the rollout, or the rollout is not under way.
+    /// The command is not possible in the current phase of the rollout, or the rollout has ended.
     #[error(transparent)]
     Command(#[from] CommandError),
     /// The server has ended.
@@ -46,7 +47,7 @@ pub enum RolloutCommandError {
     Ended(#[from] ServerEnded),
 }
 
-/// Handle of a rollout ([`ServerHandle::rollout`]). The rollout goes on when it is dropped.
+/// Handle of a rollout ([`ServerHandle::rollout`]). Dropping it does not end the rollout.
 #[derive(Clone, Debug)]
 pub struct RolloutHandle {
     id: RolloutId,
@@ -61,14 +62,14 @@ impl RolloutHandle {
         Self { id, server, reports }
     }
 
-    /// Returns the number of the rollout. Later rollouts of the server have greater numbers.
+    /// Returns the id of the rollout. Later rollouts of the server have greater ids.
     #[must_use]
     pub const fn id(&self) -> RolloutId {
         self.id
     }
 
-    /// Waits until the progress has changed and returns it; at first, the current one. Only the newest
-    /// progress is kept for a slow caller.
+    /// Waits for a change of the progress and returns the newest one. The first call returns the
+    /// current progress immediately.
     ///
     /// The last progress has the phase
     /// [`Completed`](xds_core::rollout::RolloutPhase::Completed) or
@@ -88,8 +89,8 @@ impl RolloutHandle {
     ///
     /// # Errors
     ///
-    /// Returns an error if the accepted change could not be applied, if it waited and became part of
-    /// a newer rollout, or if the server has ended.
+    /// Returns an error if the accepted change could not be applied, if it was merged into a newer
+    /// rollout while it waited, or if the server has ended.
     pub async fn ended(&self) -> Result<RolloutProgress, RolloutError> {
         let mut reports = self.reports.clone();
         while reports.changed().await.is_ok() {}
@@ -102,7 +103,8 @@ impl RolloutHandle {
         }
     }
 
-    /// Stays at the current step until [`resume`](Self::resume). Rejections halt a paused rollout too.
+    /// Pauses the rollout at the current step until [`resume`](Self::resume). A rejection halts a
+    /// paused rollout too.
     ///
     /// # Errors
     ///
@@ -112,7 +114,7 @@ impl RolloutHandle {
         self.command(RolloutCommand::Pause).await
     }
 
-    /// Begins the current step of a paused or halted rollout anew.
+    /// Resumes a paused or halted rollout: the current step starts again.
     ///
     /// # Errors
     ///
@@ -121,7 +123,7 @@ impl RolloutHandle {
         self.command(RolloutCommand::Resume).await
     }
 
-    /// Rolls back: all clients get the earlier resources.
+    /// Rolls the change back: all clients get the earlier resources.
     ///
     /// # Errors
     ///
@@ -139,10 +141,9 @@ impl RolloutHandle {
         self.command(RolloutCommand::Promote).await
     }
 
-    /// Reports the verdict of an external metric that the policy names.
-    /// [`Bad`](MetricVerdict::Bad) halts the rollout at any time, and [`Good`](MetricVerdict::Good)
-    /// counts at the end of a soak. Without effect if the policy does not name the metric, or the
-    /// rollout is not under way.
+    /// Reports the verdict of an external metric that the policy names. [`Bad`](MetricVerdict::Bad)
+    /// halts the rollout at any time, and [`Good`](MetricVerdict::Good) counts at the end of a
+    /// soak. Does nothing if the policy does not name the metric, or if the rollout has ended.
     ///
     /// # Errors
     ///
@@ -169,24 +170,25 @@ impl RolloutHandle {
 }
 
 impl ServerHandle {
-    /// Rolls out a change: the first cohort of the policy is served it, and the others follow as
-    /// clients accept it. If a condition of the policy is not fulfilled, such as when a client rejects
-    /// the change, the cohort gets the earlier resources back.
+    /// Rolls out a change: it is first served to the cohort of the policy's first step, and to
+    /// further cohorts as clients accept it. If a condition of the policy is violated, for example
+    /// because a client rejects the change, the cohort gets the earlier resources back.
     ///
-    /// Transactions for the same view are applied in order. While the rollout is under way, the
-    /// cohort sees copies of the views with the change in place of the views themselves. They
-    /// appear in [`views`](Self::views), and their resources count towards the limits of the server.
-    /// Changes that are [applied](Self::apply) meanwhile reach all clients at once, in place of what
-    /// the rollout changes of the same resources.
+    /// Transactions for the same view are applied in the given order. During the rollout, the
+    /// cohort sees copies of the views that contain the change. These copies appear in
+    /// [`views`](Self::views), and their resources count towards the limits of the server. Changes
+    /// that are [applied](Self::apply) meanwhile reach all clients at once. If they change the same
+    /// resources as the rollout, they take precedence.
     ///
     /// If another rollout is under way, the policy decides whether this one supersedes it or waits
     /// ([`RolloutPolicy::on_newer`]).
     ///
     /// # Errors
     ///
-    /// Returns an error if the policy or the change is invalid, if the policy has conditions, also on
-    /// the node id, and [`ServerOptions::node_detail`](super::ServerOptions::node_detail) is not
-    /// [`NodeDetail::Full`](xds_core::rollout::NodeDetail::Full), or if the server has ended.
+    /// Returns an error if the policy or the change is invalid, or if the server has ended. A
+    /// policy with conditions on the node, including its id, is invalid unless
+    /// [`ServerOptions::node_detail`](super::ServerOptions::node_detail) is
+    /// [`NodeDetail::Full`](xds_core::rollout::NodeDetail::Full).
     pub async fn rollout(
         &self,
         change: Vec<Transaction>,
@@ -195,13 +197,14 @@ impl ServerHandle {
         self.start_rollout(None, change, policy, None).await
     }
 
-    /// Rolls out a change with a number that the source gives it, or continues the rollout with this
-    /// number. See [`rollout`](Self::rollout).
+    /// Rolls out a change under an id that the source assigns, or continues the rollout with this
+    /// id. See [`rollout`](Self::rollout).
     ///
-    /// With [`Sharing::Replicas`](xds_core::rollout::Sharing::Replicas) ([`ServerOptions::rollout_sharing`](super::ServerOptions::rollout_sharing)),
-    /// each transaction has to be a [snapshot](Transaction::snapshot). Somebody has to store states
-    /// meanwhile: see [`shared_rollouts`](Self::shared_rollouts). `stored` is the state that the
-    /// source has, if any.
+    /// With [`Sharing::Replicas`](xds_core::rollout::Sharing::Replicas)
+    /// ([`ServerOptions::rollout_sharing`](super::ServerOptions::rollout_sharing)), each
+    /// transaction must be a [snapshot](Transaction::snapshot), and the application must store the
+    /// states that [`shared_rollouts`](Self::shared_rollouts) returns. `stored` is the state in the
+    /// source; `None` if there is none.
     ///
     /// # Errors
     ///
@@ -231,7 +234,7 @@ impl ServerHandle {
         Ok(RolloutHandle::new(watched, self.clone()))
     }
 
-    /// Returns a handle of the rollout that is under way, if there is one.
+    /// Returns a handle of the current rollout, if there is one.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ pub(crate) struct HostedRollouts {
     rollouts: ServerRollouts,
     detail: NodeDetail,
     newest: RolloutId,
-    /// Senders of the progress: of the rollout under way and of the one that waits.
+    /// Senders of progress for the current and the waiting rollout.
     reporters: Vec<(RolloutId, watch::Sender<Report>)>,
     pub(super) sharing: Sharing,
     /// Newest counts for the other replicas.
@@ -33,11 +33,11 @@ pub(crate) struct HostedRollouts {
 pub(crate) struct Report {
     /// Progress; `None` while the rollout waits for another one.
     pub(super) progress: Option<RolloutProgress>,
-    /// Reason for which the completed change could not be applied.
+    /// Reason why the completed change could not be applied.
     pub(super) error: Option<TransactionError>,
 }
 
-/// Number of a rollout, and its progress.
+/// Id of a rollout, and its progress.
 pub(super) type Watched = (RolloutId, watch::Receiver<Report>);
 
 impl HostedRollouts {
@@ -161,7 +161,7 @@ impl HostedRollouts {
         Some((id, reporter.subscribe()))
     }
 
-    /// Passes a state on to the receiver. Returns whether there is one, with room for it.
+    /// Sends a state to the receiver. Returns whether there is one with room for it.
     fn store(&self, state: &RolloutState) -> bool {
         self.states.as_ref().is_some_and(|it| it.try_send(state.clone()).is_ok())
     }
@@ -204,7 +204,7 @@ impl HostedRollouts {
             return;
         }
         let (progress, waiting) = (self.rollouts.progress(), self.rollouts.queued());
-        // A rollout that waits is part of a newer one that replaces it.
+        // A waiting rollout is merged into a newer one that replaces it.
         self.reporters.retain(|(id, reporter)| {
             let Some(progress) = progress.as_ref().filter(|it| it.id == *id) else {
                 return waiting == Some(*id);

@@ -19,22 +19,23 @@ use super::{
 /// Event of rollouts that replicas share ([`SharedEvents`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SharedEvent {
-    /// Replace the state in the source by this one, if the stored one has the generation before, or
-    /// if there is none. Answer with [`SharedNews::Stored`].
+    /// Store this state in the source, by compare-and-set: it must directly follow the stored state
+    /// in its generation, or be the first one. Answer with [`SharedNews::Stored`].
     Store(RolloutState),
-    /// Pass these counts on to the other replicas. They replace earlier ones, which a slow receiver
-    /// may not get.
+    /// Send these counts to the other replicas. They replace earlier counts, which a slow receiver
+    /// may miss.
     Report(CohortReport),
 }
 
-/// News from the source of rollouts that replicas share ([`ServerHandle::rollout_news`]).
+/// News about rollouts that replicas share, from the source ([`ServerHandle::rollout_news`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SharedNews {
     /// Result of storing a state ([`SharedEvent::Store`]).
     Stored(RolloutState, StoreResult),
-    /// State that was read from the source. A [command](RolloutState::commanded) is one too.
+    /// State that was read from the source, such as the result of a
+    /// [command](RolloutState::commanded).
     Observed(RolloutState),
-    /// News of another replica, by its name.
+    /// Name of another replica, and what it reported.
     Replica(Arc<str>, PeerNews),
 }
 
@@ -46,7 +47,7 @@ pub struct SharedEvents {
 }
 
 impl SharedEvents {
-    /// Waits for the next event; `None` once the server has ended, or if there is a newer receiver.
+    /// Waits for the next event. Returns `None` once the server has ended or a newer stream exists.
     /// Cancel safe.
     pub async fn next(&mut self) -> Option<SharedEvent> {
         loop {
@@ -63,12 +64,12 @@ impl SharedEvents {
     }
 }
 
-/// Number of states that wait for their receiver. A state for which there is no room is stored later.
+/// Maximum number of states that wait for the receiver. Further states are stored later.
 const WAITING_STATES: usize = 64;
 
 impl ServerHandle {
-    /// Returns the stream of what a server with [`Sharing::Replicas`] has to share through its source.
-    /// A new stream replaces an earlier one. Without a stream, no rollout continues.
+    /// Returns the stream of what a server with [`Sharing::Replicas`] has to share through its
+    /// source. A new stream ends the earlier one. Rollouts do not proceed without a stream.
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ impl ServerHandle {
         Ok(SharedEvents { states, report })
     }
 
-    /// Passes on news from the source. Without effect with [`Sharing::Alone`].
+    /// Passes on news from the source. Does nothing with [`Sharing::Alone`].
     ///
     /// # Errors
     ///

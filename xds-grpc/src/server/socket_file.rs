@@ -1,7 +1,7 @@
 //! Socket files of Unix domain sockets, created and removed with a server.
 //!
 //! Several servers, even in different processes, may start and end with the same path at the same
-//! time. None removes the file of another running server:
+//! time. No server removes the file of another running server:
 //!
 //! - A server holds the lock of the path ([`Lock`]) while it examines the path, replaces a stale
 //!   file and listens, and while it removes its file. So a starting server finds no file, the file
@@ -10,7 +10,7 @@
 //! - A server that ends compares the file with its own by device and inode. [`SocketFile`] keeps
 //!   the socket open, so the inode is not reused.
 //!
-//! A program that does not take the lock may be mistaken for one that has ended, if it has bound
+//! A program that does not take the lock may be mistaken for one that has ended while it has bound
 //! its socket but does not listen yet.
 
 use core::time::Duration;

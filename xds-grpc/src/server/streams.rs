@@ -69,7 +69,8 @@ impl Driver {
             .server
             .accept_on(&connection, call.via, now)
             .inspect_err(|refusal| self.log.refused(&call.peer, refusal, now))?;
-        // The sender of the call holds an inbox, unless it is gone. Then the stream is not needed.
+        // The sender of the call holds an inbox, unless it was dropped. In that case nothing needs
+        // the stream.
         let Some(inbox) = self.inbox.upgrade() else {
             self.server.handle_event(StreamEvent::Closed(id), self.clock.now());
             return Err(Refusal::ShuttingDown);
@@ -149,7 +150,7 @@ impl Driver {
         }
     }
 
-    /// Permits the readers to read whose requests the core wants.
+    /// Permits the readers of those streams to read whose next request the core wants.
     pub(super) fn permit_reads(&mut self) {
         if self.events.is_full(self.event_capacity) && !zoo::is(Bug::UnboundedQueue) {
             return;

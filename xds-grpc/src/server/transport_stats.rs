@@ -8,8 +8,8 @@ use super::{memory::RequestMemory, response_memory::ResponseMemory};
 /// Counters of a server's connections and budgets since its start, and gauges of their current state
 /// ([`ServerHandle::transport_stats`](super::ServerHandle::transport_stats)).
 ///
-/// Fields of type `usize` are gauges; fields of type `u64` are counters. Those of connections concern
-/// the server's own listeners.
+/// Fields of type `usize` are gauges; fields of type `u64` are counters. Connections and handshakes
+/// are those of the server's own listeners.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransportStats {
@@ -30,13 +30,15 @@ pub struct TransportStats {
     pub dropped_handshakes: u64,
     /// TLS handshakes that failed or took too long.
     pub failed_tls_handshakes: u64,
-    /// Connections without a request head or an HTTP/2 preface in time.
+    /// Connections closed because no request head or HTTP/2 preface arrived in time.
     pub silent_connections: u64,
-    /// Requests given up because of the size, the deadline or the budgets of incomplete requests.
+    /// Requests rejected because of the size limit, the deadline, or the budgets of incomplete
+    /// requests.
     pub refused_requests: u64,
-    /// Connections ended because of more than 100 SETTINGS frames in a second.
+    /// Connections closed because of more than 100 SETTINGS frames, or 100 ping responses, in a
+    /// second.
     pub flooded_connections: u64,
-    /// Connections ended because their clients did not read responses
+    /// Connections closed because their clients did not read responses
     /// ([`max_unread_bytes`](super::ServerOptions::max_unread_bytes)).
     pub unread_connections: u64,
 }
