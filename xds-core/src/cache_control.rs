@@ -8,6 +8,7 @@ pub enum CacheControl {
     /// Caches may keep the resource; the default.
     #[default]
     Cacheable,
-    /// Relays pass the resource on to clients that request it, with this mark, and do not keep it.
+    /// Relays forward the resource, with this mark, to clients that request it, and do not cache
+    /// it.
     DoNotCache,
 }

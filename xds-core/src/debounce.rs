@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-/// Merges a burst of changes into one: of resources into one response per client
-/// ([`ServerConfig::debounce`](crate::server::ServerConfig::debounce)), or of a file into one read
-/// ([`FilePolicy::debounce`](crate::client::FilePolicy::debounce)).
+/// Merging of a burst of changes into one: changes of resources into one response per client
+/// ([`ServerConfig::debounce`](crate::server::ServerConfig::debounce)), or changes of a file into
+/// one read ([`FilePolicy::debounce`](crate::client::FilePolicy::debounce)).
 // M225
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -34,8 +34,8 @@ macro_rules! id {
 }
 
 id! {
-    /// Id of one discovery stream of a client, from the attempt to open it until its end. (A gRPC
-    /// channel is something else: it lives longer.)
+    /// Id of one discovery stream of a client, from the attempt to open it until its end. It does
+    /// not identify a gRPC channel, which may outlive many streams.
     ///
     /// Each [`Output::Open`](crate::client::Output::Open) has a new id, so late events of an
     /// earlier transport are ignored.

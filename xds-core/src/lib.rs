@@ -100,9 +100,9 @@
 //!   [`server::StreamEvent`]), and ends a call on request ([`client::Output::Close`],
 //!   [`server::ServerOutput::Close`]).
 //! - It calls `poll_transmit` only while the transport has room for a message.
-//! - It reads the next message only while `wants_read` is true. A change of the answer is not an
-//!   output: the driver asks again before each wait, because inputs change it, and also
-//!   `poll_output` and `poll_transmit`.
+//! - It reads the next message only while `wants_read` is true. No output signals a change of this
+//!   value. Inputs, `poll_output` and `poll_transmit` can all change it, so the driver checks it
+//!   before each wait.
 //! - It calls [`Client::handled`](client::Client::handled) once a watcher has finished with a notice,
 //!   unless flow control is [off](client::FlowControl::Off).
 //!
@@ -126,8 +126,8 @@
 //! 5. `poll_output` and `poll_timeout` take constant time, and a poll that returned `None`
 //!    continues to do so until the next input.
 //! 6. No input causes a panic, which would be a bug in this crate. No input makes memory exceed the
-//!    configured limits if the driver drains the outputs; a driver that reads on while `wants_read`
-//!    is false has its call ended.
+//!    configured limits if the driver drains the outputs. If a driver keeps reading while
+//!    `wants_read` is false, the call is ended.
 //! 7. Ids are never reused; events for closed or unknown ids are ignored and counted.
 //!
 //! # Errors

@@ -37,12 +37,12 @@ impl Rng {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Returns `duration` plus or minus a uniformly distributed part of up to `percent` per cent.
+    /// Returns `duration` plus or minus a uniformly distributed part of up to `percent` percent.
     pub(crate) fn jitter(&mut self, duration: Duration, percent: u32) -> Duration {
         if percent == 0 {
             return duration;
         }
-        // In thousandths of a per cent, to avoid floating point.
+        // In thousandths of a percent, to avoid floating point.
         let span = u64::from(percent.min(100)) * 1_000;
         let offset = (u64::from(self.next_u32()) * (2 * span + 1)) >> 32;
         let factor = 100_000 + offset - span;

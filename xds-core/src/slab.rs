@@ -139,8 +139,8 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Stores `value` at the end of the list. Returns `None` if all 2^32 - 1 slots are used, which
-    /// no configured limit allows.
+    /// Stores `value` at the end of the list. Returns `None` if all 2^32 - 1 slots are in use,
+    /// which the configured limits prevent.
     pub(crate) fn push_back(&mut self, value: T) -> Option<Key> {
         let slot = match self.nodes.get(self.free.index()) {
             Some(node) => {

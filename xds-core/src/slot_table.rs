@@ -1,9 +1,9 @@
 //! Hash table of slots that grows a little at a time.
 //!
-//! An ordinary hash table moves all of its entries when it grows, so a single insertion into a large
-//! one takes as long as a million others. This one consists of small tables, and each time that it
-//! has grown by as many entries as one of them holds on average, it splits one (linear hashing). An
-//! insertion therefore moves at most about as many entries as a small table has.
+//! An ordinary hash table moves all of its entries when it grows, so a single insertion into a
+//! large table can take as long as a million others. This table consists of small tables. Each time
+//! it has grown by the average number of entries of a small table, it splits one of them (linear
+//! hashing). An insertion therefore moves about as many entries as a small table has.
 // IS25
 
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::slab::Slot;
 /// Entries per small table, on average.
 const ENTRIES: usize = 1 << 10;
 
-/// Hash table of slots. The owner knows what they stand for, and how to hash that. It is never
+/// Hash table of slots. The owner stores the keys of the slots and hashes them. The table is never
 /// iterated.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SlotTable {
@@ -48,7 +48,7 @@ impl SlotTable {
         }
     }
 
-    /// Splits the next table in the order of their numbers.
+    /// Splits the next table, in the order of the table numbers.
     fn split(&mut self, hash_of: impl Fn(Slot) -> u64) {
         let (to, level) = (self.tables(), self.tables().ilog2());
         let from = to - (1 << level);
@@ -96,8 +96,8 @@ impl SlotTable {
     }
 }
 
-/// Returns the number of the table of a hash, among this many tables. The tables themselves use the
-/// lowest and the highest bits.
+/// Returns the number of the table for a hash, among this many tables. The tables themselves use
+/// the lowest and the highest bits of the hash.
 fn index_among(tables: usize, hash: u64) -> usize {
     let bits = usize::try_from((hash >> 32) & 0x00ff_ffff).unwrap_or_default();
     let level = 1_usize << tables.ilog2();

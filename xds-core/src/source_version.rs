@@ -1,7 +1,7 @@
 //! Text of versions with a source revision: `<revision>-<hash>`.
 //!
-//! Only the hash identifies the content. The revision is a lower bound of what a client has seen, so
-//! that a server that lags behind notices it.
+//! Only the hash identifies the content. The revision is a lower bound of what a client has seen,
+//! by which a server notices that it lags behind.
 
 /// Splits the text of a version into its source revision, if it has one, and the rest.
 pub(crate) fn split(text: &str) -> (Option<u64>, &str) {

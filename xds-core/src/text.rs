@@ -119,8 +119,8 @@ text! {
 }
 
 text! {
-    /// Name of a view: the set of resources for one or more clients. The empty name is that of the
-    /// default view.
+    /// Name of a view: the set of resources that one or more clients see. The empty name is that of
+    /// the default view.
     ViewName(Arc<str>)
 }
 

@@ -80,11 +80,12 @@ pub enum Timer {
     ///
     /// [A57]: https://github.com/grpc/proposal/blob/master/A57-xds-client-failure-mode-behavior.md
     DoesNotExist,
-    /// Client: a stream to a management server that had an error has been silent for a time.
+    /// Client: a failed server that reconnected has sent nothing for long enough to count as
+    /// recovered.
     Recovery,
     /// Client: the TTL of a resource expires.
     TimeToLive,
-    /// Client: a request that waited for the rate limit may be sent.
+    /// Client: a request that was delayed by the rate limit may be sent.
     RequestRate,
     /// Client: a NACK that [`ClientConfig::nack_interval`](crate::client::ClientConfig::nack_interval)
     /// has delayed may be sent, and reading resumes.
@@ -93,15 +94,15 @@ pub enum Timer {
     Poll,
     /// Client: a channel without subscriptions is closed.
     Idle,
-    /// Server: a long request is handled in parts, or the names of a closed stream are freed in
-    /// parts, and a part is left
+    /// Server: parts of the work are left, because long requests are processed, and the names of
+    /// closed streams freed, in parts
     /// ([`names_per_call`](crate::server::ServerLimits::names_per_call)).
     UnfinishedWork,
     /// Server: a client has not answered a response in time.
     AnswerOverdue,
     /// Server: the planned end of a stream is due.
     StreamEnd,
-    /// Server: a stream is read again that exceeded its request rate.
+    /// Server: reading resumes on a stream that exceeded its request rate.
     ResumeReading,
     /// Server: the kept rejections of disconnected clients expire.
     ExpireRejections,
@@ -113,15 +114,16 @@ pub enum Timer {
     ViewIdle,
     /// Server: make before break has held back a change for the maximum time.
     StageTimeout,
-    /// Server: [`AbsenceDelay::After`](crate::server::AbsenceDelay::After) of a requested name is over,
-    /// or [`Missing::HoldFor`](crate::server::Missing::HoldFor) of a first answer.
+    /// Server: the delay before a requested name is reported as absent
+    /// ([`AbsenceDelay::After`](crate::server::AbsenceDelay::After)), or for which a first response
+    /// is held ([`Missing::HoldFor`](crate::server::Missing::HoldFor)), is over.
     Absence,
     /// Server: a request has waited for the server to catch up with its source for the maximum time.
     SourceWait,
     /// Server: the source has been unreachable for the
     /// [maximum time](crate::server::SourcePolicy::max_staleness).
     SourceStale,
-    /// Server: retained deletions are discarded, even if some clients have not been sent them.
+    /// Server: retained deletions are discarded, although some clients were not sent them yet.
     DiscardDeletions,
 }
 

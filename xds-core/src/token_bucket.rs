@@ -23,12 +23,12 @@ pub(crate) trait RateLimit: Copy {
 pub(crate) struct TokenBucket(Time);
 
 impl TokenBucket {
-    /// Takes a token, even if there is none.
+    /// Takes a token, even if the bucket is empty. The debt delays later tokens.
     pub(crate) fn take(&mut self, rate: impl RateLimit, now: Time) {
         self.take_some(1, rate, now);
     }
 
-    /// Takes a number of tokens, even if there are fewer.
+    /// Takes a number of tokens, even if the bucket has fewer. The debt delays later tokens.
     pub(crate) fn take_some(&mut self, count: u32, rate: impl RateLimit, now: Time) {
         self.0 = self.0.max(now).after(rate.interval().saturating_mul(count));
     }

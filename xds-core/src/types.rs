@@ -88,8 +88,8 @@ pub fn short_name(type_url: &str) -> Option<&'static str> {
     KnownType::of(type_url).map(|known| known.short)
 }
 
-/// Whether a state-of-the-world response of this type is the complete state. This is so for
-/// listeners and clusters.
+/// Returns whether a state-of-the-world response of this type is the complete state, which is so
+/// for listeners and clusters.
 // S0.112
 #[must_use]
 pub fn is_full_state_in_sotw(type_url: &str) -> bool {
@@ -103,7 +103,7 @@ pub(crate) fn has_heartbeats(type_url: &str) -> bool {
     v3_type_url(type_url) != VIRTUAL_HOST
 }
 
-/// Number of types with a position of their own in the make-before-break order.
+/// Number of types with a position in the make-before-break order.
 pub(crate) const RANKS: usize = KNOWN.len();
 
 /// Returns the type at a position of the make-before-break order.

@@ -99,7 +99,7 @@ impl Client {
         }
     }
 
-    /// Checks that resources of a type can come from somewhere.
+    /// Checks that a server or a static resource can provide resources of the type.
     fn check_source(&self, type_index: usize, authority: usize) -> Result<(), InvalidWatch> {
         let authority = self.upstreams.authorities.get(authority);
         let has_server = authority.is_some_and(|it| !it.servers(type_index).is_empty());

@@ -2,9 +2,9 @@
 //!
 //! # Life cycle of a channel
 //!
-//! A channel is one attempt to reach a server, and the call (the stream) that it becomes. The
-//! connection below the call is the driver's business: it may be kept and carry the call of a
-//! later channel.
+//! A channel is one attempt to reach a server, and the call (the stream) that results from it. The
+//! driver manages the connection below the call: it may keep the connection and use it for the call
+//! of a later channel.
 //!
 //! ```text
 //! Open ─▶ Opened ─▶ (Writable ─▶ poll_transmit, Message)* ─┬▶ Closed, by the driver
@@ -13,10 +13,10 @@
 //! ```
 //!
 //! The id of a channel ends with [`ChannelEvent::Closed`] or [`Output::Close`], whichever comes
-//! first. No later output names it. On [`Output::Close`] the driver ends the call and has
-//! nothing to report; events that are already on their way may still be reported and are ignored
-//! and counted. Later calls with the id have no effect: `poll_transmit` returns `None` and
-//! `wants_read` returns `false`. Ids are never reused.
+//! first. No later output names it. On [`Output::Close`] the driver ends the call and has nothing
+//! to report. Events that are already on their way may still be reported; they are ignored and
+//! counted. Later calls with the id have no effect: `poll_transmit` returns `None` and `wants_read`
+//! returns `false`. Ids are never reused.
 //!
 //! # Events to report
 //!
@@ -200,10 +200,10 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Fails without effect if the type is not registered or registered twice, the name is empty,
-    /// `*`, too long or an invalid `xdstp` name, the authority is not configured, neither a server
-    /// nor a static resource of the type is, a server of a glob does not use the incremental variant,
-    /// there are too many watches, or the client is shut down.
+    /// Returns an error, and changes nothing, if the type is not registered or registered twice,
+    /// the name is empty, `*`, too long or an invalid `xdstp` name, the authority is not
+    /// configured, neither a server nor a static resource of the type is, a server of a glob does
+    /// not use the incremental variant, there are too many watches, or the client is shut down.
     // S3.035
     pub fn watch(
         &mut self,
@@ -221,8 +221,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Fails without effect if the resource is invalid, or its name is already watched or cached.
-    /// Add static resources before starting watches.
+    /// Returns an error, and changes nothing, if the resource is invalid, or its name is already
+    /// watched or cached. Add static resources before starting watches.
     // S4.016-S4.019
     pub fn add_static_resource(
         &mut self,
@@ -265,8 +265,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Fails without effect if the update does not wait for a verdict, or a rejected resource was
-    /// not part of it.
+    /// Returns an error, and changes nothing, if the update does not wait for a verdict, or a
+    /// rejected resource was not part of it.
     pub fn submit_verdict(
         &mut self,
         update: UpdateId,
@@ -385,9 +385,9 @@ impl Client {
         self.next_deadline()
     }
 
-    /// Returns whether the next response of the channel should be read from the transport. Changes
-    /// are not signalled: ask again before each wait, because inputs change the answer, and also
-    /// [`poll_output`](Self::poll_output) and [`poll_transmit`](Self::poll_transmit).
+    /// Returns whether the next response of the channel should be read from the transport. No
+    /// output signals a change of this value. Inputs, [`poll_output`](Self::poll_output) and
+    /// [`poll_transmit`](Self::poll_transmit) can all change it, so check it before each wait.
     // B52
     #[must_use]
     pub fn wants_read(&self, channel: ChannelId) -> bool {

@@ -1,9 +1,9 @@
 //! Cache of the resources of one type, in order of change.
 //!
-//! There is an [`CacheEntry`] for every subscribed name and, under a wildcard or a glob, for every name
-//! that a server has mentioned. The cursors of wildcard watches are markers in the same list: the
-//! entries behind a marker have not been reported to its watch, and moving entries does not disturb
-//! the marker.
+//! There is a [`CacheEntry`] for every subscribed name and, under a wildcard or a glob, for every
+//! name that a server has mentioned. The cursors of wildcard watches are markers in the same list:
+//! the entries after a marker have not been reported to its watch. Moving entries does not move the
+//! marker.
 
 pub(crate) mod cursor;
 pub(crate) mod entry;

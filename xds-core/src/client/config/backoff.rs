@@ -18,7 +18,7 @@ pub struct BackoffPolicy {
     /// Upper bound of the delay, before jitter.
     pub max: Duration,
     /// Minimum lifetime of a stream after its first response. A stream that ends sooner counts as a
-    /// failure for the backoff, though not for watchers. Without it, a client would reconnect
+    /// failure for the backoff, but not for watchers. Otherwise, a client would reconnect
     /// immediately to a server that answers once and fails.
     // X23, S3.106
     pub min_stream_lifetime: Duration,
@@ -40,8 +40,8 @@ impl BackoffPolicy {
 }
 
 impl BackoffPolicy {
-    /// Returns the backoff of Envoy: a random delay of up to 500 ms, an upper bound that doubles
-    /// with each further failure, at most 30 s. Any response resets it.
+    /// Returns the backoff of Envoy: a random delay between 0 and an upper bound of 500 ms, which
+    /// doubles with each further failure to at most 30 s. Any response resets it.
     // D8, D9: a delay drawn from 0 to a bound is half the bound with 100 % jitter.
     #[must_use]
     pub const fn envoy() -> Self {

@@ -13,17 +13,17 @@ pub struct FilePolicy {
     /// symbolic links on the way to it: `watched_directory` of Envoy's `PathConfigSource`.
     // B18, FS-05
     pub watched_directory: Option<Arc<str>>,
-    /// Delay of a read after a change; by default until the file has not changed for 100 ms, and at
-    /// most 1 s. A program that saves a file in place truncates it first. The first read is delayed
-    /// too if the file has just been changed.
+    /// Delay of a read after a change. By default, the file is read once it has not changed for 100
+    /// ms, and after at most 1 s. The delay exists because a program that saves a file in place
+    /// truncates it first. The first read is delayed too if the file has just been changed.
     pub debounce: Debounce,
-    /// Maximum wait for a writer that has not closed the file yet; 10 s by default. Until it is
-    /// closed, the file may be incomplete and still parse. Only used where the operating system
-    /// reports opening and closing, as Linux does; on other systems choose [`debounce`](Self::debounce)
-    /// long enough.
+    /// Maximum time to wait for a writer that has not closed the file yet; 10 s by default. A file
+    /// that is still open may be incomplete and yet parse. This only has an effect where the
+    /// operating system reports opening and closing, as Linux does. On other systems, choose a
+    /// [`debounce`](Self::debounce) that is long enough.
     pub writer_timeout: Duration,
-    /// Interval at which the file is checked without any notification; 30 s by default. Some file
-    /// systems, network file systems in particular, send none.
+    /// Interval at which the file is checked even without a notification; 30 s by default. Some
+    /// file systems, network file systems in particular, send none.
     pub poll_interval: Duration,
 }
 

@@ -229,8 +229,8 @@ impl Default for Node {
     }
 }
 
-/// Takes the node from a message. The user agent is this library if the message states none, and the
-/// client features are replaced by those of the profile.
+/// Converts a node message. If the message has no user agent, this library's is used. Its client
+/// features are replaced by those of the profile.
 impl From<proto::Node> for Node {
     fn from(message: proto::Node) -> Self {
         match message.user_agent_name.is_empty() {
@@ -247,8 +247,8 @@ impl Node {
         Self::from(proto::Node { id: id.into(), ..Default::default() })
     }
 
-    /// Sets the name and the version of the program, by which servers may tell programs apart; the
-    /// default is this library.
+    /// Sets the name and the version of the program, by which servers can distinguish programs.
+    /// Default: this library.
     #[must_use]
     pub fn with_user_agent(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         use proto::node::UserAgentVersionType;
@@ -313,9 +313,8 @@ pub struct ClientLimits {
     /// one closes the channel.
     pub token_bytes: usize,
     /// Maximum length of a resource name in bytes, both as received and in canonical form; 2,048 by
-    /// default. A resource with a longer name is invalid. A fallback server receives the names as
-    /// well, so the limit should not exceed that of the strictest server, which might close the
-    /// stream.
+    /// default. A resource with a longer name is invalid. Names are also sent to fallback servers,
+    /// so the limit should not exceed that of the strictest server, which might close the stream.
     pub name_bytes: usize,
     /// Maximum number of resources of one type received through a wildcard and globs; 1,048,576 by
     /// default. Further resources are invalid. Deleted resources that are still cached count; above

@@ -8,13 +8,13 @@ use core::time::Duration;
 pub struct PollPolicy {
     /// Minimum pause between a response and the next request.
     pub refresh_delay: Duration,
-    /// Maximum random extension of the pause, in percent of it. It spreads out clients that were
-    /// started at the same time.
+    /// Maximum random extension of the pause, as a percentage of it. It spreads the requests of
+    /// clients that were started at the same time.
     // RJ-02
     pub jitter_percent: u32,
-    /// Maximum duration of a request. The adapter then cancels it and reports the channel as
-    /// closed. If the server holds requests until something changes (long polling), choose a longer
-    /// time.
+    /// Maximum duration of a request. After it, the adapter cancels the request and reports the
+    /// channel as closed. If the server holds requests until something changes (long polling), set
+    /// a longer time than it holds them.
     // RJ-05
     pub request_timeout: Duration,
     /// Time at which names subscribed during a request or a pause are sent.
@@ -49,9 +49,10 @@ pub enum PollAckContents {
 }
 
 impl PollPolicy {
-    /// Creates a policy that polls again after each response: after `refresh_delay` and a random
-    /// extension up to the same length, so after 1.5 times `refresh_delay` on average. The request
-    /// timeout is 60 s.
+    /// Creates a policy with a pause of `refresh_delay` after each response, plus a random
+    /// extension of up to the same length: 1.5 times `refresh_delay` on average. The request
+    /// timeout is 60 s, new names are sent [at once](NewNames::AtOnce), and requests contain
+    /// [complete](PollAckContents::Complete) ACKs and NACKs.
     #[must_use]
     pub const fn new(refresh_delay: Duration) -> Self {
         Self {
@@ -63,8 +64,10 @@ impl PollPolicy {
         }
     }
 
-    /// Creates a policy that polls as Envoy does, with the pauses of [`new`](Self::new) and Envoy's
-    /// default request timeout of 1 s.
+    /// Creates a policy that polls as Envoy does: with the pauses of [`new`](Self::new), Envoy's
+    /// default request timeout of 1 s, new names only in the [next scheduled
+    /// request](NewNames::NextRequest), and [only the version](PollAckContents::VersionOnly) as an
+    /// ACK.
     // B18
     #[must_use]
     pub const fn envoy(refresh_delay: Duration) -> Self {
@@ -77,7 +80,7 @@ impl PollPolicy {
         }
     }
 
-    /// Sets the maximum random extension of the pause, in percent of it.
+    /// Sets the maximum random extension of the pause, as a percentage of it.
     #[must_use]
     pub const fn with_jitter_percent(mut self, percent: u32) -> Self {
         self.jitter_percent = percent;

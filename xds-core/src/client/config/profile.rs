@@ -287,13 +287,18 @@ impl Profile {
         }
     }
 
-    /// Returns the behaviour of Envoy: deleted resources are dropped (those missing from a response
-    /// with the full state, and those that an incremental response removes), a response is accepted
-    /// or rejected as a whole, and watchers get no connection errors.
+    /// Returns the behaviour of Envoy:
     ///
-    /// Unless flow control is [off](FlowControl::Off), ACKs wait for the application ([`AckTiming::AfterNotices`]). A
-    /// client that is used through `xds-handle` has flow control off unless
-    /// [`flow_control`](Self::flow_control) is set.
+    /// - A deleted resource is dropped: one that is missing from a full-state response, or that an
+    ///   incremental response removes.
+    /// - A response is accepted or rejected as a whole.
+    /// - Watchers get no connection errors.
+    /// - The does-not-exist timer of a resource starts with its subscription
+    ///   ([`TimerStart::Subscription`]).
+    /// - Fallback servers are used as in Envoy's failover ([`Fallback::Failover`]).
+    /// - ACKs wait for the application ([`AckTiming::AfterNotices`]), unless flow control is
+    ///   [off](FlowControl::Off). It is off for a client that is used through `xds-handle`, unless
+    ///   [`flow_control`](Self::flow_control) is set.
     #[must_use]
     pub fn envoy() -> Self {
         Self {

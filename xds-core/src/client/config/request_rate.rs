@@ -33,7 +33,8 @@ impl RequestRate {
     ///
     /// # Errors
     ///
-    /// Fails if `burst` is zero, or `per_second` is not a number, not positive or too small.
+    /// Returns an error if `burst` is zero, or `per_second` is not a number, not positive or too
+    /// small.
     pub fn new(burst: u32, per_second: f64) -> Result<Self, InvalidRequestRate> {
         if burst == 0 {
             return Err(InvalidRequestRate::NoTokens);

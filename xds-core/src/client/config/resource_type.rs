@@ -22,7 +22,8 @@ pub trait ResourceType: fmt::Debug + Send + Sync {
         types::is_full_state_in_sotw(self.type_url().as_str())
     }
 
-    /// Returns who decides whether a resource is accepted. By default [`VerdictSource::Validation`].
+    /// Returns what decides whether a resource is accepted. By default
+    /// [`VerdictSource::Validation`].
     fn verdict_source(&self) -> VerdictSource {
         VerdictSource::Validation
     }
@@ -32,7 +33,7 @@ pub trait ResourceType: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Fails if the resource cannot be decoded far enough to find its name.
+    /// Returns an error if the resource cannot be decoded far enough to find its name.
     fn name<'a>(&self, resource: &'a [u8]) -> Result<&'a str, Rejection> {
         walk::string_field(resource, 1).map_err(|why| Rejection::new(alloc::format!("{why}")))
     }
@@ -109,7 +110,7 @@ impl<T: ResourceType + ?Sized> ResourceType for Arc<T> {
     }
 }
 
-/// Decider of whether a resource is accepted.
+/// Source of the decision whether a resource is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VerdictSource {
     /// [`ResourceType::validate`] decides, and the response is ACKed or NACKed at once.

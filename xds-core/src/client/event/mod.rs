@@ -48,9 +48,9 @@ pub enum Output {
     /// report [`ChannelEvent::Opened`] or [`ChannelEvent::Closed`]. The next attempt after a
     /// failure has a new id and follows after the backoff.
     Open(ChannelId, Call),
-    /// End the call, and report nothing: a [`ChannelEvent::Closed`] that is already on its way is
-    /// ignored. No further output names the channel. With an error, the server caused the end,
-    /// which should be logged; without one, the channel is no longer needed.
+    /// End the call, without reporting anything. A [`ChannelEvent::Closed`] that is already on its
+    /// way is ignored. No further output names the channel. With an error, the server caused the
+    /// end, which should be logged; without one, the channel is no longer needed.
     Close(ChannelId, Option<ChannelError>),
     /// The channel has requests to send: whenever the transport has room, call
     /// [`poll_transmit`](super::Client::poll_transmit) until it returns `None`.
@@ -111,7 +111,7 @@ impl Call {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Notice {
-    /// The resource has a new value, or cannot be had and a previous value must no longer be used.
+    /// The resource has a new value, or has none, and a previous value must no longer be used.
     // S3.017, S3.018
     Changed(Result<Resource, WatchError>),
     /// An error that does not affect the use of the value, or, with `None`, the end of such an
@@ -141,7 +141,7 @@ pub enum Change {
         /// Error of the resource.
         error: Option<WatchError>,
     },
-    /// The whole collection has been received, or cannot be had. `Ok` follows the resources of the
+    /// The whole collection has been received, or is unavailable. `Ok` follows the resources of the
     /// first response, and is also reported for an empty collection.
     Collection(Result<(), WatchError>),
     /// An error of the whole collection, whose resources stay in use, or, with `None`, the end of
@@ -202,7 +202,7 @@ impl Resource {
     ///
     /// # Errors
     ///
-    /// Fails if the metadata is not a valid message.
+    /// Returns an error if the metadata is not a valid message.
     pub fn decode_metadata(&self) -> Result<proto::Metadata, proto::DecodeError> {
         proto::Metadata::decode(self.metadata.as_deref().unwrap_or_default())
     }

@@ -211,7 +211,7 @@ impl Watches {
         }
     }
 
-    /// Removes the debts of all watches to a channel that has ended.
+    /// Stops all watches from holding back a channel that has ended.
     pub(crate) fn forget_unhandled(&mut self, unhandled: &UnhandledNotices) {
         if unhandled.count == 0 {
             return;
