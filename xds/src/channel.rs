@@ -29,14 +29,14 @@ pub enum ChannelError {
 
 /// Creates a channel to a target, such as `xds:///greeter`, for the clients that tonic generates.
 ///
-/// All channels of the process share one client. Its bootstrap is given by the environment variables
-/// `GRPC_XDS_BOOTSTRAP` (a file) or `GRPC_XDS_BOOTSTRAP_CONFIG` (its content), which are read by the
-/// first call.
+/// All channels of the process share one client. The first call reads its bootstrap from the file
+/// that the environment variable `GRPC_XDS_BOOTSTRAP` names or, if it is not set, from the variable
+/// `GRPC_XDS_BOOTSTRAP_CONFIG` itself.
 ///
 /// # Errors
 ///
-/// Returns an error if the bootstrap is missing or invalid, or the target is not an `xds` URI. An
-/// error of the bootstrap is returned by every later call.
+/// Returns an error if the bootstrap is missing or invalid, or the target is not an `xds` URI.
+/// After an error of the bootstrap, every later call returns the same error.
 ///
 /// # Panics
 ///

@@ -1,7 +1,7 @@
 //! xDS: the protocol by which Envoy, gRPC and service meshes receive their configuration.
 //!
-//! This crate is the front door of a family of crates: a client, a management server, a gRPC channel
-//! that is configured by xDS, and a simulator that tests all of them in virtual time.
+//! This crate combines a family of crates: a client, a management server, a gRPC channel that is
+//! configured by xDS, and a simulator that tests all of them in virtual time.
 //!
 //! | I want to ... | use | feature |
 //! |---|---|---|
@@ -59,8 +59,8 @@
 //! - A **resource** is a message with a type and a name. [`ResourceMessage`] gives a message both:
 //!   with the feature `envoy-types` the messages in `xds::resources` have it, and
 //!   [`resource_message!`] adds it to your own.
-//! - A **view** is a set of resources that a group of clients sees. A server without views of its
-//!   own has one, named `""`.
+//! - A **view** is the set of resources that a group of clients sees. By default, all clients see
+//!   the view named `""`.
 //! - A client **accepts** (ACK) or **rejects** (NACK) each response. It keeps the last valid value of
 //!   each resource.
 //! - A **transaction** changes some resources of a view, or as a **snapshot** replaces all of them.
@@ -74,13 +74,13 @@
 //!
 //! # Pitfalls
 //!
-//! - A client ends when the last handle and the last watch of it are dropped.
+//! - A client ends when its last handle and its last watch are dropped.
 //! - `watch_all` is a wildcard subscription. Most servers support it only for listeners and clusters;
 //!   watch other resources by name.
 //! - By default a client keeps a resource that the server deletes, as gRPC does, and reports a
 //!   warning. Choose [`Profile::envoy`](client::Profile::envoy) for Envoy's behaviour.
-//! - The node that a client states is not authenticated. Decide by its certificate
-//!   ([`NodeInfo::peer`](server::NodeInfo::peer)) what it may see.
+//! - The node id and metadata that a client sends are not authenticated. Use its certificate
+//!   ([`NodeInfo::peer`](server::NodeInfo::peer)) to decide what it may see.
 //!
 //! # gRFCs
 #![doc = include_str!("../FEATURES.md")]

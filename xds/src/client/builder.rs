@@ -41,17 +41,17 @@ const KNOWN_TYPES: [&str; 9] = [
 /// Name of the transport with the credentials of [`ClientBuilder::credentials`].
 const TRANSPORT: &str = "credentials";
 
-/// Settings of a [`Client`] that is not started yet.
+/// Settings of a [`Client`] that has not been started.
 #[derive(Debug)]
 #[must_use = "a client does nothing before it is started"]
 pub struct ClientBuilder<R> {
     config: ClientConfig,
     options: ClientOptions,
     node: proto::Node,
-    /// Whether an invalid address of a server is an error of [`start`](Self::start). With a
-    /// bootstrap, the watches report it, and other servers may be in use.
+    /// Whether an invalid server address is an error of [`start`](Self::start). With a bootstrap it
+    /// is not: the watches report it, and other servers may be in use.
     checks_addresses: bool,
-    /// Types besides the known ones.
+    /// Types in addition to the known ones.
     own_types: Vec<&'static str>,
     #[cfg(feature = "validation")]
     validator: Option<xds_format::Validator>,
@@ -67,10 +67,11 @@ pub enum StartError {
     Address {
         /// The address.
         address: Arc<str>,
-        /// The fault.
+        /// Reason why it is invalid.
         source: InvalidAddress,
     },
-    /// The node has no id, and most servers refuse such a client.
+    /// The node has no id. Most servers refuse such a client: set one with
+    /// [`ClientBuilder::node_id`].
     #[error("the client has no node id: set one with `node_id` or in the bootstrap")]
     NoNodeId,
 }
@@ -111,7 +112,7 @@ impl<R: Runtime + Default> ClientBuilder<R> {
     }
 
     /// Sets the id of the node, by which the management server identifies the client. Some servers,
-    /// such as istiod, require one in a form of their own.
+    /// such as istiod, require a particular format.
     pub fn node_id(mut self, id: impl Into<String>) -> Self {
         self.node.id = id.into();
         self
@@ -123,8 +124,8 @@ impl<R: Runtime + Default> ClientBuilder<R> {
         self
     }
 
-    /// Sets the name and the version of the program, by which management servers may tell programs
-    /// apart; the default is this library.
+    /// Sets the name and the version of the program, by which management servers can distinguish
+    /// programs. Default: this library.
     pub fn user_agent(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         let node = Node::from(self.node).with_user_agent(name, version);
         self.node = node.message().clone();
@@ -152,8 +153,8 @@ impl<R: Runtime + Default> ClientBuilder<R> {
         self
     }
 
-    /// Sets TLS and call credentials for the first server. An address that begins with `https://` needs
-    /// none: the system's root certificates are trusted.
+    /// Sets TLS and call credentials for the first server. An address that begins with `https://`
+    /// needs no credentials: the system's root certificates are trusted.
     pub fn credentials(mut self, credentials: Credentials) -> Self {
         if let Some(server) = self.config.servers.first_mut() {
             server.transport = TRANSPORT.into();
@@ -162,15 +163,16 @@ impl<R: Runtime + Default> ClientBuilder<R> {
         self
     }
 
-    /// Sets whether the client behaves like gRPC, the default, or like Envoy.
+    /// Sets whether the client behaves like gRPC ([`Profile::grpc`], the default) or like Envoy
+    /// ([`Profile::envoy`]).
     pub fn profile(mut self, profile: Profile) -> Self {
         self.config = self.config.with_profile(profile);
         self
     }
 
-    /// Sets the variant of the protocol for the servers of names without an authority; state of the
-    /// world by default. The servers of [authorities](ClientConfig::authorities) keep theirs. An
-    /// incremental server reports at once that a resource does not exist.
+    /// Sets the variant of the protocol for the servers of names without an authority. Default:
+    /// state of the world. The servers of [authorities](ClientConfig::authorities) keep their own
+    /// setting. An incremental server reports immediately that a resource does not exist.
     pub fn variant(mut self, variant: Variant) -> Self {
         for server in &mut self.config.servers {
             server.variant = variant;
@@ -178,7 +180,7 @@ impl<R: Runtime + Default> ClientBuilder<R> {
         self
     }
 
-    /// Polls over REST-JSON instead of opening streams, at the servers of names without an authority.
+    /// Polls the servers of names without an authority over REST-JSON instead of opening streams.
     #[cfg(feature = "rest")]
     pub fn polling(mut self, policy: PollPolicy) -> Self {
         for server in &mut self.config.servers {
@@ -230,8 +232,8 @@ impl<R: Runtime + Default> ClientBuilder<R> {
         self.start_on(R::default())
     }
 
-    /// Starts the client like [`start`](Self::start), on another runtime than the one of the type:
-    /// that of an application, or a simulated host.
+    /// Starts the client like [`start`](Self::start), on a given runtime, such as that of the
+    /// application or a simulated host.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Resource types whose messages are decoded as soon as somebody watches them.
+//! Resource types whose messages are decoded once a watch has chosen the message type.
 
 use std::sync::OnceLock;
 
@@ -25,8 +25,8 @@ impl LateDecoded {
         Self { type_url, decode: OnceLock::new() }
     }
 
-    /// Decodes all resources that arrive from now on to `T`, unless another watch has chosen a
-    /// message before.
+    /// Decodes all resources that arrive from now on to `T`, unless another watch has already
+    /// chosen a message type.
     pub(super) fn decode_to<T: ResourceMessage>(&self) {
         let _ = self.decode.set(|bytes| decode::<T>(bytes).map(Value::new));
     }

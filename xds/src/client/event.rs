@@ -70,11 +70,11 @@ pub enum RemovalReason {
     /// The resource does not exist, is invalid, or cannot be received.
     #[error(transparent)]
     Error(#[from] WatchError),
-    /// The resource was deleted while the watch was too far behind to be told the reason.
+    /// The resource was deleted, but the watch lagged too far behind to receive the reason.
     #[error("the resource does not exist any more")]
     Gone,
-    /// The resource does not decode to the message of this watch. Another watch has chosen another
-    /// message for the type, so the client did not reject the resource.
+    /// The resource does not decode to the message type of this watch. The client did not reject
+    /// it, because an earlier watch has chosen another message type for these resources.
     #[error("the resource does not decode to the message of the watch: {0}")]
     NotDecoded(Rejection),
 }

@@ -42,8 +42,8 @@ pub use self::{
 use self::{decoder::LateDecoded, synced::Targets};
 use crate::message::ResourceMessage;
 
-/// The untyped interface and all settings. [`Client`] and [`Resource`] here are the typed ones; those of
-/// the core are in [`protocol::client`](crate::protocol::client).
+/// The untyped interface and all settings. [`Client`] and [`Resource`] in this module are the typed
+/// ones; the untyped ones are in [`protocol::client`](crate::protocol::client).
 pub use xds_core::{client::*, service::Variant};
 pub use xds_grpc::client::ClientOptions;
 
@@ -65,11 +65,11 @@ impl<R: Runtime + Default> Client<R> {
         ClientBuilder::to_server(address.as_ref())
     }
 
-    /// Prepares a client of a file with resources, in place of a server. Clients read it again when
-    /// it changes. It is JSON, YAML, protobuf text or binary, depending on its suffix. A client of a
-    /// file needs no node id.
+    /// Prepares a client that reads resources from a file instead of a server, and reads it again
+    /// whenever it changes. The suffix of the file determines the format: JSON, YAML, protobuf text
+    /// or binary. No node id is needed.
     ///
-    /// With [`Profile::envoy`], a resource is removed when it is no longer in the file. By default it
+    /// With [`Profile::envoy`], a resource that disappears from the file is removed. By default it
     /// stays in use.
     #[cfg(feature = "files")]
     pub fn from_file(path: impl AsRef<str>, policy: FilePolicy) -> ClientBuilder<R> {
@@ -81,8 +81,9 @@ impl<R: Runtime + Default> Client<R> {
         ClientBuilder::of_bootstrap(bootstrap)
     }
 
-    /// Prepares a client with the bootstrap that the environment variables `GRPC_XDS_BOOTSTRAP` (a
-    /// file) or `GRPC_XDS_BOOTSTRAP_CONFIG` (its content) give.
+    /// Prepares a client with the bootstrap in the file that the environment variable
+    /// `GRPC_XDS_BOOTSTRAP` names or, if it is not set, in the variable `GRPC_XDS_BOOTSTRAP_CONFIG`
+    /// itself.
     ///
     /// # Errors
     ///
@@ -102,7 +103,7 @@ impl<R> Client<R> {
         }
     }
 
-    /// Watches one resource.
+    /// Watches one resource by name.
     pub fn watch<T: ResourceMessage>(&self, name: impl Into<ResourceName>) -> Watch<T> {
         let name = name.into();
         self.decode_to::<T>();
@@ -111,7 +112,7 @@ impl<R> Client<R> {
         Watch::one(watch, name, registration)
     }
 
-    /// Watches all resources of a type that the server sends without being asked for names.
+    /// Watches all resources of a type that the server has for this node (a wildcard subscription).
     ///
     /// gRPC never does this. Envoy does so for listeners and clusters; most servers support it only
     /// for these.
@@ -152,7 +153,7 @@ impl<R> Client<R> {
         &self.handle
     }
 
-    /// Ends the client and all of its watches.
+    /// Shuts the client down and ends all of its watches.
     pub fn shut_down(&self) {
         self.handle.shut_down();
     }

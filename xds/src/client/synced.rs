@@ -1,4 +1,4 @@
-//! Readiness of a client: what its watches watch, and whether the first answers have arrived.
+//! Readiness of a client: whether the first answers to all its watches have arrived.
 
 use std::{
     collections::BTreeMap,
@@ -50,8 +50,8 @@ impl Targets {
         Registration { targets: self.clone(), target }
     }
 
-    /// Waits for the first answer to each target. A second watch of a target adds nothing to the
-    /// requests and is told the current state at once, so it shows whether there was an answer.
+    /// Waits for the first answer to each target. It uses a second watch of the target, which
+    /// causes no request and receives the current state immediately.
     pub(super) async fn synced(&self, handle: &ClientHandle) -> Result<(), WatchEnded> {
         let targets: Vec<_> = self.lock().keys().cloned().collect();
         for target in targets {

@@ -55,7 +55,8 @@ struct Collection {
     watch: untyped::WatchAll,
     /// Resources with a value.
     applied: BTreeSet<ResourceName>,
-    /// While the complete state is received anew: applied resources that it did not contain so far.
+    /// Applied resources that were not contained so far in the complete state that is being
+    /// received again; `None` at other times.
     unconfirmed: Option<BTreeSet<ResourceName>>,
 }
 

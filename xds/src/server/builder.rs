@@ -23,7 +23,7 @@ use xds_grpc::{
 
 use super::{ManagementServer, node::NodeInfo};
 
-/// Settings of a [`ManagementServer`] that does not listen yet.
+/// Settings of a [`ManagementServer`] that is not listening yet.
 #[must_use = "a server does nothing before it is bound"]
 pub struct ServerBuilder<R> {
     config: ServerConfig,
@@ -34,7 +34,7 @@ pub struct ServerBuilder<R> {
     runtime: PhantomData<fn() -> R>,
 }
 
-/// Reason why a server does not listen.
+/// Reason why a server could not start to listen.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BindError {
@@ -62,10 +62,10 @@ pub enum BindError {
     },
 }
 
-/// Longest time for which the first request of a client is held, as in `xds serve`.
+/// Maximum time for which the first request of a client is held, as in `xds serve`.
 ///
-/// The sum of this and the other delays of an answer has to stay below the 15 seconds after which
-/// gRPC clients treat a resource as absent.
+/// Together with the other delays of a response it must stay below 15 seconds, after which gRPC
+/// clients treat a resource as nonexistent.
 const MAX_HOLD: Duration = Duration::from_secs(8);
 
 impl<R: Listen + Default> ServerBuilder<R> {
@@ -101,10 +101,10 @@ impl<R: Listen + Default> ServerBuilder<R> {
 
     /// Chooses the view that each client sees. Without this, all clients see the view named `""`.
     ///
-    /// Clients wait until the first change, of any view. After that, a view without resources is empty, and
-    /// its clients are sent that nothing exists: fill all views with one
-    /// [`apply_all`](super::ManagementServer::apply_all). To refuse clients or limit them, use
-    /// [`authorizer`](Self::authorizer).
+    /// Clients are answered after the first change, of any view. From then on, a view without
+    /// resources counts as empty, and its clients are told that nothing exists. To fill all views
+    /// first, use one call of [`apply_all`](super::ManagementServer::apply_all). To refuse clients
+    /// or limit them, use [`authorizer`](Self::authorizer).
     pub fn view_of<V: Into<ViewName>>(
         self,
         view_of: impl Fn(&NodeInfo) -> V + Send + Sync + 'static,
@@ -128,9 +128,9 @@ impl<R: Listen + Default> ServerBuilder<R> {
         self.guard(Guard::references(Consistency::default()))
     }
 
-    /// Refuses changes that violate a rule ([`ChangeError::Refused`](super::ChangeError::Refused)). May
-    /// be called several times. The [table of rules](xds_core::guards) has their meaning, and says how
-    /// the first change of a view is judged.
+    /// Refuses changes that violate a rule ([`ChangeError::Refused`](super::ChangeError::Refused)).
+    /// May be called several times. The [table of rules](xds_core::guards) describes each rule, and
+    /// how the first change of a view is checked.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")]
@@ -166,10 +166,10 @@ impl<R: Listen + Default> ServerBuilder<R> {
     /// Binds an address, such as `127.0.0.1:18000`, `localhost:0` or `unix:/run/xds.sock`, and
     /// starts to serve on it.
     ///
-    /// Clients are answered after the first [`apply`](ManagementServer::apply), since an answer
-    /// without resources would tell a client to delete those that it has from before. A client whose
-    /// request has waited for 8 seconds is disconnected with `UNAVAILABLE`; it keeps its resources
-    /// and reconnects. [`configure`](Self::configure) changes this with
+    /// Clients are only answered after the first [`apply`](ManagementServer::apply), because a
+    /// response without resources would make a client delete the resources that it has. A client
+    /// whose request has waited for 8 seconds is disconnected with `UNAVAILABLE`; it keeps its
+    /// resources and reconnects. Use [`configure`](Self::configure) to change this with
     /// [`Readiness`] and [`ServerLimits::decision`](xds_core::server::ServerLimits::decision).
     ///
     /// # Errors
@@ -184,8 +184,8 @@ impl<R: Listen + Default> ServerBuilder<R> {
         self.bind_on(R::default(), address).await
     }
 
-    /// Binds and serves like [`bind`](Self::bind), on another runtime than the one of the type: that
-    /// of an application, or a simulated host.
+    /// Binds and serves like [`bind`](Self::bind), on a given runtime, such as that of the
+    /// application or a simulated host.
     ///
     /// # Errors
     ///

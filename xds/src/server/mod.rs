@@ -85,7 +85,7 @@ pub struct ManagementServer<R> {
     is_ready: Arc<AtomicBool>,
 }
 
-/// Reason why a change has not been applied. The contents of the server are as before.
+/// Reason why a change has not been applied. The server's resources are unchanged.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ChangeError {
@@ -93,14 +93,15 @@ pub enum ChangeError {
     #[error(transparent)]
     Apply(#[from] ApplyError),
     /// The change violates a [rule](ServerBuilder::guard). [`ManagementServer::force`] applies it
-    /// nevertheless.
+    /// anyway.
     #[error(transparent)]
     Refused(RefusedChange),
     /// The rollout of the change cannot start.
     #[error(transparent)]
     Rollout(#[from] rollout::RolloutError),
-    /// A rollout was to be the first change: clients outside its first step would be sent that nothing
-    /// exists. Apply the resources that they have, and then roll out the change.
+    /// The first change cannot be a rollout: clients outside its first step would be told that
+    /// nothing exists. Apply the resources that these clients already have, and then roll out the
+    /// change.
     #[error("nothing is served yet: apply the current resources before the rollout of a change")]
     NothingServed,
 }
@@ -119,31 +120,33 @@ impl<R: Listen> ManagementServer<R> {
         &self.address
     }
 
-    /// Changes or replaces the resources of a view. Clients are sent what has changed.
+    /// Changes or replaces the resources of a view, and sends the difference to its clients.
     ///
-    /// From the first change on, clients of all views are [answered](ServerBuilder::bind): those of a
-    /// view that is still empty are sent that nothing exists, and an Envoy then removes its listeners
-    /// and clusters. To fill several views first, use [`apply_all`](Self::apply_all).
+    /// The first change makes the server [answer](ServerBuilder::bind) the clients of all views.
+    /// Clients of a view that is still empty are told that nothing exists, and an Envoy then
+    /// removes its listeners and clusters. To fill several views first, use
+    /// [`apply_all`](Self::apply_all).
     ///
     /// # Errors
     ///
     /// Returns an error if a name is invalid, if a snapshot has a name twice, if a limit is
     /// exceeded, if the change violates a [rule](ServerBuilder::guard), or if the server has ended.
     ///
-    /// The rules compare the change with what is served when the call begins. Apply the changes of a
-    /// view one after the other, since none of two simultaneous changes is judged with the other.
+    /// The rules compare the change with the state when the call begins. Apply changes of one view
+    /// one after the other: two concurrent changes are not checked against each other.
     pub async fn apply(&self, change: impl Into<Transaction>) -> Result<Applied, ChangeError> {
         let transaction = self.judged(change.into()).await?;
         self.force(transaction).await
     }
 
-    /// Applies one change after the other, as [`apply`](Self::apply) does, and only then answers clients
-    /// that connected before: the first resources of all views are given to one call.
+    /// Applies changes one after the other, like [`apply`](Self::apply). Clients are only answered
+    /// after the last one. Use it to set the first resources of several views.
     ///
     /// # Errors
     ///
-    /// Returns the error of the first change that fails, as [`apply`](Self::apply) does. Those before it
-    /// are applied, and clients are not answered yet.
+    /// Returns the error of the first change that fails, like [`apply`](Self::apply). The changes
+    /// before it remain applied. If no change was applied before this call, clients are still not
+    /// answered.
     pub async fn apply_all<C: Into<Transaction>>(
         &self,
         changes: impl IntoIterator<Item = C>,
@@ -157,12 +160,12 @@ impl<R: Listen> ManagementServer<R> {
         Ok(applied)
     }
 
-    /// Rolls out a change of a view: serves it to the clients of the policy's first step, then to more
-    /// of them, and in the end to all. If a client rejects it, or another condition of the policy is
-    /// not fulfilled, those clients get the earlier resources back.
+    /// Rolls out a change of a view: it is served to the clients of the policy's first step, then
+    /// to those of each further step, and finally to all. If a client rejects it, or another
+    /// condition of the policy is violated, those clients get the earlier resources back.
     ///
-    /// By default a policy can select only shares of all clients. Policies with conditions, also on the
-    /// node id, need [`ServerOptions::with_node_detail`] with
+    /// By default, a policy can only select a share of all clients. Policies with conditions on the
+    /// node, including its id, need [`ServerOptions::with_node_detail`] with
     /// [`NodeDetail::Full`](rollout::NodeDetail::Full).
     ///
     /// ```
@@ -204,7 +207,7 @@ impl<R: Listen> ManagementServer<R> {
         Ok(rollout)
     }
 
-    /// Applies a change without judging it by the [rules](ServerBuilder::guard).
+    /// Applies a change without checking the [rules](ServerBuilder::guard).
     ///
     /// # Errors
     ///
@@ -216,7 +219,7 @@ impl<R: Listen> ManagementServer<R> {
         Ok(applied)
     }
 
-    /// Answers clients from the first change on.
+    /// Makes the server answer clients, after the first change.
     async fn answer_clients(&self) -> Result<(), ChangeError> {
         if !self.is_ready.load(Ordering::Relaxed) {
             self.handle().set_ready().await.map_err(ApplyError::Ended)?;
@@ -256,20 +259,21 @@ impl<R: Listen> ManagementServer<R> {
 
     /// Returns the gRPC side of the server.
     ///
-    /// Add its [`routes`](xds_grpc::ManagementServer::routes) and its
+    /// Use it to add the server's [`routes`](xds_grpc::ManagementServer::routes) and
     /// [`health`](xds_grpc::ManagementServer::health) service to a tonic server of your own. The
-    /// address given to [`bind`](ServerBuilder::bind) keeps serving too.
+    /// address given to [`bind`](ServerBuilder::bind) is served too.
     #[must_use]
     pub const fn services(&self) -> &xds_grpc::ManagementServer<R> {
         &self.server
     }
 
-    /// Serves until `signal` completes. Then streams end as soon as the responses on their way are
-    /// answered, within the grace period of the [options](ServerOptions::shutdown_grace).
+    /// Serves until `signal` completes, then shuts the server down. Each stream ends as soon as its
+    /// pending responses are answered, within the grace period of the
+    /// [options](ServerOptions::shutdown_grace).
     ///
-    /// Any future can be the signal. With tokio it is usually `tokio::signal::ctrl_c()`. With smol and
-    /// async-std, crates such as `async-signal` have streams of signals, of which the next item is
-    /// awaited.
+    /// Any future can be the signal. With tokio it is usually `tokio::signal::ctrl_c()`. With smol
+    /// and async-std, await the next item of a signal stream, for example from the crate
+    /// `async-signal`.
     ///
     /// # Errors
     ///

@@ -3,10 +3,10 @@
 use xds_core::proto::{self, value::Kind};
 use xds_grpc::server::{AuthorizationRequest, Peer};
 
-/// Client that asks for resources: what it states about itself, and what its connection shows.
+/// Node of a client that subscribes, with the identity of its connection.
 ///
-/// A client can state any node. Only the [peer](Self::peer) is authenticated, and only if the
-/// server requires client certificates.
+/// A client can send any node. Only the [peer](Self::peer) is authenticated, and only if the server
+/// requires client certificates.
 #[derive(Clone, Debug)]
 pub struct NodeInfo {
     node: proto::Node,
@@ -15,43 +15,44 @@ pub struct NodeInfo {
 
 impl NodeInfo {
     pub(super) fn of(request: &AuthorizationRequest) -> Self {
-        // A node that does not decode is like one that is not there, except for its id.
+        // A node that does not decode counts as an empty one, except for its id.
         let mut node = request.node().unwrap_or_default();
         node.id = (*request.node_id).into();
         Self { node, peer: request.peer.clone() }
     }
 
-    /// Returns the id; empty if the client states none.
+    /// Returns the id; empty if the client sent none.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.node.id
     }
 
-    /// Returns the cluster: the name of the service that the client belongs to.
+    /// Returns the cluster, the name of the service that the client belongs to; empty if the client
+    /// sent none.
     #[must_use]
     pub fn cluster(&self) -> &str {
         &self.node.cluster
     }
 
-    /// Returns the region; empty if the client states none.
+    /// Returns the region; empty if the client sent none.
     #[must_use]
     pub fn region(&self) -> &str {
         self.node.locality.as_ref().map_or("", |locality| &locality.region)
     }
 
-    /// Returns the zone; empty if the client states none.
+    /// Returns the zone; empty if the client sent none.
     #[must_use]
     pub fn zone(&self) -> &str {
         self.node.locality.as_ref().map_or("", |locality| &locality.zone)
     }
 
-    /// Returns the sub-zone; empty if the client states none.
+    /// Returns the sub-zone; empty if the client sent none.
     #[must_use]
     pub fn sub_zone(&self) -> &str {
         self.node.locality.as_ref().map_or("", |locality| &locality.sub_zone)
     }
 
-    /// Returns a string in the metadata, or `None` if there is no string of that name.
+    /// Returns the metadata value with this name if it is a string; otherwise `None`.
     #[must_use]
     pub fn metadata(&self, name: &str) -> Option<&str> {
         match self.node.metadata.as_ref()?.fields.get(name)?.kind.as_ref()? {

@@ -63,8 +63,8 @@ pub enum InvalidResource {
 }
 
 impl Transaction {
-    /// Creates a transaction that replaces all resources of a view. What it does not contain is
-    /// removed, and what is unchanged is not sent again.
+    /// Creates a transaction that replaces all resources of a view. Resources that it does not
+    /// contain are removed. Unchanged resources are not sent again.
     #[must_use]
     pub fn snapshot(view: impl Into<ViewName>) -> Self {
         Self(server::Transaction::snapshot(view))
@@ -162,7 +162,7 @@ impl From<Transaction> for server::Transaction {
     }
 }
 
-/// Takes an untyped transaction, whose names are not checked.
+/// Converts an untyped transaction. The names in its resources are not checked.
 impl From<server::Transaction> for Transaction {
     fn from(transaction: server::Transaction) -> Self {
         Self(transaction)
