@@ -15,8 +15,8 @@ use crate::{
     wall_clock::ClockReading,
 };
 
-/// Sender of the command queue. The queue ends when the last one is dropped. Shared rather than
-/// cloned, so that weak references can exist.
+/// Sender of the command queue, which ends when the last reference is dropped. It is shared instead
+/// of cloned, so that weak references are possible.
 pub(crate) type Commands = Arc<UnboundedSender<Command>>;
 
 #[derive(Debug)]

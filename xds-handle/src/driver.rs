@@ -70,8 +70,8 @@ impl DriverSide {
         }
     }
 
-    /// Sets the source of the date and time, which a status of the client shows. By default that is
-    /// the operating system.
+    /// Sets the source of the date and time in a status of the client. Default: the operating
+    /// system.
     #[must_use]
     pub fn with_system_time(mut self, read: impl Fn() -> SystemTime + Send + 'static) -> Self {
         self.system_time = SystemTimeSource(Box::new(read));

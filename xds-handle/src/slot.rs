@@ -1,10 +1,11 @@
-//! Slots: one per watch, shared by the watch and the driver, with the notices that wait for the
+//! Slots: each is shared by one watch and the driver, and holds the notices that wait for the
 //! watcher.
 //!
-//! A slot also records whether the watcher is still handling its last item. If the application
-//! enables the read gate, reading from the server waits for watchers, so "handled" must be exact:
-//! nothing waits in the slot, and no item is in progress. Both sides check this under the slot's lock,
-//! so a notice and a command that cross cause no error.
+//! A slot also records whether the watcher is still handling its last item. With
+//! [`FlowControl::On`](xds_core::client::FlowControl), the client reads from the server only after
+//! all watchers have handled their items, so "handled" must be exact: nothing waits in the slot,
+//! and no item is in progress. Both sides check this under the slot's lock, so a notice and a
+//! command that cross cause no error.
 // B52
 
 use core::task::{Poll, Waker};

@@ -30,8 +30,8 @@ pub struct ResourceSnapshot {
     pub updated: Option<SystemTime>,
     /// Current error: why the newest version was rejected, or why the resource does not exist.
     pub error: Option<WatchError>,
-    /// Update that caused the error; `None` if no update did, for example because the resource was
-    /// never received.
+    /// Update that caused the error; `None` if no update caused it, for example because the
+    /// resource was never received.
     pub failed: Option<FailedSnapshot>,
 }
 
