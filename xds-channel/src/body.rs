@@ -19,8 +19,8 @@ use crate::{
     status::{self, Waiting},
 };
 
-/// Response body of a call. Until its end, or until it is dropped, the call counts as active and
-/// keeps its cluster and connection. A call that ends early cancels its request.
+/// Response body of a call. Until the body ends or is dropped, the call counts as active and keeps
+/// its cluster and connection. Dropping it early cancels the request.
 #[derive(Debug)]
 pub struct CallBody {
     body: DeadlineBody<Incoming>,

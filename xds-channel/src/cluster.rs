@@ -57,7 +57,8 @@ type Connections = Arc<BTreeMap<ConnectionId, (SendRequest<Body>, Scheme)>>;
 /// Cluster that routes or calls use.
 pub(crate) struct Cluster {
     name: ResourceName,
-    /// Distinguishes it from another cluster of the same name, whose connection ids start over.
+    /// Number that distinguishes it from an earlier cluster of the same name, whose connection ids
+    /// began at the same value.
     serial: u64,
     balancer: Balancer,
     dial: Dial,
@@ -129,8 +130,8 @@ impl Cluster {
 
     /// Applies the known configuration of the cluster.
     pub(crate) fn configure(&mut self, clusters: &ResolvedClusters, now: Time) {
-        // A cluster kept by calls may not be subscribed yet, if it was unsubscribed and is needed
-        // again.
+        // A cluster that only calls have kept may not be subscribed again yet, although it is
+        // needed again.
         if !clusters.by_name().contains_key(&self.name) {
             return;
         }

@@ -80,9 +80,9 @@
 //!
 //! # Unsupported features
 //!
-//! A configuration may request features that a channel does not support. It is used nevertheless,
-//! except in the last case. A warning is logged (`tracing`) when a configuration starts to request
-//! such a feature.
+//! A configuration may request features that a channel does not support. Except in the last of
+//! these cases, it is used nevertheless. A warning is logged (`tracing`) when a configuration
+//! starts to request such a feature.
 //!
 //! - Load balancing policies other than round robin (ring hash, least request, pick first, weighted
 //!   round robin, custom policies): calls to the cluster fail with `UNAVAILABLE`. As a member of an

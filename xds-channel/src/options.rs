@@ -49,8 +49,8 @@ impl ChannelOptions {
 
     /// Creates gRPC's default options with the node and the certificate providers of a bootstrap.
     ///
-    /// Providers with a plugin other than `file_watcher` are omitted; clusters that name them are
-    /// invalid.
+    /// Providers with a plugin other than `file_watcher` are omitted. Calls to clusters that name
+    /// such a provider fail.
     ///
     /// # Errors
     ///

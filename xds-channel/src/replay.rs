@@ -50,7 +50,7 @@ struct ReplaySource {
     bytes: usize,
     /// Number of the current attempt.
     attempt: usize,
-    /// Whether the current attempt has content of which nothing was read.
+    /// Whether the current attempt has content and none of it was read.
     is_unread: bool,
 }
 
@@ -96,7 +96,7 @@ impl Replay {
         lock(&self.0.source).settle();
     }
 
-    /// Returns whether the current attempt has content of which nothing was read, so nothing of it
+    /// Returns whether the current attempt has content of which nothing was read, so that nothing
     /// was sent.
     pub(crate) fn is_unread(&self) -> bool {
         lock(&self.0.source).is_unread

@@ -170,7 +170,8 @@ mod tests {
         Arc::new(validated(&table(vec![route_to(prefix(""), action)])).expect("a table"))
     }
 
-    /// A request is reported when it is new, and again if it was absent in between.
+    /// A request for an unsupported feature is reported when it first appears, and again if it was
+    /// absent in between.
     #[test]
     fn unsupported_feature_is_reported_when_it_appears() {
         let mut features = UnsupportedFeatures::default();
