@@ -79,7 +79,7 @@ impl FeatureSwitches {
     /// Environment variable of [`FeatureSwitches::call_credentials`].
     pub const CALL_CREDENTIALS: &str = "GRPC_EXPERIMENTAL_XDS_BOOTSTRAP_CALL_CREDS";
 
-    /// Returns the switches by the given variables. A variable that is not set or not a boolean
+    /// Returns the switches that the given variables set. A variable that is unset or not a boolean
     /// leaves its switch on.
     #[must_use]
     pub fn from_variables(mut variable: impl FnMut(&str) -> Option<String>) -> Self {

@@ -81,7 +81,7 @@ impl CertificateProvider {
     ///
     /// # Errors
     ///
-    /// If the configuration of the instance is invalid.
+    /// Returns an error if the configuration of the instance is invalid.
     pub fn file_watcher(&self) -> Result<Option<TlsFiles>, BootstrapError> {
         if self.plugin_name != "file_watcher" {
             return Ok(None);
@@ -101,7 +101,7 @@ pub struct AllowedService {
     pub call_credentials: Arc<[CallCredentials]>,
 }
 
-/// Error for a target whose authority is not in the bootstrap.
+/// Error: the authority of a target is not in the bootstrap.
 // FE-20
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("authority {0:?} is not in the bootstrap")]
@@ -115,7 +115,7 @@ impl Bootstrap {
     ///
     /// # Errors
     ///
-    /// If the text is not JSON or a field is missing or invalid.
+    /// Returns an error if the text is not JSON or a field is missing or invalid.
     pub fn from_json(text: &str) -> Result<Self, BootstrapError> {
         Self::from_json_with(text, FeatureSwitches::default())
     }
@@ -124,7 +124,7 @@ impl Bootstrap {
     ///
     /// # Errors
     ///
-    /// If the text is not JSON or a field is missing or invalid.
+    /// Returns an error if the text is not JSON or a field is missing or invalid.
     pub fn from_json_with(text: &str, switches: FeatureSwitches) -> Result<Self, BootstrapError> {
         let value = json::parse(text)?;
         let top = Field::root(&value);
@@ -186,7 +186,7 @@ impl Bootstrap {
     ///
     /// # Errors
     ///
-    /// If the authority is unknown.
+    /// Returns an error if the authority is unknown.
     // FE-20
     pub fn client_listener_name(
         &self,
@@ -203,8 +203,8 @@ impl Bootstrap {
         Ok(template.expand(target))
     }
 
-    /// Returns the listener name for a gRPC server that listens on `address`; `None` if the
-    /// bootstrap has no server listener template, which a server requires to use xDS.
+    /// Returns the listener name for a gRPC server that listens on `address`. Returns `None` if the
+    /// bootstrap has no server listener template: without one, a gRPC server cannot use xDS.
     #[must_use]
     pub fn server_listener_name(&self, address: &str) -> Option<ResourceName> {
         self.server_listener_template.as_ref().map(|template| template.expand(address))

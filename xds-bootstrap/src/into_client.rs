@@ -1,7 +1,7 @@
 //! Conversion of a gRPC bootstrap to the configuration of an `xds-core` client.
 //!
 //! It covers servers, authorities, the node, and the features that switches disable. It does not
-//! cover credentials: each server has only a transport id for them, which the adapter resolves
+//! cover credentials: each server has only a transport id, by which the adapter finds them
 //! ([`Bootstrap::all_servers`]).
 
 use xds_core::client::{

@@ -60,7 +60,7 @@ impl NodeIdentity {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Empty`] with the path of the empty field.
+    /// Returns [`ErrorKind::Empty`] with the path of the empty field.
     // BS-15
     pub fn check_for_envoy(&self) -> Result<(), BootstrapError> {
         match self.missing_for_envoy() {

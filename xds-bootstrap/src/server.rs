@@ -31,11 +31,11 @@ pub struct XdsServer {
 }
 
 impl XdsServer {
-    /// Parses one entry of `xds_servers`. Other configurations contain servers in the same form.
+    /// Parses one entry of `xds_servers`, or a server in the same form from another configuration.
     ///
     /// # Errors
     ///
-    /// If the entry is invalid. The path of the error is relative to the entry.
+    /// Returns an error if the entry is invalid. The path of the error is relative to the entry.
     // BS-26
     pub fn from_value(value: &Value, switches: &FeatureSwitches) -> Result<Self, BootstrapError> {
         Self::read(&Field::root(value), switches, &mut Vec::new())

@@ -32,8 +32,8 @@ pub enum BootstrapSource {
 }
 
 impl BootstrapSource {
-    /// Returns the source given by the variables: the file if set, otherwise the text, otherwise
-    /// `None`. An empty variable counts as not set.
+    /// Returns the source that the variables configure: the file if its variable is set, otherwise
+    /// the text; `None` if neither is set. An empty variable counts as not set.
     // BS-01
     #[must_use]
     pub fn from_variables(mut variable: impl FnMut(&str) -> Option<String>) -> Option<Self> {
@@ -48,7 +48,8 @@ impl BootstrapSource {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or the bootstrap is invalid. The error names the source.
+    /// Returns an error if the file cannot be read or the bootstrap is invalid. The error names the
+    /// source.
     // BS-02
     pub fn load(&self, switches: FeatureSwitches) -> Result<Bootstrap, BootstrapError> {
         match self {
@@ -72,11 +73,11 @@ impl fmt::Debug for BootstrapSource {
 }
 
 impl Bootstrap {
-    /// Reads the bootstrap and the switches given by the variables.
+    /// Reads the bootstrap that the variables configure, with the switches that they set.
     ///
     /// # Errors
     ///
-    /// If no variable gives a bootstrap, or the bootstrap is invalid.
+    /// Returns an error if no variable gives a bootstrap, or the bootstrap is invalid.
     pub fn from_variables(
         mut variable: impl FnMut(&str) -> Option<String>,
     ) -> Result<Self, BootstrapError> {
@@ -85,24 +86,25 @@ impl Bootstrap {
         source.load(FeatureSwitches::from_variables(variable))
     }
 
-    /// Reads the bootstrap and the switches given by the current environment of the process.
+    /// Reads the bootstrap that the environment variables of the process configure, with the
+    /// switches that they set.
     ///
     /// # Errors
     ///
-    /// If no variable gives a bootstrap, or the bootstrap is invalid.
+    /// Returns an error if no variable gives a bootstrap, or the bootstrap is invalid.
     pub fn from_env() -> Result<Self, BootstrapError> {
         Self::from_variables(|name| env::var(name).ok())
     }
 
     /// Returns the bootstrap of this process.
     ///
-    /// Only the first call reads it. A later change of the file has no effect, and an error is
-    /// returned by every later call.
+    /// Only the first call reads it. Later changes of the file have no effect, and after an error,
+    /// every later call returns the same error.
     // BS-27
     ///
     /// # Errors
     ///
-    /// The errors of [`Bootstrap::from_env`] at the first call.
+    /// Returns the errors of [`Bootstrap::from_env`] at the first call.
     pub fn of_process() -> Result<&'static Self, &'static BootstrapError> {
         static BOOTSTRAP: OnceLock<Result<Bootstrap, BootstrapError>> = OnceLock::new();
         BOOTSTRAP.get_or_init(Self::from_env).as_ref()

@@ -242,7 +242,7 @@ impl ApiConfigSource {
     ///
     /// # Errors
     ///
-    /// If the text is not JSON or a field is missing or invalid.
+    /// Returns an error if the text is not JSON or a field is missing or invalid.
     pub fn from_json(text: &str) -> Result<Self, BootstrapError> {
         Self::read(Field::root(&json::parse(text)?))
     }
@@ -313,7 +313,7 @@ impl ApiConfigSource {
     }
 
     /// Returns the target for a connection attempt, counted from zero. Attempts use the targets in
-    /// turn. `None` if the source was built without targets.
+    /// rotation. Returns `None` if the source has no targets.
     // B18
     #[must_use]
     pub fn target(&self, attempt: usize) -> Option<Target<'_>> {

@@ -60,8 +60,8 @@ impl EnvoyBootstrap {
     ///
     /// # Errors
     ///
-    /// If the text is not JSON, a field is missing or invalid, a source is `ads` without an
-    /// `ads_config`, or the `ads_config` is REST.
+    /// Returns an error if the text is not JSON, a field is missing or invalid, a source is `ads`
+    /// without an `ads_config`, or the `ads_config` is REST.
     // S0.204
     pub fn from_json(text: &str) -> Result<Self, BootstrapError> {
         let value = json::parse(text)?;

@@ -1,7 +1,7 @@
 //! Conversion of an Envoy bootstrap to the configuration of an `xds-core` client.
 //!
-//! It does not cover gRPC services: each server has only a transport id for them, which the adapter
-//! resolves ([`EnvoyBootstrap::transports`]).
+//! It does not cover gRPC services: each server has only a transport id, by which the adapter finds
+//! the services ([`EnvoyBootstrap::transports`]).
 
 use thiserror::Error;
 use xds_core::{
@@ -58,14 +58,14 @@ impl EnvoyBootstrap {
     /// Each authority that a source names uses that source. All other authorities use
     /// `default_config_source`. Each has the timeout of its source.
     ///
-    /// Envoy validates resources against the constraints of its schema, which this crate does not
-    /// know. To do the same, call `with_validated_types` of the adapters after registering the
+    /// Envoy validates resources against the constraints of its schema, which is not part of this
+    /// crate. To do the same, call `with_validated_types` of `xds-handle` after registering the
     /// types.
     ///
     /// # Errors
     ///
-    /// If there is no source, a source is not supported, or the node has no id or cluster. Files do
-    /// not need the node.
+    /// Returns an error if there is no source, a source is not supported, or a server is used and
+    /// the node has no id or cluster.
     // S0.052, B20, BS-15, X39
     pub fn client_config(&self) -> Result<ClientConfig, UnsupportedConfig> {
         let server = |source: &ConfigSource| self.management_server(source);
@@ -119,7 +119,7 @@ impl EnvoyBootstrap {
     ///
     /// # Errors
     ///
-    /// The errors of [`EnvoyBootstrap::client_config`] that concern this source.
+    /// Returns the errors of [`EnvoyBootstrap::client_config`] that concern this source.
     pub fn nested_client_config(
         &self,
         type_url: &TypeUrl,

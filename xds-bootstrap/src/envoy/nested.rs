@@ -74,7 +74,7 @@ impl EnvoyBootstrap {
     ///
     /// # Errors
     ///
-    /// If a source is invalid.
+    /// Returns an error if a source is invalid.
     pub fn references(
         &self,
         via: Option<&NestedSource>,

@@ -64,8 +64,8 @@ pub enum Specifier {
 pub struct PathSource {
     /// Path of the file.
     pub path: PathBuf,
-    /// Directory in which a move triggers a read of the file. `None` watches the file itself: in
-    /// Envoy for moves only, in this project's client for any change.
+    /// Directory in which a move (rename) triggers a read of the file. With `None`, the file itself
+    /// is watched: for moves only in Envoy, and for any change in this project's client.
     pub watched_directory: Option<PathBuf>,
 }
 
@@ -74,7 +74,7 @@ impl ConfigSource {
     ///
     /// # Errors
     ///
-    /// If the text is not JSON or a field is missing or invalid.
+    /// Returns an error if the text is not JSON or a field is missing or invalid.
     pub fn from_json(text: &str) -> Result<Self, BootstrapError> {
         Self::read(Field::root(&json::parse(text)?))
     }
@@ -152,8 +152,9 @@ impl ConfigSource {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::IncrementalOnly`] if the type has only an incremental variant and the transport
-    /// is not incremental. The path is relative to this source, or begins with `ads_config`.
+    /// Returns [`ErrorKind::IncrementalOnly`] if the type has only an incremental variant and the
+    /// transport is not incremental. The path is relative to this source, or begins with
+    /// `ads_config`.
     // S0.042, S0.180
     pub fn check_type(
         &self,
@@ -186,7 +187,7 @@ impl ConfigSource {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotAggregated`] if the source is a server or a file.
+    /// Returns [`ErrorKind::NotAggregated`] if the source is a server or a file.
     // S0.060, S0.062
     pub fn check_for_grpc(&self) -> Result<(), BootstrapError> {
         let path = match self.specifier {
@@ -203,7 +204,7 @@ impl ApiConfigSource {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::RestAggregated`] if the source is REST, which has no aggregated stream.
+    /// Returns [`ErrorKind::RestAggregated`] if the source is REST, which has no aggregated stream.
     // S0.204
     pub fn check_as_ads(&self) -> Result<(), BootstrapError> {
         match self.api_type {

@@ -5,10 +5,11 @@ use xds_core::client::TransportId;
 use super::{ApiConfigSource, ConfigSource, EnvoyBootstrap, Specifier, Target};
 
 impl EnvoyBootstrap {
-    /// Returns the targets of each server of [`EnvoyBootstrap::client_config`], by transport id.
+    /// Returns the targets of each server of [`EnvoyBootstrap::client_config`], by transport id. An
+    /// adapter needs them because it cannot connect to a cluster by name alone.
     ///
-    /// Connection attempts to a server use its targets in turn. Equal lists appear once. An adapter
-    /// needs them, because it cannot connect to a cluster by name alone.
+    /// Successive connection attempts to a server use its targets in rotation. Servers with equal
+    /// lists of targets share an entry.
     // B18
     pub fn transports(&self) -> impl Iterator<Item = (TransportId, Vec<Target<'_>>)> {
         let is_first = |(field, api): &(String, &ApiConfigSource)| self.first_use(api) == *field;

@@ -56,7 +56,7 @@ impl EnvoyBootstrap {
     ///
     /// # Errors
     ///
-    /// If an endpoint has no usable address, or a field is invalid.
+    /// Returns an error if an endpoint has no usable address, or a field is invalid.
     pub fn upstream_cluster(&self, name: &str) -> Result<Option<UpstreamCluster>, BootstrapError> {
         let is_it = |resource: &&super::StaticResource| {
             resource.type_url == types::CLUSTER
