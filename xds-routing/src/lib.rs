@@ -39,7 +39,7 @@
 //!     ..Default::default()
 //! };
 //!
-//! // What becomes of it, and of a call.
+//! // Validate the resource, then find the route of a call.
 //! let routes = RouteConfiguration::from_bytes(&resource.encode_to_vec().into(), &Rules::default())?;
 //! let host = routes.virtual_host("shop.example.com").expect("one of its domains");
 //! let route = host.find(&Call::new("/shop.Cart/Add", &[("user", "1")]), &mut Random::new(42))?;

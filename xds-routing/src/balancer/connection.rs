@@ -19,8 +19,8 @@ use crate::{random::Random, scalars::SocketAddress};
 pub struct ConnectionId(u64);
 
 /// Identifier of a way to connect to endpoints, for example a TLS configuration. The owner of the
-/// connections assigns it. Equal addresses with different connectors are different endpoints (gRFC
-/// A75).
+/// connections assigns it. Endpoints with equal addresses and different connectors are different
+/// endpoints (gRFC A75).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectorId(pub u32);
 

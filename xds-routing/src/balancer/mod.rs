@@ -152,9 +152,9 @@ impl Balancer {
 
     /// Handles an event of a connection. An unknown or disconnected one is ignored.
     ///
-    /// The next [`poll_output`](Self::poll_output) computes the outputs of all events before it.
-    /// Handle all events that are known before polling, because the cost of a computation grows
-    /// with the number of endpoints.
+    /// The next [`poll_output`](Self::poll_output) computes the outputs of all preceding events.
+    /// Pass all known events before polling, because the cost of a computation grows with the
+    /// number of endpoints.
     pub fn handle_connection(&mut self, id: ConnectionId, event: ConnectionEvent, now: Time) {
         if self.connections.handle(id, event, &self.times, &mut self.random) {
             self.unsettled = Some(now);
@@ -177,8 +177,8 @@ impl Balancer {
         timers.into_iter().flatten().min()
     }
 
-    /// Retries failed connections, fails over to the next priority and closes connections whose
-    /// time is over. Calling early is harmless.
+    /// Retries failed connections, fails over to the next priority, and closes connections that
+    /// have been kept long enough. Calling early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         self.settle(now);
     }

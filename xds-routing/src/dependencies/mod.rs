@@ -52,15 +52,15 @@
 //! | server unreachable, new routes name unknown clusters | the old routes stay in use |
 //! | renamed routes or endpoints transiently unavailable | the old ones stay in use, with a note |
 //!
-//! The last row is another difference. In A74 a transient error of an uncached resource replaces
-//! the version in use like any other error. A listener that names other routes while the management
-//! server is unreachable would then fail all calls, although the old routes worked. A transient
-//! error says nothing against the old version. If the new resource does not exist or is invalid,
-//! the error takes effect at once.
+//! The last row is another difference. In A74, a transient error of an uncached resource replaces
+//! the version in use like any other error. If a listener names other routes while the management
+//! server is unreachable, all calls would then fail, although the old routes worked. A transient
+//! error does not mean that the old version is wrong, so the old version stays in use here. If the
+//! new resource does not exist or is invalid, the error takes effect at once.
 //!
-//! An error of one cluster fails only that cluster. New routes are used as soon as there is an
-//! answer for each of their clusters; an error or a timeout is an answer. For clusters of another
-//! authority, an unreachable server is an answer too.
+//! An error of one cluster fails only that cluster. New routes are used as soon as the state of
+//! each of their clusters is known; an error or a timeout counts as a state. For clusters of
+//! another authority, an unreachable server counts as a state too.
 //!
 //! Calls that fail for any of these reasons have status UNAVAILABLE, whatever status the server
 //! sent ([gRFC A54]).

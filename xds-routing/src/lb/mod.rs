@@ -1,7 +1,8 @@
 //! LB policies as state machines. They track their children with their states, and choose a child
 //! for each call. Their owner creates the children and evaluates the pickers.
 //!
-//! [`Router`](crate::router::Router) needs none of this and is the recommended way.
+//! Most channels should use [`Router`](crate::router::Router) instead, which needs no LB policies
+//! for routes.
 // X46
 
 mod children;

@@ -86,6 +86,6 @@ impl VisibleHeaders {
 pub enum HeaderValues {
     /// Tests see all values, joined by commas.
     Joined,
-    /// Tests see one value after the other. The header fits if one of them does.
+    /// Tests see one value at a time. The header matches if one of the values passes.
     Each,
 }

@@ -1,8 +1,8 @@
 //! Route matching by the rules of Envoy, for tools that explain the routes of a proxy.
 //!
-//! Only the criteria of the routes are read: what a proxy does with a request is not modelled.
-//! Regular expressions in the syntax that differs between RE2 and the `regex` crate are rejected
-//! or match differently ([`crate::pattern`]).
+//! Only the match criteria of routes are evaluated; what a proxy then does with a request is not
+//! modelled. Regular expressions in the syntax that differs between RE2 and the `regex` crate are
+//! rejected or match differently ([`crate::pattern`]).
 
 use alloc::{boxed::Box, string::String, vec::Vec};
 
@@ -84,7 +84,7 @@ impl ProxyRoutes {
     }
 }
 
-/// Number from which all fractions of a request are decided: a proxy draws one for each request.
+/// Number that decides all fractions of a request. A proxy draws one for each request.
 pub type Drawn = u32;
 
 /// Number of tests from which an explanation samples the numbers, so that shares are approximate.

@@ -5,8 +5,8 @@
 //! into one, whose name describes it. An action keeps its name across updates. A split of which
 //! only the weights change keeps its name too, so a canary rollout never closes a child policy.
 //!
-//! A route that does not forward to a cluster fails its calls, but no others (gRFC A36). Its action
-//! is a `weighted_target_experimental` without targets.
+//! A route that does not forward to a cluster fails its own calls, but no others (gRFC A36). Its
+//! action is a `weighted_target_experimental` without targets.
 //!
 //! # The example of A28, corrected
 //!

@@ -72,7 +72,7 @@ impl ClientWarming {
         None
     }
 
-    /// Gives up on dependencies whose time is over. Calling early is harmless.
+    /// Gives up waiting for dependencies whose timeout has expired. Calling early is harmless.
     pub fn handle_timeout(&mut self, client: &mut Client, now: Time) {
         self.warming.handle_timeout(now);
         self.apply_outputs(client, now);

@@ -39,7 +39,7 @@ pub type WarmedChange = (Dependency, Option<Warmed>);
 ///         match change {
 ///             Ok((root, Some(_warmed))) => println!("{} is used from now on", root.name),
 ///             Ok((root, None)) => println!("{} is gone", root.name),
-///             Err(why) => println!("not all can be had: {why}"),
+///             Err(why) => println!("the client rejects a watch: {why}"),
 ///         }
 ///     }
 ///     set_timer(warming.poll_timeout());

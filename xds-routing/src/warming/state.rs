@@ -70,7 +70,7 @@ struct Wait {
 #[derive(Clone, Copy, Debug)]
 enum WaitState {
     Until(Option<Time>),
-    /// The time is over: the root is used without the resource.
+    /// The timeout has expired: the listener or cluster is used without the resource.
     TimedOut,
 }
 
@@ -146,7 +146,7 @@ impl Warming {
         self.conclude(dependency, Fetch::Missing);
     }
 
-    /// Gives up on references whose time is over. Calling early is harmless.
+    /// Gives up waiting for references whose timeout has expired. Calling early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = self.now.max(now);
         while let Some((at, ..)) = self.deadlines.first()

@@ -158,9 +158,9 @@ impl DependencyManager {
         self.advance();
     }
 
-    /// Keeps a cluster, even if no route names it, until [`unsubscribe`](Self::unsubscribe) was
-    /// called as often. The caller subscribes to each cluster that its calls may use, once for all
-    /// calls or once per call.
+    /// Keeps a cluster, even if no route names it, until [`unsubscribe`](Self::unsubscribe) has
+    /// been called the same number of times. The caller subscribes to each cluster that its calls
+    /// may use, once for all calls or once per call.
     pub fn subscribe(&mut self, cluster: &ResourceName) {
         if self.is_shut_down {
             return;

@@ -25,7 +25,7 @@ use crate::dependencies::{
 ///                 // The notice belongs to another watch.
 ///             }
 ///         }
-///         _ => { /* channels, as ever */ }
+///         _ => { /* open and close channels, send requests */ }
 ///     }
 /// }
 /// if let Some(configuration) = dependencies.poll_configuration() {

@@ -215,7 +215,7 @@ impl<P> PolicyTree<P> {
         self.root.as_ref().and_then(PolicyNode::poll_timeout)
     }
 
-    /// Closes the children whose time is over. Calling early is harmless.
+    /// Closes the removed children that have been kept long enough. Calling early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         let mut work = Work { parents: &mut self.parents, changes: &mut self.changes, now };
         if let Some(root) = self.root.as_mut() {
