@@ -98,11 +98,11 @@ impl Config {
         self
     }
 
-    /// Sets the options of all runs, so that none are drawn.
+    /// Sets the options of all runs, instead of drawing them from the seed.
     ///
     /// The tape of such a run starts after the options, so it stays valid when later versions of
-    /// this crate add options. [`Options`] can also be parsed from the line in which they are
-    /// printed.
+    /// this crate add options. [`Options`] can also be parsed from the line that
+    /// [`Display`](core::fmt::Display) prints.
     #[must_use]
     pub fn with_fixed_options(mut self, options: Options) -> Self {
         self.fixed = Some(options);
@@ -232,7 +232,8 @@ impl Config {
     ///
     /// # Panics
     ///
-    /// If one of the variables is not a number, because the result would be about unintended runs.
+    /// Panics if one of the variables is not a number, because the result would be about unintended
+    /// runs.
     #[must_use]
     pub fn with_environment(mut self) -> Self {
         let seeds = select_seeds(self.first_seed..self.first_seed.saturating_add(self.runs));
@@ -259,7 +260,7 @@ impl Config {
     ///
     /// # Panics
     ///
-    /// If the caller's changes made the options [invalid](Options::check).
+    /// Panics if the caller's changes made the options [invalid](Options::check).
     pub(crate) fn options(&self, choices: &mut Choices) -> Options {
         let mut options = match &self.fixed {
             Some(fixed) => fixed.clone(),

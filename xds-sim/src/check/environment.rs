@@ -22,8 +22,8 @@ pub(crate) enum Selection {
 ///
 /// # Panics
 ///
-/// If a variable has an invalid value, because the result would be about unintended runs, and if
-/// `seeds` is empty.
+/// Panics if a variable has an invalid value, because the result would be about unintended runs,
+/// and if `seeds` is empty.
 #[cfg(any(feature = "replicas", feature = "stack"))]
 pub(crate) fn select(seeds: Range<u64>) -> Selection {
     assert!(

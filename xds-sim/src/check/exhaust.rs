@@ -10,7 +10,8 @@ use crate::{
 
 /// Makes a run for every combination of answers to the questions with one label.
 ///
-/// All other questions get the least disruptive answer. A scenario asks the questions through
+/// All other questions get the least disruptive answer. A scenario asks questions with
+/// [`World::choices`].
 /// [`World::choices`].
 ///
 /// ```
@@ -29,7 +30,7 @@ use crate::{
 ///
 /// # Panics
 ///
-/// In the cases of [`check`](crate::check()), and if there are more runs than the
+/// Panics in the cases of [`check`](crate::check()), and if there are more runs than the
 /// [configuration](Config::with_runs) allows. `XDS_SIM_TAPE` is the only environment variable used.
 pub fn exhaust(
     config: &Config,

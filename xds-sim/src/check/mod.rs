@@ -153,7 +153,7 @@ pub(crate) fn breaks(tape: &Tape, bug: &Violation, config: &Config) -> Option<(T
     is_same_bug(&failure.violation, bug).then_some((failure.tape, failure.spans))
 }
 
-/// Makes many runs of a scenario, for use in tests.
+/// Makes many runs of a scenario. Call it in tests.
 ///
 /// `XDS_SIM_SEED`, `XDS_SIM_RUNS` and `XDS_SIM_TAPE` in the environment override the runs of the
 /// configuration. With `XDS_SIM_TWICE=1`, each seed has to give the same run twice.
@@ -195,7 +195,7 @@ pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'sta
 ///
 /// # Panics
 ///
-/// If the run breaks a rule or the tape has drifted.
+/// Panics if the run breaks a rule or the tape has drifted.
 pub(crate) fn of_environment(config: &Config) -> Option<Summary> {
     let outcome = replay(&environment::tape()?, config);
     let drift = outcome.drift;

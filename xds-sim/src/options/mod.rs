@@ -357,8 +357,8 @@ impl Options {
     /// |---|---|
     /// | all types except clusters | the state-of-the-world variant cannot report deleted endpoints or routes |
     /// | [`DataErrorPolicy::KeepCached`] | a client keeps a deleted resource and reports the deletion as an ambient error |
-    /// | [`ProfileName::Envoy`] | the client keeps deleted resources, and rejects a whole response for one invalid resource |
-    /// | [`Lie`]s | a client may believe a lie |
+    /// | [`ProfileName::Envoy`] | the client rejects a whole response because of one invalid resource, and may then keep resources that were deleted |
+    /// | [`Lie`]s | a client may apply what a lie contains |
     /// | [`Action::SetError`], [`Responses::Short`] | a client receives an error instead of the resource |
     /// | [`Action::SetWithTtl`] | a resource whose TTL was not renewed in time is missing at the client only |
     /// | [`Action::WatchAll`], [`Action::WatchGlob`], [`Action::WatchInNotice`] | changes of a wildcard or glob watch are reported one by one in [`Application::changed`](crate::Application::changed) |

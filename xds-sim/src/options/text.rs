@@ -109,7 +109,7 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// A value is less than its minimum or more than its maximum.
+    /// Returns an error if a value is less than its minimum or more than its maximum.
     ///
     /// ```
     /// use xds_sim::Options;

@@ -109,7 +109,7 @@ pub enum Printout {
 ///
 /// # Errors
 ///
-/// If the line is not a valid command. The text describes the fault.
+/// Returns an error if the line is not a valid command. The text describes the fault.
 pub fn parse(line: &str) -> Result<Command, String> {
     let mut words = line.split_whitespace();
     let verb = words.next().unwrap_or_default();

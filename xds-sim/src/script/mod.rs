@@ -62,7 +62,7 @@ pub struct ScriptError {
 ///
 /// # Errors
 ///
-/// A line is not a command, or a command is invalid in its position.
+/// Returns an error if a line is not a command, or a command is invalid in its position.
 pub fn run(script: &str) -> Result<ScriptOutput, ScriptError> {
     let mut outcome = ScriptOutput { text: String::new(), covers: Vec::new() };
     let mut state = ScriptState::default();

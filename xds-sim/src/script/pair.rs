@@ -204,7 +204,7 @@ impl Pair {
     ///
     /// # Panics
     ///
-    /// If the client and the server keep each other busy without end.
+    /// Panics if the client and the server keep each other busy without end.
     pub fn settle(&mut self) {
         for _ in 0..ENDLESS {
             if !self.work() {

@@ -68,7 +68,7 @@ pub struct ResourceError {
 ///
 /// # Errors
 ///
-/// If the arguments are malformed. The text describes the fault.
+/// Returns an error if the arguments are malformed. The text describes the fault.
 pub(super) fn parse(type_name: &str, words: &[&str]) -> Result<ScriptedResponse, String> {
     let [version, nonce, items @ ..] = words else {
         return Err("a response needs v= and n=".into());

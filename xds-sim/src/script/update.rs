@@ -37,7 +37,7 @@ pub struct Versioned {
 ///
 /// # Errors
 ///
-/// If the arguments are malformed. The text describes the fault.
+/// Returns an error if the arguments are malformed. The text describes the fault.
 pub fn parse(type_name: &str, words: &[&str]) -> Result<Update, String> {
     let [nonce, items @ ..] = words else { return Err("an update needs n=".into()) };
     let nonce = nonce.strip_prefix("n=").ok_or("an update needs n= first")?;

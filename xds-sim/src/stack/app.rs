@@ -39,12 +39,14 @@ const LIMIT: Duration = Duration::from_secs(3_600);
 ///
 /// # What works in an application
 ///
-/// `tokio::spawn`, `tokio::time`, channels and locks of tokio, streams, and everything that is built
-/// on the traits of [`Future`]. Time is virtual: a sleep of ten minutes takes no time. The limit of an
-/// hour of virtual time is that of [`with_limit`](App::with_limit).
+/// `tokio::spawn`, `tokio::time`, channels and locks of tokio, streams, and everything that is
+/// built on the traits of [`Future`]. Time is virtual: a sleep of ten minutes takes no real time.
+/// [`with_limit`](App::with_limit) limits the virtual time, by default to one hour after the last
+/// fault was repaired.
 ///
-/// [`Host::current`](super::Host::current) is the machine of the application, with notes in the timeline, its date, listeners
-/// and connections. Clients of the facade `xds` start on it (`start_on`).
+/// [`Host::current`](super::Host::current) returns the machine on which the application runs, for
+/// notes in the timeline, the date, listeners and connections. Clients of the facade `xds` are
+/// started on it with `start_on`.
 ///
 /// # What is not supported
 ///
@@ -169,7 +171,8 @@ impl<F> App<F> {
         self
     }
 
-    /// Draws restarts of the server too. A restarted server has the resources that it had before.
+    /// Adds restarts of the server to the faults. A restarted server has the resources that it had
+    /// before.
     pub fn with_restarts(mut self) -> Self {
         self.content.restarts = true;
         self
@@ -235,8 +238,8 @@ impl<F> ServerApp<F> {
         self
     }
 
-    /// Draws restarts of the server too, and calls the application again after each. The server and
-    /// the application begin without state.
+    /// Adds restarts of the server to the faults, and calls the application again after each. The
+    /// server and the application start without state.
     pub fn with_restarts(mut self) -> Self {
         self.content.restarts = true;
         self

@@ -25,8 +25,8 @@ impl Stage {
         self.executor.memory().set_limit(host.shared.id, bytes);
     }
 
-    /// Bytes that the host holds. Negative if it has freed more than it allocated, because others
-    /// had allocated it.
+    /// Returns the number of bytes that the host holds. It is negative if the host has freed memory
+    /// that others had allocated.
     #[must_use]
     pub fn held_memory(&self, host: &Host) -> i64 {
         self.executor.memory().held(host.shared.id)

@@ -28,8 +28,8 @@ impl Host {
     /// server, or any other service of HTTP requests. Its tasks are those of the host, so they end
     /// when the host is [killed](super::Stage::kill).
     ///
-    /// tonic's own `Server` sends the date of the real clock, and it is not affected by the end of a
-    /// host.
+    /// tonic's own `Server` sends the date of the real clock, and keeps running when the host is
+    /// killed.
     ///
     /// # Errors
     ///

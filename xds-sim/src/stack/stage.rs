@@ -150,8 +150,8 @@ impl Stage {
         self.network.close_all(host.shared.id);
     }
 
-    /// Lets the host lose its power: its connections are lost without a sign, then its tasks are
-    /// dropped. Tasks of `tokio::spawn` go on, as after [`kill`](Self::kill).
+    /// Powers the host off: its connections are lost without any packet to the other side, then its
+    /// tasks are dropped. Tasks of `tokio::spawn` continue, as after [`kill`](Self::kill).
     ///
     /// # Panics
     ///
@@ -190,7 +190,8 @@ impl Stage {
         self.network.set_conditions(from.shared.id, to.shared.id, conditions);
     }
 
-    /// Stops all traffic between two hosts. Nothing is lost until [`heal`](Self::heal).
+    /// Stops all traffic between two hosts. Bytes are delayed, not lost, until
+    /// [`heal`](Self::heal).
     pub fn partition(&self, one: &Host, other: &Host) {
         self.network.set_partitioned(one.shared.id, other.shared.id, true);
     }
@@ -205,7 +206,8 @@ impl Stage {
         self.network.reset(one.shared.id, other.shared.id);
     }
 
-    /// Loses the connections between two hosts without a sign to either: bytes vanish.
+    /// Loses the connections between two hosts silently: bytes vanish, and neither side is
+    /// notified.
     pub fn lose_connections(&self, one: &Host, other: &Host) {
         self.network.cut(one.shared.id, other.shared.id);
     }
@@ -221,8 +223,8 @@ impl Stage {
         self.network.go_away(from.shared.id, to.shared.id);
     }
 
-    /// Lets a proxy send a GOAWAY on each new HTTP/2 connection without TLS from one host to another,
-    /// right after the server's SETTINGS.
+    /// Sets whether a proxy sends a GOAWAY on each new HTTP/2 connection without TLS from one host
+    /// to another, right after the server's SETTINGS.
     pub fn set_going_away(&self, from: &Host, to: &Host, goes_away: bool) {
         self.network.set_going_away(from.shared.id, to.shared.id, goes_away);
     }
@@ -328,8 +330,9 @@ impl Stage {
         after != before
     }
 
-    /// Waits until `condition` holds, for at most `limit` of virtual time. Returns whether it does.
-    /// Checks it after 5 ms, then ever more rarely, at last every second.
+    /// Waits until `condition` holds, for at most `limit` of virtual time. Returns whether it
+    /// holds. The condition is checked after 5 ms and then at increasing intervals of up to one
+    /// second.
     pub async fn until(&self, limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
         const FIRST_STEP: Duration = Duration::from_millis(5);
         const LONGEST_STEP: Duration = Duration::from_secs(1);

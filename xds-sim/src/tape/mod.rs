@@ -189,7 +189,7 @@ impl Choices {
     ///
     /// # Panics
     ///
-    /// If `of` is empty.
+    /// Panics if `of` is empty.
     pub fn pick<T: Copy>(&mut self, label: &'static str, of: &[T]) -> T {
         let bound = u32::try_from(of.len()).unwrap_or(u32::MAX);
         of[self.below(label, bound) as usize]

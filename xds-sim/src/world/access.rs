@@ -47,7 +47,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If there is no client at the index.
+    /// Panics if there is no client at the index.
     #[must_use]
     pub fn truth_for(&self, client: usize) -> &Resources {
         &self.truth[self.clients[client].view].has
@@ -57,7 +57,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If there is no client at the index.
+    /// Panics if there is no client at the index.
     #[must_use]
     pub fn view_of(&self, client: usize) -> usize {
         self.clients[client].view
@@ -79,7 +79,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If there is no client at the index.
+    /// Panics if there is no client at the index.
     #[must_use]
     pub fn client(&self, at: usize) -> &Client {
         &self.clients[at].core
@@ -121,7 +121,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If there is no client at the index.
+    /// Panics if there is no client at the index.
     pub fn watches(&self, at: usize) -> impl Iterator<Item = (xds_core::WatchId, &Watch)> {
         self.clients[at].watches.iter()
     }
@@ -141,7 +141,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If there is no client or no type at the index.
+    /// Panics if there is no client or no type at the index.
     pub(crate) fn watched(&self, client: usize, kind: usize) -> &Watched {
         self.clients[client].watches.of_type(kind)
     }
@@ -159,7 +159,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If there is no server or no view at the index.
+    /// Panics if there is no server or no view at the index.
     #[must_use]
     pub fn has(&self, server: usize, view: usize) -> &Resources {
         &self.servers[server].state[view].has
@@ -169,7 +169,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If the id belongs to another world.
+    /// Panics if the id belongs to another world.
     #[must_use]
     pub fn link(&self, link: LinkId) -> &Link {
         &self.links[link.at()]
@@ -188,7 +188,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If there is no client at the index.
+    /// Panics if there is no client at the index.
     pub fn links(&self, client: usize) -> impl Iterator<Item = (LinkId, &Link)> {
         self.clients[client].links.iter().map(|(_, link)| (*link, &self.links[link.at()]))
     }
@@ -197,7 +197,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If there is no server at the index.
+    /// Panics if there is no server at the index.
     #[must_use]
     pub fn streams(&self, server: usize) -> usize {
         let rogue_clients =
@@ -209,7 +209,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If there is no client at the index.
+    /// Panics if there is no client at the index.
     #[must_use]
     pub fn is_shut_down(&self, client: usize) -> bool {
         self.clients[client].is_shut_down

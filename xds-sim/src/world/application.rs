@@ -41,7 +41,7 @@ pub trait Application {
     ///
     /// # Errors
     ///
-    /// If the view is wrong. The text describes the fault.
+    /// Returns an error if the view is wrong. The text describes the fault.
     fn agrees_with(&self, truth: &dyn Fn(&TypeUrl, &str) -> Option<Bytes>) -> Result<(), String> {
         let _ = truth;
         Ok(())

@@ -119,7 +119,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If there is no server or no view at the index.
+    /// Panics if there is no server or no view at the index.
     #[must_use]
     pub fn extras(&self, server: usize, view: usize, kind: usize, name: &str) -> ResourceExtras {
         self.effective_extras(&self.servers[server].state[view], kind, name)

@@ -13,11 +13,12 @@ pub struct Conditions {
     pub first_byte_delay: Duration,
     /// Bytes per second; `None` for no limit.
     pub bandwidth: Option<u64>,
-    /// Receive window: maximum number of bytes that are on the way or not yet read; 64 KiB by
-    /// default, at least 1. The next bytes leave when the reader has made room and the sender knows.
+    /// Receive window: maximum number of bytes that are in flight or not yet read; 64 KiB by
+    /// default, at least 1. Further bytes are sent once the reader has made room and the sender has
+    /// been notified of it.
     pub window: usize,
-    /// Size of the send buffer: maximum number of bytes that are written but did not leave yet;
-    /// 64 KiB by default, at least 1.
+    /// Size of the send buffer: maximum number of bytes that are written but not sent yet; 64 KiB
+    /// by default, at least 1.
     pub send_buffer: usize,
     /// Maximum number of bytes that one read or write transfers. At least 1.
     pub chunk: usize,

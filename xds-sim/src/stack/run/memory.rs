@@ -1,8 +1,8 @@
 //! Memory that hosts hold.
 //!
-//! A run is single-threaded, so the memory that a task allocates and frees is that by which the
-//! memory of the thread grows while the task is polled. What the simulation itself allocates
-//! meanwhile, for example for bytes on their way, is subtracted.
+//! A run is single-threaded, so the memory that a task allocates and frees is the growth of the
+//! thread's memory while the task is polled. Memory that the simulation itself allocates meanwhile,
+//! for example for bytes in flight, is subtracted.
 
 use core::fmt;
 use std::{
@@ -12,10 +12,10 @@ use std::{
 
 use super::executor::HostId;
 
-/// Function that runs its argument and returns by how many bytes the memory of this thread has
-/// grown meanwhile. Such a function belongs to a counting allocator, for example
-/// `|work| allocation_counter::measure(work).bytes_current`. It must support nested calls, of which
-/// the outer ones include the inner ones.
+/// Function that runs its argument, and returns by how many bytes the memory of this thread has
+/// grown meanwhile. Such a function comes from a counting allocator, for example `|work|
+/// allocation_counter::measure(work).bytes_current`. It must support nested calls, in which the
+/// outer call includes the growth of the inner ones.
 pub type MeasureMemory = fn(&mut dyn FnMut()) -> i64;
 
 /// Memory of all hosts of a run.
