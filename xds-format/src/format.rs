@@ -32,7 +32,7 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::UnknownSuffix`] for any other suffix, or none.
+    /// Returns [`ErrorKind::UnknownSuffix`] for any other suffix, or none.
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, FormatError> {
         let path = path.as_ref();
         let suffix = path.extension().map(|suffix| suffix.to_string_lossy().into_owned());

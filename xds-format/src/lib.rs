@@ -28,7 +28,7 @@
 //! let yaml = to_yaml(Schema::envoy(), &cluster.type_url, &cluster.bytes, &PrintOptions::default())?;
 //! assert!(yaml.contains("connect_timeout: 0.250s"));
 //!
-//! // An error knows its place.
+//! // An error has a position and a path.
 //! let error = parse(Schema::envoy(), "cds.yaml", Format::Yaml, b"resources:\n- name: backend\n").unwrap_err();
 //! assert_eq!(error.to_string(), "cds.yaml:2:3: resources[0]: missing `@type`");
 //! # }
@@ -51,7 +51,7 @@
 //! of a file and builds a [`Document`]. Binary input skips the first two. [`decode_check`] and the
 //! printers work on encoded bytes.
 //!
-//! # The same bytes
+//! # Deterministic encoding
 //!
 //! Content versions are hashes of the resource bytes, so encoding is deterministic. JSON, YAML and
 //! proto text with the same meaning encode to the same bytes in every process, however the file is
@@ -60,15 +60,15 @@
 //!
 //! # What is accepted
 //!
-//! Both spellings of field names, durations as `5s` and as `{seconds: 5}`, enums by name and by
-//! number, 64-bit integers as numbers and as strings, and `{}` for an empty `Any`. YAML scalars are
-//! read as Envoy reads them (`on` is a boolean), and `<<` merges mappings. Everything else is an
-//! error, in particular input that would otherwise be lost silently: unknown fields, types and enum
-//! values, and duplicate keys.
+//! The parser accepts both spellings of field names, durations as `5s` and as `{seconds: 5}`, enums
+//! by name and by number, 64-bit integers as numbers and as strings, and `{}` for an empty `Any`.
+//! YAML scalars are read as Envoy reads them (`on` is a boolean), and `<<` merges mappings.
+//! Everything else is an error, in particular input that would otherwise be lost silently: unknown
+//! fields, types and enum values, and duplicate keys.
 //!
 //! Envoy accepts more. To read files written for Envoy, use [`parse_with`] with
-//! [`Leniency::Envoy`], which accepts the same except what loses data. The repository's
-//! `docs/FORMATS.md` lists the spellings.
+//! [`Leniency::Envoy`]: it accepts the same spellings as Envoy, except those that lose data. The
+//! repository's `docs/FORMATS.md` lists the spellings.
 //!
 //! # Beyond the encoding
 //!

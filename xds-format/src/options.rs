@@ -2,9 +2,9 @@
 
 /// Spellings accepted in JSON and YAML.
 ///
-/// Leniency only accepts more: what [`Leniency::Strict`] accepts means the same under
-/// [`Leniency::Envoy`] and gives the same bytes. The table in the repository's `docs/FORMATS.md`
-/// lists what strict reading, lenient reading and Envoy accept.
+/// Lenient reading only extends strict reading: input that [`Leniency::Strict`] accepts has the
+/// same meaning, and gives the same bytes, with [`Leniency::Envoy`]. The table in the repository's
+/// `docs/FORMATS.md` compares strict reading, lenient reading and Envoy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Leniency {

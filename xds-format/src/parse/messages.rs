@@ -56,15 +56,17 @@ impl TypedMessage {
 /// field of a response, and reads messages that are not resources. It requires no names, and the
 /// same message may occur twice.
 ///
-/// `untyped` is the full name of the type of messages that state none. In JSON and YAML, objects
-/// without `@type` are of this type; without it they must be responses (an object with
-/// `resources`). The elements of a list, and the documents of YAML, are one message each. Proto text
-/// is of the type that its header states, otherwise of type `untyped`. Binary input is of type
-/// `untyped`. The default of text and binary is `DiscoveryResponse`.
+/// `untyped` is the full name of the message type that is used where the input states none:
+///
+/// - JSON and YAML: objects without `@type`. If `untyped` is `None`, such objects must be responses
+///   (an object with `resources`). Each element of a list, and each document of YAML, is one
+///   message.
+/// - Proto text without a header. Default: `DiscoveryResponse`.
+/// - Binary input. Default: `DiscoveryResponse`.
 ///
 /// # Errors
 ///
-/// The errors of [`parse`](crate::parse()) that concern a single message, and
+/// Returns the errors of [`parse`](crate::parse()) that concern a single message, and
 /// [`ErrorKind::UnknownType`] if the schema lacks `untyped`.
 pub fn parse_messages(
     schema: &Schema,

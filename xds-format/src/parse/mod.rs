@@ -41,11 +41,11 @@ use crate::tree::{json, text as text_tree, yaml};
 /// Spellings are read strictly. [`parse_with`] can read files as Envoy does.
 ///
 /// Resource bytes are deterministic for all formats except binary, whose bytes are kept: see [the
-/// crate documentation](crate#the-same-bytes).
+/// crate documentation](crate#deterministic-encoding).
 ///
 /// # Errors
 ///
-/// The first error found: invalid syntax, an unknown type, field or enum value, a value that does
+/// Returns the first error: invalid syntax, an unknown type, field or enum value, a value that does
 /// not fit its field, two resources of the same type and name, a resource without a name, or an
 /// empty file. One invalid resource fails the whole file, so that the caller can keep the last
 /// valid state.
@@ -83,7 +83,7 @@ pub fn parse(
 ///
 /// # Errors
 ///
-/// The errors of [`parse`].
+/// Returns the errors of [`parse`].
 pub fn parse_with(
     schema: &Schema,
     source_name: &str,
@@ -120,7 +120,7 @@ pub fn parse_with(
 ///
 /// # Errors
 ///
-/// The errors of [`parse`].
+/// Returns the errors of [`parse`].
 pub fn parse_all(
     schema: &Schema,
     source_name: &str,
@@ -180,8 +180,9 @@ fn text_of<'i>(
 ///
 /// # Errors
 ///
-/// The errors of [`parse`] that concern a single message, and [`ErrorKind::UnknownType`] if the
-/// schema lacks `full_name`. Binary input is checked with its nested `Any`s and returned unchanged.
+/// Returns the errors of [`parse`] that concern a single message, and [`ErrorKind::UnknownType`] if
+/// the schema lacks `full_name`. Binary input is checked with its nested `Any`s and returned
+/// unchanged.
 pub fn encode_message(
     schema: &Schema,
     source_name: &str,
@@ -196,7 +197,7 @@ pub fn encode_message(
 ///
 /// # Errors
 ///
-/// The errors of [`encode_message`].
+/// Returns the errors of [`encode_message`].
 pub fn encode_message_with(
     schema: &Schema,
     source_name: &str,

@@ -42,8 +42,8 @@ impl<'t> YamlFile<'t> {
     ///
     /// # Errors
     ///
-    /// If the text is not YAML, is empty, has several documents or duplicate keys, or exceeds the
-    /// [limits](crate#limits).
+    /// Returns an error if the text is not YAML, is empty, has several documents or duplicate keys,
+    /// or exceeds the [limits](crate#limits).
     pub fn parse(
         source_name: &'t str,
         input: &'t [u8],
@@ -60,7 +60,8 @@ impl<'t> YamlFile<'t> {
     ///
     /// # Errors
     ///
-    /// If the text is not JSON, has duplicate keys, or exceeds the [limits](crate#limits).
+    /// Returns an error if the text is not JSON, has duplicate keys, or exceeds the
+    /// [limits](crate#limits).
     pub fn parse_json(
         source_name: &'t str,
         input: &'t [u8],
@@ -111,9 +112,9 @@ impl<'t> YamlFile<'t> {
     ///
     /// # Errors
     ///
-    /// The errors of [`encode_message`](super::encode_message), with line and column in the file
-    /// and the path from its top. If there is no value at the path, the innermost value around it
-    /// is encoded.
+    /// Returns the errors of [`encode_message`](super::encode_message), with line and column in the
+    /// file and the path from its top. If there is no value at the path, the innermost value around
+    /// it is encoded.
     pub fn encode(
         &self,
         schema: &Schema,
@@ -130,7 +131,7 @@ impl<'t> YamlFile<'t> {
     ///
     /// # Errors
     ///
-    /// The errors of [`encode`](Self::encode).
+    /// Returns the errors of [`encode`](Self::encode).
     pub fn encode_all(
         &self,
         schema: &Schema,

@@ -101,7 +101,7 @@ pub enum Redaction {
 ///
 /// # Errors
 ///
-/// The errors of [`decode_check`](crate::decode_check) if the type is known;
+/// Returns the errors of [`decode_check`](crate::decode_check) if the type is known;
 /// [`ErrorKind::UnprintableAny`] with the path of the first unprintable `Any`, with
 /// [`UnknownTypes::Refused`].
 pub fn to_json(
@@ -118,7 +118,7 @@ pub fn to_json(
 ///
 /// # Errors
 ///
-/// The errors of [`to_json`].
+/// Returns the errors of [`to_json`].
 pub fn to_json_string(
     schema: &Schema,
     type_url: &str,
@@ -132,7 +132,7 @@ pub fn to_json_string(
 ///
 /// # Errors
 ///
-/// The errors of [`to_json`].
+/// Returns the errors of [`to_json`].
 pub fn to_yaml(
     schema: &Schema,
     type_url: &str,
@@ -157,7 +157,7 @@ pub fn json_to_yaml(value: &serde_json::Value) -> String {
 ///
 /// # Errors
 ///
-/// The errors of [`decode_check`](crate::decode_check), if the type is known.
+/// Returns the errors of [`decode_check`](crate::decode_check), if the type is known.
 pub fn to_text(
     schema: &Schema,
     type_url: &str,
@@ -173,7 +173,8 @@ pub fn to_text(
 ///
 /// # Errors
 ///
-/// The errors of [`to_json`], and [`ErrorKind::UnknownType`] if the schema lacks `full_name`.
+/// Returns the errors of [`to_json`], and [`ErrorKind::UnknownType`] if the schema lacks
+/// `full_name`.
 pub fn message_to_json(
     schema: &Schema,
     full_name: &str,

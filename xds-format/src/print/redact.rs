@@ -22,10 +22,10 @@ const LIST_VALUE: u32 = 6;
 /// Field number of `fields` in `Struct` and of `values` in `ListValue`.
 const CONTENT: u32 = 1;
 
-/// Whether a resource may contain a secret.
+/// Returns whether a resource may contain a secret.
 ///
-/// True if it has a value that [`Redaction::Hidden`] hides, has an `Any` of an unknown type (whose
-/// content cannot be examined), or does not decode.
+/// Returns `true` if it has a value that [`Redaction::Hidden`] hides, has an `Any` of an unknown
+/// type (whose content cannot be examined), or does not decode.
 #[must_use]
 pub fn has_sensitive_fields(schema: &Schema, type_url: &str, bytes: &[u8]) -> bool {
     let redactor = Redactor::new(schema, Redaction::Hidden);

@@ -52,8 +52,8 @@ pub(crate) fn message(
 ///
 /// # Errors
 ///
-/// The errors of [`decode_check`], if the type is known. A resource of an unknown type is itself
-/// listed as unprintable.
+/// Returns the errors of [`decode_check`], if the type is known. A resource of an unknown type is
+/// itself listed as unprintable.
 pub fn unprintable(
     schema: &Schema,
     type_url: &str,
@@ -86,7 +86,7 @@ pub(crate) fn list_unprintable(
 ///
 /// # Errors
 ///
-/// The errors of [`decode_check`].
+/// Returns the errors of [`decode_check`].
 pub fn unknown_fields(
     schema: &Schema,
     type_url: &str,

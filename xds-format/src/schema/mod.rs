@@ -87,7 +87,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// The errors of [`Schema::with_descriptor_set`].
+    /// Returns the errors of [`Schema::with_descriptor_set`].
     pub fn from_descriptor_set(set: &[u8]) -> Result<Self, FormatError> {
         Self { pool: DescriptorPool::new(), annotations: Annotations::default() }
             .with_descriptor_set(set)
@@ -100,7 +100,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Descriptors`], with advice:
+    /// Returns [`ErrorKind::Descriptors`], with advice, if
     ///
     /// - the bytes are not a descriptor set (for example, they are the source of a schema);
     /// - a file imports a file that neither the set nor the schema has;
@@ -124,7 +124,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Descriptors`] if the schema defines one of them in a file of another name.
+    /// Returns [`ErrorKind::Descriptors`] if the schema defines one of them in a file of another
+    /// name.
     pub fn with_xds_types(&self) -> Result<Self, FormatError> {
         self.with_descriptor_set(XDS_TYPES)
     }
@@ -135,7 +136,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Descriptors`] if the bytes are not a descriptor set.
+    /// Returns [`ErrorKind::Descriptors`] if the bytes are not a descriptor set.
     pub fn ignored_definitions(&self, set: &[u8]) -> Result<Vec<String>, FormatError> {
         set::ignored_definitions(&self.pool, &set::files(set)?)
     }

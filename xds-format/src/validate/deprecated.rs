@@ -38,7 +38,7 @@ const MOST: usize = 100;
 ///
 /// # Errors
 ///
-/// The errors of [`decode_check`](crate::decode_check), if the type is known.
+/// Returns the errors of [`decode_check`](crate::decode_check), if the type is known.
 pub fn deprecated_uses(
     schema: &Schema,
     type_url: &str,

@@ -69,7 +69,7 @@ impl Validator {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Descriptors`] if a constraint has a pattern that is not a valid regular
+    /// Returns [`ErrorKind::Descriptors`] if a constraint has a pattern that is not a valid regular
     /// expression.
     pub fn new(schema: &Schema) -> Result<Self, FormatError> {
         let plans = Plans::new(schema.pool())
@@ -95,7 +95,7 @@ impl Validator {
     ///
     /// # Errors
     ///
-    /// The errors of [`decode_check`](crate::decode_check), if the type is known;
+    /// Returns the errors of [`decode_check`](crate::decode_check), if the type is known;
     /// [`ErrorKind::Constraint`] with the path of the first violation.
     pub fn check(&self, type_url: &str, bytes: &[u8]) -> Result<(), FormatError> {
         match self.walk(type_url, bytes, 1)?.into_iter().next() {
@@ -108,7 +108,7 @@ impl Validator {
     ///
     /// # Errors
     ///
-    /// The errors of [`decode_check`](crate::decode_check), if the type is known.
+    /// Returns the errors of [`decode_check`](crate::decode_check), if the type is known.
     pub fn violations(
         &self,
         type_url: &str,
