@@ -33,8 +33,8 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "validate", "external", "guard"])]
     pub(crate) proxy_bootstrap: Option<PathBuf>,
 
-    /// Check this file of views too, as `xds serve` reads it, and the references within each view that
-    /// clients can have. The files of a subdirectory are the view of its name.
+    /// Check this file of views too, as `xds serve` reads it, and the references within each view
+    /// that clients can have. The files of a subdirectory belong to the view of the same name.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["bootstrap", "proxy_bootstrap"])]
     pub(crate) views: Option<PathBuf>,
 

@@ -21,12 +21,12 @@ pub(crate) struct ConvertArgs {
     #[arg(value_name = "FILE", default_value = "-")]
     pub(crate) input: PathBuf,
 
-    /// Format of the output. By default that of the suffix of the file of -o.
+    /// Format of the output [default: selected by the suffix of the -o file].
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<ConvertFormat>,
 
-    /// Format of the input. By default that of the suffix of FILE: .json, .yaml, .yml, .pb_text,
-    /// .textproto, .txtpb or .pb.
+    /// Format of the input [default: selected by the suffix of FILE: .json, .yaml, .yml, .pb_text,
+    /// .textproto, .txtpb or .pb].
     #[arg(long, value_name = "FORMAT")]
     pub(crate) from: Option<ConvertFormat>,
 
@@ -42,8 +42,8 @@ pub(crate) struct ConvertArgs {
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) message_type: Option<String>,
 
-    /// Write to this file instead of standard output. It is replaced at once, when the conversion
-    /// has succeeded. Only its owner can read it if it contains secrets.
+    /// Write to this file instead of standard output. The file is replaced atomically, after the
+    /// conversion has succeeded. If it contains secrets, only its owner can read it.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 

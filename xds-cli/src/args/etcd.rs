@@ -35,12 +35,12 @@ pub(crate) struct EtcdArgs {
     pub(crate) etcd_password_file: Option<PathBuf>,
 }
 
-/// Place of resources to serve.
+/// Source of the resources to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SourceAddress {
     Directory(PathBuf),
     Etcd(EtcdAddress),
-    /// Kubernetes, as its own options state.
+    /// Kubernetes. The cluster is selected by separate options.
     Kube,
 }
 

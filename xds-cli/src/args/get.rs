@@ -16,7 +16,8 @@ const EXIT_CODES: &str = "Exit codes: 0 all resources were fetched, 1 another fa
 ///
 /// The command acts as an xDS client. It rejects a resource that does not decode or that violates a
 /// constraint of the API (validate.rules), as `xds watch` does. Fetched resources are printed to
-/// standard output, and the reason for each other one to standard error. Secrets are hidden.
+/// standard output. If a resource is not fetched, the reason is printed to standard error. Secrets
+/// are hidden.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct GetArgs {

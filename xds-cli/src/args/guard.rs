@@ -11,11 +11,20 @@ pub(crate) struct GuardArgs {
     /// Refuse changes that violate this rule, and keep serving the last state. May be given several
     /// times.
     ///
-    /// min:TYPE=NUMBER: there are at least so many resources of a type. max-removal:TYPE=PERCENT: one
-    /// change removes at most this share of the resources of a type; without :TYPE, of all types
-    /// together. require:TYPE=NAME: the resource exists. references: no reference is dangling. TYPE is
-    /// cds, eds, lds and so on, or a type URL. @VIEW behind a rule applies it to one view, which is
-    /// `default` or a name. A refusal states how to serve the change nevertheless.
+    /// The rules are:
+    ///
+    /// - min:TYPE=NUMBER: at least this number of resources of the type remain.
+    ///
+    /// - max-removal:TYPE=PERCENT: one change removes at most this share of the resources of the
+    ///   type; without :TYPE, of all types together.
+    ///
+    /// - require:TYPE=NAME: the resource exists.
+    ///
+    /// - references: no reference is dangling.
+    ///
+    /// TYPE is cds, eds, lds and so on, or a type URL. @VIEW after a rule applies it to one view
+    /// only, which is `default` or a name. The message about a refused change states how to apply
+    /// it anyway.
     #[arg(long = "guard", value_name = "RULE")]
     guard: Vec<Guard>,
 }

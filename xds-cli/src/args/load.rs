@@ -94,8 +94,8 @@ pub(crate) struct LoadArgs {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) lifetime: Option<Duration>,
 
-    /// Process id of the server on this machine. The output then has the CPU time that it used in
-    /// each round, and its memory (Linux).
+    /// Process id of the server, if it runs on this machine (Linux). The output then includes the
+    /// server's memory and the CPU time that it used in each round.
     #[arg(long, value_name = "PID")]
     pub(crate) server_pid: Option<u32>,
 

@@ -16,18 +16,19 @@ use super::{EtcdArgs, KubeClusterArgs, SourceAddress, parse_duration};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Rollouts (a change reaches few clients first)")]
 pub(crate) struct RolloutArgs {
-    /// Roll out each change: first to these clients, and to all others only when they have accepted
-    /// it. If a client rejects it, the earlier resources are served again. A directory needs
-    /// --state.
+    /// Roll out each change gradually: first to these clients, and to all others only after they
+    /// have accepted it. If a client rejects it, the earlier resources are served again. A
+    /// directory needs --state.
     ///
-    /// CLIENTS is a percentage of all clients, by a stable hash of the node id, or FIELD=PATTERN
-    /// with id, cluster, region, zone, sub_zone or metadata.PATH, and * for any characters. Give it
-    /// several times, or separated by commas, for several steps. Changes that only set endpoints are
-    /// served to all at once.
+    /// CLIENTS is a percentage of all clients, selected by a stable hash of the node id, or
+    /// FIELD=PATTERN. FIELD is id, cluster, region, zone, sub_zone or metadata.PATH, and * in
+    /// PATTERN stands for any characters. For several steps, give the option several times, or
+    /// separate the values by commas. Changes that only set endpoints are served to all clients at
+    /// once.
     #[arg(long, value_name = "CLIENTS", value_delimiter = ',', conflicts_with = "rollout_policy")]
     canary: Vec<Canary>,
 
-    /// Observe the clients of a step for this time before the next one.
+    /// Observe the clients of a step for this time before the next step begins.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10m", requires = "canary")]
     soak: Duration,
 
@@ -40,10 +41,12 @@ pub(crate) struct RolloutArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) rollout_policy: Option<PathBuf>,
 
-    /// Keep the state of rollouts in this directory, so that a rollout continues after a restart. The
-    /// commands of xds rollout use it. It has the resources, secrets included, and is created with
-    /// mode 0700. Each server needs its own. Without it, the state is in the source, if that is etcd or
-    /// Kubernetes: all servers that follow it share their rollouts.
+    /// Keep the state of rollouts in this directory, so that a rollout continues after a restart.
+    /// The commands of `xds rollout` use it too. It contains the resources, including secrets, and
+    /// is created with mode 0700. Each server needs its own directory.
+    ///
+    /// Without this option, the state is kept in the source, if that is etcd or Kubernetes, and all
+    /// servers that follow the source share their rollouts.
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 }
@@ -52,7 +55,7 @@ pub(crate) struct RolloutArgs {
 enum HaltReaction {
     /// The clients get the earlier resources back at once.
     RollBack,
-    /// The clients keep what they have until a command of xds rollout.
+    /// The clients keep the change until a command of `xds rollout` continues or ends the rollout.
     Hold,
 }
 
@@ -113,15 +116,16 @@ impl FromStr for Canary {
 
 /// Show, stop and continue the rollouts of `xds serve --canary`.
 ///
-/// STATE is the directory of `xds serve --state`, or the etcd:// address or kube:// that the servers
-/// follow. A command is stored there, and the servers follow it at once, or when they start again.
+/// STATE is the directory of `xds serve --state`, or the etcd:// address or kube:// that the
+/// servers follow. A command is stored there. The servers execute it at once, or when they are
+/// started again.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RolloutCommand {
-    /// Show the rollout that is under way, or the last one.
+    /// Show the current rollout or, if there is none, the last one.
     Status(RolloutStatusArgs),
-    /// Stay at the current step. Rejections halt a paused rollout too.
+    /// Pause the rollout at the current step. A rejection halts a paused rollout too.
     Pause(RolloutStateArgs),
-    /// Begin the current step of a paused or halted rollout anew.
+    /// Resume a paused or halted rollout: its current step starts again.
     Resume(RolloutStateArgs),
     /// Roll back: all clients get the earlier resources.
     Abort(RolloutStateArgs),
@@ -158,7 +162,7 @@ pub(crate) struct RolloutStatusArgs {
 pub(crate) enum RolloutFormat {
     /// Text for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Ndjson,
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) listener: Option<String>,
 
-    /// Route configuration to use, whatever the listener names.
+    /// Route configuration to use instead of the one that the listener names.
     #[arg(long, value_name = "NAME")]
     pub(crate) route_config: Option<String>,
 
@@ -78,8 +78,8 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "RULES")]
     pub(crate) rules: Option<RouteRules>,
 
-    /// Check the requests in a file (YAML or JSON) instead: our format, or Envoy's router check
-    /// format.
+    /// Check the requests in a file (YAML or JSON) instead. The file has this project's format or
+    /// that of Envoy's router_check_tool.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["host", "path", "method", "headers", "target"])]
     pub(crate) expect: Option<PathBuf>,
 

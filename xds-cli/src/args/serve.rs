@@ -28,13 +28,12 @@ use super::{
 pub(crate) struct ServeArgs {
     /// Directory with the resource files, etcd://HOST:PORT[,HOST:PORT...]/PREFIX, or kube://.
     ///
-    /// In etcd, the key PREFIX/VIEW/TYPE/NAME has one resource as JSON, YAML, text format or encoded
-    /// message. VIEW is `default`; TYPE is clusters, endpoints, listeners, routes, secrets and so
-    /// on. A transaction is served as one change.
+    /// In etcd, the key PREFIX/VIEW/TYPE/NAME contains one resource as JSON, YAML, text format or
+    /// encoded message. VIEW is `default`; TYPE is clusters, endpoints, listeners, routes, secrets
+    /// and so on. A transaction is served as one change.
     ///
-    /// In Kubernetes, ConfigMaps with the label xds-resources=true have resource files, and Services
-    /// with the annotation xds-service=true are reachable for gRPC clients by
-    /// xds:///NAME.NAMESPACE:PORT.
+    /// In Kubernetes, ConfigMaps with the label xds-resources=true contain resource files. gRPC
+    /// clients reach Services with the annotation xds-service=true as xds:///NAME.NAMESPACE:PORT.
     #[arg(value_name = "SOURCE")]
     pub(crate) source: SourceAddress,
 
@@ -70,11 +69,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) csds: Option<String>,
 
-    /// Serve metrics on this address: /metrics in Prometheus' text format, and /ready for probes. It
-    /// is plain HTTP, also if --tls-cert is given.
+    /// Serve metrics on this address: /metrics in Prometheus' text format, and /ready for probes.
+    /// It is always plain HTTP, even if --tls-cert is given.
     ///
-    /// /ready has status 503 while new clients are not served: before every file has been valid, and
-    /// after --max-staleness.
+    /// /ready returns status 503 while new clients are not served: until every file has been valid
+    /// once, and when the source has been unreachable for --max-staleness.
     #[arg(long, value_name = "ADDR")]
     pub(crate) metrics: Option<String>,
 
@@ -90,9 +89,10 @@ pub(crate) struct ServeArgs {
     /// Select the view of each client by the rules in this YAML file: by node id, cluster, locality
     /// or metadata. Without it, all clients have the default view.
     ///
-    /// In a directory, the files of a subdirectory are the view of its name. In etcd, VIEW in the key
-    /// names the view, and in Kubernetes the annotation xds-view. A changed file is used as a whole;
-    /// while it is invalid, the last valid one stays in use. An invalid file at the start is an error.
+    /// In a directory, the files of a subdirectory belong to the view of the same name. In etcd,
+    /// VIEW in the key names the view, and in Kubernetes the annotation xds-view does. A change of
+    /// the rules is used as a whole; while the file is invalid, the last valid rules stay in use.
+    /// An invalid file at the start is an error.
     #[arg(long, value_name = "FILE")]
     pub(crate) views: Option<PathBuf>,
 
@@ -120,16 +120,17 @@ pub(crate) struct ServeArgs {
     pub(crate) max_removal: Option<u8>,
 
     /// Refuse new clients once the source, such as etcd, has been unreachable for this time, and
-    /// report NOT_SERVING to health checks. Clients that are connected keep what they have. There is
-    /// no limit by default.
+    /// report NOT_SERVING to health checks. Connected clients keep their resources. There is no
+    /// limit by default.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) max_staleness: Option<Duration>,
 
-    /// Write rejections by clients to etcd: the key PREFIX/@rejected/VIEW/TYPE/NAME/REPORTER has the
-    /// number of clients that reject a resource, and a reason. It is removed when they accept it, and
-    /// when this process has ended. Changes that --guard refuses are written there too.
+    /// Write rejections by clients to etcd: the key PREFIX/@rejected/VIEW/TYPE/NAME/REPORTER
+    /// contains the number of clients that reject a resource, and a reason. It is removed when they
+    /// accept the resource, and after this process has ended. Changes that --guard refuses are
+    /// written there too.
     ///
-    /// In Kubernetes, rejections are written unless --kube-read-only is given.
+    /// In Kubernetes, rejections are always written unless --kube-read-only is given.
     #[arg(long)]
     pub(crate) report_rejections: bool,
 
@@ -305,8 +306,8 @@ impl ServerTlsArgs {
 pub(crate) enum Ordering {
     /// Each type as soon as it is due.
     Off,
-    /// Clusters, endpoints, listeners, routes, directly one after the other, and removals last.
-    /// Nothing waits for an ACK.
+    /// Clusters, endpoints, listeners and routes in this order, without waiting for ACKs, and
+    /// removals last.
     Order,
     /// Make before break: listeners and routes wait until the client has ACKed the clusters,
     /// endpoints and secrets they refer to, if it subscribes to these types. Deleted resources are

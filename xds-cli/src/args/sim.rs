@@ -90,7 +90,7 @@ pub(crate) struct FixedOptions {
     /// Use these options instead of random ones, in the form in which reports print them, such as
     /// "clients=2 faults={reset,lag}".
     ///
-    /// `xds sim options` lists the names. Options left out have their simplest value. If actions,
+    /// `xds sim options` lists the names. Omitted options have their simplest value. If actions,
     /// faults or lies are given without a number of operations, there are 20 operations; with
     /// --tape the options are used exactly as given.
     #[arg(long, value_name = "LINE", value_parser = parse_options)]

@@ -39,10 +39,11 @@ pub(crate) struct StatusArgs {
     operands: Vec<Operand>,
 
     /// Show the clients of all addresses together, with the replica that each is connected to, and
-    /// resources whose content differs between replicas. It is implied by three or more addresses.
+    /// the resources whose content differs between replicas. Three or more addresses imply this
+    /// option.
     ///
-    /// A replica that has read less of its source than another one is shown as behind. A replica that
-    /// cannot be read is shown with its error.
+    /// A replica that has read less of its source than another one is shown as behind. A replica
+    /// whose status cannot be read is shown with its error.
     #[arg(long)]
     replicas: bool,
 
@@ -50,7 +51,7 @@ pub(crate) struct StatusArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) node: Option<String>,
 
-    /// Read the status again and again, with this pause between two requests.
+    /// Read the status repeatedly, with this pause between two requests.
     ///
     /// On a terminal the table is redrawn in place. Otherwise the changes are printed.
     #[arg(

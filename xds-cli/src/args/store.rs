@@ -9,8 +9,9 @@ use super::{DescriptorArgs, EtcdArgs, SourceAddress, parse_duration};
 
 /// Write the resources in a directory to etcd, as one change.
 ///
-/// Prints the difference. Clients of `xds serve etcd://..` see all of the change at once, and nothing
-/// if it fails. If another writer has changed the same resources meanwhile, nothing is written.
+/// Prints the difference. Clients of `xds serve etcd://..` receive the whole change at once, or
+/// nothing if writing fails. If another writer has changed the same resources meanwhile, nothing is
+/// written.
 #[derive(Args, Debug)]
 pub(crate) struct ApplyArgs {
     /// Directory with the resource files.
@@ -25,7 +26,7 @@ pub(crate) struct ApplyArgs {
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) view: String,
 
-    /// Remove the resources of the view that the directory does not have.
+    /// Remove the resources of the view that are not in the directory.
     #[arg(long)]
     pub(crate) prune: bool,
 
@@ -60,8 +61,8 @@ pub(crate) struct PullArgs {
 
 /// Register an endpoint of a cluster in etcd until the command ends.
 ///
-/// The endpoint is removed at once when the command is interrupted, and after --ttl when it is killed
-/// or loses its connection to etcd.
+/// The endpoint is removed at once when the command is interrupted, and after --ttl when the
+/// command is killed or loses its connection to etcd.
 #[derive(Args, Debug)]
 pub(crate) struct RegisterArgs {
     /// Address to register at: etcd://HOST:PORT[,HOST:PORT...]/PREFIX.
