@@ -1,7 +1,7 @@
 //! Deliberate bugs of drivers, used to verify that the simulation of the drivers finds them.
 //!
 //! They exist only with the feature `zoo`, which only tests of the simulation enable; otherwise
-//! [`is`] is the constant `false`.
+//! `is` is the constant `false`.
 
 xds_core::bugs! {
     /// Server: an idle response body registers no waker.
