@@ -124,6 +124,45 @@ fn rejected_resource_is_not_renewed() {
     println!("covers: M167");
 }
 
+/// A resource that is rejected again when it is sent with a change is still not renewed.
+#[test]
+fn resource_rejected_twice_is_not_renewed() {
+    run_all(&[
+        (
+            "M107 M167",
+            "
+            set eds a~10s=1 b~10s=1
+            td> eds +a +b
+            td< eds first a~10s=1 b~10s=1
+            td> eds ack
+            set eds b~10s=bad
+            td< eds changed b~10s=bad
+            td> eds nack
+            set eds a~10s=2
+            td< eds changed a~10s=2 b~10s=bad
+            td> eds nack
+            wait 5s
+            td<",
+        ),
+        (
+            "M107 M167",
+            "
+            set eds a~10s=1 b~10s=1
+            td> eds +*
+            td< eds first a~10s=1 b~10s=1
+            td> eds ack
+            set eds b~10s=bad
+            td< eds changed b~10s=bad
+            td> eds nack
+            set eds a~10s=2
+            td< eds changed a~10s=2 b~10s=bad
+            td> eds nack
+            wait 5s
+            td<",
+        ),
+    ]);
+}
+
 /// A rejected heartbeat is not repeated: the resource is sent when the next heartbeat is due.
 #[test]
 fn rejected_heartbeat_is_replaced_by_resource() {

@@ -1,15 +1,14 @@
-//! Progress of each type of a stream: what was sent, ACKed and rejected.
+//! Progress of each type of a stream: what was sent and ACKed.
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::vec::Vec;
 
-use super::{MakeBeforeBreak, STAGES, SessionView, Sessions, rejected::RejectedWildcardResources};
+use super::{MakeBeforeBreak, STAGES, SessionView, Sessions};
 use crate::{
     server::{
         config::Warming,
         session::{session_handle::SessionHandle, subscriptions::Subscriptions},
         store::revision::Revision,
     },
-    service::Variant,
     slab::Slot,
     types::rank,
 };
@@ -45,13 +44,6 @@ impl ProgressByRank {
         }
     }
 
-    fn rejected(&self, rank: usize) -> Option<&RejectedWildcardResources> {
-        match self {
-            Self::Settled(_) => None,
-            Self::Open(types) => types.get(rank)?.rejected.as_deref(),
-        }
-    }
-
     /// Returns the progress of a type, and adds it if there is none. `None` if types of this rank
     /// do not wait for each other, or the client is settled.
     fn get_mut(&mut self, rank: usize) -> Option<&mut TypeProgress> {
@@ -68,7 +60,7 @@ impl ProgressByRank {
         let used = sessions.0.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         let progress = sessions.0.iter().take(used).map(|&view| {
             let progress = Progress::settled(view, at);
-            TypeProgress { sent: progress, accepted: progress, rejected: None }
+            TypeProgress { sent: progress, accepted: progress }
         });
         *self = Self::Open(progress.collect());
     }
@@ -92,8 +84,6 @@ impl ProgressByRank {
 pub(crate) struct TypeProgress {
     pub(crate) sent: Progress,
     pub(crate) accepted: Progress,
-    /// Rejected resources, once there were any.
-    rejected: Option<Box<RejectedWildcardResources>>,
 }
 
 impl TypeProgress {
@@ -104,11 +94,7 @@ impl TypeProgress {
         let is_accepted = view.session.newest_content().unwrap_or_default() == newest
             && accepted.nonce == newest
             && (accepted.set == Revision::START) == (newest == 0);
-        is_accepted
-            && self.sent == accepted
-            && self.rejected.is_none()
-            && view.is_settled()
-            && !view.has_removals()
+        is_accepted && self.sent == accepted && view.is_settled() && !view.has_removals()
     }
 }
 
@@ -159,13 +145,6 @@ impl MakeBeforeBreak {
                 progress.accepted = progress.sent;
             }
         }
-    }
-
-    /// Lowest revision since which the client lacks a resource that it has permanently rejected.
-    pub(crate) fn rejected_since(&self, rank: usize, view: SessionView<'_>) -> Option<Revision> {
-        let covered = self.progress.rejected(rank).filter(|_| view.session.has_wildcard());
-        let covered = covered.and_then(|rejected| rejected.first(view.arena));
-        covered.into_iter().chain(view.first_rejected_named()).min()
     }
 
     /// Resets the progress after the client was moved to another view. It may still have to request
@@ -231,18 +210,7 @@ impl MakeBeforeBreak {
     fn note_progress(&mut self, handle: SessionHandle, subscriptions: &Subscriptions) {
         let Some(progress) = self.progress.get_mut(usize::from(handle.rank)) else { return };
         let Some(view) = SessionView::of(handle.session, subscriptions) else { return };
-        let SessionView { session, arena, .. } = view;
-        if session.variant() == Variant::Incremental
-            && let Some(part) = session.newest_cursor_range()
-        {
-            if session.is_nacked() {
-                let rejected = progress.rejected.get_or_insert_default();
-                rejected.add(arena, part, progress.accepted.set, session.newest_nonce());
-            } else if !session.awaits_answer() {
-                progress.rejected.iter_mut().for_each(|it| it.remove(arena, part));
-                progress.rejected.take_if(|it| it.is_empty());
-            }
-        }
+        let session = view.session;
         let is_clusters = usize::from(handle.rank) == rank::CLUSTERS;
         // A client does not treat clusters whose versions it stated as new.
         if is_clusters && let Some(at) = session.stated_revision() {

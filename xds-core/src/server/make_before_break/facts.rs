@@ -69,8 +69,7 @@ impl LateFacts for StreamSessions<'_> {
     }
 
     fn rejected_since(&self, rank: usize) -> Option<Revision> {
-        let view = self.sessions.get(rank)?;
-        self.state.rejected_since(rank, view)
+        self.sessions.get(rank)?.rejected_since()
     }
 
     fn waits_for_answer(&self) -> bool {

@@ -16,7 +16,6 @@ pub(crate) mod decision;
 pub(crate) mod dependencies;
 pub(crate) mod facts;
 pub(crate) mod new_clusters;
-pub(crate) mod rejected;
 pub(crate) mod warming;
 
 use alloc::boxed::Box;

@@ -214,7 +214,7 @@ impl MakeBeforeBreak {
             let facts = self.warming_facts(sessions)?;
             return self.cold.as_mut()?.first_using_removed(&facts);
         }
-        if self.rejected_since(rank::ENDPOINTS, endpoints).is_some_and(|since| since <= deleted) {
+        if endpoints.rejected_since().is_some_and(|since| since <= deleted) {
             return Some(BlockedBy::Rejected);
         }
         policy.references.as_ref()?;

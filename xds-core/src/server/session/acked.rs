@@ -18,6 +18,7 @@ use alloc::{
 use super::{
     PriorState, ResponseMode, Session,
     context::SessionContext,
+    nack::rejected::RejectedResources,
     session_view::SessionView,
     subscription::Subscription,
     window::{Answer, Sent},
@@ -63,6 +64,8 @@ pub(crate) struct AckedExceptions {
     pub(crate) followed: BTreeSet<Slot>,
     /// Resources whose removal an incremental client rejected.
     pub(crate) rejected_removals: BTreeSet<Slot>,
+    /// Resources that the client has rejected and not accepted since.
+    pub(crate) rejected: RejectedResources,
 }
 
 /// Resource whose removal is or was withheld.
@@ -105,6 +108,7 @@ impl AckedExceptions {
             && self.previous_view.is_none()
             && self.followed.is_empty()
             && self.rejected_removals.is_empty()
+            && self.rejected.is_empty()
     }
 }
 

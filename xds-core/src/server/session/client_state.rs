@@ -7,7 +7,7 @@
 
 use super::{
     Answer, ResponseMode, Revision,
-    nack::rejection::SentPosition,
+    nack::rejection::{OpenRejections, SentPosition},
     session_view::SessionView,
     subscription::{DueKind, ListKind, Subscription},
 };
@@ -102,7 +102,8 @@ impl<'a> SessionView<'a> {
             SentPosition::Nonce(nonce) => nonce <= accepted.nonce.get(),
             SentPosition::Revision(revision) => revision <= accepted.to,
         });
-        if is_accepted && !rejections.is_some_and(|it| it.has_sent_again(position)) {
+        let sent_again = rejections.and_then(OpenRejections::sent_again);
+        if is_accepted && !sent_again.is_some_and(|range| range.has(position)) {
             return ResourceSync::Synced;
         }
         self.sync_of_newest()

@@ -33,8 +33,7 @@ pub(crate) struct SentByName {
     pub(crate) nonce: u64,
     /// Whether the resource is due again.
     pub(crate) is_due: bool,
-    /// Whether the client has rejected what the response contained, and is not sent it until it
-    /// changes.
+    /// Whether the client has rejected the resource and not accepted it since.
     pub(crate) is_rejected: bool,
 }
 
@@ -174,7 +173,7 @@ impl<'a> SessionView<'a> {
         Some(SentByName {
             nonce: subscription.sent,
             is_due: subscription.due.is_some(),
-            is_rejected: self.has_rejected_for_good(subscription),
+            is_rejected: self.has_rejected(resource),
         })
     }
 }

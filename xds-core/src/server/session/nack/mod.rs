@@ -3,6 +3,7 @@
 pub(crate) mod error_detail;
 mod followed;
 pub(crate) mod isolation;
+pub(crate) mod rejected;
 pub(crate) mod rejection;
 mod retry;
 
@@ -12,6 +13,7 @@ use core::mem;
 use self::{
     error_detail::ErrorDetail,
     isolation::KeptContents,
+    rejected::RejectedResources,
     rejection::{OpenRejections, SentPosition, SentRange, WildcardPart},
 };
 use super::{
@@ -213,8 +215,7 @@ impl SessionContext<'_> {
                 WildcardPart { after: sent.from.max(repeated), up_to: sent.to }
             }
         };
-        let nonce = sent.nonce.get();
-        SentRange { first: nonce, last: nonce, wildcard: self.session.wildcard.map(part) }
+        SentRange { wildcard: self.session.wildcard.map(part), ..SentRange::of(sent.nonce.get()) }
     }
 
     /// Returns the part of a range that the wildcard of the client covers, if it still has one.
@@ -256,40 +257,23 @@ impl<'a> SessionView<'a> {
         let before_wildcard = self.session.before_wildcard(first - 1);
         let part = sent_range.wildcard.filter(|_| before_wildcard.is_none());
         let after = part.map_or(Revision::START, |part| part.after);
-        let accepted_by_name = |slot: Slot| {
-            let resource = self.arena.at(slot).zip(before_wildcard).zip(accepted);
-            resource.is_some_and(|((it, before_wildcard), accepted)| {
-                it.revision <= accepted.at && before_wildcard.names.contains(&it.name)
-            })
-        };
         let is_covered = |wildcard: Wildcard| {
             let mut sent = self.arena.slots_back(after, wildcard.cursor);
-            sent.any(|slot| !accepted_by_name(slot))
+            sent.any(|slot| !self.accepted_before_wildcard(slot))
         };
         self.session.wildcard.is_some_and(is_covered) || self.named_in(sent_range).next().is_some()
     }
 
-    /// Lowest revision since which the client lacks a resource that was sent to it by name, because
-    /// it has rejected the resource and is not sent it until it changes.
-    pub(crate) fn first_rejected_named(self) -> Option<Revision> {
-        let rejections = self.session.rejections();
-        let ranges = rejections.into_iter().flat_map(OpenRejections::until_changed);
-        let since = ranges.flat_map(|range| {
-            self.subscriptions_in(*range).map(|(subscription, resource)| {
-                // If the client never had the resource, it also lacks what older resources refer to.
-                let is_new = subscription.was_first_sent_after(range.first.saturating_sub(1));
-                if is_new { resource.created } else { resource.revision }
-            })
-        });
-        since.min()
-    }
-
-    /// Whether the client has rejected what it was last sent of a subscription, and is not sent it
-    /// until it changes.
-    pub(crate) fn has_rejected_for_good(self, subscription: &Subscription) -> bool {
-        let rejections = self.session.rejections();
-        let mut ranges = rejections.into_iter().flat_map(OpenRejections::until_changed);
-        ranges.any(|range| range.has(SentPosition::Nonce(subscription.sent)))
+    /// Whether the client accepted a resource by name before it subscribed to the wildcard, and has
+    /// accepted no response since.
+    fn accepted_before_wildcard(self, resource: Slot) -> bool {
+        let Some(accepted) = self.session.accepted_response(self.arena, Revision::START) else {
+            return false;
+        };
+        let before_wildcard = self.session.before_wildcard(accepted.nonce.get());
+        self.arena.at(resource).zip(before_wildcard).is_some_and(|(it, before_wildcard)| {
+            it.revision <= accepted.at && before_wildcard.names.contains(&it.name)
+        })
     }
 
     /// Returns the resources last sent by name in these responses and unchanged since.
@@ -329,6 +313,7 @@ impl Session {
         self.update_extras(|extras| {
             extras.rejections.leave_view(is_over);
             extras.contents = KeptContents::default();
+            extras.acked.rejected = RejectedResources::default();
         });
     }
 }

@@ -111,6 +111,11 @@ impl RetryBatch {
 }
 
 impl SentRange {
+    /// Returns the location of the resources of one response, except those of a wildcard.
+    pub(crate) fn of(nonce: u64) -> Self {
+        Self { first: nonce, last: nonce, wildcard: None }
+    }
+
     pub(crate) fn has(&self, position: SentPosition) -> bool {
         match position {
             SentPosition::Nonce(nonce) => (self.first..=self.last).contains(&nonce),
@@ -244,20 +249,18 @@ impl OpenRejections {
         self.sent_again_to
     }
 
-    /// Returns the ranges of resources that are not sent again until they change.
-    pub(super) fn until_changed(&self) -> &VecDeque<SentRange> {
-        &self.until_changed
-    }
-
     /// Whether the rejected resources include this one. Those that were sent again do not count.
     pub(crate) fn has(&self, position: SentPosition) -> bool {
         let batch = self.batch().map(|batch| batch.range);
         self.until_changed.iter().chain(&batch).any(|range| range.has(position))
     }
 
-    /// Whether a resource is among those that were sent again with a change.
-    pub(crate) fn has_sent_again(&self, position: SentPosition) -> bool {
-        matches!(self.state, RejectionState::SentAgain(batch) if batch.range.has(position))
+    /// Returns the location of the resources that were sent again with a change.
+    pub(crate) fn sent_again(&self) -> Option<SentRange> {
+        match self.state {
+            RejectionState::SentAgain(batch) => Some(batch.range),
+            _ => None,
+        }
     }
 
     /// Whether a full state with this content was rejected.

@@ -1,6 +1,6 @@
 //! Resources that are sent again after a NACK, and the times at which they are.
 
-use super::rejection::{RejectionState, RetryBatch, SentPosition, SentRange};
+use super::rejection::{OpenRejections, RejectionState, RetryBatch, SentPosition, SentRange};
 use crate::server::{
     config::NackRecovery,
     event::ResponseCause,
@@ -50,7 +50,6 @@ impl SessionContext<'_> {
         }
         let cursor = self.session.wildcard.map_or(Revision::START, |wildcard| wildcard.cursor);
         self.session.update_extras(|extras| extras.rejections.send_again(cursor));
-        self.forget_rejected();
         let may_repeat_removals =
             !self.session.defers_removals() && self.session.due.withheld().is_empty();
         let mut slot = self.session.subscriptions.last();
@@ -118,9 +117,14 @@ impl SessionContext<'_> {
     /// all of it for another reason, for example because the client warms clusters.
     pub(crate) fn note_accepted(&mut self, sent: Sent) {
         // A part of what is sent again may have had no room.
-        let mut due = self.session.due_subscriptions(self.subscriptions);
+        let is_rest = |due: Due| due.kind == DueKind::Piggyback;
         let has_rest = self.session.rejections().is_some()
-            && due.any(|it| it.due.is_some_and(|due| due.kind == DueKind::Piggyback));
+            && self
+                .session
+                .due_subscriptions(self.subscriptions)
+                .any(|it| it.due.is_some_and(is_rest));
+        let sent_again = self.session.rejections().and_then(OpenRejections::sent_again);
+        self.note_accepted_resources(sent, sent_again.filter(|_| !has_rest));
         self.session.update_extras(|extras| extras.rejections.note_accepted(sent.to, has_rest));
         let retry_batch = self.session.retry_batch().filter(|it| sent.nonce.get() > it.range.last);
         // Removals are not repeated to a client without a wildcard. After a change they count as

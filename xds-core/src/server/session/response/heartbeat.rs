@@ -23,10 +23,8 @@ use crate::{
     server::{
         event::ResponseCause,
         session::{
-            CatchUp, Purpose, RenderedResponse, ResponseMode, Wildcard,
-            context::SessionContext,
-            subscription::ListKind,
-            window::{Answer, Sent},
+            CatchUp, Purpose, RenderedResponse, ResponseMode, Wildcard, context::SessionContext,
+            subscription::ListKind, window::Answer,
         },
         store::{
             arena::heartbeat_schedule::{CachedHeartbeats, HeartbeatPosition},
@@ -52,8 +50,6 @@ pub(crate) struct Renewals {
     individual: BTreeSet<Slot>,
     /// Time at which the oldest unsent heartbeat became due.
     since: Option<Time>,
-    /// Resources that the client rejected and was not sent again since.
-    rejected: BTreeSet<Slot>,
     method: RenewalMethod,
     /// Resources renewed last by sending them again.
     resent: Vec<Slot>,
@@ -98,9 +94,7 @@ impl Renewals {
     }
 
     fn is_blank(&self) -> bool {
-        self.state == RenewalState::NotDue
-            && self.rejected.is_empty()
-            && self.method == RenewalMethod::default()
+        self.state == RenewalState::NotDue && self.method == RenewalMethod::default()
     }
 
     fn fall_due(&mut self, sent_to: Option<HeartbeatPosition>, now: Option<Time>) {
@@ -284,7 +278,7 @@ impl SessionContext<'_> {
             let is_resent = !takes_heartbeats || is_late(slot);
             Renewal { slot, position, is_resent }
         };
-        let is_accepted = |slot: &Slot| !due.rejected.contains(slot);
+        let is_accepted = |slot: &Slot| !self.view().has_rejected(*slot);
         let covered: Vec<(HeartbeatPosition, Slot)> = match self.session.wildcard {
             Some(_) => self.arena.heartbeats.after(due.sent_to).collect(),
             None => Vec::new(),
@@ -295,7 +289,6 @@ impl SessionContext<'_> {
         // The shared body is for clients that have everything.
         let is_shared = self.session.wildcard.is_some()
             && due.individual.is_empty()
-            && due.rejected.is_empty()
             && renewals.len() == covered.len()
             && !renewals.iter().any(|renewal| renewal.is_resent);
         if !due.individual.is_empty() {
@@ -382,7 +375,6 @@ impl SessionContext<'_> {
             && left_out_nothing;
         if self.sends_full_state() || is_all {
             renewals.settle(clock);
-            renewals.rejected.clear();
         }
         let walked: Vec<Slot> = match before.zip(after) {
             Some((before, after)) => {
@@ -397,15 +389,9 @@ impl SessionContext<'_> {
             let due = self.arena.heartbeats.after(mem::replace(&mut renewals.sent_to, clock));
             renewals.individual.extend(due.map(|(_, slot)| slot));
         }
-        for slot in walked {
-            renewals.rejected.remove(&slot);
-            // Resources omitted because the client has them still need a renewal.
-            if left_out_nothing {
-                renewals.individual.remove(&slot);
-            }
-        }
-        for slot in self.sent_by_name(nonce) {
-            renewals.rejected.remove(&slot);
+        // Resources omitted because the client has them still need a renewal.
+        let covered = walked.into_iter().filter(|_| left_out_nothing);
+        for slot in covered.chain(self.sent_by_name(nonce)) {
             renewals.individual.remove(&slot);
         }
         let has_unsent =
@@ -426,39 +412,12 @@ impl SessionContext<'_> {
         sent.map(|(_, subscription)| subscription.resource).collect()
     }
 
-    /// Records the rejection of the newest response, whose resources are no longer renewed.
+    /// Records the rejection of heartbeats. Returns the resources that were sent whole.
     // M167
-    pub(crate) fn note_rejected(&mut self, sent: Sent) {
-        if self.session.ttls == Ttls::Omitted || self.sends_full_state() {
-            return;
-        }
-        if sent.purpose == Purpose::Heartbeat {
-            let renewals = self.session.renewals.get_or_insert_default();
-            let resent = mem::take(&mut renewals.resent);
-            renewals.method = RenewalMethod::Resources;
-            renewals.rejected.extend(resent);
-            return;
-        }
-        if !self.arena.has_ttls() {
-            return;
-        }
-        let mut rejected = Vec::new();
-        if self.session.wildcard.is_some() {
-            rejected = self.arena.slots_between(sent.from, sent.to).collect();
-        }
-        rejected.extend(self.sent_by_name(sent.nonce));
-        let has_ttl = |slot: &Slot| self.arena.payload(*slot).is_some_and(|it| it.ttl().is_some());
-        rejected.retain(has_ttl);
-        if !rejected.is_empty() {
-            self.session.renewals.get_or_insert_default().rejected.extend(rejected);
-        }
-    }
-
-    /// Forgets rejected resources, because they are re-sent now.
-    pub(crate) fn forget_rejected(&mut self) {
-        if let Some(renewals) = self.session.renewals.as_deref_mut() {
-            renewals.rejected.clear();
-        }
+    pub(crate) fn reject_heartbeats(&mut self) -> Vec<Slot> {
+        let renewals = self.session.renewals.get_or_insert_default();
+        renewals.method = RenewalMethod::Resources;
+        mem::take(&mut renewals.resent)
     }
 
     /// Forgets all due heartbeats when the session leaves its arena.
