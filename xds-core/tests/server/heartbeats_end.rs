@@ -163,6 +163,47 @@ fn resource_rejected_twice_is_not_renewed() {
     ]);
 }
 
+/// A resource that is accepted when it is sent alone is renewed, and the rejected one is not.
+#[test]
+fn resource_accepted_alone_is_renewed() {
+    let config = ServerConfig::default();
+    run_all_with(
+        &config.with_every_type(|it| it.nack_recovery = NackRecovery::Isolate),
+        &[
+            (
+                "M108 M167",
+                "
+                td> eds +a +b
+                td< eds first -a -b
+                td> eds ack
+                set eds a~10s=1 b~10s=bad
+                td< eds changed a~10s=1 b~10s=bad
+                td> eds nack
+                td< eds recovery a~10s=1
+                td> eds ack
+                td< eds recovery b~10s=bad
+                td> eds nack
+                wait 5s
+                td< eds heartbeat a~10s",
+            ),
+            (
+                "M108 M167",
+                "
+                set eds a~10s=1 b~10s=bad
+                td> eds +*
+                td< eds first a~10s=1 b~10s=bad
+                td> eds nack
+                td< eds recovery a~10s=1
+                td> eds ack
+                td< eds recovery b~10s=bad
+                td> eds nack
+                wait 5s
+                td< eds heartbeat a~10s",
+            ),
+        ],
+    );
+}
+
 /// A rejected heartbeat is not repeated: the resource is sent when the next heartbeat is due.
 #[test]
 fn rejected_heartbeat_is_replaced_by_resource() {
