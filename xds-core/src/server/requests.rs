@@ -11,9 +11,7 @@ use super::{
         session_handle::SessionHandle, subscriptions::TypeKnowledge,
     },
     stream::{
-        check_length, check_lengths,
-        node_quota::NodeKey,
-        rejection_log::{AnswerKind, RequestAnswer},
+        check_length, check_lengths, node_quota::NodeKey, rejection_log::AnswerKind,
         unfinished_request::OpenRequest,
     },
 };
@@ -98,17 +96,20 @@ impl Server {
         };
         let progress = context.begin_request(request, rejection, &mut ctx);
         let accepted = ctx.accepted;
-        let answer = match ctx.rejected {
-            Some(rejected) => RequestAnswer::Rejected(rejected),
-            None if self.subscriptions.acks(session) > acks => RequestAnswer::Accepted,
-            None => RequestAnswer::None,
+        let rejected = ctx.rejected;
+        let answer = match &rejected {
+            Some(_) => AnswerKind::Rejected,
+            None if self.subscriptions.acks(session) > acks => AnswerKind::Accepted,
+            None => AnswerKind::None,
         };
         let is_counted = self.stats.answers() != stats_before.answers();
         self.stats_by_type.note_request(rank, &stats_before, &self.stats);
-        if !matches!(answer, RequestAnswer::None) {
+        if answer != AnswerKind::None {
             self.refund_request(id, message.len());
         }
-        let answer = self.note_answer(id, session, answer);
+        if let Some(rejected) = rejected {
+            self.add_rejection(id, session, rejected);
+        }
         Some(OpenRequest {
             session,
             progress,

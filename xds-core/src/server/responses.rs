@@ -11,7 +11,7 @@ use super::{
     session::{
         RenderedResponse, SendOrder,
         deferred_removal::Portion,
-        response::{draft::Draft, seal::seal},
+        response::{draft::Draft, seal},
         session_handle::SessionHandle,
         subscriptions::Subscriptions,
     },

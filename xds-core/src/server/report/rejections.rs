@@ -11,10 +11,8 @@ use crate::{
         Server,
         event::status::{Completeness, RejectionStatus},
         queue::timer_queue::Alarm,
-        session::{Session, acceptance::NEVER, nack::RejectedResponse},
-        stream::rejection_log::{
-            AnswerKind, ConnectedRejection, NodeType, RejectionRecord, RequestAnswer,
-        },
+        session::nack::RejectedResponse,
+        stream::rejection_log::{AnswerKind, ConnectedRejection, NodeType, RejectionRecord},
     },
     slab::Slot,
     time::Time,
@@ -30,26 +28,6 @@ impl Server {
         self.rejections.iter()
     }
 
-    /// Updates the report after an answer to a response. A rejection is added at once; others end
-    /// when the request is [finished](Self::review_rejection).
-    pub(crate) fn note_answer(
-        &mut self,
-        id: StreamId,
-        session: Slot,
-        answer: RequestAnswer,
-    ) -> AnswerKind {
-        if matches!(answer, RequestAnswer::None) {
-            return AnswerKind::None;
-        }
-        let state = self.subscriptions.sessions.at_mut(session);
-        let oldest = state.map_or(NEVER, Session::note_answered);
-        if let RequestAnswer::Rejected(rejected) = answer {
-            self.add_rejection(id, session, rejected, oldest);
-            return AnswerKind::Rejected;
-        }
-        AnswerKind::Accepted
-    }
-
     /// Updates the report after a request that answered a response or changed the subscription.
     pub(crate) fn review_rejection(&mut self, id: StreamId, session: Slot, answer: AnswerKind) {
         match answer {
@@ -62,7 +40,8 @@ impl Server {
         }
     }
 
-    fn add_rejection(&mut self, id: StreamId, session: Slot, new: RejectedResponse, oldest: u64) {
+    /// Adds a rejection. It ends when a later request is [finished](Self::review_rejection).
+    pub(crate) fn add_rejection(&mut self, id: StreamId, session: Slot, new: RejectedResponse) {
         let now = self.clock.now();
         let subscriptions = &self.subscriptions;
         let arena = subscriptions.sessions.at(session).map(|session| session.arena);
@@ -73,11 +52,11 @@ impl Server {
         let (node_id, type_url) = (node_id.unwrap_or_default(), arena.type_url.clone());
         let before = self.rejections.connected.remove(&session);
         let (oldest, earlier) = match before {
-            Some(before) => (oldest.min(before.oldest), Some(before.record)),
-            None if self.rejections.disconnected.is_empty() => (oldest, None),
+            Some(before) => (new.oldest.min(before.oldest), Some(before.record)),
+            None if self.rejections.disconnected.is_empty() => (new.oldest, None),
             None => {
                 let key = (node_id.clone(), type_url.clone());
-                (oldest, self.remove_disconnected(&key))
+                (new.oldest, self.remove_disconnected(&key))
             }
         };
         let record = RejectionRecord {

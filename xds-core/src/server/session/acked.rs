@@ -6,6 +6,9 @@
 //! are exceptions, which hold what the client has and may use since their removal was withheld.
 //! [`may_use`](SessionView::may_use) is the same for an unanswered response.
 //!
+//! Under make before break, the session holds snapshots of its arena as of both responses, so that
+//! the versions in them can be repeated.
+//!
 //! A client that moves to another view takes along what it has of the resources of that view, until
 //! it has accepted a response of the new one.
 // M147, M148, M223
@@ -25,7 +28,10 @@ use super::{
 };
 use crate::{
     server::store::{
-        arena::{Arena, past::PastContent},
+        arena::{
+            Arena,
+            past::{HeldSnapshots, PastContent},
+        },
         encode::body::Payload,
         revision::Revision,
     },
@@ -169,6 +175,11 @@ impl Session {
         self.acked_exceptions()?.moved_at
     }
 
+    /// Whether responses may have to repeat what the client accepted before.
+    pub(crate) fn needs_snapshots(&self, arena: &Arena) -> bool {
+        self.defers_removals() && self.needs_retained_deletions(arena)
+    }
+
     /// Forgets what the client has of a resource whose removal was withheld.
     pub(crate) fn forget_withheld(&mut self, resource: Slot) {
         self.update_extras(|extras| drop(extras.acked.withheld.remove(&resource)));
@@ -256,7 +267,7 @@ impl SessionView<'_> {
     /// Returns nonce and revision of the last response accepted on this view, zeros if there was
     /// none. `None` if the client may have something from before.
     pub(crate) fn accepted_here(self) -> Option<(u64, Revision)> {
-        let accepted = self.session.accepted_response(self.arena, Revision::START);
+        let accepted = self.session.accepted_response(self.arena);
         match (accepted, self.session.prior_state) {
             (Some(accepted), PriorState::Before(next)) if accepted.nonce < next => None,
             (None, PriorState::Before(_)) => None,
@@ -372,5 +383,38 @@ impl SessionContext<'_> {
         let is_rejected = self.sends_full_state() && self.session.has_rejected_newest();
         let accepted = self.view().accepted_here().filter(|_| is_rejected);
         accepted.map(|(_, revision)| revision)
+    }
+
+    /// Holds a snapshot of the response that is being sent, in place of that of the previous one.
+    pub(crate) fn hold_sent(&mut self) {
+        if self.session.needs_snapshots(self.arena) {
+            let (sent, held) = (self.arena.clock(), self.arena.held_by(self.slot));
+            self.arena.hold(self.slot, HeldSnapshots { sent, ..held });
+        }
+    }
+
+    /// Holds the snapshot of the newest response as that of the accepted one. A client that has
+    /// everything it names needs none until [that changes](Self::hold_before_change).
+    pub(crate) fn hold_accepted(&mut self) {
+        if self.session.needs_snapshots(self.arena) {
+            let is_current =
+                self.session.wildcard.is_none() && !self.session.has_pending_content(self.arena);
+            let sent = self.arena.held_by(self.slot).sent;
+            let accepted = if is_current { Revision::START } else { sent };
+            self.arena.hold(self.slot, HeldSnapshots { accepted, sent: Revision::START });
+        }
+    }
+
+    /// Holds a snapshot of the accepted response before one of its named resources changes.
+    pub(crate) fn hold_before_change(&mut self) {
+        if self.session.wildcard.is_some() || !self.session.needs_snapshots(self.arena) {
+            return;
+        }
+        let held = self.arena.held_by(self.slot);
+        if held.accepted == Revision::START
+            && let Some((_, accepted)) = self.view().accepted_here()
+        {
+            self.arena.hold(self.slot, HeldSnapshots { accepted, ..held });
+        }
     }
 }

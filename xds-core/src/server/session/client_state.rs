@@ -97,7 +97,7 @@ impl<'a> SessionView<'a> {
         if !is_full_state && rejections.is_some_and(|it| it.has(position)) {
             return ResourceSync::Error;
         }
-        let accepted = self.session.accepted_response(self.arena, self.session.reached());
+        let accepted = self.session.accepted_response(self.arena);
         let is_accepted = accepted.is_some_and(|accepted| match position {
             SentPosition::Nonce(nonce) => nonce <= accepted.nonce.get(),
             SentPosition::Revision(revision) => revision <= accepted.to,

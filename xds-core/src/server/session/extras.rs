@@ -1,11 +1,13 @@
 //! Rarely needed state of a session.
 
 use alloc::{
+    boxed::Box,
     collections::{BTreeSet, VecDeque},
     vec::Vec,
 };
 
 use super::{
+    Session,
     acked::AckedExceptions,
     nack::{isolation::KeptContents, rejection::OpenRejections},
     name_usage::NameUnits,
@@ -111,4 +113,68 @@ pub(crate) struct BeforeWildcard {
     pub(crate) names: BTreeSet<ResourceName>,
     /// Nonce of the newest response at that time.
     pub(crate) after: u64,
+}
+
+impl SessionExtras {
+    fn is_empty(&self) -> bool {
+        self.earlier.is_empty()
+            && self.rejections.is_empty()
+            && self.contents.is_empty()
+            && self.implicit_subscriptions.is_empty()
+            && self.too_long.is_empty()
+            && self.unsubscribe_removals.is_empty()
+            && self.without_subscription.names.is_empty()
+            && self.partial_removals.is_none()
+            && self.deferred_removals == 0
+            && self.acked.is_empty()
+            && self.grace_periods.is_empty()
+            && self.first_response_hold.is_none()
+            && self.before_wildcard.is_none()
+            && self.wildcard_since == Revision::START
+            && self.due_globs.globs.is_empty()
+            && self.sent_clusters.is_none()
+            && self.parameters == Parameters::None
+            && self.surplus == NameUnits::default()
+            && self.texts.is_empty()
+    }
+}
+
+impl Session {
+    /// Returns the resources that the client had when it subscribed to the wildcard, unless it
+    /// has accepted a response since. `accepted` is the nonce of the last accepted response.
+    pub(crate) fn before_wildcard(&self, accepted: u64) -> Option<&BeforeWildcard> {
+        let before_wildcard =
+            self.extras.as_deref().and_then(|extras| extras.before_wildcard.as_ref());
+        before_wildcard.filter(|before_wildcard| accepted <= before_wildcard.after)
+    }
+
+    /// Whether removals are due to an incremental client that left its wildcard or a glob.
+    pub(crate) fn has_unsubscribe_removals(&self) -> bool {
+        self.extras.as_deref().is_some_and(|extras| !extras.unsubscribe_removals.is_empty())
+    }
+
+    pub(crate) fn without_subscription(&self) -> Option<&ResourcesWithoutSubscription> {
+        self.extras
+            .as_deref()
+            .map(|extras| &extras.without_subscription)
+            .filter(|without_subscription| !without_subscription.names.is_empty())
+    }
+
+    pub(crate) fn extras_mut(&mut self) -> &mut SessionExtras {
+        self.extras.get_or_insert_with(Box::default)
+    }
+
+    /// Applies a change to the rarely needed state, if there is any.
+    pub(crate) fn update_extras(&mut self, change: impl FnOnce(&mut SessionExtras)) {
+        if let Some(extras) = self.extras.as_deref_mut() {
+            change(extras);
+            self.drop_empty_extras();
+        }
+    }
+
+    pub(crate) fn drop_empty_extras(&mut self) {
+        if self.extras.as_deref().is_some_and(SessionExtras::is_empty) {
+            self.extras = None;
+        }
+    }
 }

@@ -19,7 +19,6 @@
 //! is slow. The number of unanswered responses is limited by the window.
 // M64, M67, M230, IS16
 
-pub(crate) mod acceptance;
 pub(crate) mod acked;
 pub(crate) mod client_features;
 pub(crate) mod client_state;
@@ -36,20 +35,18 @@ pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod session_handle;
 pub(crate) mod session_view;
-mod snapshots;
 pub(crate) mod subscription;
 pub(crate) mod subscriptions;
 pub(crate) mod view_change;
 pub(crate) mod view_difference;
 mod wildcard;
-mod window;
+pub(crate) mod window;
 
 use alloc::boxed::Box;
 use core::num::NonZeroU64;
 
 pub(crate) use self::response::RenderedResponse;
 use self::{
-    acceptance::UnacceptedChanges,
     counters::SessionCounters,
     extras::SessionExtras,
     nack::rejection::SentPosition,
@@ -57,7 +54,7 @@ use self::{
     response::heartbeat::Renewals,
     subscription::{DueList, Subscription, SubscriptionKind, SubscriptionTable},
     wildcard::{CatchUp, FullSend, MustReply, UnlistedSubscriptions, Wildcard},
-    window::{Answer, Sent},
+    window::{Answer, Sent, UnacceptedChanges},
 };
 use super::{
     config::{LegacyWildcard, SotwResponse, StageTimeoutAction},

@@ -1,18 +1,19 @@
-//! Window of unanswered responses of a session.
+//! Responses that a session has sent, and what its client has accepted of them.
 //!
-//! The window rarely holds more than one response, so only the newest is stored in the session
-//! itself. A client answers responses in order, so an answer to one settles all earlier ones.
-// M113, IS16
+//! The window rarely holds more than one unanswered response, so only the newest response is stored
+//! in the session itself. A client answers responses in order, so an answer to one settles all
+//! earlier ones.
+//!
+//! For the reports, a session also stores the oldest transaction with a change that its client has
+//! not been sent, and the oldest one with a change in an unanswered response. Every earlier change
+//! was accepted by the client, or does not affect its subscriptions. An up-to-date client has
+//! neither, so most sessions store nothing.
+// M113, IS16, IS29
 
-use alloc::boxed::Box;
+use alloc::{boxed::Box, sync::Arc};
 use core::num::NonZeroU64;
 
-use super::{
-    Purpose, Revision, SendOrder, Session,
-    context::SessionContext,
-    extras::{BeforeWildcard, ResourcesWithoutSubscription, SessionExtras},
-    name_usage::NameUnits,
-};
+use super::{Purpose, ResponseMode, Revision, SendOrder, Session, context::SessionContext};
 use crate::{
     server::{
         config::AnswerOverdue,
@@ -22,7 +23,6 @@ use crate::{
     slab::Slot,
     text::Nonce,
     time::Time,
-    wire::request::Parameters,
 };
 
 /// Response of a session.
@@ -53,6 +53,40 @@ pub(crate) enum Answer {
     Overdue,
     Ack,
     Nack,
+}
+
+/// Number greater than that of every transaction, used if there is no change.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// State of a session whose client is not up to date.
+#[derive(Clone, Debug)]
+pub(crate) struct UnacceptedChanges {
+    /// Oldest change that is due.
+    unsent: u64,
+    /// Oldest change in an unanswered response.
+    unanswered: u64,
+    /// Response accepted before the newest response was sent.
+    accepted: Option<AcceptedResponse>,
+    /// Error message of the last NACK, until the client ACKs a response.
+    error: Option<Arc<str>>,
+    /// Nonce of the newest response with a removal of something that the client had; 0 if there
+    /// is none.
+    last_removal: u64,
+}
+
+/// Last response that a client ACKed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AcceptedResponse {
+    pub(crate) nonce: NonZeroU64,
+    /// Revision up to which the client then had the resources that the wildcard covers.
+    pub(crate) to: Revision,
+    /// Newest revision when the response was rendered.
+    pub(crate) at: Revision,
+}
+
+impl UnacceptedChanges {
+    const NOTHING: Self =
+        Self { unsent: NEVER, unanswered: NEVER, accepted: None, error: None, last_removal: 0 };
 }
 
 impl Answer {
@@ -90,8 +124,27 @@ impl Session {
         self.newest.filter(|sent| sent.answer.is_missing()).map(|sent| sent.nonce.get())
     }
 
-    /// Records a rendered response. At most a window of earlier unanswered responses is kept.
-    pub(crate) fn record_sent(&mut self, sent: Sent, arena: &Arena) {
+    /// Records a rendered response. At most a window of earlier unanswered responses is kept. The
+    /// wildcard had been sent up to `reached`. `removes` tells whether the response removes something
+    /// that the client had.
+    pub(crate) fn record_sent(
+        &mut self,
+        sent: Sent,
+        reached: Revision,
+        removes: bool,
+        arena: &Arena,
+    ) {
+        let accepted = self.accepted_when_reached(arena, reached);
+        let has_rest = self.has_pending_content(arena);
+        let unaccepted = self.unaccepted_mut();
+        unaccepted.accepted = accepted;
+        unaccepted.unanswered = unaccepted.unanswered.min(unaccepted.unsent);
+        if !has_rest {
+            unaccepted.unsent = NEVER;
+        }
+        if removes {
+            unaccepted.last_removal = sent.nonce.get();
+        }
         if sent.purpose == Purpose::Content {
             self.update_extras(|extras| extras.rejections.note_sent());
         }
@@ -109,16 +162,21 @@ impl Session {
         self.earlier().chain(&self.newest).find(|sent| sent.nonce.get() == nonce).copied()
     }
 
-    /// Records the answer to a response.
-    pub(crate) fn record_answer(&mut self, sent: Sent, answer: Answer, now: Time) {
+    /// Records the answer to a response. Returns the oldest transaction with a change in it.
+    pub(crate) fn record_answer(&mut self, sent: Sent, answer: Answer, now: Time) -> u64 {
         let nonce = sent.nonce;
         if let Some(newest) = self.newest.as_mut().filter(|newest| newest.nonce == nonce) {
             (newest.answer, newest.time, newest.timer) = (answer, now, Slot::NONE);
         }
-        if let Some(extras) = self.extras.as_deref_mut() {
-            extras.earlier.retain(|sent| sent.nonce > nonce);
-            self.drop_empty_extras();
+        self.update_extras(|extras| extras.earlier.retain(|sent| sent.nonce > nonce));
+        let awaits_answer = self.awaits_answer();
+        let Some(unaccepted) = &mut self.unaccepted else { return NEVER };
+        let oldest = unaccepted.unanswered;
+        if !awaits_answer {
+            unaccepted.unanswered = NEVER;
         }
+        self.note_up_to_date();
+        oldest
     }
 
     /// Sets the timer of the newest response.
@@ -141,41 +199,85 @@ impl Session {
         self.extras.iter().flat_map(|extras| &extras.earlier)
     }
 
-    /// Returns the resources that the client had when it subscribed to the wildcard, unless it
-    /// has accepted a response since. `accepted` is the nonce of the last accepted response.
-    pub(crate) fn before_wildcard(&self, accepted: u64) -> Option<&BeforeWildcard> {
-        let before_wildcard =
-            self.extras.as_deref().and_then(|extras| extras.before_wildcard.as_ref());
-        before_wildcard.filter(|before_wildcard| accepted <= before_wildcard.after)
-    }
-
-    /// Whether removals are due to an incremental client that left its wildcard or a glob.
-    pub(crate) fn has_unsubscribe_removals(&self) -> bool {
-        self.extras.as_deref().is_some_and(|extras| !extras.unsubscribe_removals.is_empty())
-    }
-
-    pub(crate) fn without_subscription(&self) -> Option<&ResourcesWithoutSubscription> {
-        self.extras
-            .as_deref()
-            .map(|extras| &extras.without_subscription)
-            .filter(|without_subscription| !without_subscription.names.is_empty())
-    }
-
-    pub(crate) fn extras_mut(&mut self) -> &mut SessionExtras {
-        self.extras.get_or_insert_with(Box::default)
-    }
-
-    /// Applies a change to the rarely needed state, if there is any.
-    pub(crate) fn update_extras(&mut self, change: impl FnOnce(&mut SessionExtras)) {
-        if let Some(extras) = self.extras.as_deref_mut() {
-            change(extras);
-            self.drop_empty_extras();
+    /// Records that transaction `change`, or something after it, may have made a resource due.
+    pub(crate) fn note_due(&mut self, arena: &Arena, change: u64) {
+        if self.has_pending_content(arena) {
+            let unaccepted = self.unaccepted_mut();
+            unaccepted.unsent = unaccepted.unsent.min(change);
+        } else if let Some(unaccepted) = &mut self.unaccepted {
+            unaccepted.unsent = NEVER;
+            self.note_up_to_date();
         }
     }
 
-    pub(crate) fn drop_empty_extras(&mut self) {
-        if self.extras.as_deref().is_some_and(SessionExtras::is_empty) {
-            self.extras = None;
+    /// Whether the client was sent a removal since it last accepted a response.
+    pub(crate) fn may_have_removed_resources(&self, accepted: Option<AcceptedResponse>) -> bool {
+        let last_removal =
+            self.unaccepted.as_deref().map_or(0, |unaccepted| unaccepted.last_removal);
+        last_removal > accepted.map_or(0, |accepted| accepted.nonce.get())
+    }
+
+    /// Returns the number before which every change was answered by the client or does not
+    /// concern it.
+    pub(crate) fn answered_before(&self, arena: &Arena) -> u64 {
+        let rejected_data = self.has_pending_content(arena);
+        match &self.unaccepted {
+            // Due for a reason without a recorded change, so nothing is known.
+            None if rejected_data => 0,
+            None => NEVER,
+            Some(unaccepted) if rejected_data && unaccepted.unsent == NEVER => 0,
+            Some(unaccepted) => unaccepted.unanswered.min(unaccepted.unsent),
+        }
+    }
+
+    /// Returns the last response that the client accepted.
+    pub(crate) fn accepted_response(&self, arena: &Arena) -> Option<AcceptedResponse> {
+        self.accepted_when_reached(arena, self.reached())
+    }
+
+    /// Returns the last response that the client accepted, if the wildcard was sent up to `reached`.
+    fn accepted_when_reached(&self, arena: &Arena, reached: Revision) -> Option<AcceptedResponse> {
+        match self.newest {
+            Some(Sent { nonce, at, .. }) if self.has_accepted_newest() => {
+                let to =
+                    if self.response_mode(arena) == ResponseMode::FullState { at } else { reached };
+                Some(AcceptedResponse { nonce, to, at })
+            }
+            _ => self.unaccepted.as_deref().and_then(|unaccepted| unaccepted.accepted),
+        }
+    }
+
+    /// Error message of the last NACK, until the client ACKs a response.
+    pub(crate) fn last_error(&self) -> Option<&Arc<str>> {
+        self.unaccepted.as_deref()?.error.as_ref()
+    }
+
+    pub(crate) fn keep_error(&mut self, message: Arc<str>) {
+        self.unaccepted_mut().error = Some(message);
+    }
+
+    pub(crate) fn forget_error(&mut self) {
+        if let Some(unaccepted) = &mut self.unaccepted {
+            unaccepted.error = None;
+        }
+    }
+
+    /// Returns the revision up to which the wildcard has been sent, if there is one.
+    pub(crate) fn reached(&self) -> Revision {
+        self.wildcard.map_or(Revision::START, |wildcard| wildcard.reached)
+    }
+
+    fn unaccepted_mut(&mut self) -> &mut UnacceptedChanges {
+        self.unaccepted.get_or_insert_with(|| Box::new(UnacceptedChanges::NOTHING))
+    }
+
+    fn note_up_to_date(&mut self) {
+        let is_accepted = self.newest.is_none() || self.has_accepted_newest();
+        let is_done = |unaccepted: &UnacceptedChanges| {
+            unaccepted.unsent == NEVER && unaccepted.unanswered == NEVER && is_accepted
+        };
+        if self.unaccepted.as_deref().is_some_and(is_done) {
+            self.unaccepted = None;
         }
     }
 }
@@ -188,29 +290,5 @@ impl SessionContext<'_> {
         for sent in sent.filter(|sent| sent.nonce <= nonce && !sent.timer.is_none()) {
             alarms.stop_awaiting(sent.timer, within);
         }
-    }
-}
-
-impl SessionExtras {
-    fn is_empty(&self) -> bool {
-        self.earlier.is_empty()
-            && self.rejections.is_empty()
-            && self.contents.is_empty()
-            && self.implicit_subscriptions.is_empty()
-            && self.too_long.is_empty()
-            && self.unsubscribe_removals.is_empty()
-            && self.without_subscription.names.is_empty()
-            && self.partial_removals.is_none()
-            && self.deferred_removals == 0
-            && self.acked.is_empty()
-            && self.grace_periods.is_empty()
-            && self.first_response_hold.is_none()
-            && self.before_wildcard.is_none()
-            && self.wildcard_since == Revision::START
-            && self.due_globs.globs.is_empty()
-            && self.sent_clusters.is_none()
-            && self.parameters == Parameters::None
-            && self.surplus == NameUnits::default()
-            && self.texts.is_empty()
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     id::StreamId,
     server::{
         event::status::{Completeness, RejectionStatus},
-        session::{acceptance::NEVER, nack::RejectedResponse},
+        session::window::NEVER,
     },
     slab::Slot,
     text::{ResourceName, TypeUrl, Version, ViewName},
@@ -58,14 +58,6 @@ pub(crate) struct DisconnectedRejection {
     pub(crate) until: Time,
     /// Value of `sequence` when it was added.
     pub(crate) sequence: u64,
-}
-
-/// Answer that a request contains.
-#[derive(Clone, Debug)]
-pub(crate) enum RequestAnswer {
-    None,
-    Accepted,
-    Rejected(RejectedResponse),
 }
 
 /// Kind of answer that a request contains.

@@ -99,7 +99,7 @@ impl SessionContext<'_> {
     }
 
     fn is_unanswered_response(&self, nonce: u64) -> bool {
-        let accepted = self.session.accepted_response(self.arena, Revision::START);
+        let accepted = self.session.accepted_response(self.arena);
         let accepted = accepted.map_or(0, |accepted| accepted.nonce.get());
         self.session.awaits_answer() && nonce > accepted
     }

@@ -1,4 +1,15 @@
 //! NACKs: rejected responses, what is sent again (`NackRecovery`), and when a rejection ends.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `error_detail.rs` | the error that a NACK states |
+//! | `rejection.rs` | state of the rejection: which responses are rejected, and what is to be sent again |
+//! | `rejected.rs` | resources that the client has rejected and not accepted since |
+//! | `followed.rs` | removals that an incremental client may reject or has rejected |
+//! | `retry.rs` | resources that are sent again with the next change |
+//! | `isolation.rs` | resources that are sent alone, to find those that the client rejects |
+//!
+//! This file answers whether anything that was rejected is left.
 
 pub(crate) mod error_detail;
 mod followed;
@@ -45,6 +56,8 @@ pub(crate) struct RejectedResponse {
     /// Names of resources that were new to the client in it, possibly truncated (see `completeness`).
     pub(crate) names: Box<[ResourceName]>,
     pub(crate) completeness: Completeness,
+    /// Oldest transaction with a change in it.
+    pub(crate) oldest: u64,
 }
 
 impl SessionContext<'_> {
@@ -55,6 +68,7 @@ impl SessionContext<'_> {
         sent_range: SentRange,
         version: Version,
         rejection: &ErrorDetail,
+        oldest: u64,
         config: &ServerConfig,
     ) -> RejectedResponse {
         let limit = config.limits.rejected_names;
@@ -75,6 +89,7 @@ impl SessionContext<'_> {
             message: rejection.message.clone(),
             names: names.into(),
             completeness,
+            oldest,
         }
     }
 
@@ -177,7 +192,7 @@ impl SessionContext<'_> {
     /// Whether the responses since the last accepted one contained removals that are not followed one
     /// by one.
     fn has_rejected_removals(&self) -> bool {
-        let accepted = self.session.accepted_response(self.arena, Revision::START);
+        let accepted = self.session.accepted_response(self.arena);
         !self.session.follows_until_accepted() && self.session.may_have_removed_resources(accepted)
     }
 
@@ -205,7 +220,7 @@ impl SessionContext<'_> {
     pub(crate) fn sent_range(&self, sent: Sent) -> SentRange {
         let part = |_| match self.session.response_mode(self.arena) {
             ResponseMode::FullState => {
-                let accepted = self.session.accepted_response(self.arena, Revision::START);
+                let accepted = self.session.accepted_response(self.arena);
                 let after = accepted.map_or(Revision::START, |accepted| accepted.to);
                 WildcardPart { after, up_to: sent.at }
             }
@@ -246,7 +261,7 @@ impl<'a> SessionView<'a> {
         if self.session.is_isolating() {
             return true;
         }
-        let accepted = self.session.accepted_response(self.arena, Revision::START);
+        let accepted = self.session.accepted_response(self.arena);
         let (first, after) =
             accepted.map_or((1, Revision::START), |it| (it.nonce.get() + 1, it.to));
         let part = WildcardPart { after, up_to: self.arena.clock() };
@@ -267,9 +282,7 @@ impl<'a> SessionView<'a> {
     /// Whether the client accepted a resource by name before it subscribed to the wildcard, and has
     /// accepted no response since.
     fn accepted_before_wildcard(self, resource: Slot) -> bool {
-        let Some(accepted) = self.session.accepted_response(self.arena, Revision::START) else {
-            return false;
-        };
+        let Some(accepted) = self.session.accepted_response(self.arena) else { return false };
         let before_wildcard = self.session.before_wildcard(accepted.nonce.get());
         self.arena.at(resource).zip(before_wildcard).is_some_and(|(it, before_wildcard)| {
             it.revision <= accepted.at && before_wildcard.names.contains(&it.name)

@@ -14,8 +14,10 @@ use super::rejection::SentRange;
 use crate::{
     server::{
         session::{
-            Purpose, ResponseMode, Session, acceptance::AcceptedResponse, context::SessionContext,
-            session_view::SessionView, window::Sent,
+            Purpose, ResponseMode, Session,
+            context::SessionContext,
+            session_view::SessionView,
+            window::{AcceptedResponse, Sent},
         },
         store::{
             arena::{Arena, ResourceEntry},
@@ -140,13 +142,13 @@ impl SessionView<'_> {
     fn accepted_of_wildcard(self) -> Option<AcceptedResponse> {
         let is_known = self.session.wildcard_since() == Revision::START;
         self.accepted_here().filter(|_| is_known)?;
-        self.session.accepted_response(self.arena, Revision::START)
+        self.session.accepted_response(self.arena)
     }
 }
 
 impl SessionContext<'_> {
     /// Records the resources of a rejected response. Takes time proportional to its contents.
-    pub(crate) fn note_rejected(&mut self, sent: Sent) {
+    pub(crate) fn note_rejected_resources(&mut self, sent: Sent) {
         let gates = self.session.gates_other_types();
         let renews = self.encoding().ttls == Ttls::Sent && !self.sends_full_state();
         if !gates && !renews {

@@ -32,7 +32,7 @@ impl SessionContext<'_> {
 
     fn batch_to_retry(&self, sent: Sent, range: SentRange) -> RetryBatch {
         let has_removals = self.has_rejected_removals();
-        let accepted = self.session.accepted_response(self.arena, Revision::START);
+        let accepted = self.session.accepted_response(self.arena);
         let extras = self.session.extras.as_deref();
         let partial_removals = extras.and_then(|extras| extras.partial_removals);
         let removals_from = accepted.filter(|_| has_removals).map(|accepted| {

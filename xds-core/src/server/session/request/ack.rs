@@ -266,9 +266,9 @@ impl SessionContext<'_> {
         rejection: ErrorDetail,
         ctx: &mut RequestContext<'_>,
     ) {
-        self.session.record_answer(sent, Answer::Nack, ctx.now);
+        let oldest = self.session.record_answer(sent, Answer::Nack, ctx.now);
         self.note_answer_in_acked(sent, Answer::Nack);
-        self.note_rejected(sent);
+        self.note_rejected_resources(sent);
         self.session.counters.nacks.add_one();
         self.session.keep_error(rejection.message.clone());
         ctx.stats.nacks += 1;
@@ -279,7 +279,7 @@ impl SessionContext<'_> {
             self.make_everything_due(ResponseCause::Changed);
         }
         let version = self.version_text(sent.version);
-        ctx.rejected = Some(self.rejected(range, version.clone(), &rejection, ctx.config));
+        ctx.rejected = Some(self.rejected(range, version.clone(), &rejection, oldest, ctx.config));
         let rejected_resources = self.reject_suspects(sent, ctx.config.limits.isolated_resources);
         if !self.observe_nack(request, version, &rejection, ctx) {
             return;

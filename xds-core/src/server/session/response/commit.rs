@@ -137,7 +137,7 @@ impl SessionContext<'_> {
     /// Records in a subscription that the response with this nonce contains the resource or its
     /// removal.
     pub(crate) fn note_in_response(&mut self, slot: Slot, nonce: u64) {
-        let accepted = self.session.accepted_response(self.arena, Revision::START);
+        let accepted = self.session.accepted_response(self.arena);
         let is_covered = self.session.wildcard.is_some();
         let Some(subscription) = self.subscriptions.at_mut(slot) else { return };
         match self.arena.payload(subscription.resource) {

@@ -12,11 +12,10 @@ mod full_state;
 pub(crate) mod heartbeat;
 pub(crate) mod on_change;
 mod plan;
-pub(crate) mod seal;
 pub(crate) mod stated_version;
 
 use alloc::vec::Vec;
-use core::mem;
+use core::{mem, num::NonZeroU64};
 
 use self::{draft::Draft, errors::EncodedErrors, stated_version::ResponseScope};
 use super::{
@@ -25,17 +24,21 @@ use super::{
     context::SessionContext,
     deferred_removal::Portion,
     extras::SentClusters,
+    request::ack::nonce_of,
     subscription::{ListKind, Subscription},
     window::{Answer, Sent},
 };
 use crate::{
+    frame::Frame,
     server::{
-        event::ResponseCause,
+        event::{ResponseCause, ServerTransmit, StreamKind, StreamLifetime},
         store::{encode::body::ResponseBody, version::content::TypeVersion},
     },
     service::Variant,
     slab::Slot,
-    text::{ResourceName, Version},
+    text::{Nonce, ResourceName, TypeUrl, Version},
+    wire::encode,
+    zoo::{self, Bug},
 };
 
 /// Response without its envelope.
@@ -201,17 +204,14 @@ impl SessionContext<'_> {
         body: ResponseBody,
         cause: ResponseCause,
     ) -> RenderedResponse {
-        self.session.note_sent(self.arena, reached);
         let (clusters, part) = (draft.clusters.take(), (sent.from, sent.to));
         match clusters.map(|clusters| SentClusters { part, clusters }) {
             None => self.session.update_extras(|extras| extras.sent_clusters = None),
             clusters => self.session.extras_mut().sent_clusters = clusters,
         }
-        let is_content = sent.purpose == Purpose::Content;
-        if is_content && (draft.implies_removals || body.removed > draft.absences) {
-            self.session.note_removal_sent(sent.nonce);
-        }
-        self.session.record_sent(sent, self.arena);
+        let removes = sent.purpose == Purpose::Content
+            && (draft.implies_removals || body.removed > draft.absences);
+        self.session.record_sent(sent, reached, removes, self.arena);
         self.hold_sent();
         self.session.counters.responses.add_one();
         let (errors, too_long) = (mem::take(&mut draft.errors), mem::take(&mut draft.too_long));
@@ -234,4 +234,43 @@ impl Wildcard {
 /// Returns the stronger one of two reasons.
 fn stronger(one: Option<ResponseCause>, other: Option<ResponseCause>) -> Option<ResponseCause> {
     one.into_iter().chain(other).min()
+}
+
+/// Writes a rendered response into `frame` and describes it. The head of the frame has the client's own
+/// bytes, the body is shared with other clients.
+pub(crate) fn seal(
+    frame: &mut Frame,
+    via: &StreamKind,
+    type_url: TypeUrl,
+    nonce: NonZeroU64,
+    rendered: RenderedResponse,
+) -> ServerTransmit {
+    // Both response messages use these field numbers.
+    const VERSION_INFO: u32 = 1;
+    const TYPE_URL: u32 = 4;
+    const NONCE: u32 = 5;
+
+    let RenderedResponse { body, errors, version, cause, .. } = rendered;
+    let nonce = match via.lifetime() {
+        StreamLifetime::LongLived if !zoo::is(Bug::VersionAsNonce) => nonce_of(nonce),
+        // The stream of a fetch ends with the response, so a number would be forgotten. With the
+        // version as its nonce, the next request states which response it answers.
+        StreamLifetime::LongLived | StreamLifetime::SingleResponse => Nonce::from(version.as_str()),
+    };
+    frame.head.clear();
+    encode::string(&mut frame.head, VERSION_INFO, version.as_str());
+    encode::string(&mut frame.head, TYPE_URL, type_url.as_str());
+    encode::string(&mut frame.head, NONCE, nonce.as_str());
+    frame.head.extend_from_slice(&errors.bytes);
+    frame.body = body.bytes;
+    ServerTransmit {
+        type_url,
+        version,
+        nonce,
+        variant: via.variant(),
+        resources: body.resources,
+        removed: body.removed,
+        errors: errors.count,
+        cause,
+    }
 }
