@@ -220,12 +220,12 @@ impl Session {
     /// Returns the number before which every change was answered by the client or does not
     /// concern it.
     pub(crate) fn answered_before(&self, arena: &Arena) -> u64 {
-        let rejected_data = self.has_pending_content(arena);
+        let has_pending = self.has_pending_content(arena);
         match &self.unaccepted {
             // Due for a reason without a recorded change, so nothing is known.
-            None if rejected_data => 0,
+            None if has_pending => 0,
             None => NEVER,
-            Some(unaccepted) if rejected_data && unaccepted.unsent == NEVER => 0,
+            Some(unaccepted) if has_pending && unaccepted.unsent == NEVER => 0,
             Some(unaccepted) => unaccepted.unanswered.min(unaccepted.unsent),
         }
     }
