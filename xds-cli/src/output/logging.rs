@@ -1,9 +1,18 @@
 //! Log output on standard error.
 
-use std::{borrow::Cow, env, io};
+use std::{
+    borrow::Cow,
+    env, io,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use clap::ColorChoice;
-use tracing_subscriber::EnvFilter;
+use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::{
+    EnvFilter, Layer,
+    layer::{Context, SubscriberExt as _},
+    util::SubscriberInitExt as _,
+};
 
 use super::Stderr;
 use crate::style::Style;
@@ -28,12 +37,45 @@ pub(crate) fn init(quietest: Quietest, verbose: u8, color: ColorChoice) {
     };
     let widest = if verbose == 0 { LINE } else { usize::MAX };
     let style = Style::of(color, &io::stderr());
+    let reported = ReportedFailures { are_logged: verbose > 0 || directives.is_some() };
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(directives.as_deref().unwrap_or(default)))
         .with_ansi(style.is_on())
         .with_target(false)
         .with_writer(move || Lines { widest, style })
+        .finish()
+        .with(reported)
         .init();
+}
+
+/// Whether the command itself reports the failures of its client.
+static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+
+/// Leaves failures of the client out of the log, because the command reports each of them. `-v` and
+/// `RUST_LOG` bring them back.
+pub(crate) fn omit_client_failures() {
+    IS_REPORTED.store(true, Ordering::Relaxed);
+}
+
+/// Filter for failures that the command reports.
+#[derive(Debug)]
+struct ReportedFailures {
+    are_logged: bool,
+}
+
+impl ReportedFailures {
+    /// Whether an event is a failure of the client: it has a reason, unlike other warnings.
+    fn is_failure(event: &Metadata<'_>) -> bool {
+        event.target().starts_with("xds_grpc::client") && event.fields().field("reason").is_some()
+    }
+}
+
+impl<S: Subscriber> Layer<S> for ReportedFailures {
+    fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
+        self.are_logged
+            || !IS_REPORTED.load(Ordering::Relaxed)
+            || !Self::is_failure(event.metadata())
+    }
 }
 
 /// Maximum length of a line without `-v`, in bytes. The reason for a rejection may quote

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use xds_core::{
     TypeUrl,
-    client::{ClientConfig, Profile},
+    client::{ClientConfig, ConnectivityErrors, Profile},
 };
 use xds_tokio::{
     ClientHandle,
@@ -18,6 +18,7 @@ use super::{
 use crate::{
     args::{ClientArgs, Subscription},
     failure::Failure,
+    output::logging,
     resource_types::{JsonPayloads, Validation},
     schema::schema,
 };
@@ -61,6 +62,9 @@ pub(crate) async fn connect(
     let types: BTreeSet<_> = watched.iter().cloned().chain(followed).collect();
     let register = move |mut config: ClientConfig| {
         adjust(&mut config.profile);
+        if reports_all_failures(&config) {
+            logging::omit_client_failures();
+        }
         types.iter().cloned().fold(config, |config, it| validation.register(config, it))
     };
     let (client, sources) = match origin {
@@ -82,4 +86,14 @@ pub(crate) async fn connect(
         of_bootstrap.insert((type_url, name.as_str().to_owned()));
     }
     Ok(Connected { client, sources, static_resources: of_bootstrap })
+}
+
+/// Whether the client reports every failure to its watchers. It does not report that of a server for
+/// which there is a fallback.
+fn reports_all_failures(config: &ClientConfig) -> bool {
+    let lists = [&config.servers, &config.other_authorities].into_iter();
+    let lists = lists.chain(config.authorities.iter().map(|it| &it.servers));
+    let lists = lists.chain(config.sources.values());
+    config.profile.connectivity_errors == ConnectivityErrors::Reported
+        && lists.map(Vec::len).all(|servers| servers <= 1)
 }

@@ -135,6 +135,10 @@ fn unreachable_server_exits_with_four() {
         let why = format!("xds: {subject}: cannot connect: ");
         assert!(ended.stderr.contains(&why) && ended.stderr.contains(&address), "{}", ended.stderr);
     }
+    // The error is printed once; -v adds the log.
+    assert!(!ended.stderr.contains("WARN"), "{}", ended.stderr);
+    let ended = get(&address, &["cds", "-v"]);
+    assert!(ended.stderr.contains("WARN cannot connect"), "{}", ended.stderr);
     // Also a client that behaves like a proxy, which waits for its server.
     let files = TempDir::new();
     files.save("bootstrap.json", &proxy_bootstrap(&address).to_string());
@@ -147,6 +151,8 @@ fn unreachable_server_exits_with_four() {
     let (_serve, fallback) = Xds::serve(directory.path());
     let ended = get(&address, &["--fallback", &fallback, "cds", "-o", "names"]);
     assert_eq!((ended.code, &*ended.stdout), (Some(0), "cds:one"), "{}", ended.stderr);
+    // Only the log states that the fallback server is used.
+    assert!(ended.stderr.contains("WARN cannot connect"), "{}", ended.stderr);
 }
 
 /// A server that accepts connections and says nothing was not reached as an xDS server.
