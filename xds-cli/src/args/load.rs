@@ -5,7 +5,11 @@ use core::{num::NonZeroU32, str::FromStr, time::Duration};
 use clap::{Args, ValueEnum};
 use thiserror::Error;
 
-use super::{ChannelArgs, NodeArgs, Subscription, parse_duration};
+use super::{
+    ChannelArgs, NodeArgs, Subscription,
+    number::{parse_count, parse_number},
+    parse_duration,
+};
 
 /// Put load on a management server: simulate many clients, and measure how long a change takes to
 /// reach them.
@@ -30,12 +34,12 @@ pub(crate) struct LoadArgs {
     pub(crate) subscriptions: Vec<Subscription>,
 
     /// Number of clients.
-    #[arg(long, value_name = "N", default_value = "100")]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = parse_count::<NonZeroU32>)]
     pub(crate) clients: NonZeroU32,
 
     /// Number of connections, among which the streams of the clients are divided [default: one for
     /// each 100 clients].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count::<NonZeroU32>)]
     pub(crate) connections: Option<NonZeroU32>,
 
     /// Use the incremental (delta) variant of the protocol instead of state of the world.
@@ -74,7 +78,7 @@ pub(crate) struct LoadArgs {
 
     /// Number of changes, after which the command ends [default: 1 with --change; without it, the
     /// command runs until it is interrupted].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u32>)]
     pub(crate) changes: Option<u32>,
 
     /// Pause between the end of a round and the next --change.
@@ -96,11 +100,11 @@ pub(crate) struct LoadArgs {
 
     /// Process id of the server, if it runs on this machine (Linux). The output then includes the
     /// server's memory and the CPU time that it used in each round.
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = parse_number::<u32>)]
     pub(crate) server_pid: Option<u32>,
 
     /// Seed of everything that is drawn at random: which clients are slow, what is rejected, backoff.
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_number::<u64>)]
     pub(crate) seed: u64,
 
     /// Output format.

@@ -12,6 +12,7 @@ mod guard;
 mod kube;
 mod load;
 mod node;
+mod number;
 mod rollout;
 mod route;
 mod serve;

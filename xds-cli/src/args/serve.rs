@@ -1,6 +1,6 @@
 //! Arguments of `xds serve`.
 
-use core::time::Duration;
+use core::{num::NonZeroUsize, time::Duration};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -13,7 +13,7 @@ use xds_tokio::{
 
 use super::{
     DescriptorArgs, EtcdArgs, ExternalArgs, GuardArgs, KubeArgs, RolloutArgs, SourceAddress,
-    flag_of, parse_duration,
+    flag_of, number::parse_count, parse_duration,
 };
 
 /// Serve the resources in a directory, in etcd or in Kubernetes, and follow their changes.
@@ -192,46 +192,46 @@ pub(crate) struct ServerLimitArgs {
     ///
     /// It is lowered if the process may not open enough files. At the start the soft limit of open
     /// files (ulimit -n) is raised to the hard limit.
-    #[arg(long, value_name = "N", default_value = "10000")]
-    pub(crate) max_connections: usize,
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = parse_count::<NonZeroUsize>)]
+    pub(crate) max_connections: NonZeroUsize,
 
     /// Maximum number of concurrent connections from one IP address, or from one /64 network of
     /// IPv6. Further ones are closed at once. There is no limit by default.
-    #[arg(long, value_name = "N")]
-    pub(crate) max_connections_per_address: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = parse_count::<NonZeroUsize>)]
+    pub(crate) max_connections_per_address: Option<NonZeroUsize>,
 
     /// Maximum size of a request in bytes. A larger one ends its stream with RESOURCE_EXHAUSTED, or
     /// a REST request with status 413.
-    #[arg(long, value_name = "BYTES", default_value = "4194304")]
-    pub(crate) max_request_bytes: usize,
+    #[arg(long, value_name = "BYTES", default_value = "4194304", value_parser = parse_count::<NonZeroUsize>)]
+    pub(crate) max_request_bytes: NonZeroUsize,
 
     /// Maximum number of bytes of incomplete requests on all connections. A connection may use a
     /// quarter of it.
     ///
     /// At the limit, the incomplete requests of the connection that holds most end with
     /// RESOURCE_EXHAUSTED, or REST requests with status 503.
-    #[arg(long, value_name = "BYTES", default_value = "67108864")]
-    pub(crate) max_incomplete_bytes: usize,
+    #[arg(long, value_name = "BYTES", default_value = "67108864", value_parser = parse_count::<NonZeroUsize>)]
+    pub(crate) max_incomplete_bytes: NonZeroUsize,
 
     /// Maximum number of bytes of responses that clients do not read, on all connections. A
     /// connection may use a quarter of it.
     ///
     /// At the limit, further responses wait, and connections whose clients do not read are ended,
     /// those that hold most first.
-    #[arg(long, value_name = "BYTES", default_value = "67108864")]
-    pub(crate) max_unread_bytes: usize,
+    #[arg(long, value_name = "BYTES", default_value = "67108864", value_parser = parse_count::<NonZeroUsize>)]
+    pub(crate) max_unread_bytes: NonZeroUsize,
 
     /// Maximum number of names subscribed on one connection. The stream that exceeds it ends with
     /// RESOURCE_EXHAUSTED. A name counts once for each 256 bytes of its length.
-    #[arg(long, value_name = "N", default_value = "100000")]
-    pub(crate) max_names: usize,
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = parse_count::<NonZeroUsize>)]
+    pub(crate) max_names: NonZeroUsize,
 
     /// Maximum number of names subscribed on all connections. If it is exceeded, the connection with
     /// most names ends with RESOURCE_EXHAUSTED.
     ///
     /// A subscription takes about 120 bytes, and a name without a resource about 250 bytes more.
-    #[arg(long, value_name = "N", default_value = "10000000")]
-    pub(crate) max_total_names: usize,
+    #[arg(long, value_name = "N", default_value = "10000000", value_parser = parse_count::<NonZeroUsize>)]
+    pub(crate) max_total_names: NonZeroUsize,
 }
 
 /// TLS options of the server.

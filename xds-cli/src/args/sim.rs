@@ -5,10 +5,10 @@ use std::{num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration};
 use clap::{Args, Subcommand};
 use xds_sim::{
     Config, Options, Tape,
-    check::number_of,
     options::{Actions, Faults, Lies},
 };
 
+use super::number::{parse_count, parse_number};
 use crate::output::print_to_stderr;
 
 /// Simulate clients and management servers in virtual time and check them against the protocol.
@@ -41,7 +41,7 @@ pub(crate) enum SimCommand {
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
     /// Number of runs.
-    #[arg(long, value_name = "N", default_value = "1_000", value_parser = parse_count)]
+    #[arg(long, value_name = "N", default_value = "1_000", value_parser = parse_count::<u64>)]
     pub(crate) seeds: u64,
 
     /// Run for this number of minutes instead of a number of seeds.
@@ -49,7 +49,7 @@ pub(crate) struct RunArgs {
     pub(crate) minutes: Option<Duration>,
 
     /// Seed of the first run. The following runs use the next seeds.
-    #[arg(long, value_name = "SEED", default_value = "0", value_parser = parse_number)]
+    #[arg(long, value_name = "SEED", default_value = "0", value_parser = parse_number::<u64>)]
     pub(crate) seed: u64,
 
     /// Write the timeline (HTML), the events (NDJSON), the report and a Rust test of a failing run
@@ -64,7 +64,7 @@ pub(crate) struct RunArgs {
     pub(crate) keep_going: bool,
 
     /// Number of runs to execute in parallel [default: the number of processors].
-    #[arg(long, value_name = "N", value_parser = parse_jobs)]
+    #[arg(long, value_name = "N", value_parser = parse_count::<NonZeroUsize>)]
     pub(crate) jobs: Option<NonZeroUsize>,
 
     /// Simulate the drivers too: clients and servers with their HTTP/2 and TLS on a simulated network
@@ -160,7 +160,7 @@ impl FixedOptions {
 #[group(required = true, multiple = false)]
 pub(crate) struct RunSource {
     /// Seed of the run.
-    #[arg(long, value_name = "SEED", value_parser = parse_number)]
+    #[arg(long, value_name = "SEED", value_parser = parse_number::<u64>)]
     pub(crate) seed: Option<u64>,
 
     /// Tape of the run, as printed in the report of a failure.
@@ -189,7 +189,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) form: TraceFormat,
 
     /// Number of last events that a diagram shows.
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = parse_number::<usize>)]
     pub(crate) last: usize,
 }
 
@@ -232,7 +232,7 @@ pub(crate) struct ShrinkArgs {
     pub(crate) replicas: bool,
 
     /// Maximum number of runs to try.
-    #[arg(long, value_name = "N", default_value = "2_000", value_parser = parse_number)]
+    #[arg(long, value_name = "N", default_value = "2_000", value_parser = parse_number::<u64>)]
     pub(crate) tries: u64,
 
     /// Write the results to this directory, as `xds sim run` does.
@@ -244,21 +244,6 @@ fn parse_minutes(text: &str) -> Result<Duration, String> {
     let minutes: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of minutes"))?;
     let time = Duration::try_from_secs_f64(minutes * 60.0).ok();
     time.filter(|time| !time.is_zero()).ok_or_else(|| "must be greater than zero".into())
-}
-
-/// Parses a number in the form that `XDS_SIM_SEED` accepts.
-fn parse_number(text: &str) -> Result<u64, String> {
-    number_of(text).ok_or_else(|| "expected a number such as 7, 1_000 or 0x5eed".into())
-}
-
-fn parse_count(text: &str) -> Result<u64, String> {
-    let number = parse_number(text)?;
-    if number > 0 { Ok(number) } else { Err("must be at least 1".into()) }
-}
-
-fn parse_jobs(text: &str) -> Result<NonZeroUsize, String> {
-    let jobs = usize::try_from(parse_count(text)?).ok().and_then(NonZeroUsize::new);
-    jobs.ok_or_else(|| "too many".into())
 }
 
 fn parse_options(text: &str) -> Result<OptionLine, String> {

@@ -297,7 +297,7 @@ fn invalid_run_arguments_are_a_usage_error() {
         (&["replay", "--seed", "1", "--tape", "AQ"], "cannot be used with"),
         (&["replay", "--seed", "1", "--text", "--ndjson"], "cannot be used with"),
         (&["run", "--seeds", "0"], "must be at least 1"),
-        (&["run", "--seed", "seven"], "expected a number such as 7, 1_000 or 0x5eed"),
+        (&["run", "--seed", "seven"], "expected a whole number such as 7, 1_000 or 0x5eed"),
         (&["run", "--options", "colour=red"], "is not a run option: expected one of clients, "),
         (
             &["run", "--options", "faults={gremlins}"],

@@ -30,6 +30,16 @@ fn usage_errors_exit_with_two() {
             "unknown type `clusterz`: use cds, eds, lds, rds,",
         ),
         (&["check", ".", "--guard", "keep=web"], "expected min:TYPE=NUMBER, max-removal=PERCENT,"),
+        (&["load", "127.0.0.1:1", "--clients", "0"], "'--clients <N>': must be at least 1"),
+        (&["load", "127.0.0.1:1", "--clients", "few"], "expected a whole number such as 7, 1_000"),
+        (
+            &["serve", ".", "--listen", "127.0.0.1:0", "--max-request-bytes", "4MiB"],
+            "expected a whole number such as 7, 1_000",
+        ),
+        (
+            &["serve", ".", "--listen", "127.0.0.1:0", "--max-names", "0"],
+            "'--max-names <N>': must be at least 1",
+        ),
         (&["get"], "TYPE[:NAME]"),
         (&["get", "cds", "--timeout", "20"], "expected a number with a unit"),
         (&["get", "cds", "--locality", "a//b"], "expected REGION, REGION/ZONE"),

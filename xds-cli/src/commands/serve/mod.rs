@@ -309,7 +309,7 @@ fn serve(
     if let Some((_, listener)) = rest {
         let gateway = GatewayOptions::default()
             .with_hold(args.rest_hold)
-            .with_max_request_bytes(args.limits.max_request_bytes);
+            .with_max_request_bytes(args.limits.max_request_bytes.get());
         services.push(tokio::spawn(server.serve_rest(listener, schema(), gateway)));
     }
     if let Some((_, listener)) = csds {

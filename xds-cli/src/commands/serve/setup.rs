@@ -32,9 +32,9 @@ pub(super) fn server_config(args: &ServeArgs) -> ServerConfig {
         .with_readiness(Readiness::HoldRequests)
         .with_source(source_policy(args));
     config.limits.decision = Some(MAX_HOLD);
-    config.limits.names_per_stream = args.limits.max_names;
-    config.limits.names_per_connection = args.limits.max_names;
-    config.limits.names = args.limits.max_total_names;
+    config.limits.names_per_stream = args.limits.max_names.get();
+    config.limits.names_per_connection = args.limits.max_names.get();
+    config.limits.names = args.limits.max_total_names.get();
     config
 }
 
@@ -74,24 +74,25 @@ pub(super) async fn server_options(
 ) -> Result<ServerOptions, Failure> {
     let limits = &args.limits;
     let connections =
-        open_files::connections_for(args.source.directory(), limits.max_connections).await;
+        open_files::connections_for(args.source.directory(), limits.max_connections.get()).await;
+    let (incomplete, unread) = (limits.max_incomplete_bytes.get(), limits.max_unread_bytes.get());
     let mut options = ServerOptions::default()
         .with_payload_printer(JsonPayloads)
         .with_max_connections(connections)
-        .with_max_request_bytes(limits.max_request_bytes)
+        .with_max_request_bytes(limits.max_request_bytes.get())
         .with_max_incomplete_bytes(
             // A single request fits.
-            (limits.max_incomplete_bytes / 4).max(limits.max_request_bytes),
-            limits.max_incomplete_bytes,
+            (incomplete / 4).max(limits.max_request_bytes.get()),
+            incomplete,
         )
-        .with_max_unread_bytes(limits.max_unread_bytes / 4, limits.max_unread_bytes)
+        .with_max_unread_bytes(unread / 4, unread)
         .with_request_limit_advice("xds serve --max-request-bytes sets the limit")
         .with_name_limit_advice(
             "xds serve --max-names sets the limit",
             "xds serve --max-total-names sets the limit",
         );
     if let Some(connections) = limits.max_connections_per_address {
-        options = options.with_max_connections_per_address(connections);
+        options = options.with_max_connections_per_address(connections.get());
     }
     if let Some(credentials) = credentials(&args.tls).await? {
         options = options.with_credentials(credentials);
