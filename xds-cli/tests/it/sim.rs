@@ -72,7 +72,8 @@ fn run_is_shown_in_each_output_format() {
 
     let file = directory.join("run.html");
     let html = sim(&["replay", "--seed", "3", "--html", file.to_str().unwrap()]);
-    assert_eq!((html.code, &*html.stdout), (Some(0), ""), "{}", html.stderr);
+    let written = format!("written: {}", file.display());
+    assert_eq!((html.code, &*html.stdout), (Some(0), &*written), "{}", html.stderr);
     assert!(fs::read_to_string(file).unwrap().starts_with("<!doctype html>"));
 }
 
@@ -314,6 +315,16 @@ fn invalid_run_arguments_are_a_usage_error() {
 
 #[test]
 fn unwritable_output_file_exits_with_one() {
+    let directory = TempDir::new();
+    directory.save("file", "");
+    let below_a_file = directory.join("file/found");
+    let below_a_file = below_a_file.to_str().unwrap();
+    // Before the first run.
+    for command in [&["run", "--minutes", "60"][..], &["shrink", "--seed", "1"]] {
+        let ended = sim(&[command, &["--html", below_a_file]].concat());
+        assert_eq!((ended.code, &*ended.stdout), (Some(1), ""), "{command:?}: {}", ended.stderr);
+        assert!(ended.stderr.starts_with("xds: cannot write "), "{command:?}: {}", ended.stderr);
+    }
     let ended = sim(&["replay", "--seed", "1", "--html", "no/such/directory/run.html"]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("cannot write no/such/directory/run.html"), "{}", ended.stderr);

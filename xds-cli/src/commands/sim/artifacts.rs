@@ -7,7 +7,25 @@ use std::{
 
 use xds_sim::Failure as Broken;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, output};
+
+/// Creates the directory for the files.
+///
+/// It is called before the runs: a directory that cannot be written would otherwise be noticed hours
+/// later.
+pub(super) fn prepare(folder: &Path) -> Result<(), Failure> {
+    let probe = folder.join(".xds-sim");
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&probe, ""))
+        .and_then(|()| fs::remove_file(&probe))
+        .map_err(|why| Failure::Artifact { file: folder.to_path_buf(), why })
+}
+
+/// Writes a file and prints its name.
+pub(super) fn write_file(file: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(file, text).map_err(|why| Failure::Artifact { file: file.to_path_buf(), why })?;
+    output::print(&format!("written: {}", file.display()))
+}
 
 /// Writes the files of the smallest run, and the timeline of the original run.
 ///
@@ -26,8 +44,6 @@ pub(super) fn write(
         (format!("{name}.rs"), smallest.to_test()),
         (format!("{name}-whole.html"), broken.trace.to_html()),
     ];
-    fs::create_dir_all(folder)
-        .map_err(|why| Failure::Artifact { file: folder.to_path_buf(), why })?;
     let write_one = |(name, text): (String, String)| {
         let file = folder.join(name);
         match fs::write(&file, text) {
@@ -49,6 +65,7 @@ mod tests {
         let config = Config::new(|world| world.fail("MINE", "It must not begin.", "it began"));
         let broken = run_seed(5, &config).violation.expect("it always fails");
         let folder = std::env::temp_dir().join(format!("xds-artifacts-{}", std::process::id()));
+        prepare(&folder).expect("the folder can be created");
         let files = write(&folder, &broken, &broken, 3).expect("the folder can be written");
         let starts = [
             "<!doctype html>",

@@ -10,8 +10,6 @@ mod report;
 mod shown;
 mod stack;
 
-use std::fs;
-
 use clap::ColorChoice;
 use xds_sim::{Config, Outcome, options, record_seed, record_tape, trace::Trace};
 
@@ -30,6 +28,12 @@ use crate::{
 };
 
 pub(crate) fn run(command: SimCommand, color: ColorChoice) -> Result<(), Failure> {
+    let folder = match &command {
+        SimCommand::Run(args) => args.html.as_deref(),
+        SimCommand::Shrink(args) => args.html.as_deref(),
+        SimCommand::Replay(_) | SimCommand::Options => None,
+    };
+    folder.map_or(Ok(()), artifacts::prepare)?;
     match command {
         SimCommand::Run(args) if args.stack => stack::run(&args, color),
         SimCommand::Replay(args) if args.stack => stack::replay(&args),
@@ -48,7 +52,7 @@ fn replay(args: ReplayArgs) -> Result<(), Failure> {
     let (outcome, trace) = record(&args.source, &args.fixed.config(args.source.tape.is_some()));
     match args.form {
         TraceFormat { html: Some(file), .. } => {
-            fs::write(&file, trace.to_html()).map_err(|why| Failure::Artifact { file, why })?;
+            artifacts::write_file(&file, &trace.to_html())?;
         }
         TraceFormat { ndjson: true, .. } => output::print(&trace.to_ndjson())?,
         TraceFormat { mermaid: true, .. } => output::print(&trace.to_mermaid(args.last))?,

@@ -3,7 +3,7 @@
 //! Each run has a tokio runtime of its own, so runs are made on other threads than those of the
 //! command's runtime.
 
-use std::{fs, path::Path, thread, time::Duration};
+use std::{path::Path, thread, time::Duration};
 
 use clap::ColorChoice;
 use tracing::subscriber::NoSubscriber;
@@ -19,6 +19,7 @@ use xds_sim::{
 };
 
 use super::{
+    artifacts,
     drift::{another_run, print_drift},
     interrupt::Interrupt,
     jobs::{Completed, Jobs, Sum, print_error, speed},
@@ -141,8 +142,7 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let trace = &outcome.trace;
     match &args.form {
         TraceFormat { html: Some(file), .. } => {
-            let written = fs::write(file, trace.to_html());
-            written.map_err(|why| Failure::Artifact { file: file.clone(), why })?;
+            artifacts::write_file(file, &trace.to_html())?;
         }
         TraceFormat { ndjson: true, .. } => output::print(&trace.to_ndjson())?,
         TraceFormat { mermaid: true, .. } => output::print(&trace.to_mermaid(args.last))?,
@@ -193,10 +193,7 @@ fn report(outcome: &StackOutcome, folder: Option<&Path>, effort: Effort) -> Resu
     let rule = rule_of(&smallest).replace(' ', "-").to_lowercase();
     let seed = outcome.seed.map_or_else(|| "tape".into(), |seed| format!("seed_{seed}"));
     let artifact = |ending: &str, content: String| {
-        let file = folder.join(format!("stack_{rule}_{seed}.{ending}"));
-        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&file, content));
-        written.map_err(|why| Failure::Artifact { file: file.clone(), why })?;
-        output::print(&format!("written: {}", file.display()))
+        artifacts::write_file(&folder.join(format!("stack_{rule}_{seed}.{ending}")), &content)
     };
     artifact("html", smallest.trace.to_html())?;
     artifact("ndjson", smallest.trace.to_ndjson())?;
