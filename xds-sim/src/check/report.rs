@@ -107,7 +107,10 @@ impl Failure {
         let mut out = String::new();
         comment(&mut out, "//! ", &format!("Regression test: {}", violation.rule));
         out.push_str("//!\n");
-        let found = seed.map_or_else(|| "from a tape".into(), |seed| format!("in seed {seed}"));
+        let found = match seed {
+            Some(seed) => format!("in seed {seed}"),
+            None => "in a run that was repeated from its tape, the list of its choices,".into(),
+        };
         let header = &self.trace.header;
         comment(
             &mut out,

@@ -192,7 +192,7 @@ fn nothing_is_left(world: &World, report: &mut Report) {
         // Envoy clients keep their streams.
         let keeps = world.options().profile == ProfileName::Envoy;
         report.ensure(links == 0 || keeps, NOTHING_LEFT, || {
-            format!("client-{client} has {links} streams that nobody wants anything of")
+            format!("client-{client} still has open streams ({links}) after its last watch ended")
         });
         let is_shut_down = world.is_shut_down(client);
         let due = world.client(client).poll_timeout();

@@ -62,6 +62,10 @@ fn custom_scenario_failure_is_not_printed_as_a_storm() {
     );
     let again = run_again(&source, &config).expect("it fails again with its own configuration");
     assert_eq!(again.violation.invariant, "MINE");
+    // A tape is explained.
+    assert!(
+        again.to_test().contains("//! Found in a run that was repeated from its tape, the list")
+    );
     let text = failure.to_text(None);
     assert!(!text.contains("xds sim replay"), "the command line knows nothing of it:\n{text}");
     assert!(text.contains(&format!("XDS_SIM_TAPE={} cargo test", failure.tape)), "{text}");
