@@ -213,8 +213,23 @@ pub(crate) enum DemoFailure {
     Moved { what: &'static str },
 }
 
+/// Returns the result of a command that has printed its findings. A reader of standard output that
+/// has gone, as with `head`, does not change the verdict.
+pub(crate) fn judged(
+    printed: Result<(), Failure>,
+    verdict: Result<(), Failure>,
+) -> Result<(), Failure> {
+    match printed {
+        Err(why) if !why.is_silent() => Err(why),
+        _ => verdict,
+    }
+}
+
 /// Returns the reason of an error without the path at its beginning.
 fn reason(path: &Path, why: &io::Error) -> String {
+    if path.is_file() {
+        return "it is a file: name the directory that contains it".to_owned();
+    }
     let text = why.to_string();
     let own = format!("{}: ", path.display());
     text.strip_prefix(&own).map(str::to_owned).unwrap_or(text)

@@ -8,7 +8,7 @@ use xds_format::{Axis, Break, Schema, compare};
 
 use crate::{
     args::{CompatArgs, CompatOutput},
-    failure::Failure,
+    failure::{Failure, judged},
     output::{self, Layout},
     style::Style,
     text::{count, escaped},
@@ -23,27 +23,30 @@ pub(crate) fn run(args: CompatArgs, color: ColorChoice) -> Result<(), Failure> {
     found.retain(|it| !it.broken.is_empty());
 
     let breaks = found.iter().filter(|it| it.counts()).count();
-    match args.output {
-        CompatOutput::Text => {
-            let (style, layout) = (Style::of(color, &io::stdout()), Layout::of_stdout());
-            for it in &found {
-                let text = escaped(&it.to_string());
-                let line = match it.counts() {
-                    true => format!("{}: {text}", style.bad("break")),
-                    false => format!("{}: {text}", style.notable("exempt")),
-                };
-                output::print(&layout.fold(&line))?;
-            }
-            output::print(&summary(&found))?;
-        }
-        CompatOutput::Ndjson => {
-            found.iter().try_for_each(|it| output::print(&object(it).to_string()))?;
-        }
-    }
-    match u32::try_from(breaks).unwrap_or(u32::MAX) {
+    let verdict = match u32::try_from(breaks).unwrap_or(u32::MAX) {
         0 => Ok(()),
         breaks => Err(Failure::Incompatible(breaks)),
+    };
+    let printed = match args.output {
+        CompatOutput::Text => print_text(&found, color),
+        CompatOutput::Ndjson => {
+            found.iter().try_for_each(|it| output::print(&object(it).to_string()))
+        }
+    };
+    judged(printed, verdict)
+}
+
+fn print_text(found: &[Break], color: ColorChoice) -> Result<(), Failure> {
+    let (style, layout) = (Style::of(color, &io::stdout()), Layout::of_stdout());
+    for it in found {
+        let text = escaped(&it.to_string());
+        let line = match it.counts() {
+            true => format!("{}: {text}", style.bad("break")),
+            false => format!("{}: {text}", style.notable("exempt")),
+        };
+        output::print(&layout.fold(&line))?;
     }
+    output::print(&summary(found))
 }
 
 fn schema(file: &Path) -> Result<Schema, Failure> {

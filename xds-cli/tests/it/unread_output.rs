@@ -4,7 +4,7 @@
 
 use std::{
     fmt::Write as _,
-    io::{BufRead as _, BufReader, Read as _},
+    io::{self, BufRead as _, BufReader, Read as _},
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     thread,
     time::Duration,
@@ -249,6 +249,24 @@ fn slow_reader_delays_the_end_after_a_signal_by_seconds_only() {
     });
     assert_eq!(serve.signal("TERM").code(), Some(0));
     drop(reader);
+}
+
+/// `xds check DIR | head -1` fails if there are errors.
+#[test]
+fn closed_output_does_not_change_the_verdict() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let path = directory.path().to_str().unwrap();
+    let code = |args: &[&str]| {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xds"));
+        command.args(args).stdout(writer).stderr(Stdio::null()).status().unwrap().code()
+    };
+    assert_eq!(code(&["check", path]), Some(0));
+    directory.save("eds.yaml", "neither a list nor an object");
+    assert_eq!(code(&["check", path]), Some(1));
+    assert_eq!(code(&["route", "explain", path, "--host", "shop.example.com"]), Some(1));
 }
 
 #[test]

@@ -32,7 +32,7 @@ use crate::{
     args::CheckArgs,
     diagnostic::{Diagnostic, Level, Rule},
     directory::{Sources, findings},
-    failure::Failure,
+    failure::{Failure, judged},
     resource_types::Validation,
     text::count,
     views,
@@ -46,11 +46,11 @@ pub(crate) async fn run(args: CheckArgs, color: ColorChoice) -> Result<(), Failu
         // The definition of the arguments excludes it.
         (None, None, None) => Report::default(),
     };
-    report.print(args.output, color)?;
-    match u32::try_from(report.errors()).unwrap_or(u32::MAX) {
+    let verdict = match u32::try_from(report.errors()).unwrap_or(u32::MAX) {
         0 => Ok(()),
         errors => Err(Failure::Found(errors)),
-    }
+    };
+    judged(report.print(args.output, color), verdict)
 }
 
 fn check(directory: &Path, args: &CheckArgs) -> Result<Report, Failure> {

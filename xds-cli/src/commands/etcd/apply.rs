@@ -13,7 +13,7 @@ use super::{client, etcd_address, unreached};
 use crate::{
     args::ApplyArgs,
     directory::{Sources, parse_value},
-    failure::Failure,
+    failure::{Failure, judged},
     json_diff::differences,
     output,
     resource_types::Validation,
@@ -39,12 +39,12 @@ pub(crate) async fn apply(args: &ApplyArgs) -> Result<(), Failure> {
     let diff = stored.diff(&resources, prune);
     let shown = shown(&diff, &stored, &resources, args.dry_run);
     if args.dry_run {
-        output::print(&shown)?;
         let differences = diff.added.len() + diff.changed.len() + diff.removed.len();
-        return match u32::try_from(differences).unwrap_or(u32::MAX) {
+        let verdict = match u32::try_from(differences).unwrap_or(u32::MAX) {
             0 => Ok(()),
             differences => Err(Failure::Different(differences)),
         };
+        return judged(output::print(&shown), verdict);
     }
     match store.write(&stored, &resources, prune).await {
         Ok(_) => output::print(&shown),

@@ -17,10 +17,10 @@ use super::{
 };
 use crate::{
     args::{ExplainArgs, RouteOutput, RouteRules, Scheme},
-    failure::Failure,
+    failure::{Failure, judged},
     output,
     style::Style,
-    text::escaped,
+    text::{count, escaped},
 };
 
 #[derive(Debug, Deserialize)]
@@ -83,6 +83,7 @@ pub(super) fn run(
     style: Style,
 ) -> Result<(), Failure> {
     let mut different = 0_u32;
+    let mut lines = Vec::new();
     for index in 0..rows.len() {
         let checked = rows.check(index, explainer)?;
         let is_equal = checked.differences.is_empty();
@@ -108,15 +109,17 @@ pub(super) fn run(
                 format!("{} {}", style.bad("FAIL"), escaped(&format!("{}: {listed}", checked.name)))
             }
         };
-        output::print(&line)?;
+        lines.push(line);
     }
     if output == RouteOutput::Text {
-        output::print(&format!("{} requests, {different} differ", rows.len()))?;
+        let requests = count(rows.len() as u64, "request");
+        lines.push(format!("{requests}, {}", count(different, "difference")));
     }
-    match different {
+    let verdict = match different {
         0 => Ok(()),
         different => Err(Failure::Different(different)),
-    }
+    };
+    judged(lines.iter().try_for_each(|line| output::print(line)), verdict)
 }
 
 fn shown(value: &Json) -> String {

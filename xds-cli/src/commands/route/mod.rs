@@ -40,7 +40,7 @@ use self::{
 };
 use crate::{
     args::{ExplainArgs, RouteCommand, RouteOutput},
-    failure::Failure,
+    failure::{Failure, judged},
     output,
     style::Style,
 };
@@ -56,16 +56,17 @@ pub(crate) async fn run(command: RouteCommand, color: ColorChoice) -> Result<(),
     let request = Request::from_args(&args)?;
     let resources = read(&args, &[&request]).await?;
     let report = Explainer::new(&resources).explain(&request).report;
-    match args.output {
+    let printed = match args.output {
         RouteOutput::Text => {
-            text::format(&report, style).iter().try_for_each(|line| output::print(line))?;
+            text::format(&report, style).iter().try_for_each(|line| output::print(line))
         }
-        RouteOutput::Json => output::print(&to_json(&report))?,
-    }
-    match is_answered(&report) {
+        RouteOutput::Json => output::print(&to_json(&report)),
+    };
+    let verdict = match is_answered(&report) {
         true => Ok(()),
         false => Err(Failure::NotRouted),
-    }
+    };
+    judged(printed, verdict)
 }
 
 async fn read(args: &ExplainArgs, requests: &[&Request]) -> Result<RouteResources, Failure> {

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     args::StatusOutput,
     client_status::{ResourceRow, StatusReport},
-    failure::Failure,
+    failure::{Failure, judged},
     output,
     text::{escaped, one_line},
 };
@@ -42,11 +42,11 @@ pub(super) fn print(
         StatusOutput::Json => document(names, &comparison),
         StatusOutput::Table | StatusOutput::Yaml => lines(names, &comparison, view),
     };
-    output::print(&text)?;
-    match u32::try_from(comparison.differences.len()).unwrap_or(u32::MAX) {
+    let verdict = match u32::try_from(comparison.differences.len()).unwrap_or(u32::MAX) {
         0 => Ok(()),
         differences => Err(Failure::Different(differences)),
-    }
+    };
+    judged(output::print(&text), verdict)
 }
 
 fn lines(names: &[String], comparison: &Comparison<'_>, view: View) -> String {

@@ -34,7 +34,7 @@ tests:
     let lines: Vec<_> = passed.stdout.lines().collect();
     assert_eq!(
         lines,
-        ["ok   canary", "ok   tests[1]", "ok   nobody", "ok   moved", "4 requests, 0 differ"]
+        ["ok   canary", "ok   tests[1]", "ok   nobody", "ok   moved", "4 requests, 0 differences"]
     );
 
     let text = fs::read_to_string(file.join("tests.yaml")).unwrap();
@@ -49,7 +49,7 @@ tests:
         "{}",
         failed.stdout
     );
-    assert!(failed.stdout.trim_end().ends_with("4 requests, 2 differ"), "{}", failed.stdout);
+    assert!(failed.stdout.trim_end().ends_with("4 requests, 2 differences"), "{}", failed.stdout);
     let failed = explain(directory.path(), &["--expect", &args("wrong.yaml"), "-o", "json"]);
     let first: Json = serde_json::from_str(failed.stdout.lines().next().unwrap()).unwrap();
     assert_eq!((first.at("/test"), first.at("/passed")), (&"canary".into(), &false.into()));
@@ -139,7 +139,7 @@ fn router_check_tests_of_envoy_are_accepted() {
     let failed: Vec<_> = checked.stdout.lines().filter(|line| !line.starts_with("ok ")).collect();
     assert_eq!(
         failed,
-        ["FAIL wrong: cluster_name is `blue`, expected `green`", "7 requests, 1 differ"],
+        ["FAIL wrong: cluster_name is `blue`, expected `green`", "7 requests, 1 difference"],
         "{}",
         checked.stdout
     );
