@@ -78,7 +78,7 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "Exit codes: 0 success (also if watch or serve reached its time limit), 1 failure, \
                           2 wrong usage, 3 the address cannot be resolved or listened on, 4 get, route, \
-                          status, apply, pull or register did not reach an address, 5 a resource of get does not \
+                          status, rollout, apply, pull or register did not reach an address, 5 a resource of get does not \
                           exist, 130 sim run, get or status was interrupted.";
 
 #[derive(Debug, Subcommand)]

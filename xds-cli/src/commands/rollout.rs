@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    path::PathBuf,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -10,7 +11,7 @@ use xds_core::{
     proto::Timestamp,
     rollout::{RolloutCommand as Command, RolloutState, StoreResult},
 };
-use xds_source::{EndedRollout, RolloutStore};
+use xds_source::{EndedRollout, RolloutStore, SourceError};
 
 use crate::{
     args::{RolloutCommand, RolloutFormat, RolloutStateArgs, SourceAddress},
@@ -25,17 +26,41 @@ use crate::{
 const ATTEMPTS: u32 = 20;
 
 pub(crate) async fn run(command: &RolloutCommand) -> Result<(), Failure> {
-    let store = open(command.state()).await?;
+    let args = command.state();
+    let store = Opened { store: open(args).await?, address: args.state.place() };
     let change = match command {
         RolloutCommand::Pause(_) => Command::Pause,
         RolloutCommand::Resume(_) => Command::Resume,
         RolloutCommand::Abort(_) => Command::Abort,
         RolloutCommand::Promote(_) => Command::Promote,
-        RolloutCommand::Status(args) => return status(&*store, args.output).await,
-        RolloutCommand::History(args) => return history(&*store, args.output).await,
+        RolloutCommand::Status(args) => return status(&store, args.output).await,
+        RolloutCommand::History(args) => return history(&store, args.output).await,
     };
-    let state = carry_out(&*store, change).await?;
+    let state = carry_out(&store, change).await?;
     output::print(&state_line(&state))
+}
+
+/// State of rollouts.
+struct Opened {
+    store: Box<dyn RolloutStore>,
+    /// Address for errors.
+    address: PathBuf,
+}
+
+impl Opened {
+    /// Returns the error of the command if the state cannot be read or stored.
+    fn failed(&self, why: SourceError) -> Failure {
+        match why {
+            SourceError::Unavailable(why) => {
+                Failure::Unreached { address: self.address.display().to_string(), why }
+            }
+            why => failed(why),
+        }
+    }
+
+    async fn state(&self) -> Result<Option<RolloutState>, Failure> {
+        self.store.state().await.map_err(|why| self.failed(why))
+    }
 }
 
 /// Opens the place of a state, which exists.
@@ -77,25 +102,25 @@ fn failed(why: impl ToString) -> Failure {
 }
 
 /// Stores a command as the next state.
-async fn carry_out(store: &dyn RolloutStore, command: Command) -> Result<RolloutState, Failure> {
+async fn carry_out(opened: &Opened, command: Command) -> Result<RolloutState, Failure> {
     for _ in 0..ATTEMPTS {
-        let state = store.state().await.map_err(failed)?;
-        let state = state.filter(|it| it.steps > 0);
+        let state = opened.state().await?.filter(|it| it.steps > 0);
         let state = state.ok_or_else(|| {
             failed(format!("there was no rollout yet, so there is nothing to {command}"))
         })?;
         let next = state.commanded(command).map_err(failed)?;
         // Another state may have come between.
-        if store.replace(&next).await.map_err(failed)? == StoreResult::Stored {
+        let stored = opened.store.replace(&next).await;
+        if stored.map_err(|why| opened.failed(why))? == StoreResult::Stored {
             return Ok(next);
         }
     }
     Err(failed("the servers keep changing the state: try again"))
 }
 
-async fn status(store: &dyn RolloutStore, format: RolloutFormat) -> Result<(), Failure> {
-    let state = store.state().await.map_err(failed)?;
-    let reported = store.progress().await.map_err(failed)?;
+async fn status(opened: &Opened, format: RolloutFormat) -> Result<(), Failure> {
+    let state = opened.state().await?;
+    let reported = opened.store.progress().await.map_err(|why| opened.failed(why))?;
     let reported = reported.into_iter().filter_map(|it| {
         let mut progress: Json = serde_json::from_str(&it.json).ok()?;
         // What was reported of an earlier rollout or another step says nothing of this one.
@@ -111,7 +136,7 @@ async fn status(store: &dyn RolloutStore, format: RolloutFormat) -> Result<(), F
     match format {
         RolloutFormat::Ndjson => {
             let state = state.as_ref().map(state_json);
-            let progress = match store.is_shared() {
+            let progress = match opened.store.is_shared() {
                 true => Json::Array(reported),
                 false => reported.pop().unwrap_or_default(),
             };
@@ -143,8 +168,8 @@ fn reported_line(progress: &Json) -> String {
     )
 }
 
-async fn history(store: &dyn RolloutStore, format: RolloutFormat) -> Result<(), Failure> {
-    let ended = store.history().await.map_err(failed)?;
+async fn history(opened: &Opened, format: RolloutFormat) -> Result<(), Failure> {
+    let ended = opened.store.history().await.map_err(|why| opened.failed(why))?;
     if ended.is_empty() && format == RolloutFormat::Text {
         return output::print("no rollout has ended yet");
     }

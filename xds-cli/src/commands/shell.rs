@@ -2,12 +2,13 @@
 
 use std::{fs, path::Path};
 
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
 
 use crate::{
     args::{Cli, CompletionsArgs, ManArgs},
     failure::Failure,
     output,
+    text::count,
 };
 
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
@@ -26,12 +27,26 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
             output::print_bytes(&page)
         }
         Some(directory) => {
-            write_pages(directory).map_err(|why| Failure::Artifact { file: directory.clone(), why })
+            let pages = write_pages(directory)
+                .map_err(|why| Failure::Artifact { file: directory.clone(), why })?;
+            output::print(&format!(
+                "written: {} to {}",
+                count(pages, "manual page"),
+                directory.display()
+            ))
         }
     }
 }
 
-fn write_pages(directory: &Path) -> std::io::Result<()> {
+/// Writes a page for each command, and returns their number.
+fn write_pages(directory: &Path) -> std::io::Result<u64> {
+    let command = Cli::command();
+    let pages = pages_of(&command);
     fs::create_dir_all(directory)?;
-    clap_mangen::generate_to(Cli::command(), directory)
+    clap_mangen::generate_to(command, directory)?;
+    Ok(pages)
+}
+
+fn pages_of(command: &Command) -> u64 {
+    1 + command.get_subcommands().map(pages_of).sum::<u64>()
 }

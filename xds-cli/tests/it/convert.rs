@@ -263,7 +263,7 @@ fn missing_format_is_a_usage_error() {
     for (args, part) in [
         (&["--from", "yaml"][..], "use --to yaml, json, textproto or binary"),
         (&["--to", "yaml"], "use --from yaml, json, textproto or binary"),
-        (&["a.toml", "--to", "yaml"], "unknown file suffix `.toml`"),
+        (&["Cargo.toml", "--to", "yaml"], "unknown file suffix `.toml`"),
         (&["--from", "yaml", "-o", "a.toml"], "or state the format with --to"),
         (&["--from", "yaml", "--to", "xml"], "yaml, json, textproto, binary"),
         (&["--from", "yaml", "--check", "-o", "a.json"], "cannot be used with"),

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::support::{TempDir, run};
+use crate::support::{TempDir, free_address, run};
 
 #[test]
 fn usage_errors_exit_with_two() {
@@ -138,10 +138,36 @@ fn missing_directory_exits_with_one() {
         let why = "xds: cannot read the directory no/such/directory: No such file or directory";
         assert!(ended.stderr.starts_with(why), "{}", ended.stderr);
     }
+    // A file in place of the directory, and a missing file with any suffix.
+    for (args, why) in [
+        (
+            &["check", "Cargo.toml"][..],
+            "xds: cannot read the directory Cargo.toml: it is a file: name the directory",
+        ),
+        (
+            &["convert", "no-such.file", "--to", "json"],
+            "xds: cannot read no-such.file: No such file or directory",
+        ),
+        (&["convert", "src", "--to", "json"], "xds: cannot read src: Is a directory"),
+    ] {
+        let ended = run(args);
+        assert_eq!(ended.code, Some(1), "{args:?}");
+        assert!(ended.stderr.starts_with(why), "{args:?}: {}", ended.stderr);
+    }
     let ended = run(&["rollout", "status", "no/such/directory"]);
     assert_eq!(ended.code, Some(1));
     let why = "xds: cannot read no/such/directory: No such file or directory";
     assert!(ended.stderr.starts_with(why), "{}", ended.stderr);
+}
+
+#[cfg(feature = "etcd")]
+#[test]
+fn rollout_command_that_cannot_reach_its_cluster_exits_with_four() {
+    let address = format!("etcd://{}/xds", free_address());
+    let ended = run(&["rollout", "status", &address]);
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    let why = format!("xds: cannot reach {address}: no member of the etcd cluster can be reached");
+    assert!(ended.stderr.starts_with(&why), "{}", ended.stderr);
 }
 
 /// Names of the commands in the help of `xds`.
@@ -210,7 +236,9 @@ fn manual_pages_exist_for_all_commands() {
     let directory = TempDir::new();
     let pages = directory.join("man1");
     let ended = run(&["man", pages.to_str().unwrap()]);
-    assert_eq!((ended.code, &*ended.stdout, &*ended.stderr), (Some(0), "", ""));
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+    let written = fs::read_dir(&pages).unwrap().count();
+    assert_eq!(ended.stdout, format!("written: {written} manual pages to {}", pages.display()));
     let page = |name: &str| fs::read_to_string(pages.join(name)).expect("a page");
     for name in commands() {
         let text = page(&format!("xds-{name}.1"));

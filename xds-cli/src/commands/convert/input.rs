@@ -21,27 +21,23 @@ pub(super) struct Input {
 
 impl Input {
     pub(super) fn read(path: &Path, from: Option<ConvertFormat>) -> Result<Self, Failure> {
-        let is_stdin = path == Path::new("-");
-        let format = match from {
-            Some(format) => format.into(),
-            None if is_stdin => {
-                return Err(Failure::Usage(
-                    "the format of standard input is missing: use --from yaml, json, textproto or \
-                     binary"
-                        .to_owned(),
-                ));
-            }
-            None => Format::from_path(path)
-                .map_err(|why| Failure::Usage(format!("{why}; or state the format with --from")))?,
-        };
         let unreadable = |file: PathBuf| move |why| Failure::Unreadable { file, why };
-        if is_stdin {
+        if path == Path::new("-") {
+            let missing = "the format of standard input is missing: use --from yaml, json, textproto or \
+                           binary";
+            let format = from.ok_or_else(|| Failure::Usage(missing.to_owned()))?.into();
             let name = "<stdin>";
             let mut content = Vec::new();
             io::stdin().lock().read_to_end(&mut content).map_err(unreadable(name.into()))?;
             return Ok(Self { name: name.to_owned(), format, content });
         }
+        // Read first: that a file is missing matters more than its suffix.
         let content = fs::read(path).map_err(unreadable(path.to_owned()))?;
+        let format = match from {
+            Some(format) => format.into(),
+            None => Format::from_path(path)
+                .map_err(|why| Failure::Usage(format!("{why}; or state the format with --from")))?,
+        };
         Ok(Self { name: path.display().to_string(), format, content })
     }
 }
