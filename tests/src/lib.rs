@@ -17,6 +17,10 @@ mod book {
     struct Watch;
     #[doc = include_str!("../../docs/book/src/serve.md")]
     struct Serve;
+    #[doc = include_str!("../../docs/book/src/guards.md")]
+    struct Guards;
+    #[doc = include_str!("../../docs/book/src/rollouts.md")]
+    struct Rollouts;
     #[doc = include_str!("../../docs/book/src/channel.md")]
     struct Channel;
     #[doc = include_str!("../../docs/book/src/simulate.md")]
