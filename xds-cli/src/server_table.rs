@@ -10,7 +10,7 @@ use xds_tokio::server::SubscriptionSnapshot;
 
 use crate::{
     style::Style,
-    text::{one_line, type_name},
+    text::{one_line, reason_line, type_name},
 };
 
 /// One type on one stream.
@@ -118,8 +118,8 @@ impl Row {
 
 /// Number of characters of a version that are shown.
 const VERSION: usize = 8;
-/// Number of characters of a NACK's reason that are shown. Envoy's begins with about 150 characters
-/// before it quotes the resource.
+/// Number of characters of a NACK's reason that are shown. Envoy's have about 150, without the
+/// resource that they quote.
 const REASON: usize = 200;
 /// Number of characters of a node id or type name that are shown.
 const NAME: usize = 40;
@@ -168,7 +168,7 @@ fn formatted(rows: &[Row], style: Style, columns: &[usize]) -> String {
             RowState::Waiting | RowState::Gone => write!(out, "{}", style.quiet(state)),
         };
         if let Some(error) = &row.error {
-            let _ = write!(out, ": {}", one_line(error, REASON));
+            let _ = write!(out, ": {}", reason_line(error, REASON));
         }
         out.push('\n');
     }

@@ -34,6 +34,30 @@ pub(crate) fn one_line(text: &str, longest: usize) -> String {
     out
 }
 
+/// Returns the line of a rejection that states its reason, as [`one_line`].
+///
+/// Envoy quotes the whole resource before the reason. Only the name is left of the quotation.
+pub(crate) fn reason_line(text: &str, longest: usize) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, quoted)) = rest.split_once(QUOTATION) {
+        let Some((resource, after)) = quoted.split_once(END_OF_QUOTATION) else { break };
+        out.push_str(before);
+        let field = |line: &str| Some(line.split_once("name: \"")?.1.split_once('"')?.0.to_owned());
+        if let Some(name) = resource.lines().find_map(field) {
+            out.push_str(&name);
+            out.push_str(": ");
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    one_line(&out, longest)
+}
+
+/// Beginning of a message that protobuf has printed for people.
+const QUOTATION: &str = "goo.gle/debug";
+/// End of such a message. None of its lines begins with a colon.
+const END_OF_QUOTATION: &str = "\n: ";
+
 /// Returns the whole text on one line, with control characters escaped.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -91,6 +115,26 @@ mod tests {
         assert_eq!(one_line("\n\n  indented\n", 80), "indented");
         assert_eq!(one_line("red \x1b[31malert", 80), "red \\u{1b}[31malert");
         assert_eq!(one_line("", 80), "");
+    }
+
+    /// Reasons in the form of Envoy 1.40.
+    #[test]
+    fn reason_of_envoy_is_shown_without_the_resource() {
+        let constraint =
+            "Proto constraint validation failed (ClusterValidationError.ConnectTimeout)";
+        let dump =
+            |name: &str| format!("goo.gle/debugstr  \nname: \"{name}\"\ntype: EDS\na {{\n}}\n");
+        assert_eq!(
+            reason_line(&format!("{}: {constraint}", dump("api")), 200),
+            format!("api: {constraint}")
+        );
+        assert_eq!(
+            reason_line(&format!("bad: {}: one, {}: two", dump("a"), dump("b")), 200),
+            "bad: a: one, b: two"
+        );
+        for text in ["resource 0 (cart): connect_timeout", "goo.gle/debugstr of nothing"] {
+            assert_eq!(reason_line(text, 200), text);
+        }
     }
 
     #[test]

@@ -78,8 +78,8 @@ impl<S: Subscriber> Layer<S> for ReportedFailures {
     }
 }
 
-/// Maximum length of a line without `-v`, in bytes. The reason for a rejection may quote
-/// a whole resource.
+/// Maximum length of a line without `-v`, in bytes; the middle of a longer one is left out. The reason
+/// of a rejection may quote a whole resource.
 const LINE: usize = 400;
 
 /// Line writer to standard error. A reader that does not read does not block the caller.
@@ -100,15 +100,19 @@ impl io::Write for Lines {
 }
 
 fn cut(line: &[u8], widest: usize, style: Style) -> Cow<'_, [u8]> {
-    let Some(shown) = line.get(..widest).filter(|_| line.len() > widest) else {
+    // A reason that quotes a resource comes after it.
+    let tail = widest / 2;
+    let head = widest - tail;
+    let Some((start, end)) = line.split_at_checked(head).filter(|_| line.len() > widest) else {
         return line.into();
     };
-    let text = String::from_utf8_lossy(shown);
-    // The cut may have split a character.
-    let text = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
-    // The styled text also resets a colour whose end was cut off.
-    let rest = style.quiet("… (-v shows all)");
-    format!("{text}{rest}\n").into_bytes().into()
+    let end = end.get(end.len().saturating_sub(tail)..).unwrap_or_default();
+    let (start, end) = (String::from_utf8_lossy(start), String::from_utf8_lossy(end));
+    // The cuts may have split characters.
+    let start = start.trim_end_matches(char::REPLACEMENT_CHARACTER);
+    let end = end.trim_start_matches(char::REPLACEMENT_CHARACTER);
+    // The styled text also resets a colour whose end was cut out.
+    format!("{start}{}{end}", style.quiet("… (-v shows all) …")).into_bytes().into()
 }
 
 #[cfg(test)]
@@ -116,13 +120,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lines_are_cut_at_a_character_boundary() {
+    fn long_lines_are_cut_in_the_middle_at_character_boundaries() {
         let cut = |line: &str, widest| {
             String::from_utf8(cut(line.as_bytes(), widest, Style::PLAIN).into_owned()).unwrap()
         };
         assert_eq!(cut("short\n", 6), "short\n");
         assert_eq!(cut("short\n", usize::MAX), "short\n");
-        assert_eq!(cut("longer\n", 4), "long… (-v shows all)\n");
-        assert_eq!(cut("ööö\n", 3), "ö… (-v shows all)\n");
+        assert_eq!(cut("a longer line\n", 10), "a lon… (-v shows all) …line\n");
+        assert_eq!(cut("öööööö\n", 8), "öö… (-v shows all) …ö\n");
     }
 }

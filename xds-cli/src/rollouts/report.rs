@@ -5,7 +5,7 @@ use xds_core::rollout::{
     HaltReason, HaltingClient, RolloutPhase, RolloutProgress, RolloutState, StoredPhase,
 };
 
-use crate::text::{count, escaped, one_line, type_name};
+use crate::text::{count, escaped, reason_line, type_name};
 
 /// Number of resources of a client that are listed.
 const MOST_NAMES: usize = 10;
@@ -109,6 +109,6 @@ fn client_line(client: &HaltingClient) -> String {
     let names = names.collect::<Vec<_>>().join(", ");
     let kind = client.type_url.as_ref().map(|it| format!(" {}", type_name(it.as_str())));
     let names = if names.is_empty() { names } else { format!(" {names}") };
-    let message = one_line(&client.reason, LONGEST_MESSAGE);
+    let message = reason_line(&client.reason, LONGEST_MESSAGE);
     format!("node {}:{}{names}: {message}", escaped(node), kind.unwrap_or_default())
 }
