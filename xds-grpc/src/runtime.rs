@@ -355,7 +355,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// Runtime that does nothing and whose sleeps end immediately.
-    #[derive(Debug)]
+    #[derive(Clone, Debug)]
     pub(crate) struct Still;
 
     struct Over;

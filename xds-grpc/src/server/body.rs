@@ -102,6 +102,8 @@ impl ResponseSlot {
         if unsent.as_ref().is_some_and(Unwritten::is_incomplete) {
             state.delivery = Delivery::Partial;
         }
+        // The transport takes no further response.
+        state.space = SlotSpace::Busy;
         state.end.get_or_insert(status);
         wake(state);
     }
@@ -130,7 +132,7 @@ fn wake(mut state: MutexGuard<'_, SlotState>) {
 /// Body of the HTTP response. Dropping it notifies the driver that the stream is closed.
 #[derive(Debug)]
 pub(crate) struct ResponseBody {
-    stream: StreamId,
+    pub(super) stream: StreamId,
     slot: Arc<ResponseSlot>,
     inbox: Inbox,
     is_ended: bool,

@@ -1,9 +1,19 @@
 //! Driver task of a management server: connects a core [`Server`] to its streams, commands and
 //! timers.
 //!
-//! Each iteration takes up to 1,000 inputs from the inbox before it renders responses, so that
-//! changes made together are sent together. It takes fewer if they are long requests or ends of
-//! streams with many names: the core processes those in parts, one part per iteration.
+//! ```text
+//!                    inputs of the application ──▶ queue ──────────────────┐
+//!   inbox ──▶ sort                                                         ├──▶ core ──▶ responses
+//!                    inputs of streams ──▶ queue per connection, in turn ──┘             │
+//!                                                                                        ▼
+//!                                             transports ◀── queue per connection, in turn
+//! ```
+//!
+//! Each iteration handles the inputs of the application first, up to 1,000, so that changes made
+//! together are sent together. Then it handles inputs of streams and renders responses, one of each
+//! connection in turn. How many is limited, so that an iteration takes some milliseconds at most: a
+//! connection that sends many requests, has many responses to render or closes many streams does not
+//! keep the others waiting. The core processes long requests in parts, one per iteration.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,7 +24,7 @@ use tokio::{select, sync::broadcast};
 use tonic::{Code, Status};
 use tonic_health::ServingStatus;
 use xds_core::{
-    Frame, StreamId, Timer,
+    Deadline, Frame, StreamId, Timer,
     server::{
         Admission, CloseReason, Observation, Readiness, Server, ServerConfig, ServerEvent,
         ServerOutput, StreamEvent,
@@ -25,6 +35,7 @@ use super::{
     authorize::SharedAuthorizer,
     budgets::TransportBudgets,
     events::EventQueue,
+    fair_queue::FairQueue,
     health::Health,
     inbox::{ConvergenceTarget, Inbox, Input, InputReceiver, WeakInbox},
     limit_advice::LimitAdvice,
@@ -48,6 +59,10 @@ pub(crate) struct Driver {
     pub(super) server: Server,
     pub(super) rollouts: HostedRollouts,
     receiver: InputReceiver,
+    /// Inputs that do not belong to a connection.
+    application: VecDeque<Input>,
+    /// Inputs of streams.
+    pub(super) connections: FairQueue<Input>,
     /// Cloned for streams. Weak, because it must not keep the server alive.
     pub(super) inbox: WeakInbox,
     waits: ConvergenceWaits,
@@ -56,7 +71,7 @@ pub(crate) struct Driver {
     /// Never iterated in an order that matters.
     pub(super) streams: BTreeMap<StreamId, Stream>,
     /// Streams that may have a response to send and space for it.
-    pub(super) writable: Vec<StreamId>,
+    pub(super) writable: FairQueue<StreamId>,
     pub(super) memory_waits: MemoryWaits,
     /// Streams whose reader waits for permission to read the next request.
     pub(super) unread: Vec<StreamId>,
@@ -83,16 +98,19 @@ pub(crate) struct Reporters {
     pub(crate) health: Health,
 }
 
-/// Maximum number of inputs per iteration.
-const MAX_INPUTS: usize = 1_000;
+/// Maximum number of inputs of the application per iteration.
+const MAX_APPLICATION_INPUTS: usize = 1_000;
 
-/// Maximum bytes of requests per iteration; the last request may exceed it. Responses are sent
-/// between iterations. The core scans a request once before it processes its names.
+/// Maximum number of inputs of streams per iteration.
+const MAX_STREAM_INPUTS: usize = 64;
+
+/// Maximum bytes of requests per iteration; the last request may exceed it. The core reads a request
+/// once before it handles its names.
 const MAX_BYTES: usize = 256 << 10;
 
-/// Maximum number of names per iteration that the core processes for requests and ends of streams;
-/// the last input may exceed it.
-const MAX_NAMES: u64 = 1_024;
+/// Maximum number of names per iteration that the core handles for requests and ends of streams; the
+/// last input may exceed it.
+const MAX_NAMES: u64 = 256;
 
 /// Lifecycle of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,12 +145,14 @@ impl Driver {
             server: Server::new(config, seed, clock.now()),
             rollouts: HostedRollouts::new(options.node_detail, options.rollout_sharing),
             receiver,
+            application: VecDeque::new(),
+            connections: FairQueue::default(),
             inbox: inbox.downgrade(),
             waits: ConvergenceWaits::default(),
             events,
             event_capacity: options.event_capacity.max(1),
             streams: BTreeMap::new(),
-            writable: Vec::new(),
+            writable: FairQueue::default(),
             memory_waits: MemoryWaits::new(budgets.responses.clone()),
             unread: Vec::new(),
             observations,
@@ -153,48 +173,21 @@ impl Driver {
 
     /// Runs until the server is shut down or nothing can reach it any more.
     pub(crate) async fn run(mut self) {
-        let mut inputs = Vec::new();
-        // Inputs left from the previous iteration.
-        let mut rest = VecDeque::new();
         loop {
             self.budget.spend().await;
             self.health.set(self.serving_status()).await;
             self.log.report_suppressed(self.clock.now());
             let next = self.server.poll_timeout();
-            let is_unfinished = next.is_some_and(|next| next.why == Timer::UnfinishedWork);
-            if is_unfinished {
+            if self.has_work(next) {
                 // Connections are served between two parts of the work.
                 yield_now().await;
-            }
-            if rest.is_empty() {
-                let core = next.map(|next| next.at);
-                let rollouts = self.rollouts.poll_timeout();
-                let others = [self.log.due(), self.memory_waits.due(), rollouts];
-                let due = others.into_iter().chain([core]).flatten().min();
-                self.alarm.set(due.map(|due| self.clock.instant(due)));
-                // Timeouts first: inputs may never stop.
-                let count = select! {
-                    biased;
-                    () = self.alarm.ring() => None,
-                    count = self.receiver.recv_many(&mut inputs, MAX_INPUTS) => Some(count),
-                };
-                match count {
-                    Some(0) => self.end(),
-                    Some(_) => rest.extend(inputs.drain(..)),
-                    None => self.handle_timeout(),
-                }
-                // Inputs do not wait until all parts of the work are finished.
-                while is_unfinished
-                    && rest.len() < MAX_INPUTS
-                    && let Ok(input) = self.receiver.try_recv()
-                {
-                    rest.push_back(input);
-                }
             } else {
-                self.handle_timeout();
+                self.wait(next).await;
             }
-            self.handle_inputs(&mut rest);
+            self.handle_timeout();
             self.process_outputs();
+            self.take_inputs();
+            self.handle_inputs();
             if self.phase == Phase::Ended {
                 return;
             }
@@ -203,6 +196,60 @@ impl Driver {
                 self.end_connection(connection);
             }
             self.permit_reads();
+        }
+    }
+
+    /// Whether the next iteration begins without a further input or timeout.
+    fn has_work(&self, next: Option<Deadline>) -> bool {
+        next.is_some_and(|next| next.why == Timer::UnfinishedWork)
+            || !self.application.is_empty()
+            || !self.connections.is_empty()
+            || !self.writable.is_empty()
+    }
+
+    /// Waits until an input arrives or a timeout is due. `next` is that of the core.
+    async fn wait(&mut self, next: Option<Deadline>) {
+        let core = next.map(|next| next.at);
+        let rollouts = self.rollouts.poll_timeout();
+        let others = [self.log.due(), self.memory_waits.due(), rollouts];
+        let due = others.into_iter().chain([core]).flatten().min();
+        self.alarm.set(due.map(|due| self.clock.instant(due)));
+        select! {
+            biased;
+            () = self.alarm.ring() => {}
+            input = self.receiver.recv() => match input {
+                Some(input) => self.queue_input(input),
+                None => self.end(),
+            }
+        }
+    }
+
+    /// Sorts the inputs that have arrived into the queues of their connections. Later ones are taken
+    /// in the next iteration.
+    fn take_inputs(&mut self) {
+        for _ in 0..self.receiver.len() {
+            let Ok(input) = self.receiver.try_recv() else { return };
+            self.queue_input(input);
+        }
+    }
+
+    fn queue_input(&mut self, input: Input) {
+        let connection = match (&input, input.stream()) {
+            (Input::Accept { call, .. }, _) => call.responses.id(),
+            (_, Some(id)) => match self.streams.get(&id) {
+                Some(stream) => stream.responses.id(),
+                // The stream has ended.
+                None => return,
+            },
+            (_, None) => return self.application.push_back(input),
+        };
+        self.connections.push(connection, input);
+    }
+
+    /// Queues a stream that may have a response to send and space for it.
+    fn note_writable(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get(&id) {
+            self.writable.push(stream.responses.id(), id);
         }
     }
 
@@ -221,18 +268,21 @@ impl Driver {
         }
     }
 
-    fn handle_inputs(&mut self, inputs: &mut VecDeque<Input>) {
+    fn handle_inputs(&mut self) {
+        for _ in 0..MAX_APPLICATION_INPUTS {
+            let Some(input) = self.application.pop_front() else { break };
+            self.handle_input(input);
+        }
         let (mut bytes, full) = (0, self.server.handled_names() + MAX_NAMES);
-        while bytes < MAX_BYTES
-            && self.server.handled_names() < full
-            && let Some(input) = inputs.pop_front()
-        {
+        for _ in 0..MAX_STREAM_INPUTS {
+            if bytes >= MAX_BYTES || self.server.handled_names() >= full {
+                break;
+            }
+            let Some(input) = self.connections.pop() else { break };
             if let Input::Request(_, message) = &input {
                 bytes += message.len();
             }
             self.handle_input(input);
-            // Observations of a stream are logged before the stream is removed.
-            self.process_outputs();
         }
     }
 
@@ -251,14 +301,16 @@ impl Driver {
             Input::TooLong(id, why) => {
                 self.server.handle_event(StreamEvent::TooLong(id, why), now);
             }
-            Input::SlotFree(id) => self.writable.push(id),
+            Input::SlotFree(id) => self.note_writable(id),
             Input::ResponseMemory => {
                 let responses = |id| self.streams.get(&id).map(|stream| &stream.responses);
                 let connection = |id| responses(id).map(|it| (it.id(), it.held()));
-                self.writable.extend(self.memory_waits.take(connection));
+                let waiting = self.memory_waits.take(connection);
+                waiting.into_iter().for_each(|id| self.note_writable(id));
             }
             Input::Closed(_) if zoo::is(Bug::CloseNotReported) => {}
             Input::Closed(id) => self.close(id),
+            Input::Evicted(id) => self.remove_evicted(id),
             Input::HalfClosed(_) if zoo::is(Bug::HalfCloseIgnored) => {}
             Input::HalfClosed(id) => {
                 if let Some(stream) = self.streams.get_mut(&id) {
@@ -290,6 +342,8 @@ impl Driver {
             }
             Input::ShutDown => self.end(),
         }
+        // Observations of a stream are logged before the stream is removed.
+        self.process_outputs();
     }
 
     fn end(&mut self) {
@@ -305,7 +359,7 @@ impl Driver {
                 self.rollouts.handle_output(&mut self.server, &output, self.clock.now());
             }
             match output {
-                ServerOutput::Writable(id) => self.writable.push(id),
+                ServerOutput::Writable(id) => self.note_writable(id),
                 ServerOutput::Close(id, reason) => {
                     if let Some(stream) = self.streams.remove(&id) {
                         self.log.closed(&stream, &reason, self.clock.now());

@@ -2,7 +2,8 @@
 //!
 //! The queue is unbounded, so that neither the application nor a dropped stream has to wait. It
 //! stays short nevertheless: each stream has at most one request, one readiness notification and
-//! one end in it, and application calls wait for their results.
+//! one end in it, and application calls wait for their results. The driver empties it in each
+//! iteration, and decides which inputs to handle first.
 
 use core::fmt;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub(crate) enum Input {
     /// Memory of responses was released, or is exhausted.
     ResponseMemory,
     Closed(StreamId),
+    /// The server ends the connection of a stream.
+    Evicted(StreamId),
     /// The client has half-closed the stream and can still receive responses.
     HalfClosed(StreamId),
     /// Decision of the authorizer.
@@ -57,6 +60,31 @@ pub(crate) enum Input {
     EventsSubscribed,
     Drain(DrainPlan),
     ShutDown,
+}
+
+impl Input {
+    /// Returns the open stream that the input belongs to.
+    pub(crate) fn stream(&self) -> Option<StreamId> {
+        match self {
+            Self::Request(id, _)
+            | Self::Malformed(id, _)
+            | Self::TooLong(id, _)
+            | Self::SlotFree(id)
+            | Self::Closed(id)
+            | Self::Evicted(id)
+            | Self::HalfClosed(id)
+            | Self::Decided(id, _) => Some(*id),
+            Self::Accept { .. }
+            | Self::ResponseMemory
+            | Self::Command(_)
+            | Self::Ready(_)
+            | Self::Converge { .. }
+            | Self::EventsRead
+            | Self::EventsSubscribed
+            | Self::Drain(_)
+            | Self::ShutDown => None,
+        }
+    }
 }
 
 /// Change of a type in a view.

@@ -25,6 +25,7 @@
 //! | `budgets.rs`, `eviction.rs` | memory budgets of a server and a connection; connections that must release memory |
 //! | `transport_stats.rs` | counters of connections and budgets |
 //! | `listener.rs`, `connection.rs` | listeners and connections |
+//! | `fair_queue.rs` | queue of the driver that serves connections in turn |
 //! | `fair_io.rs` | yields of a connection that always has data |
 //! | `go_away.rs`, `frame_position.rs` | closing of a connection with a reason |
 //! | `socket_file.rs` | socket files |
@@ -50,6 +51,7 @@ mod driver;
 mod events;
 mod eviction;
 mod fair_io;
+mod fair_queue;
 mod frame_position;
 mod go_away;
 mod handle;

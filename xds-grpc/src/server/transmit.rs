@@ -3,46 +3,69 @@
 use tonic::Status;
 use xds_core::{StreamId, server::StreamEvent};
 
-use super::{driver::Driver, transport_stats::TransportEvent};
+use super::{driver::Driver, inbox::Input, transport_stats::TransportEvent};
+
+/// Maximum number of streams per iteration for which a response is rendered.
+const MAX_STREAMS: usize = 32;
+
+/// Maximum bytes per iteration that are rendered for one stream and not shared with others; the last
+/// response may exceed it.
+const MAX_UNSHARED_BYTES: usize = 1 << 20;
 
 impl Driver {
-    /// Renders responses for streams that are ready for one.
+    /// Renders responses for streams that are ready for one, of each connection in turn, until the
+    /// share of an iteration is used up.
     pub(super) fn transmit(&mut self) {
         if !self.writable.is_empty() {
             self.budgets.responses.count_unshared();
         }
-        while !self.writable.is_empty() {
-            let mut writable = core::mem::take(&mut self.writable);
-            writable.drain(..).for_each(|id| self.transmit_to(id));
+        let mut unshared = 0;
+        for _ in 0..MAX_STREAMS {
+            if unshared >= MAX_UNSHARED_BYTES {
+                break;
+            }
+            let Some(id) = self.writable.pop() else { break };
+            unshared += self.transmit_to(id);
             // Rendering may cause observations.
             self.process_outputs();
         }
     }
 
-    fn transmit_to(&mut self, id: StreamId) {
-        let Some(stream) = self.streams.get(&id) else { return };
+    /// Renders a response for a stream if it is ready for one. Returns the number of bytes that are
+    /// not shared with other responses.
+    fn transmit_to(&mut self, id: StreamId) -> usize {
+        let mut unshared = 0;
+        let Some(stream) = self.streams.get(&id) else { return unshared };
         while stream.slot.is_free() {
             if !stream.responses.has_room() {
-                return self.memory_waits.add(id);
+                self.memory_waits.add(id);
+                break;
             }
             let now = self.clock.now();
             let Some(transmit) = self.server.poll_transmit(id, now, &mut self.frame) else {
-                return;
+                break;
             };
             let bytes = self.frame.len();
+            unshared += match self.frame.body.is_unique() {
+                true => bytes,
+                false => self.frame.head.len(),
+            };
             if u32::try_from(bytes).is_err() {
                 let why =
                     format!("response of {bytes} bytes exceeds the maximum message size of gRPC");
                 stream.slot.end(Status::resource_exhausted(why));
                 self.streams.remove(&id);
-                return self.server.handle_event(StreamEvent::Closed(id), now);
+                self.server.handle_event(StreamEvent::Closed(id), now);
+                break;
             }
             self.log.sent(stream, &transmit, &self.frame);
             stream.slot.put(&mut self.frame, &stream.responses);
         }
+        unshared
     }
 
-    /// Ends the streams of a connection that does not read.
+    /// Ends the streams of a connection that does not read. Their memory is released immediately, and
+    /// the core frees their subscriptions when it is the turn of the connection.
     pub(super) fn end_connection(&mut self, connection: u64) {
         let now = self.clock.now();
         self.budgets.counters.note(TransportEvent::UnreadConnection);
@@ -53,10 +76,16 @@ impl Driver {
             self.log.ended(stream, ids.len(), &why, now);
         }
         for id in ids {
-            let Some(stream) = self.streams.remove(&id) else { continue };
+            let Some(stream) = self.streams.get(&id) else { continue };
             stream.slot.abort(Status::resource_exhausted(why.clone()));
-            self.server.handle_event(StreamEvent::Closed(id), now);
+            self.connections.push(connection, Input::Evicted(id));
         }
-        self.process_outputs();
+    }
+
+    /// Removes a stream whose connection the server has ended.
+    pub(super) fn remove_evicted(&mut self, id: StreamId) {
+        if self.streams.remove(&id).is_some() {
+            self.server.handle_event(StreamEvent::Closed(id), self.clock.now());
+        }
     }
 }
