@@ -45,7 +45,7 @@ impl Store {
         self.update_retention(candidate);
         let Some(view) = self.views.at_mut(stable) else { return };
         view.candidates.retain(|it| *it != candidate);
-        for arena in view.arenas().to_vec() {
+        for arena in self.arenas_of(stable) {
             self.release_arena(arena);
         }
         self.update_retention(stable);
@@ -73,12 +73,6 @@ impl Store {
     ) -> impl Iterator<Item = &'s ResourceEntry> {
         let others = self.cohort_views(view).filter(move |it| *it != view);
         others.filter_map(|it| self.entry(it, type_url.as_str(), name.as_str()))
-    }
-
-    /// Returns the entry of a name in a view.
-    pub(crate) fn entry(&self, view: Slot, type_url: &str, name: &str) -> Option<&ResourceEntry> {
-        let arena = self.arenas.at(self.find_arena(view, type_url)?)?;
-        arena.at(arena.find(name)?)
     }
 
     /// Returns the arena of a type in a view, and those in its candidates.

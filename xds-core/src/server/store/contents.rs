@@ -15,7 +15,6 @@ use super::{
     Store,
     encode::body::Payload,
     transaction::{ChangeContent, ResourceChange, Transaction, TransactionError},
-    view::View,
 };
 use crate::{
     references::{Consistency, Finding},
@@ -45,9 +44,7 @@ pub(crate) struct CapturedViews {
 impl Store {
     /// Returns the names of all views, sorted.
     pub(crate) fn view_list(&self) -> Vec<ViewName> {
-        let mut names: Vec<_> = self.views.iter().map(|(_, view)| view.name.clone()).collect();
-        names.sort_unstable();
-        names
+        self.view_names.keys().cloned().collect()
     }
 
     /// Returns the contents of a view.
@@ -109,9 +106,7 @@ impl Store {
     /// Returns the contents of a view's arenas. For a layered view, only types with arenas are
     /// included.
     pub(crate) fn layer(&self, view: Slot) -> LayerContents {
-        let arenas = self.views.at(view).map(View::arenas).unwrap_or_default();
-        let arenas = arenas.iter().filter_map(|&slot| self.arena(slot));
-        let types = arenas.map(|arena| {
+        let types = self.arenas_in(view).map(|arena| {
             let held = arena.held_resources().map(|it| {
                 let payload = it.payload.as_ref().filter(|_| it.error.is_none());
                 (it.name.clone(), payload.cloned())

@@ -3,7 +3,6 @@
 use super::{
     Store,
     transaction::{ChangeContent, ResourceChange, Transaction},
-    view::View,
 };
 use crate::text::ViewName;
 
@@ -13,9 +12,7 @@ impl Store {
     pub(crate) fn copied(&self, from: &ViewName, to: &ViewName) -> [Transaction; 2] {
         let mut resources = Transaction::snapshot(to.clone());
         let mut errors = Transaction::in_view(to.clone());
-        let view = self.find_view(from).and_then(|slot| self.views.at(slot));
-        let arenas = view.map(View::arenas).unwrap_or_default();
-        for arena in arenas.iter().filter_map(|&slot| self.arenas.at(slot)) {
+        for arena in self.find_view(from).into_iter().flat_map(|view| self.arenas_in(view)) {
             if let Some(own) = arena.own_version() {
                 resources.set_version(arena.type_url.clone(), own.clone());
             }

@@ -111,9 +111,8 @@ impl Store {
                 return Err(LayersError::Duplicate { layer: layer.clone() });
             }
         }
-        let arenas = view.map(|view| view.arenas()).unwrap_or_default();
-        let own = arenas.iter().filter_map(|&slot| self.arenas.at(slot));
-        if own.into_iter().any(|arena| arena.origin == Origin::Set && arena.held() > 0) {
+        let mut own = self.find_view(name).into_iter().flat_map(|view| self.arenas_in(view));
+        if own.any(|arena| arena.origin == Origin::Set && arena.held() > 0) {
             return Err(LayersError::OwnResources { view: name.clone() });
         }
         let new = layers.iter().chain([name]).filter(|name| self.find_view(name).is_none()).count();
@@ -209,8 +208,7 @@ impl Store {
     /// Returns the resource or error in the topmost layer that has one.
     fn topmost(&self, view: &View, type_url: &str, name: &str) -> Option<&ResourceEntry> {
         view.layers.iter().find_map(|&layer| {
-            let below = self.arenas.at(self.find_arena(layer, type_url)?)?;
-            below.at(below.find(name)?).filter(|resource| resource.is_held())
+            self.entry(layer, type_url, name).filter(|resource| resource.is_held())
         })
     }
 
@@ -227,10 +225,7 @@ impl Store {
         let state = self.views.at(view)?;
         let resource = match state.layers.is_empty() {
             false => self.topmost(state, type_url, name)?,
-            true => {
-                let arena = self.arenas.at(self.find_arena(view, type_url)?)?;
-                arena.at(arena.find(name)?)?
-            }
+            true => self.entry(view, type_url, name)?,
         };
         resource.payload.as_ref().map(|payload| &payload.value)
     }
@@ -307,9 +302,5 @@ impl Store {
 
     fn layers_of(&self, view: Slot) -> Vec<Slot> {
         self.views.at(view).map(|view| view.layers.clone()).unwrap_or_default()
-    }
-
-    fn arenas_of(&self, view: Slot) -> Vec<Slot> {
-        self.views.at(view).map(|view| view.arenas().to_vec()).unwrap_or_default()
     }
 }

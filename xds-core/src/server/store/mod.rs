@@ -22,11 +22,11 @@ pub(crate) mod version;
 mod view;
 pub(crate) mod view_removal;
 
-use alloc::vec::Vec;
-use core::{hash::BuildHasher as _, num::NonZeroU64};
+use alloc::{collections::BTreeMap, vec::Vec};
+use core::num::NonZeroU64;
 
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
+use hashbrown::HashSet;
 
 use self::{
     arena::{Arena, Origin, ResourceEntry},
@@ -37,7 +37,6 @@ use self::{
 };
 use super::config::{ServerConfig, UnknownType};
 use crate::{
-    index::NameIndex,
     references::ReferenceExtractor,
     rng::Rng,
     slab::{Key, Slab, Slot},
@@ -50,7 +49,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Store {
     views: Slab<View>,
-    view_names: NameIndex,
+    view_names: BTreeMap<ViewName, Slot>,
     default_view: Slot,
     arenas: Slab<Arena>,
     pool: PayloadPool,
@@ -117,7 +116,7 @@ impl Store {
     pub(crate) fn new(rng: &mut Rng) -> Self {
         let mut store = Self {
             views: Slab::default(),
-            view_names: NameIndex::new(rng.next_u64()),
+            view_names: BTreeMap::new(),
             default_view: Slot::NONE,
             arenas: Slab::default(),
             pool: PayloadPool::new(rng),
@@ -250,16 +249,14 @@ impl Store {
         if let Some(slot) = self.find_view(name) {
             return Some(slot);
         }
-        let view = View::new(name.clone(), self.rng.next_u64());
-        let slot = self.views.push_back(view)?.slot();
-        let views = &self.views;
-        self.view_names.insert(name.as_str(), slot, |slot| view_in(views, slot));
+        let slot = self.views.push_back(View::new(name.clone()))?.slot();
+        self.view_names.insert(name.clone(), slot);
         self.note_view(slot);
         Some(slot)
     }
 
     pub(crate) fn find_view(&self, name: &ViewName) -> Option<Slot> {
-        self.view_names.find(name.as_str(), |slot| view_in(&self.views, slot))
+        self.view_names.get(name).copied()
     }
 
     pub(crate) fn view(&self, slot: Slot) -> Option<&View> {
@@ -304,10 +301,11 @@ impl Store {
         };
         let rules = config.type_config(type_url);
         let prefix = config.version_prefix.clone();
-        let arena = Arena::new(view, TypeUrl::from(type_url), rules, unknown, prefix, seed);
+        let type_name = TypeUrl::from(type_url);
+        let arena = Arena::new(view, type_name.clone(), rules, unknown, prefix, seed);
         let slot = self.arenas.push_back(arena)?.slot();
         let view = self.views.at_mut(view)?;
-        view.insert(type_url, slot, &self.arenas);
+        view.arenas.insert(type_name, slot);
         let stable = view.stands_for;
         if !view.layers.is_empty() {
             // The arena has no subscribers, but its resources may need heartbeats.
@@ -336,7 +334,7 @@ impl Store {
         {
             let mut stable = None;
             if let Some(view) = self.views.at_mut(arena.view) {
-                view.remove(arena.type_url.as_str(), slot);
+                view.arenas.remove(&arena.type_url);
                 stable = view.stands_for;
             }
             if let Some(stable) = stable.and_then(|it| self.find_arena(it, arena.type_url.as_str()))
@@ -352,7 +350,28 @@ impl Store {
     }
 
     pub(crate) fn find_arena(&self, view: Slot, type_url: &str) -> Option<Slot> {
-        self.views.at(view)?.find(type_url, &self.arenas)
+        self.views.at(view)?.arenas.get(type_url).copied()
+    }
+
+    /// Returns the arenas of a view, by type.
+    pub(crate) fn arenas_in(&self, view: Slot) -> impl Iterator<Item = &Arena> {
+        let slots = self.views.at(view).into_iter().flat_map(|view| view.arenas.values());
+        slots.filter_map(|&slot| self.arenas.at(slot))
+    }
+
+    fn arenas_of(&self, view: Slot) -> Vec<Slot> {
+        self.views.at(view).map(|view| view.arenas.values().copied().collect()).unwrap_or_default()
+    }
+
+    /// Returns the entry of a name in a view.
+    pub(crate) fn entry(&self, view: Slot, type_url: &str, name: &str) -> Option<&ResourceEntry> {
+        let arena = self.arenas.at(self.find_arena(view, type_url)?)?;
+        arena.at(arena.find(name)?)
+    }
+
+    /// Returns the entry of the name that a transaction changes, before the change.
+    fn entry_of(&self, view: Option<Slot>, change: &ResourceChange) -> Option<&ResourceEntry> {
+        self.entry(view?, change.type_url.as_str(), change.name.as_str())
     }
 
     pub(crate) fn arena(&self, slot: Slot) -> Option<&Arena> {
@@ -405,22 +424,10 @@ impl Store {
     /// Returns the effective changes in order. A repeated name has its last one.
     // M219
     fn last_of_each_name<'a>(&self, changes: &'a [ResourceChange]) -> Vec<&'a ResourceChange> {
-        let mut seen: HashTable<&ResourceChange> = HashTable::with_capacity(changes.len());
-        let hash = |change: &ResourceChange| self.hasher.hash_one((&change.type_url, &change.name));
-        let mut counting: Vec<_> = changes
-            .iter()
-            .rev()
-            .filter(|change| {
-                let same = |other: &&ResourceChange| {
-                    other.name == change.name && other.type_url == change.type_url
-                };
-                let is_last = seen.find(hash(change), same).is_none();
-                if is_last {
-                    seen.insert_unique(hash(change), change, |other| hash(other));
-                }
-                is_last
-            })
-            .collect();
+        let mut seen = HashSet::with_capacity_and_hasher(changes.len(), self.hasher.clone());
+        let latest_first = changes.iter().rev();
+        let mut counting: Vec<_> =
+            latest_first.filter(|change| seen.insert((&change.type_url, &change.name))).collect();
         counting.reverse();
         counting
     }
@@ -438,7 +445,8 @@ impl Store {
         }
         let mut resources = self.resources;
         for change in counting {
-            match (self.holds(view, change), &change.content) {
+            let is_held = self.entry_of(view, change).is_some_and(ResourceEntry::is_held);
+            match (is_held, &change.content) {
                 (false, ChangeContent::Resource(..) | ChangeContent::Error(_)) => resources += 1,
                 (true, ChangeContent::Nothing) => resources -= 1,
                 (true, _) | (false, ChangeContent::Nothing) => {}
@@ -452,13 +460,6 @@ impl Store {
             return Err(TransactionError::TooManyResources { resources, limit: limits.resources });
         }
         Ok(())
-    }
-
-    fn holds(&self, view: Option<Slot>, change: &ResourceChange) -> bool {
-        view.and_then(|view| self.find_arena(view, change.type_url.as_str()))
-            .and_then(|slot| self.arenas.at(slot))
-            .and_then(|arena| arena.at(arena.find(change.name.as_str())?))
-            .is_some_and(ResourceEntry::is_held)
     }
 
     /// Returns the arena of a change. `None` if it is a removal from a type without resources.
@@ -484,8 +485,4 @@ fn references_of<'a>(
 ) -> Option<&'a dyn ReferenceExtractor> {
     let is_cluster = change.type_url == *types::CLUSTER;
     config.ordering.make_before_break().filter(|_| is_cluster)?.references.as_deref()
-}
-
-fn view_in(views: &Slab<View>, slot: Slot) -> Option<&str> {
-    views.at(slot).map(|view| view.name.as_str())
 }

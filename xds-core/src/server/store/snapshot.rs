@@ -7,7 +7,6 @@ use super::{
     Store,
     contents::LayerContents,
     transaction::{ChangeContent, ResourceChange, Transaction, TransactionError},
-    view::View,
 };
 use crate::text::{ResourceName, TypeUrl, ViewName};
 
@@ -21,9 +20,8 @@ impl Store {
         if !transaction.is_snapshot() {
             return Ok(Vec::new());
         }
-        let arenas = self.find_view(transaction.view()).and_then(|slot| self.view(slot));
-        let arenas = arenas.map(View::arenas).unwrap_or_default().iter();
-        let arenas = arenas.filter_map(|&slot| self.arena(slot));
+        let view = self.find_view(transaction.view());
+        let arenas = view.into_iter().flat_map(|view| self.arenas_in(view));
         let names = arenas.flat_map(|arena| arena.held_names().map(|name| (&arena.type_url, name)));
         transaction.removals_from(names)
     }

@@ -1,12 +1,10 @@
 //! View: set of resources served to a client or a group of clients, with one arena per type.
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeMap, vec::Vec};
 
-use super::arena::Arena;
 use crate::{
-    index::NameIndex,
-    slab::{Slab, Slot},
-    text::ViewName,
+    slab::Slot,
+    text::{TypeUrl, ViewName},
     time::Time,
 };
 
@@ -14,9 +12,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) name: ViewName,
-    types: NameIndex,
-    /// Arenas in the order in which the types were first used.
-    arenas: Vec<Slot>,
+    /// Arenas by type.
+    pub(crate) arenas: BTreeMap<TypeUrl, Slot>,
     /// Number of streams that use the view.
     pub(crate) streams: usize,
     pub(crate) retention: Retention,
@@ -42,11 +39,10 @@ pub(crate) enum Retention {
 }
 
 impl View {
-    pub(crate) fn new(name: ViewName, seed: u64) -> Self {
+    pub(crate) fn new(name: ViewName) -> Self {
         Self {
             name,
-            types: NameIndex::new(seed),
-            arenas: Vec::new(),
+            arenas: BTreeMap::new(),
             streams: 0,
             retention: Retention::Keep,
             layers: Vec::new(),
@@ -55,25 +51,6 @@ impl View {
             candidates: Vec::new(),
             idle_at: None,
         }
-    }
-
-    pub(crate) fn find(&self, type_url: &str, arenas: &Slab<Arena>) -> Option<Slot> {
-        self.types.find(type_url, |slot| type_in(arenas, slot))
-    }
-
-    pub(crate) fn insert(&mut self, type_url: &str, arena: Slot, arenas: &Slab<Arena>) {
-        self.arenas.push(arena);
-        self.types.insert(type_url, arena, |slot| type_in(arenas, slot));
-    }
-
-    pub(crate) fn remove(&mut self, type_url: &str, arena: Slot) {
-        self.arenas.retain(|&other| other != arena);
-        self.types.remove(type_url, arena);
-    }
-
-    /// Returns the arenas of the view, one per type.
-    pub(crate) fn arenas(&self) -> &[Slot] {
-        &self.arenas
     }
 
     /// Whether the view is in use, at least as a layer of another view or in a rollout.
@@ -86,8 +63,4 @@ impl View {
     pub(crate) fn is_idle(&self) -> bool {
         self.arenas.is_empty() && self.layers.is_empty() && !self.is_used()
     }
-}
-
-fn type_in(arenas: &Slab<Arena>, slot: Slot) -> Option<&str> {
-    arenas.at(slot).map(|arena| arena.type_url.as_str())
 }

@@ -15,9 +15,8 @@ impl Store {
     /// set. The rules for transactions do not apply, so a view can always be dropped.
     pub(crate) fn empty_view(&mut self, view: Slot, config: &ServerConfig) -> ChangeSet {
         let mut change_set = ChangeSet::default();
-        let arenas = self.views.at(view).map(|view| view.arenas().to_vec()).unwrap_or_default();
         let mut changes = Vec::new();
-        for &arena in &arenas {
+        for arena in self.arenas_of(view) {
             let Some(arena) = self.arenas.at_mut(arena) else { continue };
             arena.versions.own = None;
             let removal = |name| ResourceChange::removal(&arena.type_url, name);
@@ -55,8 +54,7 @@ impl Store {
     /// Removes all resources of an unused view.
     fn clear_view(&mut self, slot: Slot) {
         self.drop_layers(slot);
-        let arenas = self.views.at(slot).map(|view| view.arenas().to_vec()).unwrap_or_default();
-        for arena_slot in arenas {
+        for arena_slot in self.arenas_of(slot) {
             let Some(arena) = self.arenas.at_mut(arena_slot) else { continue };
             let names: Vec<_> = arena.held_names().cloned().collect();
             for name in names {
@@ -76,7 +74,7 @@ impl Store {
         }
         self.note_view(slot);
         if let Some(view) = self.views.remove(slot) {
-            self.view_names.remove(view.name.as_str(), slot);
+            self.view_names.remove(&view.name);
         }
     }
 }

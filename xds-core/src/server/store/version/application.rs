@@ -98,8 +98,7 @@ impl Store {
     }
 
     fn payload_of(&self, view: Option<Slot>, change: &ResourceChange) -> Option<&Payload> {
-        let arena = self.arenas.at(self.find_arena(view?, change.type_url.as_str())?)?;
-        arena.payload(arena.find(change.name.as_str())?)
+        self.entry_of(view, change)?.payload.as_ref()
     }
 }
 
