@@ -250,7 +250,7 @@ impl Server {
         };
         let (variant, features) = (stream.kind.variant(), stream.features());
         let rank = types::update_rank(type_url);
-        let send_order = stream.order.send_order(rank);
+        let send_order = stream.order.send_order(rank, &self.config.ordering);
         let lifetime = stream.kind.lifetime();
         let peer = Peer { stream: id, view, variant, lifetime, features, send_order };
         let opened = self.subscriptions.open(peer, type_url, &self.config).ok_or(too_many)?;

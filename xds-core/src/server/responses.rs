@@ -16,10 +16,7 @@ use super::{
         subscriptions::Subscriptions,
     },
     store::revision::Revision,
-    stream::{
-        Stream, Writable,
-        push_order::{Order, StepByStep},
-    },
+    stream::{Stream, Writable, push_order::Order},
 };
 use crate::{frame::Frame, id::StreamId, slab::Slot};
 
@@ -81,6 +78,28 @@ impl Server {
         if has_custom_messages {
             self.notify_writable(id);
         }
+    }
+
+    /// Whether something may be sent on a stream under make before break. Updates the alarms of what
+    /// is held back.
+    pub(crate) fn update_decision(&mut self, id: StreamId) -> bool {
+        let Some(policy) = self.config.ordering.make_before_break() else { return false };
+        // The list of a busy stream is applied in part only.
+        let stream = self.streams.get_mut(id.0).filter(|stream| !stream.is_busy());
+        let Some(stream) = stream else { return false };
+        let Some(state) = stream.order.make_before_break() else { return false };
+        self.subscriptions.look_up_newest_due(&stream.sessions);
+        let decision = state.decide(&stream.sessions, &self.subscriptions, policy);
+        let [change_before, request_before] = state.held_since.alarms(id, policy.stage_timeout);
+        let begins = state.held_since.note(&decision, self.clock.now(), policy.stage_timeout);
+        let [change, request] = state.held_since.alarms(id, policy.stage_timeout);
+        self.stats.note_blocked(change_before.is_some(), change.is_some());
+        self.alarms.replace(request_before, request);
+        if begins || change.is_none() {
+            self.alarms.replace(change_before, None);
+            self.alarms.replace(None, change);
+        }
+        decision.next.is_some()
     }
 
     /// Notes whether there is another response after the driver polled for one.
@@ -255,10 +274,7 @@ impl Stream {
     fn next(&mut self, subscriptions: &Subscriptions, policy: &OrderingPolicy) -> Option<Next> {
         match &mut self.order {
             Order::MakeBeforeBreak(state) => {
-                let StepByStep { make_before_break, held_since } = &mut **state;
-                let (requests, policy) =
-                    (held_since.requests.states(), policy.make_before_break()?);
-                make_before_break.decide(&self.sessions, &requests, subscriptions, policy).next
+                state.decide(&self.sessions, subscriptions, policy.make_before_break()?).next
             }
             Order::Arrival(due) => {
                 let at = due.iter().position(|&session| subscriptions.is_due(session));

@@ -13,7 +13,7 @@
 //! each state holds back into `docs/design/make-before-break.md`.
 // M146-M150, M158; M149: no stored rollout plan.
 
-use super::{STAGES, dependencies::Dependencies};
+use super::{STAGES, dependencies::Dependencies, held_since::RequestTime};
 use crate::{
     server::{
         event::{BlockedBy, BlockedChange},
@@ -35,17 +35,6 @@ pub(crate) enum TypeState {
     Acked,
     /// The client has rejected resources.
     Nacked,
-}
-
-/// Unanswered request of one type.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum RequestState {
-    /// No unanswered request, or none that was held back.
-    #[default]
-    NotBlocked,
-    Blocked,
-    /// Held back for the time limit: its resources are sent regardless of what they wait for.
-    Overdue,
 }
 
 /// Whether a type has an unanswered request now.
@@ -142,6 +131,11 @@ impl Blocked {
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (self.rank, self.change) == (other.rank, other.change)
     }
+
+    /// Whether the change waits for a request that the client has not sent and may never send.
+    pub(crate) fn waits_for_request(&self) -> bool {
+        matches!(self.reason, BlockedBy::NotRequested(_) | BlockedBy::NotRequestedAgain)
+    }
 }
 
 impl TypeState {
@@ -161,7 +155,7 @@ impl StreamFacts {
         &self,
         rank: u8,
         own: &TypeFacts,
-        request: RequestState,
+        request: RequestTime,
         late: &mut impl LateFacts,
     ) -> TypeDecision {
         // Keeps a change waiting while a response of its type, such as a heartbeat, is unanswered.
@@ -172,7 +166,7 @@ impl StreamFacts {
         let removals =
             own.due_removed.and_then(|removed| self.blocked_removals(rank, own, removed, late));
         let is_held_back = additions.is_some() || removals.is_some() && own.requests_removed;
-        let is_concerned = is_held_back || request != RequestState::NotBlocked;
+        let is_concerned = is_held_back || request != RequestTime::NotBlocked;
         let is_pending = is_concerned && (own.requests_removed || late.waits_for_answer());
         let pending_request = match (is_pending, is_held_back) {
             (false, _) => PendingRequest::None,
@@ -181,7 +175,7 @@ impl StreamFacts {
         };
         let portion = match (&additions, &removals) {
             (None, None) => Some(Portion::Everything),
-            _ if is_held_back && is_pending && request == RequestState::Overdue => {
+            _ if is_held_back && is_pending && request == RequestTime::Overdue => {
                 Some(Portion::Unanswered)
             }
             (None, Some(_)) if own.due_set.is_some() || own.renews => Some(Portion::Additions),
@@ -371,7 +365,7 @@ mod tests {
     ) -> TypeDecision {
         let mut facts = StreamFacts { types: [None; STAGES], waived: revision(waived) };
         facts.types[other_rank] = Some(other);
-        facts.decide(u8::try_from(rank).unwrap(), &own, RequestState::NotBlocked, &mut late)
+        facts.decide(u8::try_from(rank).unwrap(), &own, RequestTime::NotBlocked, &mut late)
     }
 
     fn outcome(decision: &TypeDecision) -> String {

@@ -15,25 +15,24 @@ pub(crate) mod cold_clusters;
 pub(crate) mod decision;
 pub(crate) mod dependencies;
 pub(crate) mod facts;
+pub(crate) mod held_since;
 pub(crate) mod new_clusters;
 pub(crate) mod warming;
 
 use alloc::boxed::Box;
 
+pub(crate) use self::dependencies::{may_refer_to, sent_before};
 use self::{
     accepted::ProgressByRank,
     cold_clusters::ColdClusters,
-    decision::{PendingRequest, RequestState, TypeDecision, TypeFacts, TypeState},
+    decision::{Blocked, PendingRequest, TypeDecision, TypeFacts, TypeState},
     dependencies::Dependencies,
     facts::StreamSessions,
+    held_since::HeldSince,
     warming::{ClustersInUse, EdsRequestMeaning, EdsWait},
 };
-pub(crate) use self::{
-    decision::Blocked,
-    dependencies::{may_refer_to, sent_before},
-};
 use super::{
-    config::{MakeBeforeBreakPolicy, StageTimeoutAction},
+    config::MakeBeforeBreakPolicy,
     event::BlockedBy,
     session::{
         acked::Has, deferred_removal::Portion, pending::ResponsePosition,
@@ -49,7 +48,6 @@ pub(crate) const STAGES: usize = types::RANKS;
 /// Make-before-break state of a stream, in addition to the state of its sessions.
 #[derive(Debug, Default)]
 pub(crate) struct MakeBeforeBreak {
-    on_stage_timeout: StageTimeoutAction,
     progress: ProgressByRank,
     /// Revision up to which the client has requested the endpoints of changed clusters.
     requested: Revision,
@@ -70,6 +68,8 @@ pub(crate) struct MakeBeforeBreak {
     eds_wait: EdsWait,
     /// Revision up to which changes wait for nothing any more.
     waived: Revision,
+    /// Times since which a change and requested resources are held back.
+    pub(crate) held_since: HeldSince,
 }
 
 /// Decision on what may be sent.
@@ -140,25 +140,16 @@ impl SessionView<'_> {
 }
 
 impl MakeBeforeBreak {
-    pub(crate) fn new(on_stage_timeout: StageTimeoutAction) -> Self {
-        Self { on_stage_timeout, ..Self::default() }
-    }
-
-    /// Policy for changes that wait for a client which rejects.
-    pub(crate) fn on_stage_timeout(&self) -> StageTimeoutAction {
-        self.on_stage_timeout
-    }
-
     /// Decides what is sent next and what is held back. Costs one step per type of the stream, and
     /// per due resource of the types that wait.
     pub(crate) fn decide(
         &mut self,
         handles: &[SessionHandle],
-        requests: &[RequestState; STAGES],
         subscriptions: &Subscriptions,
         policy: &MakeBeforeBreakPolicy,
     ) -> Decision {
         let (sessions, clock) = (Sessions::of(handles, subscriptions), subscriptions.store.clock());
+        let requests = self.held_since.requests.by_rank();
         self.note_settled(&sessions, clock);
         let facts = self.facts(&sessions, clock);
         let waits = |handle: &&SessionHandle| {

@@ -4,7 +4,6 @@ pub(crate) mod convergence_waits;
 pub(crate) mod debounce;
 pub(crate) mod deletion_horizon;
 mod extras;
-pub(crate) mod held_since;
 pub(crate) mod node_quota;
 pub(crate) mod push_order;
 pub(crate) mod rejection_log;

@@ -2,7 +2,6 @@
 
 use alloc::{boxed::Box, vec::Vec};
 
-use super::held_since::HeldSince;
 use crate::{
     server::{
         config::OrderingPolicy,
@@ -23,16 +22,9 @@ pub(crate) enum Order {
     Rank,
     /// Order of make before break, where each step waits for the client's ACKs.
     // M146
-    MakeBeforeBreak(Box<StepByStep>),
+    MakeBeforeBreak(Box<MakeBeforeBreak>),
     /// Single type.
     SingleType,
-}
-
-/// Make before break of a stream, and since when it holds something back.
-#[derive(Debug)]
-pub(crate) struct StepByStep {
-    pub(crate) make_before_break: MakeBeforeBreak,
-    pub(crate) held_since: HeldSince,
 }
 
 impl Order {
@@ -41,38 +33,27 @@ impl Order {
             (_, StreamKind::Single { .. } | StreamKind::Fetch { .. }) => Self::SingleType,
             (OrderingPolicy::OrderOnly, _) => Self::Rank,
             (OrderingPolicy::Off, _) => Self::Arrival(Vec::new()),
-            (OrderingPolicy::MakeBeforeBreak(policy), _) => {
-                let make_before_break = MakeBeforeBreak::new(policy.on_stage_timeout);
-                let held_since = HeldSince::default();
-                Self::MakeBeforeBreak(Box::new(StepByStep { make_before_break, held_since }))
-            }
+            (OrderingPolicy::MakeBeforeBreak(_), _) => Self::MakeBeforeBreak(Box::default()),
         }
     }
 
     /// Staging of a session whose type has this rank.
-    pub(crate) fn send_order(&self, rank: u8) -> SendOrder {
+    pub(crate) fn send_order(&self, rank: u8, policy: &OrderingPolicy) -> SendOrder {
         let is_referred_to = !make_before_break::may_refer_to(rank).is_empty();
-        match self {
-            Self::Rank if is_referred_to => SendOrder::RemovalsLast,
-            Self::Arrival(_) | Self::Rank | Self::SingleType => SendOrder::Independent,
-            Self::MakeBeforeBreak(state) if is_referred_to => {
-                SendOrder::MakeBeforeBreakRemovals(state.make_before_break.on_stage_timeout())
+        match (self, policy.make_before_break()) {
+            (Self::Rank, _) if is_referred_to => SendOrder::RemovalsLast,
+            (Self::MakeBeforeBreak(_), Some(policy)) if is_referred_to => {
+                SendOrder::MakeBeforeBreakRemovals(policy.on_stage_timeout)
             }
-            Self::MakeBeforeBreak(_) => SendOrder::MakeBeforeBreak,
+            (Self::MakeBeforeBreak(_), _) => SendOrder::MakeBeforeBreak,
+            (Self::Arrival(_) | Self::Rank | Self::SingleType, _) => SendOrder::Independent,
         }
     }
 
     pub(crate) fn make_before_break(&mut self) -> Option<&mut MakeBeforeBreak> {
         match self {
             Self::Arrival(_) | Self::Rank | Self::SingleType => None,
-            Self::MakeBeforeBreak(state) => Some(&mut state.make_before_break),
-        }
-    }
-
-    pub(crate) fn held_since(&mut self) -> Option<&mut HeldSince> {
-        match self {
-            Self::Arrival(_) | Self::Rank | Self::SingleType => None,
-            Self::MakeBeforeBreak(state) => Some(&mut state.held_since),
+            Self::MakeBeforeBreak(state) => Some(state),
         }
     }
 }

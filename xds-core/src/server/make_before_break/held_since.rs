@@ -8,13 +8,11 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use crate::{
-    server::make_before_break::{
-        Blocked, STAGES,
-        decision::{PendingRequest, RequestState},
-    },
-    time::Time,
+use super::{
+    Decision, STAGES,
+    decision::{Blocked, PendingRequest},
 };
+use crate::{id::StreamId, server::queue::timer_queue::Alarm, time::Time};
 
 /// Times since which a stream holds back something.
 #[derive(Debug, Default)]
@@ -27,13 +25,40 @@ pub(crate) struct HeldSince {
 
 /// Time since which a request is held back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum RequestTime {
+pub(crate) enum RequestTime {
     /// No unanswered request, or none that was held back.
     #[default]
     NotBlocked,
     BlockedSince(Time),
-    /// Held back for `stage_timeout`.
+    /// Held back for `stage_timeout`: its resources are sent regardless of what they wait for.
     Overdue,
+}
+
+impl HeldSince {
+    /// Returns the alarms of the change and of the first request that are held back.
+    pub(crate) fn alarms(&self, stream: StreamId, timeout: Duration) -> [Option<(Time, Alarm)>; 2] {
+        let change = self.change.as_ref().map(|change| change.1.after(timeout));
+        let request = self.requests.first_overdue(timeout);
+        [
+            change.map(|at| (at, Alarm::StageTimeout(stream))),
+            request.map(|at| (at, Alarm::RequestTimeout(stream))),
+        ]
+    }
+
+    /// Records what is held back now. Returns whether the time of the change begins.
+    pub(crate) fn note(&mut self, decision: &Decision, now: Time, timeout: Duration) -> bool {
+        self.requests.note(&decision.pending_requests, now);
+        let before = self.change.take();
+        let Some(blocked) = decision.blocked.clone() else { return false };
+        // A wait for a request that may never come starts only after the wait for an answer.
+        let continues = |before: &(Blocked, Time)| {
+            let is_request = blocked.waits_for_request() && !before.0.waits_for_request();
+            before.0.is_same(&blocked) && !(is_request && before.1.after(timeout) <= now)
+        };
+        let since = before.filter(|it| continues(it)).map(|it| it.1);
+        self.change = Some(Box::new((blocked, since.unwrap_or(now))));
+        since.is_none()
+    }
 }
 
 /// Times of a stream's unanswered requests, by the rank of their type. `None` if none was held back.
@@ -41,13 +66,8 @@ enum RequestTime {
 pub(crate) struct RequestTimes(Option<Box<[RequestTime; STAGES]>>);
 
 impl RequestTimes {
-    pub(crate) fn states(&self) -> [RequestState; STAGES] {
-        let times = self.0.as_deref().copied().unwrap_or_default();
-        times.map(|request| match request {
-            RequestTime::NotBlocked => RequestState::NotBlocked,
-            RequestTime::BlockedSince(_) => RequestState::Blocked,
-            RequestTime::Overdue => RequestState::Overdue,
-        })
+    pub(crate) fn by_rank(&self) -> [RequestTime; STAGES] {
+        self.0.as_deref().copied().unwrap_or_default()
     }
 
     /// Records which types have unanswered requests now.
@@ -101,7 +121,7 @@ impl RequestTimes {
 mod tests {
     use alloc::vec::Vec;
 
-    use crate::server::stream::held_since::*;
+    use crate::server::make_before_break::held_since::*;
 
     #[test]
     fn blocked_request_keeps_its_start_time_until_it_is_answered() {
@@ -119,15 +139,15 @@ mod tests {
         requests.note(&asks(PendingRequest::Sendable), at(3));
         requests.note(&asks(PendingRequest::Blocked), at(4));
         assert_eq!(requests.first_overdue(timeout), Some(at(7)));
-        assert_eq!(requests.states()[3], RequestState::Blocked);
+        assert_eq!(requests.by_rank()[3], RequestTime::BlockedSince(at(2)));
         assert_eq!(requests.expire(at(6), timeout).collect::<Vec<_>>(), []);
         assert_eq!(requests.expire(at(7), timeout).collect::<Vec<_>>(), [3]);
         requests.note(&asks(PendingRequest::Blocked), at(8));
         assert_eq!(
-            (requests.states()[3], requests.first_overdue(timeout)),
-            (RequestState::Overdue, None)
+            (requests.by_rank()[3], requests.first_overdue(timeout)),
+            (RequestTime::Overdue, None)
         );
         requests.note(&asks(PendingRequest::None), at(9));
-        assert_eq!(requests.states()[3], RequestState::NotBlocked);
+        assert_eq!(requests.by_rank()[3], RequestTime::NotBlocked);
     }
 }
