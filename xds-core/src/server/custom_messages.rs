@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::{
     Server,
     event::{CloseReason, ResponseCause, ServerEvent, ServerTransmit},
-    stream::{Stream, Writable},
+    stream::Stream,
 };
 use crate::{
     frame::Frame,
@@ -58,10 +58,7 @@ impl Server {
             return Err(CustomMessageError::TooMany { limit });
         }
         state.queue_custom_message(type_url.into(), message.into());
-        if state.writable == Writable::NotNotified {
-            state.writable = Writable::Notified;
-            self.out.writable(stream);
-        }
+        self.notify_writable(stream);
         Ok(())
     }
 

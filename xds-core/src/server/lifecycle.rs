@@ -191,7 +191,7 @@ impl Server {
         if self.streams.get(id.0).is_some() {
             self.stats.note_close(&reason);
         }
-        self.out.close(id, reason);
+        self.out.push(ServerOutput::Close(id, reason));
         self.remove_stream(id);
     }
 

@@ -6,7 +6,7 @@ use core::num::NonZeroU64;
 use super::{
     Server,
     config::{ObserveResponses, OrderingPolicy, Warming},
-    event::{Observation, ResponseCause, ServerTransmit},
+    event::{Observation, ResponseCause, ServerOutput, ServerTransmit},
     make_before_break::{self, Next},
     session::{
         RenderedResponse, SendOrder,
@@ -62,7 +62,7 @@ impl Server {
             && !stream.is_busy()
         {
             stream.writable = Writable::Notified;
-            self.out.writable(id);
+            self.out.push(ServerOutput::Writable(id));
         }
     }
 
