@@ -19,17 +19,12 @@
 //! whole request.
 // IS25
 
-use bytes::Bytes;
-
 use super::{
     Server,
     event::CloseReason,
     queue::timer_queue::Alarm,
     session::{name_usage::NameUnits, request::progress::AppliedPart},
-    stream::{
-        Stream,
-        unfinished_request::{OpenRequest, UnfinishedRequest},
-    },
+    stream::{Stream, unfinished_request::OpenRequest},
 };
 use crate::{id::StreamId, time::Time};
 
@@ -98,10 +93,9 @@ impl Server {
         &mut self,
         id: StreamId,
         open: OpenRequest,
-        message: &Bytes,
         absence: Option<(Time, Alarm)>,
     ) -> Result<(), CloseReason> {
-        self.apply_part(id, open, message, absence, self.part())
+        self.apply_part(id, open, absence, self.part())
     }
 
     /// Frees at most this many names of closed streams.
@@ -125,9 +119,9 @@ impl Server {
     }
 
     fn continue_request(&mut self, id: StreamId, limit: usize) {
-        let Some(UnfinishedRequest { request, message }) = self.take_unfinished(id) else { return };
+        let Some(request) = self.take_unfinished(id) else { return };
         let absence = self.absence_alarm(request.session);
-        if let Err(reason) = self.apply_part(id, request, &message, absence, limit) {
+        if let Err(reason) = self.apply_part(id, request, absence, limit) {
             return self.close(id, reason);
         }
         if self.streams.get(id.0).is_some_and(|stream| !stream.is_busy()) {
@@ -141,7 +135,7 @@ impl Server {
     }
 
     /// Removes the unfinished request of a stream, which no longer counts.
-    pub(crate) fn take_unfinished(&mut self, id: StreamId) -> Option<UnfinishedRequest> {
+    pub(crate) fn take_unfinished(&mut self, id: StreamId) -> Option<OpenRequest> {
         let stream = self.streams.get_mut(id.0)?;
         let unfinished = stream.take_unfinished()?;
         self.stats.unfinished_requests -= 1;
@@ -154,13 +148,12 @@ impl Server {
         &mut self,
         id: StreamId,
         mut open: OpenRequest,
-        message: &Bytes,
         absence: Option<(Time, Alarm)>,
         limit: usize,
     ) -> Result<(), CloseReason> {
         let (session, now, mut left) = (open.session, self.clock.now(), limit);
         let Some(mut context) = self.subscriptions.context(session) else { return Ok(()) };
-        let part = context.apply_names(message, &mut open.progress, &mut left, now);
+        let part = context.apply_names(&open.message, &mut open.progress, &mut left, now);
         let effect = match part {
             AppliedPart::Last => {
                 Some(context.finish_request(&mut open.progress, now, &mut self.out))
@@ -179,21 +172,16 @@ impl Server {
                 self.end_request(id, &open, effect);
                 Ok(())
             }
-            None => self.suspend(id, open, message),
+            None => self.suspend(id, open),
         }
     }
 
     /// Keeps a request for its next part. Its bytes count towards the names of the connection.
-    fn suspend(
-        &mut self,
-        id: StreamId,
-        request: OpenRequest,
-        message: &Bytes,
-    ) -> Result<(), CloseReason> {
+    fn suspend(&mut self, id: StreamId, request: OpenRequest) -> Result<(), CloseReason> {
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
-        self.subscriptions.usage.add(id, NameUnits::of_request(message.len()));
-        let (message, session) = (message.clone(), request.session);
-        stream.suspend(UnfinishedRequest { request, message });
+        self.subscriptions.usage.add(id, NameUnits::of_request(request.message.len()));
+        let session = request.session;
+        stream.suspend(request);
         self.stats.unfinished_requests += 1;
         self.unfinished.push_back(id);
         // The answer counts at once.

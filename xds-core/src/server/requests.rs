@@ -64,7 +64,7 @@ impl Server {
         let Some(open) = self.begin_request(id, session, &request, rejection, message) else {
             return Ok(());
         };
-        self.apply_first_part(id, open, message, absence)
+        self.apply_first_part(id, open, absence)
     }
 
     /// Begins a request: applies the ACK or NACK in it.
@@ -118,6 +118,7 @@ impl Server {
             accepted,
             names_before,
             stream_names_before,
+            message: message.clone(),
         })
     }
 
@@ -160,16 +161,20 @@ impl Server {
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
         let is_first = stream.held_count() == 0 && stream.view.is_none();
         stream.hold_request(message, &self.config.limits)?;
-        let key = self.node_key(id);
         if is_first {
             if self.requires_decision() {
-                let node_id = key.node_id().clone();
+                let node_id = self.node_key(id).node_id().clone();
                 self.out.event(ServerEvent::Authorize { stream: id, node_id });
             }
             self.await_decision(id);
         }
+        self.note_held(id, message)
+    }
+
+    /// Counts the bytes of a request that is held.
+    pub(crate) fn note_held(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
         let limit = self.config.limits.held_bytes_per_node;
-        match self.nodes.hold_bytes(key, message.len()) > limit {
+        match self.nodes.hold_bytes(self.node_key(id), message.len()) > limit {
             true => Err(CloseReason::TooManyHeldBytes { limit }),
             false => Ok(()),
         }

@@ -181,7 +181,8 @@ impl Server {
             return Ok(false);
         }
         stream.source_check = SourceCheck::Waiting;
-        self.hold_first(id, message)?;
+        stream.hold_first(message);
+        self.note_held(id, message)?;
         self.source.waiting.insert(id, wait);
         self.alarms.set(until, Alarm::SourceWait(id));
         self.stats.source_waits += 1;
@@ -269,17 +270,5 @@ impl Server {
     fn unreachable_since(&self) -> Option<Time> {
         let source = &self.source;
         [source.unreachable_since, source.unconfirmed_since].into_iter().flatten().min()
-    }
-
-    /// Holds a request before those that the stream holds already.
-    fn hold_first(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
-        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
-        stream.hold_first(message);
-        let limit = self.config.limits.held_bytes_per_node;
-        let key = self.node_key(id);
-        match self.nodes.hold_bytes(key, message.len()) > limit {
-            true => Err(CloseReason::TooManyHeldBytes { limit }),
-            false => Ok(()),
-        }
     }
 }

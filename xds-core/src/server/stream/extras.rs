@@ -5,14 +5,14 @@ use alloc::{boxed::Box, collections::VecDeque};
 
 use bytes::Bytes;
 
-use super::{Stream, unfinished_request::UnfinishedRequest};
+use super::{Stream, unfinished_request::OpenRequest};
 use crate::{server::config::PerClientLimits, text::TypeUrl, time::Time};
 
 /// Rarely needed state of a stream.
 #[derive(Debug, Default)]
 pub(super) struct StreamExtras {
     /// Request of which a part is handled.
-    unfinished: Option<Box<UnfinishedRequest>>,
+    unfinished: Option<Box<OpenRequest>>,
     /// Requests held until the stream has a view and the request before is finished.
     held_requests: VecDeque<Bytes>,
     /// Time at which reading resumes.
@@ -54,12 +54,12 @@ impl Stream {
     }
 
     /// Keeps a request for its next part.
-    pub(crate) fn suspend(&mut self, request: UnfinishedRequest) {
+    pub(crate) fn suspend(&mut self, request: OpenRequest) {
         self.extras_mut().unfinished = Some(request.into());
     }
 
     /// Removes the request that is not finished.
-    pub(crate) fn take_unfinished(&mut self) -> Option<UnfinishedRequest> {
+    pub(crate) fn take_unfinished(&mut self) -> Option<OpenRequest> {
         self.take_extra(|extras| extras.unfinished.take()).map(|unfinished| *unfinished)
     }
 

@@ -22,11 +22,6 @@ pub(crate) struct OpenRequest {
     pub(crate) names_before: usize,
     /// Number of the stream's names before it.
     pub(crate) stream_names_before: usize,
-}
-
-/// Request of which some parts are handled, with its bytes.
-#[derive(Debug)]
-pub(crate) struct UnfinishedRequest {
-    pub(crate) request: OpenRequest,
+    /// Bytes of the request.
     pub(crate) message: Bytes,
 }
