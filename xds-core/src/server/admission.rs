@@ -7,6 +7,7 @@ use super::{
     config::PerClientLimits,
     event::{CloseReason, StatusCode},
     session::session_handle::SessionHandle,
+    stream::EndReason,
 };
 use crate::{id::StreamId, slab::Slot, text::ViewName, time::Time};
 
@@ -65,7 +66,7 @@ impl Server {
             if let Err(reason) = self.join_node(stream) {
                 return self.close(stream, reason);
             }
-            self.note_decision(stream);
+            self.cancel_end(stream, EndReason::NoDecision);
         }
         self.move_sessions(stream, before, view, now);
         self.take_held(stream);

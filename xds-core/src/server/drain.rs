@@ -64,12 +64,11 @@ impl Server {
         }
     }
 
-    /// Cancels the end scheduled for a missing request.
-    pub(crate) fn note_request(&mut self, id: StreamId) {
+    /// Cancels the end scheduled for a missing request or decision.
+    pub(crate) fn cancel_end(&mut self, id: StreamId, reason: EndReason) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
-        if let Some(PlannedEnd { at, reason: EndReason::NoRequest, .. }) = stream.end {
-            stream.end = None;
-            self.alarms.cancel(at, Alarm::StreamEnd(id));
+        if let Some(end) = stream.end.take_if(|end| end.reason == reason) {
+            self.alarms.cancel(end.at, Alarm::StreamEnd(id));
             self.limit_age(id);
         }
     }
@@ -82,16 +81,6 @@ impl Server {
         if end.is_none_or(|end| end.reason != EndReason::Drain) {
             let at = self.clock.now().after(after);
             self.end_at(id, PlannedEnd::new(at, Duration::ZERO, EndReason::NoDecision));
-        }
-    }
-
-    /// Cancels the end scheduled for a missing decision.
-    pub(crate) fn note_decision(&mut self, id: StreamId) {
-        let Some(stream) = self.streams.get_mut(id.0) else { return };
-        if let Some(PlannedEnd { at, reason: EndReason::NoDecision, .. }) = stream.end {
-            stream.end = None;
-            self.alarms.cancel(at, Alarm::StreamEnd(id));
-            self.limit_age(id);
         }
     }
 

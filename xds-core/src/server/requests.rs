@@ -11,7 +11,7 @@ use super::{
         session_handle::SessionHandle, subscriptions::TypeKnowledge,
     },
     stream::{
-        check_length, check_lengths, node_quota::NodeKey, rejection_log::AnswerKind,
+        EndReason, check_length, check_lengths, node_quota::NodeKey, rejection_log::AnswerKind,
         unfinished_request::OpenRequest,
     },
 };
@@ -33,7 +33,7 @@ impl Server {
         let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
         let (variant, limits) = (stream.kind.variant(), stream.limits(&self.config.limits));
         check_length(message, &limits)?;
-        self.note_request(id);
+        self.cancel_end(id, EndReason::NoRequest);
         let request = Request::parse(message, variant).map_err(CloseReason::Malformed)?;
         if self.take_custom_message(id, &request, message)? {
             return Ok(());
