@@ -5,7 +5,6 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use super::{
     Server,
     event::{CloseReason, ResponseCause},
-    session::subscription::ListKind,
     store::{ChangeKind, ChangeSet},
 };
 use crate::{service::Variant, slab::Slot};
@@ -76,11 +75,8 @@ impl Server {
     ) {
         self.join_globs(arena, resource);
         let mut subscription = self.subscriptions.first_subscriber(arena, resource);
-        while let Some(session) =
-            self.subscriptions.table.at(subscription).map(|subscription| subscription.session)
-        {
-            // The change may remove the subscription.
-            let next = self.subscriptions.table.next(ListKind::Resource, subscription);
+        // The change may remove the subscription.
+        while let Some((session, next)) = self.subscriptions.subscriber(subscription) {
             let mut is_late = false;
             if let Some(mut context) = self.subscriptions.context(session) {
                 context.resource_changed(subscription, change_kind);
@@ -128,11 +124,9 @@ impl Server {
         let mut sessions: BTreeSet<Slot> = state.wildcards.iter().map(|(_, &it)| it).collect();
         for resource in state.slots() {
             let mut subscription = self.subscriptions.first_subscriber(arena, resource);
-            while let Some(session) =
-                self.subscriptions.table.at(subscription).map(|subscription| subscription.session)
-            {
+            while let Some((session, next)) = self.subscriptions.subscriber(subscription) {
                 sessions.insert(session);
-                subscription = self.subscriptions.table.next(ListKind::Resource, subscription);
+                subscription = next;
             }
         }
         for session in sessions {
@@ -152,13 +146,11 @@ impl Server {
         let Some(member) = state.at(resource).filter(|it| it.payload.is_some()) else { return };
         for glob in state.globs_over(member.name.as_str()) {
             let mut subscription = self.subscriptions.first_subscriber(arena, glob);
-            while let Some(session) =
-                self.subscriptions.table.at(subscription).map(|subscription| subscription.session)
-            {
+            while let Some((session, next)) = self.subscriptions.subscriber(subscription) {
                 if let Some(mut context) = self.subscriptions.context(session) {
                     context.cover(resource);
                 }
-                subscription = self.subscriptions.table.next(ListKind::Resource, subscription);
+                subscription = next;
             }
         }
     }

@@ -11,7 +11,7 @@ use super::{
     name_usage::{NameUnits, NameUsage},
     peer::Peer,
     session_handle::SessionHandle,
-    subscription::SubscriptionTable,
+    subscription::{ListKind, SubscriptionTable},
     view_difference::KnownDifference,
 };
 use crate::{
@@ -238,6 +238,12 @@ impl Subscriptions {
             .arena(arena)
             .and_then(|arena| arena.at(resource))
             .map_or(Slot::NONE, |resource| resource.subscribers.first())
+    }
+
+    /// Returns the session of a subscription, and the next subscription to the same resource.
+    pub(crate) fn subscriber(&self, subscription: Slot) -> Option<(Slot, Slot)> {
+        let session = self.table.at(subscription)?.session;
+        Some((session, self.table.next(ListKind::Resource, subscription)))
     }
 
     /// Whether other sessions of the same stream may need warming after this one was sent

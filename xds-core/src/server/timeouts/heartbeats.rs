@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::{
     server::{
         Server, config::AnswerOverdue, event::Observation, queue::timer_queue::Alarm,
-        session::subscription::ListKind, store::ChangeKind,
+        store::ChangeKind,
     },
     slab::Slot,
 };
@@ -72,14 +72,12 @@ impl Server {
         let mut sessions = Vec::new();
         for &resource in &due {
             let mut subscription = self.subscriptions.first_subscriber(arena, resource);
-            while let Some(session) =
-                self.subscriptions.table.at(subscription).map(|subscription| subscription.session)
-            {
+            while let Some((session, next)) = self.subscriptions.subscriber(subscription) {
                 if let Some(mut context) = self.subscriptions.context(session) {
                     context.make_heartbeat_due(resource, before, now);
                 }
                 sessions.push(session);
-                subscription = self.subscriptions.table.next(ListKind::Resource, subscription);
+                subscription = next;
             }
         }
         if let Some(state) = self.subscriptions.store.arena(arena).filter(|_| !due.is_empty()) {
