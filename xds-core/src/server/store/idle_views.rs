@@ -10,11 +10,12 @@ use crate::{
     time::Time,
 };
 
-/// Start or end of the idle timer of a view, which fires at this time.
+/// Idle timer of a view, with the times at which it fires before and after a change.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum IdleTimer {
-    Start(Time, Key),
-    Stop(Time, Key),
+pub(crate) struct IdleTimer {
+    pub(crate) view: Key,
+    pub(crate) before: Option<Time>,
+    pub(crate) after: Option<Time>,
 }
 
 impl Store {
@@ -26,23 +27,19 @@ impl Store {
         }
     }
 
-    /// Returns the idle timers to start and to stop since the last call. Timers of views that are
-    /// unused from now on fire at `at`.
+    /// Returns the idle timers of views that have become used or unused since the last call. Timers of
+    /// views that are unused from now on fire at `at`.
     pub(crate) fn take_idle_timers(&mut self, at: Option<Time>) -> Vec<IdleTimer> {
         let mut timers = Vec::new();
-        for (key, ended) in core::mem::take(&mut self.noted_views) {
-            let is_default = key.slot() == self.default_view;
-            match (self.views.get_mut(key), at) {
-                (None, _) => timers.extend(ended.map(|at| IdleTimer::Stop(at, key))),
-                (Some(view), _) if is_default || view.is_used() => {
-                    timers.extend(view.idle_at.take().map(|at| IdleTimer::Stop(at, key)));
-                }
-                (Some(view), Some(at)) if view.idle_at.is_none() => {
-                    view.idle_at = Some(at);
-                    timers.push(IdleTimer::Start(at, key));
-                }
-                (Some(_), _) => {}
-            }
+        for (view, ended) in core::mem::take(&mut self.noted_views) {
+            let Some(state) = self.views.get_mut(view) else {
+                timers.push(IdleTimer { view, before: ended, after: None });
+                continue;
+            };
+            let is_kept = view.slot() == self.default_view || state.is_used();
+            let before = state.idle_at;
+            state.idle_at = if is_kept { None } else { before.or(at) };
+            timers.push(IdleTimer { view, before, after: state.idle_at });
         }
         timers
     }

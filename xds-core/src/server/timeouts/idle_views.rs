@@ -14,11 +14,9 @@ impl Server {
     /// changed.
     pub(crate) fn watch_views(&mut self) {
         let at = self.config.idle_view_timeout.map(|after| self.clock.now().after(after));
-        for watch in self.subscriptions.store.take_idle_timers(at) {
-            match watch {
-                IdleTimer::Start(at, view) => self.alarms.set(at, Alarm::ViewIdle(view)),
-                IdleTimer::Stop(at, view) => self.alarms.cancel(at, Alarm::ViewIdle(view)),
-            }
+        for IdleTimer { view, before, after } in self.subscriptions.store.take_idle_timers(at) {
+            let alarm = |at| (at, Alarm::ViewIdle(view));
+            self.alarms.replace(before.map(alarm), after.map(alarm));
         }
     }
 
