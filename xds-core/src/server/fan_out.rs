@@ -1,13 +1,13 @@
-//! Fan-out of a change to the sessions that subscribe to it.
+//! Application of a transaction, and fan-out of its changes to the sessions that subscribe to them.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Server,
+    Applied, Server, Transaction, TransactionError,
     event::{CloseReason, ResponseCause},
     store::{ChangeKind, ChangeSet},
 };
-use crate::{service::Variant, slab::Slot};
+use crate::{service::Variant, slab::Slot, time::Time};
 
 /// Sessions that a transaction concerns and that are reviewed once after all of its changes.
 #[derive(Debug, Default)]
@@ -19,6 +19,27 @@ struct DeferredSessions {
 }
 
 impl Server {
+    /// Applies a transaction atomically. Responses to subscribers of the changed resources become due.
+    ///
+    /// Setting a resource to the bytes that it already has is not a change.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error, and applies nothing, if a change has no name or type, has a name or type
+    /// that no client can request, or exceeds a limit.
+    // M104
+    pub fn apply(
+        &mut self,
+        transaction: Transaction,
+        now: Time,
+    ) -> Result<Applied, TransactionError> {
+        self.clock.advance(now);
+        let (applied, change_set) = self.subscriptions.store.apply(&transaction, &self.config)?;
+        self.fan_out(change_set);
+        self.watch_views();
+        Ok(applied)
+    }
+
     /// Makes the touched resources due to their subscribers.
     pub(crate) fn fan_out(&mut self, change_set: ChangeSet) {
         self.hold_back(&change_set.arenas);

@@ -76,6 +76,8 @@ mod admission;
 mod candidates;
 mod config;
 pub(crate) mod custom_messages;
+mod debounce;
+mod deletion_retention;
 mod drain;
 mod event;
 mod fan_out;
@@ -135,6 +137,8 @@ pub use self::{
     },
 };
 use self::{
+    debounce::HeldBackChanges,
+    deletion_retention::RetentionPeriod,
     event::stats::StatsByType,
     lifecycle::Phase,
     queue::{
@@ -143,9 +147,8 @@ use self::{
     },
     session::subscriptions::Subscriptions,
     stream::{
-        Stream, Writable, convergence_waits::ConvergenceWaits, debounce::HeldBackChanges,
-        deletion_horizon::DeletionRetention, node_quota::NodeQuotas, rejection_log::Rejections,
-        source_wait::SourceProgress,
+        Stream, Writable, convergence_waits::ConvergenceWaits, node_quota::NodeQuotas,
+        rejection_log::Rejections, source_wait::SourceProgress,
     },
 };
 pub use crate::service::Variant;
@@ -180,7 +183,8 @@ pub struct Server {
     held_back: HeldBackChanges,
     out: Outbox,
     alarms: Alarms,
-    deletion_retention: DeletionRetention,
+    /// Periods of retained deletions, oldest first.
+    deletion_retention: VecDeque<RetentionPeriod>,
     /// Time of the next heartbeat by arena.
     heartbeats: BTreeMap<Slot, Time>,
     stats: ServerStats,
@@ -211,7 +215,7 @@ impl Server {
             held_back: HeldBackChanges::default(),
             out: Outbox::default(),
             alarms: Alarms::default(),
-            deletion_retention: DeletionRetention::default(),
+            deletion_retention: VecDeque::new(),
             heartbeats: BTreeMap::new(),
             stats: ServerStats::default(),
             stats_by_type: StatsByType::default(),
@@ -223,27 +227,6 @@ impl Server {
             config,
             rng,
         }
-    }
-
-    /// Applies a transaction atomically. Responses to subscribers of the changed resources become due.
-    ///
-    /// Setting a resource to the bytes that it already has is not a change.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error, and applies nothing, if a change has no name or type, has a name or type
-    /// that no client can request, or exceeds a limit.
-    // M104
-    pub fn apply(
-        &mut self,
-        transaction: Transaction,
-        now: Time,
-    ) -> Result<Applied, TransactionError> {
-        self.clock.advance(now);
-        let (applied, change_set) = self.subscriptions.store.apply(&transaction, &self.config)?;
-        self.fan_out(change_set);
-        self.watch_views();
-        Ok(applied)
     }
 
     /// Handles an event of a transport.

@@ -1,8 +1,6 @@
 //! State of one stream that its types share: node, view, sessions, limits and planned end.
 
 pub(crate) mod convergence_waits;
-pub(crate) mod debounce;
-pub(crate) mod deletion_horizon;
 mod extras;
 pub(crate) mod node_quota;
 pub(crate) mod push_order;

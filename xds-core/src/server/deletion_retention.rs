@@ -6,15 +6,23 @@
 
 use alloc::collections::BTreeSet;
 
-use crate::{
-    server::{
-        Server,
-        event::CloseReason,
-        queue::timer_queue::Alarm,
-        stream::deletion_horizon::{PERIODS, RetentionPeriod},
-    },
-    slab::Slot,
-};
+use super::{Server, event::CloseReason, queue::timer_queue::Alarm, store::revision::Revision};
+use crate::{slab::Slot, time::Time};
+
+/// Number of periods into which the retention time of deletions is divided.
+const PERIODS: u32 = 8;
+
+/// Deletions of one period, which are discarded together.
+#[derive(Debug)]
+pub(crate) struct RetentionPeriod {
+    /// Time at which they are discarded.
+    end: Time,
+    /// Time at which the period ends and no more deletions are added.
+    full: Time,
+    /// Revision of the last deletion of the period.
+    until: Revision,
+    arenas: BTreeSet<Slot>,
+}
 
 impl Server {
     /// Starts the retention time of new deletions, if any are retained.
@@ -25,28 +33,24 @@ impl Server {
             return;
         }
         let (now, until) = (self.clock.now(), store.clock());
-        if let Some(last) = self.deletion_retention.0.back_mut().filter(|last| now < last.full) {
+        if let Some(last) = self.deletion_retention.back_mut().filter(|last| now < last.full) {
             last.until = until;
             last.arenas.insert(arena);
             return;
         }
         let full = now.after(time / PERIODS);
         let end = full.after(time);
-        if self.deletion_retention.0.is_empty() {
+        if self.deletion_retention.is_empty() {
             self.alarms.set(end, Alarm::DiscardDeletions);
         }
-        self.deletion_retention.0.push_back(RetentionPeriod {
-            end,
-            full,
-            until,
-            arenas: BTreeSet::from([arena]),
-        });
+        let arenas = BTreeSet::from([arena]);
+        self.deletion_retention.push_back(RetentionPeriod { end, full, until, arenas });
     }
 
     /// Discards the deletions of the oldest period.
     pub(crate) fn discard_old_deletions(&mut self) {
-        let Some(oldest) = self.deletion_retention.0.pop_front() else { return };
-        if let Some(next) = self.deletion_retention.0.front() {
+        let Some(oldest) = self.deletion_retention.pop_front() else { return };
+        if let Some(next) = self.deletion_retention.front() {
             self.alarms.set(next.end, Alarm::DiscardDeletions);
         }
         // The slot may be in use for another arena, which may have no deletion as old as that.

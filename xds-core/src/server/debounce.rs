@@ -5,22 +5,48 @@
 //! newest state, and receives it at once if it sends a request meanwhile.
 // M225
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeSet, vec::Vec};
 
+use super::{
+    Server, make_before_break,
+    queue::timer_queue::Alarm,
+    session::{Session, subscriptions::Subscriptions},
+    store::arena::Pace,
+    stream::push_order::Order,
+};
 use crate::{
     id::StreamId,
-    server::{
-        Server, make_before_break,
-        queue::timer_queue::Alarm,
-        session::Session,
-        store::arena::Pace,
-        stream::{
-            debounce::{Burst, HeldBackChanges},
-            push_order::Order,
-        },
-    },
     slab::{Key, Slot},
+    time::Time,
 };
+
+/// Arenas and sessions to be notified when the burst ends.
+#[derive(Debug, Default)]
+pub(crate) struct HeldBackChanges {
+    /// Arenas with changes.
+    arenas: BTreeSet<Key>,
+    /// Sessions whose notification is held back.
+    sessions: BTreeSet<Key>,
+    burst: Option<Burst>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    began: Time,
+    ends: Time,
+}
+
+impl HeldBackChanges {
+    /// Remembers a session that has held-back changes.
+    pub(crate) fn note(&mut self, session: Slot, subscriptions: &Subscriptions) {
+        if self.burst.is_some()
+            && subscriptions.is_held_back(session)
+            && let Some(key) = subscriptions.sessions.key(session)
+        {
+            self.sessions.insert(key);
+        }
+    }
+}
 
 impl Server {
     /// Holds back the changes of these arenas, if debouncing is configured.
