@@ -6,8 +6,9 @@ use super::type_policies::{
 };
 use crate::types;
 
-/// Settings for the resources of one type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Settings for the resources of one type. The default is that of all types except listeners and
+/// clusters; [`of`](Self::of) returns the default of a given type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TypeConfig {
     /// Content of a state-of-the-world response.
@@ -67,28 +68,12 @@ pub struct TypeDefaults {
 impl Default for TypeDefaults {
     /// The settings that [`TypeConfig::of`] returns.
     fn default() -> Self {
-        let others = TypeConfig {
-            sotw_response: SotwResponse::Changes,
-            legacy_wildcard: LegacyWildcard::Ignored,
-            wildcard_exit: WildcardExit::default(),
-            missing: Missing::default(),
-            absence: Absence::default(),
-            globs: Globs::default(),
-            absence_delay: AbsenceDelay::default(),
-            removals: Removals::default(),
-            reconnect_trust: ReconnectTrust::default(),
-            versions: VersionMode::default(),
-            nack_detection: NackDetection::default(),
-            nack_recovery: NackRecovery::default(),
-            window: Window::default(),
-            answer_overdue: AnswerOverdue::default(),
-        };
         let full_state = TypeConfig {
             sotw_response: SotwResponse::FullState,
             legacy_wildcard: LegacyWildcard::Honored,
-            ..others
+            ..TypeConfig::default()
         };
-        Self { full_state, others }
+        Self { full_state, others: TypeConfig::default() }
     }
 }
 

@@ -7,7 +7,7 @@ use core::{num::NonZeroU16, time::Duration};
 /// See "Deleting Resources" in the [xDS protocol][spec].
 ///
 /// [spec]: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SotwResponse {
     /// All subscribed resources that exist; an absent resource is deleted.
@@ -18,6 +18,7 @@ pub enum SotwResponse {
     AlwaysFull,
     /// The resources that are new to the client or changed; deletions are not sent.
     // S0.111, M75, M77
+    #[default]
     Changes,
 }
 
@@ -26,7 +27,7 @@ pub enum SotwResponse {
 /// See "How the client specifies what resources to return" in the [xDS protocol][spec].
 ///
 /// [spec]: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LegacyWildcard {
     /// A wildcard subscription.
@@ -34,6 +35,7 @@ pub enum LegacyWildcard {
     Honored,
     /// A subscription to nothing. The name `*` still is the wildcard.
     // M32
+    #[default]
     Ignored,
 }
 
