@@ -7,7 +7,6 @@
 // TP1
 
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
-use core::cmp::Ordering;
 
 use super::Arena;
 use crate::{server::config::Globs, slab::Slot, text::ResourceName, xdstp};
@@ -20,36 +19,22 @@ pub(crate) struct GlobIndex {
     depths: BTreeMap<usize, usize>,
 }
 
-/// Resource name, ordered by context parameters and then by path.
-#[derive(Clone, Debug)]
-struct Path(ResourceName);
+/// Resource name, ordered by context parameters and then by path. Most names have no context
+/// parameters, and are their paths.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Path {
+    context: ResourceName,
+    path: ResourceName,
+}
 
 impl Path {
-    fn parts(&self) -> (&str, &str) {
-        let (path, context) = split(self.0.as_str());
-        (context, path)
+    fn of(name: &ResourceName) -> Self {
+        match split(name.as_str()) {
+            (_, "") => Self { context: ResourceName::default(), path: name.clone() },
+            (path, context) => Self { context: context.into(), path: path.into() },
+        }
     }
 }
-
-impl Ord for Path {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.parts().cmp(&other.parts())
-    }
-}
-
-impl PartialOrd for Path {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Path {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Path {}
 
 /// Splits a name from its context parameters, which only `xdstp:` names have.
 fn split(name: &str) -> (&str, &str) {
@@ -91,11 +76,11 @@ impl GlobIndex {
         if let Some(directory) = directory(name.as_str()) {
             *self.depths.entry(depth(directory)).or_default() += 1;
         }
-        self.names.insert(Path(name.clone()), slot);
+        self.names.insert(Path::of(name), slot);
     }
 
     pub(crate) fn remove(&mut self, name: &ResourceName, slot: Slot) {
-        let path = Path(name.clone());
+        let path = Path::of(name);
         if self.names.get(&path) != Some(&slot) {
             return;
         }
@@ -110,23 +95,21 @@ impl GlobIndex {
     }
 
     fn is_glob(&self, name: &ResourceName) -> bool {
-        directory(name.as_str()).is_some() && self.names.contains_key(&Path(name.clone()))
+        directory(name.as_str()).is_some() && self.names.contains_key(&Path::of(name))
     }
 
     /// Returns the names below a glob's directory that have the glob's context parameters.
     fn below<'s>(&'s self, glob: &'s str) -> impl Iterator<Item = Slot> + use<'s> {
         let context = split(glob).1;
         let directory = directory(glob).unwrap_or(glob);
-        let start = match context.is_empty() {
-            true => String::from(directory),
-            false => format!("{directory}?{context}"),
-        };
+        let start = Path { context: context.into(), path: directory.into() };
         self.names
-            .range(Path(start.into())..)
-            .map(|(path, &slot)| (path.parts(), slot))
-            .take_while(move |((of, path), _)| *of == context && path.starts_with(directory))
-            .filter(move |((_, path), _)| path.len() > directory.len() && !path.ends_with("/*"))
-            .map(|(_, slot)| slot)
+            .range(start..)
+            .take_while(move |(it, _)| {
+                it.context == context && it.path.as_str().starts_with(directory)
+            })
+            .filter(move |(it, _)| it.path != directory && !it.path.as_str().ends_with("/*"))
+            .map(|(_, &slot)| slot)
     }
 
     /// Returns the names of the possible globs for a name, widest first.
