@@ -20,7 +20,7 @@ use crate::{
         config::NackRecovery,
         session::{Session, context::SessionContext, window::Sent},
         store::{
-            arena::resource_set::ResourceSet,
+            arena::encoded_changes::ResourceSet,
             encode::body::{BodyBuilder, Payload, ResponseBody},
             revision::Revision,
             version::content::{ContentHash, TypeVersion},

@@ -20,7 +20,7 @@ use crate::{
             response::stated_version::ResponseScope,
             subscription::{ListKind, Subscription},
         },
-        store::{arena::resource_set::ResourceSet, encode::body::Ttls},
+        store::{arena::encoded_changes::ResourceSet, encode::body::Ttls},
     },
     time::Time,
     wire::request::Request,

@@ -25,7 +25,7 @@ use crate::{
             subscription::{ListKind, Subscription, SubscriptionKind},
         },
         store::{
-            arena::{past::SentRemovals, resource_set::ResourceSet},
+            arena::{encoded_changes::ResourceSet, past::SentRemovals},
             encode::body::{BodyBuilder, FitResult},
             revision::Revision,
             transaction::ResourceError,

@@ -1,10 +1,8 @@
 //! Response bodies shared by clients at the same revision.
 
-use alloc::collections::VecDeque;
+use alloc::{collections::VecDeque, sync::Arc};
 
-use super::{
-    Arena, ResourceEntry, changes_since::ResumePoint, past::SentRemovals, resource_set::ResourceSet,
-};
+use super::{Arena, ResourceEntry, changes_since::ResumePoint, past::SentRemovals};
 use crate::{
     server::store::{
         encode::body::{BodyBuilder, Encoding, FitResult, Payload, ResponseBody, Ttls},
@@ -15,6 +13,10 @@ use crate::{
     text::ResourceName,
     wire::request::NameForm,
 };
+
+/// Resources of one response, kept to find out which of them a client rejects. In full state, wildcard
+/// clients share it.
+pub(crate) type ResourceSet = Arc<[(ResourceName, Payload)]>;
 
 /// Maximum number of tails kept for other clients. Their total size is limited to that of all
 /// resources in both variants, which is enough for clients of both to catch up from the start one

@@ -15,7 +15,6 @@ pub(crate) mod glob_index;
 pub(crate) mod heartbeat_schedule;
 pub(crate) mod past;
 mod resource;
-pub(crate) mod resource_set;
 
 use alloc::{
     boxed::Box,
@@ -28,9 +27,13 @@ use bytes::Bytes;
 
 pub(crate) use self::resource::{EffectiveContents, ResourceEntry};
 use self::{
-    aliases::AliasIndex, changes_since::ResumePoint, encoded_changes::EncodedChanges,
-    endpoint_names::EndpointNames, glob_index::GlobIndex, heartbeat_schedule::HeartbeatSchedule,
-    past::Past, resource_set::ResourceSet,
+    aliases::AliasIndex,
+    changes_since::ResumePoint,
+    encoded_changes::{EncodedChanges, ResourceSet},
+    endpoint_names::EndpointNames,
+    glob_index::GlobIndex,
+    heartbeat_schedule::HeartbeatSchedule,
+    past::Past,
 };
 use super::{
     ChangeKind,
