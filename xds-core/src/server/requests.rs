@@ -152,7 +152,7 @@ impl Server {
         self.notify_if_due(session);
         if open.accepted.is_some() && self.config.warming == Warming::AfterAcceptedClusters {
             self.warm(id, session, open.accepted);
-            self.notify_if_any_due(id);
+            self.notify_all_due(id);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Selection of the next response of a stream, and notification of its driver.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
 use super::{
@@ -46,15 +46,6 @@ impl Server {
         self.held_back.note(session, &self.subscriptions);
     }
 
-    /// Notifies the driver, once, if any session of the stream has something to send.
-    pub(crate) fn notify_if_any_due(&mut self, id: StreamId) {
-        let sessions = self.streams.get(id.0).map_or(&[][..], |stream| &stream.sessions);
-        let due = |handle: &&SessionHandle| self.subscriptions.is_due(handle.session);
-        if let Some(session) = sessions.iter().find(due).map(|handle| handle.session) {
-            self.notify_if_due(session);
-        }
-    }
-
     /// Notifies the driver, once, that the stream has something to send.
     pub(crate) fn notify_writable(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id.0)
@@ -66,8 +57,7 @@ impl Server {
         }
     }
 
-    /// Notifies the driver, once, of everything that became due while a request of the stream was
-    /// unfinished.
+    /// Notifies the driver, once, of everything that became due on a stream.
     pub(crate) fn notify_all_due(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(id.0) else { return };
         let has_custom_messages = stream.custom_message_count() > 0;
@@ -148,7 +138,8 @@ impl Server {
         let transmit = seal(frame, &stream.kind, type_url, nonce, rendered);
         if self.config.observe_responses == ObserveResponses::On {
             let node_id = stream.node().cloned().unwrap_or_default();
-            self.out.observe(sent(id, node_id, &transmit));
+            let response = transmit.clone();
+            self.out.observe(Observation::Sent { stream: id, node_id, response });
         }
         self.stats.response_bytes += frame.len() as u64;
         self.stats_by_type.note_response(handle.rank, frame.len());
@@ -223,22 +214,6 @@ impl Server {
             let next = stream.next(subscriptions, &self.config.ordering)?;
             render(subscriptions, next)
         })
-    }
-}
-
-fn sent(stream: StreamId, node_id: Arc<str>, transmit: &ServerTransmit) -> Observation {
-    let ServerTransmit { type_url, version, nonce, variant: _, resources, removed, errors, cause } =
-        transmit.clone();
-    Observation::Sent {
-        stream,
-        node_id,
-        type_url,
-        version,
-        nonce,
-        resources,
-        removed,
-        errors,
-        cause,
     }
 }
 

@@ -192,19 +192,20 @@ async fn sent_responses_are_observed_if_enabled() {
     let mut observations = handle.observations();
     let mut client = RawClient::open(address).await;
     client.subscribe_as("observed", CLUSTER, &[]);
-    let response = client.response().await;
-    let sent = loop {
+    let received = client.response().await;
+    let (node_id, sent) = loop {
         match soon(observations.next()).await {
-            Some(Observed::Event(sent @ Observation::Sent { .. })) => break sent,
+            Some(Observed::Event(Observation::Sent { node_id, response, .. })) => {
+                break (node_id, response);
+            }
             Some(_) => {}
             None => panic!("the server ended"),
         }
     };
-    let Observation::Sent { node_id, version, nonce, resources, cause, .. } = sent else {
-        unreachable!()
-    };
-    assert_eq!((&*node_id, resources, cause), ("observed", 1, ResponseCause::First));
-    assert_eq!((version.as_str(), nonce.as_str()), (&*response.version_info, &*response.nonce));
+    assert_eq!((&*node_id, sent.resources), ("observed", 1));
+    assert_eq!(sent.cause, ResponseCause::First);
+    assert_eq!(sent.version.as_str(), received.version_info);
+    assert_eq!(sent.nonce.as_str(), received.nonce);
 }
 
 #[tokio::test]

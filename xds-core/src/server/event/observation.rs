@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 
-use super::{server_transmit::ResponseCause, status::SubscribedNames};
+use super::{server_transmit::ServerTransmit, status::SubscribedNames};
 use crate::{
     id::StreamId,
     text::{Nonce, ResourceName, TypeUrl, Version},
@@ -81,21 +81,8 @@ pub enum Observation {
         stream: StreamId,
         /// Id of the client's node; empty if it has none.
         node_id: Arc<str>,
-        /// Type of the response.
-        type_url: TypeUrl,
-        /// Version that the response states.
-        version: Version,
-        /// Nonce of the response.
-        nonce: Nonce,
-        /// Number of resources.
-        resources: usize,
-        /// Number of names reported as not existing; incremental responses only.
-        removed: usize,
-        /// Number of resource errors, each in place of a resource.
-        // TP3
-        errors: usize,
-        /// Reason for which it is sent.
-        cause: ResponseCause,
+        /// Description of the response.
+        response: ServerTransmit,
     },
     /// The client ACKed a response.
     Acked {

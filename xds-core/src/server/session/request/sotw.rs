@@ -171,7 +171,7 @@ impl SessionContext<'_> {
         }
         let current = self.named_version();
         let version = self.stated_version(current, ResponseScope::Complete);
-        let has_that = self.arena.has_versions_that_differ() && self.is_stated_as(version, stated);
+        let has_that = self.arena.versions.differ() && self.is_stated_as(version, stated);
         if !has_that {
             self.session.first_response = FirstResponse::Pending;
         }
@@ -186,7 +186,7 @@ impl SessionContext<'_> {
         let has_wildcard = self.session.wildcard.is_some();
         let is_trusted = match self.arena.reconnect_trust() {
             _ if self.session.lifetime == StreamLifetime::SingleResponse => {
-                self.arena.has_proof_in_versions()
+                self.arena.versions.is_proof()
             }
             ReconnectTrust::Never => false,
             ReconnectTrust::WildcardOnly => {

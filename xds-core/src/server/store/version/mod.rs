@@ -41,7 +41,7 @@ impl VersionState {
     /// Whether a version stated by a returning client proves that the client has exactly the
     /// current resources, whatever has happened since.
     // M41, B06
-    fn is_proof(&self) -> bool {
+    pub(crate) fn is_proof(&self) -> bool {
         match self.mode {
             VersionMode::Content => true,
             VersionMode::Counter => !self.prefix.is_empty(),
@@ -50,7 +50,7 @@ impl VersionState {
     }
 
     /// Whether different sets of resources in this view always have different versions.
-    fn differ(&self) -> bool {
+    pub(crate) fn differ(&self) -> bool {
         self.mode != VersionMode::Label || self.own.is_none()
     }
 }
@@ -130,17 +130,6 @@ impl Arena {
     pub(crate) fn current_version(&self) -> Version {
         let own = self.own_version().cloned();
         own.unwrap_or_else(|| self.version_text(self.stated(self.version)))
-    }
-
-    /// Whether a version identifies its content exactly.
-    pub(crate) fn has_proof_in_versions(&self) -> bool {
-        self.versions.is_proof()
-    }
-
-    /// Whether a client that states the current version cannot have had any other resources of
-    /// this view.
-    pub(crate) fn has_versions_that_differ(&self) -> bool {
-        self.versions.differ()
     }
 
     /// Whether versions of partial responses are marked with a suffix to the application's
