@@ -8,7 +8,8 @@
 use alloc::{collections::BTreeSet, vec::Vec};
 
 use super::{
-    Server, make_before_break,
+    Server,
+    make_before_break::Dependencies,
     queue::timer_queue::Alarm,
     session::{Session, subscriptions::Subscriptions},
     store::arena::Pace,
@@ -85,15 +86,14 @@ impl Server {
         let mut due = Vec::new();
         for handle in stream.sessions.iter().rev() {
             let rank = usize::from(handle.rank);
-            let goes_first = due
-                .iter()
-                .any(|&rank_due| make_before_break::sent_before(rank_due).contains(&rank));
+            let goes_first = |&due: &usize| Dependencies::of(due).before_additions.contains(&rank);
+            let goes_first = due.iter().any(goes_first);
             if goes_first && self.subscriptions.is_held_back(handle.session) {
                 let session = self.subscriptions.sessions.at_mut(handle.session);
                 session.into_iter().for_each(Session::make_urgent);
             }
             if self.subscriptions.is_due(handle.session) {
-                due.push(handle.rank);
+                due.push(rank);
             }
         }
     }

@@ -7,7 +7,7 @@ use super::{
     Server,
     config::{ObserveResponses, OrderingPolicy, Warming},
     event::{Observation, ResponseCause, ServerOutput, ServerTransmit},
-    make_before_break::{self, Next},
+    make_before_break::{Dependencies, Next},
     session::{
         RenderedResponse, SendOrder,
         deferred_removal::Portion,
@@ -230,9 +230,9 @@ fn portion_of(
     if !session.has_removals(arena) {
         return Some(Portion::Everything);
     }
+    let may_refer_to = Dependencies::of(usize::from(handle.rank)).before_deletions;
     let goes_first = |other: &SessionHandle| {
-        let may_refer =
-            make_before_break::may_refer_to(handle.rank).contains(&usize::from(other.rank));
+        let may_refer = may_refer_to.contains(&usize::from(other.rank));
         other.session != handle.session
             && subscriptions.is_due(other.session)
             && (may_refer || subscriptions.has_additions(other.session))

@@ -4,9 +4,9 @@ use crate::types::rank;
 
 /// Types that one type waits for.
 pub(crate) struct Dependencies {
-    /// Types that are waited for before a resource is sent.
+    /// Types that are waited for before a resource is sent, because their resources are sent first.
     pub(crate) before_additions: &'static [usize],
-    /// Types that are waited for before a deletion is sent.
+    /// Types that are waited for before a deletion is sent, because they may refer to the resource.
     pub(crate) before_deletions: &'static [usize],
 }
 
@@ -39,15 +39,4 @@ impl Dependencies {
         };
         Self { before_additions, before_deletions }
     }
-}
-
-/// Types that may refer to resources of a type. Deletions of the type are sent after those of these
-/// types.
-pub(crate) const fn may_refer_to(rank: u8) -> &'static [usize] {
-    Dependencies::of(rank as usize).before_deletions
-}
-
-/// Types whose resources are sent before those of a type.
-pub(crate) const fn sent_before(rank: u8) -> &'static [usize] {
-    Dependencies::of(rank as usize).before_additions
 }

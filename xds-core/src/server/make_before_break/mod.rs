@@ -21,12 +21,11 @@ pub(crate) mod warming;
 
 use alloc::boxed::Box;
 
-pub(crate) use self::dependencies::{may_refer_to, sent_before};
+pub(crate) use self::dependencies::Dependencies;
 use self::{
     accepted::ProgressByRank,
     cold_clusters::ColdClusters,
     decision::{Blocked, PendingRequest, TypeDecision, TypeFacts, TypeState},
-    dependencies::Dependencies,
     facts::StreamSessions,
     held_since::HeldSince,
     warming::{ClustersInUse, EdsRequestMeaning, EdsWait},

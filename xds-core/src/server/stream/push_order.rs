@@ -6,7 +6,7 @@ use crate::{
     server::{
         config::OrderingPolicy,
         event::StreamKind,
-        make_before_break::{self, MakeBeforeBreak},
+        make_before_break::{Dependencies, MakeBeforeBreak},
         session::SendOrder,
     },
     slab::Slot,
@@ -39,7 +39,7 @@ impl Order {
 
     /// Staging of a session whose type has this rank.
     pub(crate) fn send_order(&self, rank: u8, policy: &OrderingPolicy) -> SendOrder {
-        let is_referred_to = !make_before_break::may_refer_to(rank).is_empty();
+        let is_referred_to = !Dependencies::of(usize::from(rank)).before_deletions.is_empty();
         match (self, policy.make_before_break()) {
             (Self::Rank, _) if is_referred_to => SendOrder::RemovalsLast,
             (Self::MakeBeforeBreak(_), Some(policy)) if is_referred_to => {
