@@ -1,15 +1,23 @@
-//! Admission of clients: assigning views to streams, refusing clients, and dropping views.
+//! Admission of clients, and views: assigning a view to a stream, refusing a client, layers of a view,
+//! and dropping a view.
 
 use alloc::{sync::Arc, vec::Vec};
 
 use super::{
     Server,
     config::PerClientLimits,
-    event::{CloseReason, StatusCode},
+    event::{CloseReason, ServerEvent, StatusCode},
+    queue::timer_queue::Alarm,
     session::session_handle::SessionHandle,
+    store::{layers::LayersError, view::IdleTimer},
     stream::EndReason,
 };
-use crate::{id::StreamId, slab::Slot, text::ViewName, time::Time};
+use crate::{
+    id::StreamId,
+    slab::{Key, Slot},
+    text::ViewName,
+    time::Time,
+};
 
 /// Policy for dropping a view that has clients.
 // M213
@@ -194,5 +202,53 @@ impl Server {
             }
         }
         self.watch_views();
+    }
+
+    /// Sets the layers of a view, topmost first. Each name has the resource, or error, of the
+    /// topmost layer that has one. Thus many clients can each have a few resources of their own
+    /// over shared ones, which are stored once.
+    ///
+    /// A layered view has no resources of its own and accepts no transactions; change its layers,
+    /// which are ordinary views. Its clients are sent what a change of a layer, or of the list of
+    /// layers, changes *for them*. A view without layers is an ordinary view again, and empty.
+    ///
+    /// A layered view keeps state for each type while a client subscribes to the type there.
+    /// Payloads are shared with the layers. A change of a layer takes one step for each such state;
+    /// the first subscription of a type takes time proportional to its resources.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error, and changes nothing, if the view has resources of its own, a layer has
+    /// layers itself or occurs twice, or there are too many views.
+    // M222, M224
+    pub fn set_layers(
+        &mut self,
+        view: &ViewName,
+        layers: &[ViewName],
+        now: Time,
+    ) -> Result<(), LayersError> {
+        self.clock.advance(now);
+        let change_set = self.subscriptions.store.set_layers(view, layers, &self.config)?;
+        self.fan_out(change_set);
+        self.review_layers();
+        self.watch_views();
+        Ok(())
+    }
+
+    /// Sets and cancels the alarms of idle views. Call it whenever the clients of a view may have
+    /// changed.
+    pub(crate) fn watch_views(&mut self) {
+        let at = self.config.idle_view_timeout.map(|after| self.clock.now().after(after));
+        for IdleTimer { view, before, after } in self.subscriptions.store.take_idle_timers(at) {
+            let alarm = |at| (at, Alarm::ViewIdle(view));
+            self.alarms.replace(before.map(alarm), after.map(alarm));
+        }
+    }
+
+    /// Drops a view that is still idle when its alarm is due.
+    pub(crate) fn drop_idle_view(&mut self, view: Key) {
+        let Some(name) = self.subscriptions.store.end_idle(view) else { return };
+        self.drop_view(&name, DropView::Freeze, self.clock.now());
+        self.out.event(ServerEvent::ViewDropped(name));
     }
 }

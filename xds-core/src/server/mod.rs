@@ -96,7 +96,6 @@ mod source;
 mod store;
 mod stream;
 pub(crate) mod timeouts;
-pub(crate) mod view_layers;
 
 use alloc::collections::{BTreeMap, VecDeque};
 

@@ -185,12 +185,8 @@ impl ViewContents {
     }
 
     pub(crate) fn insert(&mut self, type_url: &TypeUrl, name: &ResourceName, payload: &Bytes) {
-        if !self.resources.contains_key(type_url) {
-            self.resources.insert(type_url.clone(), BTreeMap::new());
-        }
-        if let Some(resources) = self.resources.get_mut(type_url) {
-            resources.insert(name.clone(), payload.clone());
-        }
+        let resources = self.resources.entry(type_url.clone()).or_default();
+        resources.insert(name.clone(), payload.clone());
     }
 
     pub(crate) fn remove(&mut self, type_url: &TypeUrl, name: &ResourceName) {

@@ -248,14 +248,13 @@ impl Store {
                 return None;
             }
             source = source.max(below.source_revision());
-            for name in below.held_names() {
-                let top = self.topmost(state, type_url, name.as_str());
-                let own = below.find(name.as_str()).and_then(|slot| below.at(slot));
-                if let (Some(top), Some(own)) = (top, own)
-                    && core::ptr::eq(top, own)
-                    && let Some(payload) = &own.payload
+            for resource in below.held_resources() {
+                let name = resource.name.as_str();
+                if let Some(top) = self.topmost(state, type_url, name)
+                    && core::ptr::eq(top, resource)
+                    && let Some(payload) = &resource.payload
                 {
-                    version.add(name.as_str(), payload.hash);
+                    version.add(name, payload.hash);
                     existing = true;
                 }
             }

@@ -6,9 +6,7 @@
 pub(crate) mod arena;
 mod candidates;
 pub(crate) mod contents;
-mod copy;
 pub(crate) mod encode;
-pub(crate) mod idle_views;
 pub(crate) mod layers;
 pub(crate) mod on_demand;
 pub(crate) mod payload_pool;
@@ -19,8 +17,7 @@ pub(crate) mod subscription_list;
 pub(crate) mod transaction;
 pub(crate) mod validate;
 pub(crate) mod version;
-mod view;
-pub(crate) mod view_removal;
+pub(crate) mod view;
 
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::num::NonZeroU64;
@@ -243,46 +240,6 @@ impl Store {
         self.clock
     }
 
-    /// Returns the slot of a view, creating the view if needed. Returns `None` only if no slot is
-    /// left.
-    pub(crate) fn open_view(&mut self, name: &ViewName) -> Option<Slot> {
-        if let Some(slot) = self.find_view(name) {
-            return Some(slot);
-        }
-        let slot = self.views.push_back(View::new(name.clone()))?.slot();
-        self.view_names.insert(name.clone(), slot);
-        self.note_view(slot);
-        Some(slot)
-    }
-
-    pub(crate) fn find_view(&self, name: &ViewName) -> Option<Slot> {
-        self.view_names.get(name).copied()
-    }
-
-    pub(crate) fn view(&self, slot: Slot) -> Option<&View> {
-        self.views.at(slot)
-    }
-
-    /// Returns the view of streams without an assigned view.
-    pub(crate) fn default_view(&self) -> Slot {
-        self.default_view
-    }
-
-    /// Registers a stream that uses the view.
-    pub(crate) fn join_view(&mut self, slot: Slot) {
-        if let Some(view) = self.views.at_mut(slot) {
-            view.streams += 1;
-        }
-        self.note_view(slot);
-    }
-
-    /// Unregisters a stream. A dropped view is removed with its last user.
-    pub(crate) fn leave_view(&mut self, slot: Slot) {
-        let Some(view) = self.views.at_mut(slot) else { return };
-        view.streams -= 1;
-        self.update_retention(slot);
-    }
-
     /// Returns the arena of a type, creating it if needed. Returns `None` only if no slot is
     /// left.
     pub(crate) fn open_arena(
@@ -365,8 +322,7 @@ impl Store {
 
     /// Returns the entry of a name in a view.
     pub(crate) fn entry(&self, view: Slot, type_url: &str, name: &str) -> Option<&ResourceEntry> {
-        let arena = self.arenas.at(self.find_arena(view, type_url)?)?;
-        arena.at(arena.find(name)?)
+        self.arenas.at(self.find_arena(view, type_url)?)?.entry(name)
     }
 
     /// Returns the entry of the name that a transaction changes, before the change.

@@ -1,9 +1,14 @@
-//! View: set of resources served to a client or a group of clients, with one arena per type.
+//! Views: sets of resources served to a client or a group of clients, with one arena per type.
+//!
+//! A view is removed explicitly, with its last resource, or after it was unused for a time.
+// M213, M221
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
+use super::{ChangeSet, Store, transaction::ResourceChange};
 use crate::{
-    slab::Slot,
+    server::config::ServerConfig,
+    slab::{Key, Slot},
     text::{TypeUrl, ViewName},
     time::Time,
 };
@@ -62,5 +67,154 @@ impl View {
     /// Whether there is no reason to keep the view.
     pub(crate) fn is_idle(&self) -> bool {
         self.arenas.is_empty() && self.layers.is_empty() && !self.is_used()
+    }
+}
+
+/// Idle timer of a view, with the times at which it fires before and after a change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IdleTimer {
+    pub(crate) view: Key,
+    pub(crate) before: Option<Time>,
+    pub(crate) after: Option<Time>,
+}
+
+impl Store {
+    /// Returns the slot of a view, creating the view if needed. Returns `None` only if no slot is
+    /// left.
+    pub(crate) fn open_view(&mut self, name: &ViewName) -> Option<Slot> {
+        if let Some(slot) = self.find_view(name) {
+            return Some(slot);
+        }
+        let slot = self.views.push_back(View::new(name.clone()))?.slot();
+        self.view_names.insert(name.clone(), slot);
+        self.note_view(slot);
+        Some(slot)
+    }
+
+    pub(crate) fn find_view(&self, name: &ViewName) -> Option<Slot> {
+        self.view_names.get(name).copied()
+    }
+
+    pub(crate) fn view(&self, slot: Slot) -> Option<&View> {
+        self.views.at(slot)
+    }
+
+    /// Returns the view of streams without an assigned view.
+    pub(crate) fn default_view(&self) -> Slot {
+        self.default_view
+    }
+
+    /// Registers a stream that uses the view.
+    pub(crate) fn join_view(&mut self, slot: Slot) {
+        if let Some(view) = self.views.at_mut(slot) {
+            view.streams += 1;
+        }
+        self.note_view(slot);
+    }
+
+    /// Unregisters a stream. A dropped view is removed with its last user.
+    pub(crate) fn leave_view(&mut self, slot: Slot) {
+        let Some(view) = self.views.at_mut(slot) else { return };
+        view.streams -= 1;
+        self.update_retention(slot);
+    }
+
+    /// Removes all resources of a view without layers, and the versions that the application has
+    /// set. The rules for transactions do not apply, so a view can always be dropped.
+    pub(crate) fn empty_view(&mut self, view: Slot, config: &ServerConfig) -> ChangeSet {
+        let mut change_set = ChangeSet::default();
+        let mut changes = Vec::new();
+        for arena in self.arenas_of(view) {
+            let Some(arena) = self.arenas.at_mut(arena) else { continue };
+            arena.versions.own = None;
+            let removal = |name| ResourceChange::removal(&arena.type_url, name);
+            changes.extend(arena.held_names().map(removal));
+        }
+        let changes: Vec<&ResourceChange> = changes.iter().collect();
+        self.make_changes(view, &changes, None, config, &mut change_set);
+        if !change_set.arenas.is_empty() {
+            self.sequence += 1;
+        }
+        self.release_view(view);
+        change_set
+    }
+
+    /// Updates a view after it lost a user. A dropped view is removed with its last user.
+    pub(crate) fn update_retention(&mut self, slot: Slot) {
+        let is_over = |view: &View| view.retention == Retention::DropWhenUnused && !view.is_used();
+        if self.views.at(slot).is_some_and(is_over) {
+            self.clear_view(slot);
+        }
+        self.note_view(slot);
+        self.release_view(slot);
+    }
+
+    /// Marks a view for removal once it is unused. Returns whether it is in use; if not, it is
+    /// unchanged.
+    pub(crate) fn drop_view_when_unused(&mut self, slot: Slot) -> bool {
+        let Some(view) = self.views.at_mut(slot).filter(|view| view.is_used()) else {
+            return false;
+        };
+        view.retention = Retention::DropWhenUnused;
+        true
+    }
+
+    /// Removes all resources of an unused view.
+    fn clear_view(&mut self, slot: Slot) {
+        self.drop_layers(slot);
+        for arena_slot in self.arenas_of(slot) {
+            let Some(arena) = self.arenas.at_mut(arena_slot) else { continue };
+            let names: Vec<_> = arena.held_names().cloned().collect();
+            for name in names {
+                self.clock = self.clock.next();
+                if arena.remove(&name, self.clock, &mut self.pool).is_some() {
+                    self.resources -= 1;
+                }
+            }
+            self.release_arena(arena_slot);
+        }
+    }
+
+    /// Frees a view without resources and streams.
+    pub(crate) fn release_view(&mut self, slot: Slot) {
+        if slot == self.default_view || !self.views.at(slot).is_some_and(View::is_idle) {
+            return;
+        }
+        self.note_view(slot);
+        if let Some(view) = self.views.remove(slot) {
+            self.view_names.remove(&view.name);
+        }
+    }
+
+    /// Records that a view may have become used or unused.
+    pub(crate) fn note_view(&mut self, slot: Slot) {
+        if let Some(key) = self.views.key(slot) {
+            let ends = self.views.at(slot).and_then(|view| view.idle_at);
+            self.noted_views.push((key, ends));
+        }
+    }
+
+    /// Returns the idle timers of views that have become used or unused since the last call. Timers of
+    /// views that are unused from now on fire at `at`.
+    pub(crate) fn take_idle_timers(&mut self, at: Option<Time>) -> Vec<IdleTimer> {
+        let mut timers = Vec::new();
+        for (view, ended) in core::mem::take(&mut self.noted_views) {
+            let Some(state) = self.views.get_mut(view) else {
+                timers.push(IdleTimer { view, before: ended, after: None });
+                continue;
+            };
+            let is_kept = view.slot() == self.default_view || state.is_used();
+            let before = state.idle_at;
+            state.idle_at = if is_kept { None } else { before.or(at) };
+            timers.push(IdleTimer { view, before, after: state.idle_at });
+        }
+        timers
+    }
+
+    /// Ends the idle timer of a view. Returns the view's name, if the view still exists.
+    pub(crate) fn end_idle(&mut self, key: Key) -> Option<ViewName> {
+        let view = self.views.get_mut(key)?;
+        view.idle_at = None;
+        Some(view.name.clone())
     }
 }

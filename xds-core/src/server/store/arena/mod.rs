@@ -248,8 +248,8 @@ impl Arena {
 
     /// Returns the effect that removing a resource has on its subscribers.
     pub(crate) fn removal_change_kind(&self, name: &ResourceName) -> ChangeKind {
-        let resource = self.find(name.as_str()).and_then(|slot| self.at(slot));
-        match resource.is_some_and(|it| it.payload.is_some() && it.error.is_some()) {
+        match self.entry(name.as_str()).is_some_and(|it| it.payload.is_some() && it.error.is_some())
+        {
             true => ChangeKind::ContentAndError,
             false => ChangeKind::Content,
         }
@@ -299,7 +299,7 @@ impl Arena {
 
     /// Whether the application was asked for a resource and has not answered.
     pub(crate) fn is_requested(&self, name: &ResourceName) -> bool {
-        let resource = self.find(name.as_str()).and_then(|slot| self.at(slot));
+        let resource = self.entry(name.as_str());
         resource.is_some_and(|resource| resource.on_demand_state == OnDemandState::Requested)
     }
 
@@ -312,7 +312,7 @@ impl Arena {
         pool: &mut PayloadPool,
     ) -> Option<(Slot, ChangeKind)> {
         let EffectiveContents { payload, endpoint_names, error } = contents;
-        let current = self.find(name.as_str()).and_then(|slot| self.at(slot));
+        let current = self.entry(name.as_str());
         let is_same = match (current.and_then(|it| it.payload.as_ref()), &payload) {
             (Some(current), Some(contents)) => current.is(&contents.value, &contents.options()),
             (None, None) => true,
@@ -395,6 +395,10 @@ impl Arena {
         self.names.find(name, |slot| name_in(&self.resources, slot))
     }
 
+    pub(crate) fn entry(&self, name: &str) -> Option<&ResourceEntry> {
+        self.at(self.find(name)?)
+    }
+
     pub(crate) fn at(&self, slot: Slot) -> Option<&ResourceEntry> {
         cost_probe::note();
         self.resources.at(slot)
@@ -449,7 +453,7 @@ impl Arena {
 
     /// Whether the resource exists with this content.
     pub(crate) fn has(&self, name: &ResourceName, content: ContentHash) -> bool {
-        let payload = self.find(name.as_str()).and_then(|slot| self.payload(slot));
+        let payload = self.entry(name.as_str()).and_then(|entry| entry.payload.as_ref());
         payload.is_some_and(|payload| payload.hash == content)
     }
 
