@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::support::{Rig, payload, run_all_with, url};
+use crate::support::{Parts, Rig, payload, run_all_with, url};
 use proptest::{collection::vec, prelude::*};
 use xds_core::{
     ViewName,
@@ -261,6 +261,28 @@ fn layered_views_share_stored_resources() {
     let stats = rig.server.stats();
     assert_eq!((stats.views, stats.resources, stats.payloads, stats.types), (1, 0, 0, 0));
     println!("covers: M222 M213 M224 M243");
+}
+
+/// The names of a client with many names are freed after its stream has closed, while the arena of
+/// the view still shows the layers.
+#[test]
+fn layered_view_dropped_before_its_names_are_freed_leaves_its_layers_unchanged() {
+    let mut limits = ServerLimits::default();
+    limits.names_per_call = 1;
+    let mut rig = Rig::new(asked().with_limits(limits));
+    rig.run(
+        "set @base cds a=1 b=1 c=1\nlayers v base\nd> cds +a +b +c\nassign 1 v\nd< cds first a=1 b=1 c=1",
+    );
+    rig.server.drop_view(&view("v"), DropView::Freeze, rig.now);
+    rig.parts = Parts::OnRequest;
+    rig.run("1close");
+    assert!(rig.server.stats().unfinished_closes > 0);
+    assert_eq!(rig.server.stats().resources, 3);
+    while rig.part().is_some() {}
+    rig.run("set @base cds -a");
+    let stats = rig.server.stats();
+    assert_eq!((stats.views, stats.resources, stats.types), (2, 2, 1));
+    println!("covers: M213 M224");
 }
 
 // M213: a layered view is dropped like others.

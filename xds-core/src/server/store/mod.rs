@@ -301,6 +301,7 @@ impl Store {
             if arena.origin == Origin::Layers {
                 arena.empty_into(&mut self.pool);
                 self.leave_layers(slot, arena.view, &arena.type_url);
+                self.update_retention(arena.view);
             }
             self.release_view(arena.view);
         }

@@ -139,9 +139,13 @@ impl Store {
         change_set
     }
 
-    /// Updates a view after it lost a user. A dropped view is removed with its last user.
+    /// Updates a view after it lost a user. A dropped view is removed with its last user, and a layered
+    /// one when the last arena that shows its layers is released.
     pub(crate) fn update_retention(&mut self, slot: Slot) {
-        let is_over = |view: &View| view.retention == Retention::DropWhenUnused && !view.is_used();
+        let is_over = |view: &View| {
+            let shows_layers = !view.layers.is_empty() && !view.arenas.is_empty();
+            view.retention == Retention::DropWhenUnused && !view.is_used() && !shows_layers
+        };
         if self.views.at(slot).is_some_and(is_over) {
             self.clear_view(slot);
         }
