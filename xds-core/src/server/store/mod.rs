@@ -147,7 +147,7 @@ impl Store {
         }
 
         let mut change_set = ChangeSet::default();
-        let source = transaction.revision_in_source();
+        let source = transaction.source_revision;
         let (changed, removed) = self.make_changes(view, &changes, source, config, &mut change_set);
         let sequence = self.sequence + 1;
         self.apply_versions(view, transaction, sequence, &mut change_set);
@@ -224,13 +224,13 @@ impl Store {
         removals: &'a [ResourceChange],
         config: &ServerConfig,
     ) -> Result<(Option<Slot>, Vec<&'a ResourceChange>), TransactionError> {
-        let mut changes = self.last_of_each_name(transaction.changes());
+        let mut changes = self.last_of_each_name(&transaction.changes);
         changes.splice(..0, removals);
         let view = self.find_view(transaction.view());
         if view.and_then(|view| self.views.at(view)).is_some_and(|view| !view.layers.is_empty()) {
             return Err(TransactionError::LayeredView { view: transaction.view().clone() });
         }
-        self.check(view, transaction.changes(), &changes, config)?;
+        self.check(view, &transaction.changes, &changes, config)?;
         self.check_versions(view, transaction, &changes, config)?;
         Ok((view, changes))
     }

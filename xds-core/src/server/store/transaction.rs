@@ -53,8 +53,8 @@ pub struct Transaction {
     /// Whether resources that are not in `changes` are removed.
     pub(super) is_snapshot: bool,
     pub(super) changes: Vec<ResourceChange>,
-    versions: BTreeMap<TypeUrl, Version>,
-    source_revision: Option<NonZeroU64>,
+    pub(super) versions: BTreeMap<TypeUrl, Version>,
+    pub(super) source_revision: Option<NonZeroU64>,
 }
 
 #[derive(Clone, Debug)]
@@ -344,18 +344,6 @@ impl Transaction {
         self.versions.append(&mut newer.versions);
         self.source_revision = self.source_revision.max(newer.source_revision);
         vec![self]
-    }
-
-    pub(crate) fn changes(&self) -> &[ResourceChange] {
-        &self.changes
-    }
-
-    pub(crate) fn revision_in_source(&self) -> Option<NonZeroU64> {
-        self.source_revision
-    }
-
-    pub(crate) fn versions(&self) -> &BTreeMap<TypeUrl, Version> {
-        &self.versions
     }
 
     fn push(&mut self, type_url: TypeUrl, name: ResourceName, content: ChangeContent) -> &mut Self {

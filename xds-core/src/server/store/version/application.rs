@@ -27,10 +27,10 @@ impl Store {
         changes: &[&ResourceChange],
         config: &ServerConfig,
     ) -> Result<(), TransactionError> {
-        for (type_url, version) in transaction.versions() {
+        for (type_url, version) in &transaction.versions {
             check_version(type_url, version, config)?;
         }
-        for (change, it) in transaction.changes().iter().enumerate() {
+        for (change, it) in transaction.changes.iter().enumerate() {
             let ChangeContent::Resource(value, options) = &it.content else { continue };
             let Some(version) = &options.version else { continue };
             check_version(&it.type_url, version, config)?;
@@ -49,7 +49,7 @@ impl Store {
         for type_url in altered {
             let arena = view.and_then(|view| self.find_arena(view, type_url.as_str()));
             let current = arena.and_then(|slot| self.arenas.at(slot)?.own_version());
-            match transaction.versions().get(type_url) {
+            match transaction.versions.get(type_url) {
                 None => {
                     return Err(TransactionError::MissingVersion { type_url: type_url.clone() });
                 }
@@ -71,7 +71,7 @@ impl Store {
         sequence: u64,
         change_set: &mut ChangeSet,
     ) {
-        for (type_url, version) in transaction.versions() {
+        for (type_url, version) in &transaction.versions {
             let Some(slot) = self.find_arena(view, type_url.as_str()) else { continue };
             let Some(arena) = self.arenas.at_mut(slot) else { continue };
             if arena.own_version() == Some(version) {

@@ -4,15 +4,15 @@
 pub(crate) mod application;
 pub(crate) mod content;
 pub(crate) mod digits;
-mod source;
 
 use alloc::format;
 use core::num::NonZeroU64;
 
 use self::content::{StatedVersion, TypeVersion};
-use super::{arena::Arena, revision::Revision};
+use super::{arena::Arena, encode::body::entry_len, revision::Revision};
 use crate::{
     server::config::{ReconnectTrust, VersionMode},
+    slab::Slot,
     source_version,
     text::{Version, VersionPrefix},
 };
@@ -56,6 +56,28 @@ impl VersionState {
 }
 
 impl Arena {
+    /// Notes the revision of the source at which a resource was changed or removed.
+    pub(crate) fn note_source_revision(&mut self, revision: Option<NonZeroU64>) {
+        if revision > self.versions.source_revision {
+            self.versions.source_revision = revision;
+            self.versions.current_text = None;
+        }
+    }
+
+    /// Notes that the source has written a resource anew with equal content.
+    pub(crate) fn rewrite(&mut self, slot: Slot, revision: Option<NonZeroU64>) {
+        let Some(resource) = self.resources.at_mut(slot) else { return };
+        let (name, Some(payload)) = (&resource.name, &mut resource.payload) else { return };
+        if revision.is_none() || payload.source_revision == revision {
+            return;
+        }
+        self.entry_bytes -= entry_len(name, payload);
+        payload.source_revision = revision;
+        self.entry_bytes += entry_len(name, payload);
+        self.forget_bodies();
+        self.note_source_revision(revision);
+    }
+
     /// Returns the version that the application has set.
     pub(crate) fn own_version(&self) -> Option<&Version> {
         self.versions.own.as_ref()
