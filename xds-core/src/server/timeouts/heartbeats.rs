@@ -48,17 +48,12 @@ impl Server {
             }
             heartbeats.next()
         });
-        if wanted == armed {
-            return;
-        }
-        if let Some(at) = armed {
-            self.alarms.cancel(at, Alarm::Heartbeat(arena));
-            self.heartbeats.remove(&arena);
-        }
-        if let Some(at) = wanted {
-            self.alarms.set(at, Alarm::Heartbeat(arena));
-            self.heartbeats.insert(arena, at);
-        }
+        let alarm = |at| (at, Alarm::Heartbeat(arena));
+        self.alarms.replace(armed.map(alarm), wanted.map(alarm));
+        match wanted {
+            Some(at) => self.heartbeats.insert(arena, at),
+            None => self.heartbeats.remove(&arena),
+        };
     }
 
     /// Makes heartbeats due to the subscribers of the resources, by name or wildcard.
