@@ -354,7 +354,7 @@ impl SessionContext<'_> {
                 let is_withheld = subscription.is_some_and(Subscription::is_withheld);
                 let was_repeated = arena.came_after(resource, sent.at);
                 let is_kept = is_withheld || was_repeated || answer != Answer::Ack;
-                if !is_kept && subscription.is_some_and(|it| it.kind.is_passing()) {
+                if !is_kept && subscription.is_some_and(|it| !it.kind.is_subscribed()) {
                     settled.push(resource);
                 }
                 is_kept

@@ -41,9 +41,6 @@ impl SessionContext<'_> {
         if surplus != NameUnits::default() {
             self.session.update_extras(|extras| extras.surplus.subtract(surplus));
         }
-        if kind == SubscriptionKind::DeferredRemoval {
-            self.session.drop_empty_extras();
-        }
     }
 
     fn units_of(&mut self, kind: SubscriptionKind, resource: Slot) -> NameUnits {

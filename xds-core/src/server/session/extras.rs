@@ -43,8 +43,6 @@ pub(crate) struct SessionExtras {
     pub(crate) implicit_subscriptions: BTreeSet<Slot>,
     /// Named resources that the client was told are too long for it in their current version.
     pub(crate) too_long: BTreeSet<Slot>,
-    /// Number of deferred removals.
-    pub(crate) deferred_removals: u32,
     /// Resources of which the client has something else than the response that it ACKed last.
     pub(crate) acked: AckedExceptions,
     /// Subscriptions to names that did not exist when the client requested them, with the time at
@@ -125,7 +123,6 @@ impl SessionExtras {
             && self.unsubscribe_removals.is_empty()
             && self.without_subscription.names.is_empty()
             && self.partial_removals.is_none()
-            && self.deferred_removals == 0
             && self.acked.is_empty()
             && self.grace_periods.is_empty()
             && self.first_response_hold.is_none()

@@ -53,7 +53,7 @@ use self::{
     peer::Peer,
     response::heartbeat::Renewals,
     subscription::{DueList, Subscription, SubscriptionKind, SubscriptionTable},
-    wildcard::{CatchUp, FullSend, MustReply, UnlistedSubscriptions, Wildcard},
+    wildcard::{CatchUp, FullSend, MustReply, Wildcard},
     window::{Answer, Sent, UnacceptedChanges},
 };
 use super::{
@@ -332,19 +332,17 @@ impl Session {
         self.named as usize
     }
 
-    /// Returns the counter for subscriptions of this kind. Those made by a glob are not counted.
+    /// Returns the counter for subscriptions of this kind. Those that the server causes are not
+    /// counted.
     fn count_of(&mut self, kind: SubscriptionKind) -> Option<&mut u32> {
         match kind {
             SubscriptionKind::Named => Some(&mut self.named),
-            SubscriptionKind::DeferredRemoval => Some(&mut self.extras_mut().deferred_removals),
-            SubscriptionKind::ViaGlobOrAlias => None,
-            SubscriptionKind::RetainedForWildcard | SubscriptionKind::OneShot => {
-                Some(&mut self.retained)
-            }
+            SubscriptionKind::Retained => Some(&mut self.retained),
+            SubscriptionKind::ViaGlobOrAlias | SubscriptionKind::DeferredRemoval => None,
         }
     }
 
-    /// Number of subscribed names and of names retained until the wildcard has caught up.
+    /// Number of subscribed and retained names.
     /// Deferred removals do not count, because the server causes them.
     pub(crate) fn tracked_names(&self) -> usize {
         self.names() + self.retained as usize

@@ -53,9 +53,7 @@ impl NameUnits {
         let units = u32::try_from(name_units(bytes)).unwrap_or(u32::MAX);
         match kind {
             SubscriptionKind::Named => Self { named: units, retained: 0 },
-            SubscriptionKind::RetainedForWildcard | SubscriptionKind::OneShot => {
-                Self { named: 0, retained: units }
-            }
+            SubscriptionKind::Retained => Self { named: 0, retained: units },
             // The client does not choose their number.
             SubscriptionKind::ViaGlobOrAlias | SubscriptionKind::DeferredRemoval => Self::default(),
         }

@@ -163,7 +163,7 @@ impl SessionContext<'_> {
             (SubscriptionKind::ViaGlobOrAlias, ClientKnowledge::Nothing)
                 if !subscription.awaits_unsubscribe_reply() => {}
             (_, ClientKnowledge::Absent) => {}
-            _ if subscription.is_unsent_one_shot() => {}
+            _ if subscription.is_retained_unsent() => {}
             (..) => migration.covered.push(named),
         }
     }
@@ -272,7 +272,7 @@ impl SessionContext<'_> {
             (Variant::Incremental, ClientKnowledge::RemovedIn(nonce))
                 if !self.exists(name.as_str()) && self.session.wildcard.is_some() =>
             {
-                let slot = self.arena.slot_of(name).and_then(|slot| self.add_one_shot(slot));
+                let slot = self.arena.slot_of(name).and_then(|slot| self.add_retained(slot));
                 slot.into_iter().for_each(|slot| self.follow_removal(slot, nonce));
             }
             (Variant::Incremental, _) => {
@@ -304,10 +304,6 @@ impl SessionContext<'_> {
         else {
             return;
         };
-        if self.kind_of(subscription) == Some(SubscriptionKind::OneShot) {
-            // The client's lists do not name the resource and must not end this.
-            self.set_kind(subscription, SubscriptionKind::RetainedForWildcard);
-        }
         self.carry_over(subscription, carried);
     }
 
@@ -336,7 +332,7 @@ impl SessionContext<'_> {
         let Some(slot) = self.arena.slot_of(name.clone()) else { return };
         let subscription = match self.subscriptions.find(self.slot, slot) {
             None if is_covered => self.add_covered(slot),
-            None => self.add_one_shot(slot),
+            None => self.add_retained(slot),
             subscription => subscription,
         };
         if let Some(subscription) = subscription {

@@ -100,7 +100,7 @@ impl SessionContext<'_> {
                 continue;
             }
             let slot = self.arena.slot_of(name.clone());
-            if let Some(subscription) = slot.and_then(|slot| self.add_one_shot(slot)) {
+            if let Some(subscription) = slot.and_then(|slot| self.add_retained(slot)) {
                 self.make_due(subscription, cause);
             }
         }

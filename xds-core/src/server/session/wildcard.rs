@@ -28,7 +28,6 @@ pub(crate) struct Wildcard {
     /// Whether resources that the client has by name are left out until it has caught up.
     // M31
     pub(crate) catch_up: CatchUp,
-    pub(crate) unlisted: UnlistedSubscriptions,
 }
 
 /// Pending transmission of all resources that the wildcard covers.
@@ -66,14 +65,6 @@ pub(crate) enum CatchUp {
     Everything,
     /// All resources except those that the client has according to its subscriptions.
     ExceptKnown,
-}
-
-/// Whether there may be subscriptions that the next list ends if it does not name them. Those
-/// that stay because of the wildcard do not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UnlistedSubscriptions {
-    None,
-    Possible,
 }
 
 impl Wildcard {

@@ -158,7 +158,7 @@ impl SessionContext<'_> {
             return;
         }
         // What a client states stays among its names, which are limited (M242).
-        if subscription.kind == SubscriptionKind::OneShot && origin == StateOrigin::PreviousView {
+        if subscription.kind == SubscriptionKind::Retained && origin == StateOrigin::PreviousView {
             self.set_kind(slot, SubscriptionKind::DeferredRemoval);
         }
         self.defer_removal(slot);
@@ -178,15 +178,6 @@ impl SessionContext<'_> {
         if self.session.awaits_first_exchange() {
             // Its ACK releases the removal, so it is sent even if it is empty (IL1).
             self.session.first_response = FirstResponse::Pending;
-        }
-    }
-
-    /// Drops the deferred removals of a wildcard that is left.
-    pub(crate) fn drop_deferred_removals(&mut self) {
-        for slot in self.implicit_subscriptions() {
-            if self.kind_of(slot) == Some(SubscriptionKind::DeferredRemoval) {
-                self.disconnect(slot);
-            }
         }
     }
 

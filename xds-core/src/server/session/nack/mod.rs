@@ -179,7 +179,7 @@ impl SessionContext<'_> {
         };
         let nonce = self.session.newest_nonce();
         for resource in pending_removals {
-            if let Some(subscription) = self.add_one_shot(resource) {
+            if let Some(subscription) = self.add_retained(resource) {
                 self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, nonce);
                 due.push(subscription);
             }

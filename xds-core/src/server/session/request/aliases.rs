@@ -172,7 +172,7 @@ impl SessionContext<'_> {
         }
         if self.session.wildcard.is_some() {
             // As for a name (M91).
-            self.set_kind(subscription, SubscriptionKind::OneShot);
+            self.set_kind(subscription, SubscriptionKind::Retained);
             self.make_requested_due(subscription, cause);
             self.subscriptions.note_unsubscribed(subscription);
         } else {
@@ -223,7 +223,7 @@ impl SessionContext<'_> {
             return;
         }
         let slot = self.arena.slot_of(name.clone());
-        let Some(subscription) = slot.and_then(|slot| self.add_one_shot(slot)) else { return };
+        let Some(subscription) = slot.and_then(|slot| self.add_retained(slot)) else { return };
         self.make_due(subscription, cause);
         self.defer_removal_if_missing(subscription, StateOrigin::PreviousView);
     }

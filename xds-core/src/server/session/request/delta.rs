@@ -18,7 +18,7 @@ use crate::{
         event::{RequestEffect, ResponseCause},
         queue::outbox::Outbox,
         session::{
-            CatchUp, LegacyWildcardState, MustReply, PriorState, UnlistedSubscriptions, Wildcard,
+            CatchUp, LegacyWildcardState, MustReply, PriorState, Wildcard,
             context::SessionContext,
             deferred_removal::StateOrigin,
             nack::error_detail::ErrorDetail,
@@ -193,7 +193,6 @@ impl SessionContext<'_> {
             self.note_wildcard_resources();
             self.prepare_unsubscribe_removals();
             self.unsubscribe_wildcard();
-            self.drop_unnamed();
             return;
         }
         let name = canonical(name, self.arena);
@@ -223,7 +222,7 @@ impl SessionContext<'_> {
             self.subscriptions.note_unsubscribed(subscription);
         } else if !is_glob && self.session.wildcard.is_some() {
             // Only the server knows whether the wildcard still covers it (M91, M92).
-            self.set_kind(subscription, SubscriptionKind::OneShot);
+            self.set_kind(subscription, SubscriptionKind::Retained);
             self.make_requested_due(subscription, cause);
             self.subscriptions.note_unsubscribed(subscription);
         } else {
@@ -240,7 +239,7 @@ impl SessionContext<'_> {
         let has_it = self.session.wildcard.is_some_and(|it| resource.revision <= it.cursor);
         let subscription = match self.subscriptions.find(self.slot, slot) {
             None if has_it => {
-                let subscription = self.add_one_shot(slot);
+                let subscription = self.add_retained(slot);
                 subscription.inspect(|&subscription| {
                     self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1)
                 })
@@ -265,13 +264,10 @@ impl SessionContext<'_> {
         }
     }
 
-    /// Adds a one-shot subscription to a resource that only the wildcard covers.
-    pub(crate) fn add_one_shot(&mut self, slot: Slot) -> Option<Slot> {
+    /// Adds a subscription to a resource that only the wildcard covers.
+    pub(crate) fn add_retained(&mut self, slot: Slot) -> Option<Slot> {
         let subscription = self.connect(slot)?;
-        if let Some(wildcard) = &mut self.session.wildcard {
-            wildcard.unlisted = UnlistedSubscriptions::Possible;
-        }
-        self.set_kind(subscription, SubscriptionKind::OneShot);
+        self.set_kind(subscription, SubscriptionKind::Retained);
         Some(subscription)
     }
 
@@ -334,11 +330,10 @@ impl SessionContext<'_> {
         if !is_subscribed || !exists && !sends_removals {
             return;
         }
-        let subscription = self.arena.slot_of(name).and_then(|slot| self.add_one_shot(slot));
+        let subscription = self.arena.slot_of(name).and_then(|slot| self.add_retained(slot));
         let Some(subscription) = subscription else { return };
         self.skip_known_resources();
         if is_current {
-            self.set_kind(subscription, SubscriptionKind::RetainedForWildcard);
             self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
             found.into_iter().for_each(|slot| self.renew_at_once(slot));
         } else {
@@ -372,13 +367,6 @@ impl SessionContext<'_> {
             });
         } else {
             self.session.extras_mut().implicit_subscriptions.insert(slot);
-        }
-    }
-
-    /// Removes subscriptions that depended on the wildcard.
-    fn drop_unnamed(&mut self) {
-        for slot in self.implicit_subscriptions() {
-            self.disconnect(slot);
         }
     }
 

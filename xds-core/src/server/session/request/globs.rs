@@ -87,7 +87,7 @@ impl SessionContext<'_> {
     pub(crate) fn cover(&mut self, member: Slot) -> Option<Slot> {
         self.arena.payload(member)?;
         if let Some(subscription) = self.subscriptions.find(self.slot, member) {
-            // A passing subscription must not replace one that the client made.
+            // An implicit subscription must not replace one that the client made.
             if self.kind_of(subscription) != Some(SubscriptionKind::Named) {
                 self.set_kind(subscription, SubscriptionKind::ViaGlobOrAlias);
             }
@@ -151,7 +151,7 @@ impl SessionContext<'_> {
         let is_behind = self.session.wildcard.is_some_and(|wildcard| wildcard.full_send.is_some());
         if was_sent && is_behind && !self.sends_full_state() {
             // The wildcard has not reached this resource yet.
-            self.set_kind(slot, SubscriptionKind::RetainedForWildcard);
+            self.set_kind(slot, SubscriptionKind::Retained);
             return None;
         }
         self.disconnect(slot);

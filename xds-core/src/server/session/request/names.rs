@@ -17,7 +17,7 @@ use crate::{
         event::ResponseCause,
         session::{
             CatchUp, FirstResponse, FullSend, LegacyWildcardState, MustReply, ResponseMode,
-            UnlistedSubscriptions, UnsubscribedInFlight, Wildcard,
+            UnsubscribedInFlight, Wildcard,
             context::SessionContext,
             extras::{BeforeWildcard, ResourcesWithoutSubscription},
             subscription::{ListKind, SubscriptionKind},
@@ -97,7 +97,9 @@ impl SessionContext<'_> {
             self.note_wildcard_resources();
             self.unsubscribe_wildcard();
         }
-        if progress.listed >= self.session.named && !self.may_end_retained() {
+        // Under a wildcard, retained names stay although no list has them.
+        let may_end_retained = self.session.retained > 0 && self.session.wildcard.is_none();
+        if progress.listed >= self.session.named && !may_end_retained {
             return Stage::Done;
         }
         // A client that switches to the wildcard is not sent resources again that it has by name;
@@ -225,13 +227,12 @@ impl SessionContext<'_> {
                 SubscriptionKind::Named
                     if unlisted.are_retained && self.session.holds(subscription) =>
                 {
-                    self.set_kind(slot, SubscriptionKind::RetainedForWildcard);
+                    self.set_kind(slot, SubscriptionKind::Retained);
                 }
-                SubscriptionKind::RetainedForWildcard | SubscriptionKind::DeferredRemoval
+                SubscriptionKind::Retained | SubscriptionKind::DeferredRemoval
                     if self.session.wildcard.is_some() => {}
                 SubscriptionKind::Named
-                | SubscriptionKind::RetainedForWildcard
-                | SubscriptionKind::OneShot
+                | SubscriptionKind::Retained
                 | SubscriptionKind::DeferredRemoval => {
                     self.note_unsubscribe_in_flight();
                     self.disconnect(slot);
@@ -246,45 +247,28 @@ impl SessionContext<'_> {
                 self.drop_named(glob.slot());
             }
         }
-        if let Some(wildcard) = &mut self.session.wildcard {
-            wildcard.unlisted = UnlistedSubscriptions::None;
-        }
         AppliedPart::Last
-    }
-
-    /// Whether a retained subscription may have to end because it is not listed. With the
-    /// wildcard most of them stay, so this avoids a search for each of many lists.
-    // IS25
-    fn may_end_retained(&self) -> bool {
-        let stays = |wildcard: &Wildcard| wildcard.unlisted == UnlistedSubscriptions::None;
-        self.session.retained > 0 && !self.session.wildcard.as_ref().is_some_and(stays)
     }
 
     fn is_name_covered(&self, resource: Slot) -> bool {
         self.arena.at(resource).is_some_and(|it| self.is_covered(it.name.as_str()))
     }
 
-    /// Ends retained subscriptions once the client has caught up with the wildcard.
+    /// Ends the retained subscriptions of which nothing is due, once the client has caught up with the
+    /// wildcard.
     pub(crate) fn end_retained(&mut self) {
         if self.session.retained == 0 {
             return;
         }
         for slot in self.implicit_subscriptions() {
             let Some(subscription) = self.subscriptions.at(slot) else { continue };
-            let kind = subscription.kind;
-            // The removal is withheld, or there was no room for it.
-            let has_pending_removal = subscription.is_withheld()
-                || subscription.due.is_some()
-                    && self.arena.payload(subscription.resource).is_none();
-            let is_never_sent = subscription.is_unsent_one_shot() && subscription.due.is_none();
-            match kind {
-                // The removal still has to be sent.
-                SubscriptionKind::RetainedForWildcard if has_pending_removal => {
-                    self.set_kind(slot, SubscriptionKind::DeferredRemoval)
-                }
-                SubscriptionKind::RetainedForWildcard => self.disconnect(slot),
-                SubscriptionKind::OneShot if is_never_sent => self.disconnect(slot),
-                _ => {}
+            let (kind, resource) = (subscription.kind, subscription.resource);
+            // The full state, which the client was sent, has all resources that exist.
+            let is_in_state = self.sends_full_state() && self.arena.payload(resource).is_some();
+            let is_sent = subscription.due.is_none() || is_in_state;
+            if kind == SubscriptionKind::Retained && is_sent && !self.session.is_withheld(resource)
+            {
+                self.disconnect(slot);
             }
         }
     }
@@ -348,7 +332,6 @@ impl SessionContext<'_> {
                 _ if has_names => CatchUp::ExceptKnown,
                 _ => CatchUp::Everything,
             },
-            unlisted: UnlistedSubscriptions::Possible,
         });
     }
 
@@ -369,12 +352,14 @@ impl SessionContext<'_> {
 
     pub(crate) fn unsubscribe_wildcard(&mut self) {
         if self.leave_wildcard() {
-            self.drop_deferred_removals();
+            for slot in self.implicit_subscriptions() {
+                self.disconnect(slot);
+            }
         }
     }
 
-    /// Ends the wildcard, except for the removals that were deferred under it. Returns whether there
-    /// was one.
+    /// Ends the wildcard, except for the implicit subscriptions under it. Returns whether there was
+    /// one.
     pub(crate) fn leave_wildcard(&mut self) -> bool {
         let has_wildcard = self.session.wildcard.is_some();
         if let Some(wildcard) = self.session.wildcard.take() {

@@ -64,7 +64,7 @@ impl SessionContext<'_> {
         {
             Some(subscription) if subscription.kind.is_subscribed() => false,
             Some(subscription) if subscription.sent != 0 => true,
-            Some(subscription) if subscription.is_unsent_one_shot() => false,
+            Some(subscription) if subscription.is_retained_unsent() => false,
             _ => self.arena.is_known(slot, known, wildcard.removals_to),
         };
         let slots = self.arena.slots().filter(covered_by_wildcard_alone);

@@ -118,7 +118,8 @@ impl SessionContext<'_> {
         let exists = self.arena.payload(resource).is_some();
         let (follows, was_sent) = (self.session.follows_until_accepted(), sent != 0);
         let is_followed = follows && !kind.is_subscribed() && (exists || was_sent);
-        let has_ended = kind.is_passing() || kind == SubscriptionKind::ViaGlobOrAlias && !exists;
+        let has_ended =
+            !kind.is_subscribed() || kind == SubscriptionKind::ViaGlobOrAlias && !exists;
         if has_ended && !is_followed {
             self.disconnect(slot);
         } else if due.is_some_and(|due| due.kind != DueKind::Piggyback) {

@@ -122,8 +122,8 @@ impl SessionContext<'_> {
         let has_ended = subscription.kind == SubscriptionKind::ViaGlobOrAlias && !exists;
         // If the client rejects the resource that has come back, it still has the version before.
         let (kind, resource) = (subscription.kind, subscription.resource);
-        let is_over = kind.is_passing() && !(exists && self.session.is_withheld(resource));
-        if is_over || has_ended {
+        let is_kept = kind.is_subscribed() || exists && self.session.is_withheld(resource);
+        if !is_kept || has_ended {
             self.disconnect(slot);
         }
     }

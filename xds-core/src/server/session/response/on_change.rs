@@ -32,7 +32,7 @@ impl SessionContext<'_> {
             return;
         }
         let (resource, kind) = (subscription.resource, subscription.kind);
-        let is_one_shot = kind == SubscriptionKind::OneShot;
+        let is_retained = kind == SubscriptionKind::Retained;
         if !exists && !has_error && kind == SubscriptionKind::Named {
             // For a glob or an alias, this is the end of an error.
             self.cover_members(resource, ResponseCause::Changed);
@@ -50,8 +50,8 @@ impl SessionContext<'_> {
             && !was_sent
             && change_kind == ChangeKind::Content
             && !due_before.is_some_and(Due::answers_request)
-            && (self.session.wildcard.is_none() || is_one_shot);
-        if !exists && is_one_shot && is_never_sent {
+            && (self.session.wildcard.is_none() || is_retained);
+        if !exists && is_retained && is_never_sent {
             // The wildcard need not tell its removal either.
             self.subscriptions.clear_due(&mut self.session.due, slot);
             return;

@@ -142,7 +142,7 @@ impl SessionContext<'_> {
         let is_told_by_name = |it: &Subscription| {
             let is_named = it.kind == SubscriptionKind::Named;
             let has_error = is_named && self.error_of(it.resource).is_some();
-            it.due.is_some() || it.is_unsent_one_shot() || has_error
+            it.due.is_some() || it.is_retained_unsent() || has_error
         };
         let is_due = move |slot: Slot| match self.subscriptions.of(self.slot, slot) {
             Some(it) if is_told_by_name(it) => false,

@@ -49,33 +49,27 @@ pub(crate) struct Subscription {
 pub(crate) enum SubscriptionKind {
     /// The client subscribes to the name.
     Named,
-    /// The client subscribed to the name before it switched to the wildcard, or stated the
-    /// resource when it reconnected. It is not sent the resource again. Ends when it has received
-    /// the rest.
-    // M31, M116
-    RetainedForWildcard,
     /// The client subscribes to a glob or an alias that covers the name.
     // M138, M136
     ViaGlobOrAlias,
-    /// The wildcard covers the name, which is due once for its own sake.
-    // M91, M118
-    OneShot,
+    /// The wildcard covers the name, which concerns the client apart from the rest: it subscribed to
+    /// the name before, stated the resource when it connected, or has it from another view. The
+    /// subscription ends when the resource or its removal was sent by name, or when the client has
+    /// received the rest and nothing is due. It counts among the client's names.
+    // M31, M91, M116, M118
+    Retained,
     /// The wildcard covered the name, which is removed. The client keeps it until the removal is
     /// sent. Under make before break, the subscription of an incremental client ends once it has
-    /// accepted the removal, or what it was sent instead.
+    /// accepted the removal, or what it was sent instead. It does not count among the client's names.
     // M147
     DeferredRemoval,
 }
 
 impl SubscriptionKind {
-    /// Whether the client subscribes to the resource, by whatever name.
+    /// Whether the client subscribes to the resource, by whatever name. Other subscriptions end once
+    /// their resource or its removal was sent.
     pub(crate) fn is_subscribed(self) -> bool {
         matches!(self, Self::Named | Self::ViaGlobOrAlias)
-    }
-
-    /// Whether the subscription ends once its resource or removal was sent.
-    pub(crate) fn is_passing(self) -> bool {
-        matches!(self, Self::OneShot | Self::DeferredRemoval)
     }
 }
 
@@ -112,8 +106,8 @@ impl Subscription {
     }
 
     /// Whether the resource is new to the client since a move to another view, and was not sent.
-    pub(crate) fn is_unsent_one_shot(&self) -> bool {
-        self.kind == SubscriptionKind::OneShot
+    pub(crate) fn is_retained_unsent(&self) -> bool {
+        self.kind == SubscriptionKind::Retained
             && !self.was_ever_sent()
             && !self.awaits_unsubscribe_reply()
     }
