@@ -14,7 +14,6 @@ use super::{
     CatchUp, PriorState, ResponseMode,
     acked::{PreviousView, Versions},
     context::SessionContext,
-    deferred_removal::StateOrigin,
     nack::rejection::SentPosition,
     subscription::{GracePeriod, ListKind, Subscription, SubscriptionKind},
     view_difference::ViewDifference,
@@ -39,10 +38,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct MigrationState {
     names: Vec<ExportedName>,
-    /// Wildcard with the version that the client was last sent, unless an answer is pending.
-    wildcard: Option<Option<TypeVersion>>,
-    /// Whether the wildcard requires a response, and how much of it is due.
-    must_reply: (MustReply, CatchUp),
+    wildcard: Option<Wildcard>,
     /// Resources that the client has under the wildcard, or whose coverage it waits to be told.
     covered: Vec<ExportedName>,
     /// Resources that a full-state client has accepted and has been sent since.
@@ -99,13 +95,7 @@ impl SessionContext<'_> {
             self.export_name(subscription, &mut migration);
         }
         if let Some(wildcard) = self.session.wildcard {
-            let waits = wildcard
-                .full_send
-                .is_some_and(|full_send| full_send.cause != ResponseCause::Changed);
-            let has_version = !waits && wildcard.version != TypeVersion::default();
-            migration.wildcard =
-                Some((has_version || wildcard.full_send.is_none()).then_some(wildcard.version));
-            migration.must_reply = (wildcard.must_reply(), wildcard.catch_up);
+            migration.wildcard = Some(wildcard);
             if self.session.needs_retained_deletions(self.arena) || !self.sends_full_state() {
                 self.export_covered(wildcard, &mut migration);
             }
@@ -243,18 +233,32 @@ impl SessionContext<'_> {
         for name in migration.covered {
             self.import_covered(name, cause);
         }
-        if let Some(version) =
-            migration.wildcard.flatten().filter(|_| response_mode == ResponseMode::FullState)
-        {
-            self.note_client_state(version);
+        if let Some(wildcard) = migration.wildcard {
+            self.import_wildcard(wildcard, response_mode);
         }
-        if self.session.variant == Variant::Incremental {
-            match migration.must_reply {
-                (MustReply::Yes, CatchUp::Everything) => {
-                    self.make_wildcard_due(ResponseCause::Resubscribed)
+    }
+
+    /// Imports the version that a full-state client was last sent of its wildcard, unless an answer is
+    /// pending, and the response that an incremental client waits for.
+    fn import_wildcard(&mut self, before: Wildcard, response_mode: ResponseMode) {
+        let has_version = before.full_send.is_none_or(|full_send| {
+            full_send.cause == ResponseCause::Changed && before.version != TypeVersion::default()
+        });
+        if response_mode == ResponseMode::FullState && has_version {
+            self.note_client_state(before.version);
+        }
+        let is_incremental = self.session.variant == Variant::Incremental;
+        if !is_incremental || before.must_reply() == MustReply::No {
+            return;
+        }
+        match before.catch_up {
+            CatchUp::Everything => self.make_wildcard_due(ResponseCause::Resubscribed),
+            // A response is required with the resources that the client does not have.
+            CatchUp::ExceptKnown => {
+                let wildcard = self.session.wildcard.as_mut();
+                if let Some(full_send) = wildcard.and_then(|it| it.full_send.as_mut()) {
+                    full_send.must_reply = MustReply::Yes;
                 }
-                (MustReply::Yes, CatchUp::ExceptKnown) => self.keep_must_reply(),
-                (MustReply::No, _) => {}
             }
         }
     }
@@ -264,7 +268,6 @@ impl SessionContext<'_> {
         let ExportedName { name, known, carried, .. } = covered;
         let is_current =
             |it: &Payload| matches!(known, ClientKnowledge::Exactly(held) if held == it.hash);
-        let origin = StateOrigin::PreviousView;
         match (self.session.variant, known) {
             (Variant::Incremental, ClientKnowledge::Nothing) => {
                 self.answer_unsubscribed(&name, cause)
@@ -276,35 +279,19 @@ impl SessionContext<'_> {
                 slot.into_iter().for_each(|slot| self.follow_removal(slot, nonce));
             }
             (Variant::Incremental, _) => {
-                self.note_client_version(name.as_str(), is_current, cause, origin);
+                self.note_client_version(name.as_str(), is_current, cause);
                 self.remove_unsubscribed(&name, cause);
             }
             (Variant::StateOfTheWorld, _) if carried.is_some() || self.exists(name.as_str()) => {
-                self.note_client_version(name.as_str(), is_current, cause, origin);
-                self.note_held_version(&name, carried);
+                self.note_client_version(name.as_str(), is_current, cause);
+                let slot = self.arena.find(name.as_str());
+                let subscription = slot.and_then(|slot| self.subscriptions.find(self.slot, slot));
+                if let Some(subscription) = subscription {
+                    self.carry_over(subscription, carried);
+                }
             }
             (Variant::StateOfTheWorld, _) => {}
         }
-    }
-
-    /// Keeps the requirement of a response with the resources that the client does not have.
-    fn keep_must_reply(&mut self) {
-        let full_send =
-            self.session.wildcard.as_mut().and_then(|wildcard| wildcard.full_send.as_mut());
-        if let Some(full_send) = full_send {
-            full_send.must_reply = MustReply::Yes;
-        }
-    }
-
-    /// Records the version of a resource that a state-of-the-world client has, for use while the
-    /// resource's removal is deferred.
-    fn note_held_version(&mut self, name: &ResourceName, carried: Option<Versions>) {
-        let slot = self.arena.find(name.as_str());
-        let Some(subscription) = slot.and_then(|slot| self.subscriptions.find(self.slot, slot))
-        else {
-            return;
-        };
-        self.carry_over(subscription, carried);
     }
 
     /// Records that the client was sent a full state of this version.
@@ -374,7 +361,7 @@ impl SessionContext<'_> {
         if is_due && !is_alias {
             self.make_due(subscription, cause);
             if sent != 0 {
-                self.defer_removal_if_missing(subscription, StateOrigin::PreviousView);
+                self.defer_removal_if_missing(subscription);
                 self.carry_over(subscription, named.carried);
             }
             let must_reply = named.must_reply;

@@ -7,8 +7,7 @@
 use alloc::{sync::Arc, vec::Vec};
 
 use super::{
-    ResponseMode, context::SessionContext, deferred_removal::StateOrigin,
-    subscriptions::Subscriptions, wildcard::CatchUp,
+    ResponseMode, context::SessionContext, subscriptions::Subscriptions, wildcard::CatchUp,
 };
 use crate::{
     server::{
@@ -95,8 +94,7 @@ impl SessionContext<'_> {
         }
         for (name, existed) in difference.iter() {
             if *existed {
-                let origin = StateOrigin::PreviousView;
-                self.note_client_version(name.as_str(), |_| false, cause, origin);
+                self.note_client_version(name.as_str(), |_| false, cause);
                 continue;
             }
             let slot = self.arena.slot_of(name.clone());

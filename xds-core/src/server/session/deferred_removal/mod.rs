@@ -38,14 +38,6 @@ pub(crate) enum Portion {
     Heartbeats,
 }
 
-/// Origin of resources that a client did not receive from a session on its current view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StateOrigin {
-    /// The client stated their versions when it connected.
-    Stated,
-    PreviousView,
-}
-
 impl Session {
     /// Whether removals may have to wait.
     pub(crate) fn may_defer_removals(&self, arena: &Arena) -> bool {
@@ -75,7 +67,13 @@ impl Session {
     /// client states its resources one type after the other, so it may not have subscribed yet to the
     /// types that refer to them. Envoy has subscribed to all types by its first ACK.
     pub(crate) fn awaits_first_exchange(&self) -> bool {
-        self.variant == Variant::Incremental && self.newest.is_none() && self.defers_removals()
+        self.has_stated_everything() && self.defers_removals()
+    }
+
+    /// Whether an incremental session has sent no response yet, so that its client stated all that it
+    /// has.
+    fn has_stated_everything(&self) -> bool {
+        self.variant == Variant::Incremental && self.newest.is_none()
     }
 
     /// Whether responses may have to repeat removed resources.
@@ -147,7 +145,7 @@ impl SessionContext<'_> {
     }
 
     /// Defers the removal of a resource that a client has and that does not exist.
-    pub(crate) fn defer_removal_if_missing(&mut self, slot: Slot, origin: StateOrigin) {
+    pub(crate) fn defer_removal_if_missing(&mut self, slot: Slot) {
         let Some(subscription) = self.subscriptions.at(slot) else { return };
         let exists = self.arena.payload(subscription.resource).is_some();
         // For a glob the members' removals are deferred. An error is sent at once.
@@ -158,7 +156,8 @@ impl SessionContext<'_> {
             return;
         }
         // What a client states stays among its names, which are limited (M242).
-        if subscription.kind == SubscriptionKind::Retained && origin == StateOrigin::PreviousView {
+        if subscription.kind == SubscriptionKind::Retained && !self.session.has_stated_everything()
+        {
             self.set_kind(slot, SubscriptionKind::DeferredRemoval);
         }
         self.defer_removal(slot);

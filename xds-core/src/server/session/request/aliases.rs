@@ -15,7 +15,6 @@ use crate::{
         session::{
             Session,
             context::SessionContext,
-            deferred_removal::StateOrigin,
             subscription::{Due, ListKind, SubscriptionKind},
         },
         store::arena::Arena,
@@ -225,6 +224,6 @@ impl SessionContext<'_> {
         let slot = self.arena.slot_of(name.clone());
         let Some(subscription) = slot.and_then(|slot| self.add_retained(slot)) else { return };
         self.make_due(subscription, cause);
-        self.defer_removal_if_missing(subscription, StateOrigin::PreviousView);
+        self.defer_removal_if_missing(subscription);
     }
 }

@@ -20,7 +20,6 @@ use crate::{
         session::{
             CatchUp, LegacyWildcardState, MustReply, PriorState, Wildcard,
             context::SessionContext,
-            deferred_removal::StateOrigin,
             nack::error_detail::ErrorDetail,
             subscription::{ListKind, SubscriptionKind},
         },
@@ -276,7 +275,7 @@ impl SessionContext<'_> {
     // M116-M121
     fn apply_initial_version(&mut self, name: &str, version: &str) {
         let is_current = |payload: &Payload| payload.is_version(version);
-        self.note_client_version(name, is_current, ResponseCause::First, StateOrigin::Stated);
+        self.note_client_version(name, is_current, ResponseCause::First);
         if let Some(subscription) = self.subscription_of_unknown_alias(name) {
             self.make_due(subscription, ResponseCause::First);
         }
@@ -289,7 +288,6 @@ impl SessionContext<'_> {
         name: &str,
         is_current: impl FnOnce(&Payload) -> bool,
         cause: ResponseCause,
-        origin: StateOrigin,
     ) {
         let found = self.arena.find(name);
         let payload = found.and_then(|slot| self.arena.payload(slot));
@@ -322,7 +320,7 @@ impl SessionContext<'_> {
                     // client is told.
                     self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
                 }
-                self.defer_removal_if_missing(subscription, origin);
+                self.defer_removal_if_missing(subscription);
             }
             return;
         }
@@ -340,7 +338,7 @@ impl SessionContext<'_> {
             // The resource is sent or, if it is removed before that, its removal is.
             self.make_due(subscription, cause);
             self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
-            self.defer_removal_if_missing(subscription, origin);
+            self.defer_removal_if_missing(subscription);
         }
     }
 
