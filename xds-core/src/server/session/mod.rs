@@ -20,11 +20,9 @@
 // M64, M67, M230, IS16
 
 pub(crate) mod acked;
-pub(crate) mod client_features;
 pub(crate) mod client_state;
 pub(crate) mod context;
 pub(crate) mod counters;
-mod counting;
 pub(crate) mod deferred_removal;
 pub(crate) mod extras;
 pub(crate) mod nack;

@@ -1,10 +1,10 @@
-//! Number of names that the server holds for clients: by connection, and in total.
+//! Number of names that the server holds for clients: by session, by connection, and in total.
 //!
 //! Names are counted in [units](name_units): a long name counts as several.
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
-use super::subscription::SubscriptionKind;
+use super::{Session, context::SessionContext, subscription::SubscriptionKind};
 use crate::{
     id::StreamId,
     server::event::Connection,
@@ -162,6 +162,50 @@ impl NameUsage {
     pub(crate) fn heaviest(&self) -> Option<Slot> {
         let used = self.accounts.iter().filter(|(_, account)| account.usage.held() > 0);
         used.max_by_key(|(_, account)| account.usage.held()).map(|(slot, _)| slot)
+    }
+}
+
+impl Session {
+    /// Number of the session's names, in units.
+    pub(crate) fn units(&self) -> NameUnits {
+        let mut units = NameUnits { named: self.named, retained: self.retained };
+        if let Some(extras) = self.extras.as_deref() {
+            units.add(extras.surplus);
+        }
+        units
+    }
+}
+
+impl SessionContext<'_> {
+    /// Counts a subscription to a resource.
+    pub(crate) fn count(&mut self, kind: SubscriptionKind, resource: Slot) {
+        if let Some(count) = self.session.count_of(kind) {
+            *count += 1;
+        }
+        let units = self.units_of(kind, resource);
+        self.usage.add(self.session.stream, units);
+        let surplus = units.surplus();
+        if surplus != NameUnits::default() {
+            self.session.extras_mut().surplus.add(surplus);
+        }
+    }
+
+    /// Reverts [`count`](Self::count).
+    pub(crate) fn uncount(&mut self, kind: SubscriptionKind, resource: Slot) {
+        if let Some(count) = self.session.count_of(kind) {
+            *count -= 1;
+        }
+        let units = self.units_of(kind, resource);
+        self.usage.subtract(self.session.stream, units);
+        let surplus = units.surplus();
+        if surplus != NameUnits::default() {
+            self.session.update_extras(|extras| extras.surplus.subtract(surplus));
+        }
+    }
+
+    fn units_of(&self, kind: SubscriptionKind, resource: Slot) -> NameUnits {
+        let name = self.arena.at(resource).map(|resource| &resource.name);
+        name.map_or_else(NameUnits::default, |name| NameUnits::of(kind, name.as_str().len()))
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     config::{NodeChanged, PerClientLimits, Rate, RequireNode, ServerConfig, ServerLimits},
     event::{CloseReason, Observation, StreamKind},
     queue::outbox::Outbox,
-    session::{client_features::ClientFeatures, session_handle::SessionHandle},
+    session::{peer::ClientFeatures, session_handle::SessionHandle},
 };
 use crate::{
     id::StreamId,
