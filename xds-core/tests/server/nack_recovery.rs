@@ -458,3 +458,21 @@ fn undone_change_does_not_resend_nacked_state() {
          < cds changed c=2",
     )]);
 }
+
+/// A resource that the client stated when it connected is not part of the first response, so it is not
+/// among the rejected ones.
+#[test]
+fn stated_resource_is_not_resent_after_nack_of_first_response() {
+    run_all(&[(
+        "IS4 M107 M116",
+        "set eds a=1 b=1
+         9d> eds +a +b
+         9d< eds first a=1 b=1
+         set eds b=2
+         d> eds +a +b has:a=1 has:b=1
+         d< eds first b=2
+         d> eds nack
+         set eds b=3
+         d< eds changed b=3",
+    )]);
+}

@@ -118,7 +118,7 @@ impl SessionView<'_> {
     fn is_unaccepted(&self, name: &ResourceName, accepted: u64) -> bool {
         let slot = self.arena.find(name.as_str());
         match slot.and_then(|slot| self.last_sent_by_name(slot)) {
-            Some(sent) => sent.nonce == 0 || sent.nonce > accepted || sent.is_due,
+            Some(sent) => !sent.has_version || sent.nonce > accepted || sent.is_due,
             None => !self.session.has_wildcard(),
         }
     }

@@ -132,7 +132,7 @@ impl<'a> WarmingFacts<'a> {
         let is_missing = |it: SentByName| {
             let is_outdated =
                 it.nonce < warms || endpoints.arena.recreated_after(slot, accepted.set);
-            it.nonce == 0 || it.nonce > accepted.nonce || it.is_due && is_outdated
+            !it.has_version || it.nonce > accepted.nonce || it.is_due && is_outdated
         };
         // A returning client that has all endpoints may have stated them, and accepted none here.
         if sent.is_some_and(is_missing) && !endpoints.has_all() {
@@ -163,7 +163,7 @@ impl<'a> WarmingFacts<'a> {
         let Self { endpoints, .. } = self;
         let Some(slot) = endpoints.arena.find(name.as_str()) else { return false };
         match endpoints.last_sent_by_name(slot) {
-            Some(sent) => sent.nonce != 0,
+            Some(sent) => sent.has_version,
             None => endpoints.session.has_wildcard(),
         }
     }

@@ -237,12 +237,13 @@ impl SessionView<'_> {
         let Some(resource) = self.arena.at(slot) else { return Has::Unknown };
         let is_named_alone = self.session.wildcard.is_none();
         let was_not_requested = |subscription: &Subscription| {
-            subscription.was_first_sent_after(nonce) || is_named_alone && subscription.sent == 0
+            subscription.was_first_sent_after(nonce)
+                || is_named_alone && !subscription.has_version()
         };
         let before_wildcard = self.session.before_wildcard(nonce);
         // The client had it before it came back.
         let is_followed = self.session.follows_until_accepted()
-            && subscription.is_some_and(|it| !it.kind.is_subscribed() && it.sent != 0);
+            && subscription.is_some_and(|it| !it.kind.is_subscribed() && it.has_version());
         let is_new = !is_followed && self.arena.first_created_after(slot, at);
         if nonce == 0
             || subscription.is_some_and(was_not_requested)

@@ -45,7 +45,7 @@ impl<'a> SessionView<'a> {
         let resource = self.arena.at(slot).filter(|resource| resource.payload.is_some())?;
         let sync = match self.subscriptions.of(self.slot, slot) {
             Some(subscription) if subscription.kind.is_subscribed() => return None,
-            Some(subscription) if subscription.sent != 0 => {
+            Some(subscription) if subscription.has_version() => {
                 self.sync_of_subscription(subscription, resource)
             }
             _ => self.sync_of_revision(resource.revision),
@@ -66,10 +66,10 @@ impl<'a> SessionView<'a> {
         let is_due = subscription
             .due
             .is_some_and(|due| due.kind != DueKind::Piggyback && !repeats(due.cause));
-        if subscription.sent == 0 || is_due {
+        if !subscription.has_version() || is_due {
             return ResourceSync::NotSent;
         }
-        self.sync_of(SentPosition::Nonce(subscription.sent))
+        self.sync_of(SentPosition::Nonce(subscription.last_sent()))
     }
 
     fn sync_of_revision(&self, revision: Revision) -> ResourceSync {

@@ -1,10 +1,12 @@
 //! Session together with all state that one call on it can read and change.
 
+use core::num::NonZeroU64;
+
 use super::{
     Session, Urgency,
     name_usage::NameUsage,
     session_view::SessionView,
-    subscription::{Due, SubscriptionTable, due_list::Release},
+    subscription::{Delivery, Due, SubscriptionTable, due_list::Release},
 };
 use crate::{
     server::{
@@ -77,6 +79,28 @@ impl SessionContext<'_> {
                 self.subscriptions.set_due(&mut self.session.due, subscription, due);
             }
             false => self.make_due(subscription, cause),
+        }
+    }
+
+    /// Records what the client was sent of the resource of a subscription.
+    pub(crate) fn set_delivery(&mut self, subscription: Slot, delivery: Delivery) {
+        self.subscriptions.set_delivery(&mut self.session.subscriptions, subscription, delivery);
+    }
+
+    /// Records that the client has the resource of a subscription, from the newest response or an
+    /// earlier one.
+    pub(crate) fn note_held(&mut self, subscription: Slot) {
+        match self.session.newest {
+            Some(newest) => self.note_held_in(subscription, newest.nonce),
+            None => self.set_delivery(subscription, Delivery::Before),
+        }
+    }
+
+    /// Records that the client has the resource of a subscription, from the response with this nonce or
+    /// an earlier one.
+    pub(crate) fn note_held_in(&mut self, subscription: Slot, nonce: NonZeroU64) {
+        if let Some(delivery) = self.subscriptions.at(subscription).map(|it| it.delivery) {
+            self.set_delivery(subscription, delivery.held_in(nonce));
         }
     }
 

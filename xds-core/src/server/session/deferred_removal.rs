@@ -165,8 +165,7 @@ impl SessionContext<'_> {
 
     fn defer_removal(&mut self, subscription: Slot) {
         self.note_withheld(subscription);
-        let nonce = self.session.newest.map_or(1, |sent| sent.nonce.get());
-        self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, nonce);
+        self.note_held(subscription);
         self.subscriptions.clear_due(&mut self.session.due, subscription);
         self.withhold_removal(subscription);
     }

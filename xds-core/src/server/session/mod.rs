@@ -377,10 +377,10 @@ impl Session {
     /// Whether the client has the current version of the resource, according to this
     /// subscription. A rejected resource counts as missing.
     fn holds(&self, subscription: &Subscription) -> bool {
-        let position = SentPosition::Nonce(subscription.sent);
+        let position = SentPosition::Nonce(subscription.last_sent());
         let rejected = self.retry_batch().is_some_and(|it| it.range.has(position));
         let is_another = rejected || self.is_reported_too_long(subscription.resource);
-        subscription.sent != 0 && subscription.due.is_none() && !is_another
+        subscription.has_version() && subscription.due.is_none() && !is_another
     }
 
     /// Whether the client has the current version of the resource by name. `own` is the session's

@@ -217,7 +217,7 @@ impl Session {
         subscriptions: &'a SubscriptionTable,
     ) -> impl Iterator<Item = Slot> + 'a {
         self.own_subscriptions(subscriptions)
-            .filter(|subscription| subscription.sent != 0)
+            .filter(|subscription| subscription.has_version())
             .map(|subscription| subscription.resource)
     }
 

@@ -29,7 +29,9 @@ pub(crate) struct SessionView<'a> {
 /// Newest response that contained a resource by its name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SentByName {
-    /// Nonce of the response; 0 if the client was not sent the resource, or was sent its removal.
+    /// Whether the client has a version of the resource.
+    pub(crate) has_version: bool,
+    /// Nonce of the response; 0 if there is none.
     pub(crate) nonce: u64,
     /// Whether the resource is due again.
     pub(crate) is_due: bool,
@@ -104,7 +106,7 @@ impl<'a> SessionView<'a> {
     pub(crate) fn has_outdated_recreated(self, after: Revision) -> bool {
         let Self { session, arena, subscriptions, .. } = self;
         let is_outdated =
-            |it: &Subscription| it.sent != 0 && arena.recreated_after(it.resource, after);
+            |it: &Subscription| it.has_version() && arena.recreated_after(it.resource, after);
         session.response_mode(arena) == ResponseMode::Changes
             && session.due_subscriptions(subscriptions).any(is_outdated)
     }
@@ -139,8 +141,8 @@ impl<'a> SessionView<'a> {
         self,
         ResponsePosition { nonce, at }: ResponsePosition,
     ) -> impl Iterator<Item = &'a ResourceEntry> {
-        let sent = self.session.own_subscriptions(self.subscriptions).filter(|it| it.sent != 0);
-        sent.filter_map(move |subscription| {
+        let own = self.session.own_subscriptions(self.subscriptions);
+        own.filter(|it| it.has_version()).filter_map(move |subscription| {
             let resource = self.arena.at(subscription.resource);
             let resource = resource.filter(|it| it.payload.is_some())?;
             let is_new = resource.revision > at || subscription.was_first_sent_after(nonce);
@@ -171,7 +173,8 @@ impl<'a> SessionView<'a> {
     pub(crate) fn last_sent_by_name(self, resource: Slot) -> Option<SentByName> {
         let subscription = self.subscriptions.of(self.slot, resource)?;
         Some(SentByName {
-            nonce: subscription.sent,
+            has_version: subscription.has_version(),
+            nonce: subscription.last_sent(),
             is_due: subscription.due.is_some(),
             is_rejected: self.has_rejected(resource),
         })

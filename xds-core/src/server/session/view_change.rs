@@ -9,13 +9,14 @@
 // M223
 
 use alloc::{borrow::Cow, collections::BTreeMap, vec::Vec};
+use core::num::NonZeroU64;
 
 use super::{
     CatchUp, PriorState, ResponseMode,
     acked::{PreviousView, Versions},
     context::SessionContext,
     nack::rejection::SentPosition,
-    subscription::{GracePeriod, ListKind, Subscription, SubscriptionKind},
+    subscription::{Delivery, GracePeriod, ListKind, Subscription, SubscriptionKind},
     view_difference::ViewDifference,
     wildcard::{MustReply, Wildcard},
 };
@@ -74,7 +75,7 @@ enum ClientKnowledge {
     Waiting,
     Absent,
     /// The client was sent the removal in the response with this nonce, and may reject it.
-    RemovedIn(u64),
+    RemovedIn(NonZeroU64),
     /// Some version of the resource.
     Something,
     Exactly(ContentHash),
@@ -116,15 +117,16 @@ impl SessionContext<'_> {
             self.session.holds(subscription) && !self.may_reject(subscription) && error.is_none();
         let waits = subscription.grace_period == GracePeriod::Running
             || self.is_requested(subscription.resource);
-        let known = match (subscription.sent != 0, hash, subscription.due.is_some()) {
-            (true, Some(hash), _) if holds => ClientKnowledge::Exactly(hash),
-            (false, None, false) if waits => ClientKnowledge::Waiting,
+        let removal = subscription.delivery.removal();
+        let removal = removal.filter(|_| self.awaits_answer_to_removal(subscription));
+        let has_version = subscription.has_version();
+        let known = match (has_version, hash, subscription.due.is_some(), removal) {
+            (true, Some(hash), ..) if holds => ClientKnowledge::Exactly(hash),
+            (false, None, false, _) if waits => ClientKnowledge::Waiting,
             (true, ..) => ClientKnowledge::Something,
-            (false, ..) if self.awaits_answer_to_removal(subscription) => {
-                ClientKnowledge::RemovedIn(subscription.removed_in())
-            }
+            (false, .., Some(nonce)) => ClientKnowledge::RemovedIn(nonce),
             // Unless it is an alias of another resource.
-            (false, None, false) if self.alias_target(subscription.resource).is_none() => {
+            (false, None, false, None) if self.alias_target(subscription.resource).is_none() => {
                 ClientKnowledge::Absent
             }
             (false, ..) => ClientKnowledge::Nothing,
@@ -137,7 +139,7 @@ impl SessionContext<'_> {
         let carried = previous_view.and_then(|view| {
             let versions = self.view().versions(subscription.resource, Some(subscription));
             view.note(&resource.name, &versions);
-            let has_it = subscription.sent != 0 && error.is_none();
+            let has_it = subscription.has_version() && error.is_none();
             has_it.then(|| self.versions_to_carry(versions, newest()))?
         });
         let named = ExportedName {
@@ -338,13 +340,15 @@ impl SessionContext<'_> {
         let resource = self.arena.slot_of(named.name.clone())?;
         let subscription = self.connect(resource)?;
         let exists = self.arena.payload(resource).is_some();
-        let sent = match named.known {
-            ClientKnowledge::Something | ClientKnowledge::Exactly(_) => 1,
-            ClientKnowledge::RemovedIn(_) => u64::from(exists),
-            ClientKnowledge::Nothing | ClientKnowledge::Waiting | ClientKnowledge::Absent => 0,
+        let has_it = match named.known {
+            ClientKnowledge::Something | ClientKnowledge::Exactly(_) => true,
+            ClientKnowledge::RemovedIn(_) => exists,
+            ClientKnowledge::Nothing | ClientKnowledge::Waiting | ClientKnowledge::Absent => false,
         };
-        self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, sent);
-        if sent != 0 && response_mode != ResponseMode::FullState {
+        if has_it {
+            self.set_delivery(subscription, Delivery::Before);
+        }
+        if has_it && response_mode != ResponseMode::FullState {
             self.skip_known_resources();
         }
         if let ClientKnowledge::RemovedIn(nonce) = named.known
@@ -357,10 +361,10 @@ impl SessionContext<'_> {
         let is_due = self.is_name_due(&named, (subscription, resource), response_mode, now)
             || response_mode == ResponseMode::FullState && self.arena.is_glob(resource);
         // For an alias, its resource is due instead.
-        let is_alias = sent == 0 && self.alias_target(resource).is_some();
+        let is_alias = !has_it && self.alias_target(resource).is_some();
         if is_due && !is_alias {
             self.make_due(subscription, cause);
-            if sent != 0 {
+            if has_it {
                 self.defer_removal_if_missing(subscription);
                 self.carry_over(subscription, named.carried);
             }

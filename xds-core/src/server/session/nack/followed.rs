@@ -10,7 +10,7 @@
 // M107, M147, IS11
 
 use alloc::{collections::BTreeSet, vec::Vec};
-use core::mem;
+use core::{mem, num::NonZeroU64};
 
 use super::rejection::SentPosition;
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
             Session,
             context::SessionContext,
             deferred_removal::Portion,
-            subscription::{Subscription, SubscriptionKind},
+            subscription::{Delivery, Subscription, SubscriptionKind},
             window::Sent,
         },
         store::revision::Revision,
@@ -51,9 +51,9 @@ impl Session {
 impl SessionContext<'_> {
     /// Records the rejection of the removals in a response.
     pub(crate) fn note_rejected_removals(&mut self, sent: Sent) {
-        let nonce = sent.nonce.get();
+        let removal = Delivery::Removed(sent.nonce);
         let is_rejected =
-            |slot: &Slot| self.subscriptions.at(*slot).is_some_and(|it| it.removed_in() == nonce);
+            |slot: &Slot| self.subscriptions.at(*slot).is_some_and(|it| it.delivery == removal);
         let followed = self.session.acked_exceptions().map(|it| &it.followed);
         let rejected = followed.into_iter().flatten().copied().filter(is_rejected);
         let rejected: Vec<Slot> = rejected.collect();
@@ -61,7 +61,7 @@ impl SessionContext<'_> {
             let Some(&Subscription { resource, due, .. }) = self.subscriptions.at(slot) else {
                 continue;
             };
-            self.subscriptions.set_sent(&mut self.session.subscriptions, slot, nonce);
+            self.set_delivery(slot, removal.held_in(sent.nonce));
             match (self.arena.payload(resource), due) {
                 (None, None) => {
                     self.session.extras_mut().acked.rejected_removals.insert(resource);
@@ -77,14 +77,16 @@ impl SessionContext<'_> {
     /// Whether the client has not answered the removal of a resource.
     pub(crate) fn awaits_answer_to_removal(&self, subscription: &Subscription) -> bool {
         self.session.follows_until_accepted()
-            && self.is_unanswered_response(subscription.removed_in())
+            && subscription
+                .delivery
+                .removal()
+                .is_some_and(|it| self.is_unanswered_response(it.get()))
     }
 
     /// Follows a removal that the client has not answered, and was sent in its previous view.
-    pub(crate) fn follow_removal(&mut self, subscription: Slot, nonce: u64) {
-        let Some(followed) = self.subscriptions.at_mut(subscription) else { return };
-        followed.note_previous_removal(nonce);
-        if !followed.kind.is_subscribed() {
+    pub(crate) fn follow_removal(&mut self, subscription: Slot, nonce: NonZeroU64) {
+        self.set_delivery(subscription, Delivery::Removed(nonce));
+        if self.kind_of(subscription).is_some_and(|kind| !kind.is_subscribed()) {
             self.set_kind(subscription, SubscriptionKind::DeferredRemoval);
         }
         self.session.extras_mut().acked.followed.insert(subscription);
@@ -92,7 +94,7 @@ impl SessionContext<'_> {
 
     /// Whether the client has rejected the resource of a subscription, or may still reject it.
     pub(crate) fn may_reject(&self, subscription: &Subscription) -> bool {
-        let nonce = subscription.sent;
+        let nonce = subscription.last_sent();
         self.session.gates_other_types()
             && !self.sends_full_state()
             && (self.is_rejected_in(nonce) || self.is_unanswered_response(nonce))
@@ -107,21 +109,24 @@ impl SessionContext<'_> {
     /// Stops following what the client has accepted, and ends those of the subscriptions that it does
     /// not name. Takes time proportional to the followed subscriptions.
     pub(crate) fn end_followed(&mut self, sent: Sent) {
-        let (nonce, mut followed) = (sent.nonce.get(), BTreeSet::new());
+        let mut followed = BTreeSet::new();
         self.session.update_extras(|extras| followed = mem::take(&mut extras.acked.followed));
         for slot in followed {
             let Some(subscription) = self.subscriptions.at(slot) else { continue };
             let exists = self.arena.payload(subscription.resource).is_some();
-            let (sent, removed) = (subscription.sent, subscription.removed_in());
-            let is_unanswered = sent.max(removed) > nonce;
+            let delivery = subscription.delivery;
+            let response = delivery.last().or_else(|| delivery.removal());
+            let is_unanswered = response.is_some_and(|response| response > sent.nonce);
             match subscription.due {
                 // What it is sent next decides.
                 Some(_) => {}
-                None if is_unanswered || exists && self.is_rejected_in(sent) => {
+                None if is_unanswered
+                    || exists && self.is_rejected_in(subscription.last_sent()) =>
+                {
                     self.session.extras_mut().acked.followed.insert(slot);
                 }
                 // The client has rejected the removal.
-                None if sent != 0 && !exists => {}
+                None if delivery.has_version() && !exists => {}
                 None if !subscription.kind.is_subscribed() => self.disconnect(slot),
                 None => {}
             }

@@ -316,7 +316,7 @@ impl SessionContext<'_> {
         let mut parts = BodyBuilder::new(self.encoding(), usize::MAX);
         parts.push(&suspect.name, &payload);
         if let Some(subscription) = self.subscriptions.find(self.slot, slot) {
-            self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, nonce.get());
+            self.note_held_in(subscription, nonce);
         }
         let state = ResourceSet::from([(suspect.name.clone(), payload)]);
         self.session.contents_mut().sent.push_back((nonce, state));

@@ -177,10 +177,9 @@ impl SessionContext<'_> {
             }
             None => Vec::new(),
         };
-        let nonce = self.session.newest_nonce();
         for resource in pending_removals {
             if let Some(subscription) = self.add_retained(resource) {
-                self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, nonce);
+                self.note_held(subscription);
                 due.push(subscription);
             }
         }
@@ -304,8 +303,8 @@ impl<'a> SessionView<'a> {
         let is_full_state = self.session.response_mode(self.arena) == ResponseMode::FullState;
         let last = self.session.subscriptions.last();
         let own = self.subscriptions.list_back(ListKind::Session, last).map(|(_, it)| it);
-        own.take_while(move |it| is_full_state || it.sent >= sent_range.first)
-            .filter(move |it| sent_range.has(SentPosition::Nonce(it.sent)))
+        own.take_while(move |it| is_full_state || it.last_sent() >= sent_range.first)
+            .filter(move |it| sent_range.has(SentPosition::Nonce(it.last_sent())))
             .filter_map(move |it| {
                 let resource = self.arena.at(it.resource).filter(|it| it.payload.is_some());
                 Some((it, resource?))

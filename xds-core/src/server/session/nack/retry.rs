@@ -54,11 +54,11 @@ impl SessionContext<'_> {
             !self.session.defers_removals() && self.session.due.withheld().is_empty();
         let mut slot = self.session.subscriptions.last();
         while let Some(subscription) = self.subscriptions.at(slot)
-            && subscription.sent >= retry_batch.range.first
+            && subscription.last_sent() >= retry_batch.range.first
         {
             let previous = self.subscriptions.previous(ListKind::Session, slot);
             let exists = self.arena.payload(subscription.resource).is_some();
-            let is_included = retry_batch.range.has(SentPosition::Nonce(subscription.sent));
+            let is_included = retry_batch.range.has(SentPosition::Nonce(subscription.last_sent()));
             if exists && is_included {
                 let due = Due::because(ResponseCause::Changed).piggybacked();
                 self.subscriptions.set_due(&mut self.session.due, slot, due);

@@ -83,7 +83,7 @@ impl SessionContext<'_> {
         }
         let Some(subscription) = self.subscriptions.at(slot) else { return };
         let (name, was_sent, is_due) =
-            (subscription.resource, subscription.sent != 0, subscription.due.is_some());
+            (subscription.resource, subscription.has_version(), subscription.due.is_some());
         if subscription.kind == SubscriptionKind::ViaGlobOrAlias {
             if self.arena.payload(name).is_some()
                 && let Some(name) = self.uncover(slot)
@@ -144,7 +144,8 @@ impl SessionContext<'_> {
         }
         let mut slot = self.session.due.first();
         while let Some(subscription) = self.subscriptions.at(slot) {
-            let was_sent = subscription.sent != 0 && subscription.kind == SubscriptionKind::Named;
+            let was_sent =
+                subscription.has_version() && subscription.kind == SubscriptionKind::Named;
             if was_sent
                 && let Some(resource) = self.alias_target(subscription.resource)
                 && let Some(subscription) = self.subscriptions.find(self.slot, resource)

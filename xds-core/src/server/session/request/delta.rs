@@ -21,7 +21,7 @@ use crate::{
             CatchUp, LegacyWildcardState, MustReply, PriorState, Wildcard,
             context::SessionContext,
             nack::error_detail::ErrorDetail,
-            subscription::{ListKind, SubscriptionKind},
+            subscription::{Delivery, ListKind, SubscriptionKind},
         },
         store::encode::body::Payload,
     },
@@ -239,9 +239,7 @@ impl SessionContext<'_> {
         let subscription = match self.subscriptions.find(self.slot, slot) {
             None if has_it => {
                 let subscription = self.add_retained(slot);
-                subscription.inspect(|&subscription| {
-                    self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1)
-                })
+                subscription.inspect(|&subscription| self.note_held(subscription))
             }
             subscription => subscription,
         };
@@ -301,24 +299,24 @@ impl SessionContext<'_> {
             let is_settled = has_it && (is_current || !exists && !sends_removals);
             if is_settled && found.is_some_and(|slot| self.error_of(slot).is_some()) {
                 // Having the resource does not mean that the client was sent its error.
-                self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
+                self.set_delivery(subscription, Delivery::Before);
             } else if is_settled {
                 if self.session.variant == Variant::Incremental {
                     self.skip_known_resources();
                 }
                 self.subscriptions.clear_due(&mut self.session.due, subscription);
-                self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
+                self.set_delivery(subscription, Delivery::Before);
                 found.into_iter().for_each(|slot| self.renew_at_once(slot));
             } else if has_it {
                 if found.is_some_and(|slot| self.alias_target(slot).is_some()) {
                     // The name was a resource before and is an alias now: the resource is
                     // removed.
-                    self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
+                    self.set_delivery(subscription, Delivery::Before);
                     self.make_due(subscription, cause);
                 } else if exists {
                     // The client has an older version. If the resource is removed first, the
                     // client is told.
-                    self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
+                    self.set_delivery(subscription, Delivery::Before);
                 }
                 self.defer_removal_if_missing(subscription);
             }
@@ -332,12 +330,12 @@ impl SessionContext<'_> {
         let Some(subscription) = subscription else { return };
         self.skip_known_resources();
         if is_current {
-            self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
+            self.set_delivery(subscription, Delivery::Before);
             found.into_iter().for_each(|slot| self.renew_at_once(slot));
         } else {
             // The resource is sent or, if it is removed before that, its removal is.
             self.make_due(subscription, cause);
-            self.subscriptions.set_sent(&mut self.session.subscriptions, subscription, 1);
+            self.set_delivery(subscription, Delivery::Before);
             self.defer_removal_if_missing(subscription);
         }
     }

@@ -143,7 +143,8 @@ impl SessionContext<'_> {
     /// name if the subscription ended and the client was sent the resource.
     pub(crate) fn uncover(&mut self, slot: Slot) -> Option<ResourceName> {
         let subscription = self.subscriptions.at(slot)?;
-        let (was_sent, resource) = (subscription.sent != 0, self.arena.at(subscription.resource)?);
+        let (was_sent, resource) =
+            (subscription.has_version(), self.arena.at(subscription.resource)?);
         let name = resource.name.clone();
         if subscription.kind != SubscriptionKind::ViaGlobOrAlias || self.is_covered(name.as_str()) {
             return None;

@@ -137,8 +137,8 @@ impl SessionContext<'_> {
         self.note_wanted(resource);
         let exists = self.arena.payload(resource).is_some();
         let may_be_held = self.may_have(resource, exists);
-        if may_be_held && let Some(subscription) = self.subscriptions.at_mut(subscription) {
-            subscription.sent = self.session.newest.map_or(1, |sent| sent.nonce.get());
+        if may_be_held {
+            self.note_held(subscription);
         }
         let is_silent = zoo::is(Bug::SilentOnNewNames)
             && self.session.newest.is_some_and(|sent| sent.at == self.arena.clock());

@@ -18,7 +18,7 @@ use crate::{
             context::SessionContext,
             nack::error_detail::ErrorDetail,
             response::stated_version::ResponseScope,
-            subscription::{ListKind, Subscription},
+            subscription::{Delivery, ListKind, Subscription},
         },
         store::{arena::encoded_changes::ResourceSet, encode::body::Ttls},
     },
@@ -216,7 +216,7 @@ impl SessionContext<'_> {
         let mut slot = self.session.subscriptions.last();
         while let Some(subscription) = self.subscriptions.at_mut(slot) {
             if self.arena.payload(subscription.resource).is_some() {
-                subscription.sent = 1;
+                subscription.delivery = Delivery::Before;
                 self.subscriptions.clear_due(&mut self.session.due, slot);
             }
             slot = self.subscriptions.previous(ListKind::Session, slot);

@@ -23,17 +23,12 @@ impl SessionContext<'_> {
         let sent = self.session.wildcard.filter(|wildcard| wildcard.reached != Revision::START);
         let Some(Wildcard { reached, removals_to, .. }) = sent else { return };
         let own = self.subscriptions.list(ListKind::Session, self.session.subscriptions.first());
-        let unsent = own.take_while(|(_, subscription)| subscription.sent == 0);
+        let unsent = own.filter(|(_, subscription)| !subscription.has_version());
         let is_known = |(_, it): &(Slot, &Subscription)| {
             it.kind.is_subscribed() && self.arena.is_known(it.resource, reached, removals_to)
         };
         let known: Vec<Slot> = unsent.filter(is_known).map(|(slot, _)| slot).collect();
-        // The newest response or an earlier one contained it. Subscriptions are in the order of
-        // these.
-        let nonce = self.session.newest_nonce().max(1);
-        for slot in known {
-            self.subscriptions.set_sent(&mut self.session.subscriptions, slot, nonce);
-        }
+        known.into_iter().for_each(|slot| self.note_held(slot));
     }
 
     /// Prepares removals of all resources that the client has from the wildcard alone. Takes time
@@ -52,7 +47,7 @@ impl SessionContext<'_> {
             let subscriptions =
                 implicit_subscriptions.filter_map(|&slot| self.subscriptions.at(slot));
             let names = subscriptions
-                .filter(|subscription| subscription.sent != 0)
+                .filter(|subscription| subscription.has_version())
                 .filter_map(|it| name_of(it.resource));
             let names: BTreeSet<_> = names.collect();
             if !names.is_empty() {
@@ -63,7 +58,7 @@ impl SessionContext<'_> {
         let covered_by_wildcard_alone = |&slot: &Slot| match self.subscriptions.of(self.slot, slot)
         {
             Some(subscription) if subscription.kind.is_subscribed() => false,
-            Some(subscription) if subscription.sent != 0 => true,
+            Some(subscription) if subscription.has_version() => true,
             Some(subscription) if subscription.is_retained_unsent() => false,
             _ => self.arena.is_known(slot, known, wildcard.removals_to),
         };

@@ -1,5 +1,7 @@
 //! Records in a session what a response contains.
 
+use core::num::NonZeroU64;
+
 use super::{
     draft::Draft,
     plan::{Filled, Planned, PlannedKind, Source},
@@ -13,7 +15,7 @@ use crate::{
             context::SessionContext,
             deferred_removal::Portion,
             extras::PartialRemovals,
-            subscription::{DueKind, Subscription, SubscriptionKind},
+            subscription::{Delivery, DueKind, Subscription, SubscriptionKind},
         },
         store::revision::Revision,
     },
@@ -34,7 +36,7 @@ impl SessionContext<'_> {
             cause = stronger(cause, item.cause);
             match &item.source {
                 Source::Wildcard { due, .. } if due.is_none() => {}
-                Source::Wildcard { due, .. } => self.end_due(*due, nonce),
+                Source::Wildcard { due, .. } => self.end_due(*due, draft.nonce),
                 Source::Unsubscribed(name) => self.session.update_extras(|extras| {
                     extras.unsubscribe_removals.remove(name);
                 }),
@@ -84,8 +86,7 @@ impl SessionContext<'_> {
 
     /// Records an item that is due by a subscription.
     fn commit_due(&mut self, draft: &mut Draft, kind: PlannedKind, resource: Slot, slot: Slot) {
-        let nonce = draft.nonce.get();
-        let was_sent = self.subscriptions.at(slot).is_some_and(|it| it.sent != 0);
+        let was_sent = self.subscriptions.at(slot).is_some_and(|it| it.has_version());
         let is_absence = matches!(kind, PlannedKind::Remove | PlannedKind::Absence);
         draft.absences += usize::from(is_absence && !was_sent);
         if kind == PlannedKind::TooLong {
@@ -100,32 +101,31 @@ impl SessionContext<'_> {
             });
         }
         if !matches!(kind, PlannedKind::Error | PlannedKind::TooLong) {
-            return self.end_due(slot, nonce);
+            return self.end_due(slot, draft.nonce);
         }
         self.subscriptions.clear_due(&mut self.session.due, slot);
         if kind == PlannedKind::TooLong || self.arena.payload(resource).is_none() {
             // When the error ends, the client must be sent that.
-            self.subscriptions.set_sent(&mut self.session.subscriptions, slot, nonce);
+            self.note_held_in(slot, draft.nonce);
         }
     }
 
     /// Records that a response contains the resource of a due subscription or its removal.
-    fn end_due(&mut self, slot: Slot, nonce: u64) {
+    fn end_due(&mut self, slot: Slot, nonce: NonZeroU64) {
         let due = self.subscriptions.clear_due(&mut self.session.due, slot);
-        let Some(&Subscription { resource, kind, sent, .. }) = self.subscriptions.at(slot) else {
-            return;
-        };
+        let Some(subscription) = self.subscriptions.at(slot) else { return };
+        let (resource, kind) = (subscription.resource, subscription.kind);
+        let was_sent = subscription.has_version();
+        let delivery = self.delivery_after(subscription, nonce);
         let exists = self.arena.payload(resource).is_some();
-        let (follows, was_sent) = (self.session.follows_until_accepted(), sent != 0);
+        let follows = self.session.follows_until_accepted();
         let is_followed = follows && !kind.is_subscribed() && (exists || was_sent);
         let has_ended =
             !kind.is_subscribed() || kind == SubscriptionKind::ViaGlobOrAlias && !exists;
         if has_ended && !is_followed {
             self.disconnect(slot);
         } else if due.is_some_and(|due| due.kind != DueKind::Piggyback) {
-            let sent = if exists { nonce } else { 0 };
-            self.note_in_response(slot, nonce);
-            self.subscriptions.set_sent(&mut self.session.subscriptions, slot, sent);
+            self.set_delivery(slot, delivery);
         }
         if is_followed {
             self.set_kind(slot, SubscriptionKind::DeferredRemoval);
@@ -135,16 +135,15 @@ impl SessionContext<'_> {
         }
     }
 
-    /// Records in a subscription that the response with this nonce contains the resource or its
-    /// removal.
-    pub(crate) fn note_in_response(&mut self, slot: Slot, nonce: u64) {
+    /// Returns what the client was sent of the resource of a subscription once it is sent the response
+    /// with this nonce, which contains the resource or its removal.
+    pub(crate) fn delivery_after(&self, it: &Subscription, nonce: NonZeroU64) -> Delivery {
         let accepted = self.session.accepted_response(self.arena);
-        let is_covered = self.session.wildcard.is_some();
-        let Some(subscription) = self.subscriptions.at_mut(slot) else { return };
-        match self.arena.payload(subscription.resource) {
-            None => subscription.note_removed_in(nonce),
-            Some(_) if is_covered => subscription.note_sent_under_wildcard(),
-            Some(_) => subscription.note_sent_in(nonce, accepted.map_or(0, |it| it.nonce.get())),
+        let accepted = accepted.map_or(0, |accepted| accepted.nonce.get());
+        let accepted = self.session.wildcard.is_none().then_some(accepted);
+        match self.arena.payload(it.resource) {
+            Some(_) => it.delivery.after_resource(nonce, accepted),
+            None => it.delivery.after_absence(nonce),
         }
     }
 

@@ -127,8 +127,8 @@ impl SessionContext<'_> {
             self.subscribed_aliases_of(resource).filter_map(name_of).collect();
         let is_known = own.as_ref().is_some_and(|own| {
             let subscription = self.subscriptions.of(self.slot, resource);
-            let is_named =
-                subscription.is_some_and(|it| it.kind == SubscriptionKind::Named || it.sent != 0);
+            let is_named = subscription
+                .is_some_and(|it| it.kind == SubscriptionKind::Named || it.has_version());
             names.is_empty() || is_named || self.is_in_glob(own.as_str())
         });
         names.extend(own.filter(|_| is_known));

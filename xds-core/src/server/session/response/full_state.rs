@@ -102,7 +102,9 @@ impl SessionContext<'_> {
             cause = stronger(cause, due.map(|due| due.cause));
             match (error, self.subscriptions.at_mut(slot)) {
                 // The state does not contain the resource, so the client no longer has it.
-                (Some(_), Some(subscription)) => subscription.sent = 0,
+                (Some(_), Some(subscription)) => {
+                    subscription.delivery = subscription.delivery.after_absence(draft.nonce);
+                }
                 _ => self.take_in_full_state(draft, slot),
             }
         }
@@ -113,18 +115,23 @@ impl SessionContext<'_> {
     /// Records that the full state contains the resource of a subscription, or omits it because
     /// it does not exist.
     fn take_in_full_state(&mut self, draft: &mut Draft, slot: Slot) {
-        let nonce = draft.nonce.get();
-        self.note_in_response(slot, nonce);
-        let Some(subscription) = self.subscriptions.at_mut(slot) else { return };
-        let exists = self.arena.payload(subscription.resource).is_some();
-        draft.implies_removals |= subscription.sent != 0 && !exists;
-        subscription.sent = if exists { nonce } else { 0 };
-        let has_ended = subscription.kind == SubscriptionKind::ViaGlobOrAlias && !exists;
-        // If the client rejects the resource that has come back, it still has the version before.
+        let Some(subscription) = self.subscriptions.at(slot) else { return };
+        let delivery = self.delivery_after(subscription, draft.nonce);
         let (kind, resource) = (subscription.kind, subscription.resource);
-        let is_kept = kind.is_subscribed() || exists && self.session.is_withheld(resource);
-        if !is_kept || has_ended {
+        let exists = self.arena.payload(resource).is_some();
+        draft.implies_removals |= subscription.has_version() && !exists;
+        let has_ended = match kind {
+            SubscriptionKind::Named => false,
+            SubscriptionKind::ViaGlobOrAlias => !exists,
+            // If the client rejects the resource that has come back, it still has the version before.
+            SubscriptionKind::Retained | SubscriptionKind::DeferredRemoval => {
+                !(exists && self.session.is_withheld(resource))
+            }
+        };
+        if has_ended {
             self.disconnect(slot);
+        } else if let Some(subscription) = self.subscriptions.at_mut(slot) {
+            subscription.delivery = delivery;
         }
     }
 

@@ -207,7 +207,7 @@ impl SessionContext<'_> {
         // A resource replaced by an error is not sent with the rest of the state (M177).
         let has_it = |&resource: &Slot| {
             let subscription = self.subscriptions.of(self.slot, resource);
-            subscription.is_some_and(|subscription| subscription.sent != 0)
+            subscription.is_some_and(|subscription| subscription.has_version())
                 && self.error_of(resource).is_none()
         };
         let is_concerned =
@@ -408,7 +408,7 @@ impl SessionContext<'_> {
     fn sent_by_name(&self, nonce: NonZeroU64) -> Vec<Slot> {
         let last = self.session.subscriptions.last();
         let named = self.subscriptions.list_back(ListKind::Session, last);
-        let sent = named.take_while(|(_, subscription)| subscription.sent == nonce.get());
+        let sent = named.take_while(|(_, subscription)| subscription.last_sent() == nonce.get());
         sent.map(|(_, subscription)| subscription.resource).collect()
     }
 

@@ -6,7 +6,7 @@ use crate::{
         session::{
             ResponseMode,
             context::SessionContext,
-            subscription::{Due, SubscriptionKind},
+            subscription::{Delivery, Due, SubscriptionKind},
             wildcard::MustReply,
         },
         store::{ChangeKind, revision::Revision},
@@ -24,7 +24,7 @@ impl SessionContext<'_> {
         self.hold_before_change();
         let Some(subscription) = self.subscriptions.at(slot) else { return };
         let exists = self.arena.payload(subscription.resource).is_some();
-        let (was_sent, due_before) = (subscription.sent != 0, subscription.due);
+        let (was_sent, due_before) = (subscription.has_version(), subscription.due);
         // A client that does not name the resource is only sent its removal (M178).
         let has_error =
             subscription.kind.is_subscribed() && self.error_of(subscription.resource).is_some();
@@ -39,7 +39,7 @@ impl SessionContext<'_> {
             let was_resource =
                 self.arena.at(resource).is_some_and(|it| it.revision != Revision::START);
             if !was_resource && self.alias_target(resource).is_some() {
-                self.subscriptions.set_sent(&mut self.session.subscriptions, slot, 0);
+                self.set_delivery(slot, Delivery::Nothing);
             }
         }
         self.session.forget_rejected_removal(resource);

@@ -238,7 +238,7 @@ impl SessionContext<'_> {
         cause: Option<ResponseCause>,
     ) -> (PlannedKind, Option<ResponseCause>) {
         // A glob is represented by its members, if any, and an alias by its resource.
-        let is_alias = it.sent == 0 && self.alias_target(it.resource).is_some();
+        let is_alias = !it.has_version() && self.alias_target(it.resource).is_some();
         if is_alias || self.arena.has_members(it.resource) {
             return (PlannedKind::Nothing, None);
         }
@@ -246,7 +246,7 @@ impl SessionContext<'_> {
             _ if self.session.response_mode(self.arena) == ResponseMode::Changes => {
                 PlannedKind::Nothing
             }
-            Absence::EmptyResource if it.sent == 0 => PlannedKind::Absence,
+            Absence::EmptyResource if !it.has_version() => PlannedKind::Absence,
             _ => PlannedKind::Remove,
         };
         (kind, cause)

@@ -5,14 +5,18 @@
 //! proportional to the entries concerned. A hash table finds the entry of a session and a
 //! resource; it is never iterated.
 
+mod delivery;
 pub(crate) mod due_list;
 
-use core::{hash::BuildHasher as _, iter::successors};
+use core::{hash::BuildHasher as _, iter::successors, num::NonZeroU64};
 
 use foldhash::fast::FixedState;
 
 use self::due_list::Release;
-pub(crate) use self::due_list::{Due, DueKind, DueList};
+pub(crate) use self::{
+    delivery::Delivery,
+    due_list::{Due, DueKind, DueList},
+};
 use super::wildcard::MustReply;
 use crate::{
     cost_probe,
@@ -27,13 +31,7 @@ pub(crate) struct Subscription {
     pub(crate) session: Slot,
     /// Slot of the name in the arena of the session's type.
     pub(crate) resource: Slot,
-    /// Nonce under which the resource was last sent for its own sake. 0 if the client has not
-    /// been sent the resource, or was sent its removal.
-    pub(in crate::server::session) sent: u64,
-    /// Nonce under which the resource was first sent to a client that did not have it. After a
-    /// removal, the nonce of that removal. 0 if there is neither, or if the client may have the
-    /// resource from elsewhere.
-    since: u64,
+    pub(in crate::server::session) delivery: Delivery,
     /// Number of the session's last request that listed the name.
     pub(in crate::server::session) round: u32,
     pub(in crate::server::session) kind: SubscriptionKind,
@@ -123,57 +121,33 @@ impl Subscription {
     pub(crate) fn is_unanswered(&self, was_sent_otherwise: bool) -> bool {
         let was_sent = was_sent_otherwise || self.was_ever_sent();
         let is_new = self.kind == SubscriptionKind::Named && !was_sent;
-        let has_it_from_before = self.sent != 0 && self.since == 0;
+        let has_it_from_before =
+            matches!(self.delivery, Delivery::Before | Delivery::Sent { first: None, .. });
         self.due.is_some_and(|due| {
             let is_return = due.cause == ResponseCause::First && has_it_from_before;
             due.must_reply == MustReply::Yes && !is_return || is_new
         })
     }
 
+    /// Whether the client has some version of the resource through this subscription.
+    pub(crate) fn has_version(&self) -> bool {
+        self.delivery.has_version()
+    }
+
+    /// Returns the nonce of the newest response with the resource; 0 if there is none.
+    pub(crate) fn last_sent(&self) -> u64 {
+        self.delivery.last().map_or(0, NonZeroU64::get)
+    }
+
     /// Whether the resource was sent to the client only in responses after the nonce `accepted`.
     pub(crate) fn was_first_sent_after(&self, accepted: u64) -> bool {
-        self.sent != 0 && self.since > accepted
+        matches!(self.delivery, Delivery::Sent { first: Some(first), .. } if first.get() > accepted)
     }
 
     /// Whether the client has or had the resource through this subscription, as opposed to having
     /// only been told that it does not exist.
     pub(crate) fn was_ever_sent(&self) -> bool {
-        self.sent != 0 || self.since != 0
-    }
-
-    /// Records that the response `nonce` contains the resource. `accepted` is the nonce of the
-    /// last response that the client accepted.
-    pub(crate) fn note_sent_in(&mut self, nonce: u64, accepted: u64) {
-        if self.sent == 0 {
-            // If the client rejected the removal, it may still have the resource.
-            self.since = if self.since <= accepted { nonce } else { 0 };
-        }
-    }
-
-    /// Records that a response contains the resource for a client that may have it from
-    /// elsewhere.
-    pub(crate) fn note_sent_under_wildcard(&mut self) {
-        if self.sent == 0 {
-            self.since = 0;
-        }
-    }
-
-    /// Records that the response with this nonce contains the resource's removal.
-    pub(crate) fn note_removed_in(&mut self, nonce: u64) {
-        if self.sent != 0 {
-            self.since = nonce;
-        }
-    }
-
-    /// Records that a response in the previous view of the client contained the resource's removal.
-    pub(crate) fn note_previous_removal(&mut self, nonce: u64) {
-        (self.sent, self.since) = (0, nonce);
-    }
-
-    /// Returns the nonce of the response that contained the resource's removal, unless the resource
-    /// was sent since. 0 if there is none.
-    pub(crate) fn removed_in(&self) -> u64 {
-        if self.sent == 0 { self.since } else { 0 }
+        self.delivery != Delivery::Nothing
     }
 
     fn link(&self, kind: ListKind) -> ListLinks {
@@ -281,8 +255,7 @@ impl SubscriptionTable {
         let subscription = Subscription {
             session,
             resource,
-            sent: 0,
-            since: 0,
+            delivery: Delivery::Nothing,
             round,
             kind: SubscriptionKind::Named,
             grace_period: GracePeriod::None,
@@ -403,16 +376,20 @@ impl SubscriptionTable {
         Some(due)
     }
 
-    /// Records that the resource was sent under this nonce for its own sake, and moves the
-    /// subscription to the end of the session's names. The nonce 0 records a removal and moves it
-    /// to the front, to those that were never sent.
-    pub(crate) fn set_sent(&mut self, names: &mut SubscriptionList, slot: Slot, nonce: u64) {
+    /// Records what the client was sent. If it has the resource, the subscription moves to the end of
+    /// the session's names, otherwise to the front, to those that were never sent.
+    pub(crate) fn set_delivery(
+        &mut self,
+        names: &mut SubscriptionList,
+        slot: Slot,
+        delivery: Delivery,
+    ) {
         if let Some(subscription) = self.at_mut(slot) {
-            subscription.sent = nonce;
+            subscription.delivery = delivery;
             self.unlink(names, ListKind::Session, slot);
-            match nonce {
-                0 => self.push_front(names, ListKind::Session, slot),
-                _ => self.push_back(names, ListKind::Session, slot),
+            match delivery.has_version() {
+                true => self.push_back(names, ListKind::Session, slot),
+                false => self.push_front(names, ListKind::Session, slot),
             }
         }
     }
@@ -545,7 +522,7 @@ mod tests {
         assert_eq!(walk(&entries, ListKind::Due, due.released), vec![made[3], made[0], made[1]]);
         assert!(due.withheld().is_empty());
 
-        entries.set_sent(&mut names, made[1], 7);
+        entries.set_delivery(&mut names, made[1], Delivery::Before);
         assert_eq!(walk(&entries, ListKind::Session, names), vec![made[3], made[0], made[1]]);
     }
 }
