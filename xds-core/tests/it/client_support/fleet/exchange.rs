@@ -222,6 +222,8 @@ impl World {
         let said_at = (server, said.kind);
         if is_rejected {
             self.talk.versions.reject(said_at);
+        } else if said.is_renewal() {
+            self.talk.versions.renew(said_at, format!("v{number}"));
         } else {
             let is_of_everything = peer.began_with_wildcard(said.kind);
             self.talk.versions.accept(said_at, format!("v{number}"), is_of_everything);

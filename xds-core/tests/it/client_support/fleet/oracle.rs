@@ -83,6 +83,20 @@ impl ResponseContent {
         })
     }
 
+    /// Whether the response should be the complete state of its type but consists of heartbeats: it
+    /// does not define what its version covers, and absence from it is not significant.
+    // B09 DX-38 IC21
+    pub fn is_renewal(&self) -> bool {
+        let has = |is: fn(&EntryContent) -> bool| self.words.values().any(is);
+        self.should_be_complete()
+            && has(|it| matches!(it, EntryContent::Heartbeat { .. }))
+            && !has(|it| matches!(it, EntryContent::Resource { .. }))
+    }
+
+    fn should_be_complete(&self) -> bool {
+        self.variant == Variant::StateOfTheWorld && self.kind == 0
+    }
+
     /// Expected cache entry of a name that the response covers.
     pub fn expected(
         &self,
@@ -132,8 +146,8 @@ impl ResponseContent {
     /// received. A reported error stays until the resource or another error follows.
     // IC21 IC22 IC31
     fn deletes_by_absence(&self, before: Option<&Known>) -> bool {
-        let is_complete = self.variant == Variant::StateOfTheWorld && self.kind == 0;
-        is_complete
+        self.should_be_complete()
+            && !self.is_renewal()
             && before.is_some_and(|known| {
                 let was_received = known.bytes.is_some() || known.state == ResourceState::Nacked;
                 was_received && known.state != ResourceState::ReceivedError

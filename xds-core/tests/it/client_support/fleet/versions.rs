@@ -44,6 +44,14 @@ impl Versions {
         accepted.is_mixed = false;
     }
 
+    /// Accepts a response with heartbeats only. It is unknown what its version covers, so no new
+    /// subscription states it.
+    // B09 DX-38
+    pub fn renew(&mut self, place: (usize, usize), version: String) {
+        let accepted = self.accepted.entry(place).or_default();
+        *accepted = Accepted { version, loss: Loss::Certain, ..Accepted::default() };
+    }
+
     pub fn reject(&mut self, place: (usize, usize)) {
         self.accepted.entry(place).or_default().is_mixed = true;
     }
