@@ -41,9 +41,13 @@ impl World {
             let is_in_trouble = self.talk.trouble.contains(&place);
             self.reached.note(Situation::TroubleStands, is_in_trouble);
             let behind = order.get(1).map(|&server| (server, place.1));
+            let group = self.group_of(watcher);
+            let has_fallen_back = self.talk.fallen_back.contains(&group)
+                || self.has_reason_to_fall_back(group, &known);
             if let Some(behind) = behind
                 && is_in_trouble
-                && self.is_anything_unknown((place, authority_of(name)), &known)
+                && has_fallen_back
+                && self.is_anything_unknown(group, &known)
             {
                 self.is_asked_or_waited_for(behind, kind, name)?;
                 self.reached.note(Situation::TurnedToTheNext, true);
@@ -100,13 +104,24 @@ impl World {
         Ok(())
     }
 
+    /// The preferred place and the authority of a watch.
+    pub fn group_of(&self, watcher: &Watcher) -> (Place, usize) {
+        let authority = authority_of(watcher.name.as_deref().unwrap_or_default());
+        (self.setup.place_of_watch(watcher), authority)
+    }
+
+    /// Whether the place has failed while a watched name of the authority is unknown. A silent
+    /// server has recovered, so watches that begin later do not fall back from it.
+    // IC29 S3.014 X16
+    pub fn has_reason_to_fall_back(&self, group: (Place, usize), known: &Statuses) -> bool {
+        let has_failed = self.talk.trouble.contains(&group.0) && !self.has_been_silent(group.0);
+        has_failed && self.is_anything_unknown(group, known)
+    }
+
     /// Whether a watched name of this place and authority is unknown, which is a reason for
     /// fallback.
     pub fn is_anything_unknown(&self, group: (Place, usize), known: &Statuses) -> bool {
-        let prefers = |it: &&Watcher| {
-            let authority = authority_of(it.name.as_deref().unwrap_or_default());
-            (self.setup.place_of_watch(it), authority) == group
-        };
+        let prefers = |it: &&Watcher| self.group_of(it) == group;
         self.watchers.iter().filter(prefers).any(|watcher| match &watcher.name {
             Some(name) => {
                 let known = known.get(&(watcher.kind, name.clone()));
@@ -116,14 +131,14 @@ impl World {
         })
     }
 
-    /// Whether a server has sent nothing on a stream for so long that its error may have been
-    /// cleared.
+    /// Whether a server has sent nothing for so long after the first request of a stream that its
+    /// error has been cleared.
     // X16
     fn has_been_silent(&self, place: Place) -> bool {
         let (patience, _) = self.patience();
         self.peer_at(place).is_some_and(|peer| {
-            let is_silent = peer.is_open && peer.first_response.is_none();
-            is_silent && peer.opened.after(patience) <= self.now
+            let requested = peer.first_request.filter(|_| peer.first_response.is_none());
+            requested.is_some_and(|requested| requested.after(patience) <= self.now)
         })
     }
 

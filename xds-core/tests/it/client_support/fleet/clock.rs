@@ -1,6 +1,9 @@
 //! Time: does-not-exist timers, expiries and reconnection.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 use xds_core::{
@@ -275,8 +278,8 @@ impl World {
         Ok(())
     }
 
-    /// Records the preferred servers of all watches, and the servers that fallback may use: those
-    /// after a failing server with an unknown watched resource.
+    /// Records the preferred servers of all watches, the servers that fallback may use (those after
+    /// a failing server with an unknown watched resource), and the fallbacks that must take place.
     pub fn note_reasons_to_turn(&mut self) {
         let known = statuses(&self.client);
         for watcher in &self.watchers {
@@ -292,6 +295,10 @@ impl World {
                 self.talk.reasons.extend(order.iter().skip(1));
             }
         }
+        let groups = self.watchers.iter().map(|watcher| self.group_of(watcher));
+        let falls_back = |group: &(Place, usize)| self.has_reason_to_fall_back(*group, &known);
+        let new: Vec<_> = groups.filter(falls_back).collect();
+        self.talk.fallen_back.extend(new);
     }
 
     /// Ends a watch: no peer waits for it, and errors without a watcher are dropped.
@@ -301,5 +308,7 @@ impl World {
         }
         let wanted = self.preferred_places();
         self.talk.trouble.retain(|place| wanted.contains(place));
+        let groups: BTreeSet<_> = self.watchers.iter().map(|it| self.group_of(it)).collect();
+        self.talk.fallen_back.retain(|group| groups.contains(group));
     }
 }

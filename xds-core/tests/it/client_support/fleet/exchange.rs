@@ -48,6 +48,9 @@ pub struct Talk {
     /// Failing places and authorities without an unknown watched resource at that moment, so
     /// without a reason for fallback.
     pub content: BTreeSet<(Place, usize)>,
+    /// Preferred places and authorities that use the fallback server until the preferred one
+    /// responds.
+    pub fallen_back: BTreeSet<(Place, usize)>,
     /// Time at which a stream last ended, if another server may take over.
     pub last_end: Time,
     /// Time until which the client may pause without a visible reason.
@@ -188,6 +191,7 @@ impl World {
         let place = peer.place();
         self.talk.failing.remove(&place);
         self.talk.trouble.remove(&place);
+        self.talk.fallen_back.retain(|(preferred, _)| *preferred != place);
         let others = |world: &Self| {
             // A server that answers may end the streams to servers that share an authority with it.
             let is_apart = |other: &&Peer| match world.setup.servers {

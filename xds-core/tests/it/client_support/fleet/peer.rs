@@ -38,6 +38,7 @@ pub struct Peer {
     /// Whether the client has announced requests that have not all been taken.
     pub is_writable: bool,
     pub has_responded: bool,
+    pub first_request: Option<Time>,
     pub first_response: Option<Time>,
     /// Whether time has passed while the client did not read.
     pub was_held_back: bool,
@@ -126,6 +127,7 @@ impl Peer {
             is_open: false,
             is_writable: false,
             has_responded: false,
+            first_request: None,
             first_response: None,
             was_held_back: false,
             debtors: BTreeSet::new(),
@@ -191,6 +193,7 @@ impl Peer {
         now: Time,
         wanted: impl Fn(usize) -> Names,
     ) -> Result<Option<Stated>, TestCaseError> {
+        self.first_request.get_or_insert(now);
         let stated = match self.variant {
             Variant::StateOfTheWorld => {
                 let request = proto::DiscoveryRequest::decode(frame.to_bytes()).expect("sound");
