@@ -5,7 +5,8 @@
 //! when the server has kept the stream and its requests open for as long as the does-not-exist
 //! timeout. A resource that has not arrived by then does not exist.
 //!
-//! Without a response, this neither resets the backoff nor ends a fallback.
+//! Without a response, this neither resets the backoff nor ends a fallback. A watch that begins
+//! afterwards has no reason to fall back.
 // B06, B07, X16, S3.014, IC26, IC29
 
 use crate::{
