@@ -227,16 +227,6 @@ fn random_walks_reach_every_rare_situation() {
 #[test]
 fn wildcard_rewatched_before_unsubscribe_is_sent_misses_no_change() {
     for variant in [Variant::StateOfTheWorld, Variant::Incremental] {
-        let setup = Setup {
-            variant,
-            streams: Streams::Aggregated,
-            servers: Servers::One,
-            data_errors: DataErrorPolicy::KeepCached,
-            flow_control: FlowControl::Off,
-            features: ServerFeatures::NONE,
-            verdict: VerdictSource::Validation,
-            idle_timeout: Duration::from_secs(30),
-        };
         let steps = [
             step::Step::Watch { kind: 0, name: None },
             step::Step::Rest,
@@ -247,7 +237,39 @@ fn wildcard_rewatched_before_unsubscribe_is_sent_misses_no_change() {
             step::Step::Push { nth: 0, kind: 0 },
             step::Step::Watch { kind: 0, name: None },
         ];
-        let walked = walk(setup, &steps);
+        let walked = walk(plain(variant), &steps);
         assert!(walked.is_ok(), "{variant:?}: {:?}", walked.err());
     }
+}
+
+/// The setup of walks with a single server and a single stream.
+fn plain(variant: Variant) -> Setup {
+    Setup {
+        variant,
+        streams: Streams::Aggregated,
+        servers: Servers::One,
+        data_errors: DataErrorPolicy::KeepCached,
+        flow_control: FlowControl::Off,
+        features: ServerFeatures::NONE,
+        verdict: VerdictSource::Validation,
+        idle_timeout: Duration::from_secs(30),
+    }
+}
+
+/// A resource is rejected, and removed by the server before the client's next stream. The client
+/// states no version of it, so the server does not report the removal.
+// IC8 IL4
+#[test]
+fn rejected_resource_removed_between_streams_ends() {
+    let steps = [
+        step::Step::Watch { kind: 0, name: None },
+        step::Step::Rest,
+        step::Step::Put { server: 0, kind: 0, name: 0, text: 3, ttl: None },
+        step::Step::Push { nth: 0, kind: 0 },
+        step::Step::Close(0),
+        step::Step::Delete { server: 0, kind: 0, name: 0 },
+    ];
+    let walked = walk(plain(Variant::Incremental), &steps);
+    let world = walked.unwrap_or_else(|why| panic!("{why}"));
+    assert_eq!(world.client.status().count(), 0);
 }

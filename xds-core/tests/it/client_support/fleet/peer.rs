@@ -176,6 +176,13 @@ impl Peer {
         self.types[kind].since.get(name).copied().filter(|_| self.is_open)
     }
 
+    /// Incremental: time since which the wildcard has covered a resource that was not sent on this
+    /// stream.
+    pub fn awaited_since(&self, kind: usize, name: &str) -> Option<Time> {
+        let is_awaited = self.covers(kind, name) && !self.types[kind].known.contains_key(name);
+        self.subscribed_since(kind, "*").filter(|_| is_awaited)
+    }
+
     /// Whether a name is subscribed, by name or by the wildcard.
     pub fn covers(&self, kind: usize, name: &str) -> bool {
         self.types[kind].covers(name)

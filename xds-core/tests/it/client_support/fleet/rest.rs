@@ -178,10 +178,7 @@ impl World {
                 prop_assert_eq!(status.state, ResourceState::Acked, "{}", status);
             }
             None if self.setup.variant == Variant::Incremental => {
-                // A resource that was rejected and never accepted has no version to state, so a new
-                // stream does not report its removal.
-                let is_lost = !is_named && status.state == ResourceState::Nacked;
-                prop_assert!(is_lost || status.state == ResourceState::DoesNotExist, "{}", status);
+                prop_assert_eq!(status.state, ResourceState::DoesNotExist, "{}", status);
             }
             // Absence from a partial response says nothing.
             None => {}
