@@ -273,3 +273,30 @@ fn rejected_resource_removed_between_streams_ends() {
     let world = walked.unwrap_or_else(|why| panic!("{why}"));
     assert_eq!(world.client.status().count(), 0);
 }
+
+/// A server recovers on a silent stream before a new subscription is sent. The watcher has no value
+/// and is not notified of the recovery, and then the stream fails.
+// X16 IC27
+#[test]
+fn failure_after_recovery_without_notice_is_reported_again() {
+    for variant in [Variant::StateOfTheWorld, Variant::Incremental] {
+        let steps = [
+            step::Step::Watch { kind: 0, name: Some(1) },
+            step::Step::Rest,
+            step::Step::Close(0),
+            step::Step::Sleep { millis: 2_000 },
+            step::Step::Rest,
+            step::Step::Watch { kind: 0, name: Some(0) },
+            step::Step::Sleep { millis: 16_000 },
+            step::Step::Close(0),
+            step::Step::TakeOutput,
+            step::Step::TakeOutput,
+        ];
+        let mut world = World::new(plain(variant));
+        let walked = steps.iter().try_for_each(|step| world.take(step));
+        assert!(walked.is_ok(), "{variant:?}: {walked:?}");
+        let of_r0 = |step: &String| step.contains("Unavailable") && step.contains("\"r0\"");
+        let trace: Vec<_> = world.trace.iter().map(|step| format!("{step:?}")).collect();
+        assert_eq!(trace.iter().filter(|step| of_r0(step)).count(), 2, "{variant:?}: {trace:#?}");
+    }
+}

@@ -129,6 +129,29 @@ fn walk(
         .map_err(|why| TestCaseError::fail(format!("{why}, after {:#?}", model.trace)))
 }
 
+/// A server that stays silent on a new stream has recovered, so its next failure is reported like the
+/// first one, even if no watcher polled the recovery.
+// X16 IC27
+#[test]
+fn failure_after_unpolled_recovery_is_reported_again() {
+    let steps = [
+        Step::Watch { kind: 0, name: None },
+        Step::Rest,
+        Step::Respond { kind: 0, resources: Vec::new() },
+        Step::Garbage,
+        Step::Sleep { millis: 1_000 },
+        Step::Rest,
+        Step::Sleep { millis: 15_000 },
+        Step::Garbage,
+        Step::Rest,
+    ];
+    let mut model = Model::new(DataErrorPolicy::KeepCached, FlowControl::Off);
+    let walked = steps.iter().try_for_each(|step| model.take(step));
+    assert!(walked.is_ok(), "{walked:?}");
+    let trace = format!("{:?}", model.trace);
+    assert_eq!(trace.matches("CollectionAmbient(Some(").count(), 2, "{trace}");
+}
+
 /// A client and the recorded state of its application, transport and server.
 struct Model {
     client: Client,
@@ -340,14 +363,28 @@ impl Model {
     fn send_garbage(&mut self) {
         let garbage = Bytes::from_static(&[0x0a, 0xff]);
         let Some(far_end) = self.readable() else { return };
-        let message = ChannelEvent::Message(far_end.channel, garbage);
-        self.client.handle_event(message, self.now);
+        let (channel, first_request) = (far_end.channel, far_end.unanswered_since());
+        self.client.handle_event(ChannelEvent::Message(channel, garbage), self.now);
+        self.note_failure(first_request);
     }
 
     fn close(&mut self) {
-        if let Some(far_end) = self.far_end.take() {
-            let error = ChannelError::Status { code: 14, message: "".into() };
-            self.client.handle_event(ChannelEvent::Closed(far_end.channel, error), self.now);
+        let Some(far_end) = self.far_end.take() else { return };
+        let error = ChannelError::Status { code: 14, message: "".into() };
+        let before = self.client.stats().ignored_events;
+        self.client.handle_event(ChannelEvent::Closed(far_end.channel, error), self.now);
+        // The client may have closed the channel first.
+        if self.client.stats().ignored_events == before {
+            self.note_failure(far_end.unanswered_since());
+        }
+    }
+
+    /// Records the failure of a stream without a response since its first request, which may have
+    /// been silent for long enough to end the previous failure.
+    fn note_failure(&mut self, first_request: Option<Time>) {
+        const SILENCE: Duration = Duration::from_secs(15);
+        if first_request.is_some_and(|at| at.after(SILENCE) <= self.now) {
+            self.watchers.iter_mut().for_each(|watcher| watcher.server_fails_again("server"));
         }
     }
 
@@ -364,6 +401,7 @@ impl Model {
         };
         let request = proto::DiscoveryRequest::decode(frame.to_bytes()).expect("a sound request");
         self.trace.push(Box::new((transmit.cause.clone(), request.clone())));
+        far_end.first_request.get_or_insert(self.now);
         far_end.read(request, &transmit.cause, |kind| Self::wanted(&self.watchers, kind))?;
         Ok(true)
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use proptest::{prelude::*, test_runner::TestCaseError};
-use xds_core::{ChannelId, client::RequestCause, proto};
+use xds_core::{ChannelId, Time, client::RequestCause, proto};
 
 use super::TYPES;
 
@@ -17,6 +17,7 @@ pub struct FarEnd {
     pub is_open: bool,
     /// Whether the client has announced requests that have not all been taken.
     pub is_writable: bool,
+    pub first_request: Option<Time>,
     pub has_responded: bool,
     has_node: bool,
     types: [Requests; TYPES.len()],
@@ -49,11 +50,17 @@ impl FarEnd {
             channel,
             is_open: false,
             is_writable: false,
+            first_request: None,
             has_responded: false,
             has_node: false,
             types: Default::default(),
             unanswered: VecDeque::new(),
         }
+    }
+
+    /// Time of the first request, if there has been no response.
+    pub fn unanswered_since(&self) -> Option<Time> {
+        self.first_request.filter(|_| !self.has_responded)
     }
 
     /// Records a response. A response of a type that was never requested is not answered.

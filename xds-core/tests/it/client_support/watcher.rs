@@ -184,6 +184,20 @@ impl Watcher {
         });
     }
 
+    /// Records a failure of a server whose previous failure ended without a response, because the
+    /// server kept a stream open in silence for the does-not-exist timeout. The end may not have
+    /// been polled, so the same error may follow.
+    // X16 IC27
+    pub fn server_fails_again(&mut self, server: &str) {
+        self.last_trouble.take_if(|(error, _)| error.server() == server);
+        self.last.take_if(|(last, _)| match last {
+            Notice::Changed(Err(error)) | Notice::Ambient(Some(error)) => {
+                error.server() == server && matches!(error.kind(), WatchErrorKind::Unavailable(_))
+            }
+            _ => false,
+        });
+    }
+
     /// Takes a change, which `responses` responses preceded.
     pub fn step(&mut self, change: Change, responses: u64) -> Result<(), TestCaseError> {
         if let Change::Collection(Err(error)) | Change::CollectionAmbient(Some(error)) = &change

@@ -18,7 +18,7 @@ use super::{
     exchange::{Giver, Place},
     oracle::{Known, Statuses, statuses},
     peer::Peer,
-    setup::{AUTHORITIES, Servers},
+    setup::{AUTHORITIES, Servers, URIS},
     situations::Situation,
     versions::Loss,
 };
@@ -291,6 +291,12 @@ impl World {
         attempts.not_before = self.now.after(pause(*series));
         if peer.first_response.is_none() {
             self.talk.failing.insert(place);
+            let (patience, _) = self.patience();
+            if peer.first_request.is_some_and(|at| at.after(patience) <= self.now) {
+                let carried = |it: &&mut Watcher| peer.only.is_none_or(|only| only == it.kind);
+                let watchers = self.watchers.iter_mut().filter(carried);
+                watchers.for_each(|it| it.server_fails_again(URIS[peer.server]));
+            }
             let known = statuses(&self.client);
             for group in (0..AUTHORITIES).map(|authority| (place, authority)) {
                 match self.is_anything_unknown(group, &known) {

@@ -211,6 +211,7 @@ impl Peer {
                 self.read_delta(request.expect("sound"), cause, wanted)
             }
         }?;
+        self.first_request.get_or_insert(now);
         for talk in &mut self.types {
             let subscribed = &talk.subscribed;
             talk.since.retain(|name, _| subscribed.contains(name));
