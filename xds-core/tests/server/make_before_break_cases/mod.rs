@@ -19,8 +19,8 @@ use xds_core::{
     Malformed,
     references::{Reference, ReferenceExtractor, ReferenceTarget},
     server::{
-        BlockedBy, BlockedChange, MakeBeforeBreakPolicy, NackRecovery, Observation, OrderingPolicy,
-        ServerConfig, StageTimeoutAction, Window,
+        BlockedBy, BlockedChange, MakeBeforeBreakPolicy, Missing, NackRecovery, Observation,
+        OrderingPolicy, ServerConfig, StageTimeoutAction, Window,
     },
     types,
 };

@@ -324,6 +324,23 @@ fn rejected_content_that_comes_back_is_sent_again() {
         ");
 }
 
+// A rejected state without resources leaves nothing to be rejected. If the client then adds a name, nothing has
+// changed.
+#[test]
+fn name_added_after_nack_of_empty_state_is_no_change() {
+    let config = gated(|_| ()).with_every_type(|it| it.missing = Missing::NotFound);
+    let mut rig = Rig::new(config);
+    rig.run(
+        "
+        > cds *        | < cds first
+        > cds nack *   | <
+        > cds * a      | < cds resubscribed !a=5
+        > cds nack * a | <
+        ",
+    );
+    println!("covers: M107 M148");
+}
+
 // A client that rejects a version of a cluster goes on with the one before, which may never get the endpoints
 // that it names.
 #[test]

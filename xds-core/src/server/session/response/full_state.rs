@@ -57,7 +57,9 @@ impl SessionContext<'_> {
         let why = match wildcard.full_send.take() {
             Some(full_send) if newest <= full_send.at => Some(full_send.cause),
             Some(full_send) => Some(full_send.cause.min(ResponseCause::Changed)),
-            None if wildcard.version != version || lacks_newest => Some(ResponseCause::Changed),
+            None if wildcard.version != version || cause.is_none() && lacks_newest => {
+                Some(ResponseCause::Changed)
+            }
             // Due for a name that the wildcard covers as well.
             None => cause,
         };
