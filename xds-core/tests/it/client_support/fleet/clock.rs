@@ -27,16 +27,36 @@ use super::{
 #[derive(Debug, Default)]
 pub struct Attempts {
     connecting: u32,
-    streaming: u32,
+    /// Streams that failed in a row: at least, and at most.
+    streaming: [u32; 2],
     not_before: Time,
-    /// Latest time of the next attempt after a stream that the client closed itself.
+    /// Latest time of the next attempt.
     not_later: Time,
 }
 
 impl Attempts {
-    /// Records that the client closed a stream that it had started at `begun`.
-    pub fn note_closed(&mut self, begun: Time) {
-        self.not_later = begun.after(pause(1));
+    /// Records that the client closed a stream, possibly some time ago. If the stream had served by
+    /// then, no failure precedes the next one.
+    pub fn note_closed(&mut self, peer: &Peer, now: Time) {
+        if peer.has_served(now) {
+            self.streaming[0] = 0;
+        }
+        self.not_later = peer.begun.after(pause(1));
+    }
+
+    /// Records the end of a stream that the client did not close.
+    fn note_end(&mut self, peer: &Peer, now: Time) {
+        let failures = if !peer.is_open {
+            self.connecting += 1;
+            [self.connecting; 2]
+        } else if peer.has_served(now) {
+            self.streaming = [0; 2];
+            [1; 2]
+        } else {
+            self.streaming = self.streaming.map(|failures| failures + 1);
+            self.streaming
+        };
+        [self.not_before, self.not_later] = failures.map(|failures| now.after(pause(failures)));
     }
 
     /// Latest time at which the next attempt is due.
@@ -54,6 +74,13 @@ fn pause(failures: u32) -> Duration {
 
 /// Minimum duration of a stream whose end does not count as a failure.
 const YOUNG: Duration = Duration::from_secs(10);
+
+impl Peer {
+    /// Whether the end of the stream at this time does not count as a failure.
+    fn has_served(&self, now: Time) -> bool {
+        self.first_response.is_some_and(|first| now.since(first) >= YOUNG)
+    }
+}
 
 impl World {
     /// Sleeps from deadline to deadline, as a driver may.
@@ -278,17 +305,7 @@ impl World {
     pub fn note_end(&mut self, peer: &Peer) {
         self.note_gone();
         let place = peer.place();
-        let attempts = self.talk.attempts.entry(place).or_default();
-        let series = match peer.first_response {
-            _ if !peer.is_open => &mut attempts.connecting,
-            Some(first) if self.now.since(first) >= YOUNG => {
-                attempts.streaming = 0;
-                &mut 0
-            }
-            _ => &mut attempts.streaming,
-        };
-        *series += 1;
-        attempts.not_before = self.now.after(pause(*series));
+        self.talk.attempts.entry(place).or_default().note_end(peer, self.now);
         if peer.first_response.is_none() {
             self.talk.failing.insert(place);
             let (patience, _) = self.patience();

@@ -39,6 +39,8 @@ pub struct Talk {
     /// TTLs of cached resources.
     leases: BTreeMap<(usize, String), Lease>,
     pub has_expired: bool,
+    /// Time at which a resource of each type last expired.
+    pub last_expiry: BTreeMap<usize, Time>,
     pub has_lied: bool,
     pub attempts: BTreeMap<Place, Attempts>,
     /// Places whose last stream ended without a response.
@@ -90,8 +92,10 @@ impl Talk {
     /// an unwatched resource is not visible.
     // DX-32
     pub fn note_expiry(&mut self, now: Time) {
-        for ((kind, _), _) in self.leases.iter().filter(|(_, lease)| lease.until <= now) {
+        for ((kind, _), lease) in self.leases.iter().filter(|(_, lease)| lease.until <= now) {
             self.has_expired = true;
+            let last = self.last_expiry.entry(*kind).or_default();
+            *last = lease.until.max(*last);
             self.versions.lose(*kind, Loss::Possible, |_| true);
         }
     }
@@ -381,6 +385,9 @@ impl World {
             Stated::Versions(_, versions) => !versions.is_empty(),
         };
         self.reached.note(Situation::VersionStatedAgain, is_held);
+        if is_held {
+            self.peers[at].stated.insert(kind);
+        }
         let peer = &self.peers[at];
         match stated {
             Stated::VersionAgain(..) => {}

@@ -18,10 +18,19 @@ impl World {
         }
     }
 
-    /// Checks a stream that the client closed.
+    /// Checks a stream that the client closed: it was idle, or the client begins again because a
+    /// resource has expired whose version it has stated to a server that has not responded since.
     pub fn was_idle(&mut self, peer: &Peer) -> Result<(), TestCaseError> {
         let is_its_own_doing = self.setup.servers == Servers::One && !self.has_lied;
         if !is_its_own_doing || self.is_shut_down {
+            return Ok(());
+        }
+        let stated_at = peer.first_request.filter(|_| peer.first_response.is_none());
+        let has_expired = |kind: &usize| {
+            let expiry = self.talk.last_expiry.get(kind);
+            stated_at.is_some_and(|stated_at| expiry.is_some_and(|at| *at >= stated_at))
+        };
+        if peer.stated.iter().any(has_expired) {
             return Ok(());
         }
         self.reached.note(Situation::IdleClose, true);

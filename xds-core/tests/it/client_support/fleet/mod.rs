@@ -271,7 +271,7 @@ impl World {
 
     /// Records a channel that the client closed, possibly some time ago while it was unused.
     fn note_closed(&mut self, peer: &Peer) {
-        self.talk.attempts.entry(peer.place()).or_default().note_closed(peer.begun);
+        self.talk.attempts.entry(peer.place()).or_default().note_closed(peer, self.now);
         self.talk.last_end = self.now;
         for kind in (0..TYPES.len()).filter(|kind| peer.subscribed(*kind).contains("*")) {
             self.talk.versions.lose(kind, Loss::Possible, |server| server == peer.server);

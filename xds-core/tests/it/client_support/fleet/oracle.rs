@@ -22,9 +22,13 @@ pub struct Known {
 }
 
 impl Known {
-    /// The parts of the state that watchers are notified of.
-    pub fn news(&self) -> (ResourceState, Option<Bytes>, Option<WatchErrorKind>) {
-        (self.state, self.bytes.clone(), self.error.clone())
+    /// The parts of the state that watchers are notified of. A watcher that was told of an error is
+    /// not told of it again if only the state changes, as from not received in time to reported by
+    /// the server.
+    // IC16
+    pub fn news(&self) -> (Option<ResourceState>, Option<Bytes>, Option<WatchErrorKind>) {
+        let state = self.error.is_none().then_some(self.state);
+        (state, self.bytes.clone(), self.error.clone())
     }
 }
 

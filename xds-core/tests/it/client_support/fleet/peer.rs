@@ -40,6 +40,8 @@ pub struct Peer {
     pub has_responded: bool,
     pub first_request: Option<Time>,
     pub first_response: Option<Time>,
+    /// Types of which the client has stated a version on this stream.
+    pub stated: BTreeSet<usize>,
     /// Whether time has passed while the client did not read.
     pub was_held_back: bool,
     /// Watches whose unhandled notices block reading.
@@ -129,6 +131,7 @@ impl Peer {
             has_responded: false,
             first_request: None,
             first_response: None,
+            stated: BTreeSet::new(),
             was_held_back: false,
             debtors: BTreeSet::new(),
             variant,
