@@ -15,7 +15,7 @@ use super::{
     clock::Attempts,
     oracle::{EntryContent, Known, ResponseContent, Statuses, statuses},
     peer::{Listing, Peer, Stated},
-    setup::{APART, Places, Servers},
+    setup::{APART, Places, Servers, URIS},
     situations::Situation,
     versions::{Loss, Versions},
 };
@@ -310,7 +310,7 @@ impl World {
             if !is_asked {
                 prop_assert_eq!(before, after, "{} is not for this server (IC13, IC30)", name);
             } else if self.setup.preferred(*kind, name) == peer.server {
-                let expected = said.expected(name, before, self.setup.policy());
+                let expected = said.expected(URIS[peer.server], name, before, self.setup.policy());
                 expected.compare(name, before, after)?;
             }
         }

@@ -19,6 +19,8 @@ pub struct Known {
     pub bytes: Option<Bytes>,
     pub version: String,
     pub error: Option<WatchErrorKind>,
+    /// Server that caused the error.
+    pub error_from: Option<String>,
 }
 
 impl Known {
@@ -43,6 +45,7 @@ pub fn statuses(client: &Client) -> Statuses {
             bytes: it.bytes.cloned(),
             version: it.version.to_string(),
             error: it.error.map(|error| error.kind().clone()),
+            error_from: it.error.map(|error| error.server().to_owned()),
         };
         ((kind, it.name.to_string()), known)
     });
@@ -101,9 +104,10 @@ impl ResponseContent {
         self.variant == Variant::StateOfTheWorld && self.kind == 0
     }
 
-    /// Expected cache entry of a name that the response covers.
+    /// Expected cache entry of a name that the response of a server covers.
     pub fn expected(
         &self,
+        server: &str,
         name: &str,
         before: Option<&Known>,
         policy: DataErrorPolicy,
@@ -137,7 +141,7 @@ impl ResponseContent {
                 bytes: kept(drops),
                 version: None,
             },
-            None if self.deletes_by_absence(before) => Expected::Is {
+            None if self.deletes_by_absence(server, before) => Expected::Is {
                 state: ResourceState::DoesNotExist,
                 bytes: kept(drops),
                 version: None,
@@ -147,14 +151,17 @@ impl ResponseContent {
     }
 
     /// Whether the name's absence deletes it: only in a complete response, and only if it was
-    /// received. A reported error stays until the resource or another error follows.
+    /// received. An error that the same server has reported stays until the resource or another error
+    /// follows.
     // IC21 IC22 IC31
-    fn deletes_by_absence(&self, before: Option<&Known>) -> bool {
+    fn deletes_by_absence(&self, server: &str, before: Option<&Known>) -> bool {
         self.should_be_complete()
             && !self.is_renewal()
             && before.is_some_and(|known| {
                 let was_received = known.bytes.is_some() || known.state == ResourceState::Nacked;
-                was_received && known.state != ResourceState::ReceivedError
+                let is_reported = known.state == ResourceState::ReceivedError
+                    && known.error_from.as_deref() == Some(server);
+                was_received && !is_reported
             })
     }
 }
