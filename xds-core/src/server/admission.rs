@@ -36,10 +36,9 @@ pub enum DropView {
 impl Server {
     /// Assigns a view to a client. The view may have no resources yet.
     ///
-    /// This answers [`ServerEvent::Authorize`](super::ServerEvent::Authorize), and later moves
-    /// the client to another view. Without effect if the stream has ended. If the view does not
-    /// exist and the number of views is at its limit, the stream is closed
-    /// ([`CloseReason::TooManyViews`]).
+    /// This answers [`ServerEvent::Authorize`], and later moves the client to another view. Without
+    /// effect if the stream has ended. If the view does not exist and the number of views is at its
+    /// limit, the stream is closed ([`CloseReason::TooManyViews`]).
     ///
     /// A moved client is sent the difference on the same stream. An incremental client gets new and
     /// changed resources, and removals of those that the new view lacks. A state-of-the-world client
