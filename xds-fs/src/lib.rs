@@ -18,7 +18,7 @@
 //!
 //! # Detected changes
 //!
-//! These changes are detected: a rename over the old file, saving in place, deletion and
+//! A watch detects a rename over the old file, saving in place, deletion and
 //! re-creation, a swap of any symbolic link on the path (such as `..data` in a mounted ConfigMap),
 //! and a directory that is created or replaced. The kind of change does not matter: the file is
 //! read again. On file systems without change notification, such as many network file systems, the

@@ -325,8 +325,8 @@ impl ServerHandle {
     }
 
     /// Returns the rejected responses (NACKs) whose resources the client has not accepted since.
-    /// Those of connected clients come first, then those of recently disconnected clients, each
-    /// sorted by node and type.
+    /// The rejections of connected clients come first, then those of recently disconnected clients,
+    /// both sorted by node and type.
     ///
     /// # Errors
     ///
