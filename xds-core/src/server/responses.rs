@@ -240,7 +240,7 @@ fn portion_of(
     if !handles.iter().any(goes_first) {
         return Some(Portion::Everything);
     }
-    let has_more = session.has_additions(arena) || session.has_heartbeats_alone(arena);
+    let has_more = session.has_additions(arena) || session.has_unchanged(arena);
     has_more.then_some(Portion::Additions)
 }
 

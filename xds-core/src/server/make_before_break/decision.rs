@@ -55,8 +55,9 @@ pub(crate) struct TypeFacts {
     pub(crate) due_set: Option<Revision>,
     /// Newest removal that is to be sent.
     pub(crate) due_removed: Option<Revision>,
-    /// Whether resources are to be renewed, and may be without changes.
-    pub(crate) renews: bool,
+    /// Whether a response is to be sent that contains nothing new, such as heartbeats. Nothing
+    /// holds it back.
+    pub(crate) has_unchanged: bool,
     /// Whether a response may be sent now.
     pub(crate) may_send: bool,
     /// Whether a response of any kind is unanswered, such as a heartbeat.
@@ -178,8 +179,10 @@ impl StreamFacts {
             _ if is_held_back && is_pending && request == RequestTime::Overdue => {
                 Some(Portion::Unanswered)
             }
-            (None, Some(_)) if own.due_set.is_some() || own.renews => Some(Portion::Additions),
-            (Some(_), _) if own.renews => Some(Portion::Heartbeats),
+            (None, Some(_)) if own.due_set.is_some() || own.has_unchanged => {
+                Some(Portion::Additions)
+            }
+            (Some(_), _) if own.has_unchanged => Some(Portion::Unchanged),
             _ => None,
         };
         let portion = portion.filter(|_| own.may_send);

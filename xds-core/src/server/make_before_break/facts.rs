@@ -34,7 +34,7 @@ impl TypeFacts {
             state: TypeState::of(view),
             due_set: view.has_additions().then(|| view.newest_due()),
             due_removed: view.has_removals().then(|| view.newest_deletion(clock)),
-            renews: session.has_heartbeats_alone(arena),
+            has_unchanged: session.has_unchanged(arena),
             may_send: session.is_due(arena),
             awaits_answer: session.awaits_answer(),
             has_all: view.has_all(),

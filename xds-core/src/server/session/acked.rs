@@ -17,6 +17,7 @@ use alloc::{
     collections::{BTreeMap, BTreeSet},
     vec::Vec,
 };
+use core::num::NonZeroU64;
 
 use super::{
     PriorState, ResponseMode, Session,
@@ -146,6 +147,11 @@ impl Session {
         self.acked_exceptions()?.previous_view.as_ref()
     }
 
+    /// Whether a response was sent before the client was moved to its view.
+    pub(crate) fn is_of_previous_view(&self, nonce: NonZeroU64) -> bool {
+        matches!(self.prior_state, PriorState::Before(next) if nonce < next)
+    }
+
     fn withheld_version(&self, resource: Slot) -> Option<&Withheld> {
         self.acked_exceptions()?.withheld.get(&resource)
     }
@@ -212,7 +218,7 @@ impl SessionView<'_> {
     fn may_use(self, slot: Slot, subscription: Option<&Subscription>) -> Option<(u64, Has)> {
         let sent = self.session.newest.filter(|_| self.session.awaits_answer())?;
         let (nonce, resource) = (sent.nonce.get(), self.arena.at(slot)?);
-        if matches!(self.session.prior_state, PriorState::Before(next) if sent.nonce < next) {
+        if self.session.is_of_previous_view(sent.nonce) {
             let newest = self.session.previous_view().and_then(|view| view.newest.as_ref());
             return Some((nonce, find(newest.map(|(_, all)| all), &resource.name)));
         }
@@ -253,6 +259,10 @@ impl SessionView<'_> {
             return Has::Nothing;
         }
         let is_full_state = self.session.response_mode(self.arena) == ResponseMode::FullState;
+        // A client to which rejected resources are sent alone has no state of the store.
+        if is_full_state && let Some(state) = self.session.kept_state(nonce) {
+            return state.get(&resource.name).cloned().map_or(Has::Nothing, Has::Version);
+        }
         let payload = match &resource.payload {
             _ if resource.error.is_some() => None,
             _ if resource.revision > at => match self.arena.content_at(slot, at) {

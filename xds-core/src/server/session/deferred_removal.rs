@@ -34,8 +34,8 @@ pub(crate) enum Portion {
     /// Answers to unanswered requests only. Treated as `Additions` in full state, and if the
     /// wildcard itself is unanswered or has yet to send a requested resource.
     Unanswered,
-    /// Heartbeats only.
-    Heartbeats,
+    /// Heartbeats, or a resource that is sent alone to find out whether the client rejects it.
+    Unchanged,
 }
 
 impl Session {

@@ -56,6 +56,12 @@ impl Session {
         !self.awaits_answer() && self.renewals.as_deref().is_some_and(Renewals::are_due)
     }
 
+    /// Whether a response is due that contains nothing new: heartbeats, or a resource that is sent
+    /// alone to find out whether the client rejects it.
+    pub(crate) fn has_unchanged(&self, arena: &Arena) -> bool {
+        self.has_probe() || self.has_heartbeats_alone(arena)
+    }
+
     /// Whether heartbeats are due that do not include anything else that is due. In full state
     /// there are none, because the state itself renews the resources.
     pub(crate) fn has_heartbeats_alone(&self, arena: &Arena) -> bool {

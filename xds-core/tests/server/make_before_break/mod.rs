@@ -29,8 +29,9 @@ use xds_core::{
     Frame, Time,
     proto::{DeltaDiscoveryRequest, DiscoveryRequest, Node, Status},
     server::{
-        BlockedBy, MakeBeforeBreakPolicy, Observation, OrderingPolicy, Server, ServerConfig,
-        ServerOutput, StageTimeoutAction, StreamEvent, StreamKind, Transaction, Variant,
+        BlockedBy, MakeBeforeBreakPolicy, NackRecovery, Observation, OrderingPolicy, Server,
+        ServerConfig, ServerOutput, StageTimeoutAction, StreamEvent, StreamKind, Transaction,
+        Variant,
     },
     types,
 };
@@ -78,6 +79,9 @@ impl World {
         };
         if seed.is_multiple_of(3) {
             config.limits.response_bytes = 60;
+        }
+        if std::env::var("XDS_ISOLATE").is_ok() || seed % 7 == 6 {
+            config = config.with_every_type(|it| it.nack_recovery = NackRecovery::Isolate);
         }
         let mut server = Server::new(config, seed, Time::ZERO);
         let habits: &[Habit] = match nature {

@@ -7,6 +7,7 @@ mod answer_times;
 mod changed_eds_targets;
 mod deferred_removals;
 mod eds_requests;
+mod isolation;
 mod stuck_clients;
 mod update_order;
 mod view_changes;

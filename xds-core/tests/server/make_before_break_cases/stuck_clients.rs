@@ -267,24 +267,6 @@ fn nacked_resource_blocks_dependents_until_acked() {
     run_all_with(&config, &[("M148", &script)]);
 }
 
-// An isolated resource blocks its dependents, although the others were ACKed.
-#[test]
-fn isolated_resource_blocks_dependents_until_replaced() {
-    let script = started(
-        "
-        settled-delta
-        set cds b=1 c=bad; rds r=2 | d< cds changed b=1 c=bad
-        d> cds nack                | d< cds recovery b=1
-        d> cds ack                 | d< cds recovery c=bad
-        d> cds nack                | d<
-        set cds c=2                | d< cds changed c=2
-        d> cds ack                 | d< rds changed r=2
-        ",
-    );
-    let config = gated(|_| ()).with_every_type(|it| it.nack_recovery = NackRecovery::Isolate);
-    run_all_with(&config, &[("M148 M108", &script)]);
-}
-
 // A NACK of endpoints that are gone does not count as an ACK of later ones.
 #[test]
 fn nack_of_removed_endpoints_waits_for_new_ones() {

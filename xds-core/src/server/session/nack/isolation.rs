@@ -8,10 +8,7 @@
 //! accepted all except one, the rejected resource is known without sending it again.
 // M108
 
-use alloc::{
-    collections::{BTreeMap, VecDeque},
-    vec::Vec,
-};
+use alloc::{collections::VecDeque, vec::Vec};
 use core::num::NonZeroU64;
 
 use super::rejection::OpenRejections;
@@ -130,6 +127,15 @@ impl Session {
         rejected.map(|rejected| (&rejected.name, rejected.hash))
     }
 
+    /// Returns the full state in the response with this nonce, which is the newest or the last
+    /// accepted one, if it was kept. A response without content leaves the client with the last
+    /// accepted state.
+    pub(crate) fn kept_state(&self, nonce: u64) -> Option<&ResourceSet> {
+        let contents = &self.extras.as_deref()?.contents;
+        let sent = contents.sent.iter().find(|(sent, _)| sent.get() == nonce);
+        sent.map(|(_, state)| state).or(contents.accepted.as_ref())
+    }
+
     fn contents_mut(&mut self) -> &mut KeptContents {
         &mut self.extras_mut().contents
     }
@@ -149,12 +155,17 @@ impl SessionContext<'_> {
 
     /// Returns the current versions of all existing subscribed resources.
     pub(crate) fn current_state(&mut self) -> ResourceSet {
-        if self.session.wildcard.is_some() {
-            return self.arena.resource_set();
+        let copy = |(name, payload): (&ResourceName, &Payload)| (name.clone(), payload.clone());
+        if self.session.wildcard.is_none() {
+            return self.named().map(copy).collect();
         }
-        let mut state = Vec::new();
-        self.for_each_named(|name, payload| state.push((name.clone(), payload.clone())));
-        state.into()
+        let all = self.arena.resource_set();
+        let mut retained =
+            self.session.retained_deletions(self.arena, self.subscriptions).peekable();
+        match retained.peek() {
+            Some(_) => all.iter().cloned().chain(retained.map(copy)).collect(),
+            None => all,
+        }
     }
 
     /// Stores the contents of a response until it is answered, if rejected resources are isolated.
@@ -318,7 +329,7 @@ impl SessionContext<'_> {
         if let Some(subscription) = self.subscriptions.find(self.slot, slot) {
             self.note_held_in(subscription, nonce);
         }
-        let state = ResourceSet::from([(suspect.name.clone(), payload)]);
+        let state = ResourceSet::from_iter([(suspect.name.clone(), payload)]);
         self.session.contents_mut().sent.push_back((nonce, state));
         Some((parts.into_body(), self.arena.version))
     }
@@ -367,14 +378,12 @@ impl Suspect {
 
 /// Returns the resources of a state that are not in an earlier one.
 fn new_in(state: &ResourceSet, accepted: &ResourceSet) -> Vec<Suspect> {
-    let accepted: BTreeMap<_, _> =
-        accepted.iter().map(|(name, payload)| (name.as_str(), payload.hash)).collect();
     let suspects = state.iter().map(|(name, payload)| Suspect::new(name, payload));
-    suspects.filter(|it| accepted.get(it.name.as_str()) != Some(&it.hash)).collect()
+    suspects.filter(|suspect| !in_state(accepted, suspect)).collect()
 }
 
 fn in_state(state: &ResourceSet, suspect: &Suspect) -> bool {
-    state.iter().any(|(name, payload)| *name == suspect.name && payload.hash == suspect.hash)
+    state.get(&suspect.name).is_some_and(|payload| payload.hash == suspect.hash)
 }
 
 fn version_of(state: &ResourceSet) -> TypeVersion {

@@ -7,8 +7,10 @@ use crate::{
     server::{
         event::ResponseCause,
         session::{
+            FirstResponse,
             context::SessionContext,
-            subscription::{ListKind, Subscription, SubscriptionKind},
+            subscription::{Due, ListKind, Subscription, SubscriptionKind},
+            window::Sent,
         },
         store::{
             arena::{ResourceEntry, past::SentRemovals},
@@ -25,16 +27,41 @@ const LEAST_ROOM: usize = 256;
 
 impl SessionContext<'_> {
     /// Renders all existing subscribed resources and as many errors as fit. Returns `None` if the
-    /// client turns out to have exactly that.
+    /// client has exactly that, or was sent exactly that and nothing was added since.
     // M74, M76, M79-M81
     pub(crate) fn render_full_state(
         &mut self,
         draft: &mut Draft,
     ) -> Option<(ResponseBody, TypeVersion, ResponseCause)> {
+        let has_only_removals = self.has_only_removals();
         let (body, version, cause) = self.take_full_state(draft);
         let cause = cause?;
+        if has_only_removals && self.was_just_sent(version) {
+            return None;
+        }
         self.note_state(draft.nonce, Self::current_state);
         Some((body, version, cause))
+    }
+
+    /// Whether nothing is due except removals.
+    fn has_only_removals(&self) -> bool {
+        let newest = self.arena.newest();
+        let is_removal = |it: &Subscription| {
+            it.has_version()
+                && self.arena.payload(it.resource).is_none()
+                && self.error_of(it.resource).is_none()
+        };
+        self.session.first_response == FirstResponse::Done
+            && self.session.wildcard.is_none_or(|it| it.full_send.is_none() && newest <= it.cursor)
+            && self.session.due_subscriptions(self.subscriptions).all(is_removal)
+    }
+
+    /// Whether the newest response had this state.
+    fn was_just_sent(&self, version: TypeVersion) -> bool {
+        let is_same = |sent: Sent| {
+            sent.content == version.stated() && !self.session.is_of_previous_view(sent.nonce)
+        };
+        self.session.newest.is_some_and(is_same)
     }
 
     /// Renders the full state. Returns a reason if the client does not have exactly that already.
@@ -107,7 +134,7 @@ impl SessionContext<'_> {
                 (Some(_), Some(subscription)) => {
                     subscription.delivery = subscription.delivery.after_absence(draft.nonce);
                 }
-                _ => self.take_in_full_state(draft, slot),
+                _ => self.take_in_full_state(draft, slot, due),
             }
         }
         self.session.due.mark_leftover();
@@ -116,9 +143,17 @@ impl SessionContext<'_> {
 
     /// Records that the full state contains the resource of a subscription, or omits it because
     /// it does not exist.
-    fn take_in_full_state(&mut self, draft: &mut Draft, slot: Slot) {
+    fn take_in_full_state(&mut self, draft: &mut Draft, slot: Slot, due: Option<Due>) {
         let Some(subscription) = self.subscriptions.at(slot) else { return };
-        let delivery = self.delivery_after(subscription, draft.nonce);
+        // Any of its resources makes a rejected state due, also one that the client has accepted.
+        let accepted = self.session.accepted_response(self.arena);
+        let has_it = due.is_some_and(|due| due.cause == ResponseCause::Recovery)
+            && subscription.has_version()
+            && accepted.is_some_and(|it| subscription.last_sent() <= it.nonce.get());
+        let delivery = match has_it {
+            true => subscription.delivery,
+            false => self.delivery_after(subscription, draft.nonce),
+        };
         let (kind, resource) = (subscription.kind, subscription.resource);
         let exists = self.arena.payload(resource).is_some();
         draft.implies_removals |= subscription.has_version() && !exists;
@@ -160,31 +195,23 @@ impl SessionContext<'_> {
             0 | 1 => BodyBuilder::new(self.encoding(), usize::MAX),
             _ => BodyBuilder::with_capacity(self.encoding(), bytes),
         };
-        let version = self.for_each_named(|name, payload| {
+        let mut version = TypeVersion::default();
+        for (name, payload) in self.named() {
             parts.push(name, payload);
-        });
+            version.add(name.as_str(), payload.hash);
+        }
         (parts.into_body(), version)
     }
 
     /// Returns the version of all existing named resources.
     pub(crate) fn named_version(&self) -> TypeVersion {
-        self.for_each_named(|_, _| {})
-    }
-
-    pub(crate) fn for_each_named(
-        &self,
-        mut take: impl FnMut(&ResourceName, &Payload),
-    ) -> TypeVersion {
         let mut version = TypeVersion::default();
-        for (name, payload) in self.named() {
-            take(name, payload);
-            version.add(name.as_str(), payload.hash);
-        }
+        self.named().for_each(|(name, payload)| version.add(name.as_str(), payload.hash));
         version
     }
 
     /// Returns all existing named resources.
-    fn named(&self) -> impl Iterator<Item = (&ResourceName, &Payload)> {
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&ResourceName, &Payload)> {
         let named =
             self.subscriptions.list_back(ListKind::Session, self.session.subscriptions.last());
         named.filter_map(|(_, subscription)| match self.arena.at(subscription.resource) {

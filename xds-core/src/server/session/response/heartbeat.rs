@@ -181,8 +181,9 @@ impl SessionContext<'_> {
 
     /// Renders the heartbeats that are due.
     pub(crate) fn render_heartbeats(&mut self, draft: &mut Draft) -> Option<RenderedResponse> {
-        let awaits_answer = self.session.awaits_answer();
-        self.session.renewals.as_deref().filter(|it| it.are_due() && !awaits_answer)?;
+        if !self.session.has_heartbeats_alone(self.arena) {
+            return None;
+        }
         let response_mode = self.session.response_mode(self.arena);
         let (body, content) = match response_mode {
             ResponseMode::FullState => self.renew_full_state(draft)?,

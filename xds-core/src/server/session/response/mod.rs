@@ -60,7 +60,7 @@ impl SessionContext<'_> {
         }
         let draft = &mut draft;
         let content = match draft.portion {
-            Portion::Heartbeats => None,
+            Portion::Unchanged => None,
             Portion::Everything | Portion::Additions | Portion::Unanswered => {
                 self.render_content(draft)
             }
@@ -156,7 +156,7 @@ impl SessionContext<'_> {
             Portion::Unanswered if self.session.variant == Variant::Incremental => {
                 self.subscriptions.release_requested_removals(&mut self.session.due);
             }
-            Portion::Additions | Portion::Unanswered | Portion::Heartbeats => {}
+            Portion::Additions | Portion::Unanswered | Portion::Unchanged => {}
         }
     }
 

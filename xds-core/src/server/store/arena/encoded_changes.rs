@@ -1,6 +1,6 @@
 //! Response bodies shared by clients at the same revision.
 
-use alloc::{collections::VecDeque, sync::Arc};
+use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 
 use super::{Arena, ResourceEntry, changes_since::ResumePoint, past::SentRemovals};
 use crate::{
@@ -14,9 +14,29 @@ use crate::{
     wire::request::NameForm,
 };
 
-/// Resources of one response, kept to find out which of them a client rejects. In full state, wildcard
-/// clients share it.
-pub(crate) type ResourceSet = Arc<[(ResourceName, Payload)]>;
+/// Resources of one response in the order of their names, kept to find out which of them a client
+/// rejects. In full state, wildcard clients share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ResourceSet(Arc<[(ResourceName, Payload)]>);
+
+impl ResourceSet {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(ResourceName, Payload)> {
+        self.0.iter()
+    }
+
+    pub(crate) fn get(&self, name: &ResourceName) -> Option<&Payload> {
+        let found = self.0.binary_search_by(|(other, _)| other.cmp(name)).ok()?;
+        self.0.get(found).map(|(_, payload)| payload)
+    }
+}
+
+impl FromIterator<(ResourceName, Payload)> for ResourceSet {
+    fn from_iter<T: IntoIterator<Item = (ResourceName, Payload)>>(resources: T) -> Self {
+        let mut resources: Vec<_> = resources.into_iter().collect();
+        resources.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Self(resources.into())
+    }
+}
 
 /// Maximum number of tails kept for other clients. Their total size is limited to that of all
 /// resources in both variants, which is enough for clients of both to catch up from the start one
@@ -83,8 +103,7 @@ impl Arena {
         body
     }
 
-    /// Returns all resources in the order of their creation, as kept for clients that may reject
-    /// them.
+    /// Returns all resources, as kept for clients that may reject them.
     pub(crate) fn resource_set(&mut self) -> ResourceSet {
         if let Some(resource_set) = &self.resource_set {
             return resource_set.clone();

@@ -292,10 +292,15 @@ impl World {
             assert!(now > rejected.after, "rejected, and sent again for nothing (IS4)");
         }
         seen.responses += 1;
-        seen.changes = self.changes[ty];
-        seen.lists_then = seen.lists;
         if sent.cause != ResponseCause::Recovery {
             seen.clusters_then = seen.clusters;
+        }
+        // A resource sent alone answers nothing and is no change. What waits for other types comes
+        // later.
+        let is_alone =
+            sent.cause == ResponseCause::Recovery && self.nack_recovery == NackRecovery::Isolate;
+        if !is_alone {
+            (seen.changes, seen.lists_then) = (self.changes[ty], seen.lists);
         }
         // Unsubscribed resources are not checked here.
         let names: Vec<_> = resources.iter().map(|value| name_of(value)).collect();
@@ -319,7 +324,7 @@ impl World {
                 assert_eq!(*value, current, "not the newest (M64)");
             }
         }
-        let moment = (seen.changes, seen.lists_then, seen.clusters_then);
+        let moment = (self.changes[ty], seen.lists_then, seen.clusters_then);
         subscription.inbox.push_back((response, moment));
         if TYPES[ty] == "cds" {
             self.clients[client].subscriptions[1].seen.clusters += 1;
