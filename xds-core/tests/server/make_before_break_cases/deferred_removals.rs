@@ -303,3 +303,22 @@ fn deferred_removals_are_limited() {
         )],
     );
 }
+
+// A cluster whose removal waits for routes stays in the client's state if the client no longer names it, but
+// still subscribes to all clusters.
+#[test]
+fn removal_stays_deferred_when_name_is_dropped_beside_wildcard() {
+    run("
+        == full state [M147]
+        set cds a=1 b=1; rds r=1
+        > cds * a             | < cds first a=1 b=1
+        > cds * a
+        > rds r               | < rds first r=1
+        > rds r
+        set cds -a; rds r=2   | < rds changed r=2
+        > cds *               | <
+        set cds b=2           | < cds changed b=2 a=1
+        > cds *               | <
+        > rds r               | < cds changed b=2
+        ");
+}

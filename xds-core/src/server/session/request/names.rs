@@ -231,6 +231,12 @@ impl SessionContext<'_> {
                 }
                 SubscriptionKind::Retained | SubscriptionKind::DeferredRemoval
                     if self.session.wildcard.is_some() => {}
+                // The client has it from the wildcard.
+                SubscriptionKind::Named
+                    if self.session.wildcard.is_some() && subscription.is_withheld() =>
+                {
+                    self.set_kind(slot, SubscriptionKind::DeferredRemoval);
+                }
                 SubscriptionKind::Named
                 | SubscriptionKind::Retained
                 | SubscriptionKind::DeferredRemoval => {
