@@ -76,6 +76,23 @@ fn client_status_follows_sends_acks_and_nacks() {
             sync cds b:missing c:synced
             ",
         ),
+        // What the client has accepted stays accepted when a rejected state is sent without the removed resource.
+        (
+            "M234 IS30 M107",
+            "
+            set cds c=1
+            > cds a b c
+            < cds first c=1
+            > cds a b c
+            set cds a=1 b=1
+            < cds changed a=1 b=1 c=1
+            set cds -a
+            > cds nack a b c
+            sync cds a:missing b:error c:synced
+            < cds changed b=1 c=1
+            sync cds a:missing b:stale c:synced
+            ",
+        ),
         (
             "M234 IS30",
             "
