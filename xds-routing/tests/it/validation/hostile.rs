@@ -59,7 +59,7 @@ fn validation_time_is_linear_in_the_resource_size() {
 #[test]
 fn malformed_bytes_are_rejected_without_a_panic() {
     use proptest::prelude::*;
-    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut runner = proptest::test_runner::TestRunner::default();
     let seeds = [
         api_listener("l", &manager(rds("r"))).encode_to_vec(),
         eds("c").encode_to_vec(),
