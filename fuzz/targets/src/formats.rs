@@ -30,6 +30,11 @@ pub fn binary(bytes: &[u8]) {
     let schema = Schema::envoy();
     let Ok(document) = parse(schema, "f", Format::Binary, bytes) else { return };
     let response = document.to_discovery_response();
+    if response.is_empty() {
+        // Fields that are not kept, such as unknown ones (S4.044): a list of no resources, but not an empty file.
+        assert!(document.resources.is_empty() && !bytes.is_empty());
+        return;
+    }
     let again = parse(schema, "f", Format::Binary, &response).expect("what was read is valid");
     assert_eq!(again.to_discovery_response(), response);
 
