@@ -19,7 +19,7 @@ pub(crate) const BACKLOG: i32 = 1_024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressFamilies {
     /// IPv6, and also IPv4 if the system is configured for it (`bindv6only` on Linux).
-    AsTheSystem,
+    SystemDefault,
     /// IPv6 and IPv4.
     Both,
 }

@@ -18,7 +18,7 @@ async fn served<R: Listen + Default>() {
     let server = ManagementServer::<R>::start(ServerConfig::default(), ServerOptions::default());
     let runtime = R::default();
     let loopback = ([127, 0, 0, 1], 0).into();
-    let listener = runtime.bind(loopback, AddressFamilies::AsTheSystem).expect("loopback");
+    let listener = runtime.bind(loopback, AddressFamilies::SystemDefault).expect("loopback");
     // Addressed by host name, to include name resolution.
     let port = runtime.local_address(&listener).expect("it is bound").port();
     let serving = server.serve(listener);

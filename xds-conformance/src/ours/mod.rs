@@ -156,7 +156,7 @@ fn bound<R: Listen + Default>() -> (R::Listener, SocketAddr) {
     let runtime = R::default();
     let loopback = ([127, 0, 0, 1], 0).into();
     // Some runtimes can only create listeners inside the runtime.
-    let listener = block_on(async { runtime.bind(loopback, AddressFamilies::AsTheSystem) });
+    let listener = block_on(async { runtime.bind(loopback, AddressFamilies::SystemDefault) });
     let listener = listener.expect("loopback");
     let address = runtime.local_address(&listener).expect("it is bound");
     (listener, address)

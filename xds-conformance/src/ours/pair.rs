@@ -158,7 +158,7 @@ impl<S> Drop for Served<S> {
 async fn bound<S: Listen + Default>() -> (S::Listener, SocketAddr) {
     let runtime = S::default();
     let loopback = ([127, 0, 0, 1], 0).into();
-    let listener = runtime.bind(loopback, AddressFamilies::AsTheSystem).expect("loopback");
+    let listener = runtime.bind(loopback, AddressFamilies::SystemDefault).expect("loopback");
     let address = runtime.local_address(&listener).expect("it is bound");
     (listener, address)
 }

@@ -30,7 +30,7 @@ async fn ends_read(mut io: Box<dyn Io>, mut peer: impl Read) {
 
 pub(super) async fn tcp<R: Listen + Default>() {
     let runtime = R::default();
-    let listener = runtime.bind(([127, 0, 0, 1], 0).into(), AddressFamilies::AsTheSystem);
+    let listener = runtime.bind(([127, 0, 0, 1], 0).into(), AddressFamilies::SystemDefault);
     let listener = listener.expect("loopback");
     let address = runtime.local_address(&listener).expect("it is bound");
     let peer = TcpStream::connect(address).expect("it listens");

@@ -92,22 +92,22 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn client_matches_model_with_kept_cache_and_read_gate(steps in steps(), ending in ending()) {
+    fn client_matches_model_with_kept_cache_and_flow_control(steps in steps(), ending in ending()) {
         walk(&steps, ending, DataErrorPolicy::KeepCached, FlowControl::On)?;
     }
 
     #[test]
-    fn client_matches_model_with_kept_cache_and_no_read_gate(steps in steps(), ending in ending()) {
+    fn client_matches_model_with_kept_cache_and_no_flow_control(steps in steps(), ending in ending()) {
         walk(&steps, ending, DataErrorPolicy::KeepCached, FlowControl::Off)?;
     }
 
     #[test]
-    fn client_matches_model_with_dropped_cache_and_read_gate(steps in steps(), ending in ending()) {
+    fn client_matches_model_with_dropped_cache_and_flow_control(steps in steps(), ending in ending()) {
         walk(&steps, ending, DataErrorPolicy::DropCached, FlowControl::On)?;
     }
 
     #[test]
-    fn client_matches_model_with_dropped_cache_and_no_read_gate(steps in steps(), ending in ending()) {
+    fn client_matches_model_with_dropped_cache_and_no_flow_control(steps in steps(), ending in ending()) {
         walk(&steps, ending, DataErrorPolicy::DropCached, FlowControl::Off)?;
     }
 }

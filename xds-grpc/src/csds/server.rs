@@ -33,7 +33,7 @@ use crate::{
 /// received and accepted their current versions.
 ///
 /// If the server shares a source with other servers, the metadata of a unary response contains the
-/// state of the source: [`SourceReport::of_metadata`](crate::server::SourceReport::of_metadata).
+/// state of the source: [`SourceReport::from_metadata`](crate::server::SourceReport::from_metadata).
 ///
 /// A request may select clients by node id; without node matchers it selects all. Matchers by
 /// regular expression or node metadata are rejected with `INVALID_ARGUMENT`, because the server

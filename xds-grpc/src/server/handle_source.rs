@@ -43,7 +43,7 @@ impl SourceReport {
     /// discovery](crate::csds::ServerCsdsService). Returns `None` if the server has no source whose
     /// state it reports.
     #[must_use]
-    pub fn of_metadata(metadata: &MetadataMap) -> Option<Self> {
+    pub fn from_metadata(metadata: &MetadataMap) -> Option<Self> {
         let number = |key| metadata.get(key)?.to_str().ok()?.parse().ok();
         let (revision, unreachable) = (number(REVISION), number(UNREACHABLE));
         let refused = metadata.get_bin(REFUSED).and_then(|it| it.to_bytes().ok());
@@ -185,14 +185,14 @@ mod tests {
         ] {
             let mut metadata = MetadataMap::new();
             report.clone().add_to(&mut metadata);
-            assert_eq!(SourceReport::of_metadata(&metadata), Some(report));
+            assert_eq!(SourceReport::from_metadata(&metadata), Some(report));
         }
-        assert_eq!(SourceReport::of_metadata(&MetadataMap::new()), None);
+        assert_eq!(SourceReport::from_metadata(&MetadataMap::new()), None);
         // A long reason is cut between characters.
         let mut metadata = MetadataMap::new();
         let refused = Some("é".repeat(2_000).into());
         SourceReport { refused, ..SourceReport::default() }.add_to(&mut metadata);
-        let report = SourceReport::of_metadata(&metadata).unwrap();
+        let report = SourceReport::from_metadata(&metadata).unwrap();
         assert_eq!(report.refused.as_deref(), Some(&*"é".repeat(REFUSED_BYTES / 2)));
     }
 }

@@ -63,13 +63,13 @@ pub(super) async fn bind<R: Listen>(
         }
         #[cfg(not(unix))]
         ListenAddress::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
-        ListenAddress::Ip(address) => runtime.bind(*address, AddressFamilies::AsTheSystem)?,
+        ListenAddress::Ip(address) => runtime.bind(*address, AddressFamilies::SystemDefault)?,
         ListenAddress::AllInterfaces(port) => {
             match runtime.bind((Ipv6Addr::UNSPECIFIED, *port).into(), AddressFamilies::Both) {
                 // IPv4 only.
                 Err(why) if is_unsupported_family(&why) => {
                     let address = (Ipv4Addr::UNSPECIFIED, *port).into();
-                    runtime.bind(address, AddressFamilies::AsTheSystem)?
+                    runtime.bind(address, AddressFamilies::SystemDefault)?
                 }
                 bound => bound?,
             }
@@ -79,7 +79,7 @@ pub(super) async fn bind<R: Listen>(
             let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no addresses");
             let mut bound = None;
             for address in addresses {
-                match runtime.bind(address, AddressFamilies::AsTheSystem) {
+                match runtime.bind(address, AddressFamilies::SystemDefault) {
                     Ok(listener) => {
                         bound = Some(listener);
                         break;

@@ -165,7 +165,7 @@ fn values_of<T: Value>(_: &T) -> Values {
 }
 
 keys! {
-    clients servers variant mixture streams types names profile data_errors read_gate latency jitter ties
+    clients servers variant mixture streams types names profile data_errors flow_control latency jitter ties
     clock_grain operations order transport verdicts views versions responses names_per_call features actions faults lies
 }
 

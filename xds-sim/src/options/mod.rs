@@ -102,7 +102,7 @@ pub struct Options {
     /// Effect of data errors on cached resources, in the gRPC profile. Default: they are kept.
     pub data_errors: DataErrorPolicy,
     /// Whether clients stop reading a stream until watchers finish their notices. Default: yes.
-    pub read_gate: FlowControl,
+    pub flow_control: FlowControl,
     /// Latency of each message. Default: 5 ms.
     pub latency: Duration,
     /// Maximum additional latency, drawn for each message. Default: zero.
@@ -160,7 +160,7 @@ impl Default for Options {
             names: 2,
             profile: ProfileName::Grpc,
             data_errors: DataErrorPolicy::KeepCached,
-            read_gate: FlowControl::On,
+            flow_control: FlowControl::On,
             latency: Duration::from_millis(5),
             jitter: Duration::ZERO,
             ties: Ties::DeliveriesFirst,
@@ -207,7 +207,7 @@ impl Options {
             profile: if is_envoy { ProfileName::Envoy } else { ProfileName::Grpc },
             data_errors: choices
                 .pick("data errors", &[DataErrorPolicy::KeepCached, DataErrorPolicy::DropCached]),
-            read_gate: choices.pick("read gate", &[FlowControl::On, FlowControl::Off]),
+            flow_control: choices.pick("flow control", &[FlowControl::On, FlowControl::Off]),
             latency: Duration::from_millis(choices.pick("latency", &[5, 0, 1, 50, 300])),
             jitter: Duration::from_millis(choices.pick("jitter", &[0, 0, 1, 20, 2_000])),
             ties: choices.pick("ties", &[Ties::DeliveriesFirst, Ties::TimersFirst]),

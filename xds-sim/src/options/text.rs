@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn default_options_line_is_fixed() {
         let line = "clients=1 servers=1 variant=sotw mixture=Alike streams=Aggregated types=4 names=2 profile=Grpc \
-                    data_errors=KeepCached read_gate=Notices latency=5ms jitter=0ns ties=DeliveriesFirst \
+                    data_errors=KeepCached flow_control=Notices latency=5ms jitter=0ns ties=DeliveriesFirst \
                     clock_grain=0ns operations=0 order=ByRank transport=Streams verdicts=AtOnce views=1 \
                     versions=Content responses=Long names_per_call=0 features={} actions={} faults={} lies={}";
         assert_eq!(Options::default().to_string(), line);

@@ -157,7 +157,7 @@ pub(super) fn client_config(
     if options.profile == ProfileName::Grpc {
         config.profile.data_errors = options.data_errors;
     }
-    config.profile.flow_control = options.read_gate;
+    config.profile.flow_control = options.flow_control;
     let lacks = |feature: &str| match feature {
         TTL => options.features.contains(Feature::WithoutTtl),
         WRAPPERS => options.features.contains(Feature::WithoutWrappers),

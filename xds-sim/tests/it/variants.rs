@@ -167,7 +167,7 @@ fn rests(seed: u64, variant: Variant, before: fn(&mut World)) -> Vec<AtRest> {
         let drawn = options.clone();
         *options = Options::default();
         (options.types, options.variant, options.streams) = (TYPES, variant, drawn.streams);
-        options.read_gate = drawn.read_gate;
+        options.flow_control = drawn.flow_control;
         // Otherwise the value in use would depend on timing.
         options.data_errors = DataErrorPolicy::DropCached;
         (options.latency, options.ties) = (drawn.latency, drawn.ties);

@@ -188,7 +188,7 @@ impl Endpoint {
         let response = answer.map_err(RequestProblem::Answered)?;
         let unreadable =
             |why| RequestProblem::Answered(format!("not a ClientStatusResponse: {why}"));
-        let source = SourceReport::of_metadata(response.metadata());
+        let source = SourceReport::from_metadata(response.metadata());
         let report = of_response(response.get_ref()).map_err(unreadable)?;
         Ok(StatusReport { source, ..report })
     }

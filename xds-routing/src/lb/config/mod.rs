@@ -79,7 +79,7 @@ pub enum InvalidPolicy {
     Json(String),
     /// The JSON is not a valid configuration. Lists the invalid fields.
     #[error(transparent)]
-    FieldReader(#[from] InvalidResource),
+    Fields(#[from] InvalidResource),
 }
 
 /// Registry of the known policies.

@@ -149,7 +149,7 @@ impl LinkFlow {
 impl Busy {
     /// Whether runs with these options are checked.
     pub(super) fn applies(options: &Options) -> bool {
-        options.read_gate == FlowControl::On
+        options.flow_control == FlowControl::On
     }
 
     fn read(

@@ -120,7 +120,7 @@ fn notice_after_the_end_is_detected() {
 #[test]
 fn watcher_that_disagrees_with_its_client_is_detected() {
     let found = |delay: Duration| {
-        let options = Options { read_gate: FlowControl::Off, ..Options::default() };
+        let options = Options { flow_control: FlowControl::Off, ..Options::default() };
         broken_rule(options, move |world, _, report| {
             let watch = world.watch(0, 0, None).expect("it may");
             world.advance(Duration::from_secs(1));

@@ -120,7 +120,7 @@ pub(super) const REGRESSIONS: [Regression; 50] = [
     ),
     (
         "what waits to be told as gone is no reason to send a state that says nothing new, though something was to be renewed (IS2, IS5)",
-        "servers=2 types=3 names=6 data_errors=DropCached read_gate=Off latency=0ns jitter=2s ties=TimersFirst operations=80 order=OnlyAfterAcks views=2 versions=CountedAnew actions={unwatch,watch-again,set-back,storm,watch-when-told,set-for-a-while,set-error,move,watch-many} faults={starve,reset,hang,half-open,block-responses,restart-server,lag,go-away,bad-answer,lost-event,late-timers}",
+        "servers=2 types=3 names=6 data_errors=DropCached flow_control=Off latency=0ns jitter=2s ties=TimersFirst operations=80 order=OnlyAfterAcks views=2 versions=CountedAnew actions={unwatch,watch-again,set-back,storm,watch-when-told,set-for-a-while,set-error,move,watch-many} faults={starve,reset,hang,half-open,block-responses,restart-server,lag,go-away,bad-answer,lost-event,late-timers}",
         "AAEAAAAABAABAAAAAgAAAQgBAAAAAAEAAAAAAAABAAAAAAAAAQgAAAEAAAEABwAAAAABAA4AAAAAAQgFAAAAAAEICAAAAAABABAAAAAAAQAEAAAAAQEIAAAAAgABCQMAAgAAAQAFAAAAAAEKDQAAAAABAA4AAAAAAQAEAAAAAAEHAwAAAAABCQkAAAIAAQALAAAAAAEABAAAABcBBgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQCfwh4",
     ),
     (
