@@ -196,13 +196,21 @@ impl ServerRollouts {
         }
     }
 
-    /// Assigns a view to a client, or the candidate in its place ([`Server::assign`]).
-    pub fn assign(&mut self, server: &mut Server, stream: StreamId, view: &ViewName, now: Time) {
+    /// Assigns a view to a client, or the candidate in its place. Returns whether the client has it
+    /// ([`Server::assign`]).
+    pub fn assign(
+        &mut self,
+        server: &mut Server,
+        stream: StreamId,
+        view: &ViewName,
+        now: Time,
+    ) -> bool {
         match &mut self.active {
             Some(it) if it.rollout.side(stream) == Some(Side::Candidate) => {
                 let candidate = it.views.candidate(server, view, now);
-                server.assign(stream, &candidate, now);
+                let is_assigned = server.assign(stream, &candidate, now);
                 self.note_progress(server, stream, now);
+                is_assigned
             }
             _ => server.assign(stream, view, now),
         }

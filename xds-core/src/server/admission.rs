@@ -36,9 +36,12 @@ pub enum DropView {
 impl Server {
     /// Assigns a view to a client. The view may have no resources yet.
     ///
-    /// This answers [`ServerEvent::Authorize`], and later moves the client to another view. Without
-    /// effect if the stream has ended. If the view does not exist and the number of views is at its
-    /// limit, the stream is closed ([`CloseReason::TooManyViews`]).
+    /// This answers [`ServerEvent::Authorize`], and later moves the client to another view. If the
+    /// view does not exist and the number of views is at its limit, the stream is closed
+    /// ([`CloseReason::TooManyViews`]).
+    ///
+    /// Returns whether the client has the view: `false` if the stream has ended, or if this closes
+    /// it.
     ///
     /// A moved client is sent the difference on the same stream. An incremental client gets new and
     /// changed resources, and removals of those that the new view lacks. A state-of-the-world client
@@ -46,38 +49,42 @@ impl Server {
     /// the new view lacks are removed. Responses with endpoints or routes cannot remove any, so it
     /// keeps those that the new view lacks.
     // M223
-    pub fn assign(&mut self, stream: StreamId, view: &ViewName, now: Time) {
+    pub fn assign(&mut self, stream: StreamId, view: &ViewName, now: Time) -> bool {
         self.clock.advance(now);
         let Some(state) = self.streams.get_mut(stream.0) else {
             self.stats.ignored_events += 1;
-            return;
+            return false;
         };
         let store = &mut self.subscriptions.store;
         let limit = self.config.limits.views;
         let may_be_made = store.find_view(view).is_some() || store.views() < limit;
         let Some(view) = may_be_made.then(|| store.open_view(view)).flatten() else {
-            return self.close(stream, CloseReason::TooManyViews { limit });
+            self.close(stream, CloseReason::TooManyViews { limit });
+            return false;
         };
         if state.view == Some(view) {
-            return;
+            return true;
         }
         store.join_view(view);
         self.finish_request(stream);
         let Some(state) = self.streams.get_mut(stream.0) else {
             // The request exceeded a limit.
             self.subscriptions.store.leave_view(view);
-            return self.watch_views();
+            self.watch_views();
+            return false;
         };
         let before = state.view.replace(view);
         if before.is_none() {
             if let Err(reason) = self.join_node(stream) {
-                return self.close(stream, reason);
+                self.close(stream, reason);
+                return false;
             }
             self.cancel_end(stream, EndReason::NoDecision);
         }
         self.move_sessions(stream, before, view, now);
         self.take_held(stream);
         self.enforce_total_names();
+        self.is_open(stream)
     }
 
     /// Moves the sessions of a stream to another view, and releases the one that it leaves.
@@ -113,7 +120,7 @@ impl Server {
     }
 
     /// Sets the limits of one client, replacing those of [`ServerLimits`](super::ServerLimits).
-    /// Without effect if the stream has ended.
+    /// Returns whether the client has them: `false` if the stream has ended, or if this closes it.
     ///
     /// With [`Admission::ByApplication`](super::Admission::ByApplication), call it before [`assign`](Self::assign):
     /// requests wait until then. It may be called again at any time. Limits apply to what the
@@ -135,11 +142,11 @@ impl Server {
     ///     server.assign(guest, &"guests".into(), now);
     /// }
     /// ```
-    pub fn limit_client(&mut self, stream: StreamId, limits: PerClientLimits, now: Time) {
+    pub fn limit_client(&mut self, stream: StreamId, limits: PerClientLimits, now: Time) -> bool {
         self.clock.advance(now);
         let Some(state) = self.streams.get_mut(stream.0) else {
             self.stats.ignored_events += 1;
-            return;
+            return false;
         };
         let is_own = limits != PerClientLimits::from(&self.config.limits);
         state.set_own_limits(is_own.then_some(limits));
@@ -148,11 +155,13 @@ impl Server {
         let has_view = state.view.is_some();
         if has_view && self.nodes.streams_of(&self.node_key(stream)) > limit {
             self.close(stream, CloseReason::TooManyStreamsOfNode { limit });
+            return false;
         }
+        true
     }
 
-    /// Ends a stream with a status chosen by the application, to refuse a client. Without effect if
-    /// the stream has ended.
+    /// Ends a stream with a status chosen by the application, to refuse a client. Returns whether
+    /// the stream was open.
     // M10-M12, M236, M237
     pub fn refuse(
         &mut self,
@@ -160,13 +169,20 @@ impl Server {
         code: StatusCode,
         message: impl Into<Arc<str>>,
         now: Time,
-    ) {
+    ) -> bool {
         self.clock.advance(now);
-        if self.streams.get(stream.0).is_none() {
+        let is_open = self.is_open(stream);
+        if is_open {
+            self.close(stream, CloseReason::Refused { code, message: message.into() });
+        } else {
             self.stats.ignored_events += 1;
-            return;
         }
-        self.close(stream, CloseReason::Refused { code, message: message.into() });
+        is_open
+    }
+
+    /// Returns whether a stream has not ended.
+    fn is_open(&self, stream: StreamId) -> bool {
+        self.streams.get(stream.0).is_some()
     }
 
     /// Drops a view with its resources or its layers. The default view is emptied instead of

@@ -59,7 +59,9 @@ impl Server {
         let held: Vec<_> = held.filter_map(|(at, _)| self.streams.key(at)).map(StreamId).collect();
         for id in held {
             match self.config.admission {
-                Admission::All => self.assign(id, &ViewName::default(), self.clock.now()),
+                Admission::All => {
+                    self.assign(id, &ViewName::default(), self.clock.now());
+                }
                 Admission::ByApplication => self.request_decision(id),
             }
         }

@@ -13,8 +13,21 @@ fn rig(limit: impl FnOnce(&mut PerClientLimits)) -> Rig {
     let mut limits = PerClientLimits::from(&ServerLimits::default());
     limit(&mut limits);
     let id = rig.stream(1);
-    rig.server.limit_client(id, limits, rig.now);
+    assert!(rig.server.limit_client(id, limits, rig.now));
     rig
+}
+
+// M242: the application learns whether the limits are in effect.
+#[test]
+fn limiting_an_ended_stream_has_no_effect_and_reports_it() {
+    let mut limits = PerClientLimits::from(&ServerLimits::default());
+    let mut rig = Rig::script("set cds a=1\n> cds\n2> cds");
+    let [closed, ended] = [1, 2].map(|stream| rig.stream(stream));
+    rig.run("2close");
+    assert!(!rig.server.limit_client(ended, limits, rig.now));
+    limits.streams_per_node = 0;
+    assert!(!rig.server.limit_client(closed, limits, rig.now), "this closes the stream");
+    println!("covers: M242");
 }
 
 // M242, M12: exceeding a client's own limit closes that client only, with a typed reason.

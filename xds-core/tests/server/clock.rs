@@ -46,7 +46,9 @@ fn life(times: impl Fn(u64) -> u64) -> Vec<String> {
                     server.handle_event(StreamEvent::Message(stream, request.into()), now);
                 }
             }
-            4 => streams.iter().for_each(|&it| server.assign(it, &ViewName::default(), now)),
+            4 => streams.iter().for_each(|&it| {
+                server.assign(it, &ViewName::default(), now);
+            }),
             5 if step > 150 => server.drain(
                 DrainPlan { period: Duration::from_secs(5), grace_period: Duration::from_secs(5) },
                 now,

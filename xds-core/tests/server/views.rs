@@ -82,7 +82,7 @@ fn is_told_why(asks: &str) {
     let (id, other) = (rig.stream(1), rig.stream(2));
     rig.assign(2, "v");
     rig.effects();
-    rig.server.refuse(id, StatusCode::PermissionDenied, "not your cluster", rig.now);
+    assert!(rig.server.refuse(id, StatusCode::PermissionDenied, "not your cluster", rig.now));
     rig.drain();
     let reason = CloseReason::Refused {
         code: StatusCode::PermissionDenied,
@@ -97,9 +97,9 @@ fn is_told_why(asks: &str) {
     rig.drain();
     let stats = rig.server.stats();
     assert_eq!((stats.streams, stats.subscriptions), (0, 0));
-    // Late answers are ignored.
-    rig.server.assign(id, &view("v"), rig.now);
-    rig.server.refuse(id, StatusCode::Internal, "", rig.now);
+    // Late answers are ignored, and the application learns it.
+    assert!(!rig.server.assign(id, &view("v"), rig.now));
+    assert!(!rig.server.refuse(id, StatusCode::Internal, "", rig.now));
     assert_eq!(rig.server.stats().ignored_events, 2);
 }
 
@@ -323,9 +323,11 @@ fn number_of_views_is_limited() {
     config.limits.views = 2;
     let mut rig = Rig::new(config);
     rig.run("> cds\n2> cds");
-    rig.assign(1, "one");
-    rig.assign(2, "two");
-    let second = rig.stream(2);
+    let [first, second] = [1, 2].map(|stream| rig.stream(stream));
+    assert!(rig.server.assign(first, &view("one"), rig.now));
+    assert!(rig.server.assign(first, &view("one"), rig.now), "it has the view already");
+    assert!(!rig.server.assign(second, &view("two"), rig.now), "this closes the stream");
+    rig.drain();
     let closed = rig.effects().into_iter().find_map(|effect| match effect {
         ServerOutput::Close(stream, reason) => Some((stream, reason)),
         _ => None,

@@ -228,16 +228,18 @@ impl ServerHandle {
     /// Assigns a view to a client and sends it the difference.
     ///
     /// Without an [authorizer](super::ServerOptions::with_authorizer), this admits a client that
-    /// waits ([`Admission::ByApplication`](xds_core::server::Admission::ByApplication)). Does nothing if the stream
-    /// has ended.
+    /// waits ([`Admission::ByApplication`](xds_core::server::Admission::ByApplication)).
+    ///
+    /// Returns whether the client has the view: `false` if the stream has ended, or if this closes
+    /// it.
     ///
     /// # Errors
     ///
     /// Returns an error if the server has ended.
     // M223, M237
-    pub async fn assign(&self, stream: StreamId, view: ViewName) -> Result<(), ServerEnded> {
+    pub async fn assign(&self, stream: StreamId, view: ViewName) -> Result<bool, ServerEnded> {
         let assign = move |rollouts: &mut HostedRollouts, server: &mut Server, now| {
-            rollouts.assign(server, stream, &view, now);
+            rollouts.assign(server, stream, &view, now)
         };
         self.with_rollouts(assign).await
     }
@@ -245,7 +247,10 @@ impl ServerHandle {
     /// Sets limits for one client, before or after its admission. They replace the server's limits.
     ///
     /// An [authorizer](super::ServerOptions::with_authorizer) can set limits with its
-    /// [decision](super::Admitted::with_limits). Does nothing if the stream has ended.
+    /// [decision](super::Admitted::with_limits).
+    ///
+    /// Returns whether the client has the limits: `false` if the stream has ended, or if this closes
+    /// it.
     ///
     /// # Errors
     ///
@@ -255,18 +260,18 @@ impl ServerHandle {
         &self,
         stream: StreamId,
         limits: PerClientLimits,
-    ) -> Result<(), ServerEnded> {
+    ) -> Result<bool, ServerEnded> {
         self.with_server(move |server, now| server.limit_client(stream, limits, now)).await
     }
 
     /// Ends a stream with a status chosen by the application, before or after the client's
-    /// admission. Does nothing if the stream has ended.
+    /// admission. Returns whether the stream was open.
     ///
     /// # Errors
     ///
     /// Returns an error if the server has ended.
     // M237
-    pub async fn refuse(&self, stream: StreamId, why: Denied) -> Result<(), ServerEnded> {
+    pub async fn refuse(&self, stream: StreamId, why: Denied) -> Result<bool, ServerEnded> {
         self.with_server(move |server, now| server.refuse(stream, why.code, why.message, now)).await
     }
 

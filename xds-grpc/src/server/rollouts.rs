@@ -78,9 +78,10 @@ impl HostedRollouts {
         stream: StreamId,
         view: &ViewName,
         now: Time,
-    ) {
-        self.rollouts.assign(server, stream, view, now);
+    ) -> bool {
+        let is_assigned = self.rollouts.assign(server, stream, view, now);
         self.report(server, now);
+        is_assigned
     }
 
     pub(crate) fn set_ready(&mut self, server: &mut Server, now: Time) {

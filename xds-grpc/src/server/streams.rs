@@ -146,7 +146,9 @@ impl Driver {
                 }
                 self.rollouts.assign(&mut self.server, id, &admitted.view, now);
             }
-            Err(why) => self.server.refuse(id, why.code, why.message, now),
+            Err(why) => {
+                self.server.refuse(id, why.code, why.message, now);
+            }
         }
     }
 
