@@ -60,6 +60,7 @@ impl fmt::Display for Time {
 ///
 /// An early or repeated call has no effect; a late call delays actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Deadline {
     /// Time of the call; it may be in the past.
     pub at: Time,

@@ -231,13 +231,7 @@ impl Changes {
                 bytes: assignment(&cluster, endpoints),
                 only: Some((types::CLUSTER_LOAD_ASSIGNMENT.into(), cluster.as_str().into())),
             };
-            self.set(Object {
-                id,
-                view,
-                revision: Revision(revision),
-                content,
-                forced: String::new(),
-            });
+            self.set(Object::new(id, view, Revision(revision), content));
         }
         self.objects.into_values().collect()
     }
@@ -254,8 +248,9 @@ impl State {
                 return changes.delete(id);
             }
             let (view, content) = (ViewName::default(), Content::Documents(Vec::new()));
-            let (revision, forced) = (revision_of(&kv), text_of(&kv.value));
-            return changes.set(Object { id, view, revision, content, forced });
+            let mut object = Object::new(id, view, revision_of(&kv), content);
+            object.forced = text_of(&kv.value);
+            return changes.set(object);
         }
         let was_registered = self.registrations.remove(&kv.key);
         if was_registered || kv.lease != 0 {
@@ -295,7 +290,7 @@ impl State {
             }
             Err(fault) => (ViewName::default(), Content::Invalid(fault.to_string())),
         };
-        changes.set(Object { id, view, revision, content, forced: String::new() });
+        changes.set(Object::new(id, view, revision, content));
     }
 
     fn take_registration(
@@ -318,14 +313,8 @@ impl State {
             // The last valid registration stays in use until its key is deleted.
             Some(Err(fault)) => {
                 self.registrations.insert(kv.key.clone());
-                let (view, content) = (key.0.clone(), Content::Invalid(fault));
-                changes.set(Object {
-                    id,
-                    view,
-                    revision: revision_of(kv),
-                    content,
-                    forced: String::new(),
-                });
+                let content = Content::Invalid(fault);
+                changes.set(Object::new(id, key.0.clone(), revision_of(kv), content));
             }
             None => {
                 // Without endpoints, the resource stays and is empty, because in state of the world

@@ -28,6 +28,7 @@ use crate::{
 
 /// Format of the files of an [`Export`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ExportFormat {
     /// Canonical JSON (`.json`). It has no form for an `Any` of a type that the schema lacks, so a
     /// resource with one is [`Unprintable`]. [`Binary`](Self::Binary) has no such limit.
@@ -48,6 +49,7 @@ impl ExportFormat {
 
 /// Result of [`Export::write`].
 #[derive(Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Exported {
     /// Files that were written.
     pub changed: Vec<PathBuf>,
@@ -57,6 +59,7 @@ pub struct Exported {
 
 /// Resource that the format of an [`Export`] cannot represent.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Unprintable {
     /// Type of the resource.
     pub type_url: TypeUrl,
@@ -70,6 +73,7 @@ pub struct Unprintable {
 
 /// State of a file that cannot contain all resources of its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FileState {
     /// The file is unchanged, because it has an older version of a resource that cannot be written.
     Kept,

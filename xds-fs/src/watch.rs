@@ -29,6 +29,7 @@ pub enum Place {
 
 /// Reason for a call of the callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Cause {
     /// First call, or a call requested by [`Watch::trigger`].
     Requested,

@@ -17,6 +17,7 @@ pub(crate) const BACKLOG: i32 = 1_024;
 
 /// Address families that a listener on the IPv6 wildcard address accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AddressFamilies {
     /// IPv6, and also IPv4 if the system is configured for it (`bindv6only` on Linux).
     SystemDefault,

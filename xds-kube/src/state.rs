@@ -144,8 +144,7 @@ impl ClusterState {
         let key = Key { kind, namespace, name: String::new() };
         let content = why.map_or_else(|| Content::Documents(Vec::new()), Content::Invalid);
         let (view, revision) = (ViewName::default(), Revision(0));
-        let object = Object { id, view, revision, content, forced: String::new() };
-        self.dirty.insert(key, Some(object));
+        self.dirty.insert(key, Some(Object::new(id, view, revision, content)));
     }
 
     fn forget_slice(&mut self, name: &Name) {
@@ -217,8 +216,9 @@ impl ClusterState {
 fn object(key: &Key, metadata: &Metadata, revision: Revision, content: Content) -> Object {
     let view = metadata.annotations.get(VIEW_ANNOTATION).map_or("", |view| view.trim());
     let view = if view == DEFAULT_VIEW { "" } else { view };
-    let forced = metadata.annotations.get(FORCE_ANNOTATION).cloned().unwrap_or_default();
-    Object { id: key.id(view), view: ViewName::from(view), revision, content, forced }
+    let mut object = Object::new(key.id(view), view, revision, content);
+    object.forced = metadata.annotations.get(FORCE_ANNOTATION).cloned().unwrap_or_default();
+    object
 }
 
 #[cfg(test)]

@@ -148,6 +148,7 @@ impl fmt::Display for ObjectId {
 
 /// Object of a source: resources that are valid or invalid together.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Object {
     /// Name of the object.
     pub id: ObjectId,
@@ -160,6 +161,19 @@ pub struct Object {
     /// Ids of refused changes to apply anyway, separated by white space
     /// ([`ChangeId`](xds_core::guards::ChangeId)). Usually empty.
     pub forced: String,
+}
+
+impl Object {
+    /// Creates an object without [forced](Self::forced) changes.
+    #[must_use]
+    pub fn new(
+        id: impl Into<ObjectId>,
+        view: impl Into<ViewName>,
+        revision: Revision,
+        content: Content,
+    ) -> Self {
+        Self { id: id.into(), view: view.into(), revision, content, forced: String::new() }
+    }
 }
 
 /// Contents of an object.

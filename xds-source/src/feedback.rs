@@ -10,6 +10,7 @@ use crate::contract::ObjectId;
 
 /// Rejection of the resources of an object, by clients or by guards.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rejection {
     /// Object with the resources.
     pub object: ObjectId,
@@ -34,6 +35,12 @@ pub enum RejectedBy {
 }
 
 impl Rejection {
+    /// Creates a rejection of the resources of an object.
+    #[must_use]
+    pub fn new(object: impl Into<ObjectId>, by: RejectedBy, message: impl Into<String>) -> Self {
+        Self { object: object.into(), by, message: message.into() }
+    }
+
     /// Adds another rejection of the same object. A refusal by guards replaces rejections by clients,
     /// which are about an older state.
     fn add(&mut self, other: Self) {
@@ -173,7 +180,7 @@ impl FeedbackPlan {
             }
             FeedbackWrite::Clear(id) => {
                 let by = RejectedBy::Clients { clients: 0, count: 0 };
-                let none = Rejection { object: id.clone(), by, message: String::new() };
+                let none = Rejection::new(id.clone(), by, "");
                 if let Some(state) = self.objects.get_mut(id) {
                     state.written = Some(none);
                 }
@@ -188,7 +195,7 @@ mod tests {
 
     fn rejection(object: &str, clients: u64, message: &str) -> Rejection {
         let by = RejectedBy::Clients { clients, count: clients };
-        Rejection { object: object.into(), by, message: message.to_owned() }
+        Rejection::new(object, by, message)
     }
 
     /// Returns all writes that are due, in short form.

@@ -117,13 +117,9 @@ fn forced(file: &Path) -> Option<Object> {
         Ok(ids) => (Content::Documents(Vec::new()), ids),
         Err(why) => (Content::Invalid(why), String::new()),
     };
-    Some(Object {
-        id: file.to_string_lossy().into_owned().into(),
-        view: ViewName::default(),
-        revision: Revision::default(),
-        content,
-        forced,
-    })
+    let id = file.to_string_lossy().into_owned();
+    let object = Object::new(id, ViewName::default(), Revision::default(), content);
+    Some(Object { forced, ..object })
 }
 
 #[cfg(test)]

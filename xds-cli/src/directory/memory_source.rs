@@ -49,17 +49,9 @@ impl Cluster {
 }
 
 fn object(name: &str, revision: u64, text: &str) -> Object {
-    Object {
-        id: name.into(),
-        view: ViewName::default(),
-        revision: Revision(revision),
-        content: Content::Document {
-            format: Format::Json,
-            bytes: text.to_owned().into(),
-            only: None,
-        },
-        forced: String::new(),
-    }
+    let bytes = text.to_owned().into();
+    let content = Content::Document { format: Format::Json, bytes, only: None };
+    Object::new(name, ViewName::default(), Revision(revision), content)
 }
 
 /// Connection of one server to the source, which can be interrupted.

@@ -128,13 +128,9 @@ pub(super) fn already_defined(path: &Path, key: &Key, owner: &Path) -> Diagnosti
 /// states.
 #[cfg(feature = "etcd")]
 pub(crate) fn parse_value(type_url: &TypeUrl, name: &ResourceName, value: &Bytes) -> Option<Bytes> {
-    let object = Object {
-        id: name.as_str().into(),
-        view: xds_core::ViewName::default(),
-        revision: xds_source::Revision::default(),
-        content: xds_etcd::content_of_value(type_url, name, value.clone()),
-        forced: String::new(),
-    };
+    let content = xds_etcd::content_of_value(type_url, name, value.clone());
+    let revision = xds_source::Revision::default();
+    let object = Object::new(name.as_str(), xds_core::ViewName::default(), revision, content);
     parse_object(&object, Validation::default()).ok()?.into_values().next()
 }
 

@@ -177,7 +177,7 @@ impl RunningServer for Running {
     }
 
     fn drain(&self) {
-        let plan = DrainPlan { period: Duration::ZERO, grace_period: Duration::from_secs(5) };
+        let plan = DrainPlan::new(Duration::from_secs(5));
         block_on(self.handle.drain(plan));
     }
 }

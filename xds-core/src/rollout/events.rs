@@ -12,6 +12,7 @@ use crate::server::TransactionError;
 
 /// Data that rollouts keep of the nodes of connected clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NodeDetail {
     /// No data: a server has the ids. Cohorts can only be shares of all clients.
     #[default]

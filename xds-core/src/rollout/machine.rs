@@ -47,6 +47,7 @@ pub enum RolloutOutput {
 
 /// Verdict of an external metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MetricVerdict {
     /// The metric permits the rollout to continue.
     Good,

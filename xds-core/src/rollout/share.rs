@@ -11,6 +11,7 @@ pub struct Share(u32);
 
 /// Error of parsing a [`Share`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 #[error("`{text}` is not a percentage: use a number from 0 to 100 with at most two decimals")]
 pub struct InvalidShare {
     /// Text that is not a share.

@@ -57,6 +57,7 @@ impl StoreResult {
 
 /// Counts of the clients of one replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CohortReport {
     /// Generation of the state for which the counts are valid.
     pub generation: u64,
@@ -64,6 +65,14 @@ pub struct CohortReport {
     pub members: u32,
     /// Number of these that have acknowledged it.
     pub acknowledged: u32,
+}
+
+impl CohortReport {
+    /// Creates a report of these counts.
+    #[must_use]
+    pub const fn new(generation: u64, members: u32, acknowledged: u32) -> Self {
+        Self { generation, members, acknowledged }
+    }
 }
 
 /// Formats the counts as one line: `generation=3 members=20 acknowledged=19`.
@@ -98,6 +107,7 @@ pub struct InvalidReport;
 
 /// News of another replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PeerNews {
     /// The replica exists. The rollout continues only with its reports.
     Joined,

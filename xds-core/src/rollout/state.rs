@@ -69,6 +69,7 @@ pub struct RolloutState {
 
 /// Error of parsing a [`RolloutState`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 #[error(
     "`{text}` is not the state of a rollout: expected `xds-rollout/1 id=N generation=N phase=P \
      step=N/N stable=N why=REASON`"

@@ -400,7 +400,7 @@ fn convergence_waits_are_limited() {
     let ask = |rig: &mut Rig, sequence| {
         rig.server.notify_when_converged(&ViewName::default(), types::CLUSTER, sequence, rig.now)
     };
-    assert_eq!(ask(&mut rig, 2), Err(TooManyWaits { limit: 1 }));
+    assert!(matches!(ask(&mut rig, 2), Err(TooManyWaits { limit: 1, .. })));
     assert_eq!(ask(&mut rig, 1), Ok(1), "the same again takes no room");
     rig.run("< cds first a=2\n> cds\ntold cds 1\nuntold\ntell cds 1\ntold cds 1");
     println!("covers: IS24");

@@ -254,7 +254,9 @@ fn drain_waits_for_pending_acks_until_grace() {
 fn drain_shortens_grace_of_aged_streams() {
     let mut config = ServerConfig::default();
     let (age, grace_period) = (Duration::from_secs(100), Duration::from_secs(300));
-    config.max_stream_age = Some(StreamAge { age, jitter_percent: 0, grace_period });
+    let mut max_age = StreamAge::new(age);
+    max_age.grace_period = grace_period;
+    config.max_stream_age = Some(max_age);
     let mut rig = Rig::new(config);
     rig.run(
         "set cds a=1\n> cds\n< cds first a=1\nwait 101s\nopen\ndrain 0s grace 5s\nwait 4s\nopen",
@@ -381,8 +383,7 @@ fn stream_without_admission_decision_is_closed() {
     let mut config = ServerConfig::default();
     config.admission = Admission::ByApplication;
     config.limits.decision = Some(after);
-    config.max_stream_age =
-        Some(StreamAge { age: 100 * after, jitter_percent: 0, grace_period: Duration::ZERO });
+    config.max_stream_age = Some(StreamAge::new(100 * after));
     let mut rig = Rig::new(config);
     let ask = |rig: &mut Rig| {
         let stream = rig.server.accept(VIA, rig.now).expect("a stream");
@@ -424,7 +425,10 @@ fn stream_without_admission_decision_is_closed() {
 fn aged_streams_are_closed_with_jitter() {
     let mut config = ServerConfig::default();
     let age = Duration::from_secs(1_000);
-    config.max_stream_age = Some(StreamAge { age, jitter_percent: 20, grace_period: age });
+    let mut max_age = StreamAge::new(age);
+    max_age.jitter_percent = 20;
+    max_age.grace_period = age;
+    config.max_stream_age = Some(max_age);
     config.limits.first_request = None;
     let mut rig = Rig::new(config);
     rig.run("set cds a=1");

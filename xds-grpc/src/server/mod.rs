@@ -88,7 +88,6 @@ mod transmit;
 mod transport_stats;
 mod waits;
 
-use core::time::Duration;
 use std::{io, sync::Arc};
 
 use tokio::{select, sync::broadcast};
@@ -401,8 +400,7 @@ impl<R: Listen> ManagementServer<R> {
         let signalled = async {
             signal.await;
             let grace = self.options.shutdown_grace;
-            self.inbox
-                .send(Input::Drain(DrainPlan { period: Duration::ZERO, grace_period: grace }));
+            self.inbox.send(Input::Drain(DrainPlan::new(grace)));
             core::future::pending().await
         };
         select! {

@@ -29,6 +29,7 @@ pub enum SharedEvent {
 
 /// News about rollouts that replicas share, from the source ([`ServerHandle::rollout_news`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SharedNews {
     /// Result of storing a state ([`SharedEvent::Store`]).
     Stored(RolloutState, StoreResult),

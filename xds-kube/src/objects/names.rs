@@ -23,6 +23,7 @@ pub const FORCE_ANNOTATION: &str = "xds-force";
 
 /// Verbs that an account needs for one kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Permission {
     /// API group; empty for the core group.
     pub group: &'static str,

@@ -17,7 +17,7 @@ const EVENTS: &str = "/api/v1/namespaces/default/events";
 
 fn rejection(object: &str, clients: u64, count: u64, message: &str) -> Rejection {
     let by = RejectedBy::Clients { clients, count };
-    Rejection { object: object.into(), by, message: message.to_owned() }
+    Rejection::new(object, by, message)
 }
 
 async fn feedback(cluster: &Cluster, token: &str, reporter: &str) -> Feedback {
@@ -57,7 +57,7 @@ async fn refusal_by_guards_is_an_event_also_of_a_deleted_object() {
     cluster.create(CONFIG_MAPS, &config_map("mesh", &[("a.yaml", "{}")])).await;
     let mut feedback = feedback(&cluster, ADMIN, "one").await;
     let by = RejectedBy::Guards("0123456789ab".parse().unwrap());
-    let refusal = |object| Rejection { by, ..rejection(object, 0, 0, "would remove 4 clusters") };
+    let refusal = |object| Rejection::new(object, by, "would remove 4 clusters");
     let both = ["ConfigMap default/mesh", "ConfigMap default/deleted"].map(refusal);
     soon(feedback.report(both.clone())).await.unwrap();
     // Writes of different objects are 200 ms apart.

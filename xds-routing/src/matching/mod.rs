@@ -7,6 +7,7 @@ use crate::pattern::Headers;
 
 /// Properties of a call that routes match on.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Call<'a, H: ?Sized> {
     /// Path of the call, `/package.Service/Method`.
     pub path: &'a str,

@@ -235,13 +235,10 @@ impl ReplicaWorld {
             }
             let objects = objects.into_iter().map(|(key, text)| match text {
                 None => ObjectChange::Delete(id(key).into()),
-                Some(_) => ObjectChange::Set(Object {
-                    id: id(key).into(),
-                    view: "".into(),
-                    revision: Revision(revision),
-                    content: xds_source::Content::Resources(Vec::new()),
-                    forced: String::new(),
-                }),
+                Some(_) => {
+                    let content = xds_source::Content::Resources(Vec::new());
+                    ObjectChange::Set(Object::new(id(key), "", Revision(revision), content))
+                }
             });
             let change = Change { revision: Revision(revision), objects: objects.collect() };
             self.replicas[at].changed(&self.source, &change, now);

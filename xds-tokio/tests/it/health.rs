@@ -151,7 +151,7 @@ async fn draining_server_waits_for_pending_acks() {
     })
     .await;
 
-    let plan = DrainPlan { period: Duration::ZERO, grace_period: Duration::from_secs(60) };
+    let plan = DrainPlan::new(Duration::from_secs(60));
     let handle = running.handle.clone();
     let draining = tokio::spawn(async move { handle.drain(plan).await });
     assert_eq!(idle.end().await.code(), Code::Unavailable);

@@ -288,7 +288,7 @@ impl<R: Listen> ManagementServer<R> {
         if has_ended.await {
             return Err(ServerEnded);
         }
-        let plan = DrainPlan { period: Duration::ZERO, grace_period: self.grace_period };
+        let plan = DrainPlan::new(self.grace_period);
         handle.drain(plan).await;
         Ok(())
     }

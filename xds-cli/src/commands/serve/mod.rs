@@ -336,7 +336,7 @@ fn serve(
 /// Ends the server.
 async fn shut_down(handle: &ServerHandle, mut serving: Serving, mut services: Vec<Serving>) {
     // Clients are notified of the shutdown, so that they connect to another server at once (M14).
-    let plan = DrainPlan { period: Duration::ZERO, grace_period: ANSWER_TIME };
+    let plan = DrainPlan::new(ANSWER_TIME);
     let _ = timeout(SHUTDOWN_LIMIT, async {
         handle.drain(plan).await;
         (&mut serving).await

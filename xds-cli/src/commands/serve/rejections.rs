@@ -127,9 +127,8 @@ fn by_object(rejections: &[RejectionSnapshot], owners: &Owners) -> Vec<Rejection
         }
     }
     let rejections = found.into_iter().map(|((object, message), (nodes, anonymous, count))| {
-        let object = object.to_string_lossy().into_owned().into();
         let by = RejectedBy::Clients { clients: nodes.len() as u64 + anonymous, count };
-        Rejection { object, by, message: message.to_owned() }
+        Rejection::new(object.to_string_lossy().into_owned(), by, message)
     });
     rejections.collect()
 }
@@ -151,9 +150,8 @@ fn of_rollout(progress: &RolloutProgress, owners: &Owners) -> Vec<Rejection> {
     }
     let rejections = found.into_iter().map(|((object, message), nodes)| {
         let clients = nodes.len() as u64;
-        let object = object.to_string_lossy().into_owned().into();
         let by = RejectedBy::Clients { clients, count: clients };
-        Rejection { object, by, message: message.to_owned() }
+        Rejection::new(object.to_string_lossy().into_owned(), by, message)
     });
     rejections.collect()
 }
@@ -165,10 +163,8 @@ fn of_refused(refused: &Refused, source: &SourceAddress) -> Vec<Rejection> {
     let message = format!("{}; to serve it nevertheless: {force}", violations.join("; "));
     let by = RejectedBy::Guards(refused.change.id);
     let objects = refused.objects.iter().take(MOST_REFUSED);
-    let rejection = |object: &PathBuf| {
-        let object = object.to_string_lossy().into_owned().into();
-        Rejection { object, by, message: message.clone() }
-    };
+    let rejection =
+        |object: &PathBuf| Rejection::new(object.to_string_lossy().into_owned(), by, &*message);
     objects.map(rejection).collect()
 }
 

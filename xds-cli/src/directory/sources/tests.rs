@@ -141,8 +141,7 @@ fn with_documents(id: &str, documents: &[(&str, &str)]) -> Object {
         xds_source::Document { name: (*name).to_owned(), format: Format::Yaml, bytes }
     });
     let content = Content::Documents(documents.collect());
-    let (view, revision) = (ViewName::default(), Revision::default());
-    Object { id: id.into(), view, revision, content, forced: String::new() }
+    Object::new(id, ViewName::default(), Revision::default(), content)
 }
 
 #[test]
@@ -177,7 +176,8 @@ fn documents_of_an_object_are_used_together_or_not_at_all() {
 #[test]
 fn owner_of_a_resource_is_the_object_that_defines_it() {
     let mut sources = Sources::default();
-    let other = Object { view: "canary".into(), ..with_documents("b", &[("a.yaml", "one")]) };
+    let mut other = with_documents("b", &[("a.yaml", "one")]);
+    other.view = "canary".into();
     sources.replace(vec![with_documents("a", &[("a.yaml", "one")]), other]);
     let owners = sources.owners();
     let owner = |view: &str| {
@@ -189,7 +189,9 @@ fn owner_of_a_resource_is_the_object_that_defines_it() {
 
 /// Creates an object of a view with clusters, each given like those of a file.
 fn in_view(view: &str, id: &str, clusters: &str) -> Object {
-    Object { view: view.into(), ..with_documents(id, &[("a.yaml", clusters)]) }
+    let mut object = with_documents(id, &[("a.yaml", clusters)]);
+    object.view = view.into();
+    object
 }
 
 /// Sources with views, and a function that returns errors, and views with changed and removed names.
@@ -240,7 +242,10 @@ fn view_has_the_resources_of_its_base_except_those_that_it_has_itself() {
 fn resource_of_a_base_that_shows_again_counts_as_changed_now() {
     let mut sources = Sources::default();
     sources.set_bases([("canary".into(), "".into())].into());
-    let at = |revision, object: Object| Object { revision: Revision(revision), ..object };
+    let at = |revision, mut object: Object| {
+        object.revision = Revision(revision);
+        object
+    };
     let base = at(3, in_view("", "base", "a"));
     sources.replace(vec![base.clone(), at(5, in_view("canary", "own", "a=2s"))]);
     let revisions = |sources: &Sources| -> Vec<_> {

@@ -112,6 +112,7 @@ impl<T: ResourceType + ?Sized> ResourceType for Arc<T> {
 
 /// Source of the decision whether a resource is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum VerdictSource {
     /// [`ResourceType::validate`] decides, and the response is ACKed or NACKed at once.
     Validation,

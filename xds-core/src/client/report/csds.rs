@@ -35,6 +35,7 @@ use crate::{
 
 /// Parts of resources that a report contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Contents {
     /// Complete resources, including private keys.
     All,

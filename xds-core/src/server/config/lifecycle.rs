@@ -50,6 +50,7 @@ impl RateLimit for Rate {
 /// Maximum age of a stream, after which clients reconnect and spread over the available servers.
 // M239
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StreamAge {
     /// Age at which a stream is ended, before jitter.
     pub age: Duration,
@@ -62,9 +63,18 @@ pub struct StreamAge {
     pub grace_period: Duration,
 }
 
+impl StreamAge {
+    /// Creates a maximum age without jitter and without a grace period.
+    #[must_use]
+    pub const fn new(age: Duration) -> Self {
+        Self { age, jitter_percent: 0, grace_period: Duration::ZERO }
+    }
+}
+
 /// Schedule for ending all streams ([`Server::drain`](crate::server::Server::drain)).
 // M14, M238, IS33
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DrainPlan {
     /// Period over which the streams are ended. It is divided evenly among them, and each ends at a
     /// random time within its part, so that its clients do not reach the next server all at once.
@@ -73,4 +83,20 @@ pub struct DrainPlan {
     /// answered meanwhile, so keep it below the [does-not-exist timer](super::DOES_NOT_EXIST_TIMER)
     /// of 15 seconds.
     pub grace_period: Duration,
+}
+
+impl DrainPlan {
+    /// Creates a plan that ends all streams at once, each after at most this
+    /// [grace period](Self::grace_period).
+    #[must_use]
+    pub const fn new(grace_period: Duration) -> Self {
+        Self { period: Duration::ZERO, grace_period }
+    }
+
+    /// Sets the [period](Self::period) over which the streams are ended.
+    #[must_use]
+    pub const fn over(mut self, period: Duration) -> Self {
+        self.period = period;
+        self
+    }
 }

@@ -72,6 +72,7 @@ pub enum LagReason {
 /// Error of [`Server::notify_when_converged`]: the number of waits is at its limit
 /// ([`convergence_waits`](crate::server::ServerLimits::convergence_waits)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 #[error("more than {limit} pending convergence waits")]
 pub struct TooManyWaits {
     /// Configured limit.
