@@ -7,7 +7,7 @@ use std::{error::Error, sync::mpsc::channel};
 
 use xds_core::client::{ChannelError, ChannelEvent, ClientConfig, Interest, ServerAddress};
 use xds_core::client::{Node, Notice, OpaqueType, Output};
-use xds_core::{Client, Frame, Time, TypeUrl, types::CLUSTER};
+use xds_core::{Client, Frame, StatusCode, Time, TypeUrl, types::CLUSTER};
 
 use crate::connection::Connection;
 
@@ -24,7 +24,10 @@ pub(crate) fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
         while let Some(output) = client.poll_output() {
             match output {
                 Output::Open(id, _) => {
-                    let lost = ChannelError::Status { code: 14, message: "lost".into() };
+                    let lost = ChannelError::Status {
+                        code: StatusCode::Unavailable,
+                        message: "lost".into(),
+                    };
                     let event = move |message| match message {
                         Some(message) => ChannelEvent::Message(id, message),
                         None => ChannelEvent::Closed(id, lost.clone()),

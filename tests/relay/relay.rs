@@ -14,7 +14,7 @@ use xds_core::{
     },
     server::{
         Admission, OnDemand, ResourceOptions, Server, ServerConfig, ServerEvent, ServerOutput,
-        StatusCode, Transaction, Variant, VersionMode,
+        Transaction, Variant, VersionMode,
     },
     types,
 };
@@ -218,8 +218,7 @@ impl RelayWorld {
                     let (type_url, name) = (type_url.as_str(), name.as_str());
                     match error.kind() {
                         WatchErrorKind::Reported { code, message } => {
-                            let code = StatusCode::from_i32(*code);
-                            transaction.set_error(type_url, name, code, message.clone());
+                            transaction.set_error(type_url, name, *code, message.clone());
                         }
                         WatchErrorKind::Deleted => {
                             transaction.remove(type_url, name);

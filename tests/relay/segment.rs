@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use xds_core::{
-    ChannelId, Client, Frame, StreamId, Time, TypeUrl, WatchId,
+    ChannelId, Client, Frame, StatusCode, StreamId, Time, TypeUrl, WatchId,
     client::{ChannelError, ChannelEvent, Interest, Notice, Output},
     server::{
         CloseReason, Observation, Server, ServerOutput, ServerTransmit, StreamEvent, StreamKind,
@@ -81,7 +81,8 @@ impl Segment {
         if network == Network::Down {
             for Connection { member, channel, stream } in std::mem::take(&mut self.connections) {
                 self.server.handle_event(StreamEvent::Closed(stream), now);
-                let why = ChannelError::Status { code: 14, message: "cut".into() };
+                let why =
+                    ChannelError::Status { code: StatusCode::Unavailable, message: "cut".into() };
                 self.clients[member].handle_event(ChannelEvent::Closed(channel, why), now);
             }
         }
@@ -184,10 +185,7 @@ impl Segment {
 
     fn end(&mut self, stream: StreamId, reason: &CloseReason, now: Time) {
         let Some(gone) = self.hang_up(|it| it.stream == stream) else { return };
-        let why = ChannelError::Status {
-            code: reason.code().as_i32(),
-            message: reason.to_string().into(),
-        };
+        let why = ChannelError::Status { code: reason.code(), message: reason.to_string().into() };
         self.clients[gone.member].handle_event(ChannelEvent::Closed(gone.channel, why), now);
     }
 

@@ -142,7 +142,7 @@ fn seen(client: &Client) -> Seen {
             None => String::new(),
             // A relay reports a missing resource as an error, because state of the world has no
             // other means.
-            Some(WatchErrorKind::Reported { code: NOT_FOUND, .. }) => "missing".into(),
+            Some(WatchErrorKind::Reported { code: StatusCode::NotFound, .. }) => "missing".into(),
             Some(WatchErrorKind::Deleted | WatchErrorKind::Absent) => "missing".into(),
             Some(WatchErrorKind::DoesNotExist(_)) => "missing".into(),
             Some(other) => other.to_string(),
@@ -154,8 +154,6 @@ fn seen(client: &Client) -> Seen {
     };
     client.status().map(of).collect()
 }
-
-const NOT_FOUND: i32 = 5;
 
 #[test]
 fn client_behind_a_relay_sees_the_same_as_a_direct_client() {

@@ -12,7 +12,7 @@ use xds_routing::router::Failure;
 
 /// Converts a failure into a status. The note applies to failures without one.
 pub(crate) fn of(failure: &Failure, note: impl Display) -> Status {
-    Status::new(Code::from_i32(failure.code()), failure.message(note))
+    Status::new(Code::from_i32(failure.code().as_i32()), failure.message(note))
 }
 
 /// Returns the resolution note used if no errors are known.

@@ -4,6 +4,7 @@ use core::error::Error;
 use std::fmt::Write as _;
 
 use tonic::{Code, Status};
+use xds_core::StatusCode;
 
 /// ALPN name of HTTP/2.
 pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
@@ -40,7 +41,7 @@ pub(crate) fn over_size_limit(status: &Status, limit: usize) -> Option<&str> {
 /// A status that the peer sent is unchanged. If the connection broke during the call, for example
 /// because a keepalive ping was not answered, the code is `UNAVAILABLE` and the message lists the
 /// causes.
-pub(crate) fn status_parts(status: &Status) -> (i32, String) {
+pub(crate) fn status_parts(status: &Status) -> (StatusCode, String) {
     let code = match status.source() {
         Some(source) => match (code_of_break(source), status.code()) {
             (Some(code), _) => code,
@@ -53,7 +54,7 @@ pub(crate) fn status_parts(status: &Status) -> (i32, String) {
     if let Some(source) = status.source() {
         append_causes(&mut message, source);
     }
-    (i32::from(code), message)
+    (StatusCode::from_i32(code.into()), message)
 }
 
 /// Returns the gRPC code for an HTTP/2 reset or GOAWAY reason among the causes of `error`. Returns
@@ -119,27 +120,27 @@ mod tests {
     #[test]
     fn status_of_the_peer_is_kept() {
         let status = Status::new(Code::PermissionDenied, "not you");
-        assert_eq!(status_parts(&status), (7, "not you".into()));
-        assert_eq!(status_parts(&Status::unknown("odd")), (2, "odd".into()));
+        assert_eq!(status_parts(&status), (StatusCode::PermissionDenied, "not you".into()));
+        assert_eq!(status_parts(&Status::unknown("odd")), (StatusCode::Unknown, "odd".into()));
     }
 
     #[test]
     fn broken_connection_is_unavailable_and_has_its_causes() {
         let mut status = Status::unknown("broken");
         status.set_source(Arc::new(io::Error::other("reset")));
-        assert_eq!(status_parts(&status), (14, "broken: reset".into()));
+        assert_eq!(status_parts(&status), (StatusCode::Unavailable, "broken: reset".into()));
     }
 
     #[test]
     fn reset_stream_status_depends_on_the_http2_reason() {
         for (reason, code) in [
-            (h2::Reason::NO_ERROR, 13),
-            (h2::Reason::PROTOCOL_ERROR, 13),
-            (h2::Reason::REFUSED_STREAM, 14),
-            (h2::Reason::STREAM_CLOSED, 14),
-            (h2::Reason::CANCEL, 1),
-            (h2::Reason::ENHANCE_YOUR_CALM, 8),
-            (h2::Reason::INADEQUATE_SECURITY, 7),
+            (h2::Reason::NO_ERROR, StatusCode::Internal),
+            (h2::Reason::PROTOCOL_ERROR, StatusCode::Internal),
+            (h2::Reason::REFUSED_STREAM, StatusCode::Unavailable),
+            (h2::Reason::STREAM_CLOSED, StatusCode::Unavailable),
+            (h2::Reason::CANCEL, StatusCode::Cancelled),
+            (h2::Reason::ENHANCE_YOUR_CALM, StatusCode::ResourceExhausted),
+            (h2::Reason::INADEQUATE_SECURITY, StatusCode::PermissionDenied),
         ] {
             let mut status = Status::unknown("reset");
             status.set_source(Arc::new(h2::Error::from(reason)));

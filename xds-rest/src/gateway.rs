@@ -25,7 +25,7 @@ use http_body::Body;
 use http_body_util::{BodyExt as _, Full};
 use hyper::rt::Timer;
 use tower_service::Service;
-use xds_core::service::fetch_path_at;
+use xds_core::{StatusCode as Code, service::fetch_path_at};
 use xds_format::{PrintOptions, Schema};
 
 use crate::{
@@ -272,7 +272,7 @@ where
             }
             Either::Right(_) => {
                 let why = "the server is not ready: no resources are served yet".to_owned();
-                return Err(ErrorResponse::new(status::over_http(status::UNAVAILABLE), why));
+                return Err(ErrorResponse::new(status::over_http(Code::Unavailable), why));
             }
         };
         let message = match &budget {

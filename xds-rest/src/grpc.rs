@@ -5,8 +5,9 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full};
+use xds_core::StatusCode as Code;
 
-use crate::status::{INTERNAL, OK, Status, UNAVAILABLE, UNKNOWN};
+use crate::status::Status;
 
 /// Length of the message prefix: a compression flag and the message length.
 const PREFIX: usize = 5;
@@ -72,40 +73,41 @@ pub(crate) fn request(
 
 /// Returns the message of a response, or the status without one.
 pub(crate) async fn message_of<B: Body>(response: Response<B>) -> Result<Bytes, Status> {
-    if let Some(status) = status_in(response.headers()).filter(|status| status.code != OK) {
+    if let Some(status) = status_in(response.headers()).filter(|status| status.code != Code::Ok) {
         return Err(status);
     }
     if !response.status().is_success() {
         let message = format!("the service responded with HTTP status {}", response.status());
-        return Err(Status { code: UNKNOWN, message });
+        return Err(Status { code: Code::Unknown, message });
     }
     let gone = |_| Status {
-        code: UNAVAILABLE,
+        code: Code::Unavailable,
         message: "the service stopped before the response was complete".into(),
     };
     let collected = response.into_body().collect().await.map_err(gone)?;
     let status = collected.trailers().and_then(status_in);
     let mut body = collected.to_bytes();
     match status {
-        Some(status) if status.code != OK => Err(status),
+        Some(status) if status.code != Code::Ok => Err(status),
         _ if body.len() >= PREFIX => {
             let is_compressed = body.get_u8() != 0;
             let length = body.get_u32() as usize;
             match body.len() == length && !is_compressed {
                 true => Ok(body),
                 false => Err(Status {
-                    code: INTERNAL,
+                    code: Code::Internal,
                     message: "the response is not a single message".into(),
                 }),
             }
         }
-        None => Err(Status { code: UNKNOWN, message: "the response has no message".into() }),
+        None => Err(Status { code: Code::Unknown, message: "the response has no message".into() }),
         Some(status) => Err(status),
     }
 }
 
 fn status_in(headers: &HeaderMap) -> Option<Status> {
-    let code = headers.get("grpc-status")?.to_str().ok()?.parse().unwrap_or(UNKNOWN);
+    let code =
+        headers.get("grpc-status")?.to_str().ok()?.parse().map_or(Code::Unknown, Code::from_i32);
     let message = headers.get("grpc-message").map(|it| decoded(it.as_bytes())).unwrap_or_default();
     Some(Status { code, message })
 }

@@ -18,13 +18,10 @@ use hyper::{
     client::conn::http1::{self, SendRequest},
     rt::{Read, Timer, Write},
 };
-use xds_core::client::ChannelError;
+use xds_core::{StatusCode as Code, client::ChannelError};
 use xds_format::Schema;
 
-use crate::{
-    json,
-    status::{self, DEADLINE_EXCEEDED, UNAVAILABLE},
-};
+use crate::{json, status};
 
 /// Connection of an async runtime, through hyper's traits.
 pub trait Io: Read + Write + Send + Unpin {}
@@ -247,7 +244,10 @@ impl PollerOptions {
             Either::Right(_) => {
                 let message = format!("no response within {:?}", self.request_timeout).into();
                 (
-                    PollResult::Failed(ChannelError::Status { code: DEADLINE_EXCEEDED, message }),
+                    PollResult::Failed(ChannelError::Status {
+                        code: Code::DeadlineExceeded,
+                        message,
+                    }),
                     None,
                 )
             }
@@ -278,7 +278,7 @@ impl PollerOptions {
         let mut connection = Connection { sender, driver: Some(driver) };
         let response = self.send(&mut connection, &headers, body).await.map_err(|why| {
             let message = format!("no response: {why}").into();
-            ChannelError::Status { code: UNAVAILABLE, message }
+            ChannelError::Status { code: Code::Unavailable, message }
         })?;
         Ok(self.read(response, connection).await)
     }
@@ -324,7 +324,7 @@ impl PollerOptions {
             Err(why) => {
                 let message = format!("cannot read the response: {why}").into();
                 return (
-                    PollResult::Failed(ChannelError::Status { code: UNAVAILABLE, message }),
+                    PollResult::Failed(ChannelError::Status { code: Code::Unavailable, message }),
                     None,
                 );
             }

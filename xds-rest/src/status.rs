@@ -2,53 +2,42 @@
 //! [gRPC's mapping](https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md).
 
 use http::StatusCode;
+use xds_core::StatusCode as Code;
 
 /// A gRPC status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
-    pub(crate) code: i32,
+    pub(crate) code: Code,
     pub(crate) message: String,
 }
 
-pub(crate) const OK: i32 = 0;
-pub(crate) const UNKNOWN: i32 = 2;
-pub(crate) const INVALID_ARGUMENT: i32 = 3;
-pub(crate) const DEADLINE_EXCEEDED: i32 = 4;
-pub(crate) const NOT_FOUND: i32 = 5;
-pub(crate) const PERMISSION_DENIED: i32 = 7;
-pub(crate) const RESOURCE_EXHAUSTED: i32 = 8;
-pub(crate) const UNIMPLEMENTED: i32 = 12;
-pub(crate) const INTERNAL: i32 = 13;
-pub(crate) const UNAVAILABLE: i32 = 14;
-pub(crate) const UNAUTHENTICATED: i32 = 16;
-
 /// Returns the HTTP status for a gRPC status.
-pub(crate) fn over_http(code: i32) -> StatusCode {
+pub(crate) fn over_http(code: Code) -> StatusCode {
     match code {
-        OK => StatusCode::OK,
-        INVALID_ARGUMENT => StatusCode::BAD_REQUEST,
-        UNAUTHENTICATED => StatusCode::UNAUTHORIZED,
-        PERMISSION_DENIED => StatusCode::FORBIDDEN,
-        NOT_FOUND | UNIMPLEMENTED => StatusCode::NOT_FOUND,
-        RESOURCE_EXHAUSTED => StatusCode::TOO_MANY_REQUESTS,
-        UNAVAILABLE => StatusCode::SERVICE_UNAVAILABLE,
-        DEADLINE_EXCEEDED => StatusCode::GATEWAY_TIMEOUT,
+        Code::Ok => StatusCode::OK,
+        Code::InvalidArgument => StatusCode::BAD_REQUEST,
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::PermissionDenied => StatusCode::FORBIDDEN,
+        Code::NotFound | Code::Unimplemented => StatusCode::NOT_FOUND,
+        Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+        Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
 /// Returns the gRPC status for an HTTP response without a gRPC status.
-pub(crate) fn over_grpc(status: StatusCode) -> i32 {
+pub(crate) fn over_grpc(status: StatusCode) -> Code {
     match status {
-        StatusCode::BAD_REQUEST => INTERNAL,
-        StatusCode::UNAUTHORIZED => UNAUTHENTICATED,
-        StatusCode::FORBIDDEN => PERMISSION_DENIED,
-        StatusCode::NOT_FOUND => UNIMPLEMENTED,
+        StatusCode::BAD_REQUEST => Code::Internal,
+        StatusCode::UNAUTHORIZED => Code::Unauthenticated,
+        StatusCode::FORBIDDEN => Code::PermissionDenied,
+        StatusCode::NOT_FOUND => Code::Unimplemented,
         StatusCode::TOO_MANY_REQUESTS
         | StatusCode::BAD_GATEWAY
         | StatusCode::SERVICE_UNAVAILABLE
-        | StatusCode::GATEWAY_TIMEOUT => UNAVAILABLE,
-        _ => UNKNOWN,
+        | StatusCode::GATEWAY_TIMEOUT => Code::Unavailable,
+        _ => Code::Unknown,
     }
 }
 
@@ -60,17 +49,17 @@ mod tests {
     #[test]
     fn http_status_maps_to_grpc_status() {
         for (http, grpc) in [
-            (301, UNKNOWN),
-            (400, INTERNAL),
-            (401, UNAUTHENTICATED),
-            (403, PERMISSION_DENIED),
-            (404, UNIMPLEMENTED),
-            (405, UNKNOWN),
-            (429, UNAVAILABLE),
-            (500, UNKNOWN),
-            (502, UNAVAILABLE),
-            (503, UNAVAILABLE),
-            (504, UNAVAILABLE),
+            (301, Code::Unknown),
+            (400, Code::Internal),
+            (401, Code::Unauthenticated),
+            (403, Code::PermissionDenied),
+            (404, Code::Unimplemented),
+            (405, Code::Unknown),
+            (429, Code::Unavailable),
+            (500, Code::Unknown),
+            (502, Code::Unavailable),
+            (503, Code::Unavailable),
+            (504, Code::Unavailable),
         ] {
             let status = StatusCode::from_u16(http).expect("a status");
             assert_eq!(over_grpc(status), grpc, "{http}");
@@ -83,9 +72,11 @@ mod tests {
         let expected =
             [200, 500, 500, 400, 504, 404, 500, 403, 429, 500, 500, 500, 404, 500, 503, 500, 401];
         for (code, expected) in (0..).zip(expected) {
-            assert_eq!(over_http(code).as_u16(), expected, "{code}");
+            assert_eq!(over_http(Code::from_i32(code)).as_u16(), expected, "{code}");
         }
         // An unknown code is not a success.
-        assert_eq!((over_http(-1).as_u16(), over_http(17).as_u16()), (500, 500));
+        for code in [-1, 17] {
+            assert_eq!(over_http(Code::from_i32(code)).as_u16(), 500, "{code}");
+        }
     }
 }

@@ -54,7 +54,7 @@ impl Routing {
     fn port_of(&mut self, call: &CallToMake) -> Result<u16, i32> {
         const UNAVAILABLE: i32 = 14;
         let Some(configuration) = &self.configuration else { return Err(UNAVAILABLE) };
-        let code = |failure: Failure| failure.code();
+        let code = |failure: Failure| failure.code().as_i32();
         let metadata: Vec<(&str, &str)> =
             call.metadata.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let router = configuration.router();

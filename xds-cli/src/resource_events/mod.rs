@@ -7,9 +7,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 use serde_json::Value as Json;
-use tonic::Code;
 use xds_core::{
-    TypeUrl,
+    StatusCode, TypeUrl,
     client::{ChannelError, WatchError, WatchErrorKind},
 };
 
@@ -159,16 +158,15 @@ pub(crate) const UNANSWERED: &str =
     "without --delta, servers need not answer a request for a whole type, except for lds and cds";
 
 /// Adds the name of a gRPC status code to the text of an error, and advice.
-pub(crate) fn explained(text: &str, code: i32, message: &str) -> String {
-    let number = format!("status {code}");
-    let name = Code::from_i32(code);
-    let named = format!("{number} ({})", code_name(name));
-    let advice = match name {
-        Code::Unimplemented => {
+pub(crate) fn explained(text: &str, code: StatusCode, message: &str) -> String {
+    let number = format!("status {}", code.as_i32());
+    let named = format!("{number} ({})", code_name(code));
+    let advice = match code {
+        StatusCode::Unimplemented => {
             "; this address does not offer the discovery service: is it that of --csds?"
         }
         // The message of `xds-rest` if a connection ends without a response.
-        Code::Unavailable if message.starts_with("no response: ") => {
+        StatusCode::Unavailable if message.starts_with("no response: ") => {
             "; --poll uses HTTP/1.1: is it a gRPC port?"
         }
         _ => "",
@@ -177,7 +175,7 @@ pub(crate) fn explained(text: &str, code: i32, message: &str) -> String {
 }
 
 /// Returns the name of a gRPC status code as in its specification.
-fn code_name(code: Code) -> String {
+fn code_name(code: StatusCode) -> String {
     let mut name = String::new();
     for letter in format!("{code:?}").chars() {
         if letter.is_ascii_uppercase() && !name.is_empty() {

@@ -218,7 +218,7 @@ impl Client {
         let type_url = server.server.name_of_type(known.resource_type.type_url());
         let error = match &cause {
             RequestCause::Nack { message, .. } if !is_version_only => {
-                Some((profile.nack_code, &**message))
+                Some((profile.nack_code.as_i32(), &**message))
             }
             _ => None,
         };

@@ -173,7 +173,10 @@ impl Server {
         self.clock.advance(now);
         let is_open = self.is_open(stream);
         if is_open {
-            self.close(stream, CloseReason::Refused { code, message: message.into() });
+            self.close(
+                stream,
+                CloseReason::Refused { code: code.of_error(), message: message.into() },
+            );
         } else {
             self.stats.ignored_events += 1;
         }

@@ -11,7 +11,7 @@ use std::{
 use proptest::{prelude::*, test_runner::TestCaseError};
 use prost::Message as _;
 use xds_core::{
-    ChannelId, Client, Frame, Time, Timer, TypeUrl, WatchId,
+    ChannelId, Client, Frame, StatusCode, Time, Timer, TypeUrl, WatchId,
     client::{
         AuthorityConfig, Change, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy,
         FlowControl, Interest, Node, Notice, OpaqueType, Output, Profile, ServerAddress,
@@ -296,7 +296,8 @@ impl World {
     fn end_stream(&mut self) {
         if let Some(channel) = self.channel.take() {
             self.server.forget();
-            let error = ChannelError::Status { code: 14, message: "gone".into() };
+            let error =
+                ChannelError::Status { code: StatusCode::Unavailable, message: "gone".into() };
             self.client.handle_event(ChannelEvent::Closed(channel, error), self.now);
         }
     }

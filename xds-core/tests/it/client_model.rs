@@ -11,7 +11,7 @@ use bytes::Bytes;
 use proptest::{prelude::*, test_runner::TestCaseError};
 use prost::Message as _;
 use xds_core::{
-    ChannelId, Client, Frame, Time, Timer, TypeUrl, WatchId,
+    ChannelId, Client, Frame, StatusCode, Time, Timer, TypeUrl, WatchId,
     client::{
         ChannelError, ChannelEvent, DataErrorPolicy, FlowControl, Interest, Output, ResourceState,
         ResourceStatus,
@@ -370,7 +370,7 @@ impl Model {
 
     fn close(&mut self) {
         let Some(far_end) = self.far_end.take() else { return };
-        let error = ChannelError::Status { code: 14, message: "".into() };
+        let error = ChannelError::Status { code: StatusCode::Unavailable, message: "".into() };
         let before = self.client.stats().ignored_events;
         self.client.handle_event(ChannelEvent::Closed(far_end.channel, error), self.now);
         // The client may have closed the channel first.

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
-    ChannelId, Client, Frame, ResourceName, Time, TypeUrl, WatchId,
+    ChannelId, Client, Frame, ResourceName, StatusCode, Time, TypeUrl, WatchId,
     client::{
         Change, ChannelError, ChannelEvent, Interest, InvalidStaticResource, Notice, Output,
         ResourceState,
@@ -156,7 +156,7 @@ fn server_cannot_change_or_delete_static_resource() {
 
         // The stream fails: watchers of a static resource are not notified.
         let before = rig.notices.len();
-        let gone = ChannelError::Status { code: 14, message: "".into() };
+        let gone = ChannelError::Status { code: StatusCode::Unavailable, message: "".into() };
         let channel = rig.channel.take().expect("a stream");
         rig.client.handle_event(ChannelEvent::Closed(channel, gone), Time::ZERO);
         rig.drain();

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
-    ChannelId, Client, Frame, Time, TypeUrl,
+    ChannelId, Client, Frame, StatusCode, Time, TypeUrl,
     client::{
         AuthorityConfig, ChannelError, ChannelEvent, ClientConfig, Contents, Federation,
         FlowControl, Instrument, Interest, MetricsExporter, Notice, Output, ServerAddress,
@@ -141,24 +141,28 @@ fn errors_map_to_grpc_status_codes() {
         Output::Notify(_, Notice::Changed(Err(error))) => Some(error.kind().code()),
         _ => None,
     });
-    assert_eq!(code, Some(3), "INVALID_ARGUMENT to the watcher");
+    assert_eq!(code, Some(StatusCode::InvalidArgument), "to the watcher");
     let mut frame = Frame::default();
     assert!(client.poll_transmit(channel, Time::ZERO, &mut frame).is_some());
     let sent = proto::DiscoveryRequest::decode(frame.to_bytes()).expect("a sound request");
     assert_eq!(sent.error_detail.map(|status| status.code), Some(3), "and to the server");
 
     let wait = Duration::from_secs(15);
-    let orderly = ChannelError::Status { code: 0, message: "".into() };
-    let reported = WatchErrorKind::Reported { code: 7, message: "".into() };
+    let orderly = ChannelError::Status { code: StatusCode::Ok, message: "".into() };
+    let reported =
+        WatchErrorKind::Reported { code: StatusCode::PermissionDenied, message: "".into() };
     for (kind, code) in [
-        (WatchErrorKind::DoesNotExist(wait), 5),
-        (WatchErrorKind::Deleted, 5),
-        (WatchErrorKind::Absent, 5),
-        (WatchErrorKind::Expired, 5),
-        (reported, 7),
-        (WatchErrorKind::Timeout(wait), 14),
-        (WatchErrorKind::Unavailable(ChannelError::Unreachable("".into())), 14),
-        (WatchErrorKind::Unavailable(orderly), 14),
+        (WatchErrorKind::DoesNotExist(wait), StatusCode::NotFound),
+        (WatchErrorKind::Deleted, StatusCode::NotFound),
+        (WatchErrorKind::Absent, StatusCode::NotFound),
+        (WatchErrorKind::Expired, StatusCode::NotFound),
+        (reported, StatusCode::PermissionDenied),
+        (WatchErrorKind::Timeout(wait), StatusCode::Unavailable),
+        (
+            WatchErrorKind::Unavailable(ChannelError::Unreachable("".into())),
+            StatusCode::Unavailable,
+        ),
+        (WatchErrorKind::Unavailable(orderly), StatusCode::Unavailable),
     ] {
         assert_eq!(kind.code(), code, "{kind}");
     }

@@ -209,6 +209,12 @@ fn resource_error_is_sent_once_to_named_subscriptions() {
     ]);
 }
 
+// M171: a client ignores a resource error with the status OK, so none is sent.
+#[test]
+fn resource_error_with_status_ok_is_sent_as_unknown() {
+    run_all(&[("M171", "set eds !a=0\nd> eds +a\nd< eds first !a=2")]);
+}
+
 // M218, M243: an error message is limited like a name, and freed with its resource.
 #[test]
 fn resource_errors_are_limited_and_freed() {

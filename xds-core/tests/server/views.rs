@@ -103,6 +103,18 @@ fn is_told_why(asks: &str) {
     assert_eq!(rig.server.stats().ignored_events, 2);
 }
 
+// M237: a refused stream ends with an error, even if the application states none.
+#[test]
+fn refusal_with_status_ok_is_sent_as_unknown() {
+    let mut rig = Rig::new(asked());
+    rig.run("> cds");
+    let id = rig.stream(1);
+    assert!(rig.server.refuse(id, StatusCode::Ok, "", rig.now));
+    rig.drain();
+    assert_eq!(rig.take_close(1).map(|reason| reason.code()), Some(StatusCode::Unknown));
+    println!("covers: M237");
+}
+
 // M242: waiting requests are limited.
 #[test]
 fn waiting_requests_are_limited() {

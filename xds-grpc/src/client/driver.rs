@@ -7,9 +7,8 @@ use core::{future::poll_fn, task::Poll, time::Duration};
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use tokio::select;
-use tonic::Code;
 use xds_core::{
-    ChannelId, Client, Frame,
+    ChannelId, Client, Frame, StatusCode,
     client::{Call, ChannelError, ChannelEvent, ClientConfig, Output, TransportId},
 };
 use xds_handle::{ApplyOutcome, DriverSide, prepare};
@@ -210,7 +209,7 @@ impl Driver {
                     }
                     None => {
                         let (code, message) = status_parts(&status);
-                        self.log.ended(&link, code, &message);
+                        self.log.ended(&link, code.as_i32(), &message);
                         let message = message.into();
                         ChannelEvent::Closed(id, ChannelError::Status { code, message })
                     }
@@ -350,6 +349,6 @@ impl Stall {
 
 fn too_long(id: ChannelId, bytes: usize, limit: usize) -> ChannelEvent {
     let message = format!("request of {bytes} bytes exceeds the limit of {limit} bytes");
-    let code = i32::from(Code::ResourceExhausted);
+    let code = StatusCode::ResourceExhausted;
     ChannelEvent::Closed(id, ChannelError::Status { code, message: message.into() })
 }

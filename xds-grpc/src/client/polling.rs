@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderValue;
-use xds_core::client::{Call, ChannelError, TransportKind};
+use xds_core::{
+    StatusCode,
+    client::{Call, ChannelError, TransportKind},
+};
 use xds_format::Schema;
 use xds_rest::{Authorize, Dial, PollResult, Poller, PollerOptions};
 
@@ -96,7 +99,7 @@ fn authorize(service: &Service, runtime: &SharedRuntime) -> Authorize {
         let (service, runtime) = (service.clone(), runtime.clone());
         Box::pin(async move {
             service.headers(&runtime).await.map_err(|why| ChannelError::Status {
-                code: why.code().into(),
+                code: StatusCode::from_i32(why.code().into()),
                 message: why.message().into(),
             })
         })

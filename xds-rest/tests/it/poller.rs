@@ -17,6 +17,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 use xds_core::{
+    StatusCode,
     client::ChannelError,
     proto::{self, DiscoveryRequest, DiscoveryResponse},
 };
@@ -187,7 +188,8 @@ async fn poll_is_a_json_post_with_fresh_authorization_headers() {
 #[tokio::test]
 async fn failed_authorization_prevents_the_poll() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
-    let why = ChannelError::Status { code: 16, message: "no token".into() };
+    let why =
+        ChannelError::Status { code: StatusCode::Unauthenticated, message: "no token".into() };
     let told = why.clone();
     let options = options(listener.local_addr().expect("it is bound"))
         .with_authorize(Arc::new(move || Box::pin(core::future::ready(Err(told.clone())))));
@@ -223,6 +225,7 @@ async fn every_other_http_status_is_a_failure() {
         if !said.is_empty() {
             message += ": out of order";
         }
+        let code = StatusCode::from_i32(code);
         assert_eq!(why, ChannelError::Status { code, message: message.into() });
     }
     for (content_type, body) in

@@ -19,7 +19,7 @@ use alloc::{
 use core::{fmt, time::Duration};
 
 use thiserror::Error;
-use xds_core::ResourceName;
+use xds_core::{ResourceName, StatusCode};
 
 use crate::{
     filters::{Fault, FaultInjection, FilterConfig, FilterOverrides},
@@ -106,24 +106,21 @@ pub enum Failure {
     },
 }
 
-const INTERNAL: i32 = 13;
-const UNAVAILABLE: i32 = 14;
-
 impl Failure {
-    /// Returns the gRPC status code of the call: 13 (INTERNAL) for an unknown cluster, otherwise 14
-    /// (UNAVAILABLE).
+    /// Returns the gRPC status code of the call: `Internal` for an unknown cluster, otherwise
+    /// `Unavailable`.
     // B26
     #[must_use]
-    pub const fn code(&self) -> i32 {
+    pub const fn code(&self) -> StatusCode {
         match self {
-            Self::UnknownCluster(_) => INTERNAL,
+            Self::UnknownCluster(_) => StatusCode::Internal,
             Self::NoVirtualHost { .. }
             | Self::NoRoute(_)
             | Self::UnsupportedAction(_)
             | Self::NoCluster { .. }
             | Self::NoEndpoint { .. }
             | Self::Refused { .. }
-            | Self::Lost { .. } => UNAVAILABLE,
+            | Self::Lost { .. } => StatusCode::Unavailable,
         }
     }
 

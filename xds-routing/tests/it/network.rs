@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
 use xds_core::{
-    ChannelId, Client, Frame, StreamId, Time, WatchId,
+    ChannelId, Client, Frame, StatusCode, StreamId, Time, WatchId,
     client::{ChannelError, ChannelEvent, ClientConfig, Notice, Output},
     server::{Server, ServerConfig, ServerOutput, StreamEvent, StreamKind, Transaction, Variant},
     types,
@@ -97,7 +97,7 @@ impl<F: Follower> Network<F> {
             && let Some(Connection { channel, stream, .. }) = self.connection.take()
         {
             self.server.handle_event(StreamEvent::Closed(stream), self.now);
-            let why = ChannelError::Status { code: 14, message: "cut".into() };
+            let why = ChannelError::Status { code: StatusCode::Unavailable, message: "cut".into() };
             self.client.handle_event(ChannelEvent::Closed(channel, why), self.now);
         }
         self.settle();

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::support::*;
 use xds_core::{
-    ResourceName,
+    ResourceName, StatusCode,
     proto::{Any, Duration as DurationSchema},
 };
 use xds_routing::{
@@ -82,11 +82,14 @@ fn router_selects_the_virtual_host_by_name_and_a_route_per_call() {
     };
     assert_eq!(decide(&shop, "/s/m"), Ok("a".into()));
     let none = decide(&shop, "/s/n").unwrap_err();
-    assert!(matches!(none, Failure::NoRoute(_)) && none.code() == 14, "{none}");
+    assert!(
+        matches!(none, Failure::NoRoute(_)) && none.code() == StatusCode::Unavailable,
+        "{none}"
+    );
     let unsupported = decide(&shop, "/s/x").unwrap_err();
     assert_eq!(
         (unsupported.to_string().as_str(), unsupported.code()),
-        ("route `r` does not forward to a cluster", 14)
+        ("route `r` does not forward to a cluster", StatusCode::Unavailable)
     );
     let other = Router::new(Arc::clone(&config), "other.example", &listener).unwrap();
     assert_eq!(other.clusters(), names(&["b", "c"]));
@@ -99,7 +102,7 @@ fn router_selects_the_virtual_host_by_name_and_a_route_per_call() {
         nobody.to_string(),
         "no virtual host of route configuration `routes` matches `example.org`"
     );
-    assert_eq!(nobody.code(), 14);
+    assert_eq!(nobody.code(), StatusCode::Unavailable);
     println!("covers: S2.057 S2.068 S2.070");
 }
 
@@ -158,13 +161,16 @@ fn cluster_is_removed_when_neither_routes_nor_calls_reference_it() {
     assert_eq!(references.set_routed(&names(&[])), [removed("new")]);
 
     let unknown = references.start_call(&old).unwrap_err();
-    assert_eq!((unknown.to_string().as_str(), unknown.code()), ("unknown cluster `old`", 13));
+    assert_eq!(
+        (unknown.to_string().as_str(), unknown.code()),
+        ("unknown cluster `old`", StatusCode::Internal)
+    );
     let gone = Failure::NoCluster {
         cluster: old,
         why: "does not exist".into(),
         note: "xDS node ID: n".into(),
     };
-    assert_eq!(gone.code(), 14);
+    assert_eq!(gone.code(), StatusCode::Unavailable);
     let text = "cluster `old` cannot be used: does not exist (resolution note: xDS node ID: n)";
     assert_eq!(gone.to_string(), text);
     println!("covers: B26 S3.096 S3.098");

@@ -314,7 +314,7 @@ impl ReplicaWorld {
                         if matches!(why, CloseReason::BehindSource { .. }) {
                             self.situations.note(ReplicaSituation::ClosedBehind);
                         }
-                        let (code, message) = (why.code().as_i32(), why.to_string().into());
+                        let (code, message) = (why.code(), why.to_string().into());
                         let error = ChannelError::Status { code, message };
                         self.send(link, 1, QueuedEvent::EndAtClient(link, error));
                     }
@@ -355,7 +355,7 @@ impl ReplicaWorld {
             }
             Err(refusal) => {
                 self.situations.note(ReplicaSituation::RefusedNotReady);
-                let (code, message) = (refusal.code().as_i32(), refusal.to_string().into());
+                let (code, message) = (refusal.code(), refusal.to_string().into());
                 self.end_at_client(link, ChannelError::Status { code, message });
             }
         }

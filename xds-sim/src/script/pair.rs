@@ -39,7 +39,7 @@ use std::{
 
 use bytes::Bytes;
 use xds_core::{
-    ChannelId, Client, Frame, Time, UpdateId, WatchId,
+    ChannelId, Client, Frame, StatusCode, Time, UpdateId, WatchId,
     client::{Call, ChannelError, ChannelEvent, Output, TransportKind},
     server::{Server, ServerOutput, StreamEvent, StreamKind},
     service::Variant,
@@ -404,6 +404,7 @@ impl Pair {
             Payload::EndAtClient(code, message) => {
                 // Unread messages in the inbox are lost with the stream.
                 if self.channels.contains_key(&channel) {
+                    let code = StatusCode::from_i32(code);
                     self.end_at_client(channel, ChannelError::Status { code, message });
                 }
                 self.forget_if_ended(channel);
@@ -435,7 +436,7 @@ impl Pair {
                 }
                 Err(refusal) => {
                     let message = refusal.to_string().into();
-                    let code = refusal.code().as_i32();
+                    let code = refusal.code();
                     let error = ChannelError::Status { code, message };
                     self.channels.remove(&channel);
                     return self.end_at_client(channel, error);

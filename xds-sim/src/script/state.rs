@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
-    ChannelId, Client, Frame, ResourceName, Time, WatchId,
+    ChannelId, Client, Frame, ResourceName, StatusCode, Time, WatchId,
     client::{Call, ChannelError, ChannelEvent, Node, Rejection, WallClock},
     proto,
     server::{ResourceOptions, Server, ServerOutput, StreamEvent, StreamKind, Transaction},
@@ -116,6 +116,7 @@ impl ScriptState {
             }
             Command::StaleEnd { code, message } => {
                 let channel = self.pair.last_ended.ok_or("there was no channel before")?;
+                let code = StatusCode::from_i32(code);
                 let error = ChannelError::Status { code, message: message.into() };
                 self.pair.inject(ChannelEvent::Closed(channel, error));
             }

@@ -3,7 +3,7 @@
 use std::{mem, rc::Rc, time::Duration};
 
 use xds_core::{
-    ChannelId, Time,
+    ChannelId, StatusCode, Time,
     client::{ChannelError, ChannelEvent},
     server::StreamKind,
 };
@@ -160,6 +160,7 @@ impl World {
             }
             ScheduledEvent::EndAtClient(link, code, message) => {
                 self.count_event();
+                let code = StatusCode::from_i32(code);
                 self.end_at_client(link, ChannelError::Status { code, message: message.into() });
             }
             ScheduledEvent::EndAtServer(link) => {
@@ -212,7 +213,10 @@ impl World {
             Some(kind) => StreamKind::Single { type_url: self.types[kind].clone(), variant },
         };
         let Some(key) = self.accept(server, &via) else {
-            let error = ChannelError::Status { code: 14, message: "not accepted".into() };
+            let error = ChannelError::Status {
+                code: StatusCode::Unavailable,
+                message: "not accepted".into(),
+            };
             self.end_at_client(link, error);
             return;
         };
@@ -315,7 +319,7 @@ impl World {
         self.emit(&Event::EndedAtServer { link });
         if self.options.transport == Transport::Polls {
             let poll = self.links[link.at()].poll;
-            return self.answer(link, poll, Answer::Failed(code));
+            return self.answer(link, poll, Answer::Failed(StatusCode::from_i32(code)));
         }
         let at = self.arrival_in(link, Direction::ToClient, 0);
         self.schedule(at, ScheduledEvent::EndAtClient(link, code, why));

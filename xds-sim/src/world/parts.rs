@@ -332,7 +332,7 @@ pub(super) enum Answer {
     Response(Rc<Message>),
     Unchanged,
     Unusable(&'static str),
-    Failed(i32),
+    Failed(StatusCode),
     Refused,
 }
 

@@ -7,6 +7,7 @@
 use std::{rc::Rc, time::Duration};
 
 use xds_core::{
+    StatusCode,
     client::{ChannelError, ChannelEvent},
     server::StreamKind,
 };
@@ -15,7 +16,6 @@ use super::{
     BadAnswer, LinkId, Party, Reach, World,
     message::Message,
     parts::{Answer, ScheduledEvent},
-    reach::UNAUTHENTICATED,
 };
 use crate::{
     options::Fault,
@@ -36,13 +36,9 @@ pub(crate) const POLL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum pause between an answer and the next request.
 pub(super) const REFRESH: Duration = Duration::from_secs(2);
 
-/// DEADLINE_EXCEEDED and UNAVAILABLE.
-const LATE: i32 = 4;
-const UNAVAILABLE: i32 = 14;
-
-/// UNKNOWN: the gRPC status for an HTTP status that is neither an error nor an answer, such as a
+/// The gRPC status for an HTTP status that is neither an error nor an answer, such as a
 /// redirect. Clients do not follow redirects.
-const UNKNOWN: i32 = 2;
+const REDIRECTED: StatusCode = StatusCode::Unknown;
 
 impl World {
     /// Sends a request from a client, which replaces the previous one.
@@ -87,16 +83,18 @@ impl World {
         match reach {
             Reach::Up => {}
             Reach::Refused => return self.answer(link, poll, Answer::Refused),
-            Reach::HangingUp => return self.answer(link, poll, Answer::Failed(UNAVAILABLE)),
+            Reach::HangingUp => {
+                return self.answer(link, poll, Answer::Failed(StatusCode::Unavailable));
+            }
             Reach::Unauthenticated => {
-                return self.answer(link, poll, Answer::Failed(UNAUTHENTICATED));
+                return self.answer(link, poll, Answer::Failed(StatusCode::Unauthenticated));
             }
             Reach::Hanging => return,
         }
         let Some(kind) = self.links[link.at()].only else { return };
         let via = StreamKind::Fetch { type_url: self.types[kind].clone() };
         let Some(key) = self.accept(server, &via) else {
-            return self.answer(link, poll, Answer::Failed(UNAVAILABLE));
+            return self.answer(link, poll, Answer::Failed(StatusCode::Unavailable));
         };
         self.servers[server].links.push((key, link));
         let it = &mut self.links[link.at()];
@@ -116,10 +114,10 @@ impl World {
             _ => Fault::BadAnswer,
         });
         match bad {
-            BadAnswer::Status(code) => Answer::Failed(code),
+            BadAnswer::Status(code) => Answer::Failed(StatusCode::from_i32(code)),
             BadAnswer::Redirect => {
                 self.note(Situation::Redirected);
-                Answer::Failed(UNKNOWN)
+                Answer::Failed(REDIRECTED)
             }
             BadAnswer::Unusable => Answer::Unusable("the body is truncated"),
             BadAnswer::ForeignBody => {
@@ -178,7 +176,10 @@ impl World {
         }
         self.count_event();
         self.end_at_server(link);
-        let error = ChannelError::Status { code: LATE, message: "no answer".into() };
+        let error = ChannelError::Status {
+            code: StatusCode::DeadlineExceeded,
+            message: "no answer".into(),
+        };
         self.end_at_client(link, error);
     }
 

@@ -130,8 +130,8 @@ pub(super) const fn bad_answer(bad: BadAnswer) -> &'static str {
 pub(super) fn digest(notice: &Notice) -> [u8; 9] {
     match notice {
         Notice::Changed(Ok(resource)) => sum(0, &resource.bytes),
-        Notice::Changed(Err(error)) => sum(1, &error.kind().code().to_le_bytes()),
-        Notice::Ambient(Some(error)) => sum(2, &error.kind().code().to_le_bytes()),
+        Notice::Changed(Err(error)) => sum(1, &error.kind().code().as_i32().to_le_bytes()),
+        Notice::Ambient(Some(error)) => sum(2, &error.kind().code().as_i32().to_le_bytes()),
         Notice::Ambient(None) => sum(3, &[]),
         _ => sum(4, &[]),
     }

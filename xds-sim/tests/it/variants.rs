@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use xds_core::{
-    TypeUrl, WatchId,
+    StatusCode, TypeUrl, WatchId,
     client::{Change, DataErrorPolicy, Notice, ResourceState},
     service::Variant,
 };
@@ -32,7 +32,7 @@ const REST: Duration = Duration::from_secs(90);
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Belief {
     value: Option<Bytes>,
-    error: Option<i32>,
+    error: Option<StatusCode>,
 }
 
 type Beliefs = BTreeMap<WatchId, BTreeMap<String, Belief>>;
@@ -187,7 +187,7 @@ fn alike(told: &Beliefs, watch: WatchId) -> Option<BTreeMap<String, Belief>> {
     let mut told = told.get(&watch)?.clone();
     for belief in told.values_mut() {
         if belief.value.is_none() {
-            belief.error = belief.error.map(|_| 0);
+            belief.error = belief.error.map(|_| StatusCode::Unknown);
         }
     }
     Some(told)

@@ -8,7 +8,10 @@ use crate::support::{
 };
 use tokio::{net::TcpListener, sync::oneshot};
 use tonic::Status;
-use xds_core::client::{Change, ChannelError, FlowControl, Notice, WatchErrorKind};
+use xds_core::{
+    StatusCode,
+    client::{Change, ChannelError, FlowControl, Notice, WatchErrorKind},
+};
 use xds_tokio::{ClientEnded, ClientOptions, Keepalive, client};
 
 fn options() -> ClientOptions {
@@ -230,7 +233,10 @@ async fn request_over_the_limit_ends_the_stream_with_an_error() {
     let client = client::connect(config(server.address), options().with_max_request_bytes(1_000));
     let mut watch = client.watch_untyped(CLUSTER, "a".repeat(2_000).as_str());
     let error = no_value(&mut watch).await;
-    let WatchErrorKind::Unavailable(ChannelError::Status { code: 8, message }) = error.kind()
+    let WatchErrorKind::Unavailable(ChannelError::Status {
+        code: StatusCode::ResourceExhausted,
+        message,
+    }) = error.kind()
     else {
         panic!("unexpected {error}");
     };
@@ -253,7 +259,10 @@ async fn status_of_the_server_reaches_the_watcher_unchanged() {
     stream.request().await;
     stream.close(Status::permission_denied("not you"));
     let error = no_value(&mut watch).await;
-    let WatchErrorKind::Unavailable(ChannelError::Status { code: 7, message }) = error.kind()
+    let WatchErrorKind::Unavailable(ChannelError::Status {
+        code: StatusCode::PermissionDenied,
+        message,
+    }) = error.kind()
     else {
         panic!("unexpected {error}");
     };

@@ -95,7 +95,7 @@ async fn call_fails_without_a_valid_token_and_does_not_show_it() {
         else {
             panic!("unexpected {error}");
         };
-        assert_eq!(*found, code, "{message}");
+        assert_eq!(found.as_i32(), code, "{message}");
         assert!(message.contains(words) && message.contains(&path), "{message}");
         let printed = format!("{message} {:?} {:?}", stage.credentials, stage.options());
         assert!(content.is_none_or(|content| !printed.contains(&content)), "{printed}");

@@ -44,7 +44,7 @@ use crate::message::ResourceMessage;
 
 /// The untyped interface and all settings. [`Client`] and [`Resource`] in this module are the typed
 /// ones; the untyped ones are in [`protocol::client`](crate::protocol::client).
-pub use xds_core::{client::*, service::Variant};
+pub use xds_core::{StatusCode, client::*, service::Variant};
 pub use xds_grpc::client::ClientOptions;
 
 /// Client of management servers.

@@ -63,7 +63,7 @@ pub use xds_core::guards::{
 /// Part of the untyped interface; all settings are in [`protocol::server`](crate::protocol::server).
 pub use xds_core::server::{
     Applied, DrainPlan, Observation, ResourceOptions, Server, ServerConfig, ServerEvent,
-    ServerLimits, ViewContents,
+    ServerLimits, StatusCode, ViewContents,
 };
 pub use xds_grpc::server::{
     AddressFault, Admitted, AllowSans, ApplyError, AuthorizationDecision, AuthorizationRequest,

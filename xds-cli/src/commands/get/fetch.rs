@@ -7,9 +7,12 @@ use tokio::{
     select,
     time::{Instant, sleep_until},
 };
-use xds_core::client::{
-    Change, ChannelError, Instrument, InvalidWatch, MetricsExporter, Notice, Resource, WatchError,
-    WatchErrorKind,
+use xds_core::{
+    StatusCode,
+    client::{
+        Change, ChannelError, Instrument, InvalidWatch, MetricsExporter, Notice, Resource,
+        WatchError, WatchErrorKind,
+    },
 };
 use xds_tokio::{ClientHandle, Watch, WatchAll};
 
@@ -190,7 +193,7 @@ impl Fetching<'_> {
             | WatchErrorKind::Deleted
             | WatchErrorKind::Absent
             | WatchErrorKind::Expired
-            | WatchErrorKind::Reported { code: NOT_FOUND, .. } => {
+            | WatchErrorKind::Reported { code: StatusCode::NotFound, .. } => {
                 Outcome::Final(Shortfall::DoesNotExist)
             }
             WatchErrorKind::Unavailable(error) => match error {
@@ -299,11 +302,13 @@ enum Outcome {
     Unanswered,
 }
 
-/// gRPC status code of a resource that does not exist.
-const NOT_FOUND: i32 = 5;
-/// gRPC status codes that another attempt does not change: INVALID_ARGUMENT, PERMISSION_DENIED,
-/// UNIMPLEMENTED and UNAUTHENTICATED.
-const PERMANENT: [i32; 4] = [3, 7, 12, 16];
+/// gRPC status codes that another attempt does not change.
+const PERMANENT: [StatusCode; 4] = [
+    StatusCode::InvalidArgument,
+    StatusCode::PermissionDenied,
+    StatusCode::Unimplemented,
+    StatusCode::Unauthenticated,
+];
 
 /// Whether a stream to any server has been opened.
 async fn is_reached(client: &ClientHandle) -> bool {

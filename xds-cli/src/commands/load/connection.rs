@@ -20,7 +20,7 @@ use tokio::{
 };
 use tonic::{Code, Status, Streaming};
 use xds_core::{
-    ChannelId, Frame, Time,
+    ChannelId, Frame, StatusCode, Time,
     client::{ChannelError, ChannelEvent, RequestCause},
 };
 use xds_tokio::{
@@ -394,7 +394,8 @@ async fn read(mut responses: Streaming<Bytes>) -> Event {
 }
 
 fn error(status: &Status) -> ChannelError {
-    ChannelError::Status { code: status.code() as i32, message: status.message().into() }
+    let code = StatusCode::from_i32(status.code().into());
+    ChannelError::Status { code, message: status.message().into() }
 }
 
 async fn wait_until(due: Option<Time>, start: Instant) {

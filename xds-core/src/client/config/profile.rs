@@ -5,6 +5,7 @@ use alloc::{string::String, vec::Vec};
 use core::time::Duration;
 
 use super::{ServerAddress, backoff::BackoffPolicy, server_features::ServerFeature};
+use crate::status_code::StatusCode;
 
 /// Client feature: accepts `Resource` wrappers in state-of-the-world responses.
 // B08
@@ -71,7 +72,7 @@ pub struct Profile {
     /// gRPC status code in the `error_detail` of a NACK: 3 (INVALID_ARGUMENT) in gRPC, 13
     /// (INTERNAL) in Envoy.
     // D3
-    pub nack_code: i32,
+    pub nack_code: StatusCode,
     /// Time after which a subscribed resource that was not received is reported as nonexistent,
     /// counted from [`timer_start`](Self::timer_start); 15 s by default. `None` disables the
     /// timeout. An [`AuthorityConfig`](crate::client::AuthorityConfig) overrides the type, and the
@@ -264,7 +265,7 @@ impl Profile {
         Self {
             data_errors: DataErrorPolicy::KeepCached,
             wildcard: WildcardForm::LegacyEmpty,
-            nack_code: 3,
+            nack_code: StatusCode::InvalidArgument,
             does_not_exist_timeout: Some(Duration::from_secs(15)),
             transient_error_timeout: Some(Duration::from_secs(30)),
             idle_timeout: Some(Duration::from_secs(30)),
@@ -303,7 +304,7 @@ impl Profile {
     pub fn envoy() -> Self {
         Self {
             data_errors: DataErrorPolicy::DropDeleted,
-            nack_code: 13,
+            nack_code: StatusCode::Internal,
             idle_timeout: None,
             backoff: BackoffPolicy::envoy(),
             connectivity_errors: ConnectivityErrors::Hidden,

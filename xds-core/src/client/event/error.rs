@@ -8,6 +8,7 @@ use thiserror::Error;
 use crate::{
     client::{config::resource_type::Rejection, resource::canonical_name::InvalidStructuredName},
     id::UpdateId,
+    status_code::StatusCode,
     text::{ResourceName, TypeUrl},
     types,
     wire::Malformed,
@@ -20,11 +21,11 @@ pub enum ChannelError {
     /// The connection could not be established.
     #[error("cannot connect: {0}")]
     Unreachable(Arc<str>),
-    /// The call ended with a gRPC status; code 0 is a regular end.
-    #[error("stream closed with status {code}{}{message}", if message.is_empty() { "" } else { ": " })]
+    /// The call ended with a gRPC status; [`Ok`](StatusCode::Ok) is a regular end.
+    #[error("stream closed with status {}{}{message}", code.as_i32(), if message.is_empty() { "" } else { ": " })]
     Status {
         /// The gRPC status code.
-        code: i32,
+        code: StatusCode,
         /// The status message.
         message: Arc<str>,
     },
@@ -125,10 +126,10 @@ pub enum WatchErrorKind {
     Invalid(Rejection),
     /// The server reported an error for the resource, see
     /// [xRFC TP3](https://github.com/cncf/xds/blob/main/proposals/TP3-xds-error-propagation.md).
-    #[error("the server reports status {code}{}{message}", if message.is_empty() { "" } else { ": " })]
+    #[error("the server reports status {}{}{message}", code.as_i32(), if message.is_empty() { "" } else { ": " })]
     Reported {
-        /// gRPC status code; never zero.
-        code: i32,
+        /// gRPC status code; never [`Ok`](StatusCode::Ok).
+        code: StatusCode,
         /// Status message.
         message: Arc<str>,
     },
@@ -148,12 +149,6 @@ pub enum ErrorCategory {
     Data,
 }
 
-const INVALID_ARGUMENT: i32 = 3;
-/// gRPC status code of a resource that does not exist.
-pub(crate) const NOT_FOUND: i32 = 5;
-const PERMISSION_DENIED: i32 = 7;
-const UNAVAILABLE: i32 = 14;
-
 impl WatchErrorKind {
     /// Returns the gRPC status code that corresponds to the error, for logs and metrics.
     ///
@@ -168,19 +163,25 @@ impl WatchErrorKind {
     /// | timeout, no connection, or stream closed with any status | 14, UNAVAILABLE |
     ///
     /// ```
-    /// use xds_core::client::{Rejection, WatchErrorKind};
+    /// use xds_core::{
+    ///     StatusCode,
+    ///     client::{Rejection, WatchErrorKind},
+    /// };
     ///
-    /// assert_eq!(WatchErrorKind::Invalid(Rejection::new("no port")).code(), 3);
-    /// assert_eq!(WatchErrorKind::Deleted.code(), 5);
+    /// let invalid = WatchErrorKind::Invalid(Rejection::new("no port"));
+    /// assert_eq!(invalid.code(), StatusCode::InvalidArgument);
+    /// assert_eq!(WatchErrorKind::Deleted.code(), StatusCode::NotFound);
     /// ```
     // D26, X15
     #[must_use]
-    pub const fn code(&self) -> i32 {
+    pub const fn code(&self) -> StatusCode {
         match self {
-            Self::Invalid(_) => INVALID_ARGUMENT,
-            Self::DoesNotExist(_) | Self::Deleted | Self::Absent | Self::Expired => NOT_FOUND,
+            Self::Invalid(_) => StatusCode::InvalidArgument,
+            Self::DoesNotExist(_) | Self::Deleted | Self::Absent | Self::Expired => {
+                StatusCode::NotFound
+            }
             Self::Reported { code, .. } => *code,
-            Self::Timeout(_) | Self::Unavailable(_) => UNAVAILABLE,
+            Self::Timeout(_) | Self::Unavailable(_) => StatusCode::Unavailable,
         }
     }
 
@@ -195,7 +196,9 @@ impl WatchErrorKind {
             | Self::Absent
             | Self::Expired
             | Self::Invalid(_) => ErrorCategory::Data,
-            Self::Reported { code: NOT_FOUND | PERMISSION_DENIED, .. } => ErrorCategory::Data,
+            Self::Reported {
+                code: StatusCode::NotFound | StatusCode::PermissionDenied, ..
+            } => ErrorCategory::Data,
             Self::Reported { .. } | Self::Timeout(_) | Self::Unavailable(_) => {
                 ErrorCategory::Transient
             }

@@ -37,6 +37,7 @@ use crate::{
     },
     service::{ApiVersion, Variant},
     slab::Slot,
+    status_code::StatusCode,
     text::{ResourceName, Version},
     wire::{Malformed, resource_error::RawResourceError, response::Response, walk::part_of},
     zoo::{self, Bug},
@@ -364,6 +365,7 @@ impl ResponseProcessor<'_> {
             {
                 self.cache.note_occurrence(slot);
                 let message = nack_message::cut(message, self.limits.error_message_bytes).into();
+                let code = StatusCode::from_i32(code);
                 reported.push((slot, WatchErrorKind::Reported { code, message }));
             }
         }

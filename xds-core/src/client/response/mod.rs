@@ -37,7 +37,7 @@ use super::{
         resource_type::{Rejection, ResourceType, ValidationContext},
     },
     event::{
-        error::{ErrorCategory, ErrorOrigin, NOT_FOUND, WatchError, WatchErrorKind},
+        error::{ErrorCategory, ErrorOrigin, WatchError, WatchErrorKind},
         status::{ClientStats, ResourceState},
     },
     subscription::{Collection, TypeInterest},
@@ -46,6 +46,7 @@ use super::{
 use crate::{
     service::Variant,
     slab::Slot,
+    status_code::StatusCode,
     text::Version,
     time::Time,
     wire::response::Response,
@@ -339,7 +340,8 @@ impl ResponseProcessor<'_> {
             DataErrorPolicy::KeepCached => false,
             DataErrorPolicy::DropDeleted => matches!(
                 kind,
-                WatchErrorKind::Deleted | WatchErrorKind::Reported { code: NOT_FOUND, .. }
+                WatchErrorKind::Deleted
+                    | WatchErrorKind::Reported { code: StatusCode::NotFound, .. }
             ),
             DataErrorPolicy::DropCached => kind.category() == ErrorCategory::Data,
         }

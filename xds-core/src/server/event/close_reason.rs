@@ -6,6 +6,7 @@ use core::time::Duration;
 use thiserror::Error;
 
 use crate::{
+    status_code::StatusCode,
     text::{Nonce, TypeUrl},
     wire::Malformed,
 };
@@ -286,86 +287,5 @@ impl Refusal {
             }
             Self::NotReady | Self::Stale { .. } | Self::ShuttingDown => StatusCode::Unavailable,
         }
-    }
-}
-
-/// gRPC status code with which a server ends a stream, or answers for a resource. The discriminant is
-/// the [code](https://grpc.io/docs/guides/status-codes/) on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StatusCode {
-    /// The call was cancelled.
-    Cancelled = 1,
-    /// The error is not known, for example because another server did not state it.
-    Unknown = 2,
-    /// The client violated the protocol.
-    InvalidArgument = 3,
-    /// The client took too long.
-    DeadlineExceeded = 4,
-    /// The server has no configuration for this client.
-    NotFound = 5,
-    /// An entity that should be created exists already.
-    AlreadyExists = 6,
-    /// The client is not permitted to receive the configuration.
-    PermissionDenied = 7,
-    /// The client exceeded a limit of the server.
-    ResourceExhausted = 8,
-    /// The server is not in a state that allows the call.
-    FailedPrecondition = 9,
-    /// The call was aborted, for example because of another one.
-    Aborted = 10,
-    /// A value is outside the valid range.
-    OutOfRange = 11,
-    /// The server does not implement the called method.
-    Unimplemented = 12,
-    /// The server has an internal error.
-    Internal = 13,
-    /// The server is unavailable now; another one may be available.
-    Unavailable = 14,
-    /// Data is lost or corrupt.
-    DataLoss = 15,
-    /// The client is not authenticated.
-    Unauthenticated = 16,
-}
-
-impl StatusCode {
-    const ALL: [Self; 16] = [
-        Self::Cancelled,
-        Self::Unknown,
-        Self::InvalidArgument,
-        Self::DeadlineExceeded,
-        Self::NotFound,
-        Self::AlreadyExists,
-        Self::PermissionDenied,
-        Self::ResourceExhausted,
-        Self::FailedPrecondition,
-        Self::Aborted,
-        Self::OutOfRange,
-        Self::Unimplemented,
-        Self::Internal,
-        Self::Unavailable,
-        Self::DataLoss,
-        Self::Unauthenticated,
-    ];
-
-    /// Returns the code as a number.
-    #[must_use]
-    pub const fn as_i32(self) -> i32 {
-        self as i32
-    }
-
-    /// Returns the code of a number, such as that of an
-    /// [error](crate::client::WatchErrorKind::Reported) that a relay passes on. Zero (`OK`) is no
-    /// error; it and unknown numbers give [`Unknown`](Self::Unknown), as gRPC specifies.
-    ///
-    /// ```
-    /// use xds_core::server::StatusCode;
-    ///
-    /// assert_eq!(StatusCode::from_i32(5), StatusCode::NotFound);
-    /// assert_eq!(StatusCode::from_i32(99), StatusCode::Unknown);
-    /// ```
-    #[must_use]
-    pub fn from_i32(code: i32) -> Self {
-        Self::ALL.into_iter().find(|it| it.as_i32() == code).unwrap_or(Self::Unknown)
     }
 }

@@ -13,12 +13,13 @@ use alloc::sync::Arc;
 use bytes::Bytes;
 
 pub use self::{
-    close_reason::{CloseReason, Refusal, StatusCode},
+    close_reason::{CloseReason, Refusal},
     connection::Connection,
     observation::{BlockedBy, BlockedChange, Observation},
     server_event::ServerEvent,
     server_transmit::{ResponseCause, ServerTransmit},
 };
+pub use crate::status_code::StatusCode;
 use crate::{
     id::StreamId,
     service::{Method, Variant},

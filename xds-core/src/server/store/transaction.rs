@@ -212,7 +212,7 @@ impl Transaction {
         code: StatusCode,
         message: impl Into<Arc<str>>,
     ) -> &mut Self {
-        let error = ResourceError { code, message: message.into() };
+        let error = ResourceError { code: code.of_error(), message: message.into() };
         self.push(type_url.into(), name.into(), ChangeContent::Error(error))
     }
 

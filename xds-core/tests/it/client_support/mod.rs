@@ -14,7 +14,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use prost::{Message as _, Name as _};
 use xds_core::{
-    ChannelId, Client, Frame, Time, TypeUrl, WatchId,
+    ChannelId, Client, Frame, StatusCode, Time, TypeUrl, WatchId,
     client::{
         ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, Interest, Node, Notice, Output,
         Profile, Rejection, ResourceType, ServerAddress, ValidationContext, Value,
@@ -171,7 +171,10 @@ impl Driver {
             Input::Close { code } => {
                 if let Some(channel) = self.channel.take() {
                     self.dead.push(channel);
-                    let error = ChannelError::Status { code: *code, message: "".into() };
+                    let error = ChannelError::Status {
+                        code: StatusCode::from_i32(*code),
+                        message: "".into(),
+                    };
                     self.client.handle_event(ChannelEvent::Closed(channel, error), now);
                 }
             }

@@ -13,7 +13,7 @@ use std::{
 use futures_core::Stream;
 use prost::{Message as _, bytes::Bytes};
 use xds_core::{
-    ChannelId, Client, Frame, Time,
+    ChannelId, Client, Frame, StatusCode, Time,
     client::{
         ChannelError, ChannelEvent, ClientConfig, FlowControl, Node, OpaqueType, Output, Profile,
         ServerAddress,
@@ -157,7 +157,7 @@ impl Rig {
 
     /// Ends the stream and opens a new one.
     pub(crate) fn reconnect(&mut self) {
-        let status = ChannelError::Status { code: 14, message: "gone".into() };
+        let status = ChannelError::Status { code: StatusCode::Unavailable, message: "gone".into() };
         let event = ChannelEvent::Closed(self.channel.take().unwrap(), status);
         self.client.handle_event(event, Time::ZERO);
         self.obey();

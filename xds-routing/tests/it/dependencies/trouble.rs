@@ -91,12 +91,12 @@ fn missing_cluster_does_not_affect_other_clusters() {
         assert!(rig.note("c").starts_with("eds c: does not exist: not received"));
         let in_use = rig.follower.manager().configuration().unwrap().unwrap();
         let failure = in_use.cluster(&"b".into()).unwrap_err();
-        assert_eq!(failure.code(), 14, "UNAVAILABLE, though it was not found: {failure}");
+        assert_eq!(failure.code(), StatusCode::Unavailable, "though it was not found: {failure}");
         assert!(failure.to_string().contains("cds b: does not exist"), "{failure}");
         let failure = rig.cluster("c").failure("there is none");
-        assert_eq!(failure.code(), 14);
+        assert_eq!(failure.code(), StatusCode::Unavailable);
         assert!(failure.to_string().contains("there is none (resolution note: eds c: does not"));
-        assert_eq!(in_use.cluster(&"d".into()).unwrap_err().code(), 13, "INTERNAL: a bug");
+        assert_eq!(in_use.cluster(&"d".into()).unwrap_err().code(), StatusCode::Internal, "a bug");
         rig.set(|it| {
             it.whole("b", &[2]).endpoints("c", &[3]);
         });
@@ -218,7 +218,7 @@ fn call_failure_mentions_the_lost_management_server() {
         rig.advance(Duration::from_secs(5));
         assert_eq!(rig.last(), "[a] a=1", "calls go on");
         let failure = rig.cluster("a").failure("all endpoints are unreachable");
-        assert_eq!(failure.code(), 14);
+        assert_eq!(failure.code(), StatusCode::Unavailable);
         let text = failure.to_string();
         let start =
             "no endpoint of cluster `a`: all endpoints are unreachable (resolution note: lds l: ";

@@ -22,7 +22,7 @@ use std::{collections::BTreeSet, fmt::Debug, mem, time::Duration};
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 use xds_core::{
-    ChannelId, Client, Frame, Time, TypeUrl, WatchId,
+    ChannelId, Client, Frame, StatusCode, Time, TypeUrl, WatchId,
     client::{
         Call, Change, ChannelError, ChannelEvent, Interest, Notice, Output, Resource, Streams,
         WatchError,
@@ -125,7 +125,8 @@ impl World {
                 self.with_peer(nth, |world, at| world.push(at, kind).map(drop))?;
             }
             Step::Close(nth) => self.with_peer(nth, |world, at| {
-                let error = ChannelError::Status { code: 14, message: "".into() };
+                let error =
+                    ChannelError::Status { code: StatusCode::Unavailable, message: "".into() };
                 world.close(at, error);
                 Ok(())
             })?,

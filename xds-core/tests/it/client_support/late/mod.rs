@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use proptest::test_runner::TestCaseError;
 use xds_core::{
-    ChannelId, Client, Frame, Time, TypeUrl, WatchId,
+    ChannelId, Client, Frame, StatusCode, Time, TypeUrl, WatchId,
     client::{
         Call, Change, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, FlowControl,
         Interest, Node, Notice, Output, Profile, Resource, ServerAddress, Streams,
@@ -98,7 +98,8 @@ impl<F: FarSide> Pair<F> {
             Step::Cut => {
                 for channel in self.channels.drain(..) {
                     self.far_side.hang_up(channel);
-                    let error = ChannelError::Status { code: 14, message: "".into() };
+                    let error =
+                        ChannelError::Status { code: StatusCode::Unavailable, message: "".into() };
                     self.client.handle_event(ChannelEvent::Closed(channel, error), self.now);
                 }
             }
