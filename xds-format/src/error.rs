@@ -105,16 +105,16 @@ impl Position {
 
     /// Returns the position of a byte offset in `text`. An offset past the end means the end.
     pub(crate) fn of(text: &str, offset: usize) -> Self {
-        Self::START.after(&text[..char_boundary(text, offset)])
+        Self::START.after(text.get(..char_boundary(text, offset)).unwrap_or_default())
     }
 
     /// Returns the position behind `text`, which begins at this position.
     pub(crate) fn after(self, text: &str) -> Self {
-        match text.rfind('\n') {
+        match text.rsplit_once('\n') {
             None => Self { column: self.column + text.chars().count(), ..self },
-            Some(newline) => Self {
+            Some((_, last_line)) => Self {
                 line: self.line + text.matches('\n').count(),
-                column: text[newline + 1..].chars().count() + 1,
+                column: last_line.chars().count() + 1,
             },
         }
     }
@@ -461,7 +461,9 @@ pub(crate) fn abbreviate(text: &str) -> String {
     const SHOWN: usize = 120;
     match text.char_indices().nth(SHOWN) {
         None => text.to_owned(),
-        Some((end, _)) => format!("{}... ({} bytes)", &text[..end], text.len()),
+        Some((end, _)) => {
+            format!("{}... ({} bytes)", text.get(..end).unwrap_or_default(), text.len())
+        }
     }
 }
 

@@ -84,6 +84,18 @@
 // S4.056, S0.176
 
 #![deny(missing_docs)]
+// What may panic has to state why it cannot.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::string_slice,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 mod compat;
 mod encode;

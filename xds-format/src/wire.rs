@@ -87,7 +87,7 @@ impl<'a> Fields<'a> {
             }
             _ => return Err(WireError::UnbalancedGroup),
         };
-        let raw = &start[..start.len() - self.rest.len()];
+        let raw = start.get(..start.len() - self.rest.len()).unwrap_or_default();
         Ok(Field { number, payload, raw })
     }
 }
@@ -127,7 +127,7 @@ pub(crate) fn read_varint(input: &mut &[u8]) -> Result<u64, WireError> {
         }
         value |= u64::from(byte & 0x7f) << (7 * i);
         if byte < 0x80 {
-            *input = &input[i + 1..];
+            *input = input.get(i + 1..).unwrap_or_default();
             return Ok(value);
         }
     }

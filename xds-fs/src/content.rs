@@ -47,6 +47,6 @@ pub(crate) fn response(
     for wrapper in document.resources.iter_mut().filter_map(|resource| resource.wrapper.as_mut()) {
         wrapper.ttl = None;
     }
-    document.version_info.get_or_insert_with(|| hash.to_hex()[..16].to_owned());
+    document.version_info.get_or_insert_with(|| hash.to_hex().chars().take(16).collect());
     Ok(document.to_discovery_response())
 }

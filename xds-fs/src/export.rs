@@ -302,7 +302,7 @@ impl Export {
         let type_url = type_url.as_str().to_owned();
         let mut response = DiscoveryResponse { type_url, resources, ..Default::default() };
         let hash = blake3::hash(&response.encode_to_vec()).to_hex();
-        response.version_info = hash[..16].to_owned();
+        response.version_info = hash.chars().take(16).collect();
         let bytes = response.encode_to_vec();
         if self.format == ExportFormat::Binary {
             return Ok(bytes);
@@ -310,8 +310,10 @@ impl Export {
         let mut json = message_to_json(self.schema, RESPONSE, &bytes, &for_programs())?;
         // An empty list would be omitted, but readers need the key `resources` to recognise a
         // response.
-        if response.resources.is_empty() {
-            json["resources"] = Vec::<String>::new().into();
+        if response.resources.is_empty()
+            && let Some(response) = json.as_object_mut()
+        {
+            response.insert("resources".to_owned(), Vec::<String>::new().into());
         }
         Ok(format!("{json:#}\n").into_bytes())
     }

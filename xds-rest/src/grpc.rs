@@ -118,14 +118,16 @@ fn decoded(text: &[u8]) -> String {
     let mut rest = text;
     while let [first, tail @ ..] = rest {
         let escaped = match rest {
-            [b'%', high, low, ..] => {
+            [b'%', high, low, behind @ ..] => {
                 let digit = |byte: u8| char::from(byte).to_digit(16);
-                digit(*high).zip(digit(*low)).map(|(high, low)| (high * 16 + low) as u8)
+                let digits = digit(*high).zip(digit(*low));
+                digits.map(|(high, low)| ((high * 16 + low) as u8, behind))
             }
             _ => None,
         };
-        bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { &rest[3..] } else { tail };
+        let (byte, behind) = escaped.unwrap_or((*first, tail));
+        bytes.push(byte);
+        rest = behind;
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

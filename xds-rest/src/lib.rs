@@ -31,6 +31,18 @@
 // S0.199, S0.200, S0.201, S0.202, S0.203, S0.204, S0.205
 
 #![deny(missing_docs)]
+// What may panic has to state why it cannot.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::string_slice,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 mod budget;
 mod gateway;

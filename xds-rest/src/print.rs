@@ -151,7 +151,7 @@ async fn print_response(
 
 /// Inserts a list that lacks its last bracket into a JSON object as the member `resources`.
 fn with_resources(object: Vec<u8>, list: Vec<u8>) -> Vec<u8> {
-    let others = &object[1..];
+    let others = object.strip_prefix(b"{").unwrap_or(&object);
     let separator: &[u8] = if others == b"}" { b"]" } else { b"]," };
     [&b"{\"resources\":"[..], &list, separator, others].concat()
 }

@@ -85,6 +85,18 @@
 //! # gRFCs
 #![doc = include_str!("../FEATURES.md")]
 #![forbid(unsafe_code)]
+// What may panic has to state why it cannot.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::string_slice,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 #[cfg(feature = "async-std")]
 pub mod async_std;

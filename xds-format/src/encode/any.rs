@@ -99,14 +99,13 @@ impl Encoder<'_> {
         self.message(message, &inner.value, Location { path: &path, ..at }, out)
     }
 
-    /// Appends an `Any` given as `[prefix/full.name] { .. }` in proto text.
+    /// Appends an `Any` in [expanded form](expanded).
     pub(crate) fn expanded_any(
         &self,
-        expanded: &Member<'_>,
+        (expanded, type_url): (&Member<'_>, &str),
         at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let type_url = &expanded.name[1..expanded.name.len() - 1];
         let message = self
             .schema
             .require_url(type_url)
@@ -127,9 +126,13 @@ fn holds_empty_value(members: &[Member<'_>]) -> bool {
     member(members, VALUE_KEY).is_some_and(|member| member.value.value == Value::Object(Vec::new()))
 }
 
-/// Whether the members are those of an `Any` in the form `[prefix/full.name] { .. }` of proto text.
-pub(crate) fn is_expanded(message: &MessageDescriptor, members: &[Member<'_>]) -> bool {
-    message.full_name() == "google.protobuf.Any"
-        && members.len() == 1
-        && members[0].name.starts_with('[')
+/// Returns the only member of an `Any` in the form `[prefix/full.name] { .. }` of proto text, and the
+/// type URL in its name; `None` for members of another form.
+pub(crate) fn expanded<'m, 't>(
+    message: &MessageDescriptor,
+    members: &'m [Member<'t>],
+) -> Option<(&'m Member<'t>, &'m str)> {
+    let [member] = members else { return None };
+    let type_url = member.name.strip_prefix('[')?.strip_suffix(']')?;
+    (message.full_name() == "google.protobuf.Any").then_some((member, type_url))
 }

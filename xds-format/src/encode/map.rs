@@ -40,19 +40,22 @@ impl Encoder<'_> {
         at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let Kind::Message(entry_type) = field.kind() else { return Ok(()) };
+        let (Kind::Message(entry_type), [(_, first), ..]) = (field.kind(), group) else {
+            return Ok(());
+        };
         let (key_field, value_field) =
             (entry_type.map_entry_key_field(), entry_type.map_entry_value_field());
         let mut entries = match self.dialect {
             Dialect::Text => self.text_entries(&key_field.kind(), group, at)?,
             Dialect::Json | Dialect::Yaml => {
-                self.object_entries(&key_field.kind(), &group[0].1.value, at)?
+                self.object_entries(&key_field.kind(), &first.value, at)?
             }
         };
         entries.sort_by(|a, b| a.order.cmp(&b.order));
-        if let Some(pair) = entries.windows(2).find(|pair| pair[0].order == pair[1].order) {
-            let kind = ErrorKind::DuplicateKey { key: abbreviate(&pair[1].name) };
-            return Err(Fault::new(pair[1].offset, at.path, kind));
+        let mut pairs = entries.iter().zip(entries.iter().skip(1));
+        if let Some((_, second)) = pairs.find(|(first, second)| first.order == second.order) {
+            let kind = ErrorKind::DuplicateKey { key: abbreviate(&second.name) };
+            return Err(Fault::new(second.offset, at.path, kind));
         }
 
         for entry in &entries {

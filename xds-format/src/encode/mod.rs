@@ -131,12 +131,12 @@ impl Encoder<'_> {
             return self.well_known(well_known, message, node, at, out);
         }
         match &node.value {
-            Value::Object(members)
-                if self.dialect == Dialect::Text && any::is_expanded(message, members) =>
-            {
-                self.expanded_any(&members[0], at, out)
-            }
-            Value::Object(members) => self.fields(message, members, |_| false, at, out),
+            Value::Object(members) => match any::expanded(message, members) {
+                Some(expanded) if self.dialect == Dialect::Text => {
+                    self.expanded_any(expanded, at, out)
+                }
+                _ => self.fields(message, members, |_| false, at, out),
+            },
             _ => Err(at.wrong(format!("an object (`{}`)", message.full_name()), node)),
         }
     }
@@ -168,7 +168,7 @@ impl Encoder<'_> {
         self.recover(check_oneofs(&fields, at))?;
 
         for group in fields.chunk_by(|(a, _), (b, _)| a.number() == b.number()) {
-            let (field, first) = &group[0];
+            let [(field, first), ..] = group else { continue };
             if let Some((_, second)) = group.get(1)
                 && !(self.dialect == Dialect::Text && (field.is_list() || field.is_map()))
             {
@@ -347,6 +347,7 @@ fn put_nested(
     let len = out.len() - start;
     wire::put_varint(out, len as u64);
     let prefix = out.len() - start - len;
+    #[expect(clippy::indexing_slicing, reason = "`out` has only grown since `start`")]
     out[start..].rotate_right(prefix);
     Ok(())
 }
@@ -373,7 +374,7 @@ fn null_is_a_value(kind: &Kind) -> bool {
 fn check_oneofs(fields: &[(FieldDescriptor, &Member<'_>)], at: Location<'_>) -> Result<()> {
     for (i, (field, member)) in fields.iter().enumerate() {
         let Some(oneof) = field.containing_oneof() else { continue };
-        let earlier = fields[..i].iter().find(|(earlier, _)| {
+        let earlier = fields.iter().take(i).find(|(earlier, _)| {
             earlier.number() != field.number()
                 && earlier.containing_oneof().as_ref() == Some(&oneof)
         });

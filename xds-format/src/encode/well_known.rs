@@ -112,7 +112,8 @@ impl Encoder<'_> {
     ) -> Result<()> {
         let start = out.len();
         self.fields(message, members, |_| false, at, out)?;
-        if which == WellKnown::Timestamp && !is_timestamp(read_seconds(&out[start..])) {
+        let written = out.get(start..).unwrap_or_default();
+        if which == WellKnown::Timestamp && !is_timestamp(read_seconds(written)) {
             return Err(at.wrong("a time from the year 1 to the year 9999", node));
         }
         Ok(())
@@ -134,7 +135,8 @@ impl Encoder<'_> {
             Value::Object(members) => {
                 let start = out.len();
                 self.fields(message, members, |_| false, at, out)?;
-                if is_duration(read_seconds(&out[start..])) { Ok(()) } else { Err(wrong()) }
+                let written = out.get(start..).unwrap_or_default();
+                if is_duration(read_seconds(written)) { Ok(()) } else { Err(wrong()) }
             }
             _ => Err(wrong()),
         }

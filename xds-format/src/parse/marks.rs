@@ -12,13 +12,14 @@ pub(super) struct Marks(Vec<(usize, Position)>);
 
 impl Marks {
     pub(super) fn of(text: &str) -> Self {
-        let (mut offset, mut position) = (0, Position::START);
-        let mut marks = vec![(offset, position)];
-        while offset < text.len() {
-            let next = char_boundary(text, offset + DISTANCE);
-            position = position.after(&text[offset..next]);
-            offset = next;
-            marks.push((offset, position));
+        let (mut rest, mut position) = (text, Position::START);
+        let mut marks = vec![(0, position)];
+        while let Some((part, behind)) = rest.split_at_checked(char_boundary(rest, DISTANCE))
+            && !part.is_empty()
+        {
+            position = position.after(part);
+            rest = behind;
+            marks.push((text.len() - rest.len(), position));
         }
         Self(marks)
     }
@@ -27,8 +28,9 @@ impl Marks {
     pub(super) fn position(&self, text: &str, offset: usize) -> Position {
         let offset = char_boundary(text, offset);
         let behind = self.0.partition_point(|(mark, _)| *mark <= offset);
-        let (mark, position) = self.0[behind.saturating_sub(1)];
-        position.after(&text[mark..offset])
+        let mark = behind.checked_sub(1).and_then(|last| self.0.get(last));
+        let (mark, position) = mark.copied().unwrap_or((0, Position::START));
+        position.after(text.get(mark..offset).unwrap_or_default())
     }
 }
 

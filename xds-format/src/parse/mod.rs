@@ -236,8 +236,8 @@ pub fn encode_message_with(
 fn utf8<'i>(source_name: &str, input: &'i [u8]) -> Result<&'i str, FormatError> {
     match core::str::from_utf8(input) {
         Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text)),
-        Err(error) => {
-            let valid = core::str::from_utf8(&input[..error.valid_up_to()]).unwrap_or_default();
+        Err(_) => {
+            let valid = input.utf8_chunks().next().map_or("", |chunk| chunk.valid());
             let fault = Fault::new(valid.len(), &Path::Root, ErrorKind::NotUtf8);
             Err(fault.in_source(source_name, Some(valid)))
         }

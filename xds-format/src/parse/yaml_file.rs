@@ -215,10 +215,10 @@ fn steps(path: &str) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     let mut rest = path;
     while !rest.is_empty() {
-        if let Some(quoted) = rest.strip_prefix("[\"") {
-            let mut stream = serde_json::Deserializer::from_str(&rest[1..]).into_iter::<String>();
+        if let Some(quoted) = rest.strip_prefix('[').filter(|rest| rest.starts_with('"')) {
+            let mut stream = serde_json::Deserializer::from_str(quoted).into_iter::<String>();
             steps.push(Step::Key(stream.next()?.ok()?));
-            rest = quoted.get(stream.byte_offset() - 1..)?.strip_prefix(']')?;
+            rest = quoted.get(stream.byte_offset()..)?.strip_prefix(']')?;
         } else if let Some(index) = rest.strip_prefix('[') {
             let (index, behind) = index.split_once(']')?;
             steps.push(Step::Index(index.parse().ok()?));

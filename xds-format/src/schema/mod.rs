@@ -70,6 +70,7 @@ impl Schema {
     /// On every call, if the descriptor set given through `XDS_ENVOY_DESCRIPTORS` at build time is
     /// invalid. Never with the descriptor set that the build finds by default.
     #[cfg(feature = "envoy")]
+    #[expect(clippy::expect_used, reason = "the documentation states when it panics")]
     #[must_use]
     pub fn envoy() -> &'static Self {
         static ENVOY: OnceLock<Schema> = OnceLock::new();

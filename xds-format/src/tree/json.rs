@@ -105,7 +105,7 @@ impl<'t> JsonParser<'t> {
                 {
                     self.at += 1;
                 }
-                Ok(Cow::Borrowed(&self.text[start..self.at]))
+                Ok(Cow::Borrowed(self.text_from(start)))
             }
             _ => Err(self.error("expected a key in double quotes")),
         }
@@ -151,7 +151,7 @@ impl<'t> JsonParser<'t> {
         loop {
             match self.peek() {
                 Some(byte) if byte == quote => {
-                    let rest = &self.text[copied..self.at];
+                    let rest = self.text_from(copied);
                     self.at += 1;
                     if copied == start {
                         return Ok(Cow::Borrowed(rest));
@@ -160,7 +160,7 @@ impl<'t> JsonParser<'t> {
                     return Ok(Cow::Owned(owned));
                 }
                 Some(b'\\') => {
-                    owned.push_str(&self.text[copied..self.at]);
+                    owned.push_str(self.text_from(copied));
                     owned.push(self.escape()?);
                     copied = self.at;
                 }
@@ -221,28 +221,35 @@ impl<'t> JsonParser<'t> {
     fn number(&mut self) -> Result<&'t str> {
         let start = self.at;
         self.take(b'-');
-        let integer_digits = self.digits();
-        let leading_zero = integer_digits > 1 && self.bytes[self.at - integer_digits] == b'0';
-        let fraction_digits = if self.take(b'.') { self.digits() } else { 1 };
-        let mut exponent_digits = 1;
+        let integer = self.digits();
+        let leading_zero = integer.len() > 1 && integer.starts_with('0');
+        let fraction = if self.take(b'.') { self.digits() } else { "0" };
+        let mut exponent = "0";
         if self.take(b'e') || self.take(b'E') {
             let _ = self.take(b'+') || self.take(b'-');
-            exponent_digits = self.digits();
+            exponent = self.digits();
         }
-        if integer_digits == 0 || leading_zero || fraction_digits == 0 || exponent_digits == 0 {
+        if leading_zero || [integer, fraction, exponent].contains(&"") {
             return Err(syntax(Format::Json, start, "invalid number"));
         }
-        Ok(&self.text[start..self.at])
+        Ok(self.text_from(start))
     }
 
-    fn digits(&mut self) -> usize {
-        let count = self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        self.at += count;
-        count
+    fn digits(&mut self) -> &'t str {
+        let start = self.at;
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        self.text_from(start)
+    }
+
+    /// Returns the text between an earlier position and this one.
+    fn text_from(&self, start: usize) -> &'t str {
+        self.text.get(start..self.at).unwrap_or_default()
     }
 
     fn keyword(&mut self, word: &str, value: Value<'t>) -> Result<Value<'t>> {
-        if !self.text[self.at..].starts_with(word) {
+        if !self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
             return Err(self.error("expected a value"));
         }
         self.at += word.len();

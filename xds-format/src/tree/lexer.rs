@@ -50,7 +50,7 @@ impl<'t> Lexer<'t> {
             None => Token::End,
             Some(b'a'..=b'z' | b'A'..=b'Z' | b'_') => {
                 self.skip_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-                Token::Ident(&self.text[start..self.at])
+                Token::Ident(self.text_from(start))
             }
             Some(b'0'..=b'9') => Token::Number(self.number()?),
             Some(b'.') if self.bytes.get(start + 1).is_some_and(u8::is_ascii_digit) => {
@@ -62,7 +62,8 @@ impl<'t> Lexer<'t> {
                 Token::Punct(char::from(byte))
             }
             Some(_) => {
-                let found = self.text[start..].chars().next().unwrap_or_default();
+                let rest = self.text.get(start..).unwrap_or_default();
+                let found = rest.chars().next().unwrap_or_default();
                 return Err(syntax(Format::Text, start, format!("unexpected character {found:?}")));
             }
         };
@@ -96,21 +97,27 @@ impl<'t> Lexer<'t> {
         }
     }
 
+    /// Returns the text between an earlier position and this one.
+    fn text_from(&self, start: usize) -> &'t str {
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
     fn number(&mut self) -> Result<Cow<'t, str>> {
         let start = self.at;
         self.skip_while(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
         // The sign of an exponent.
+        let mantissa = self.text_from(start);
         if matches!(self.peek(), Some(b'+' | b'-'))
-            && matches!(self.bytes[self.at - 1], b'e' | b'E')
-            && !self.text[start..].starts_with("0x")
+            && mantissa.ends_with(['e', 'E'])
+            && !mantissa.starts_with("0x")
         {
             self.at += 1;
             self.skip_while(|byte| byte.is_ascii_alphanumeric());
         }
-        let text = &self.text[start..self.at];
-        let integer = match text.as_bytes() {
-            [b'0', b'x' | b'X', ..] => u64::from_str_radix(&text[2..], 16).ok(),
-            [b'0', b'0'..=b'9', ..] => u64::from_str_radix(text, 8).ok(),
+        let text = self.text_from(start);
+        let integer = match (text.split_at_checked(2), text.as_bytes()) {
+            (Some(("0x" | "0X", digits)), _) => u64::from_str_radix(digits, 16).ok(),
+            (_, [b'0', b'0'..=b'9', ..]) => u64::from_str_radix(text, 8).ok(),
             _ => text.parse().ok(),
         };
         if let Some(value) = integer {

@@ -111,7 +111,7 @@ pub(crate) fn check_unique_keys(members: &[Member<'_>]) -> Result<(), Box<Fault>
         members
             .iter()
             .enumerate()
-            .find(|(i, m)| members[..*i].iter().any(|earlier| earlier.name == m.name))
+            .find(|(i, m)| members.iter().take(*i).any(|earlier| earlier.name == m.name))
     } else {
         let mut seen = HashSet::with_capacity(members.len());
         members.iter().enumerate().find(|(_, member)| !seen.insert(&member.name))

@@ -83,6 +83,7 @@ impl Validator {
     ///
     /// Panics like [`Schema::envoy`], and if a constraint of that schema is invalid.
     #[cfg(feature = "envoy")]
+    #[expect(clippy::expect_used, reason = "the documentation states when it panics")]
     #[must_use]
     pub fn envoy() -> &'static Self {
         static ENVOY: OnceLock<Validator> = OnceLock::new();

@@ -1,4 +1,5 @@
-//! Structure of the crates: imports against the order of the folders, circles, repeated type names.
+//! Structure of the crates: imports against the order of the folders, circles, repeated type names,
+//! and the lints of the libraries ([`panic_lints`]).
 //!
 //! The lists under `xtask/data/structure/` have the order of the folders ([`folders`]) and the
 //! exceptions ([`crate::repository::exceptions`]).
@@ -6,6 +7,7 @@
 mod folders;
 mod graph;
 mod imports;
+mod panic_lints;
 mod report;
 mod type_names;
 
@@ -57,7 +59,8 @@ pub(crate) fn run(root: &Path, mode: Mode) -> Result<String, Error> {
     for line in report.lines(mode == Mode::All) {
         print(&line);
     }
-    let findings = report.findings(&lists);
+    let mut findings = report.findings(&lists);
+    findings.extend(panic_lints::findings(&files(root, "", "rs")?));
     if findings.is_empty() {
         return Ok(report.summary());
     }
@@ -82,8 +85,10 @@ mod tests {
 
     #[test]
     fn crates_have_no_structure_findings() {
-        let (report, lists) = report(&crate::repository::root()).unwrap();
-        let findings = report.findings(&lists);
+        let root = crate::repository::root();
+        let (report, lists) = report(&root).unwrap();
+        let mut findings = report.findings(&lists);
+        findings.extend(panic_lints::findings(&files(&root, "", "rs").unwrap()));
         assert!(findings.is_empty(), "cargo xtask structure:\n{}", findings.join("\n"));
     }
 }

@@ -94,10 +94,12 @@ pub(crate) fn is_string(text: &str) -> bool {
 
 /// Whether a word is in the list, in lower case, in upper case, or capitalised.
 fn is_one_of(word: &str, lower: &[&str]) -> bool {
+    let behind_capital = word.strip_prefix(|c: char| c.is_ascii_uppercase());
+    // `lower` is the word in lower case, so a common end makes them equal except for the capital.
     let flexible = |lower: &str| {
         word == lower
             || word.bytes().all(|byte| byte.is_ascii_uppercase())
-            || (word.starts_with(|c: char| c.is_ascii_uppercase()) && word[1..] == lower[1..])
+            || behind_capital.is_some_and(|rest| lower.ends_with(rest))
     };
     lower.iter().any(|lower| word.eq_ignore_ascii_case(lower) && flexible(lower))
 }
@@ -124,15 +126,14 @@ pub(crate) fn is_decimal(text: &str) -> bool {
 
 /// Parses a hexadecimal (`0x1f`) or octal (`0o17`) number.
 fn radix(text: &str) -> Option<u64> {
-    match text.as_bytes() {
-        [b'0', b'x', digits @ ..] if digits.iter().all(u8::is_ascii_hexdigit) => {
-            u64::from_str_radix(&text[2..], 16).ok()
-        }
-        [b'0', b'o', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => {
-            u64::from_str_radix(&text[2..], 8).ok()
-        }
-        _ => None,
-    }
+    let (digits, radix) = match text.split_at_checked(2)? {
+        ("0x", digits) => (digits, 16),
+        ("0o", digits) => (digits, 8),
+        _ => return None,
+    };
+    // Without a sign, which the standard library would accept.
+    let is_number = digits.chars().all(|digit| digit.is_digit(radix));
+    u64::from_str_radix(digits, radix).ok().filter(|_| is_number)
 }
 
 #[cfg(test)]
