@@ -67,7 +67,7 @@
 //!  stream                    state of a stream that its types share
 //!  make_before_break         order of changes behind the client's ACKs
 //!  session                   one type of a stream: subscriptions, ACK and NACK, responses
-//!  store | queue             resources, views and versions | outputs and timers
+//!  store | queue             resources, views and versions | outputs, timers and turns
 //!  config | event            settings | inputs, outputs and status
 //! ```
 // M144: order of the types. IS25: a slow client delays nobody.
@@ -122,6 +122,7 @@ pub use self::{
             SyncState,
         },
     },
+    queue::fair_queue::FairQueue,
     report::{
         contents::{Preview, ViewCopy},
         convergence::{Convergence, LagReason, LaggingClient, TooManyWaits},
@@ -191,8 +192,9 @@ pub struct Server {
     rejections: Rejections,
     waits: ConvergenceWaits,
     source: SourceProgress,
-    /// Streams with an unfinished request, or with held requests that are to be handled.
-    unfinished: VecDeque<StreamId>,
+    /// Streams with an unfinished request, or with held requests that are to be handled, by the
+    /// account of their connection. Entries of streams without such requests are skipped.
+    unfinished: FairQueue<Slot, StreamId>,
     node_hasher: FixedState,
 }
 
@@ -221,7 +223,7 @@ impl Server {
             rejections: Rejections::default(),
             waits: ConvergenceWaits::default(),
             source: SourceProgress::default(),
-            unfinished: VecDeque::new(),
+            unfinished: FairQueue::default(),
             node_hasher: FixedState::with_seed(rng.next_u64()),
             config,
             rng,

@@ -4,15 +4,18 @@
 //!   request ──▶ first part ──▶ done                                 closed stream
 //!                  │ names are left                                      │
 //!                  ▼                                                     ▼
-//!      queue of streams ◀──┐                                 queue of closed sessions
-//!                  │       │ names are left                              │
-//!                  ▼       │                                             │
-//!   handle_timeout: a part of the first ones, and as many names of closed sessions
+//!   queue per connection ◀─┐                                 queue of closed sessions
+//!                  │       │ names are left                                │
+//!                  ▼       │                                             ▼
+//!   handle_timeout: a part of a stream, and as many names of closed sessions
 //! ```
 //!
 //! A part has at most [`names_per_call`](super::ServerLimits::names_per_call) names. Each part also
 //! frees as many names of closed sessions as it handles, so these never accumulate: while there are
 //! any, the number of names does not grow.
+//!
+//! Connections take turns, one part each. So a request waits for one part of each other connection
+//! per part of its own, however many streams these have.
 //!
 //! While a request is unfinished, its stream reads no other one and is sent nothing, so no response
 //! shows a half-applied list. A stream that closes drops its request. A view is assigned after the
@@ -34,21 +37,17 @@ impl Server {
         !self.unfinished.is_empty() || self.subscriptions.closed() > 0
     }
 
-    /// Frees names of closed streams, and handles requests, each stream in its turn, until a part is
-    /// full.
+    /// Frees names of closed streams, and handles a part of the requests of the connection whose turn
+    /// it is. What the part leaves of the limit is not used, as it would be the whole turn of another
+    /// connection.
     pub(crate) fn continue_work(&mut self) {
         self.free_closed(self.part());
-        let (start, part) = (self.stats.handled_names, self.part());
-        while let Some(id) = self.unfinished.pop_front() {
-            let handled = usize::try_from(self.stats.handled_names - start).unwrap_or(usize::MAX);
-            let is_busy = self.streams.get(id.0).is_some_and(Stream::is_busy);
-            // Requests that were held begin with a part of their own.
-            if handled >= part || handled > 0 && !is_busy {
-                self.unfinished.push_front(id);
-                break;
-            }
-            match is_busy {
-                true => self.continue_request(id, part - handled),
+        let start = self.stats.handled_names;
+        while self.stats.handled_names == start
+            && let Some(id) = self.unfinished.pop()
+        {
+            match self.streams.get(id.0).is_some_and(Stream::is_busy) {
+                true => self.continue_request(id, self.part()),
                 false => self.take_held(id),
             }
             self.notify_wanted();
@@ -56,12 +55,16 @@ impl Server {
         self.enforce_total_names();
     }
 
+    /// Queues a stream whose requests are to be continued.
+    fn continue_later(&mut self, id: StreamId) {
+        self.unfinished.push(self.subscriptions.usage.account_of(id), id);
+    }
+
     /// Applies the rest of a request that is not finished, before the stream changes its view. Takes
     /// as long as its names need, like the change itself.
     pub(crate) fn finish_request(&mut self, id: StreamId) {
         if self.streams.get(id.0).is_some_and(Stream::is_busy) {
             self.continue_request(id, usize::MAX);
-            self.unfinished.retain(|other| *other != id);
         }
     }
 
@@ -75,7 +78,7 @@ impl Server {
             && stream.held_count() > 0
         {
             if self.stats.handled_names >= full {
-                return self.unfinished.push_back(id);
+                return self.continue_later(id);
             }
             let Some(message) = stream.take_held() else { break };
             let key = self.node_key(id);
@@ -130,7 +133,7 @@ impl Server {
             self.finish_if_done(id);
         }
         if self.streams.get(id.0).is_some_and(|it| !it.is_busy() && it.has_waiting_requests()) {
-            self.unfinished.push_back(id);
+            self.continue_later(id);
         }
     }
 
@@ -183,7 +186,7 @@ impl Server {
         let session = request.session;
         stream.suspend(request);
         self.stats.unfinished_requests += 1;
-        self.unfinished.push_back(id);
+        self.continue_later(id);
         // The answer counts at once.
         self.review_waits(session);
         let Some(stream) = self.streams.get(id.0) else { return Ok(()) };

@@ -6,8 +6,8 @@ use core::time::Duration;
 use xds_core::{
     ViewName,
     server::{
-        Admission, CloseReason, DrainPlan, OnDemand, ServerConfig, ServerLimits, ServerOutput,
-        StreamEvent, SyncState,
+        Admission, CloseReason, Connection, DrainPlan, OnDemand, ServerConfig, ServerLimits,
+        ServerOutput, StreamEvent, SyncState, Variant,
     },
 };
 
@@ -92,12 +92,62 @@ fn long_requests_take_turns() {
     while rig.part().is_some() {
         steps.push(open(&rig));
     }
-    // The node is the first of four fields, and the type follows the names. What a stream leaves of
-    // a part is for the next one.
-    let expected =
-        [[3, 3, 3], [7, 3, 3], [7, 3, 6], [11, 3, 6], [11, 3, 10], [12, 3, 12], [12, 3, 12]];
+    // The node is the first of four fields, and the type follows the names. Streams without a
+    // connection count as one each.
+    let expected = [
+        [3, 3, 3],
+        [7, 3, 3],
+        [7, 3, 3],
+        [7, 3, 7],
+        [11, 3, 7],
+        [11, 3, 11],
+        [12, 3, 11],
+        [12, 3, 12],
+    ];
     let expected = expected.map(|names| names.map(xds_core::server::SubscribedNames::Names));
     assert_eq!(steps, expected);
+}
+
+/// Sends `request` on 100 streams of a connection and then `other` on the stream of another
+/// connection. Returns the number of parts until `other` is handled, at most `limit`.
+fn parts_beside_100_streams(rig: &mut Rig, request: &str, other: &str, limit: usize) -> usize {
+    let [busy, modest] = [1, 2].map(Connection::new);
+    for stream in 1..=100 {
+        rig.open_on(stream, Variant::StateOfTheWorld, &busy);
+        rig.run(&format!("{stream}{request}"));
+    }
+    rig.open_on(101, Variant::StateOfTheWorld, &modest);
+    rig.run(&format!("101{other}"));
+    let stream = rig.stream(101);
+    let mut parts = 0;
+    while !rig.server.wants_read(stream) && parts < limit {
+        assert!(rig.part().is_some());
+        parts += 1;
+    }
+    parts
+}
+
+#[test]
+fn long_request_waits_for_one_part_of_each_other_connection() {
+    let mut limits = ServerLimits::default();
+    limits.names_per_connection = 100_000_000;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.parts = Parts::OnRequest;
+    let request = format!("> eds {}", names("", 100_000));
+    let parts = parts_beside_100_streams(&mut rig, &request, &request, 1_000);
+    // A request has 391 parts, of which the first one is handled at once.
+    assert_eq!(parts, 2 * 390);
+}
+
+#[test]
+fn rest_of_a_part_is_not_the_turn_of_another_connection() {
+    let mut rig = rig();
+    // The node, the type and five names are seven fields: three are left.
+    let request = format!("> eds {}", names("", 5));
+    let parts =
+        parts_beside_100_streams(&mut rig, &request, &format!("> eds {}", names("", 38)), 50);
+    // Nine parts of four fields are left.
+    assert_eq!(parts, 2 * 9);
 }
 
 // S0.133: names that a list lacks end with its last part, and no response shows a part.
@@ -250,7 +300,7 @@ fn stream_moves_to_another_view_after_its_whole_request() {
     rig.run(&format!("> eds {}\nassign 1 v", names("", 8)));
     assert_eq!(rig.part(), Some(4));
     rig.run("assign 1 w");
-    assert_eq!(rig.part(), None);
+    assert_eq!(finish(&mut rig), [0], "no name is left");
     rig.run("< eds first n0=2 n7=2");
     assert_eq!(rig.server.stats().held_names, 8);
 }

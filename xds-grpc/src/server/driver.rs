@@ -2,18 +2,19 @@
 //! timers.
 //!
 //! ```text
-//!                    inputs of the application ──▶ queue ──────────────────┐
-//!   inbox ──▶ sort                                                         ├──▶ core ──▶ responses
-//!                    inputs of streams ──▶ queue per connection, in turn ──┘             │
-//!                                                                                        ▼
-//!                                             transports ◀── queue per connection, in turn
+//!                  inputs of the application ──▶ queue ──────────────────────┐
+//!   inbox ──▶ sort                                                           ├──▶ core ──▶ responses
+//!                  inputs of connections ──▶ queue per connection, in turn ──┘             │
+//!                                                                                          ▼
+//!                                               transports ◀── queue per connection, in turn
 //! ```
 //!
 //! Each iteration handles the inputs of the application first, up to 1,000, so that changes made
-//! together are sent together. Then it handles inputs of streams and renders responses, one of each
-//! connection in turn. How many is limited, so that an iteration takes some milliseconds at most: a
-//! connection that sends many requests, has many responses to render or closes many streams does not
-//! keep the others waiting. The core processes long requests in parts, one per iteration.
+//! together are sent together. Then it handles inputs of connections and renders responses, one of
+//! each connection in turn. How many is limited, so that an iteration takes some milliseconds at
+//! most: a connection that sends many requests, has many responses to render or closes many streams
+//! does not keep the others waiting. The core handles long requests in parts, one per iteration and
+//! of each connection in turn.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -26,8 +27,8 @@ use tonic_health::ServingStatus;
 use xds_core::{
     Deadline, Frame, StreamId, Timer,
     server::{
-        Admission, CloseReason, Observation, Readiness, Server, ServerConfig, ServerEvent,
-        ServerOutput, StreamEvent,
+        Admission, CloseReason, FairQueue, Observation, Readiness, Server, ServerConfig,
+        ServerEvent, ServerOutput, StreamEvent,
     },
 };
 
@@ -35,7 +36,6 @@ use super::{
     authorize::SharedAuthorizer,
     budgets::TransportBudgets,
     events::EventQueue,
-    fair_queue::FairQueue,
     health::Health,
     inbox::{ConvergenceTarget, Inbox, Input, InputReceiver, WeakInbox},
     limit_advice::LimitAdvice,
@@ -58,11 +58,11 @@ use crate::{
 pub(crate) struct Driver {
     pub(super) server: Server,
     pub(super) rollouts: HostedRollouts,
-    receiver: InputReceiver,
+    pub(super) receiver: InputReceiver,
     /// Inputs that do not belong to a connection.
-    application: VecDeque<Input>,
-    /// Inputs of streams.
-    pub(super) connections: FairQueue<Input>,
+    pub(super) application: VecDeque<Input>,
+    /// Inputs of connections.
+    pub(super) connections: FairQueue<u64, Input>,
     /// Cloned for streams. Weak, because it must not keep the server alive.
     pub(super) inbox: WeakInbox,
     waits: ConvergenceWaits,
@@ -71,7 +71,7 @@ pub(crate) struct Driver {
     /// Never iterated in an order that matters.
     pub(super) streams: BTreeMap<StreamId, Stream>,
     /// Streams that may have a response to send and space for it.
-    pub(super) writable: FairQueue<StreamId>,
+    pub(super) writable: FairQueue<u64, StreamId>,
     pub(super) memory_waits: MemoryWaits,
     /// Streams whose reader waits for permission to read the next request.
     pub(super) unread: Vec<StreamId>,
@@ -97,20 +97,6 @@ pub(crate) struct Reporters {
     pub(crate) events: Arc<EventQueue>,
     pub(crate) health: Health,
 }
-
-/// Maximum number of inputs of the application per iteration.
-const MAX_APPLICATION_INPUTS: usize = 1_000;
-
-/// Maximum number of inputs of streams per iteration.
-const MAX_STREAM_INPUTS: usize = 64;
-
-/// Maximum bytes of requests per iteration; the last request may exceed it. The core reads a request
-/// once before it handles its names.
-const MAX_BYTES: usize = 256 << 10;
-
-/// Maximum number of names per iteration that the core handles for requests and ends of streams; the
-/// last input may exceed it.
-const MAX_NAMES: u64 = 256;
 
 /// Lifecycle of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,35 +210,6 @@ impl Driver {
         }
     }
 
-    /// Sorts the inputs that have arrived into the queues of their connections. Later ones are taken
-    /// in the next iteration.
-    fn take_inputs(&mut self) {
-        for _ in 0..self.receiver.len() {
-            let Ok(input) = self.receiver.try_recv() else { return };
-            self.queue_input(input);
-        }
-    }
-
-    fn queue_input(&mut self, input: Input) {
-        let connection = match (&input, input.stream()) {
-            (Input::Accept { call, .. }, _) => call.responses.id(),
-            (_, Some(id)) => match self.streams.get(&id) {
-                Some(stream) => stream.responses.id(),
-                // The stream has ended.
-                None => return,
-            },
-            (_, None) => return self.application.push_back(input),
-        };
-        self.connections.push(connection, input);
-    }
-
-    /// Queues a stream that may have a response to send and space for it.
-    fn note_writable(&mut self, id: StreamId) {
-        if let Some(stream) = self.streams.get(&id) {
-            self.writable.push(stream.responses.id(), id);
-        }
-    }
-
     fn handle_timeout(&mut self) {
         let now = self.clock.now();
         self.server.handle_timeout(now);
@@ -268,25 +225,7 @@ impl Driver {
         }
     }
 
-    fn handle_inputs(&mut self) {
-        for _ in 0..MAX_APPLICATION_INPUTS {
-            let Some(input) = self.application.pop_front() else { break };
-            self.handle_input(input);
-        }
-        let (mut bytes, full) = (0, self.server.handled_names() + MAX_NAMES);
-        for _ in 0..MAX_STREAM_INPUTS {
-            if bytes >= MAX_BYTES || self.server.handled_names() >= full {
-                break;
-            }
-            let Some(input) = self.connections.pop() else { break };
-            if let Input::Request(_, message) = &input {
-                bytes += message.len();
-            }
-            self.handle_input(input);
-        }
-    }
-
-    fn handle_input(&mut self, input: Input) {
+    pub(super) fn handle_input(&mut self, input: Input) {
         let now = self.clock.now();
         match input {
             Input::Accept { call, reply } => {

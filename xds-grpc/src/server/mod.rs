@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `driver.rs` | main loop: takes inputs, processes outputs |
 //! | `streams.rs` | streams, from the call to the end |
+//! | `turns.rs` | order in which inputs are handled |
 //! | `transmit.rs` | rendering of responses |
 //! | `inbox.rs`, `requests.rs` | inputs of the driver; reading of requests |
 //! | `service.rs`, `routes.rs` | the gRPC methods as a tower service, and as tonic routes |
@@ -25,7 +26,6 @@
 //! | `budgets.rs`, `eviction.rs` | memory budgets of a server and a connection; connections that must release memory |
 //! | `transport_stats.rs` | counters of connections and budgets |
 //! | `listener.rs`, `connection.rs` | listeners and connections |
-//! | `fair_queue.rs` | queue of the driver that serves connections in turn |
 //! | `fair_io.rs` | yields of a connection that always has data |
 //! | `go_away.rs`, `frame_position.rs` | closing of a connection with a reason |
 //! | `socket_file.rs` | socket files |
@@ -51,7 +51,6 @@ mod driver;
 mod events;
 mod eviction;
 mod fair_io;
-mod fair_queue;
 mod frame_position;
 mod go_away;
 mod handle;
@@ -86,6 +85,7 @@ mod streams;
 mod timed_requests;
 mod transmit;
 mod transport_stats;
+mod turns;
 mod waits;
 
 use std::{io, sync::Arc};

@@ -88,8 +88,8 @@ pub struct ServerLimits {
     /// Maximum number of names that one call of the server handles; default 256, at least 1.
     ///
     /// A request with more fields is handled in parts, and the names of a closed stream are freed in
-    /// parts. [`handle_timeout`](crate::server::Server::handle_timeout) handles the next part, each
-    /// stream in its turn, and is [due](crate::Timer::UnfinishedWork) until all are
+    /// parts. [`handle_timeout`](crate::server::Server::handle_timeout) handles the next part, of
+    /// each connection in turn, and is [due](crate::Timer::UnfinishedWork) until all are
     /// done. Meanwhile the stream of the request is sent nothing and its next request waits, while
     /// other streams are served. Handling names also frees as many names of closed streams.
     pub names_per_call: usize,

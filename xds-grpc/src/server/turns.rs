@@ -1,46 +1,72 @@
-//! Queue that serves connections in turn.
+//! Order in which a driver handles inputs: those of the application first, and then those of
+//! connections in turn.
 
-use std::collections::{BTreeMap, VecDeque};
+use xds_core::StreamId;
 
-/// First-in, first-out queue per connection. The connections with items take turns, one item each, so
-/// the wait of an item depends on the number of connections and not on how much others have queued.
-#[derive(Debug)]
-pub(super) struct FairQueue<T> {
-    items: BTreeMap<u64, VecDeque<T>>,
-    /// Ids of the connections with items, the next one first.
-    turns: VecDeque<u64>,
-}
+use super::{driver::Driver, inbox::Input};
 
-impl<T> FairQueue<T> {
-    pub(super) fn push(&mut self, connection: u64, item: T) {
-        let items = self.items.entry(connection).or_default();
-        if items.is_empty() {
-            self.turns.push_back(connection);
+/// Maximum number of inputs of the application per iteration.
+const MAX_APPLICATION_INPUTS: usize = 1_000;
+
+/// Maximum number of inputs of connections per iteration.
+const MAX_CONNECTION_INPUTS: usize = 64;
+
+/// Maximum bytes of requests per iteration; the last request may exceed it. The core reads a request
+/// once before it handles its names.
+const MAX_BYTES: usize = 256 << 10;
+
+/// Maximum number of names per iteration that the core handles for requests and ends of streams; the
+/// last input may exceed it.
+const MAX_NAMES: u64 = 256;
+
+impl Driver {
+    /// Sorts the inputs that have arrived into the queues of their connections. Later ones are taken
+    /// in the next iteration.
+    pub(super) fn take_inputs(&mut self) {
+        for _ in 0..self.receiver.len() {
+            let Ok(input) = self.receiver.try_recv() else { return };
+            self.queue_input(input);
         }
-        items.push_back(item);
     }
 
-    /// Removes the first item of the connection whose turn it is.
-    pub(super) fn pop(&mut self) -> Option<T> {
-        let connection = self.turns.pop_front()?;
-        let items = self.items.get_mut(&connection)?;
-        let item = items.pop_front();
-        if items.is_empty() {
-            self.items.remove(&connection);
-        } else {
-            self.turns.push_back(connection);
+    pub(super) fn queue_input(&mut self, input: Input) {
+        let connection = match (&input, input.stream()) {
+            (Input::Accept { call, .. }, _) => call.responses.id(),
+            (_, Some(id)) => match self.streams.get(&id) {
+                Some(stream) => stream.responses.id(),
+                // The stream has ended.
+                None => return,
+            },
+            (_, None) => return self.application.push_back(input),
+        };
+        self.connections.push(connection, input);
+    }
+
+    /// Queues a stream that may have a response to send and space for it.
+    pub(super) fn note_writable(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get(&id) {
+            self.writable.push(stream.responses.id(), id);
         }
-        item
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.turns.is_empty()
-    }
-}
-
-impl<T> Default for FairQueue<T> {
-    fn default() -> Self {
-        Self { items: BTreeMap::new(), turns: VecDeque::new() }
+    /// Handles inputs of the application, and then those of connections in turn, until the share of an
+    /// iteration is used up.
+    pub(super) fn handle_inputs(&mut self) {
+        for _ in 0..MAX_APPLICATION_INPUTS {
+            let Some(input) = self.application.pop_front() else { break };
+            self.handle_input(input);
+        }
+        let (mut bytes, full) = (0, self.server.handled_names() + MAX_NAMES);
+        for _ in 0..MAX_CONNECTION_INPUTS {
+            if bytes >= MAX_BYTES || self.server.handled_names() >= full {
+                break;
+            }
+            let Some(input) = self.connections.pop() else { break };
+            if let Input::Request(_, message) = &input {
+                bytes += message.len();
+            }
+            self.handle_input(input);
+        }
     }
 }
 
@@ -56,6 +82,7 @@ mod tests {
     use http_body::Body as _;
     use prost::Message as _;
     use tokio::sync::oneshot;
+    use tonic::body::Body;
     use xds_core::{
         proto::{DiscoveryRequest, Node},
         server::{Readiness, ServerConfig, StreamKind},
@@ -65,60 +92,12 @@ mod tests {
 
     use super::{
         super::{
-            ManagementServer, ServerOptions,
-            body::ResponseBody,
-            budgets::ConnectionBudgets,
-            inbox::{IncomingCall, Input},
-            message_reader::MessageReader,
-            peer::Peer,
-            requests::RequestLimit,
+            ManagementServer, ServerOptions, body::ResponseBody, budgets::ConnectionBudgets,
+            inbox::IncomingCall, message_reader::MessageReader, peer::Peer, requests::RequestLimit,
         },
         *,
     };
     use crate::runtime::tests::Still;
-
-    fn queue(items: &[(u64, char)]) -> FairQueue<char> {
-        let mut queue = FairQueue::default();
-        items.iter().for_each(|(connection, item)| queue.push(*connection, *item));
-        queue
-    }
-
-    fn rest(mut queue: FairQueue<char>) -> String {
-        let rest = core::iter::from_fn(|| queue.pop()).collect();
-        assert!(queue.is_empty() && queue.items.is_empty(), "no connection is kept without items");
-        rest
-    }
-
-    #[test]
-    fn items_of_one_connection_keep_their_order() {
-        assert_eq!(rest(queue(&[(7, 'a'), (7, 'b'), (7, 'c')])), "abc");
-        assert_eq!(rest(queue(&[])), "");
-    }
-
-    #[test]
-    fn connections_take_turns() {
-        let items = [(1, 'a'), (1, 'b'), (1, 'c'), (2, 'x'), (3, 'y'), (2, 'z')];
-        assert_eq!(rest(queue(&items)), "axybzc");
-    }
-
-    #[test]
-    fn item_waits_for_one_item_of_each_other_connection() {
-        let mut queue = FairQueue::default();
-        for number in 0..10_000 {
-            queue.push(number % 10, 'a');
-        }
-        queue.push(10, 'x');
-        let served = core::iter::from_fn(|| queue.pop()).position(|item| item == 'x');
-        assert_eq!(served, Some(10));
-    }
-
-    #[test]
-    fn connection_that_was_served_waits_for_the_others() {
-        let mut queue = queue(&[(1, 'a'), (2, 'x'), (2, 'y')]);
-        assert_eq!(queue.pop(), Some('a'));
-        queue.push(1, 'b');
-        assert_eq!(rest(queue), "xby");
-    }
 
     /// Server whose driver runs one part at a time, when [`run`](Self::run) is called.
     struct ManualServer {
@@ -176,7 +155,7 @@ mod tests {
             connection: &ConnectionBudgets,
         ) -> oneshot::Receiver<Result<ResponseBody, xds_core::server::Refusal>> {
             let request_limit = RequestLimit::of(&self.server.options);
-            let body = tonic::body::Body::empty();
+            let body = Body::empty();
             let call = Box::new(IncomingCall {
                 via: StreamKind::Aggregated(Variant::StateOfTheWorld),
                 requests: MessageReader::new(body, request_limit.bytes, connection),
