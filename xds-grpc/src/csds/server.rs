@@ -199,12 +199,14 @@ where
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let authorization = CallAuthorization::of(CsdsCaller::of(&request));
+        let server = self.server.on_behalf_of(request.extensions());
+        let service = Self { server, ..self.clone() };
         let count = match request.uri().path() {
             FETCH_CLIENT_STATUS => RequestCount::One,
             _ => RequestCount::Many,
         };
         let request = self.server.time_requests(request, count, MAX_REQUEST);
-        serve(StatusCall { service: self.clone(), authorization }, request)
+        serve(StatusCall { service, authorization }, request)
     }
 }
 

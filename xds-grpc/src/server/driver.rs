@@ -10,11 +10,11 @@
 //! ```
 //!
 //! Each iteration handles the inputs of the application first, up to 1,000, so that changes made
-//! together are sent together. Then it handles inputs of connections and renders responses, one of
-//! each connection in turn. How many is limited, so that an iteration takes some milliseconds at
-//! most: a connection that sends many requests, has many responses to render or closes many streams
-//! does not keep the others waiting. The core handles long requests in parts, one per iteration and
-//! of each connection in turn.
+//! together are sent together. Then it handles inputs of connections, requests of client status
+//! among them, and renders responses, one of each connection in turn. How many is limited, so that
+//! an iteration takes some milliseconds at most: a connection that sends many requests, has many
+//! responses to render or closes many streams does not keep the others waiting. The core handles
+//! long requests in parts, one per iteration and of each connection in turn.
 
 use std::{
     collections::{BTreeMap, VecDeque},

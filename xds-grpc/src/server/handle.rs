@@ -4,6 +4,7 @@ use core::error::Error;
 use std::{sync::Arc, time::UNIX_EPOCH};
 
 use bytes::Bytes;
+use http::Extensions;
 use thiserror::Error;
 use tokio::sync::broadcast;
 use xds_core::{
@@ -38,6 +39,8 @@ pub struct ServerHandle {
     events: Arc<EventQueue>,
     budgets: TransportBudgets,
     pub(super) runtime: SharedRuntime,
+    /// Connection on whose behalf commands are sent; `None` for the application.
+    caller: Option<u64>,
 }
 
 /// Number of attempts to compare a snapshot outside of the driver before it is compared in the
@@ -109,7 +112,7 @@ impl ServerHandle {
         budgets: TransportBudgets,
         runtime: SharedRuntime,
     ) -> Self {
-        Self { inbox, observations, events, budgets, runtime }
+        Self { inbox, observations, events, budgets, runtime, caller: None }
     }
 
     /// Applies a transaction atomically and sends the changes to subscribed clients.
@@ -442,6 +445,11 @@ impl ServerHandle {
         self.inbox.ended().await;
     }
 
+    /// Returns a handle whose commands wait for the turns of the connection of a call.
+    pub(crate) fn on_behalf_of(&self, call: &Extensions) -> Self {
+        Self { caller: Some(self.budgets.of_call(call).responses.id()), ..self.clone() }
+    }
+
     /// Returns the status of the visible clients whose node ids match, for client status discovery.
     /// The driver examines each client separately, so that many clients do not block other work.
     /// Node ids are matched in this future, because that may take long: `comparisons` is the number
@@ -501,14 +509,14 @@ impl ServerHandle {
         &self,
         command: impl FnOnce(&mut Server, Time) -> T + Send + 'static,
     ) -> Result<T, ServerEnded> {
-        self.inbox.with_server(command).await.ok_or(ServerEnded)
+        self.with_rollouts(|_, server, now| command(server, now)).await
     }
 
     pub(super) async fn with_rollouts<T: Send + 'static>(
         &self,
         command: impl FnOnce(&mut HostedRollouts, &mut Server, Time) -> T + Send + 'static,
     ) -> Result<T, ServerEnded> {
-        self.inbox.with_rollouts(command).await.ok_or(ServerEnded)
+        self.inbox.command(self.caller, command).await.ok_or(ServerEnded)
     }
 
     pub(super) fn has_ended(&self) -> bool {

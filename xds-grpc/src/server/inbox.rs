@@ -45,7 +45,7 @@ pub(crate) enum Input {
     HalfClosed(StreamId),
     /// Decision of the authorizer.
     Decided(StreamId, AuthorizationDecision),
-    /// Call of the application into the core server and its rollouts.
+    /// Call into the core server and its rollouts.
     Command(Command),
     /// The application has set its resources.
     Ready(oneshot::Sender<()>),
@@ -96,13 +96,17 @@ pub(crate) struct ConvergenceTarget {
 }
 
 /// Function that the driver calls with the rollouts and the core server.
-pub(crate) struct Command(Box<Work>);
+pub(crate) struct Command {
+    /// Connection on whose behalf it is called; `None` for the application.
+    pub(crate) caller: Option<u64>,
+    work: Box<Work>,
+}
 
 type Work = dyn FnOnce(&mut HostedRollouts, &mut Server, Time) + Send;
 
 impl Command {
     pub(crate) fn run(self, rollouts: &mut HostedRollouts, server: &mut Server, now: Time) {
-        (self.0)(rollouts, server, now);
+        (self.work)(rollouts, server, now);
     }
 }
 
@@ -168,26 +172,19 @@ impl Inbox {
         response.await.ok()
     }
 
-    /// Calls a function with the core server and returns its result; `None` if the driver has
-    /// ended.
-    pub(crate) async fn with_server<T: Send + 'static>(
+    /// Calls a function with the rollouts and the core server, on behalf of a connection or of the
+    /// application, and returns its result; `None` if the driver has ended.
+    pub(crate) async fn command<T: Send + 'static>(
         &self,
-        command: impl FnOnce(&mut Server, Time) -> T + Send + 'static,
-    ) -> Option<T> {
-        self.with_rollouts(|_, server, now| command(server, now)).await
-    }
-
-    /// Calls a function with the rollouts and the core server and returns its result; `None` if the
-    /// driver has ended.
-    pub(crate) async fn with_rollouts<T: Send + 'static>(
-        &self,
+        caller: Option<u64>,
         command: impl FnOnce(&mut HostedRollouts, &mut Server, Time) -> T + Send + 'static,
     ) -> Option<T> {
         self.call(|reply| {
-            Input::Command(Command(Box::new(|rollouts, server, now| {
+            let work = Box::new(|rollouts: &mut HostedRollouts, server: &mut Server, now| {
                 // The caller may have dropped the future.
                 let _ = reply.send(command(rollouts, server, now));
-            })))
+            });
+            Input::Command(Command { caller, work })
         })
         .await
     }

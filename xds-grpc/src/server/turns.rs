@@ -3,7 +3,10 @@
 
 use xds_core::StreamId;
 
-use super::{driver::Driver, inbox::Input};
+use super::{
+    driver::Driver,
+    inbox::{Command, Input},
+};
 
 /// Maximum number of inputs of the application per iteration.
 const MAX_APPLICATION_INPUTS: usize = 1_000;
@@ -12,7 +15,7 @@ const MAX_APPLICATION_INPUTS: usize = 1_000;
 const MAX_CONNECTION_INPUTS: usize = 64;
 
 /// Maximum bytes of requests per iteration; the last request may exceed it. The core reads a request
-/// once before it handles its names.
+/// once before it handles its names. A command of a connection is the last input of its iteration.
 const MAX_BYTES: usize = 256 << 10;
 
 /// Maximum number of names per iteration that the core handles for requests and ends of streams; the
@@ -32,6 +35,7 @@ impl Driver {
     pub(super) fn queue_input(&mut self, input: Input) {
         let connection = match (&input, input.stream()) {
             (Input::Accept { call, .. }, _) => call.responses.id(),
+            (Input::Command(Command { caller: Some(caller), .. }), _) => *caller,
             (_, Some(id)) => match self.streams.get(&id) {
                 Some(stream) => stream.responses.id(),
                 // The stream has ended.
@@ -62,9 +66,12 @@ impl Driver {
                 break;
             }
             let Some(input) = self.connections.pop() else { break };
-            if let Input::Request(_, message) = &input {
-                bytes += message.len();
-            }
+            bytes += match &input {
+                Input::Request(_, message) => message.len(),
+                // The status of a client may have many resources.
+                Input::Command(_) => MAX_BYTES,
+                _ => 0,
+            };
             self.handle_input(input);
         }
     }
@@ -73,7 +80,9 @@ impl Driver {
 #[cfg(test)]
 mod tests {
     use core::{
+        convert::Infallible,
         pin::Pin,
+        sync::atomic::{AtomicUsize, Ordering},
         task::{Context, Poll, Waker},
     };
 
@@ -83,6 +92,7 @@ mod tests {
     use prost::Message as _;
     use tokio::sync::oneshot;
     use tonic::body::Body;
+    use tower_service::Service as _;
     use xds_core::{
         proto::{DiscoveryRequest, Node},
         server::{Readiness, ServerConfig, StreamKind},
@@ -97,7 +107,11 @@ mod tests {
         },
         *,
     };
-    use crate::runtime::tests::Still;
+    use crate::{
+        csds::{ServerCsdsService, VisibleClients},
+        grpc::FETCH_CLIENT_STATUS,
+        runtime::{BoxFuture, tests::Still},
+    };
 
     /// Server whose driver runs one part at a time, when [`run`](Self::run) is called.
     struct ManualServer {
@@ -169,6 +183,23 @@ mod tests {
             answer
         }
 
+        /// Requests the status of all clients on a connection. `is_visible` runs once per client.
+        fn client_status(
+            &self,
+            connection: &ConnectionBudgets,
+            is_visible: impl Fn() -> bool + Copy + Send + Sync + 'static,
+        ) -> ClientStatusCall {
+            let everything = String::from("\0\0\0\0\0");
+            let mut request = http::Request::new(everything);
+            *request.uri_mut() = FETCH_CLIENT_STATUS.parse().unwrap();
+            request.extensions_mut().insert(connection.clone());
+            let authorizer = move |_| {
+                let visible = VisibleClients::matching(move |_| is_visible());
+                core::future::ready(Ok(visible))
+            };
+            ServerCsdsService::new(self.server.handle()).with_authorizer(authorizer).call(request)
+        }
+
         /// Requests all clusters on a stream.
         fn request(&self, body: &ResponseBody) {
             let request = DiscoveryRequest {
@@ -179,6 +210,21 @@ mod tests {
             let message = Bytes::from(request.encode_to_vec());
             self.server.inbox.send(Input::Request(body.stream, message));
         }
+    }
+
+    type ClientStatusCall = BoxFuture<'static, Result<http::Response<Body>, Infallible>>;
+
+    /// Continues calls until they wait for the driver. Returns whether all are complete.
+    fn poll_all(calls: &mut Vec<ClientStatusCall>) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        calls.retain_mut(|call| match call.as_mut().poll(&mut cx) {
+            Poll::Ready(Ok(response)) => {
+                assert!(!response.headers().contains_key("grpc-status"), "{response:?}");
+                false
+            }
+            Poll::Pending => true,
+        });
+        calls.is_empty()
     }
 
     /// Whether the transport of a stream has been given a response.
@@ -241,5 +287,39 @@ mod tests {
         server.run_until(|| answer.try_recv().is_ok());
         let answered = count_answered(&mut many);
         assert!(answered < 200, "{answered} of {MANY} were answered first");
+    }
+
+    #[test]
+    fn application_does_not_wait_for_requests_of_client_status() {
+        let mut server = ManualServer::start(Readiness::Ready);
+        let busy = server.server.budgets.connection();
+        let mut many: Vec<_> = (0..MANY).map(|_| server.client_status(&busy, || true)).collect();
+        assert!(!poll_all(&mut many));
+        let (reply, mut answer) = oneshot::channel();
+        server.server.inbox.send(Input::Ready(reply));
+        server.run();
+        assert!(answer.try_recv().is_ok());
+    }
+
+    #[test]
+    fn one_request_of_client_status_is_handled_per_iteration() {
+        static REPORTED: AtomicUsize = AtomicUsize::new(0);
+        let report = || REPORTED.fetch_add(1, Ordering::Relaxed) < usize::MAX;
+        let mut server = ManualServer::start(Readiness::Ready);
+        let [busy, modest] = [(); 2].map(|()| server.server.budgets.connection());
+        let mut one = server.open(&modest, 1);
+        let mut many: Vec<_> = (0..100).map(|_| server.client_status(&busy, report)).collect();
+        while !poll_all(&mut many) {
+            let before = REPORTED.load(Ordering::Relaxed);
+            server.run();
+            assert!(REPORTED.load(Ordering::Relaxed) <= before + 1);
+        }
+        assert_eq!(REPORTED.load(Ordering::Relaxed), 100);
+
+        many.extend((0..100).map(|_| server.client_status(&busy, report)));
+        poll_all(&mut many);
+        server.request(&one[0]);
+        (0..3).for_each(|_| server.run());
+        assert!(is_answered(&mut one[0]));
     }
 }
