@@ -5,8 +5,9 @@ use xds_core::{StreamId, server::StreamEvent};
 
 use super::{driver::Driver, inbox::Input, transport_stats::TransportEvent};
 
-/// Maximum number of streams per iteration for which a response is rendered.
-const MAX_STREAMS: usize = 32;
+/// Maximum number of streams per iteration for which a response is rendered. Connections write what was
+/// rendered for them between two iterations, so the fewer streams, the more writes.
+pub(super) const MAX_STREAMS: usize = 512;
 
 /// Maximum bytes per iteration that are rendered for one stream and not shared with others; the last
 /// response may exceed it.

@@ -12,7 +12,7 @@ use super::{
 const MAX_APPLICATION_INPUTS: usize = 1_000;
 
 /// Maximum number of inputs of connections per iteration.
-const MAX_CONNECTION_INPUTS: usize = 64;
+const MAX_CONNECTION_INPUTS: usize = 128;
 
 /// Maximum bytes of requests per iteration; the last request may exceed it. The core reads a request
 /// once before it handles its names. A command of a connection is the last input of its iteration.
@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 256 << 10;
 
 /// Maximum number of names per iteration that the core handles for requests and ends of streams; the
 /// last input may exceed it.
-const MAX_NAMES: u64 = 256;
+const MAX_NAMES: u64 = 1_024;
 
 impl Driver {
     /// Sorts the inputs that have arrived into the queues of their connections. Later ones are taken
@@ -104,6 +104,7 @@ mod tests {
         super::{
             ManagementServer, ServerOptions, body::ResponseBody, budgets::ConnectionBudgets,
             inbox::IncomingCall, message_reader::MessageReader, peer::Peer, requests::RequestLimit,
+            transmit::MAX_STREAMS,
         },
         *,
     };
@@ -273,7 +274,7 @@ mod tests {
         server.server.inbox.send(Input::Ready(reply));
         server.run_until(|| is_answered(&mut one[0]));
         let answered = count_answered(&mut many);
-        assert!(answered < 200, "{answered} of {MANY} were answered first");
+        assert!(answered < MAX_STREAMS, "{answered} of {MANY} were answered first");
     }
 
     #[test]
