@@ -44,6 +44,17 @@ impl<'a> ClusterResponse<'a> {
         !self.in_full || cluster.revision > self.stated && !clusters.has_current(slot)
     }
 
+    /// Whether the response contains the newest version of a cluster. A full state contains earlier
+    /// versions while rejected resources are sent alone.
+    fn contains(&self, cluster: &ResourceEntry) -> bool {
+        let session = self.clusters.session;
+        let state = self.in_full.then(|| session.kept_state(session.newest_nonce())).flatten();
+        state.is_none_or(|state| {
+            let sent = state.get(&cluster.name).map(|sent| sent.hash);
+            sent == cluster.payload.as_ref().map(|payload| payload.hash)
+        })
+    }
+
     /// Whether a cluster names endpoints that the client has not accepted. It may not have warmed the
     /// cluster before they existed.
     fn has_unaccepted(&self, cluster: &ResourceEntry) -> bool {
@@ -116,9 +127,13 @@ impl MakeBeforeBreak {
         };
         let mut cold = self.cold.take().unwrap_or_default();
         let were_warming = cold.warms > self.accepted(rank::ENDPOINTS, sessions).nonce;
-        let mut has_new = false;
+        let (mut has_new, mut at) = (false, clock);
         for slot in clusters.arena.slots_between(from, to) {
             let Some(cluster) = clusters.arena.at(slot) else { continue };
+            if !response.contains(cluster) {
+                at = at.min(cluster.revision.before());
+                continue;
+            }
             let (name, revision) = (&cluster.name, cluster.revision);
             let (is_new, known) = (response.is_new(slot, cluster), cold.get(name));
             let is_recorded = known.map(|known| known.revision == revision);
@@ -141,6 +156,8 @@ impl MakeBeforeBreak {
             let before = response.names_before(slot, cluster);
             cold.add(name, sent, before, |names| response.may_have(cluster, names));
         }
+        // The client loses those that are left out.
+        self.in_use.at = self.in_use.at.min(at);
         cold.sweep(clusters.arena);
         self.cold = Some(cold);
         self.eds_request_meaning = match warming {
@@ -148,7 +165,7 @@ impl MakeBeforeBreak {
                 EdsRequestMeaning::Warming
             }
             Warming::AfterClusters if response.in_full && has_new => {
-                EdsRequestMeaning::Uses(ClustersInUse { at: clock, nonce })
+                EdsRequestMeaning::Uses(ClustersInUse { at, nonce })
             }
             _ => EdsRequestMeaning::None,
         };

@@ -35,7 +35,7 @@ pub(crate) enum EdsWait {
 /// it is sent the same clusters again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClustersInUse {
-    /// Revision of the store when the response was rendered.
+    /// Revision up to which the response contains all clusters.
     pub(crate) at: Revision,
     pub(crate) nonce: u64,
 }

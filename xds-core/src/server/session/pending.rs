@@ -5,6 +5,7 @@ use super::{
     response::heartbeat::Renewals,
     subscription::{ListKind, Subscription, SubscriptionTable},
     wildcard::{CatchUp, MustReply},
+    window::Sent,
 };
 use crate::{
     server::{
@@ -101,7 +102,7 @@ impl Session {
             }
             _ if wildcard.full_send.is_some() => true,
             ResponseMode::FullState if !self.may_defer_removals(arena) => {
-                wildcard.version != arena.version
+                wildcard.version != arena.version || self.changed_since_state(wildcard, arena)
             }
             ResponseMode::FullState => arena.newest() > wildcard.cursor,
             ResponseMode::ChangesAndRemovals => {
@@ -110,6 +111,15 @@ impl Session {
                     || sends_removals && arena.newest_tombstone() > wildcard.removals_to
             }
         }
+    }
+
+    /// Whether something changed since the newest full state, and the client was then sent another
+    /// state to isolate what it rejects. The full state may be the same again.
+    pub(crate) fn changed_since_state(&self, wildcard: &Wildcard, arena: &Arena) -> bool {
+        let is_another = |sent: Sent| {
+            sent.purpose == Purpose::Content && sent.content != wildcard.version.stated()
+        };
+        arena.newest() > wildcard.cursor && self.newest.is_some_and(is_another)
     }
 
     /// Whether there are removals to send that may have to wait.

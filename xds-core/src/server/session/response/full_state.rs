@@ -79,7 +79,12 @@ impl SessionContext<'_> {
         }
         draft.implies_removals |= self.has_wildcard_removals();
         let newest = self.arena.newest();
-        let lacks_newest = self.session.has_settled_newest();
+        let lacks_newest = self.session.has_settled_newest()
+            || self
+                .session
+                .wildcard
+                .as_ref()
+                .is_some_and(|it| self.session.changed_since_state(it, self.arena));
         let Some(wildcard) = &mut self.session.wildcard else { return (body, version, cause) };
         let why = match wildcard.full_send.take() {
             Some(full_send) if newest <= full_send.at => Some(full_send.cause),
