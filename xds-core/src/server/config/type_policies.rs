@@ -307,6 +307,9 @@ pub enum NackRecovery {
     /// resources, so the server keeps that state for each client that has rejected a later one. On a
     /// stream that begins with the statement of an older version, that state is unknown until the
     /// first ACK: the rejected resources are sent with the next change.
+    ///
+    /// An attempt contains nothing that the client was not sent before, so make before break does not
+    /// hold it back.
     // M108
     Isolate,
 }
