@@ -9,9 +9,9 @@ use super::{driver::Driver, inbox::Input, transport_stats::TransportEvent};
 /// rendered for them between two iterations, so the fewer streams, the more writes.
 pub(super) const MAX_STREAMS: usize = 512;
 
-/// Maximum bytes per iteration that are rendered for one stream and not shared with others; the last
-/// response may exceed it.
-const MAX_UNSHARED_BYTES: usize = 1 << 20;
+/// Maximum bytes per iteration that are rendered for single streams and not shared with others. The
+/// responses of one stream may exceed it.
+const MAX_UNSHARED_BYTES: usize = 256 << 10;
 
 impl Driver {
     /// Renders responses for streams that are ready for one, of each connection in turn, until the

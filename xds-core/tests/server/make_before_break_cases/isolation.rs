@@ -59,3 +59,22 @@ fn removal_of_resource_left_out_of_accepted_state_is_not_withheld() {
         ",
     );
 }
+
+// A state that was sent to isolate a resource is not repeated when a removal leads to the same state.
+#[test]
+fn removal_that_leads_to_isolated_state_repeats_nothing() {
+    let config =
+        ServerConfig::default().with_every_type(|it| it.nack_recovery = NackRecovery::Isolate);
+    let script = "
+        set cds b=1 c=1 d=bad; lds l=1
+        > cds
+        < cds first b=1 c=1 d=bad
+        set cds -b
+        > lds
+        > cds nack | < cds recovery c=1
+        > cds      | < cds recovery c=1 d=bad
+        > cds nack | < lds first l=1
+        <
+        ";
+    run_all_with(&config, &[("IS4 M108", script)]);
+}

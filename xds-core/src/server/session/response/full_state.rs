@@ -47,9 +47,9 @@ impl SessionContext<'_> {
     fn has_only_removals(&self) -> bool {
         let newest = self.arena.newest();
         let is_removal = |it: &Subscription| {
-            it.has_version()
-                && self.arena.payload(it.resource).is_none()
-                && self.error_of(it.resource).is_none()
+            let had_it = it.has_version() || it.kind == SubscriptionKind::DeferredRemoval;
+            let has_error = it.kind.is_subscribed() && self.error_of(it.resource).is_some();
+            had_it && !has_error && self.arena.payload(it.resource).is_none()
         };
         self.session.first_response == FirstResponse::Done
             && self.session.wildcard.is_none_or(|it| it.full_send.is_none() && newest <= it.cursor)
