@@ -324,7 +324,13 @@ impl World {
                 assert_eq!(*value, current, "not the newest (M64)");
             }
         }
-        let moment = (self.changes[ty], seen.lists_then, seen.clusters_then);
+        // A full state states the newest version or label, even if it contains the same as a resource
+        // sent alone.
+        let changes = match self.versions {
+            VersionMode::Caller | VersionMode::Label if is_alone => seen.changes,
+            _ => self.changes[ty],
+        };
+        let moment = (changes, seen.lists_then, seen.clusters_then);
         subscription.inbox.push_back((response, moment));
         if TYPES[ty] == "cds" {
             self.clients[client].subscriptions[1].seen.clusters += 1;
