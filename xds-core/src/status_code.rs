@@ -1,5 +1,7 @@
 //! Status codes of gRPC.
 
+use core::fmt;
+
 /// gRPC status code of a stream or of a resource. The discriminant is the
 /// [code](https://grpc.io/docs/guides/status-codes/) on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,11 +83,43 @@ impl StatusCode {
     pub fn from_i32(code: i32) -> Self {
         Self::ALL.into_iter().find(|it| it.as_i32() == code).unwrap_or(Self::Unknown)
     }
+
+    /// Returns the name of the code in gRPC's specification, such as `NOT_FOUND`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::Cancelled => "CANCELLED",
+            Self::Unknown => "UNKNOWN",
+            Self::InvalidArgument => "INVALID_ARGUMENT",
+            Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
+            Self::NotFound => "NOT_FOUND",
+            Self::AlreadyExists => "ALREADY_EXISTS",
+            Self::PermissionDenied => "PERMISSION_DENIED",
+            Self::ResourceExhausted => "RESOURCE_EXHAUSTED",
+            Self::FailedPrecondition => "FAILED_PRECONDITION",
+            Self::Aborted => "ABORTED",
+            Self::OutOfRange => "OUT_OF_RANGE",
+            Self::Unimplemented => "UNIMPLEMENTED",
+            Self::Internal => "INTERNAL",
+            Self::Unavailable => "UNAVAILABLE",
+            Self::DataLoss => "DATA_LOSS",
+            Self::Unauthenticated => "UNAUTHENTICATED",
+        }
+    }
+
     /// Returns the code of an error: `Unknown` in place of `Ok`.
     pub(crate) const fn of_error(self) -> Self {
         match self {
             Self::Ok => Self::Unknown,
             code => code,
         }
+    }
+}
+
+/// Formats the [name](StatusCode::name).
+impl fmt::Display for StatusCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }

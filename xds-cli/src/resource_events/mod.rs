@@ -160,7 +160,7 @@ pub(crate) const UNANSWERED: &str =
 /// Adds the name of a gRPC status code to the text of an error, and advice.
 pub(crate) fn explained(text: &str, code: StatusCode, message: &str) -> String {
     let number = format!("status {}", code.as_i32());
-    let named = format!("{number} ({})", code_name(code));
+    let named = format!("{number} ({code})");
     let advice = match code {
         StatusCode::Unimplemented => {
             "; this address does not offer the discovery service: is it that of --csds?"
@@ -172,18 +172,6 @@ pub(crate) fn explained(text: &str, code: StatusCode, message: &str) -> String {
         _ => "",
     };
     format!("{}{advice}", text.replacen(&number, &named, 1))
-}
-
-/// Returns the name of a gRPC status code as in its specification.
-fn code_name(code: StatusCode) -> String {
-    let mut name = String::new();
-    for letter in format!("{code:?}").chars() {
-        if letter.is_ascii_uppercase() && !name.is_empty() {
-            name.push('_');
-        }
-        name.push(letter.to_ascii_uppercase());
-    }
-    name
 }
 
 impl From<String> for Problem {

@@ -49,8 +49,10 @@ fn life(times: impl Fn(u64) -> u64) -> Vec<String> {
             4 => streams.iter().for_each(|&it| {
                 server.assign(it, &ViewName::default(), now);
             }),
-            5 if step > 150 => server
-                .drain(DrainPlan::new(Duration::from_secs(5)).over(Duration::from_secs(5)), now),
+            5 if step > 150 => server.drain(
+                DrainPlan::new(Duration::from_secs(5)).with_period(Duration::from_secs(5)),
+                now,
+            ),
             _ => server.handle_timeout(now),
         }
         for &stream in &streams {

@@ -254,9 +254,7 @@ fn drain_waits_for_pending_acks_until_grace() {
 fn drain_shortens_grace_of_aged_streams() {
     let mut config = ServerConfig::default();
     let (age, grace_period) = (Duration::from_secs(100), Duration::from_secs(300));
-    let mut max_age = StreamAge::new(age);
-    max_age.grace_period = grace_period;
-    config.max_stream_age = Some(max_age);
+    config.max_stream_age = Some(StreamAge::new(age).with_grace_period(grace_period));
     let mut rig = Rig::new(config);
     rig.run(
         "set cds a=1\n> cds\n< cds first a=1\nwait 101s\nopen\ndrain 0s grace 5s\nwait 4s\nopen",
@@ -425,10 +423,8 @@ fn stream_without_admission_decision_is_closed() {
 fn aged_streams_are_closed_with_jitter() {
     let mut config = ServerConfig::default();
     let age = Duration::from_secs(1_000);
-    let mut max_age = StreamAge::new(age);
-    max_age.jitter_percent = 20;
-    max_age.grace_period = age;
-    config.max_stream_age = Some(max_age);
+    config.max_stream_age =
+        Some(StreamAge::new(age).with_jitter_percent(20).with_grace_period(age));
     config.limits.first_request = None;
     let mut rig = Rig::new(config);
     rig.run("set cds a=1");

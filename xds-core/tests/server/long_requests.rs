@@ -246,7 +246,7 @@ fn draining_server_ends_a_stream_with_a_long_request() {
     let mut rig = rig();
     rig.run(&format!("> eds {}", names("", 20)));
     let [period, grace_period] = [Duration::ZERO, Duration::from_secs(1)];
-    rig.server.drain(DrainPlan::new(grace_period).over(period), rig.now);
+    rig.server.drain(DrainPlan::new(grace_period).with_period(period), rig.now);
     finish(&mut rig);
     rig.run("closed 14");
     assert!(rig.effects().contains(&ServerOutput::Drained));

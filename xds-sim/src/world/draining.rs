@@ -22,7 +22,7 @@ impl World {
         let Plane::Core(core) = &mut self.servers[server].core else {
             return self.restart_server(server);
         };
-        core.drain(DrainPlan::new(GRACE).over(over), now);
+        core.drain(DrainPlan::new(GRACE).with_period(over), now);
         let node = &mut self.servers[server];
         if node.draining_since.is_some() {
             return;

@@ -69,6 +69,20 @@ impl StreamAge {
     pub const fn new(age: Duration) -> Self {
         Self { age, jitter_percent: 0, grace_period: Duration::ZERO }
     }
+
+    /// Sets the [jitter](Self::jitter_percent), in per cent of the age.
+    #[must_use]
+    pub const fn with_jitter_percent(mut self, jitter_percent: u32) -> Self {
+        self.jitter_percent = jitter_percent;
+        self
+    }
+
+    /// Sets the [grace period](Self::grace_period).
+    #[must_use]
+    pub const fn with_grace_period(mut self, grace_period: Duration) -> Self {
+        self.grace_period = grace_period;
+        self
+    }
 }
 
 /// Schedule for ending all streams ([`Server::drain`](crate::server::Server::drain)).
@@ -95,7 +109,7 @@ impl DrainPlan {
 
     /// Sets the [period](Self::period) over which the streams are ended.
     #[must_use]
-    pub const fn over(mut self, period: Duration) -> Self {
+    pub const fn with_period(mut self, period: Duration) -> Self {
         self.period = period;
         self
     }

@@ -259,7 +259,7 @@ impl Rig {
             "ready" => self.server.set_ready(self.now),
             "drain" => {
                 let (over, grace) = rest.split_once(" grace ").expect("a grace time");
-                let plan = DrainPlan::new(duration(grace)).over(duration(over));
+                let plan = DrainPlan::new(duration(grace)).with_period(duration(over));
                 self.server.drain(plan, self.now);
             }
             "closed" => {
