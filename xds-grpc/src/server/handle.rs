@@ -20,7 +20,7 @@ use xds_core::{
 
 use super::{
     authorize::Denied,
-    budgets::TransportBudgets,
+    budgets::{ConnectionBudgets, TransportBudgets},
     events::{EventQueue, ServerEvents},
     inbox::{ConvergenceTarget, Inbox, Input},
     observations::{Observations, Observed},
@@ -445,9 +445,13 @@ impl ServerHandle {
         self.inbox.ended().await;
     }
 
-    /// Returns a handle whose commands wait for the turns of the connection of a call.
+    /// Returns a handle whose commands wait for the turns of the connection of a call. Calls whose
+    /// connection is unknown share their turns.
     pub(crate) fn on_behalf_of(&self, call: &Extensions) -> Self {
-        Self { caller: Some(self.budgets.of_call(call).responses.id()), ..self.clone() }
+        Self {
+            caller: Some(call.get::<ConnectionBudgets>().map_or(0, |it| it.responses.id())),
+            ..self.clone()
+        }
     }
 
     /// Returns the status of the visible clients whose node ids match, for client status discovery.

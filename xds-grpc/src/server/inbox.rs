@@ -99,14 +99,48 @@ pub(crate) struct ConvergenceTarget {
 pub(crate) struct Command {
     /// Connection on whose behalf it is called; `None` for the application.
     pub(crate) caller: Option<u64>,
-    work: Box<Work>,
+    work: Box<dyn Work>,
 }
 
-type Work = dyn FnOnce(&mut HostedRollouts, &mut Server, Time) + Send;
+trait Work: Send {
+    /// Whether the caller still waits for the result.
+    fn is_awaited(&self) -> bool;
+
+    fn run(self: Box<Self>, rollouts: &mut HostedRollouts, server: &mut Server, now: Time);
+}
+
+/// Function whose result is sent to the caller.
+struct Call<T, F> {
+    function: F,
+    reply: oneshot::Sender<T>,
+}
+
+impl<T, F> Work for Call<T, F>
+where
+    T: Send,
+    F: FnOnce(&mut HostedRollouts, &mut Server, Time) -> T + Send,
+{
+    fn is_awaited(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn run(self: Box<Self>, rollouts: &mut HostedRollouts, server: &mut Server, now: Time) {
+        // The caller may have dropped the future.
+        let _ = self.reply.send((self.function)(rollouts, server, now));
+    }
+}
 
 impl Command {
+    /// Whether the caller still waits for the result.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.work.is_awaited()
+    }
+
+    /// Calls the function. One of a connection is skipped if its call has ended.
     pub(crate) fn run(self, rollouts: &mut HostedRollouts, server: &mut Server, now: Time) {
-        (self.work)(rollouts, server, now);
+        if self.caller.is_none() || self.is_awaited() {
+            self.work.run(rollouts, server, now);
+        }
     }
 }
 
@@ -180,11 +214,7 @@ impl Inbox {
         command: impl FnOnce(&mut HostedRollouts, &mut Server, Time) -> T + Send + 'static,
     ) -> Option<T> {
         self.call(|reply| {
-            let work = Box::new(|rollouts: &mut HostedRollouts, server: &mut Server, now| {
-                // The caller may have dropped the future.
-                let _ = reply.send(command(rollouts, server, now));
-            });
-            Input::Command(Command { caller, work })
+            Input::Command(Command { caller, work: Box::new(Call { function: command, reply }) })
         })
         .await
     }

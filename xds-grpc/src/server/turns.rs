@@ -69,7 +69,7 @@ impl Driver {
             bytes += match &input {
                 Input::Request(_, message) => message.len(),
                 // The status of a client may have many resources.
-                Input::Command(_) => MAX_BYTES,
+                Input::Command(command) if command.is_awaited() => MAX_BYTES,
                 _ => 0,
             };
             self.handle_input(input);
@@ -322,5 +322,23 @@ mod tests {
         server.request(&one[0]);
         (0..3).for_each(|_| server.run());
         assert!(is_answered(&mut one[0]));
+    }
+
+    #[test]
+    fn requests_of_ended_calls_for_client_status_take_no_turns() {
+        let mut server = ManualServer::start(Readiness::Ready);
+        let connection = server.server.budgets.connection();
+        let _one = server.open(&connection, 1);
+        let mut ended: Vec<_> =
+            (0..100).map(|_| server.client_status(&connection, || true)).collect();
+        poll_all(&mut ended);
+        drop(ended);
+        let mut last = vec![server.client_status(&connection, || true)];
+        let mut iterations = 0;
+        while !poll_all(&mut last) {
+            server.run();
+            iterations += 1;
+        }
+        assert!(iterations < 20, "{iterations} iterations");
     }
 }

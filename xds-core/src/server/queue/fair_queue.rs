@@ -6,7 +6,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 /// the wait of an item depends on the number of connections and not on how much others have queued.
 ///
 /// The server continues long requests in this order, and a driver should handle messages and render
-/// responses in the same way.
+/// responses in the same way. Any number that identifies a connection may be the key. Items of a
+/// connection that has closed stay until they are removed in their turns.
 ///
 /// ```
 /// use xds_core::server::FairQueue;
