@@ -465,3 +465,55 @@ fn rejection_report_names_isolated_resource() {
         assert_eq!(reported(&rig), Vec::<Vec<String>>::new());
     }
 }
+
+// What a rejected full state removed stays removed while its resources are sent alone.
+#[test]
+fn removals_of_rejected_state_are_kept_while_its_resources_are_isolated() {
+    run_all_with(
+        &isolating(),
+        &[(
+            "M108 M64",
+            "
+            set cds a=1 c=1
+            > cds
+            < cds first a=1 c=1
+            > cds
+            set cds -c b=1 d=bad e=1
+            < cds changed a=1 b=1 d=bad e=1
+            > cds nack
+            < cds recovery a=1 b=1
+            > cds
+            < cds recovery a=1 b=1 d=bad
+            > cds nack
+            < cds recovery a=1 b=1 e=1
+            > cds
+            <",
+        )],
+    );
+}
+
+// A client that is moved while its rejected resources are sent alone is sent the state of the new view, even
+// if that is the rejected one.
+#[test]
+fn client_moved_during_isolation_is_sent_the_whole_state() {
+    run_all_with(
+        &isolating(),
+        &[(
+            "M108 IS13",
+            "
+            set @old cds a=1
+            set @new cds a=1 b=1 c=1
+            > cds
+            assign 1 old
+            < cds first a=1
+            > cds
+            set @old cds b=1 c=1
+            < cds changed a=1 b=1 c=1
+            > cds nack
+            < cds recovery a=1 b=1
+            > cds
+            assign 1 new
+            < cds changed a=1 b=1 c=1",
+        )],
+    );
+}

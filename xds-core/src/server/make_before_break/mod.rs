@@ -39,7 +39,7 @@ use super::{
     },
     store::revision::Revision,
 };
-use crate::{slab::Slot, text::ResourceName, types};
+use crate::{service::Variant, slab::Slot, text::ResourceName, types};
 
 /// Number of types that wait or are waited for: those with a rank of their own.
 pub(crate) const STAGES: usize = types::RANKS;
@@ -124,9 +124,12 @@ impl SessionView<'_> {
     }
 
     /// Whether the client has accepted the current version of a resource of its wildcard, as far as
-    /// is known. While rejected resources are searched for, it is sent parts of its state.
+    /// is known. While rejected resources are searched for, that is known of clients that are sent full
+    /// states.
     fn has_current(&self, slot: Slot) -> bool {
-        let current = self.arena.payload(slot).filter(|_| !self.session.is_isolating());
+        let is_full_state = self.session.variant() == Variant::StateOfTheWorld;
+        let is_known = is_full_state || !self.session.is_isolating();
+        let current = self.arena.payload(slot).filter(|_| is_known);
         match self.has(slot, self.subscriptions.of(self.slot, slot)) {
             Has::Version(payload) => current.is_some_and(|current| current.hash == payload.hash),
             Has::Nothing | Has::Unknown => false,

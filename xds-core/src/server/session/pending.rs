@@ -5,7 +5,6 @@ use super::{
     response::heartbeat::Renewals,
     subscription::{ListKind, Subscription, SubscriptionTable},
     wildcard::{CatchUp, MustReply},
-    window::Sent,
 };
 use crate::{
     server::{
@@ -113,13 +112,18 @@ impl Session {
         }
     }
 
-    /// Whether something changed since the newest full state, and the client was then sent another
-    /// state to isolate what it rejects. The full state may be the same again.
-    pub(crate) fn changed_since_state(&self, wildcard: &Wildcard, arena: &Arena) -> bool {
-        let is_another = |sent: Sent| {
+    /// Whether the client was sent another state after the newest full one, to isolate what it
+    /// rejects.
+    pub(crate) fn was_sent_another_state(&self, wildcard: &Wildcard) -> bool {
+        self.newest.is_some_and(|sent| {
             sent.purpose == Purpose::Content && sent.content != wildcard.version.stated()
-        };
-        arena.newest() > wildcard.cursor && self.newest.is_some_and(is_another)
+        })
+    }
+
+    /// Whether something changed since the newest full state, and the client was then sent another
+    /// one. The full state may be the same again.
+    pub(crate) fn changed_since_state(&self, wildcard: &Wildcard, arena: &Arena) -> bool {
+        arena.newest() > wildcard.cursor && self.was_sent_another_state(wildcard)
     }
 
     /// Whether there are removals to send that may have to wait.

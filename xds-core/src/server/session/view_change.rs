@@ -40,6 +40,8 @@ use crate::{
 pub(crate) struct MigrationState {
     names: Vec<ExportedName>,
     wildcard: Option<Wildcard>,
+    /// Whether the newest response had the state of the wildcard.
+    has_state: bool,
     /// Resources that the client has under the wildcard, or whose coverage it waits to be told.
     covered: Vec<ExportedName>,
     /// Resources that a full-state client has accepted and has been sent since.
@@ -97,6 +99,8 @@ impl SessionContext<'_> {
         }
         if let Some(wildcard) = self.session.wildcard {
             migration.wildcard = Some(wildcard);
+            migration.has_state =
+                !self.sends_full_state() || !self.session.was_sent_another_state(&wildcard);
             if self.session.needs_retained_deletions(self.arena) || !self.sends_full_state() {
                 self.export_covered(wildcard, &mut migration);
             }
@@ -236,17 +240,17 @@ impl SessionContext<'_> {
             self.import_covered(name, cause);
         }
         if let Some(wildcard) = migration.wildcard {
-            self.import_wildcard(wildcard, response_mode);
+            self.import_wildcard(wildcard, migration.has_state, response_mode);
         }
     }
 
     /// Imports the version that a full-state client was last sent of its wildcard, unless an answer is
     /// pending, and the response that an incremental client waits for.
-    fn import_wildcard(&mut self, before: Wildcard, response_mode: ResponseMode) {
+    fn import_wildcard(&mut self, before: Wildcard, has_state: bool, response_mode: ResponseMode) {
         let has_version = before.full_send.is_none_or(|full_send| {
             full_send.cause == ResponseCause::Changed && before.version != TypeVersion::default()
         });
-        if response_mode == ResponseMode::FullState && has_version {
+        if response_mode == ResponseMode::FullState && has_state && has_version {
             self.note_client_state(before.version);
         }
         let is_incremental = self.session.variant == Variant::Incremental;

@@ -15,7 +15,7 @@ use super::rejection::OpenRejections;
 use crate::{
     server::{
         config::NackRecovery,
-        session::{Session, context::SessionContext, window::Sent},
+        session::{Session, context::SessionContext, subscription::Subscription, window::Sent},
         store::{
             arena::encoded_changes::ResourceSet,
             encode::body::{BodyBuilder, Payload, ResponseBody},
@@ -159,13 +159,13 @@ impl SessionContext<'_> {
         if self.session.wildcard.is_none() {
             return self.named().map(copy).collect();
         }
-        let all = self.arena.resource_set();
-        let mut retained =
-            self.session.retained_deletions(self.arena, self.subscriptions).peekable();
-        match retained.peek() {
-            Some(_) => all.iter().cloned().chain(retained.map(copy)).collect(),
-            None => all,
+        let retained = self.session.retained_deletions(self.arena, self.subscriptions);
+        let retained: Vec<_> = retained.map(copy).collect();
+        if retained.is_empty() {
+            return self.arena.resource_set();
         }
+        let version = self.version_of_everything();
+        self.arena.resource_set_with(retained, version)
     }
 
     /// Stores the contents of a response until it is answered, if rejected resources are isolated.
@@ -354,12 +354,27 @@ impl SessionContext<'_> {
         Some((parts.into_body(), version))
     }
 
-    /// Returns the last accepted state, restricted to subscribed resources, plus one resource.
+    /// Returns the last accepted state, restricted to subscribed resources of which the client was not
+    /// sent the removal, plus one resource.
     fn with_suspect(&self, accepted: &ResourceSet, suspect: &Suspect) -> Option<ResourceSet> {
         let payload = self.arena.payload(self.arena.find(suspect.name.as_str())?)?.clone();
         let kept = accepted.iter().filter(|(name, _)| *name != suspect.name);
-        let kept = kept.filter(|(name, _)| self.is_subscribed(name)).cloned();
+        let kept = kept.filter(|(name, _)| self.is_subscribed(name) && !self.was_removed(name));
+        let kept = kept.cloned();
         Some(kept.chain([(suspect.name.clone(), payload)]).collect())
+    }
+
+    /// Whether a resource does not exist and a full state was sent without it.
+    fn was_removed(&self, name: &ResourceName) -> bool {
+        let Some(slot) = self.arena.find(name.as_str()) else { return true };
+        let Some(resource) = self.arena.at(slot).filter(|it| it.payload.is_none()) else {
+            return false;
+        };
+        let subscription = self.subscriptions.of(self.slot, slot);
+        let waits = |it: &Subscription| it.is_withheld() || it.due.is_some();
+        let removals_to = self.session.wildcard.map(|wildcard| wildcard.removals_to);
+        !subscription.is_some_and(waits)
+            && removals_to.is_none_or(|removals_to| resource.revision <= removals_to)
     }
 
     fn is_subscribed(&self, name: &ResourceName) -> bool {

@@ -103,6 +103,24 @@ impl Arena {
         body
     }
 
+    /// Returns all resources and these removed ones, as kept for clients that may reject them. `version`
+    /// is that of all of them together.
+    pub(crate) fn resource_set_with(
+        &mut self,
+        removed: Vec<(ResourceName, Payload)>,
+        version: TypeVersion,
+    ) -> ResourceSet {
+        if let Some((kept, resource_set)) = &self.set_with_removed
+            && *kept == version
+        {
+            return resource_set.clone();
+        }
+        let all = self.resource_set();
+        let resource_set: ResourceSet = all.iter().cloned().chain(removed).collect();
+        self.set_with_removed = Some((version, resource_set.clone()));
+        resource_set
+    }
+
     /// Returns all resources, as kept for clients that may reject them.
     pub(crate) fn resource_set(&mut self) -> ResourceSet {
         if let Some(resource_set) = &self.resource_set {

@@ -108,6 +108,8 @@ pub(crate) struct Arena {
     /// Newest body with removed resources, shared by clients that need the same ones.
     full_with_removed: Option<(TypeVersion, Ttls, ResponseBody)>,
     resource_set: Option<ResourceSet>,
+    /// Newest set with removed resources, shared by clients that have the same ones.
+    set_with_removed: Option<(TypeVersion, ResourceSet)>,
     /// Recently used tails, oldest first.
     encoded_changes: VecDeque<EncodedChanges>,
     /// Position at which the last walk ran out of room, so that the next one need not search.
@@ -174,6 +176,7 @@ impl Arena {
             full: [None, None],
             full_with_removed: None,
             resource_set: None,
+            set_with_removed: None,
             encoded_changes: VecDeque::new(),
             resume_point: ResumePoint { at: Revision::START, next: Slot::NONE },
             versions: VersionState::new(config.versions, prefix),
@@ -470,7 +473,7 @@ impl Arena {
 
     fn forget(&mut self, name: &ResourceName, payload: Option<&Payload>, now: Revision) {
         self.revision = now;
-        self.resource_set = None;
+        (self.resource_set, self.set_with_removed) = (None, None);
         self.forget_bodies();
         if let Some(payload) = payload {
             self.version.subtract(name.as_str(), payload.hash);
