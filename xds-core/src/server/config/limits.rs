@@ -140,8 +140,8 @@ pub struct ServerLimits {
     pub convergence_waits: usize,
     /// With [`NackRecovery::Isolate`](super::NackRecovery::Isolate): maximum number of resources of a
     /// rejected response that are sent one by one, and of rejected resources that are remembered, per
-    /// subscription; default 64. With 0, no resource is sent alone, so the client has the resources
-    /// of the rejected response only once they change.
+    /// subscription; default 64. Resources beyond the limit are not sent alone, so the client has
+    /// them only once they change or, with full-state responses, once anything of the type changes.
     pub isolated_resources: usize,
     /// Maximum length of a resource in bytes; default 64 MiB.
     pub resource_bytes: usize,

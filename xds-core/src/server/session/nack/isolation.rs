@@ -128,8 +128,8 @@ impl Session {
     }
 
     /// Returns the full state in the response with this nonce, which is the newest or the last
-    /// accepted one, if it was kept. A response without content leaves the client with the last
-    /// accepted state.
+    /// accepted one, if it was kept. A heartbeat is not kept, and counts as the last accepted
+    /// state.
     pub(crate) fn kept_state(&self, nonce: u64) -> Option<&ResourceSet> {
         let contents = &self.extras.as_deref()?.contents;
         let sent = contents.sent.iter().find(|(sent, _)| sent.get() == nonce);
