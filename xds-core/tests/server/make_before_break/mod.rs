@@ -80,6 +80,7 @@ impl World {
         if seed.is_multiple_of(3) {
             config.limits.response_bytes = 60;
         }
+        // `XDS_ISOLATE` isolates rejected resources in every walk.
         if std::env::var("XDS_ISOLATE").is_ok() || seed % 7 == 6 {
             config = config.with_every_type(|it| it.nack_recovery = NackRecovery::Isolate);
         }
