@@ -50,7 +50,7 @@
 //! as a management server is read on a thread of its own. Timers and sockets use [`async_io`]'s
 //! thread.
 #![deny(missing_docs)]
-// What may panic has to state why it cannot.
+// Code that may panic states why it cannot.
 #![cfg_attr(
     not(test),
     warn(

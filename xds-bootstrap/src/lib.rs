@@ -69,7 +69,7 @@
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
-// What may panic has to state why it cannot.
+// Code that may panic states why it cannot.
 #![cfg_attr(
     not(test),
     warn(

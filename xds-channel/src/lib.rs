@@ -108,7 +108,7 @@
 // S3.090-S3.095, S3.096-S3.098
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
-// What may panic has to state why it cannot.
+// Code that may panic states why it cannot.
 #![cfg_attr(
     not(test),
     warn(

@@ -152,7 +152,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
-// What may panic has to state why it cannot. clippy.toml lists methods that panic.
+// Code that may panic states why it cannot. clippy.toml lists methods that panic.
 #![cfg_attr(
     not(test),
     warn(

@@ -84,7 +84,7 @@
 // S4.056, S0.176
 
 #![deny(missing_docs)]
-// What may panic has to state why it cannot.
+// Code that may panic states why it cannot.
 #![cfg_attr(
     not(test),
     warn(

@@ -38,7 +38,7 @@
 // S0.010, S0.011, S0.012, S0.013, S0.014, S0.015, S0.016, S0.017, S0.018
 
 #![deny(missing_docs)]
-// What may panic has to state why it cannot.
+// Code that may panic states why it cannot.
 #![cfg_attr(
     not(test),
     warn(

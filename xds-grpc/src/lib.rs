@@ -49,7 +49,7 @@
 //! | `guard.rs` | panics in application code |
 //! | `clock.rs` | the runtime's clock as the core's time |
 #![deny(missing_docs)]
-// What may panic has to state why it cannot.
+// Code that may panic states why it cannot.
 #![cfg_attr(
     not(test),
     warn(

@@ -59,7 +59,7 @@
 //! [`DriverSide::poll_ready`], its transports and
 //! [`Client::poll_timeout`](xds_core::Client::poll_timeout).
 #![deny(missing_docs)]
-// What may panic has to state why it cannot.
+// Code that may panic states why it cannot.
 #![cfg_attr(
     not(test),
     warn(

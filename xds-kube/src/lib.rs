@@ -20,7 +20,7 @@
 //! | `rollouts/` | state of rollouts in Leases and ConfigMaps, which servers share |
 
 #![deny(missing_docs)]
-// What may panic has to state why it cannot.
+// Code that may panic states why it cannot.
 #![cfg_attr(
     not(test),
     warn(

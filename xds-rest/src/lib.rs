@@ -31,7 +31,7 @@
 // S0.199, S0.200, S0.201, S0.202, S0.203, S0.204, S0.205
 
 #![deny(missing_docs)]
-// What may panic has to state why it cannot.
+// Code that may panic states why it cannot.
 #![cfg_attr(
     not(test),
     warn(

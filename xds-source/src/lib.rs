@@ -20,7 +20,7 @@
 //! | `zoo` | intentional bugs, for tests of the simulation; no program needs it |
 
 #![deny(missing_docs)]
-// What may panic has to state why it cannot.
+// Code that may panic states why it cannot.
 #![cfg_attr(
     not(test),
     warn(

@@ -107,7 +107,7 @@
 //! control plane identifies itself ends with `,C=identifier`. Contents of resources are not logged
 //! at any level, unless the application sets a [`PayloadPrinter`] for TRACE.
 #![deny(missing_docs)]
-// What may panic has to state why it cannot.
+// Code that may panic states why it cannot.
 #![cfg_attr(
     not(test),
     warn(

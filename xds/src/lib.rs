@@ -85,7 +85,7 @@
 //! # gRFCs
 #![doc = include_str!("../FEATURES.md")]
 #![forbid(unsafe_code)]
-// What may panic has to state why it cannot.
+// Code that may panic states why it cannot.
 #![cfg_attr(
     not(test),
     warn(

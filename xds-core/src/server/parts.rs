@@ -38,8 +38,8 @@ impl Server {
     }
 
     /// Frees names of closed streams, and handles a part of the requests of the connection whose turn
-    /// it is. The rest of the limit is not used if they are shorter, because it would be the whole turn
-    /// of another connection.
+    /// it is. If that part is shorter than the limit, the rest of the limit is not used, because it would
+    /// be the whole turn of another connection.
     pub(crate) fn continue_work(&mut self) {
         self.free_closed(self.part());
         let start = self.stats.handled_names;

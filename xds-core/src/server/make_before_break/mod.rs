@@ -124,7 +124,7 @@ impl SessionView<'_> {
     }
 
     /// Whether the client has accepted the current version of a resource of its wildcard, as far as
-    /// is known. While rejected resources are searched for, that is known of clients that are sent full
+    /// is known. While rejected resources are isolated, it is known only for clients that are sent full
     /// states.
     fn has_current(&self, slot: Slot) -> bool {
         let is_full_state = self.session.variant() == Variant::StateOfTheWorld;

@@ -156,7 +156,7 @@ impl MakeBeforeBreak {
             let before = response.names_before(slot, cluster);
             cold.add(name, sent, before, |names| response.may_have(cluster, names));
         }
-        // The client loses those that are left out.
+        // The client loses the clusters that the response leaves out.
         self.in_use.at = self.in_use.at.min(at);
         cold.sweep(clusters.arena);
         self.cold = Some(cold);

@@ -259,7 +259,7 @@ impl SessionView<'_> {
             return Has::Nothing;
         }
         let is_full_state = self.session.response_mode(self.arena) == ResponseMode::FullState;
-        // A client to which rejected resources are sent alone has no state of the store.
+        // While rejected resources are sent alone, the client's state is none that the store had.
         if is_full_state && let Some(state) = self.session.kept_state(nonce) {
             return state.get(&resource.name).cloned().map_or(Has::Nothing, Has::Version);
         }

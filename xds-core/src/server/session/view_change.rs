@@ -40,7 +40,7 @@ use crate::{
 pub(crate) struct MigrationState {
     names: Vec<ExportedName>,
     wildcard: Option<Wildcard>,
-    /// Whether the newest response had the state of the wildcard.
+    /// Whether the newest response contained the full state of the wildcard.
     has_state: bool,
     /// Resources that the client has under the wildcard, or whose coverage it waits to be told.
     covered: Vec<ExportedName>,

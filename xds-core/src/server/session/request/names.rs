@@ -231,7 +231,7 @@ impl SessionContext<'_> {
                 }
                 SubscriptionKind::Retained | SubscriptionKind::DeferredRemoval
                     if self.session.wildcard.is_some() => {}
-                // The client has it from the wildcard.
+                // The client still has the resource, because the wildcard covers it.
                 SubscriptionKind::Named
                     if self.session.wildcard.is_some() && subscription.is_withheld() =>
                 {

@@ -56,7 +56,7 @@ impl SessionContext<'_> {
             && self.session.due_subscriptions(self.subscriptions).all(is_removal)
     }
 
-    /// Whether the newest response had this state.
+    /// Whether the newest response contained exactly this state.
     fn was_just_sent(&self, version: TypeVersion) -> bool {
         let is_same = |sent: Sent| {
             sent.content == version.stated() && !self.session.is_of_previous_view(sent.nonce)
@@ -150,7 +150,7 @@ impl SessionContext<'_> {
     /// it does not exist.
     fn take_in_full_state(&mut self, draft: &mut Draft, slot: Slot, due: Option<Due>) {
         let Some(subscription) = self.subscriptions.at(slot) else { return };
-        // Any of its resources makes a rejected state due, also one that the client has accepted.
+        // A rejected state is made due through one of its resources, which may be accepted already.
         let accepted = self.session.accepted_response(self.arena);
         let has_it = due.is_some_and(|due| due.cause == ResponseCause::Recovery)
             && subscription.has_version()
