@@ -193,11 +193,14 @@ impl Server {
         let stream = self.streams.get_mut(id.0)?;
         let limit = stream.limits(&self.config.limits).response_bytes;
         let (nonce, now) = (NonZeroU64::MIN.saturating_add(stream.nonces), self.clock.now());
-        let subscriptions = &mut self.subscriptions;
-        let render = |subscriptions: &mut Subscriptions, next: Next| {
+        let (subscriptions, rejections) = (&mut self.subscriptions, &mut self.rejections);
+        let mut render = |subscriptions: &mut Subscriptions, next: Next| {
             let mut context = subscriptions.context(next.handle.session)?;
-            let rendered = context.render(Draft::new(nonce, limit, now, next.portion))?;
-            Some((next.handle, rendered, nonce))
+            let rendered = context.render(Draft::new(nonce, limit, now, next.portion));
+            if rendered.is_none() {
+                rejections.review_isolated(next.handle.session, context);
+            }
+            Some((next.handle, rendered?, nonce))
         };
         if let Order::Rank | Order::SingleType = stream.order {
             let handles = &stream.sessions;

@@ -25,6 +25,7 @@ mod heartbeats_and_changes;
 mod heartbeats_end;
 mod hostile_clients;
 mod idle_views;
+mod isolation_reports;
 mod label_versions;
 mod layers;
 mod lifecycle;

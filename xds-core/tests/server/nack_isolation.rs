@@ -1,17 +1,14 @@
 //! Isolation of the rejected resource: the resources of a rejected response are re-sent one by one.
 
 use crate::support::{Rig, run_all_with};
-use xds_core::{
-    ResourceName,
-    server::{NackRecovery, Observation, ServerConfig, SotwResponse, SyncState, Window},
-};
+use xds_core::server::{NackRecovery, Observation, ServerConfig, SotwResponse, Window};
 
-fn isolating() -> ServerConfig {
+pub(crate) fn isolating() -> ServerConfig {
     ServerConfig::default().with_every_type(|it| it.nack_recovery = NackRecovery::Isolate)
 }
 
 /// Names observed as rejected.
-fn culprits(rig: &mut Rig) -> Vec<String> {
+pub(crate) fn culprits(rig: &mut Rig) -> Vec<String> {
     let found = rig.observations().into_iter().filter_map(|observation| match observation {
         Observation::Isolated { name, .. } => Some(name.to_string()),
         _ => None,
@@ -321,37 +318,6 @@ fn trusted_version_counts_as_accepted_for_isolation() {
     println!("covers: M108");
 }
 
-// M108, M233: rejected resources are reported, and remembered until they change.
-#[test]
-fn isolated_resources_are_reported_until_changed() {
-    let known = |rig: &Rig| {
-        let status = rig.server.status().next().expect("a subscription");
-        status.rejected_resources.iter().map(ToString::to_string).collect::<Vec<_>>()
-    };
-    let mut rig = Rig::new(isolating());
-    rig.run(
-        "
-        set eds a=bad b=1 c=bad
-        d> eds +a +b +c
-        d< eds first a=bad b=1 c=bad
-        d> eds nack
-        d< eds recovery a=bad
-        ",
-    );
-    assert_eq!(culprits(&mut rig), [""; 0]);
-    rig.run("d> eds nack\nd< eds recovery b=1\nd> eds ack\nd< eds recovery c=bad\nd> eds nack");
-    assert_eq!(culprits(&mut rig), ["a", "c"]);
-    assert_eq!(known(&rig), ["a", "c"]);
-    assert_eq!(rig.server.stats().causes.recovery, 3);
-    rig.run("set eds a=good\nd< eds changed a=good");
-    assert_eq!(known(&rig), ["c"]);
-    rig.run("d> eds ack\nset eds c=worse\nd< eds changed c=worse\nd> eds nack\nd<");
-    assert_eq!(culprits(&mut rig), ["c"], "it was the only one");
-    let status = rig.server.status().next().expect("a subscription");
-    assert_eq!((status.state, status.rejected_resources.len()), (SyncState::Nacked, 1));
-    println!("covers: M108 M233");
-}
-
 // M108: retries are limited in number, and wait for responses in flight.
 #[test]
 fn isolated_retries_are_limited() {
@@ -424,48 +390,6 @@ fn isolation_ends_with_subscription() {
     println!("covers: M108 IS23");
 }
 
-// IS29: the report names the isolated resource, and is empty once its replacement is accepted.
-#[test]
-fn rejection_report_names_isolated_resource() {
-    for script in [
-        "
-        set cds a=1 b=bad
-        d> cds +*
-        d< cds first a=1 b=bad
-        d> cds nack
-        d< cds recovery a=1
-        d> cds ack
-        d< cds recovery b=bad
-        d> cds nack
-        d<",
-        "
-        set cds a=1 b=bad
-        d> cds +a +b
-        d< cds first a=1 b=bad
-        d> cds nack
-        d< cds recovery a=1
-        d> cds ack
-        d< cds recovery b=bad
-        d> cds nack
-        d<",
-    ] {
-        let mut rig = Rig::new(isolating());
-        rig.run(script);
-        let reported = |rig: &Rig| -> Vec<Vec<String>> {
-            let names = |names: &[ResourceName]| names.iter().map(ToString::to_string).collect();
-            rig.server.rejections().map(|rejection| names(rejection.names)).collect()
-        };
-        assert_eq!(reported(&rig), [["b"]]);
-        rig.run(
-            "
-            set cds b=good
-            d< cds changed b=good
-            d> cds ack",
-        );
-        assert_eq!(reported(&rig), Vec::<Vec<String>>::new());
-    }
-}
-
 // What a rejected full state removed stays removed while its resources are sent alone.
 #[test]
 fn removals_of_rejected_state_are_kept_while_its_resources_are_isolated() {
@@ -515,5 +439,56 @@ fn client_moved_during_isolation_is_sent_the_whole_state() {
             assign 1 new
             < cds changed a=1 b=1 c=1",
         )],
+    );
+}
+
+// Heartbeats renew the accepted state while rejected resources are isolated, and afterwards.
+#[test]
+fn heartbeats_repeat_the_accepted_state_of_a_client_that_rejects() {
+    run_all_with(
+        &isolating(),
+        &[
+            (
+                "M108 M163 M167",
+                "
+            set cds a~10s=1 b=1
+            t> cds
+            t< cds first a~10s=1 b=1
+            t> cds
+            set cds b=bad c=1
+            t< cds changed a~10s=1 b=bad c=1
+            t> cds nack
+            t< cds recovery a~10s=1 b=bad
+            t> cds nack
+            t< cds recovery a~10s=1 b=1 c=1
+            t> cds
+            t<
+            wait 8s
+            t< cds heartbeat a~10s=1 b=1 c=1
+            t> cds
+            wait 8s
+            t< cds heartbeat a~10s=1 b=1 c=1
+            t> cds
+            set cds -b
+            t< cds changed a~10s=1 c=1
+            t> cds
+            wait 8s
+            t< cds heartbeat a~10s=1 c=1",
+            ),
+            (
+                "M108 M163 M167",
+                "
+            set cds a~10s=1 b=1
+            t> cds
+            t< cds first a~10s=1 b=1
+            t> cds
+            set cds b=bad
+            t< cds changed a~10s=1 b=bad
+            t> cds nack
+            t<
+            wait 8s
+            t< cds heartbeat a~10s=1 b=1",
+            ),
+        ],
     );
 }

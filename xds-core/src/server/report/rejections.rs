@@ -11,8 +11,10 @@ use crate::{
         Server,
         event::status::{Completeness, RejectionStatus},
         queue::timer_queue::Alarm,
-        session::nack::RejectedResponse,
-        stream::rejection_log::{AnswerKind, ConnectedRejection, NodeType, RejectionRecord},
+        session::{context::SessionContext, nack::RejectedResponse},
+        stream::rejection_log::{
+            AnswerKind, ConnectedRejection, NodeType, RejectionRecord, Rejections,
+        },
     },
     slab::Slot,
     time::Time,
@@ -141,5 +143,15 @@ impl Server {
     fn reset_expiry_alarm(&mut self, before: Option<Time>) {
         let alarm = |at: Option<Time>| at.map(|at| (at, Alarm::ExpireRejections));
         self.alarms.replace(alarm(before), alarm(self.rejections.next_until()));
+    }
+}
+
+impl Rejections {
+    /// Removes the entry of a client that has nothing left of what it rejected, and turned out to need
+    /// no response. Only if rejected resources are isolated, the client may have accepted all others.
+    pub(crate) fn review_isolated(&mut self, session: Slot, mut context: SessionContext<'_>) {
+        if self.connected.contains_key(&session) && context.isolates() && !context.still_rejects() {
+            self.connected.remove(&session);
+        }
     }
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     server::{
         event::{ResponseCause, status::ResourceSync},
-        store::arena::ResourceEntry,
+        store::arena::{ResourceEntry, encoded_changes::ResourceSet},
     },
     slab::Slot,
 };
@@ -48,7 +48,7 @@ impl<'a> SessionView<'a> {
             Some(subscription) if subscription.has_version() => {
                 self.sync_of_subscription(subscription, resource)
             }
-            _ => self.sync_of_revision(resource.revision),
+            _ => self.sync_of_revision(resource),
         };
         Some((resource, sync))
     }
@@ -69,10 +69,10 @@ impl<'a> SessionView<'a> {
         if !subscription.has_version() || is_due {
             return ResourceSync::NotSent;
         }
-        self.sync_of(SentPosition::Nonce(subscription.last_sent()))
+        self.sync_of(resource, SentPosition::Nonce(subscription.last_sent()))
     }
 
-    fn sync_of_revision(&self, revision: Revision) -> ResourceSync {
+    fn sync_of_revision(&self, resource: &ResourceEntry) -> ResourceSync {
         let reached = self.session.reached();
         let sent_to = match (self.session.response_mode(self.arena), self.session.newest) {
             (ResponseMode::FullState, Some(newest)) => newest.at,
@@ -83,17 +83,20 @@ impl<'a> SessionView<'a> {
             (ResponseMode::FullState, None) => Revision::START,
             _ => reached,
         };
-        if revision > sent_to {
+        if resource.revision > sent_to {
             return ResourceSync::NotSent;
         }
-        self.sync_of(SentPosition::Revision(revision))
+        self.sync_of(resource, SentPosition::Revision(resource.revision))
     }
 
     /// Returns the status of a resource whose current version was sent.
-    fn sync_of(&self, position: SentPosition) -> ResourceSync {
+    fn sync_of(&self, resource: &ResourceEntry, position: SentPosition) -> ResourceSync {
         let rejections = self.session.rejections();
         // In full state every response contains all resources.
         let is_full_state = self.session.response_mode(self.arena) == ResponseMode::FullState;
+        if is_full_state && self.session.is_isolating() {
+            return self.sync_while_isolating(resource);
+        }
         if !is_full_state && rejections.is_some_and(|it| it.has(position)) {
             return ResourceSync::Error;
         }
@@ -107,6 +110,21 @@ impl<'a> SessionView<'a> {
             return ResourceSync::Synced;
         }
         self.sync_of_newest()
+    }
+
+    /// Returns the status of a resource that was sent in a full state, while rejected resources are
+    /// isolated.
+    fn sync_while_isolating(&self, resource: &ResourceEntry) -> ResourceSync {
+        let Some(payload) = &resource.payload else { return ResourceSync::Missing };
+        let has_it = |state: &ResourceSet| state.has(&resource.name, payload.hash);
+        let unanswered = self.session.unanswered_nonce();
+        if self.session.accepted_state().is_some_and(has_it) {
+            ResourceSync::Synced
+        } else if unanswered.and_then(|nonce| self.session.kept_state(nonce)).is_some_and(has_it) {
+            ResourceSync::Stale
+        } else {
+            ResourceSync::Error
+        }
     }
 
     fn sync_of_newest(&self) -> ResourceSync {

@@ -9,7 +9,7 @@ use alloc::{
 use super::{
     Session,
     acked::AckedExceptions,
-    nack::{isolation::KeptContents, rejection::OpenRejections},
+    nack::{kept_contents::KeptContents, rejection::OpenRejections},
     name_usage::NameUnits,
     window::Sent,
 };

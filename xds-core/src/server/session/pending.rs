@@ -115,9 +115,7 @@ impl Session {
     /// Whether the client was sent another state after the newest full one, to isolate what it
     /// rejects.
     pub(crate) fn was_sent_another_state(&self, wildcard: &Wildcard) -> bool {
-        self.newest.is_some_and(|sent| {
-            sent.purpose == Purpose::Content && sent.content != wildcard.version.stated()
-        })
+        self.newest.is_some_and(|sent| sent.content != wildcard.version.stated())
     }
 
     /// Whether something changed since the newest full state, and the client was then sent another

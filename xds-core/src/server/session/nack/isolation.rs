@@ -11,11 +11,13 @@
 use alloc::{collections::VecDeque, vec::Vec};
 use core::num::NonZeroU64;
 
-use super::rejection::OpenRejections;
+use super::{
+    kept_contents::{KeptContents, version_of},
+    rejection::OpenRejections,
+};
 use crate::{
     server::{
-        config::NackRecovery,
-        session::{Session, context::SessionContext, subscription::Subscription, window::Sent},
+        session::{Session, context::SessionContext, window::Sent},
         store::{
             arena::encoded_changes::ResourceSet,
             encode::body::{BodyBuilder, Payload, ResponseBody},
@@ -36,20 +38,6 @@ pub(crate) struct SuspectQueue {
     /// Resources that the client is known to reject.
     rejected: VecDeque<Suspect>,
 }
-
-/// Contents of responses, kept to find out which resources of a response were new.
-#[derive(Debug, Default)]
-pub(crate) struct KeptContents {
-    /// Contents of the unanswered responses.
-    sent: VecDeque<(NonZeroU64, ResourceSet)>,
-    /// In full state: last accepted state, if known.
-    accepted: Option<ResourceSet>,
-    /// In full state: versions of the states that the client rejected lately.
-    rejected: VecDeque<TypeVersion>,
-}
-
-/// Number of rejected states that are remembered.
-const MAX_REJECTED_STATES: usize = 16;
 
 /// Resource in one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,28 +77,6 @@ impl SuspectQueue {
     }
 }
 
-impl KeptContents {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.sent.is_empty() && self.accepted.is_none() && self.rejected.is_empty()
-    }
-
-    /// Returns the contents of the response that is answered, and drops those of all earlier
-    /// ones.
-    fn take_sent(&mut self, answered: NonZeroU64) -> Option<ResourceSet> {
-        let state = self.sent.iter().find(|(nonce, _)| *nonce == answered);
-        let state = state.map(|(_, state)| state.clone());
-        self.sent.retain(|(nonce, _)| *nonce > answered);
-        state
-    }
-
-    fn note_rejected(&mut self, state: TypeVersion) {
-        self.rejected.push_back(state);
-        if self.rejected.len() > MAX_REJECTED_STATES {
-            self.rejected.pop_front();
-        }
-    }
-}
-
 impl Session {
     /// Whether a suspect is to be sent alone. Requires that no response is unanswered, because in
     /// full state the suspect's response would revert that one.
@@ -126,67 +92,9 @@ impl Session {
         let rejected = suspects.into_iter().flat_map(|suspects| &suspects.rejected);
         rejected.map(|rejected| (&rejected.name, rejected.hash))
     }
-
-    /// Returns the full state in the response with this nonce, which is the newest or the last
-    /// accepted one, if it was kept. A heartbeat is not kept, and counts as the last accepted
-    /// state.
-    pub(crate) fn kept_state(&self, nonce: u64) -> Option<&ResourceSet> {
-        let contents = &self.extras.as_deref()?.contents;
-        let sent = contents.sent.iter().find(|(sent, _)| sent.get() == nonce);
-        sent.map(|(_, state)| state).or(contents.accepted.as_ref())
-    }
-
-    fn contents_mut(&mut self) -> &mut KeptContents {
-        &mut self.extras_mut().contents
-    }
 }
 
 impl SessionContext<'_> {
-    pub(crate) fn isolates(&self) -> bool {
-        self.arena.config.nack_recovery == NackRecovery::Isolate
-    }
-
-    /// Records the state that the client holds: empty or the current state, as the client stated.
-    pub(crate) fn note_held_state(&mut self, state: ResourceSet) {
-        if self.isolates() && self.sends_full_state() {
-            self.session.contents_mut().accepted = Some(state);
-        }
-    }
-
-    /// Returns the current versions of all existing subscribed resources.
-    pub(crate) fn current_state(&mut self) -> ResourceSet {
-        let copy = |(name, payload): (&ResourceName, &Payload)| (name.clone(), payload.clone());
-        if self.session.wildcard.is_none() {
-            return self.named().map(copy).collect();
-        }
-        let retained = self.session.retained_deletions(self.arena, self.subscriptions);
-        let retained: Vec<_> = retained.map(copy).collect();
-        if retained.is_empty() {
-            return self.arena.resource_set();
-        }
-        let version = self.version_of_everything();
-        self.arena.resource_set_with(retained, version)
-    }
-
-    /// Stores the contents of a response until it is answered, if rejected resources are isolated.
-    pub(crate) fn note_state(
-        &mut self,
-        nonce: NonZeroU64,
-        state: impl FnOnce(&mut Self) -> ResourceSet,
-    ) {
-        if !self.isolates() {
-            return;
-        }
-        let state = state(self);
-        let window = usize::from(self.arena.config.window.get());
-        let sent = &mut self.session.contents_mut().sent;
-        sent.push_back((nonce, state));
-        // The number of responses that can be answered.
-        if sent.len() > window.saturating_add(1) {
-            sent.pop_front();
-        }
-    }
-
     /// Records an ACK: the resources of the response are accepted. Returns the resources that are
     /// found to be rejected in an earlier response by elimination.
     pub(crate) fn accept_suspects(&mut self, sent: Sent, limit: usize) -> Vec<ResourceName> {
@@ -195,7 +103,8 @@ impl SessionContext<'_> {
         }
         self.with_isolation(|context, suspects, contents| {
             let state = contents.take_sent(sent.nonce);
-            let has = |it: &Suspect| state.as_ref().is_some_and(|state| in_state(state, it));
+            let has =
+                |it: &Suspect| state.as_ref().is_some_and(|state| state.has(&it.name, it.hash));
             suspects.probe.take_if(|(nonce, _)| *nonce <= sent.nonce);
             suspects.queue.retain(|suspect| !has(suspect));
             let is_current = |rejected: &Suspect| context.arena.has(&rejected.name, rejected.hash);
@@ -261,7 +170,7 @@ impl SessionContext<'_> {
             (suspects.queue.front().cloned(), &contents.accepted)
         {
             let state = self.with_suspect(accepted, &suspect);
-            if !state.is_some_and(|state| contents.rejected.contains(&version_of(&state))) {
+            if !state.is_some_and(|state| contents.was_rejected(version_of(&state))) {
                 break;
             }
             found.push(suspect.name.clone());
@@ -285,13 +194,12 @@ impl SessionContext<'_> {
             return Some(suspect.name);
         }
         let state = state?;
-        let new = if self.sends_full_state() {
-            contents.note_rejected(version_of(&state));
-            new_in(&state, contents.accepted.as_ref()?)
-        } else {
-            state.iter().map(|(name, payload)| Suspect::new(name, payload)).collect()
-        };
-        suspects.add(new, limit)
+        if self.sends_full_state() {
+            contents.note_rejected(&state);
+            contents.accepted.as_ref()?;
+        }
+        let new = contents.new_in(&state).map(|(name, payload)| Suspect::new(name, payload));
+        suspects.add(new.collect(), limit)
     }
 
     /// Renders the next suspect alone. Also returns the revision at which it changed.
@@ -339,49 +247,22 @@ impl SessionContext<'_> {
         suspect: &Suspect,
         nonce: NonZeroU64,
     ) -> Option<(ResponseBody, TypeVersion)> {
-        let accepted = self.session.contents_mut().accepted.clone()?;
-        let state = self.with_suspect(&accepted, suspect)?;
+        let accepted = self.session.accepted_state()?;
+        let state = self.with_suspect(accepted, suspect)?;
         let version = version_of(&state);
         let contents = self.session.contents_mut();
-        if contents.rejected.contains(&version) {
+        if contents.was_rejected(version) {
             return None;
         }
         contents.sent.push_back((nonce, state.clone()));
-        let mut parts = BodyBuilder::new(self.encoding(), usize::MAX);
-        for (name, payload) in state.iter() {
-            parts.push(name, payload);
-        }
-        Some((parts.into_body(), version))
+        Some((self.body_of(&state), version))
     }
 
-    /// Returns the last accepted state, restricted to subscribed resources of which the client was not
-    /// sent the removal, plus one resource.
+    /// Returns the last accepted state plus one resource.
     fn with_suspect(&self, accepted: &ResourceSet, suspect: &Suspect) -> Option<ResourceSet> {
         let payload = self.arena.payload(self.arena.find(suspect.name.as_str())?)?.clone();
-        let kept = accepted.iter().filter(|(name, _)| *name != suspect.name);
-        let kept = kept.filter(|(name, _)| self.is_subscribed(name) && !self.was_removed(name));
-        let kept = kept.cloned();
-        Some(kept.chain([(suspect.name.clone(), payload)]).collect())
-    }
-
-    /// Whether a resource does not exist and a full state was sent without it.
-    fn was_removed(&self, name: &ResourceName) -> bool {
-        let Some(slot) = self.arena.find(name.as_str()) else { return true };
-        let Some(resource) = self.arena.at(slot).filter(|it| it.payload.is_none()) else {
-            return false;
-        };
-        let subscription = self.subscriptions.of(self.slot, slot);
-        let waits = |it: &Subscription| it.is_withheld() || it.due.is_some();
-        let removals_to = self.session.wildcard.map(|wildcard| wildcard.removals_to);
-        !subscription.is_some_and(waits)
-            && removals_to.is_none_or(|removals_to| resource.revision <= removals_to)
-    }
-
-    fn is_subscribed(&self, name: &ResourceName) -> bool {
-        let resource = self.arena.find(name.as_str());
-        let subscription = resource.and_then(|it| self.subscriptions.of(self.slot, it));
-        self.session.wildcard.is_some()
-            || subscription.is_some_and(|subscription| subscription.kind.is_subscribed())
+        let kept = self.kept_resources(accepted).filter(|(name, _)| *name != suspect.name);
+        Some(kept.cloned().chain([(suspect.name.clone(), payload)]).collect())
     }
 }
 
@@ -389,22 +270,4 @@ impl Suspect {
     fn new(name: &ResourceName, payload: &Payload) -> Self {
         Self { name: name.clone(), hash: payload.hash }
     }
-}
-
-/// Returns the resources of a state that are not in an earlier one.
-fn new_in(state: &ResourceSet, accepted: &ResourceSet) -> Vec<Suspect> {
-    let suspects = state.iter().map(|(name, payload)| Suspect::new(name, payload));
-    suspects.filter(|suspect| !in_state(accepted, suspect)).collect()
-}
-
-fn in_state(state: &ResourceSet, suspect: &Suspect) -> bool {
-    state.get(&suspect.name).is_some_and(|payload| payload.hash == suspect.hash)
-}
-
-fn version_of(state: &ResourceSet) -> TypeVersion {
-    let mut version = TypeVersion::default();
-    for (name, payload) in state.iter() {
-        version.add(name.as_str(), payload.hash);
-    }
-    version
 }

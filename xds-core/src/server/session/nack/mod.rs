@@ -8,12 +8,14 @@
 //! | `followed.rs` | removals that an incremental client may reject or has rejected |
 //! | `retry.rs` | resources that are sent again with the next change |
 //! | `isolation.rs` | resources that are sent alone, to find those that the client rejects |
+//! | `kept_contents.rs` | contents of responses, from which it follows what a client has meanwhile |
 //!
 //! This file answers whether anything that was rejected is left.
 
 pub(crate) mod error_detail;
 mod followed;
 pub(crate) mod isolation;
+pub(crate) mod kept_contents;
 pub(crate) mod rejected;
 pub(crate) mod rejection;
 mod retry;
@@ -23,7 +25,7 @@ use core::mem;
 
 use self::{
     error_detail::ErrorDetail,
-    isolation::KeptContents,
+    kept_contents::KeptContents,
     rejected::RejectedResources,
     rejection::{OpenRejections, SentPosition, SentRange, WildcardPart},
 };
@@ -72,14 +74,7 @@ impl SessionContext<'_> {
         config: &ServerConfig,
     ) -> RejectedResponse {
         let limit = config.limits.rejected_names;
-        let mut names: Vec<_> = self.view().named_in(sent_range).take(limit + 1).cloned().collect();
-        if let Some(part) = self.covered_part(sent_range) {
-            let covered = self.arena.names_between(part.after, part.up_to);
-            let is_named = |name: &&ResourceName| !names.contains(name);
-            let room = (limit + 1).saturating_sub(names.len());
-            let covered: Vec<_> = covered.filter(is_named).take(room).cloned().collect();
-            names.extend(covered);
-        }
+        let mut names = self.new_names(sent_range, limit + 1);
         let completeness =
             if names.len() > limit { Completeness::Truncated } else { Completeness::Complete };
         names.truncate(limit);
@@ -93,9 +88,26 @@ impl SessionContext<'_> {
         }
     }
 
+    /// Returns the names of the resources of a response that were new to the client, at most `limit`.
+    fn new_names(&self, sent_range: SentRange, limit: usize) -> Vec<ResourceName> {
+        if let Some(names) = self.session.new_names(sent_range.last) {
+            return names.take(limit).cloned().collect();
+        }
+        let mut names: Vec<_> = self.view().named_in(sent_range).take(limit).cloned().collect();
+        if let Some(part) = self.covered_part(sent_range) {
+            let covered = self.arena.names_between(part.after, part.up_to);
+            let is_named = |name: &&ResourceName| !names.contains(name);
+            let room = limit.saturating_sub(names.len());
+            let covered: Vec<_> = covered.filter(is_named).take(room).cloned().collect();
+            names.extend(covered);
+        }
+        names
+    }
+
     /// Returns whether any rejected resource is still unchanged after a response was accepted.
     /// Takes time proportional to the resources sent since the rejection.
     pub(crate) fn still_rejects(&mut self) -> bool {
+        self.drop_stale_suspects();
         let Some(extras) = self.session.extras.as_deref_mut() else { return false };
         let mut rejections = mem::take(&mut extras.rejections);
         let has_any = |sent_range: &SentRange| {
@@ -104,9 +116,9 @@ impl SessionContext<'_> {
                 || self.view().named_in(*sent_range).next().is_some()
         };
         let still_rejects = match self.isolates() {
-            // The accepted response contained everything.
-            _ if self.sends_full_state() => false,
             true => rejections.suspects().is_some(),
+            // The accepted response contained everything.
+            false if self.sends_full_state() => false,
             false => rejections.review(has_any),
         };
         if !still_rejects {

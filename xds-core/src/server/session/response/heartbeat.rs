@@ -185,26 +185,26 @@ impl SessionContext<'_> {
             return None;
         }
         let response_mode = self.session.response_mode(self.arena);
-        let (body, content) = match response_mode {
+        let (body, content, is_accepted) = match response_mode {
             ResponseMode::FullState => self.renew_full_state(draft)?,
             ResponseMode::Changes | ResponseMode::ChangesAndRemovals => {
-                (self.gather_heartbeats(draft.limit, draft.time)?, self.arena.version)
+                (self.gather_heartbeats(draft.limit, draft.time)?, self.arena.version, true)
             }
         };
         let from = self.session.wildcard.map_or(Revision::START, |wildcard| wildcard.cursor);
         let mut sent = self.new_sent(draft, (from, from), (content, ResponseScope::Complete));
-        if response_mode != ResponseMode::FullState {
+        if is_accepted {
             sent.version = self.session.accepted.unwrap_or(sent.version);
         }
         sent.purpose = Purpose::Heartbeat;
         Some(self.send(draft, sent, self.session.reached(), body, ResponseCause::Heartbeat))
     }
 
-    /// Renders the full state again, if the client accepted it.
-    fn renew_full_state(&mut self, draft: &mut Draft) -> Option<(ResponseBody, TypeVersion)> {
+    /// Renders the full state again, if the client accepted it. While rejected resources are isolated,
+    /// renders the state that it accepted last. Also returns whether the client accepted exactly this
+    /// state with the last response that it accepted.
+    fn renew_full_state(&mut self, draft: &mut Draft) -> Option<(ResponseBody, TypeVersion, bool)> {
         let renewals = self.session.renewals.take()?;
-        // Without a response, it has the state from another view.
-        let is_accepted = self.session.newest.is_none() || self.session.has_accepted_newest();
         // A resource replaced by an error is not sent with the rest of the state (M177).
         let has_it = |&resource: &Slot| {
             let subscription = self.subscriptions.of(self.slot, resource);
@@ -213,11 +213,19 @@ impl SessionContext<'_> {
         };
         let is_concerned =
             self.session.wildcard.is_some() || renewals.individual.iter().any(has_it);
-        if !is_accepted || !is_concerned || self.encoding().ttls == Ttls::Omitted {
+        if !is_concerned || self.encoding().ttls == Ttls::Omitted {
+            return None;
+        }
+        if self.session.is_isolating() {
+            return self.render_accepted_state(draft.nonce);
+        }
+        // Without a response, it has the state from another view.
+        let is_accepted = self.session.newest.is_none() || self.session.has_accepted_newest();
+        if !is_accepted {
             return None;
         }
         let (body, version, _) = self.take_full_state(draft);
-        Some((body, version))
+        Some((body, version, false))
     }
 
     /// Renders heartbeats of a type that is sent as changes, as many as fit.

@@ -7,7 +7,7 @@ use crate::{
     server::store::{
         encode::body::{BodyBuilder, Encoding, FitResult, Payload, ResponseBody, Ttls},
         revision::Revision,
-        version::content::TypeVersion,
+        version::content::{ContentHash, TypeVersion},
     },
     service::Variant,
     text::ResourceName,
@@ -27,6 +27,11 @@ impl ResourceSet {
     pub(crate) fn get(&self, name: &ResourceName) -> Option<&Payload> {
         let found = self.0.binary_search_by(|(other, _)| other.cmp(name)).ok()?;
         self.0.get(found).map(|(_, payload)| payload)
+    }
+
+    /// Whether it contains a resource in this version.
+    pub(crate) fn has(&self, name: &ResourceName, hash: ContentHash) -> bool {
+        self.get(name).is_some_and(|payload| payload.hash == hash)
     }
 }
 
