@@ -84,6 +84,8 @@ pub(crate) struct Seen {
     /// Number of resources in rejected responses, and of isolated retries.
     pub(crate) suspects: usize,
     pub(crate) recoveries: usize,
+    /// Resources that were sent, in each version.
+    pub(crate) sent: BTreeSet<Bytes>,
     /// Whether the last response had a deleted resource whose removal is pending.
     pub(crate) lingering: bool,
 }

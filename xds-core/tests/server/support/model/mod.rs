@@ -330,6 +330,15 @@ impl World {
             VersionMode::Caller | VersionMode::Label if is_alone => seen.changes,
             _ => self.changes[ty],
         };
+        seen.sent.extend(resources);
+        // What does not fit is a change that comes after this part.
+        let interest = &subscription.interest;
+        let is_unsent = |(&(of, name), content): (&(usize, usize), &u8)| {
+            let sent = payload(NAMES[name], &content.to_string());
+            of == ty && interest.has(NAMES[name]) && !seen.sent.contains(&sent)
+        };
+        let has_more = self.split == Split::Yes && self.store.iter().any(is_unsent);
+        let changes = changes - u64::from(has_more);
         let moment = (changes, seen.lists_then, seen.clusters_then);
         subscription.inbox.push_back((response, moment));
         if TYPES[ty] == "cds" {
