@@ -337,3 +337,30 @@ fn overdue_response_opens_window_by_policy() {
     assert_eq!((late, answers), (1, 2), "{seen:?}");
     println!("covers: M65 IS16");
 }
+
+// A response in flight may repeat a removed resource, which the client has if it lists the name again.
+#[test]
+fn resource_repeated_in_flight_is_removed_if_its_name_is_listed_again() {
+    run_all_with(
+        &window(2),
+        &[(
+            "M64 M113",
+            "
+            set cds a=1 b=1
+            > cds a b
+            < cds first a=1 b=1      # 1
+            > cds a b
+            > eds x
+            set cds a=2
+            < cds changed a=2 b=1    # 2
+            set cds -b a=3; eds x=1
+            < cds changed a=3 b=1    # 3, because additions of other types come before removals
+            > cds nonce:2 a
+            > cds nonce:3 b
+            < cds resubscribed       # 4
+            < eds first x=1
+            > cds nonce:4 b
+            <",
+        )],
+    );
+}

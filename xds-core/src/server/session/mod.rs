@@ -192,11 +192,14 @@ enum ResponseMode {
     ChangesAndRemovals,
 }
 
-/// Whether the client unsubscribed from a resource before it can have read a response with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Resources from which the client unsubscribed before it can have read the newest response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum UnsubscribedInFlight {
-    No,
-    Yes,
+    Nothing,
+    /// Resources that the response contains if they existed then.
+    Current,
+    /// Also resources that the response may repeat although they were removed.
+    Withheld,
 }
 
 /// Whether the client may have resources that it did not receive from this session on this view.
@@ -252,7 +255,7 @@ impl Session {
             accepted: None,
             extras: None,
             warming: WarmingState::Off,
-            unsubscribed_in_flight: UnsubscribedInFlight::No,
+            unsubscribed_in_flight: UnsubscribedInFlight::Nothing,
             prior_state: PriorState::None,
             urgency: Urgency::CanWait,
             unaccepted: None,

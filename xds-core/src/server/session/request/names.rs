@@ -168,16 +168,26 @@ impl SessionContext<'_> {
                 || wildcard.full_send.is_some()
                 || has_a_past && wildcard.version != self.arena.version
         });
-        let is_behind = |sent: Sent| exists || sent.at != self.arena.clock();
-        let by_name = self.session.unsubscribed_in_flight == UnsubscribedInFlight::Yes;
-        by_wildcard || by_name && self.session.newest.is_some_and(is_behind)
+        let by_name = match self.session.unsubscribed_in_flight {
+            UnsubscribedInFlight::Nothing => false,
+            UnsubscribedInFlight::Current => {
+                let is_behind = |sent: Sent| exists || sent.at != self.arena.clock();
+                self.session.newest.is_some_and(is_behind)
+            }
+            UnsubscribedInFlight::Withheld => true,
+        };
+        by_wildcard || by_name
     }
 
     /// Records that the client unsubscribed from a resource that an unanswered response may
     /// contain.
     fn note_unsubscribe_in_flight(&mut self) {
         if self.session.awaits_answer() {
-            self.session.unsubscribed_in_flight = UnsubscribedInFlight::Yes;
+            let noted = match self.session.due.withheld().is_empty() {
+                true => UnsubscribedInFlight::Current,
+                false => UnsubscribedInFlight::Withheld,
+            };
+            self.session.unsubscribed_in_flight = self.session.unsubscribed_in_flight.max(noted);
         }
     }
 

@@ -106,7 +106,7 @@ impl SessionContext<'_> {
             FirstResponse::Done => cause,
         };
         self.session.first_response = FirstResponse::Done;
-        self.session.unsubscribed_in_flight = UnsubscribedInFlight::No;
+        self.session.unsubscribed_in_flight = UnsubscribedInFlight::Nothing;
         if self.session.due.is_empty() {
             self.session.urgency = Urgency::CanWait;
         }
