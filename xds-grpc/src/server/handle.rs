@@ -1,7 +1,7 @@
 //! Application's handle of a management server.
 
 use core::error::Error;
-use std::{sync::Arc, time::UNIX_EPOCH};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Extensions;
@@ -9,10 +9,8 @@ use thiserror::Error;
 use tokio::sync::broadcast;
 use xds_core::{
     StreamId, Time, TypeUrl, ViewName,
-    client::{Contents, WallClock},
-    proto,
     server::{
-        Applied, ClientStatus, Convergence, CustomMessageError, DrainPlan, DropView, LayersError,
+        Applied, Convergence, CustomMessageError, DrainPlan, DropView, LayersError,
         PerClientLimits, Server, ServerStats, TooManyWaits, Transaction, TransactionError,
         TypeStats, ViewContents,
     },
@@ -99,10 +97,6 @@ pub enum SendCustomMessageError {
     #[error(transparent)]
     Ended(#[from] ServerEnded),
 }
-
-/// Number of node id comparisons after which other tasks run. A comparison of long ids takes some
-/// microseconds.
-const COMPARISONS: usize = 128;
 
 impl ServerHandle {
     pub(crate) fn new(
@@ -452,47 +446,6 @@ impl ServerHandle {
             caller: Some(call.get::<ConnectionBudgets>().map_or(0, |it| it.responses.id())),
             ..self.clone()
         }
-    }
-
-    /// Returns the status of the visible clients whose node ids match, for client status discovery.
-    /// The driver examines each client separately, so that many clients do not block other work.
-    /// Node ids are matched in this future, because that may take long: `comparisons` is the number
-    /// of comparisons per node id. Clients that disconnect meanwhile are omitted.
-    // IS25
-    pub(crate) async fn client_configs(
-        &self,
-        matches: impl Fn(&str) -> bool + Send + Sync,
-        comparisons: usize,
-        is_visible: impl Fn(ClientStatus<'_>) -> bool + Send + Sync + 'static,
-        contents: Contents,
-    ) -> Result<Vec<proto::ClientConfig>, ServerEnded> {
-        let is_visible = Arc::new(is_visible);
-        let streams = self.with_server(|server, _| {
-            server.client_statuses().map(|client| client.stream()).collect::<Vec<_>>()
-        });
-        let mut configs = Vec::new();
-        for batch in streams.await?.chunks((COMPARISONS / comparisons.max(1)).max(1)) {
-            let streams = batch.to_vec();
-            let nodes = self.with_server(move |server, _| {
-                let server = &*server;
-                let clients = streams.into_iter().filter_map(|id| server.client_status(id));
-                clients.map(|it| (it.stream(), String::from(it.node_id()))).collect::<Vec<_>>()
-            });
-            for (stream, node_id) in nodes.await? {
-                if !matches(&node_id) {
-                    continue;
-                }
-                let (is_visible, runtime) = (Arc::clone(&is_visible), self.runtime.clone());
-                let config = self.with_server(move |server, now| {
-                    let since_1970 =
-                        runtime.system_time().duration_since(UNIX_EPOCH).unwrap_or_default();
-                    let client = server.client_status(stream).filter(|it| is_visible(*it))?;
-                    Some(client.to_message(contents, WallClock::new(since_1970, now)))
-                });
-                configs.extend(config.await?);
-            }
-        }
-        Ok(configs)
     }
 
     /// Limits the time and the memory of a call's requests.

@@ -33,6 +33,7 @@
 //! | `preface.rs` | detection of the client's protocol |
 //! | `peer.rs`, `authorize.rs`, `policies.rs` | identity and authorization of clients |
 //! | `handle.rs`, `reports.rs` | the application's handle and its snapshots |
+//! | `status_reports.rs` | client status, in parts |
 //! | `observations.rs`, `events.rs` | observations; requests to the application |
 //! | `rollouts.rs`, `rollout_handle.rs` | rollouts in the driver, and their handles |
 //! | `shared_rollouts.rs` | rollouts that a server shares with others |
@@ -81,6 +82,7 @@ mod service;
 mod shared_rollouts;
 #[cfg(unix)]
 mod socket_file;
+mod status_reports;
 mod streams;
 mod timed_requests;
 mod transmit;

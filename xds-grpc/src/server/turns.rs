@@ -15,8 +15,9 @@ const MAX_APPLICATION_INPUTS: usize = 1_000;
 const MAX_CONNECTION_INPUTS: usize = 128;
 
 /// Maximum bytes of requests per iteration; the last request may exceed it. The core reads a request
-/// once before it handles its names. A command of a connection is the last input of its iteration.
-const MAX_BYTES: usize = 256 << 10;
+/// once before it handles its names. A command of a connection is the last input of its iteration,
+/// because it copies up to as many bytes.
+pub(super) const MAX_BYTES: usize = 256 << 10;
 
 /// Maximum number of names per iteration that the core handles for requests and ends of streams; the
 /// last input may exceed it.
@@ -68,7 +69,7 @@ impl Driver {
             let Some(input) = self.connections.pop() else { break };
             bytes += match &input {
                 Input::Request(_, message) => message.len(),
-                // The status of a client may have many resources.
+                // The status of clients may have many resources.
                 Input::Command(command) if command.is_awaited() => MAX_BYTES,
                 _ => 0,
             };
@@ -95,16 +96,16 @@ mod tests {
     use tower_service::Service as _;
     use xds_core::{
         proto::{DiscoveryRequest, Node},
-        server::{Readiness, ServerConfig, StreamKind},
+        server::{Readiness, ServerConfig, StreamKind, Transaction},
         service::Variant,
         types::CLUSTER,
     };
 
     use super::{
         super::{
-            ManagementServer, ServerOptions, body::ResponseBody, budgets::ConnectionBudgets,
-            inbox::IncomingCall, message_reader::MessageReader, peer::Peer, requests::RequestLimit,
-            transmit::MAX_STREAMS,
+            ManagementServer, ServerHandle, ServerOptions, body::ResponseBody,
+            budgets::ConnectionBudgets, inbox::IncomingCall, message_reader::MessageReader,
+            peer::Peer, requests::RequestLimit, transmit::MAX_STREAMS,
         },
         *,
     };
@@ -203,14 +204,27 @@ mod tests {
 
         /// Requests all clusters on a stream.
         fn request(&self, body: &ResponseBody) {
+            self.request_by_name(body, Vec::new());
+        }
+
+        fn request_by_name(&self, body: &ResponseBody, names: Vec<String>) {
             let request = DiscoveryRequest {
                 node: Some(Node { id: "client".into(), ..Node::default() }),
                 type_url: CLUSTER.into(),
+                resource_names: names,
                 ..DiscoveryRequest::default()
             };
             let message = Bytes::from(request.encode_to_vec());
             self.server.inbox.send(Input::Request(body.stream, message));
         }
+    }
+
+    /// Queues a change of a resource.
+    fn change(server: &ServerHandle, number: usize) {
+        let mut change = Transaction::new();
+        change.set(CLUSTER, "cluster", number.to_string());
+        let mut apply = core::pin::pin!(server.apply(change));
+        assert!(apply.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
 
     type ClientStatusCall = BoxFuture<'static, Result<http::Response<Body>, Infallible>>;
@@ -340,5 +354,55 @@ mod tests {
             iterations += 1;
         }
         assert!(iterations < 20, "{iterations} iterations");
+    }
+
+    #[test]
+    fn client_status_reports_many_clients_per_iteration_while_resources_change() {
+        let mut server = ManualServer::start(Readiness::Ready);
+        let [clients, operator] = [(); 2].map(|()| server.server.budgets.connection());
+        let many = server.open(&clients, MANY);
+        many.iter().for_each(|body| server.request(body));
+        (0..100).for_each(|_| server.run());
+        let mut report = vec![server.client_status(&operator, || true)];
+        let handle = server.server.handle();
+        let mut iterations = 0;
+        while !poll_all(&mut report) {
+            change(&handle, iterations);
+            server.run();
+            iterations += 1;
+        }
+        assert!(iterations < MANY / 20, "{iterations} iterations");
+    }
+
+    #[test]
+    fn client_status_reports_clients_up_to_a_number_of_bytes_per_iteration() {
+        static REPORTED: AtomicUsize = AtomicUsize::new(0);
+        let report = || REPORTED.fetch_add(1, Ordering::Relaxed) < usize::MAX;
+        let mut server = ManualServer::start(Readiness::Ready);
+        let [clients, operator, other] = [(); 3].map(|()| server.server.budgets.connection());
+        let hundred = server.open(&clients, 100);
+        let mut one = server.open(&other, 1);
+        for body in &hundred {
+            let names = (0..64).map(|i| format!("{i}{}", "x".repeat(500)));
+            server.request_by_name(body, names.collect());
+        }
+        (0..100).for_each(|_| server.run());
+        let mut status = vec![server.client_status(&operator, report)];
+        let mut reported = Vec::new();
+        while !poll_all(&mut status) {
+            if reported.len() == 5 {
+                server.request(&one[0]);
+            }
+            let before = REPORTED.load(Ordering::Relaxed);
+            server.run();
+            reported.push(REPORTED.load(Ordering::Relaxed) - before);
+            if reported.len() == 8 {
+                assert!(is_answered(&mut one[0]));
+            }
+        }
+        assert!(reported[5..8].iter().all(|count| *count > 0), "{reported:?}");
+        assert_eq!(reported.iter().sum::<usize>(), 101);
+        let most = reported.into_iter().max().unwrap();
+        assert!((4..=MAX_BYTES / (64 * 500)).contains(&most), "{most} clients at once");
     }
 }
