@@ -57,6 +57,7 @@ pub struct Rules {
 /// The caller sets this from gRPC's environment variable `GRPC_XDS_EXPERIMENTAL_ROUTING`.
 // S2.065
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Routing {
     /// All routes, as in gRFC A28 and its amendments.
     Full,
@@ -67,6 +68,7 @@ pub enum Routing {
 
 /// Treatment of `case_sensitive: false`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CaseInsensitive {
     /// Paths and prefixes match case-insensitively.
     Accepted,
@@ -77,6 +79,7 @@ pub enum CaseInsensitive {
 
 /// Treatment of routes with an action that a client does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OtherActions {
     /// Matching calls fail with UNAVAILABLE (gRFC A36).
     FailCalls,
@@ -86,6 +89,7 @@ pub enum OtherActions {
 
 /// Treatment of routes without a cluster specifier or with an unknown one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UnknownClusters {
     /// The route is skipped (gRFC A28 as amended).
     Skipped,
@@ -96,6 +100,7 @@ pub enum UnknownClusters {
 
 /// Value of an absent `total_weight`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TotalWeight {
     /// The sum of the weights.
     Sum,

@@ -49,6 +49,7 @@ pub struct Cluster {
 
 /// Load reporting of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LoadReporting {
     /// Load is not reported.
     Off,

@@ -139,6 +139,7 @@ impl Dependency {
 
 /// Type of a resource, in the order of reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum DependencyKind {
     /// Listener (LDS).
     Listener,

@@ -62,6 +62,7 @@ pub struct Endpoint {
 
 /// Health status of an endpoint. Endpoints with any other status are left out of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Health {
     /// `HEALTHY`.
     Healthy,

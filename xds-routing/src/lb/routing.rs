@@ -116,6 +116,7 @@ pub struct NoPolicyRoute {
 
 /// Result of a pick.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RoutedPick<'a, P> {
     /// Delegate to this picker, the newest of the route's child, whatever the child's state.
     // S2.055

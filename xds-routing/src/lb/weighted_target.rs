@@ -29,6 +29,7 @@ impl<C> Target<C> {
 
 /// Result of a pick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Pick<'a, P> {
     /// Delegate to this picker of a child.
     Child(&'a P),

@@ -52,6 +52,7 @@ pub struct FilterChainMatch {
 
 /// Transport protocol of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Transport {
     /// Any protocol.
     #[default]
@@ -62,6 +63,7 @@ pub enum Transport {
 
 /// Type of a connection's source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum ConnectionSource {
     /// Any source.
     #[default]

@@ -59,6 +59,7 @@ impl MatchProfile {
 
 /// Treatment of the part of a path after a question mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum QueryString {
     /// Part of the path.
     InPath,
@@ -68,6 +69,7 @@ pub enum QueryString {
 
 /// Headers that matchers see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum VisibleHeaders {
     /// All except binary headers (`-bin`) and pseudo-headers (`:path` etc.).
     Metadata,
@@ -83,6 +85,7 @@ impl VisibleHeaders {
 
 /// Treatment of several values of one header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HeaderValues {
     /// Tests see all values, joined by commas.
     Joined,

@@ -75,6 +75,7 @@ pub enum ClusterChoice {
 
 /// Authority that a call asks its endpoint for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HostRewrite {
     /// Authority of the channel.
     Keep,

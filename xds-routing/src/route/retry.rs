@@ -32,6 +32,7 @@ impl RetryPolicy {
 
 /// gRPC status after which a call can be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum RetryableStatus {
     /// CANCELLED.
     Cancelled,

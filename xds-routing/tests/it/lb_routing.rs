@@ -34,6 +34,7 @@ fn pick(policy: &Policy, path: &str) -> Result<&'static str, String> {
         RoutedPick::Child(picker) => Ok(picker),
         RoutedPick::Queue => Err("queue".into()),
         RoutedPick::NoRoute(why) => Err(why.to_string()),
+        other => panic!("{other:?}"),
     }
 }
 
