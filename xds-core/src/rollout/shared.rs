@@ -68,10 +68,24 @@ pub struct CohortReport {
 }
 
 impl CohortReport {
-    /// Creates a report of these counts.
+    /// Creates a report for a generation, with counts of zero.
     #[must_use]
-    pub const fn new(generation: u64, members: u32, acknowledged: u32) -> Self {
-        Self { generation, members, acknowledged }
+    pub const fn new(generation: u64) -> Self {
+        Self { generation, members: 0, acknowledged: 0 }
+    }
+
+    /// Sets the number of connected clients that see the candidate.
+    #[must_use]
+    pub const fn with_members(mut self, members: u32) -> Self {
+        self.members = members;
+        self
+    }
+
+    /// Sets the number of members that have acknowledged the candidate.
+    #[must_use]
+    pub const fn with_acknowledged(mut self, acknowledged: u32) -> Self {
+        self.acknowledged = acknowledged;
+        self
     }
 }
 

@@ -81,7 +81,7 @@ async fn server_whose_lease_is_renewed_has_not_left_if_the_watch_is_silent() {
     second.join();
     let joined = PeerNews::Reported(CohortReport::default());
     assert_eq!(soon(contract::wait_replica(&mut watch, joined)).await, "two");
-    let report = |generation| CohortReport::new(generation, 2, 1);
+    let report = |generation| CohortReport::new(generation).with_members(2).with_acknowledged(1);
     second.report(report(4)).await.unwrap();
     let reported = PeerNews::Reported(report(4));
     assert_eq!(soon(contract::wait_replica(&mut watch, reported)).await, "two");
@@ -138,7 +138,7 @@ async fn server_without_the_permission_to_delete_reads_whether_a_lease_was_renew
         }
     };
     assert_eq!(soon(joins).await, joined);
-    let report = CohortReport::new(4, 2, 1);
+    let report = CohortReport::new(4).with_members(2).with_acknowledged(1);
     proxy.silence();
     second.report(report).await.unwrap();
     match soon(watch.next()).await {

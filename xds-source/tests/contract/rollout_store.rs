@@ -138,7 +138,7 @@ async fn replicas(first: &dyn RolloutStore, second: &dyn RolloutStore) {
     first.join();
     second.join();
     let name = wait_replica(&mut watch, PeerNews::Reported(CohortReport::default())).await;
-    let report = CohortReport::new(4, 2, 1);
+    let report = CohortReport::new(4).with_members(2).with_acknowledged(1);
     second.report(report).await.unwrap();
     assert_eq!(wait_replica(&mut watch, PeerNews::Reported(report)).await, name);
     second.report_progress(r#"{"rollout": 5}"#).await.unwrap();
@@ -160,7 +160,7 @@ async fn replicas(first: &dyn RolloutStore, second: &dyn RolloutStore) {
     assert_eq!(wait_replica(&mut watch, PeerNews::Left).await, name);
     assert!(first.progress().await.unwrap().iter().all(|it| it.server != name));
     // Counts that were reported before a replica takes part are valid.
-    let early = CohortReport::new(5, 3, 2);
+    let early = CohortReport::new(5).with_members(3).with_acknowledged(2);
     second.report(early).await.unwrap();
     second.join();
     assert_eq!(wait_replica(&mut watch, PeerNews::Reported(early)).await, name);
