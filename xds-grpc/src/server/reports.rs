@@ -81,7 +81,8 @@ pub struct RejectionSnapshot {
     pub names: Vec<ResourceName>,
     /// Whether `names` is complete.
     pub completeness: Completeness,
-    /// Status code in the client's error detail.
+    /// Status code in the client's error detail. It may be a number that is not a
+    /// [`StatusCode`](xds_core::StatusCode).
     pub code: i32,
     /// Error message of the client, truncated to 4,096 bytes.
     pub message: Arc<str>,

@@ -106,7 +106,8 @@ pub enum Observation {
         version: Version,
         /// Nonce of the response.
         nonce: Nonce,
-        /// Status code in the client's `error_detail`.
+        /// Status code in the client's `error_detail`. It may be a number that is not a
+        /// [`StatusCode`](crate::StatusCode).
         code: i32,
         /// Message in the client's `error_detail`, cut to 4,096 bytes.
         message: Arc<str>,

@@ -119,7 +119,8 @@ pub struct RejectionStatus<'a> {
     pub names: &'a [ResourceName],
     /// Whether `names` is complete.
     pub completeness: Completeness,
-    /// Status code in the client's `error_detail`.
+    /// Status code in the client's `error_detail`. It may be a number that is not a
+    /// [`StatusCode`](crate::StatusCode).
     pub code: i32,
     /// Message in the client's `error_detail`, cut to 4,096 bytes.
     pub message: &'a Arc<str>,
