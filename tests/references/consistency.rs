@@ -21,6 +21,7 @@ fn check_with(consistency: &Consistency<'_>, yaml: &str) -> Vec<String> {
         .map(|finding| match finding.severity() {
             Severity::Error => format!("error: {finding}"),
             Severity::Warning => format!("warning: {finding}"),
+            other => panic!("{other:?}: {finding}"),
         })
         .collect()
 }

@@ -197,7 +197,7 @@ impl RelayWorld {
                     let control = resource.cache_control;
                     match control {
                         CacheControl::Cacheable => self.fleeting.remove(key),
-                        CacheControl::DoNotCache => self.fleeting.insert(key.clone()),
+                        _ => self.fleeting.insert(key.clone()),
                     };
                     let mut options = ResourceOptions::default().with_cache_control(control);
                     let (type_url, name) = (type_url.as_str(), name.as_str());

@@ -119,8 +119,8 @@ impl Level {
 impl From<Severity> for Level {
     fn from(severity: Severity) -> Self {
         match severity {
-            Severity::Error => Self::Error,
             Severity::Warning => Self::Warning,
+            _ => Self::Error,
         }
     }
 }

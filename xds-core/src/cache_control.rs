@@ -4,6 +4,7 @@
 /// `Resource.cache_control.do_not_cache` of the protocol.
 // M249
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CacheControl {
     /// Caches may keep the resource; the default.
     #[default]

@@ -133,6 +133,7 @@ impl Feedback {
             RejectedBy::Guards(change) => {
                 json!({"refused": change.to_string(), "message": message})
             }
+            _ => json!({"message": message}),
         };
         let put = PutRequest { key: key.into(), value: value.to_string().into(), lease };
         self.perform(Request::RequestPut(put)).await

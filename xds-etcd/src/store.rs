@@ -101,6 +101,7 @@ impl Diff {
 
 /// Whether to remove stored resources that are not among the written ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Prune {
     /// Stored resources stay.
     #[default]

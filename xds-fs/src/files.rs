@@ -21,6 +21,7 @@ const LARGEST: u64 = 256 << 20;
 
 /// File of a directory.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct File {
     /// Path of the file, also used in errors.
     pub path: PathBuf,
@@ -28,6 +29,14 @@ pub struct File {
     pub format: Format,
     /// Content of the file, or the reason why it cannot be read.
     pub content: Result<Bytes, String>,
+}
+
+impl File {
+    /// Creates a file from its path, its format, and its content or the reason why it cannot be read.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>, format: Format, content: Result<Bytes, String>) -> Self {
+        Self { path: path.into(), format, content }
+    }
 }
 
 /// Maximum number of reads while links keep changing. A later change triggers another read.

@@ -168,6 +168,10 @@ impl Feedback {
                 let event = EventText { reason: "RefusedByGuard", message, count: 1 };
                 (json!({"refused": change.to_string()}), event)
             }
+            _ => {
+                let message = message.to_owned();
+                (json!({}), EventText { reason: "Rejected", message, count: 1 })
+            }
         };
         let metadata = match (object, rejection.by) {
             (Some(object), _) => {
@@ -178,7 +182,7 @@ impl Feedback {
             }
             // The object was deleted, and the deletion is refused.
             (None, RejectedBy::Guards(_)) => Metadata::default(),
-            (None, RejectedBy::Clients { .. }) => return Ok(()),
+            (None, _) => return Ok(()),
         };
         self.event(&key, &metadata, &event, &time).await
     }

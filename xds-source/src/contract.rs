@@ -178,6 +178,7 @@ impl Object {
 
 /// Contents of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Content {
     /// Text or encoded messages, which are parsed.
     Document {
@@ -199,6 +200,7 @@ pub enum Content {
 
 /// Document of an object that has several, such as the value of a key of a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Document {
     /// Name within the object. Messages show it behind the name of the object and a slash.
     pub name: String,
@@ -206,6 +208,14 @@ pub struct Document {
     pub format: Format,
     /// The document.
     pub bytes: Bytes,
+}
+
+impl Document {
+    /// Creates a document from its name within the object, its format and its bytes.
+    #[must_use]
+    pub fn new(name: impl Into<String>, format: Format, bytes: impl Into<Bytes>) -> Self {
+        Self { name: name.into(), format, bytes: bytes.into() }
+    }
 }
 
 /// Failure of a source.

@@ -22,6 +22,7 @@ pub struct Rejection {
 
 /// Clients or guards that reject the resources of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RejectedBy {
     /// Clients that were sent the resources.
     Clients {

@@ -83,6 +83,7 @@ pub(super) fn parse_object(object: &Object, validation: Validation) -> Result<Re
             if problems.first.is_empty() { Ok(parsed) } else { Err(problems) }
         }
         Content::Invalid(why) => Err(Problems::one(place, why.as_str())),
+        _ => Err(Problems::one(place, "contents of this kind are not supported")),
     }
 }
 
@@ -95,7 +96,7 @@ fn parse_documents(
 ) -> Result<Resources, Problems> {
     let (mut resources, mut problems) = (Resources::new(), Problems::default());
     let mut owners: BTreeMap<Key, PathBuf> = BTreeMap::new();
-    for Document { name, format, bytes } in documents {
+    for Document { name, format, bytes, .. } in documents {
         let path = place.join(name);
         let parsed = match parse(&path, *format, bytes, validation) {
             Ok(parsed) => parsed,

@@ -50,6 +50,7 @@ pub enum Finding {
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Severity {
     /// Possibly intended.
     Warning,

@@ -31,11 +31,20 @@ pub struct EtcdOptions {
 
 /// User with a password.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct User {
     /// Name of the user.
     pub name: String,
     /// Password of the user.
     pub password: String,
+}
+
+impl User {
+    /// Creates a user.
+    #[must_use]
+    pub fn new(name: impl Into<String>, password: impl Into<String>) -> Self {
+        Self { name: name.into(), password: password.into() }
+    }
 }
 
 /// Prints the name only.
@@ -69,7 +78,7 @@ impl EtcdOptions {
     /// Sets the user.
     #[must_use]
     pub fn with_user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
-        self.user = Some(User { name: name.into(), password: password.into() });
+        self.user = Some(User::new(name, password));
         self
     }
 

@@ -1,7 +1,6 @@
 //! Documents in a ConfigMap.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use bytes::Bytes;
 use xds_format::Format;
 use xds_source::{Content, Document};
 
@@ -14,13 +13,13 @@ pub(crate) fn config_map(config_map: ConfigMap) -> Content {
     let mut documents = Vec::new();
     for (name, text) in data {
         if let Some(format) = format_of(&name) {
-            documents.push(Document { name, format, bytes: text.into() });
+            documents.push(Document::new(name, format, text));
         }
     }
     for (name, encoded) in binary_data {
         let Some(format) = format_of(&name) else { continue };
         match STANDARD.decode(encoded) {
-            Ok(bytes) => documents.push(Document { name, format, bytes: Bytes::from(bytes) }),
+            Ok(bytes) => documents.push(Document::new(name, format, bytes)),
             Err(why) => return Content::Invalid(format!("binaryData {name}: {why}")),
         }
     }

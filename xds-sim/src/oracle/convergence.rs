@@ -228,8 +228,8 @@ fn nothing_is_left(world: &World, report: &mut Report) {
 /// with their clusters have one more, and types on one stream wait for each other.
 pub(crate) fn bound(options: &Options) -> Duration {
     let responses = match options.streams {
-        Streams::Aggregated => 2 * options.types + 2,
         Streams::PerType => 4,
+        _ => 2 * options.types + 2,
     };
     let silence = match options.transport {
         Transport::Streams => KEEPALIVE,

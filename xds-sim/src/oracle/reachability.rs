@@ -61,10 +61,7 @@ fn connection(link: LinkId, world: &World) -> ConnectionKey {
 }
 
 fn connection_of(client: usize, watch: &Watch, world: &World) -> ConnectionKey {
-    let only = match world.options().streams {
-        Streams::Aggregated => None,
-        Streams::PerType => Some(watch.kind),
-    };
+    let only = (world.options().streams == Streams::PerType).then_some(watch.kind);
     (client, only)
 }
 

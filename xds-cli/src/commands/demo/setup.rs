@@ -95,10 +95,9 @@ impl DemoSetup {
         edits: &[(&'static str, &'static str)],
     ) -> Result<(), DemoFailure> {
         self.files.extend(edits.iter().copied());
-        let files = self.files.iter().map(|(&name, &content)| File {
-            path: name.into(),
-            format: Format::Yaml,
-            content: Ok(Bytes::from_static(content.as_bytes())),
+        let files = self.files.iter().map(|(&name, &content)| {
+            let content = Bytes::from_static(content.as_bytes());
+            File::new(name, Format::Yaml, Ok(content))
         });
         if let Some(error) = self.sources.update(files.collect()).into_iter().next() {
             return Err(DemoFailure::Configuration(error.to_string()));

@@ -124,11 +124,9 @@ async fn apply(
     files: &[(&str, &str)],
     edit: impl Fn(&str) -> String,
 ) -> Result<(), DemoFailure> {
-    let files = files.iter().map(|(name, content)| File {
-        path: (*name).into(),
-        format: Format::Yaml,
-        content: Ok(Bytes::from(edit(content))),
-    });
+    let files = files
+        .iter()
+        .map(|(name, content)| File::new(*name, Format::Yaml, Ok(Bytes::from(edit(content)))));
     if let Some(error) = sources.update(files.collect()).into_iter().next() {
         return Err(DemoFailure::Configuration(error.to_string()));
     }

@@ -155,7 +155,7 @@ impl Sources {
             Some(Content::Documents(documents)) => {
                 documents.iter().map(|it| (path.join(&it.name), it.format, &it.bytes)).collect()
             }
-            Some(Content::Resources(_) | Content::Invalid(_)) | None => Vec::new(),
+            _ => Vec::new(),
         }
     }
 

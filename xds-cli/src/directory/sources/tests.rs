@@ -18,8 +18,7 @@ fn file(path: &str, clusters: &str) -> File {
 }
 
 fn raw(path: &str, content: &str) -> File {
-    let content = Ok(Bytes::copy_from_slice(content.as_bytes()));
-    File { path: path.into(), format: Format::Yaml, content }
+    File::new(path, Format::Yaml, Ok(Bytes::copy_from_slice(content.as_bytes())))
 }
 
 fn broken(path: &str) -> File {
@@ -86,7 +85,7 @@ fn broken_file_keeps_its_last_valid_state_and_is_reported_once() {
 
 #[test]
 fn unreadable_file_counts_as_broken() {
-    let unreadable = || File { content: Err("no permission".into()), ..file("a", "") };
+    let unreadable = || File::new("a", Format::Yaml, Err("no permission".into()));
     let mut directory = Directory::default();
     directory.expect(vec![file("a", "one")], "one", "");
     directory.expect_error(vec![unreadable()], "a: no permission");
@@ -138,7 +137,7 @@ fn with_documents(id: &str, documents: &[(&str, &str)]) -> Object {
     let documents = documents.iter().map(|(name, clusters)| {
         let Ok(bytes) = file(name, clusters).content else { panic!("{name}") };
         let bytes = if clusters.is_empty() { Bytes::from_static(b"a: [") } else { bytes };
-        xds_source::Document { name: (*name).to_owned(), format: Format::Yaml, bytes }
+        xds_source::Document::new(*name, Format::Yaml, bytes)
     });
     let content = Content::Documents(documents.collect());
     Object::new(id, ViewName::default(), Revision::default(), content)

@@ -253,6 +253,7 @@ pub enum TransportKind {
 /// Distribution of resource types over streams.
 // S0.164
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Streams {
     /// One stream for all types: the aggregated discovery service (ADS).
     #[default]

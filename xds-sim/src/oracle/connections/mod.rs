@@ -288,10 +288,7 @@ impl Connections {
         let Some(watch) = world.watch_of(client, watch) else { return };
         match error.kind() {
             WatchErrorKind::Unavailable(_) => {
-                let only = match world.options().streams {
-                    Streams::Aggregated => None,
-                    Streams::PerType => Some(watch.kind),
-                };
+                let only = (world.options().streams == Streams::PerType).then_some(watch.kind);
                 // A resource known to be missing is no reason for fallback. The Envoy profile has
                 // other reasons.
                 let is_proxy = world.options().profile == ProfileName::Envoy;

@@ -364,10 +364,9 @@ async fn write(
     files: &BTreeMap<&'static str, &'static str>,
 ) -> Result<usize, DemoFailure> {
     let mut sources = Sources::default();
-    let files = files.iter().map(|(&name, &content)| File {
-        path: name.into(),
-        format: Format::Yaml,
-        content: Ok(Bytes::from_static(content.as_bytes())),
+    let files = files.iter().map(|(&name, &content)| {
+        let content = Bytes::from_static(content.as_bytes());
+        File::new(name, Format::Yaml, Ok(content))
     });
     if let Some(error) = sources.update(files.collect()).into_iter().next() {
         return Err(DemoFailure::Configuration(error.to_string()));
