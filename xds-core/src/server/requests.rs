@@ -7,11 +7,14 @@ use super::{
     config::{UnknownType, Warming},
     event::{CloseReason, Observation, RequestEffect, ServerEvent},
     session::{
-        nack::error_detail::ErrorDetail, peer::Peer, request::ack::RequestContext,
-        session_handle::SessionHandle, subscriptions::TypeKnowledge,
+        nack::error_detail::ErrorDetail,
+        peer::Peer,
+        request::ack::{RequestContext, RequestKind},
+        session_handle::SessionHandle,
+        subscriptions::TypeKnowledge,
     },
     stream::{
-        EndReason, check_length, check_lengths, node_quota::NodeKey, rejection_log::AnswerKind,
+        EndReason, check_length, check_lengths, node_quota::NodeKey,
         unfinished_request::OpenRequest,
     },
 };
@@ -77,34 +80,26 @@ impl Server {
         message: &Bytes,
     ) -> Option<OpenRequest> {
         let (stream_names_before, _) = self.names_of(id);
-        let acks = self.subscriptions.acks(session);
         let (names_before, _) = self.subscriptions.names(session);
         let stream = self.streams.get_mut(id.0)?;
         let rank = stream.session_handle(session)?.rank;
         let mut context = self.subscriptions.context(session)?;
-        let stats_before = self.stats;
+        let type_stats = self.stats_by_type.at(rank);
+        type_stats.requests += 1;
         let mut ctx = RequestContext {
             now: self.clock.now(),
             issued: stream.nonces,
             config: &self.config,
-            accepted: None,
             out: &mut self.out,
             alarms: &mut self.alarms,
             stats: &mut self.stats,
+            type_stats,
             nacks: &mut stream.nacks,
             rejected: None,
         };
         let progress = context.begin_request(request, rejection, &mut ctx);
-        let accepted = ctx.accepted;
         let rejected = ctx.rejected;
-        let answer = match &rejected {
-            Some(_) => AnswerKind::Rejected,
-            None if self.subscriptions.acks(session) > acks => AnswerKind::Accepted,
-            None => AnswerKind::None,
-        };
-        let is_counted = self.stats.answers() != stats_before.answers();
-        self.stats_by_type.note_request(rank, &stats_before, &self.stats);
-        if answer != AnswerKind::None {
+        if progress.kind.is_answer() {
             self.refund_request(id, message.len());
         }
         if let Some(rejected) = rejected {
@@ -113,9 +108,6 @@ impl Server {
         Some(OpenRequest {
             session,
             progress,
-            answer,
-            is_counted,
-            accepted,
             names_before,
             stream_names_before,
             message: message.clone(),
@@ -125,13 +117,14 @@ impl Server {
     /// Completes a request whose names were all applied.
     pub(crate) fn end_request(&mut self, id: StreamId, open: &OpenRequest, effect: RequestEffect) {
         let session = open.session;
-        if effect == RequestEffect::None && !open.is_counted {
+        let kind = &open.progress.kind;
+        if effect == RequestEffect::None && matches!(kind, RequestKind::Names) {
             self.stats.repeated_requests += 1;
         }
-        let asks_anew = open.answer == AnswerKind::None
+        let asks_anew = !kind.is_answer()
             && !open.progress.is_rejection
             && self.subscriptions.names(session).0 >= open.names_before;
-        self.review_rejection(id, session, open.answer);
+        self.review_rejection(id, session, kind);
         self.note_progress(
             session,
             match effect {
@@ -150,8 +143,10 @@ impl Server {
             }
         }
         self.notify_if_due(session);
-        if open.accepted.is_some() && self.config.warming == Warming::AfterAcceptedClusters {
-            self.warm(id, session, open.accepted);
+        if let Some(accepted) = kind.accepted()
+            && self.config.warming == Warming::AfterAcceptedClusters
+        {
+            self.warm(id, session, accepted);
             self.notify_all_due(id);
         }
     }

@@ -152,9 +152,11 @@ impl Server {
             });
         }
         let is_content = transmit.cause != ResponseCause::Heartbeat;
-        if is_content && self.config.warming == Warming::AfterClusters {
-            let session = self.subscriptions.sessions.at(handle.session);
-            let sent = session.map(|it| it.newest_cursor_range().unwrap_or_default());
+        if is_content
+            && self.config.warming == Warming::AfterClusters
+            && let Some(session) = self.subscriptions.sessions.at(handle.session)
+        {
+            let sent = session.newest_cursor_range().unwrap_or_default();
             self.warm(id, handle.session, sent);
         }
         if is_content
@@ -170,17 +172,12 @@ impl Server {
 
     /// Makes endpoints due again after clusters were sent or ACKed, for the clusters that changed
     /// between two revisions.
-    pub(crate) fn warm(
-        &mut self,
-        id: StreamId,
-        session: Slot,
-        changed: Option<(Revision, Revision)>,
-    ) {
+    pub(crate) fn warm(&mut self, id: StreamId, session: Slot, changed: (Revision, Revision)) {
         let Self { subscriptions, config, .. } = self;
         if !subscriptions.warms_others(session) {
             return;
         }
-        let (Some(stream), Some(changed)) = (self.streams.get(id.0), changed) else { return };
+        let Some(stream) = self.streams.get(id.0) else { return };
         for waiting in subscriptions.warmed_by(session, &stream.sessions, config.warmed_types) {
             subscriptions.warm(waiting, session, changed, config.warming);
         }

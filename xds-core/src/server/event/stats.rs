@@ -141,16 +141,7 @@ impl StatsByType {
         counts.response_bytes += bytes as u64;
     }
 
-    /// Adds the difference of the statistics before and after a request.
-    pub(crate) fn note_request(&mut self, rank: u8, before: &ServerStats, after: &ServerStats) {
-        let counts = self.at(rank);
-        counts.requests += 1;
-        counts.acks += after.acks - before.acks;
-        counts.nacks += after.nacks - before.nacks;
-        counts.stale_requests += after.stale_requests - before.stale_requests;
-    }
-
-    fn at(&mut self, rank: u8) -> &mut TypeStats {
+    pub(crate) fn at(&mut self, rank: u8) -> &mut TypeStats {
         self.known.get_mut(usize::from(rank)).unwrap_or(&mut self.others)
     }
 }
@@ -255,11 +246,6 @@ impl ServerStats {
     pub(crate) fn note_ended(&mut self, kind: &StreamKind) {
         self.incremental_streams -= usize::from(kind.variant() == Variant::Incremental);
         self.fetches -= usize::from(matches!(kind, StreamKind::Fetch { .. }));
-    }
-
-    /// Number of requests that answered a response, or seemed to.
-    pub(crate) fn answers(&self) -> u64 {
-        self.acks + self.nacks + self.stale_requests + self.bogus_requests
     }
 
     /// Updates the hold statistics when a stream starts or stops holding back a change.

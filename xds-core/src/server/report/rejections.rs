@@ -11,10 +11,8 @@ use crate::{
         Server,
         event::status::{Completeness, RejectionStatus},
         queue::timer_queue::Alarm,
-        session::{context::SessionContext, nack::RejectedResponse},
-        stream::rejection_log::{
-            AnswerKind, ConnectedRejection, NodeType, RejectionRecord, Rejections,
-        },
+        session::{context::SessionContext, nack::RejectedResponse, request::ack::RequestKind},
+        stream::rejection_log::{ConnectedRejection, NodeType, RejectionRecord, Rejections},
     },
     slab::Slot,
     time::Time,
@@ -31,14 +29,12 @@ impl Server {
     }
 
     /// Updates the report after a request that answered a response or changed the subscription.
-    pub(crate) fn review_rejection(&mut self, id: StreamId, session: Slot, answer: AnswerKind) {
-        match answer {
-            AnswerKind::None => self.drop_unsubscribed(session),
-            AnswerKind::Accepted => {
-                self.end_rejection(id, session);
-                self.drop_unsubscribed(session);
-            }
-            AnswerKind::Rejected => {}
+    pub(crate) fn review_rejection(&mut self, id: StreamId, session: Slot, kind: &RequestKind) {
+        if let RequestKind::Ack(_) = kind {
+            self.end_rejection(id, session);
+        }
+        if !matches!(kind, RequestKind::Nack(..)) {
+            self.drop_unsubscribed(session);
         }
     }
 

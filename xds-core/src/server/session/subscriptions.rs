@@ -211,11 +211,6 @@ impl Subscriptions {
         }
     }
 
-    /// Number of responses that a session's client ACKed.
-    pub(crate) fn acks(&self, slot: Slot) -> u64 {
-        self.sessions.at(slot).map_or(0, |session| session.counters.acks.get())
-    }
-
     /// Number of names to which a session subscribes, and number of names that it holds in total.
     pub(crate) fn names(&self, slot: Slot) -> (usize, usize) {
         self.sessions.at(slot).map_or((0, 0), |session| (session.names(), session.tracked_names()))

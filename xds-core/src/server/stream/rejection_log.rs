@@ -60,14 +60,6 @@ pub(crate) struct DisconnectedRejection {
     pub(crate) sequence: u64,
 }
 
-/// Kind of answer that a request contains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AnswerKind {
-    None,
-    Accepted,
-    Rejected,
-}
-
 impl Rejections {
     /// Sequence number of the oldest change that the session has rejected.
     pub(crate) fn oldest(&self, session: Slot) -> u64 {

@@ -11,17 +11,20 @@
 //! A session does not know whether its stream is aggregated.
 // Items in order: M43; B04, M52-M57, M45; M113; M60; M58, M61, M111, M112
 
-use alloc::format;
+use alloc::{boxed::Box, format};
 use core::num::NonZeroU64;
 
 use super::progress::{AppliedPart, RequestProgress, Stage};
 use crate::{
     server::{
         config::{NackDetection, ServerConfig},
-        event::{Observation, RequestEffect, ResponseCause, stats::ServerStats},
+        event::{
+            Observation, RequestEffect, ResponseCause, StreamLifetime,
+            stats::{ServerStats, TypeStats},
+        },
         queue::{outbox::Outbox, timer_queue::Alarms},
         session::{
-            Purpose, Revision,
+            LegacyWildcardState, PriorState, Purpose, Revision,
             context::SessionContext,
             extras::PartialRemovals,
             nack::{RejectedResponse, error_detail::ErrorDetail},
@@ -32,7 +35,7 @@ use crate::{
     text::{Nonce, Version},
     time::Time,
     token_bucket::TokenBucket,
-    wire::request::Request,
+    wire::request::{NameForm, Request},
     zoo::{self, Bug},
 };
 
@@ -50,11 +53,10 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) now: Time,
     /// Highest nonce issued on the stream.
     pub(crate) issued: u64,
-    /// Wildcard cursor before and after the response that the request ACKs.
-    pub(crate) accepted: Option<(Revision, Revision)>,
     pub(crate) out: &'a mut Outbox,
     pub(crate) alarms: &'a mut Alarms,
     pub(crate) stats: &'a mut ServerStats,
+    pub(crate) type_stats: &'a mut TypeStats,
     /// Rate limit for the observation of NACKs.
     pub(crate) nacks: &'a mut TokenBucket,
     /// Details of the rejection, if the request is a NACK.
@@ -62,11 +64,14 @@ pub(crate) struct RequestContext<'a> {
 }
 
 /// Meaning of a request for the responses already sent.
+#[derive(Debug)]
 pub(crate) enum RequestKind {
     /// The request only lists names.
     Names,
     Ack(Sent),
     Nack(Sent, ErrorDetail),
+    /// Rejection of a response on an earlier stream, by a polling client.
+    PolledNack(ErrorDetail),
     Stale,
     Bogus,
 }
@@ -75,6 +80,36 @@ impl RequestKind {
     /// Whether the request is an ACK or a NACK.
     pub(crate) fn is_answer(&self) -> bool {
         matches!(self, Self::Ack(_) | Self::Nack(..))
+    }
+
+    /// Whether the request is dropped because of its nonce, if it lists all names.
+    pub(crate) fn is_outdated(&self) -> bool {
+        matches!(self, Self::Stale | Self::Bogus)
+    }
+
+    /// Wildcard cursor before and after the content that the request ACKs.
+    pub(crate) fn accepted(&self) -> Option<(Revision, Revision)> {
+        match self {
+            Self::Ack(sent) if sent.purpose == Purpose::Content => Some((sent.from, sent.to)),
+            _ => None,
+        }
+    }
+}
+
+impl RequestContext<'_> {
+    fn count(&mut self, kind: &RequestKind) {
+        let Self { stats, type_stats, .. } = self;
+        let (count, of_type) = match kind {
+            RequestKind::Names => return,
+            RequestKind::Bogus => return stats.bogus_requests += 1,
+            RequestKind::Stale => (&mut stats.stale_requests, &mut type_stats.stale_requests),
+            RequestKind::Ack(_) => (&mut stats.acks, &mut type_stats.acks),
+            RequestKind::Nack(..) | RequestKind::PolledNack(_) => {
+                (&mut stats.nacks, &mut type_stats.nacks)
+            }
+        };
+        *count += 1;
+        *of_type += 1;
     }
 }
 
@@ -87,10 +122,50 @@ impl SessionContext<'_> {
         rejection: Option<ErrorDetail>,
         ctx: &mut RequestContext<'_>,
     ) -> RequestProgress {
-        match self.session.variant {
-            Variant::StateOfTheWorld => self.begin_list(request, rejection, ctx),
-            Variant::Incremental => self.begin_changes(request, rejection, ctx),
+        let is_first = self.session.round == 0;
+        let is_rejection = rejection.is_some();
+        let stated = self.client_version(request, is_rejection);
+        if is_first && !stated.is_empty() {
+            self.session.prior_state = PriorState::up_to(0);
         }
+        let kind = self.take_answer(request, rejection, ctx);
+        let lists_all = self.session.variant == Variant::StateOfTheWorld;
+        let stage = match lists_all && kind.is_outdated() {
+            true => Stage::Done,
+            false => self.begin_names(request, is_first),
+        };
+        RequestProgress {
+            stage,
+            is_first,
+            is_rejection,
+            kind,
+            before: self.session.subscribed_names(),
+            cause: self.session.subscribe_cause(),
+            stated_version: if is_first { stated.into() } else { Box::default() },
+            has_wildcard: false,
+            listed: 0,
+            changes: 0,
+            retained_before_versions: None,
+        }
+    }
+
+    fn begin_names(&mut self, request: &Request<'_>, is_first: bool) -> Stage {
+        let names = request.name_cursor();
+        // Versions of another request than the first are ignored.
+        let names = if is_first { names } else { names.without_versions() };
+        self.session.round = self.session.round.wrapping_add(1);
+        if request.name_form == NameForm::Locators {
+            self.session.name_form = NameForm::Locators;
+        }
+        match self.session.variant {
+            Variant::Incremental if names.is_empty() => return Stage::Done,
+            Variant::StateOfTheWorld if self.ignores_names() => return Stage::Done,
+            Variant::StateOfTheWorld if !names.is_empty() => {
+                self.session.legacy_wildcard = LegacyWildcardState::Ended;
+            }
+            Variant::Incremental | Variant::StateOfTheWorld => {}
+        }
+        Stage::Names(names)
     }
 
     /// Applies the next names of a request. `left` is the number of names that may be handled, from
@@ -123,7 +198,7 @@ impl SessionContext<'_> {
     }
 
     /// Classifies the request and applies the ACK or NACK in it.
-    pub(crate) fn take_answer(
+    fn take_answer(
         &mut self,
         request: &Request<'_>,
         rejection: Option<ErrorDetail>,
@@ -133,6 +208,7 @@ impl SessionContext<'_> {
         if let RequestKind::Ack(sent) | RequestKind::Nack(sent, _) = &kind {
             self.cancel_answer_timers(sent.nonce, ctx.alarms);
         }
+        ctx.count(&kind);
         let stream = self.session.stream;
         match &kind {
             RequestKind::Names => {}
@@ -140,13 +216,15 @@ impl SessionContext<'_> {
             RequestKind::Nack(sent, rejection) => {
                 self.on_nack(*sent, request, rejection.clone(), ctx);
             }
+            // M189: a polling client states the rejected nonce as its version.
+            RequestKind::PolledNack(rejection) => {
+                let _ = self.observe_nack(request, request.nonce.into(), rejection, ctx);
+            }
             RequestKind::Stale => {
-                ctx.stats.stale_requests += 1;
                 let type_url = self.arena.type_url.clone();
                 ctx.out.observe(Observation::StaleNonce { stream, type_url });
             }
             RequestKind::Bogus => {
-                ctx.stats.bogus_requests += 1;
                 let type_url = self.arena.type_url.clone();
                 ctx.out.observe(Observation::BogusNonce { stream, type_url });
             }
@@ -168,6 +246,9 @@ impl SessionContext<'_> {
         rejection: Option<ErrorDetail>,
         issued: u64,
     ) -> RequestKind {
+        if self.session.lifetime == StreamLifetime::SingleResponse {
+            return rejection.map_or(RequestKind::Names, RequestKind::PolledNack);
+        }
         if self.session.newest.is_none() || request.nonce.is_empty() {
             return RequestKind::Names;
         }
@@ -202,7 +283,6 @@ impl SessionContext<'_> {
 
     fn on_ack(&mut self, sent: Sent, request: &Request<'_>, ctx: &mut RequestContext<'_>) {
         self.session.record_answer(sent, Answer::Ack, ctx.now);
-        ctx.accepted = (sent.purpose == Purpose::Content).then_some((sent.from, sent.to));
         if self.session.extras.is_some() {
             self.note_ack_in_extras(sent);
         }
@@ -216,7 +296,6 @@ impl SessionContext<'_> {
             }
         }
         self.session.counters.acks.add_one();
-        ctx.stats.acks += 1;
         let stream = self.session.stream;
         ctx.out.observe(Observation::Acked {
             stream,
@@ -271,7 +350,6 @@ impl SessionContext<'_> {
         self.note_rejected_resources(sent);
         self.session.counters.nacks.add_one();
         self.session.keep_error(rejection.message.clone());
-        ctx.stats.nacks += 1;
         let range = self.sent_range(sent);
         self.note_rejected_removals(sent);
         self.note_nack(sent, range);
@@ -288,20 +366,6 @@ impl SessionContext<'_> {
             let (stream, type_url) = (self.session.stream, self.arena.type_url.clone());
             ctx.out.observe(Observation::Isolated { stream, type_url, name });
         }
-    }
-}
-
-impl SessionContext<'_> {
-    /// Reports the NACK of a polling client, which states the rejected nonce as its version.
-    // M189
-    pub(crate) fn observe_polling_nack(
-        &self,
-        request: &Request<'_>,
-        rejection: &ErrorDetail,
-        ctx: &mut RequestContext<'_>,
-    ) {
-        ctx.stats.nacks += 1;
-        let _ = self.observe_nack(request, request.nonce.into(), rejection, ctx);
     }
 
     /// Reports a NACK to the operator unless the rate limit is exceeded. Returns whether it was

@@ -8,7 +8,6 @@ use alloc::{collections::BTreeSet, vec::Vec};
 use core::mem;
 
 use super::{
-    ack::RequestContext,
     globs::canonical,
     names::WILDCARD,
     progress::{AppliedPart, RequestProgress, Stage},
@@ -20,7 +19,6 @@ use crate::{
         session::{
             CatchUp, LegacyWildcardState, MustReply, PriorState, Wildcard,
             context::SessionContext,
-            nack::error_detail::ErrorDetail,
             subscription::{Delivery, ListKind, SubscriptionKind},
         },
         store::encode::body::Payload,
@@ -28,39 +26,11 @@ use crate::{
     service::Variant,
     slab::Slot,
     time::Time,
-    wire::{
-        name_lists::{ListedName, NextName},
-        request::{NameForm, Request},
-    },
+    wire::name_lists::{ListedName, NextName},
     zoo::{self, Bug},
 };
 
 impl SessionContext<'_> {
-    /// Begins a request: applies the ACK or NACK in it.
-    pub(crate) fn begin_changes(
-        &mut self,
-        request: &Request<'_>,
-        rejection: Option<ErrorDetail>,
-        ctx: &mut RequestContext<'_>,
-    ) -> RequestProgress {
-        let is_first = self.session.round == 0;
-        let names = request.name_cursor();
-        // Versions of another request than the first are ignored.
-        let names = if is_first { names } else { names.without_versions() };
-        let is_rejection = rejection.is_some();
-        let kind = self.take_answer(request, rejection, ctx);
-        let stage = if names.is_empty() { Stage::Done } else { Stage::Names(names) };
-        let mut progress = RequestProgress::new(is_first, is_rejection, stage);
-        progress.is_answer = kind.is_answer();
-        self.session.round = self.session.round.wrapping_add(1);
-        if request.name_form == NameForm::Locators {
-            self.session.name_form = NameForm::Locators;
-        }
-        progress.before = self.session.subscribed_names();
-        progress.cause = self.session.subscribe_cause();
-        progress
-    }
-
     /// Applies the next part of the lists.
     pub(crate) fn apply_changes(
         &mut self,
@@ -127,7 +97,7 @@ impl SessionContext<'_> {
         if self.session.subscribed_names() != progress.before || progress.is_first {
             self.observe_interest(out);
         }
-        if progress.changes > 0 || progress.is_answer {
+        if progress.changes > 0 || progress.kind.is_answer() {
             self.clear_settled_rejections();
         }
         match progress.changes > 0 || progress.is_first {

@@ -27,7 +27,7 @@ use crate::{
     },
     service::Variant,
     slab::{Key, Slot},
-    wire::name_lists::{ListedName, NameCursor, NextName},
+    wire::name_lists::{ListedName, NextName},
     zoo::{self, Bug},
 };
 
@@ -36,20 +36,6 @@ use crate::{
 pub(crate) const WILDCARD: &str = "*";
 
 impl SessionContext<'_> {
-    /// Begins to replace the subscription by the names of a list.
-    pub(crate) fn begin_names(&mut self, names: NameCursor, progress: &mut RequestProgress) {
-        progress.before = self.session.subscribed_names();
-        progress.cause = self.session.subscribe_cause();
-        self.session.round = self.session.round.wrapping_add(1);
-        if self.ignores_names() {
-            return;
-        }
-        if !names.is_empty() {
-            self.session.legacy_wildcard = LegacyWildcardState::Ended;
-        }
-        progress.stage = Stage::Names(names);
-    }
-
     /// Applies the next part of a list. A whole list takes time proportional to the names listed and
     /// dropped.
     pub(crate) fn apply_list(

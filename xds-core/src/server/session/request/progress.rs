@@ -9,6 +9,7 @@
 
 use alloc::{boxed::Box, collections::VecDeque};
 
+use super::ack::RequestKind;
 use crate::{
     server::event::{ResponseCause, status::SubscribedNames},
     slab::Key,
@@ -22,10 +23,7 @@ pub(crate) struct RequestProgress {
     /// Whether it is the first request of its session.
     pub(crate) is_first: bool,
     pub(crate) is_rejection: bool,
-    /// Whether it is an ACK or a NACK.
-    pub(crate) is_answer: bool,
-    /// Whether the request is dropped because of its nonce.
-    pub(crate) is_dropped: bool,
+    pub(crate) kind: RequestKind,
     /// Subscribed names before the request.
     pub(crate) before: SubscribedNames,
     /// Cause for sending resources to which it newly subscribes.
@@ -71,23 +69,6 @@ pub(crate) enum AppliedPart {
 }
 
 impl RequestProgress {
-    pub(crate) fn new(is_first: bool, is_rejection: bool, stage: Stage) -> Self {
-        Self {
-            stage,
-            is_first,
-            is_rejection,
-            is_answer: false,
-            is_dropped: false,
-            before: SubscribedNames::Nothing,
-            cause: ResponseCause::Changed,
-            stated_version: Box::default(),
-            has_wildcard: false,
-            listed: 0,
-            changes: 0,
-            retained_before_versions: None,
-        }
-    }
-
     /// Whether the request has had names so far.
     pub(crate) fn has_names(&self) -> bool {
         self.listed > 0 || self.changes > 0 || self.retained_before_versions.is_some()

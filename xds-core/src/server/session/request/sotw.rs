@@ -4,19 +4,15 @@
 //! next request repeats. The effects of a name list are in [`names`](super::names).
 // M58-M61, S0.147
 
-use super::{
-    ack::{RequestContext, RequestKind},
-    progress::{RequestProgress, Stage},
-};
+use super::progress::RequestProgress;
 use crate::{
     server::{
         config::{Missing, ReconnectTrust},
         event::{RequestEffect, ResponseCause, StreamLifetime},
         queue::outbox::Outbox,
         session::{
-            FirstResponse, PriorState, WarmingState,
+            FirstResponse, WarmingState,
             context::SessionContext,
-            nack::error_detail::ErrorDetail,
             response::stated_version::ResponseScope,
             subscription::{Delivery, ListKind, Subscription},
         },
@@ -27,38 +23,6 @@ use crate::{
 };
 
 impl SessionContext<'_> {
-    /// Begins a request: applies the ACK or NACK in it.
-    pub(crate) fn begin_list(
-        &mut self,
-        request: &Request<'_>,
-        rejection: Option<ErrorDetail>,
-        ctx: &mut RequestContext<'_>,
-    ) -> RequestProgress {
-        let is_first = self.session.round == 0;
-        let is_rejection = rejection.is_some();
-        let has = self.client_version(request, is_rejection);
-        if is_first && !has.is_empty() {
-            self.session.prior_state = PriorState::up_to(0);
-        }
-        if let Some(rejection) = &rejection
-            && self.session.lifetime == StreamLifetime::SingleResponse
-        {
-            self.observe_polling_nack(request, rejection, ctx);
-        }
-        let kind = self.take_answer(request, rejection, ctx);
-        let mut progress = RequestProgress::new(is_first, is_rejection, Stage::Done);
-        if let RequestKind::Stale | RequestKind::Bogus = kind {
-            progress.is_dropped = true;
-            return progress;
-        }
-        progress.is_answer = kind.is_answer();
-        if is_first {
-            progress.stated_version = has.into();
-        }
-        self.begin_names(request.name_cursor(), &mut progress);
-        progress
-    }
-
     /// Finishes a request whose list was applied.
     pub(crate) fn finish_list(
         &mut self,
@@ -66,7 +30,7 @@ impl SessionContext<'_> {
         now: Time,
         out: &mut Outbox,
     ) -> RequestEffect {
-        if progress.is_dropped {
+        if progress.kind.is_outdated() {
             return RequestEffect::None;
         }
         let is_changed = progress.changes > 0 || self.session.subscribed_names() != progress.before;
@@ -77,7 +41,7 @@ impl SessionContext<'_> {
         if asked == RequestEffect::Subscribed {
             self.observe_interest(out);
         }
-        if asked == RequestEffect::Subscribed || progress.is_answer {
+        if asked == RequestEffect::Subscribed || progress.kind.is_answer() {
             self.clear_settled_rejections();
             self.recover_full_state();
         }
@@ -99,7 +63,7 @@ impl SessionContext<'_> {
     /// a response states the nonce, which stands for the rejected version, so that it is not sent
     /// again.
     // M189
-    fn client_version<'r>(&self, request: &Request<'r>, is_rejection: bool) -> &'r str {
+    pub(super) fn client_version<'r>(&self, request: &Request<'r>, is_rejection: bool) -> &'r str {
         match self.session.lifetime {
             StreamLifetime::SingleResponse if is_rejection && !request.nonce.is_empty() => {
                 request.nonce
