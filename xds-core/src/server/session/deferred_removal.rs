@@ -203,9 +203,6 @@ impl SessionContext<'_> {
         let retained_deletions = self.session.retained_deletions(self.arena, self.subscriptions);
         let retained_deletions: Vec<_> =
             retained_deletions.map(|(name, payload)| (name.clone(), payload.clone())).collect();
-        match retained_deletions.is_empty() {
-            true => (self.arena.full_body(ttls), version),
-            false => (self.arena.full_body_with(&retained_deletions, version, ttls), version),
-        }
+        (self.arena.full_body(&retained_deletions, version, ttls), version)
     }
 }

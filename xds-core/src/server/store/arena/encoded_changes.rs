@@ -2,7 +2,7 @@
 
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 
-use super::{Arena, ResourceEntry, changes_since::ResumePoint, past::SentRemovals};
+use super::{Arena, changes_since::ResumePoint, past::SentRemovals};
 use crate::{
     server::store::{
         encode::body::{BodyBuilder, Encoding, FitResult, Payload, ResponseBody, Ttls},
@@ -65,13 +65,36 @@ pub(crate) struct EncodedChanges {
 }
 
 impl Arena {
-    /// Returns all resources in the order of their creation. Built once per change.
+    /// Returns all resources in the order of their creation, then these removed ones. `version` is
+    /// that of all of them together. Clients that need the same ones share the body, which is built
+    /// once per change; only the newest one with removed resources is kept.
     // M84, M222
-    pub(crate) fn full_body(&mut self, ttls: Ttls) -> ResponseBody {
-        let kept = usize::from(ttls == Ttls::Sent);
-        if let Some(body) = self.full.get(kept).and_then(Option::as_ref) {
+    pub(crate) fn full_body(
+        &mut self,
+        removed: &[(ResourceName, Payload)],
+        version: TypeVersion,
+        ttls: Ttls,
+    ) -> ResponseBody {
+        let mut kept = self.full_bodies.iter();
+        if let Some((.., body)) = kept.find(|it| (it.0, it.1) == (version, ttls)) {
             return body.clone();
         }
+        let mut parts = if removed.is_empty() {
+            self.all_resources(ttls)
+        } else {
+            let more = removed.iter().map(|(_, payload)| payload.framed.len()).sum();
+            BodyBuilder::from_body(&self.full_body(&[], self.version, ttls), ttls, more)
+        };
+        for (name, payload) in removed {
+            parts.push(name, payload);
+        }
+        let body = parts.into_body();
+        self.full_bodies.retain(|(kept, ..)| *kept == self.version);
+        self.full_bodies.push((version, ttls, body.clone()));
+        body
+    }
+
+    fn all_resources(&self, ttls: Ttls) -> BodyBuilder {
         let encoding = Encoding { variant: Variant::StateOfTheWorld, ttls };
         let mut parts = BodyBuilder::with_capacity(encoding, self.framed_bytes);
         for (_, resource) in self.resources.in_slot_order() {
@@ -79,63 +102,34 @@ impl Arena {
                 parts.push(&resource.name, payload);
             }
         }
-        let body = parts.into_body();
-        if let Some(full) = self.full.get_mut(kept) {
-            *full = Some(body.clone());
-        }
-        body
-    }
-
-    /// Returns all resources and these removed ones. `version` is that of all of them together.
-    pub(crate) fn full_body_with(
-        &mut self,
-        removed: &[(ResourceName, Payload)],
-        version: TypeVersion,
-        ttls: Ttls,
-    ) -> ResponseBody {
-        let is_kept =
-            |kept: &&(TypeVersion, Ttls, ResponseBody)| (kept.0, kept.1) == (version, ttls);
-        if let Some((.., body)) = self.full_with_removed.as_ref().filter(is_kept) {
-            return body.clone();
-        }
-        let more = removed.iter().map(|(_, payload)| payload.framed.len()).sum();
-        let mut parts = BodyBuilder::from_body(&self.full_body(ttls), ttls, more);
-        for (name, payload) in removed {
-            parts.push(name, payload);
-        }
-        let body = parts.into_body();
-        self.full_with_removed = Some((version, ttls, body.clone()));
-        body
+        parts
     }
 
     /// Returns all resources and these removed ones, as kept for clients that may reject them. `version`
-    /// is that of all of them together.
+    /// is that of all of them together. Clients share the set as they share a
+    /// [body](Self::full_body).
     pub(crate) fn resource_set_with(
         &mut self,
         removed: Vec<(ResourceName, Payload)>,
         version: TypeVersion,
     ) -> ResourceSet {
-        if let Some((kept, resource_set)) = &self.set_with_removed
-            && *kept == version
-        {
-            return resource_set.clone();
+        if let Some((_, set)) = self.resource_sets.iter().find(|(kept, _)| *kept == version) {
+            return set.clone();
         }
-        let all = self.resource_set();
-        let resource_set: ResourceSet = all.iter().cloned().chain(removed).collect();
-        self.set_with_removed = Some((version, resource_set.clone()));
-        resource_set
+        let set: ResourceSet = if removed.is_empty() {
+            let resources = self.resources.in_slot_order().map(|(_, resource)| resource);
+            resources.filter_map(|it| Some((it.name.clone(), it.payload.clone()?))).collect()
+        } else {
+            self.resource_set().iter().cloned().chain(removed).collect()
+        };
+        self.resource_sets.retain(|(kept, _)| *kept == self.version);
+        self.resource_sets.push((version, set.clone()));
+        set
     }
 
     /// Returns all resources, as kept for clients that may reject them.
     pub(crate) fn resource_set(&mut self) -> ResourceSet {
-        if let Some(resource_set) = &self.resource_set {
-            return resource_set.clone();
-        }
-        let resources = self.resources.in_slot_order().map(|(_, resource)| resource);
-        let piece = |it: &ResourceEntry| Some((it.name.clone(), it.payload.clone()?));
-        let resource_set: ResourceSet = resources.filter_map(piece).collect();
-        self.resource_set = Some(resource_set.clone());
-        resource_set
+        self.resource_set_with(Vec::new(), self.version)
     }
 
     /// Returns the removals after `sent_removals`, if any, and the resources changed after `from`,

@@ -20,6 +20,7 @@ use alloc::{
     boxed::Box,
     collections::{BTreeSet, VecDeque},
     format,
+    vec::Vec,
 };
 use core::num::NonZeroU64;
 
@@ -103,13 +104,10 @@ pub(crate) struct Arena {
     /// Number of resources with a TTL.
     timed: usize,
     revision: Revision,
-    /// Encoded full state without TTLs (index 0) and with TTLs (index 1).
-    full: [Option<ResponseBody>; 2],
-    /// Newest body with removed resources, shared by clients that need the same ones.
-    full_with_removed: Option<(TypeVersion, Ttls, ResponseBody)>,
-    resource_set: Option<ResourceSet>,
-    /// Newest set with removed resources, shared by clients that have the same ones.
-    set_with_removed: Option<(TypeVersion, ResourceSet)>,
+    /// Encoded full states, by version.
+    full_bodies: Vec<(TypeVersion, Ttls, ResponseBody)>,
+    /// Full states, by version.
+    resource_sets: Vec<(TypeVersion, ResourceSet)>,
     /// Recently used tails, oldest first.
     encoded_changes: VecDeque<EncodedChanges>,
     /// Position at which the last walk ran out of room, so that the next one need not search.
@@ -173,10 +171,8 @@ impl Arena {
             entry_bytes: 0,
             timed: 0,
             revision: Revision::START,
-            full: [None, None],
-            full_with_removed: None,
-            resource_set: None,
-            set_with_removed: None,
+            full_bodies: Vec::new(),
+            resource_sets: Vec::new(),
             encoded_changes: VecDeque::new(),
             resume_point: ResumePoint { at: Revision::START, next: Slot::NONE },
             versions: VersionState::new(config.versions, prefix),
@@ -473,7 +469,7 @@ impl Arena {
 
     fn forget(&mut self, name: &ResourceName, payload: Option<&Payload>, now: Revision) {
         self.revision = now;
-        (self.resource_set, self.set_with_removed) = (None, None);
+        self.resource_sets.clear();
         self.forget_bodies();
         if let Some(payload) = payload {
             self.version.subtract(name.as_str(), payload.hash);
@@ -486,9 +482,8 @@ impl Arena {
 
     /// Forgets encoded bodies of responses.
     pub(crate) fn forget_bodies(&mut self) {
-        self.full = [None, None];
+        self.full_bodies.clear();
         self.encoded_changes.clear();
-        self.full_with_removed = None;
     }
 }
 
