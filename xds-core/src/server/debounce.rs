@@ -12,7 +12,6 @@ use super::{
     make_before_break::Dependencies,
     queue::timer_queue::Alarm,
     session::{Session, subscriptions::Subscriptions},
-    store::arena::Pace,
     stream::push_order::Order,
 };
 use crate::{
@@ -56,7 +55,7 @@ impl Server {
         for &slot in arenas {
             let Some(key) = self.subscriptions.store.arena_key(slot) else { continue };
             if let Some(arena) = self.subscriptions.store.arena_mut(slot) {
-                arena.pace = Pace::HeldBack;
+                arena.is_held_back = true;
                 self.held_back.arenas.insert(key);
             }
         }
@@ -106,7 +105,7 @@ impl Server {
         let arenas: Vec<_> = arenas.map(Key::slot).collect();
         for &arena in &arenas {
             if let Some(arena) = self.subscriptions.store.arena_mut(arena) {
-                arena.pace = Pace::AtOnce;
+                arena.is_held_back = false;
             }
         }
         for key in sessions {

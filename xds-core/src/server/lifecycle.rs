@@ -8,7 +8,7 @@ use super::{
     config::{Admission, Readiness},
     event::{CloseReason, Connection, Observation, Refusal, ServerEvent, ServerOutput, StreamKind},
     queue::timer_queue::Alarm,
-    stream::{ClientHalf, Stream, Writable, push_order::Order},
+    stream::{Stream, push_order::Order},
 };
 use crate::{id::StreamId, text::ViewName, time::Time};
 
@@ -214,7 +214,7 @@ impl Server {
     /// answer them.
     pub(crate) fn half_closed(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id.0) {
-            stream.client_half = ClientHalf::Closed;
+            stream.is_half_closed = true;
         }
         self.finish_if_done(id);
     }
@@ -225,8 +225,7 @@ impl Server {
     pub(crate) fn finish_if_done(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(id.0) else { return };
         let waits = stream.has_waiting_requests();
-        let is_done =
-            stream.client_half == ClientHalf::Closed && stream.writable == Writable::NotNotified;
+        let is_done = stream.is_half_closed && !stream.is_notified;
         if is_done && !waits && !matches!(stream.kind, StreamKind::Fetch { .. }) {
             self.stats.closed.by_clients += 1;
             self.out.push(ServerOutput::Finished(id));

@@ -147,7 +147,7 @@ use self::{
     },
     session::subscriptions::Subscriptions,
     stream::{
-        Stream, Writable, convergence_waits::ConvergenceWaits, node_quota::NodeQuotas,
+        Stream, convergence_waits::ConvergenceWaits, node_quota::NodeQuotas,
         rejection_log::Rejections, source_wait::SourceProgress,
     },
 };
@@ -312,9 +312,9 @@ impl Server {
         let state = self.streams.get_mut(stream.0)?;
         // Due responses are always announced, and those of a busy stream at the end of its request.
         if state.is_busy() {
-            state.writable = Writable::NotNotified;
+            state.is_notified = false;
         }
-        if state.writable == Writable::NotNotified {
+        if !state.is_notified {
             return None;
         }
         let transmit = self.render_next(stream, frame);

@@ -11,7 +11,6 @@ use super::{
         peer::Peer,
         request::ack::{RequestContext, RequestKind},
         session_handle::SessionHandle,
-        subscriptions::TypeKnowledge,
     },
     stream::{
         EndReason, check_length, check_lengths, node_quota::NodeKey,
@@ -253,16 +252,20 @@ impl Server {
         let send_order = stream.order.send_order(rank, &self.config.ordering);
         let lifetime = stream.kind.lifetime();
         let peer = Peer { stream: id, view, variant, lifetime, features, send_order };
-        let opened = self.subscriptions.open(peer, type_url, &self.config).ok_or(too_many)?;
-        stream.add_session(SessionHandle { rank, arena: opened.arena, session: opened.session });
-        if opened.knowledge == TypeKnowledge::Unknown {
+        let opened = self.subscriptions.open(peer, type_url, &self.config);
+        let (arena, session) = opened.ok_or(too_many)?;
+        stream.add_session(SessionHandle { rank, arena, session });
+        let has_resources =
+            self.subscriptions.store.arena(arena).is_some_and(|it| it.existing() > 0);
+        // M8
+        if !has_resources && !self.config.knows_type(type_url) {
             let type_url = TypeUrl::from(type_url);
             self.out.observe(Observation::UnknownType { stream: id, type_url: type_url.clone() });
             if self.config.unknown_type == UnknownType::Close {
                 return Err(CloseReason::UnknownType { type_url });
             }
         }
-        self.update_heartbeat_alarm(opened.arena);
-        Ok(opened.session)
+        self.update_heartbeat_alarm(arena);
+        Ok(session)
     }
 }

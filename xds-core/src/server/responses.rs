@@ -16,7 +16,7 @@ use super::{
         subscriptions::Subscriptions,
     },
     store::revision::Revision,
-    stream::{Stream, Writable, push_order::Order},
+    stream::{Stream, push_order::Order},
 };
 use crate::{frame::Frame, id::StreamId, slab::Slot};
 
@@ -49,10 +49,10 @@ impl Server {
     /// Notifies the driver, once, that the stream has something to send.
     pub(crate) fn notify_writable(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id.0)
-            && stream.writable == Writable::NotNotified
+            && !stream.is_notified
             && !stream.is_busy()
         {
-            stream.writable = Writable::Notified;
+            stream.is_notified = true;
             self.out.push(ServerOutput::Writable(id));
         }
     }
@@ -106,7 +106,7 @@ impl Server {
             && let Some(stream) = self.streams.get_mut(id.0)
             && stream.custom_message_count() == 0
         {
-            stream.writable = Writable::NotNotified;
+            stream.is_notified = false;
             let (held_back, subscriptions) = (&mut self.held_back, &self.subscriptions);
             stream.sessions.iter().for_each(|handle| held_back.note(handle.session, subscriptions));
         }

@@ -88,9 +88,10 @@ pub(crate) struct Session {
     /// Form in which the client of an incremental session writes resource names.
     // M142
     name_form: NameForm,
-    /// State of the legacy wildcard, which ends permanently once a request lists a name.
+    /// Whether a request without names subscribes to the wildcard. No request does once one has
+    /// listed a name.
     // M24
-    legacy_wildcard: LegacyWildcardState,
+    may_be_legacy_wildcard: bool,
     wildcard: Option<Wildcard>,
     /// Subscriptions to named and retained resources, in the order in which they were last sent.
     subscriptions: SubscriptionList,
@@ -140,13 +141,6 @@ pub(crate) enum SendOrder {
     /// Removals may wait, too. The client keeps a removed resource until its removal is sent. The
     /// value says what to do if the client rejects a response that removals wait for.
     MakeBeforeBreakRemovals(StageTimeoutAction),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LegacyWildcardState {
-    /// No request has listed a name so far.
-    Possible,
-    Ended,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,10 +224,6 @@ enum Urgency {
 impl Session {
     pub(crate) fn new(peer: Peer, arena_slot: Slot, arena: &Arena) -> Self {
         let Peer { stream, variant, lifetime, features, send_order, .. } = peer;
-        let legacy_wildcard = match arena.config.legacy_wildcard {
-            LegacyWildcard::Honored => LegacyWildcardState::Possible,
-            LegacyWildcard::Ignored => LegacyWildcardState::Ended,
-        };
         Self {
             stream,
             arena: arena_slot,
@@ -243,7 +233,7 @@ impl Session {
             lifetime,
             ttls: features.ttls(variant),
             name_form: NameForm::Names,
-            legacy_wildcard,
+            may_be_legacy_wildcard: arena.config.legacy_wildcard == LegacyWildcard::Honored,
             wildcard: None,
             subscriptions: SubscriptionList::default(),
             due: DueList::default(),

@@ -10,10 +10,7 @@ use crate::{
     server::{
         config::StageTimeoutAction,
         event::ResponseCause,
-        store::{
-            arena::{Arena, Pace},
-            revision::Revision,
-        },
+        store::{arena::Arena, revision::Revision},
     },
     slab::Slot,
 };
@@ -28,7 +25,7 @@ pub(crate) struct ResponsePosition {
 impl Session {
     /// Whether there is something to send and the window is open. O(1).
     pub(crate) fn is_due(&self, arena: &Arena) -> bool {
-        let may_send = || arena.pace == Pace::AtOnce || self.is_urgent();
+        let may_send = || !arena.is_held_back || self.is_urgent();
         let has_pending_content = || self.has_pending_content(arena) && may_send();
         self.has_room(arena)
             && (has_pending_content() || self.has_probe() || self.has_due_heartbeats())

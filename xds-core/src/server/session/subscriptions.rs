@@ -36,33 +36,11 @@ pub(crate) struct Subscriptions {
     pub(crate) table: SubscriptionTable,
     pub(crate) on_demand: OnDemandNotifications,
     pub(crate) usage: NameUsage,
-    closed: VecDeque<ClosedSession>,
+    /// Sessions of closed streams whose names are not all freed yet. They are in no list except
+    /// those of the subscribers of their resources.
+    closed: VecDeque<(Slot, Session)>,
     /// Difference between two views that was computed last.
     pub(super) difference: Option<KnownDifference>,
-}
-
-/// Session of a closed stream whose names are not all freed yet. It is in no list except those of
-/// the subscribers of its resources.
-#[derive(Debug)]
-struct ClosedSession {
-    slot: Slot,
-    session: Session,
-}
-
-/// Newly opened session.
-#[derive(Debug)]
-pub(crate) struct OpenedSession {
-    pub(crate) arena: Slot,
-    pub(crate) session: Slot,
-    pub(crate) knowledge: TypeKnowledge,
-}
-
-/// Whether the server knows a resource type.
-// M8
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TypeKnowledge {
-    Known,
-    Unknown,
 }
 
 impl Subscriptions {
@@ -78,21 +56,18 @@ impl Subscriptions {
         }
     }
 
+    /// Opens a session. Returns its arena and its slot.
     pub(crate) fn open(
         &mut self,
         peer: Peer,
         type_url: &str,
         config: &ServerConfig,
-    ) -> Option<OpenedSession> {
-        let arena_slot = self.store.open_arena(peer.view, type_url, config)?;
-        let arena = self.store.arena(arena_slot)?;
-        let session = self.sessions.push_back(Session::new(peer, arena_slot, arena))?.slot();
-        let knowledge = match arena.existing() > 0 || config.knows_type(type_url) {
-            true => TypeKnowledge::Known,
-            false => TypeKnowledge::Unknown,
-        };
+    ) -> Option<(Slot, Slot)> {
+        let slot = self.store.open_arena(peer.view, type_url, config)?;
+        let arena = self.store.arena(slot)?;
+        let session = self.sessions.push_back(Session::new(peer, slot, arena))?.slot();
         self.context(session)?.register();
-        Some(OpenedSession { arena: arena_slot, session, knowledge })
+        Some((slot, session))
     }
 
     /// Closes a session. It receives nothing any more, and [`free_closed`](Self::free_closed) frees
@@ -104,7 +79,7 @@ impl Subscriptions {
         if let Some(mut session) = self.sessions.take(handle.session) {
             self.usage.subtract(session.stream, session.units());
             session.stream = StreamId(Key::NONE);
-            self.closed.push_back(ClosedSession { slot: handle.session, session });
+            self.closed.push_back((handle.session, session));
         }
     }
 
@@ -117,7 +92,7 @@ impl Subscriptions {
     /// the sessions that had no more.
     pub(crate) fn free_closed(&mut self, limit: usize) -> (usize, Vec<Slot>) {
         let (mut freed, mut left) = (0, Vec::new());
-        while let Some(ClosedSession { slot, session }) = self.closed.front_mut() {
+        while let Some((slot, session)) = self.closed.front_mut() {
             let (slot, arena) = (*slot, session.arena);
             if let Some(state) = self.store.arena_mut(arena) {
                 let mut context = SessionContext {

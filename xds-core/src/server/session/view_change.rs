@@ -16,7 +16,7 @@ use super::{
     acked::{PreviousView, Versions},
     context::SessionContext,
     nack::rejection::SentPosition,
-    subscription::{Delivery, GracePeriod, ListKind, Subscription, SubscriptionKind},
+    subscription::{Delivery, ListKind, Subscription, SubscriptionKind},
     view_difference::ViewDifference,
     wildcard::{MustReply, Wildcard},
 };
@@ -57,16 +57,10 @@ struct ExportedName {
     must_reply: MustReply,
     /// Error that the client was sent in place of the resource.
     error: Option<ResourceError>,
-    before: OldViewStatus,
+    /// Whether the name exists in the view that is left.
+    existed: bool,
     /// Version that the client has, if its removal may be deferred in full state.
     carried: Option<Versions>,
-}
-
-/// Whether a name exists in the view that is left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OldViewStatus {
-    Present,
-    Missing,
 }
 
 /// Client's knowledge of a name.
@@ -119,8 +113,7 @@ impl SessionContext<'_> {
         // A client that was sent an error may have dropped the resource.
         let holds =
             self.session.holds(subscription) && !self.may_reject(subscription) && error.is_none();
-        let waits = subscription.grace_period == GracePeriod::Running
-            || self.is_requested(subscription.resource);
+        let waits = subscription.is_in_grace_period || self.is_requested(subscription.resource);
         let removal = subscription.delivery.removal();
         let removal = removal.filter(|_| self.awaits_answer_to_removal(subscription));
         let has_version = subscription.has_version();
@@ -151,7 +144,7 @@ impl SessionContext<'_> {
             known,
             must_reply: subscription.due.map_or(MustReply::No, |due| due.must_reply),
             error: error.filter(|_| subscription.due.is_none()).map(Cow::into_owned),
-            before: if hash.is_some() { OldViewStatus::Present } else { OldViewStatus::Missing },
+            existed: hash.is_some(),
             carried,
         };
         match (subscription.kind, known) {
@@ -195,9 +188,15 @@ impl SessionContext<'_> {
                 self.versions_to_carry(versions, newest())
             });
             let name = resource.name.clone();
-            let (must_reply, before) = (MustReply::No, OldViewStatus::Present);
-            let covered = ExportedName { name, known, must_reply, error: None, before, carried };
-            migration.covered.push(covered);
+            let (must_reply, error, existed) = (MustReply::No, None, true);
+            migration.covered.push(ExportedName {
+                name,
+                known,
+                must_reply,
+                error,
+                existed,
+                carried,
+            });
         }
     }
 
@@ -384,7 +383,7 @@ impl SessionContext<'_> {
     /// missing, this may instead start its grace period.
     fn is_name_due(
         &mut self,
-        ExportedName { known, must_reply, error, before, .. }: &ExportedName,
+        ExportedName { known, must_reply, error, existed, .. }: &ExportedName,
         (subscription, resource): (Slot, Slot),
         response_mode: ResponseMode,
         now: Time,
@@ -395,8 +394,7 @@ impl SessionContext<'_> {
             // A client with the resource knows of the same error, but not that the resource is
             // removed.
             _ if error_here.is_some() => {
-                error_here.as_deref() != error.as_ref()
-                    || hash.is_none() && *before == OldViewStatus::Present
+                error_here.as_deref() != error.as_ref() || hash.is_none() && *existed
             }
             // It is not yet known whether the resource exists.
             (None, _) if self.is_requested(resource) => false,

@@ -15,9 +15,9 @@ use thiserror::Error;
 
 use super::{
     ChangeSet, Store,
-    arena::{EffectiveContents, Origin, ResourceEntry},
+    arena::{EffectiveContents, ResourceEntry},
     version::content::TypeVersion,
-    view::{Retention, View},
+    view::View,
 };
 use crate::{
     server::config::{ServerConfig, VersionMode},
@@ -81,7 +81,7 @@ impl Store {
             self.leave_layers(arena, view, &type_url.unwrap_or_default());
         }
         let Some(state) = self.views.at_mut(view) else { return Ok(change_set) };
-        state.retention = Retention::Keep;
+        state.is_dropped = false;
         let before = core::mem::replace(&mut state.layers, layers);
         self.sequence += 1;
         for arena in arenas {
@@ -112,7 +112,7 @@ impl Store {
             }
         }
         let mut own = self.find_view(name).into_iter().flat_map(|view| self.arenas_in(view));
-        if own.any(|arena| arena.origin == Origin::Set && arena.held() > 0) {
+        if own.any(|arena| !arena.shows_layers && arena.held() > 0) {
             return Err(LayersError::OwnResources { view: name.clone() });
         }
         let new = layers.iter().chain([name]).filter(|name| self.find_view(name).is_none()).count();
@@ -132,7 +132,7 @@ impl Store {
     ) {
         let Some(arena) = self.arenas.at_mut(slot) else { return };
         let (view, type_url) = (arena.view, arena.type_url.clone());
-        arena.origin = Origin::Layers;
+        arena.shows_layers = true;
         arena.versions.own = None;
         let shown: Vec<_> = arena.held_names().cloned().collect();
         let layers = self.layers_of(view);
@@ -152,7 +152,7 @@ impl Store {
         if layers.is_empty()
             && let Some(arena) = self.arenas.at_mut(slot)
         {
-            arena.origin = Origin::Set;
+            arena.shows_layers = false;
         }
     }
 

@@ -26,11 +26,11 @@ use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
 use self::{
-    arena::{Arena, Origin, ResourceEntry},
+    arena::{Arena, ResourceEntry},
     payload_pool::PayloadPool,
     revision::Revision,
     transaction::{Applied, ChangeContent, ResourceChange, Transaction, TransactionError},
-    view::{Retention, View},
+    view::View,
 };
 use super::config::{ServerConfig, UnknownType};
 use crate::{
@@ -143,7 +143,7 @@ impl Store {
         };
 
         if let Some(view) = self.views.at_mut(view) {
-            view.retention = Retention::Keep;
+            view.is_dropped = false;
         }
 
         let mut change_set = ChangeSet::default();
@@ -298,7 +298,7 @@ impl Store {
             {
                 self.release_arena(stable);
             }
-            if arena.origin == Origin::Layers {
+            if arena.shows_layers {
                 arena.empty_into(&mut self.pool);
                 self.leave_layers(slot, arena.view, &arena.type_url);
                 self.update_retention(arena.view);

@@ -21,7 +21,9 @@ pub(crate) struct View {
     pub(crate) arenas: BTreeMap<TypeUrl, Slot>,
     /// Number of streams that use the view.
     pub(crate) streams: usize,
-    pub(crate) retention: Retention,
+    /// Whether the view was dropped while it was in use, and is removed once it is unused.
+    // M213
+    pub(crate) is_dropped: bool,
     /// Layers of the view, topmost first. Empty if it has resources of its own.
     pub(crate) layers: Vec<Slot>,
     /// Number of views that have this one as a layer.
@@ -34,22 +36,13 @@ pub(crate) struct View {
     pub(crate) idle_at: Option<Time>,
 }
 
-/// Whether a view is kept when it is no longer used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Retention {
-    Keep,
-    /// The view was dropped while it was in use.
-    // M213
-    DropWhenUnused,
-}
-
 impl View {
     pub(crate) fn new(name: ViewName) -> Self {
         Self {
             name,
             arenas: BTreeMap::new(),
             streams: 0,
-            retention: Retention::Keep,
+            is_dropped: false,
             layers: Vec::new(),
             uses: 0,
             stands_for: None,
@@ -144,7 +137,7 @@ impl Store {
     pub(crate) fn update_retention(&mut self, slot: Slot) {
         let is_over = |view: &View| {
             let shows_layers = !view.layers.is_empty() && !view.arenas.is_empty();
-            view.retention == Retention::DropWhenUnused && !view.is_used() && !shows_layers
+            view.is_dropped && !view.is_used() && !shows_layers
         };
         if self.views.at(slot).is_some_and(is_over) {
             self.clear_view(slot);
@@ -159,7 +152,7 @@ impl Store {
         let Some(view) = self.views.at_mut(slot).filter(|view| view.is_used()) else {
             return false;
         };
-        view.retention = Retention::DropWhenUnused;
+        view.is_dropped = true;
         true
     }
 

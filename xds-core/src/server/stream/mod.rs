@@ -39,8 +39,10 @@ pub(crate) struct Stream {
     pub(crate) sessions: Vec<SessionHandle>,
     /// Highest nonce sent.
     pub(crate) nonces: u64,
-    pub(crate) writable: Writable,
-    pub(crate) client_half: ClientHalf,
+    /// Whether the driver has been notified that the stream has something to send.
+    pub(crate) is_notified: bool,
+    /// Whether the client cannot send more requests.
+    pub(crate) is_half_closed: bool,
     pub(crate) source_check: SourceCheck,
     pub(crate) order: Order,
     /// View of the client, once assigned.
@@ -101,20 +103,6 @@ impl PlannedEnd {
     }
 }
 
-/// Whether the driver has been notified that the stream has something to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Writable {
-    Notified,
-    NotNotified,
-}
-
-/// Whether the client can send more requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClientHalf {
-    Open,
-    Closed,
-}
-
 /// Identity of the client. Its `NodeIdentity` may be long, so it is passed to the application, and only a
 /// digest is kept to detect a different one.
 #[derive(Debug)]
@@ -130,8 +118,8 @@ impl Stream {
             kind,
             sessions: Vec::new(),
             nonces: 0,
-            writable: Writable::NotNotified,
-            client_half: ClientHalf::Open,
+            is_notified: false,
+            is_half_closed: false,
             source_check: SourceCheck::Pending,
             order,
             view,

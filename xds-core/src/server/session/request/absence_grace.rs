@@ -4,7 +4,7 @@
 use crate::{
     server::{
         config::AbsenceDelay,
-        session::{FirstResponse, Session, context::SessionContext, subscription::GracePeriod},
+        session::{FirstResponse, Session, context::SessionContext},
     },
     slab::{Key, Slot},
     time::Time,
@@ -63,21 +63,20 @@ impl SessionContext<'_> {
         else {
             return false;
         };
-        let (resource, is_running) =
-            (subscription.resource, subscription.grace_period == GracePeriod::Running);
+        let (resource, is_running) = (subscription.resource, subscription.is_in_grace_period);
         if self.arena.payload(resource).is_some() || self.error_of(resource).is_some() {
             return false;
         }
         let AbsenceDelay::After(grace) = policy else { return true };
         let Some(key) = self.subscriptions.key(slot) else { return false };
         if let Some(subscription) = self.subscriptions.at_mut(slot).filter(|_| !is_running) {
-            subscription.grace_period = GracePeriod::Running;
+            subscription.is_in_grace_period = true;
             let limit = self.session.tracked_names().saturating_mul(2).saturating_add(SPARE);
             let subscriptions = &*self.subscriptions;
             let grace_periods = &mut self.session.extras_mut().grace_periods;
             grace_periods.push_back((now.after(grace), key));
             if grace_periods.len() > limit {
-                grace_periods.retain(|&(_, key)| subscriptions.is_grace_period_running(key));
+                grace_periods.retain(|&(_, key)| subscriptions.is_in_grace_period(key));
             }
         }
         true
@@ -86,7 +85,7 @@ impl SessionContext<'_> {
     /// Makes names due whose grace period is over and which still do not exist.
     pub(crate) fn end_grace_periods(&mut self, now: Time) {
         while let Some(key) = self.session.take_expired_grace_period(now) {
-            if self.subscriptions.is_grace_period_running(key) {
+            if self.subscriptions.is_in_grace_period(key) {
                 self.make_due(key.slot(), self.session.subscribe_cause());
             }
         }

@@ -24,7 +24,7 @@ use crate::{
         },
         queue::{outbox::Outbox, timer_queue::Alarms},
         session::{
-            LegacyWildcardState, PriorState, Purpose, Revision,
+            PriorState, Purpose, Revision,
             context::SessionContext,
             extras::PartialRemovals,
             nack::{RejectedResponse, error_detail::ErrorDetail},
@@ -161,7 +161,7 @@ impl SessionContext<'_> {
             Variant::Incremental if names.is_empty() => return Stage::Done,
             Variant::StateOfTheWorld if self.ignores_names() => return Stage::Done,
             Variant::StateOfTheWorld if !names.is_empty() => {
-                self.session.legacy_wildcard = LegacyWildcardState::Ended;
+                self.session.may_be_legacy_wildcard = false;
             }
             Variant::Incremental | Variant::StateOfTheWorld => {}
         }

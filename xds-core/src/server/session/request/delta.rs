@@ -17,7 +17,7 @@ use crate::{
         event::{RequestEffect, ResponseCause},
         queue::outbox::Outbox,
         session::{
-            CatchUp, LegacyWildcardState, MustReply, PriorState, Wildcard,
+            CatchUp, MustReply, PriorState, Wildcard,
             context::SessionContext,
             subscription::{Delivery, ListKind, SubscriptionKind},
         },
@@ -79,10 +79,10 @@ impl SessionContext<'_> {
             return;
         }
         progress.retained_before_versions = Some(self.session.retained);
-        if progress.changes == 0 && self.session.legacy_wildcard == LegacyWildcardState::Possible {
+        if progress.changes == 0 && self.session.may_be_legacy_wildcard {
             self.subscribe_wildcard(progress.cause);
         }
-        self.session.legacy_wildcard = LegacyWildcardState::Ended;
+        self.session.may_be_legacy_wildcard = false;
     }
 
     /// Finishes a request whose lists were applied.

@@ -16,8 +16,8 @@ use crate::{
         config::WildcardExit,
         event::ResponseCause,
         session::{
-            CatchUp, FirstResponse, FullSend, LegacyWildcardState, MustReply, ResponseMode,
-            UnsubscribedInFlight, Wildcard,
+            CatchUp, FirstResponse, FullSend, MustReply, ResponseMode, UnsubscribedInFlight,
+            Wildcard,
             context::SessionContext,
             extras::{BeforeWildcard, ResourcesWithoutSubscription},
             subscription::{ListKind, SubscriptionKind},
@@ -74,8 +74,7 @@ impl SessionContext<'_> {
 
     /// Applies the wildcard of a list. Returns the next stage.
     fn end_of_list(&mut self, progress: &RequestProgress) -> Stage {
-        let everything =
-            progress.has_wildcard || self.session.legacy_wildcard == LegacyWildcardState::Possible;
+        let everything = progress.has_wildcard || self.session.may_be_legacy_wildcard;
         let entering = everything && self.session.wildcard.is_none();
         if entering {
             self.subscribe_wildcard(progress.cause);

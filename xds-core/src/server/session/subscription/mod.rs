@@ -35,7 +35,9 @@ pub(crate) struct Subscription {
     /// Number of the session's last request that listed the name.
     pub(in crate::server::session) round: u32,
     pub(in crate::server::session) kind: SubscriptionKind,
-    pub(in crate::server::session) grace_period: GracePeriod,
+    /// Whether a grace period delays telling the client that the name does not exist.
+    // M127
+    pub(in crate::server::session) is_in_grace_period: bool,
     pub(in crate::server::session) due: Option<Due>,
     by_resource: ListLinks,
     by_session: ListLinks,
@@ -69,14 +71,6 @@ impl SubscriptionKind {
     pub(crate) fn is_subscribed(self) -> bool {
         matches!(self, Self::Named | Self::ViaGlobOrAlias)
     }
-}
-
-/// Whether a grace period delays telling the client that the name does not exist.
-// M127
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GracePeriod {
-    None,
-    Running,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -238,10 +232,8 @@ impl SubscriptionTable {
     }
 
     /// Whether the subscription still exists and its grace period is running.
-    pub(crate) fn is_grace_period_running(&self, key: Key) -> bool {
-        self.entries
-            .get(key)
-            .is_some_and(|subscription| subscription.grace_period == GracePeriod::Running)
+    pub(crate) fn is_in_grace_period(&self, key: Key) -> bool {
+        self.entries.get(key).is_some_and(|subscription| subscription.is_in_grace_period)
     }
 
     /// Creates a subscription that is not due and links it into both lists. There must be none
@@ -258,7 +250,7 @@ impl SubscriptionTable {
             delivery: Delivery::Nothing,
             round,
             kind: SubscriptionKind::Named,
-            grace_period: GracePeriod::None,
+            is_in_grace_period: false,
             due: None,
             by_resource: ListLinks::NONE,
             by_session: ListLinks::NONE,
@@ -298,7 +290,7 @@ impl SubscriptionTable {
     /// Makes the subscription due. A stronger reason replaces a weaker one.
     pub(crate) fn set_due(&mut self, list: &mut DueList, slot: Slot, due: Due) {
         let Some(subscription) = self.at_mut(slot) else { return };
-        subscription.grace_period = GracePeriod::None;
+        subscription.is_in_grace_period = false;
         let before = subscription.due;
         let due = before.map_or(due, |before| Due {
             cause: before.cause.min(due.cause),

@@ -83,8 +83,11 @@ pub(crate) struct Arena {
     pub(crate) heartbeats: HeartbeatSchedule,
     /// Number of sessions for the type.
     pub(crate) sessions: usize,
-    pub(crate) origin: Origin,
-    pub(crate) pace: Pace,
+    /// Whether the resources are those of the view's layers, kept while there are subscribers.
+    pub(crate) shows_layers: bool,
+    /// Whether clients are sent changes only once the current burst has ended.
+    // M225
+    pub(crate) is_held_back: bool,
     /// Arenas of layered views that show these resources.
     pub(crate) above: BTreeSet<Slot>,
     /// Number of the newest transaction that changed this arena.
@@ -115,24 +118,6 @@ pub(crate) struct Arena {
     pub(crate) versions: VersionState,
 }
 
-/// Time at which clients are sent changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
-    AtOnce,
-    /// After a burst of changes has ended.
-    // M225
-    HeldBack,
-}
-
-/// Origin of the resources of an arena.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Resources are set by transactions.
-    Set,
-    /// Resources are those of the view's layers, kept while there are subscribers.
-    Layers,
-}
-
 impl Arena {
     pub(crate) fn new(
         view: Slot,
@@ -156,8 +141,8 @@ impl Arena {
             wildcards: Slab::default(),
             heartbeats: HeartbeatSchedule::default(),
             sessions: 0,
-            origin: Origin::Set,
-            pace: Pace::AtOnce,
+            shows_layers: false,
+            is_held_back: false,
             above: BTreeSet::new(),
             sequence: 0,
             past: Past::default(),
@@ -443,10 +428,7 @@ impl Arena {
 
     /// Whether there is no reason to keep the arena.
     pub(crate) fn is_idle(&self) -> bool {
-        let held = match self.origin {
-            Origin::Set => self.held,
-            Origin::Layers => 0,
-        };
+        let held = if self.shows_layers { 0 } else { self.held };
         held + self.sessions + self.above.len() == 0
     }
 
