@@ -9,7 +9,7 @@ use super::{
     event::{CloseReason, ServerEvent, StatusCode},
     queue::timer_queue::Alarm,
     session::session_handle::SessionHandle,
-    store::{layers::LayersError, view::IdleTimer},
+    store::layers::LayersError,
     stream::EndReason,
 };
 use crate::{
@@ -257,15 +257,22 @@ impl Server {
     /// changed.
     pub(crate) fn watch_views(&mut self) {
         let at = self.config.idle_view_timeout.map(|after| self.clock.now().after(after));
-        for IdleTimer { view, before, after } in self.subscriptions.store.take_idle_timers(at) {
-            let alarm = |at| (at, Alarm::ViewIdle(view));
-            self.alarms.replace(before.map(alarm), after.map(alarm));
+        for (view, is_unused) in self.subscriptions.store.take_noted_views() {
+            let alarm = Alarm::ViewIdle(view);
+            if !is_unused {
+                self.alarms.cancel(alarm);
+            } else if !self.alarms.is_set(alarm) {
+                self.alarms.set(alarm, at);
+            }
         }
     }
 
     /// Drops a view that is still idle when its alarm is due.
     pub(crate) fn drop_idle_view(&mut self, view: Key) {
-        let Some(name) = self.subscriptions.store.end_idle(view) else { return };
+        let Some(name) = self.subscriptions.store.view(view.slot()).map(|view| view.name.clone())
+        else {
+            return;
+        };
         self.drop_view(&name, DropView::Freeze, self.clock.now());
         self.out.event(ServerEvent::ViewDropped(name));
     }

@@ -27,13 +27,8 @@ pub(crate) struct HeldBackChanges {
     arenas: BTreeSet<Key>,
     /// Sessions whose notification is held back.
     sessions: BTreeSet<Key>,
-    burst: Option<Burst>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Burst {
-    began: Time,
-    ends: Time,
+    /// Time at which the burst began.
+    burst: Option<Time>,
 }
 
 impl HeldBackChanges {
@@ -60,14 +55,9 @@ impl Server {
             }
         }
         let now = self.clock.now();
-        let standing = self.held_back.burst;
-        let began = standing.map_or(now, |burst| burst.began);
+        let began = *self.held_back.burst.get_or_insert(now);
         let ends = now.after(debounce.quiet).min(began.after(debounce.max));
-        if let Some(burst) = standing {
-            self.alarms.cancel(burst.ends, Alarm::BurstEnd);
-        }
-        self.held_back.burst = Some(Burst { began, ends });
-        self.alarms.set(ends, Alarm::BurstEnd);
+        self.alarms.set(Alarm::BurstEnd, ends);
     }
 
     /// Releases held-back types that are to be sent before a due type, so that their order is kept

@@ -41,7 +41,7 @@ impl Server {
         let full = now.after(time / PERIODS);
         let end = full.after(time);
         if self.deletion_retention.is_empty() {
-            self.alarms.set(end, Alarm::DiscardDeletions);
+            self.alarms.set(Alarm::DiscardDeletions, end);
         }
         let arenas = BTreeSet::from([arena]);
         self.deletion_retention.push_back(RetentionPeriod { end, full, until, arenas });
@@ -51,7 +51,7 @@ impl Server {
     pub(crate) fn discard_old_deletions(&mut self) {
         let Some(oldest) = self.deletion_retention.pop_front() else { return };
         if let Some(next) = self.deletion_retention.front() {
-            self.alarms.set(next.end, Alarm::DiscardDeletions);
+            self.alarms.set(Alarm::DiscardDeletions, next.end);
         }
         // The slot may be in use for another arena, which may have no deletion as old as that.
         for arena in oldest.arenas {

@@ -67,8 +67,8 @@ impl Server {
     /// Cancels the end scheduled for a missing request or decision.
     pub(crate) fn cancel_end(&mut self, id: StreamId, reason: EndReason) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
-        if let Some(end) = stream.end.take_if(|end| end.reason == reason) {
-            self.alarms.cancel(end.at, Alarm::StreamEnd(id));
+        if stream.end.take_if(|end| end.reason == reason).is_some() {
+            self.alarms.cancel(Alarm::StreamEnd(id));
             self.limit_age(id);
         }
     }
@@ -96,15 +96,13 @@ impl Server {
     /// missing request or decision is replaced.
     fn end_at(&mut self, id: StreamId, end: PlannedEnd) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
-        let before = stream.end;
-        let end = match before {
+        let end = match stream.end {
             Some(PlannedEnd { reason: EndReason::NoRequest | EndReason::NoDecision, .. })
             | None => end,
             Some(before) => before.or_sooner(end),
         };
         stream.end = Some(end);
-        let alarm = |end: PlannedEnd| (end.at, Alarm::StreamEnd(id));
-        self.alarms.replace(before.map(alarm), Some(alarm(end)));
+        self.alarms.set(Alarm::StreamEnd(id), end.at);
     }
 
     /// Begins or completes the planned end of a stream whose alarm is due.
@@ -115,7 +113,7 @@ impl Server {
         if awaits && !end.has_begun && end.grace_period > Duration::ZERO {
             end.has_begun = true;
             end.at = self.clock.now().after(end.grace_period);
-            self.alarms.set(end.at, Alarm::StreamEnd(id));
+            self.alarms.set(Alarm::StreamEnd(id), end.at);
             return;
         }
         let limits = &self.config.limits;

@@ -241,27 +241,25 @@ impl Server {
             return;
         }
         self.cancel_stage_timeout(id);
-        self.cancel_request_timeout(id);
         self.leave_source_wait(id);
         drop(self.take_unfinished(id));
         let node = self.node_key(id);
-        let Some(mut removed) = self.streams.remove(id.0.slot()) else { return };
+        let Some(removed) = self.streams.remove(id.0.slot()) else { return };
         self.stats.note_ended(&removed.kind);
         self.nodes.release_bytes(&node, removed.held_bytes());
         if removed.view.is_some() {
             self.nodes.leave(&node);
         }
-        if let Some(at) = removed.ends_at() {
-            self.alarms.cancel(at, Alarm::StreamEnd(id));
-        }
-        if let Some(at) = removed.resume_reading() {
-            self.alarms.cancel(at, Alarm::ResumeReading(id));
+        for alarm in [Alarm::StreamEnd, Alarm::ResumeReading, Alarm::RequestTimeout] {
+            self.alarms.cancel(alarm(id));
         }
         for handle in removed.sessions {
             if let Some(context) = self.subscriptions.context(handle.session) {
                 context.cancel_answer_timers(NonZeroU64::MAX, &mut self.alarms);
             }
-            self.alarms.replace(self.absence_alarm(handle.session), None);
+            if let Some(key) = self.subscriptions.sessions.key(handle.session) {
+                self.alarms.cancel(Alarm::Absence(key));
+            }
             self.keep_rejection(handle.session);
             self.leave_waits(handle.session);
             self.subscriptions.close(handle);

@@ -97,7 +97,7 @@ mod store;
 mod stream;
 pub(crate) mod timeouts;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
@@ -185,8 +185,6 @@ pub struct Server {
     alarms: Alarms,
     /// Periods of retained deletions, oldest first.
     deletion_retention: VecDeque<RetentionPeriod>,
-    /// Time of the next heartbeat by arena.
-    heartbeats: BTreeMap<Slot, Time>,
     stats: ServerStats,
     stats_by_type: StatsByType,
     rejections: Rejections,
@@ -217,7 +215,6 @@ impl Server {
             out: Outbox::default(),
             alarms: Alarms::default(),
             deletion_retention: VecDeque::new(),
-            heartbeats: BTreeMap::new(),
             stats: ServerStats::default(),
             stats_by_type: StatsByType::default(),
             rejections: Rejections::default(),
@@ -274,7 +271,6 @@ impl Server {
             match alarm {
                 Alarm::AnswerOverdue(session) => self.answer_is_overdue(session.slot()),
                 Alarm::StreamEnd(stream) => self.end_is_due(stream),
-                Alarm::ResumeReading(stream) => self.resume_reading(stream),
                 Alarm::ExpireRejections => self.expire_rejections(),
                 Alarm::Heartbeat(arena) => self.heartbeat_is_due(arena),
                 Alarm::BurstEnd => self.end_burst(),
@@ -283,8 +279,8 @@ impl Server {
                 Alarm::RequestTimeout(stream) => self.request_timed_out(stream),
                 Alarm::DiscardDeletions => self.discard_old_deletions(),
                 Alarm::SourceWait(stream) => self.source_wait_is_over(stream),
-                // The driver is awake, and reports it.
-                Alarm::SourceStale => {}
+                // The driver is awake, and asks for the state.
+                Alarm::ResumeReading(_) | Alarm::SourceStale => {}
                 Alarm::Absence(session) => self.absence_delay_ended(session.slot()),
             }
         }

@@ -25,11 +25,10 @@
 use super::{
     Server,
     event::CloseReason,
-    queue::timer_queue::Alarm,
     session::{name_usage::NameUnits, request::progress::AppliedPart},
     stream::{Stream, unfinished_request::OpenRequest},
 };
-use crate::{id::StreamId, time::Time};
+use crate::id::StreamId;
 
 impl Server {
     /// Whether work is left for [`continue_work`](Self::continue_work).
@@ -91,16 +90,6 @@ impl Server {
         self.finish_if_done(id);
     }
 
-    /// Applies the first names of a request. `absence` is the session's alarm before it.
-    pub(crate) fn apply_first_part(
-        &mut self,
-        id: StreamId,
-        open: OpenRequest,
-        absence: Option<(Time, Alarm)>,
-    ) -> Result<(), CloseReason> {
-        self.apply_part(id, open, absence, self.part())
-    }
-
     /// Frees at most this many names of closed streams.
     pub(crate) fn free_closed(&mut self, limit: usize) {
         if self.subscriptions.closed() == 0 {
@@ -117,14 +106,13 @@ impl Server {
         }
     }
 
-    fn part(&self) -> usize {
+    pub(crate) fn part(&self) -> usize {
         self.config.limits.names_per_call.max(1)
     }
 
     fn continue_request(&mut self, id: StreamId, limit: usize) {
         let Some(request) = self.take_unfinished(id) else { return };
-        let absence = self.absence_alarm(request.session);
-        if let Err(reason) = self.apply_part(id, request, absence, limit) {
+        if let Err(reason) = self.apply_part(id, request, limit) {
             return self.close(id, reason);
         }
         if self.streams.get(id.0).is_some_and(|stream| !stream.is_busy()) {
@@ -147,11 +135,10 @@ impl Server {
         Some(unfinished)
     }
 
-    fn apply_part(
+    pub(crate) fn apply_part(
         &mut self,
         id: StreamId,
         mut open: OpenRequest,
-        absence: Option<(Time, Alarm)>,
         limit: usize,
     ) -> Result<(), CloseReason> {
         let (session, now, mut left) = (open.session, self.clock.now(), limit);
@@ -165,7 +152,7 @@ impl Server {
         };
         let handled = limit - left;
         self.stats.handled_names += handled as u64;
-        self.alarms.replace(absence, self.absence_alarm(session));
+        self.watch_absence(session);
         self.free_closed(handled);
         if open.progress.has_names() {
             self.check_names(id, &open, part)?;

@@ -27,12 +27,9 @@ impl Server {
         if stream.requests.has_one(rate, now) {
             return Ok(());
         }
-        let next = stream.requests.next(rate);
-        match stream.pause_reading(next) {
-            Some(before) => self.alarms.cancel(before, Alarm::ResumeReading(id)),
-            None => self.stats.throttled += 1,
-        }
-        self.alarms.set(next, Alarm::ResumeReading(id));
+        let alarm = Alarm::ResumeReading(id);
+        self.stats.throttled += u64::from(!self.alarms.is_set(alarm));
+        self.alarms.set(alarm, stream.requests.next(rate));
         Ok(())
     }
 
@@ -42,13 +39,6 @@ impl Server {
             && let Some(rate) = stream.request_rate(&self.config.limits)
         {
             stream.requests.put_back(cost_of(bytes, rate, &self.config.limits), rate);
-        }
-    }
-
-    /// Ends a reading pause. The driver checks `wants_read` after each call.
-    pub(crate) fn resume_reading(&mut self, id: StreamId) {
-        if let Some(stream) = self.streams.get_mut(id.0) {
-            let _ended = stream.resume_reading();
         }
     }
 }

@@ -62,11 +62,10 @@ impl Server {
         };
         self.check_room(id, session, &request, &limits)?;
         self.note_parameters(id, session, &request, type_url);
-        let absence = self.absence_alarm(session);
         let Some(open) = self.begin_request(id, session, &request, rejection, message) else {
             return Ok(());
         };
-        self.apply_first_part(id, open, absence)
+        self.apply_part(id, open, self.part())
     }
 
     /// Begins a request: applies the ACK or NACK in it.

@@ -8,6 +8,7 @@ use super::{
     config::{ObserveResponses, OrderingPolicy, Warming},
     event::{Observation, ResponseCause, ServerOutput, ServerTransmit},
     make_before_break::{Dependencies, Next},
+    queue::timer_queue::Alarm,
     session::{
         RenderedResponse, SendOrder,
         deferred_removal::Portion,
@@ -80,14 +81,16 @@ impl Server {
         let Some(state) = stream.order.make_before_break() else { return false };
         self.subscriptions.look_up_newest_due(&stream.sessions);
         let decision = state.decide(&stream.sessions, &self.subscriptions, policy);
-        let [change_before, request_before] = state.held_since.alarms(id, policy.stage_timeout);
+        let [change_before, request_before] = state.held_since.deadlines(policy.stage_timeout);
         let begins = state.held_since.note(&decision, self.clock.now(), policy.stage_timeout);
-        let [change, request] = state.held_since.alarms(id, policy.stage_timeout);
+        let [change, request] = state.held_since.deadlines(policy.stage_timeout);
         self.stats.note_blocked(change_before.is_some(), change.is_some());
-        self.alarms.replace(request_before, request);
+        // An alarm that has fired is not set again for the same change or requests.
+        if request != request_before {
+            self.alarms.set(Alarm::RequestTimeout(id), request);
+        }
         if begins || change.is_none() {
-            self.alarms.replace(change_before, None);
-            self.alarms.replace(None, change);
+            self.alarms.set(Alarm::StageTimeout(id), change);
         }
         decision.next.is_some()
     }

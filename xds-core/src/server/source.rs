@@ -175,7 +175,7 @@ impl Server {
         // The time for which confirmations have failed already counts.
         let since = self.source.unconfirmed_since.filter(|_| !is_ahead).unwrap_or(now);
         let until = since.after(policy.catch_up_timeout);
-        let wait = SourceWait { stated, confirmation, until };
+        let wait = SourceWait { stated, confirmation };
         if until <= now {
             self.serve_unconfirmed(id, wait)?;
             return Ok(false);
@@ -184,7 +184,7 @@ impl Server {
         stream.hold_first(message);
         self.note_held(id, message)?;
         self.source.waiting.insert(id, wait);
-        self.alarms.set(until, Alarm::SourceWait(id));
+        self.alarms.set(Alarm::SourceWait(id), until);
         self.stats.source_waits += 1;
         self.confirm_source();
         Ok(true)
@@ -210,9 +210,8 @@ impl Server {
 
     /// Removes the wait of a stream that ends.
     pub(crate) fn leave_source_wait(&mut self, id: StreamId) {
-        if let Some(wait) = self.source.waiting.remove(&id) {
-            self.alarms.cancel(wait.until, Alarm::SourceWait(id));
-        }
+        self.source.waiting.remove(&id);
+        self.alarms.cancel(Alarm::SourceWait(id));
     }
 
     /// Decides whether a stream whose wait was not confirmed is answered from the last state.
@@ -262,9 +261,7 @@ impl Server {
     fn watch_staleness(&mut self) {
         let at = |max| Some(self.unreachable_since()?.after(max));
         let stale_at = self.config.source.max_staleness.and_then(at);
-        let before = core::mem::replace(&mut self.source.stale_at, stale_at);
-        let alarm = |at: Option<Time>| at.map(|at| (at, Alarm::SourceStale));
-        self.alarms.replace(alarm(before), alarm(stale_at));
+        self.alarms.set(Alarm::SourceStale, stale_at.filter(|at| *at >= self.clock.now()));
     }
 
     fn unreachable_since(&self) -> Option<Time> {

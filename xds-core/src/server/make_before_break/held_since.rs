@@ -12,7 +12,7 @@ use super::{
     Decision, STAGES,
     decision::{Blocked, PendingRequest},
 };
-use crate::{id::StreamId, server::queue::timer_queue::Alarm, time::Time};
+use crate::time::Time;
 
 /// Times since which a stream holds back something.
 #[derive(Debug, Default)]
@@ -35,14 +35,11 @@ pub(crate) enum RequestTime {
 }
 
 impl HeldSince {
-    /// Returns the alarms of the change and of the first request that are held back.
-    pub(crate) fn alarms(&self, stream: StreamId, timeout: Duration) -> [Option<(Time, Alarm)>; 2] {
+    /// Returns the times at which the change and the first request that are held back will have been
+    /// for `timeout`.
+    pub(crate) fn deadlines(&self, timeout: Duration) -> [Option<Time>; 2] {
         let change = self.change.as_ref().map(|change| change.1.after(timeout));
-        let request = self.requests.first_overdue(timeout);
-        [
-            change.map(|at| (at, Alarm::StageTimeout(stream))),
-            request.map(|at| (at, Alarm::RequestTimeout(stream))),
-        ]
+        [change, self.requests.first_overdue(timeout)]
     }
 
     /// Records what is held back now. Returns whether the time of the change begins.

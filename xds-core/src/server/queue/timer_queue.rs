@@ -1,6 +1,9 @@
 //! Queue of all timers of a server, earliest first.
 
-use alloc::{collections::BTreeSet, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
 use core::time::Duration;
 
 use crate::{
@@ -9,11 +12,13 @@ use crate::{
     time::{Deadline, Time, Timer},
 };
 
-/// All alarms. The code that sets an alarm keeps its time and [cancels](Self::cancel) it when it is
-/// no longer needed, so the number of alarms is bounded by the state that waits for them.
+/// All alarms, each of which has one time. The code that sets an alarm [cancels](Self::cancel) it
+/// when it is no longer needed, so the number of alarms is bounded by the state that waits for them.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms {
     waiting: BTreeSet<(Time, Alarm)>,
+    /// Times of the alarms in `waiting`.
+    times: BTreeMap<Alarm, Time>,
     /// Alarms of unanswered responses, which are numerous.
     answers: Vec<AnswerAlarms>,
     /// Earliest deadline of all alarms.
@@ -70,9 +75,32 @@ pub(crate) enum Alarm {
 }
 
 impl Alarms {
-    pub(crate) fn set(&mut self, at: Time, alarm: Alarm) {
-        self.waiting.insert((at, alarm));
-        self.note_set(at);
+    /// Sets an alarm, which replaces an earlier time of it. Without a time, the alarm is cancelled.
+    pub(crate) fn set(&mut self, alarm: Alarm, at: impl Into<Option<Time>>) {
+        let at = at.into();
+        let before = match at {
+            Some(at) => self.times.insert(alarm, at),
+            None => self.times.remove(&alarm),
+        };
+        if before == at {
+            return;
+        }
+        if let Some(before) = before {
+            self.waiting.remove(&(before, alarm));
+            self.note_cancelled(Some(before));
+        }
+        if let Some(at) = at {
+            self.waiting.insert((at, alarm));
+            self.note_set(at);
+        }
+    }
+
+    pub(crate) fn cancel(&mut self, alarm: Alarm) {
+        self.set(alarm, None);
+    }
+
+    pub(crate) fn is_set(&self, alarm: Alarm) -> bool {
+        self.times.contains_key(&alarm)
     }
 
     /// Sets the alarm of a response that is being sent. Returns its place for [`stop_awaiting`],
@@ -97,25 +125,6 @@ impl Alarms {
         self.note_cancelled(removed);
     }
 
-    /// Cancels an alarm. Without effect if it was taken already or never set.
-    pub(crate) fn cancel(&mut self, at: Time, alarm: Alarm) {
-        self.waiting.remove(&(at, alarm));
-        self.note_cancelled(Some(at));
-    }
-
-    /// Replaces an alarm, unless both are equal.
-    pub(crate) fn replace(&mut self, before: Option<(Time, Alarm)>, after: Option<(Time, Alarm)>) {
-        if before == after {
-            return;
-        }
-        if let Some((at, alarm)) = before {
-            self.cancel(at, alarm);
-        }
-        if let Some((at, alarm)) = after {
-            self.set(at, alarm);
-        }
-    }
-
     /// Next deadline. O(1).
     pub(crate) fn next(&self) -> Option<Deadline> {
         self.next
@@ -124,9 +133,9 @@ impl Alarms {
     /// Removes and returns the first alarm that is due.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Alarm> {
         let first = self.first().filter(|(at, _)| *at <= now)?;
-        if !self.waiting.remove(&first)
-            && let Some(answers) = self.answers.iter_mut().find(|it| it.first() == Some(first))
-        {
+        if self.waiting.remove(&first) {
+            self.times.remove(&first.1);
+        } else if let Some(answers) = self.answers.iter_mut().find(|it| it.first() == Some(first)) {
             answers.remove(answers.waiting.first());
         }
         self.note_next();
@@ -203,11 +212,12 @@ mod tests {
         let [one, two, three] = keys.map(Alarm::AnswerOverdue);
         let at = Time::from_nanos;
         let mut alarms = Alarms::default();
-        alarms.set(at(9), one);
-        alarms.set(at(5), two);
-        alarms.set(at(1), three);
+        alarms.set(one, at(3));
+        alarms.set(one, at(9));
+        alarms.set(two, at(5));
+        alarms.set(three, at(1));
         assert_eq!(alarms.next().map(|next| next.at), Some(at(1)));
-        alarms.cancel(at(1), three);
+        alarms.cancel(three);
         assert_eq!(alarms.next().map(|next| next.at), Some(at(5)));
         assert_eq!(alarms.take_due(at(4)), None);
         assert_eq!(alarms.take_due(at(8)), Some(two));
@@ -226,7 +236,7 @@ mod tests {
         let answered = alarms.await_answer(one, at(0), long);
         alarms.await_answer(two, at(1), long);
         alarms.await_answer(three, at(4), short);
-        alarms.set(at(8), Alarm::AnswerOverdue(four));
+        alarms.set(Alarm::AnswerOverdue(four), at(8));
         assert_eq!(alarms.next().map(|next| next.at), Some(at(6)));
         alarms.stop_awaiting(answered, long);
         let due = core::iter::from_fn(|| alarms.take_due(at(99)));

@@ -15,7 +15,6 @@ use crate::{
         stream::rejection_log::{ConnectedRejection, NodeType, RejectionRecord, Rejections},
     },
     slab::Slot,
-    time::Time,
 };
 
 impl Server {
@@ -110,22 +109,19 @@ impl Server {
             return;
         };
         let limits = &self.config.limits;
-        let (keep, most) = (limits.rejection_retention, limits.retained_rejections);
-        if node_id.is_empty() || keep.is_zero() || most == 0 {
+        let keep = limits.rejection_retention;
+        if node_id.is_empty() || keep.is_zero() || limits.retained_rejections == 0 {
             return;
         }
         let until = self.clock.now().after(keep);
-        let before = self.rejections.next_until();
         self.rejections.add_disconnected((node_id, type_url), record, until);
-        self.rejections.expire(self.clock.now(), most);
-        self.reset_expiry_alarm(before);
+        self.expire_rejections();
     }
 
     /// Removes and returns the kept rejection of a client that has reconnected.
     fn remove_disconnected(&mut self, key: &NodeType) -> Option<RejectionRecord> {
-        let before = self.rejections.next_until();
         let record = self.rejections.remove_disconnected(key);
-        self.reset_expiry_alarm(before);
+        self.alarms.set(Alarm::ExpireRejections, self.rejections.next_until());
         record
     }
 
@@ -133,12 +129,7 @@ impl Server {
     pub(crate) fn expire_rejections(&mut self) {
         let (now, limit) = (self.clock.now(), self.config.limits.retained_rejections);
         self.rejections.expire(now, limit);
-        self.reset_expiry_alarm(None);
-    }
-
-    fn reset_expiry_alarm(&mut self, before: Option<Time>) {
-        let alarm = |at: Option<Time>| at.map(|at| (at, Alarm::ExpireRejections));
-        self.alarms.replace(alarm(before), alarm(self.rejections.next_until()));
+        self.alarms.set(Alarm::ExpireRejections, self.rejections.next_until());
     }
 }
 

@@ -38,7 +38,6 @@ use crate::{
     rng::Rng,
     slab::{Key, Slab, Slot},
     text::{TypeUrl, ViewName},
-    time::Time,
     types,
 };
 
@@ -57,8 +56,8 @@ pub(crate) struct Store {
     /// Revision of the newest change.
     clock: Revision,
     resources: usize,
-    /// Views that may have become used or unused, with their idle time if they were removed.
-    noted_views: Vec<(Key, Option<Time>)>,
+    /// Views that may have become used or unused.
+    noted_views: Vec<Key>,
     /// Resources shown by arenas that were opened over layers.
     opened_over_layers: Vec<(Slot, Slot, ChangeKind)>,
 }

@@ -10,7 +10,6 @@ use crate::{
     server::config::ServerConfig,
     slab::{Key, Slot},
     text::{TypeUrl, ViewName},
-    time::Time,
 };
 
 /// Set of resources served to some clients.
@@ -32,8 +31,6 @@ pub(crate) struct View {
     pub(crate) stands_for: Option<Slot>,
     /// Views that the cohorts of rollouts see in place of this one.
     pub(crate) candidates: Vec<Slot>,
-    /// Time at which the view is dropped if it stays unused until then.
-    pub(crate) idle_at: Option<Time>,
 }
 
 impl View {
@@ -47,7 +44,6 @@ impl View {
             uses: 0,
             stands_for: None,
             candidates: Vec::new(),
-            idle_at: None,
         }
     }
 
@@ -61,14 +57,6 @@ impl View {
     pub(crate) fn is_idle(&self) -> bool {
         self.arenas.is_empty() && self.layers.is_empty() && !self.is_used()
     }
-}
-
-/// Idle timer of a view, with the times at which it fires before and after a change.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct IdleTimer {
-    pub(crate) view: Key,
-    pub(crate) before: Option<Time>,
-    pub(crate) after: Option<Time>,
 }
 
 impl Store {
@@ -186,32 +174,18 @@ impl Store {
     /// Records that a view may have become used or unused.
     pub(crate) fn note_view(&mut self, slot: Slot) {
         if let Some(key) = self.views.key(slot) {
-            let ends = self.views.at(slot).and_then(|view| view.idle_at);
-            self.noted_views.push((key, ends));
+            self.noted_views.push(key);
         }
     }
 
-    /// Returns the idle timers of views that have become used or unused since the last call. Timers of
-    /// views that are unused from now on fire at `at`.
-    pub(crate) fn take_idle_timers(&mut self, at: Option<Time>) -> Vec<IdleTimer> {
-        let mut timers = Vec::new();
-        for (view, ended) in core::mem::take(&mut self.noted_views) {
-            let Some(state) = self.views.get_mut(view) else {
-                timers.push(IdleTimer { view, before: ended, after: None });
-                continue;
-            };
-            let is_kept = view.slot() == self.default_view || state.is_used();
-            let before = state.idle_at;
-            state.idle_at = if is_kept { None } else { before.or(at) };
-            timers.push(IdleTimer { view, before, after: state.idle_at });
-        }
-        timers
-    }
-
-    /// Ends the idle timer of a view. Returns the view's name, if the view still exists.
-    pub(crate) fn end_idle(&mut self, key: Key) -> Option<ViewName> {
-        let view = self.views.get_mut(key)?;
-        view.idle_at = None;
-        Some(view.name.clone())
+    /// Returns the views that may have become used or unused since the last call, and whether each
+    /// exists and is unused.
+    pub(crate) fn take_noted_views(&mut self) -> Vec<(Key, bool)> {
+        let is_unused = |view: Key| {
+            let state = self.views.get(view).filter(|_| view.slot() != self.default_view);
+            state.is_some_and(|state| !state.is_used())
+        };
+        let noted = core::mem::take(&mut self.noted_views);
+        noted.into_iter().map(|view| (view, is_unused(view))).collect()
     }
 }

@@ -1,12 +1,12 @@
-//! State that few streams have: requests that wait, a pause in reading, custom messages, and limits
-//! of their own. It is boxed, so that an idle stream holds one pointer for it.
+//! State that few streams have: requests that wait, custom messages, and limits of their
+//! own. It is boxed, so that an idle stream holds one pointer for it.
 
 use alloc::{boxed::Box, collections::VecDeque};
 
 use bytes::Bytes;
 
 use super::{Stream, unfinished_request::OpenRequest};
-use crate::{server::config::PerClientLimits, text::TypeUrl, time::Time};
+use crate::{server::config::PerClientLimits, text::TypeUrl};
 
 /// Rarely needed state of a stream.
 #[derive(Debug, Default)]
@@ -15,8 +15,6 @@ pub(super) struct StreamExtras {
     unfinished: Option<Box<OpenRequest>>,
     /// Requests held until the stream has a view and the request before is finished.
     held_requests: VecDeque<Bytes>,
-    /// Time at which reading resumes.
-    reading_resumes_at: Option<Time>,
     /// Messages of types that the application handles, which the transport has not taken yet.
     custom_messages: VecDeque<(TypeUrl, Bytes)>,
     /// Limits of this client, if they differ from the default.
@@ -27,7 +25,6 @@ impl StreamExtras {
     fn is_empty(&self) -> bool {
         self.unfinished.is_none()
             && self.held_requests.is_empty()
-            && self.reading_resumes_at.is_none()
             && self.custom_messages.is_empty()
             && self.limits.is_none()
     }
@@ -91,16 +88,6 @@ impl Stream {
     /// Removes the first held request.
     pub(crate) fn take_held(&mut self) -> Option<Bytes> {
         self.take_extra(|extras| extras.held_requests.pop_front())
-    }
-
-    /// Pauses reading until `at`, and returns the end of the pause before.
-    pub(crate) fn pause_reading(&mut self, at: Time) -> Option<Time> {
-        self.extras_mut().reading_resumes_at.replace(at)
-    }
-
-    /// Ends the pause in reading, and returns when it would have ended.
-    pub(crate) fn resume_reading(&mut self) -> Option<Time> {
-        self.take_extra(|extras| extras.reading_resumes_at.take())
     }
 
     /// Number of custom messages that the transport has not taken yet.

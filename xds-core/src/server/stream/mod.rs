@@ -158,11 +158,6 @@ impl Stream {
         self.source_check == SourceCheck::Waiting
     }
 
-    /// Time of the planned end, if any.
-    pub(crate) fn ends_at(&self) -> Option<Time> {
-        self.end.map(|end| end.at)
-    }
-
     /// Whether the stream only waits for answers before it ends.
     pub(crate) fn is_ending(&self) -> bool {
         self.end.is_some_and(|end| end.has_begun)

@@ -27,8 +27,6 @@ pub(crate) struct SourceProgress {
     pub(crate) refused: Option<Arc<str>>,
     /// Time since which all confirmations have failed.
     pub(crate) unconfirmed_since: Option<Time>,
-    /// Time at which the state becomes too old for new streams, while the source is unreachable.
-    pub(crate) stale_at: Option<Time>,
     /// Whether the application was asked to confirm the revision, and has not answered.
     pub(crate) is_confirming: bool,
     pub(crate) waiting: BTreeMap<StreamId, SourceWait>,
@@ -40,7 +38,6 @@ pub(crate) struct SourceWait {
     /// Greatest revision that the client states to have; zero if it states none.
     pub(crate) stated: u64,
     pub(crate) confirmation: WaitConfirmation,
-    pub(crate) until: Time,
 }
 
 /// Confirmation that a stream waits for.

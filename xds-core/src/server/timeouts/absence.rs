@@ -5,14 +5,15 @@
 use crate::{
     server::{Server, queue::timer_queue::Alarm, session::Session},
     slab::Slot,
-    time::Time,
 };
 
 impl Server {
-    /// Earliest grace time of the session, as an alarm.
-    pub(crate) fn absence_alarm(&self, session: Slot) -> Option<(Time, Alarm)> {
-        let until = self.subscriptions.sessions.at(session)?.next_grace_period_end()?;
-        Some((until, Alarm::Absence(self.subscriptions.sessions.key(session)?)))
+    /// Sets the alarm to the earliest grace time of the session.
+    pub(crate) fn watch_absence(&mut self, session: Slot) {
+        let sessions = &self.subscriptions.sessions;
+        if let (Some(key), Some(state)) = (sessions.key(session), sessions.at(session)) {
+            self.alarms.set(Alarm::Absence(key), state.next_grace_period_end());
+        }
     }
 
     /// Starts the delay of the first answer of a session that has lost due resources, perhaps all
@@ -23,11 +24,11 @@ impl Server {
         if !state.is_some_and(Session::awaits_first_response) {
             return;
         }
-        let (before, now) = (self.absence_alarm(session), self.clock.now());
+        let now = self.clock.now();
         if let Some(mut context) = self.subscriptions.context(session) {
             context.hold_first_response(now);
         }
-        self.alarms.replace(before, self.absence_alarm(session));
+        self.watch_absence(session);
     }
 
     pub(crate) fn absence_delay_ended(&mut self, session: Slot) {
@@ -35,7 +36,7 @@ impl Server {
         if let Some(mut context) = self.subscriptions.context(session) {
             context.end_grace_periods(now);
         }
-        self.alarms.replace(None, self.absence_alarm(session));
+        self.watch_absence(session);
         self.notify_if_due(session);
     }
 }

@@ -39,27 +39,19 @@ impl Server {
             self.schedule_heartbeat(arena, resource, change_kind);
         }
         let now = self.clock.now();
-        let armed = self.heartbeats.get(&arena).copied();
-        let heartbeats =
-            self.subscriptions.store.arena_mut(arena).map(|arena| &mut arena.heartbeats);
-        let wanted = heartbeats.and_then(|heartbeats| {
-            if armed.is_none() {
-                heartbeats.skip(now);
+        let alarm = Alarm::Heartbeat(arena);
+        let next = self.subscriptions.store.arena_mut(arena).and_then(|arena| {
+            if !self.alarms.is_set(alarm) {
+                arena.heartbeats.skip(now);
             }
-            heartbeats.next()
+            arena.heartbeats.next()
         });
-        let alarm = |at| (at, Alarm::Heartbeat(arena));
-        self.alarms.replace(armed.map(alarm), wanted.map(alarm));
-        match wanted {
-            Some(at) => self.heartbeats.insert(arena, at),
-            None => self.heartbeats.remove(&arena),
-        };
+        self.alarms.set(alarm, next);
     }
 
     /// Makes heartbeats due to the subscribers of the resources, by name or wildcard.
     // M161, M169
     pub(crate) fn heartbeat_is_due(&mut self, arena: Slot) {
-        self.heartbeats.remove(&arena);
         let now = self.clock.now();
         let Some(state) = self.subscriptions.store.arena_mut(arena) else { return };
         let before = state.heartbeats.clock();

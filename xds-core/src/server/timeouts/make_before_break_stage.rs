@@ -5,7 +5,6 @@ use crate::{
     id::StreamId,
     server::{Server, config::StageTimeoutAction, event::Observation, queue::timer_queue::Alarm},
     text::TypeUrl,
-    time::Time,
     types,
     zoo::{self, Bug},
 };
@@ -59,34 +58,19 @@ impl Server {
             let type_url = type_of(rank);
             self.out.observe(Observation::SentOutOfOrder { stream: id, type_url, after });
         }
-        let [_, next] = state.held_since.alarms(id, after);
-        self.alarms.replace(None, next);
+        let next = state.held_since.requests.first_overdue(after);
+        self.alarms.set(Alarm::RequestTimeout(id), next);
         self.send_released(id);
-    }
-
-    /// Cancels the alarm of the unanswered requests of a stream that ends.
-    pub(crate) fn cancel_request_timeout(&mut self, id: StreamId) {
-        let [_, request] = self.held_alarms(id);
-        self.alarms.replace(request, None);
     }
 
     /// Cancels the alarm of the held-back change of a stream that ends or changes its view.
     pub(crate) fn cancel_stage_timeout(&mut self, id: StreamId) {
-        let [change, _] = self.held_alarms(id);
-        if let Some(stream) = self.streams.get_mut(id.0)
-            && let Some(state) = stream.order.make_before_break()
-        {
-            state.held_since.change = None;
-            self.stats.note_blocked(change.is_some(), false);
-            self.alarms.replace(change, None);
-        }
-    }
-
-    fn held_alarms(&mut self, id: StreamId) -> [Option<(Time, Alarm)>; 2] {
-        let Some(policy) = self.config.ordering.make_before_break() else { return [None, None] };
+        self.alarms.cancel(Alarm::StageTimeout(id));
         let stream = self.streams.get_mut(id.0);
-        let state = stream.and_then(|stream| stream.order.make_before_break());
-        state.map_or([None, None], |state| state.held_since.alarms(id, policy.stage_timeout))
+        if let Some(state) = stream.and_then(|stream| stream.order.make_before_break()) {
+            let change = state.held_since.change.take();
+            self.stats.note_blocked(change.is_some(), false);
+        }
     }
 
     fn send_released(&mut self, id: StreamId) {
