@@ -3,16 +3,10 @@
 use crate::slab::Slot;
 
 /// Head and tail of an intrusive list of subscriptions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SubscriptionList {
     pub(crate) head: Slot,
     pub(crate) tail: Slot,
-}
-
-impl Default for SubscriptionList {
-    fn default() -> Self {
-        Self { head: Slot::NONE, tail: Slot::NONE }
-    }
 }
 
 impl SubscriptionList {

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Set of resources served to some clients.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct View {
     pub(crate) name: ViewName,
     /// Arenas by type.
@@ -34,19 +34,6 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(crate) fn new(name: ViewName) -> Self {
-        Self {
-            name,
-            arenas: BTreeMap::new(),
-            streams: 0,
-            is_dropped: false,
-            layers: Vec::new(),
-            uses: 0,
-            stands_for: None,
-            candidates: Vec::new(),
-        }
-    }
-
     /// Whether the view is in use, at least as a layer of another view or in a rollout.
     pub(crate) fn is_used(&self) -> bool {
         let is_in_rollout = self.stands_for.is_some() || !self.candidates.is_empty();
@@ -66,7 +53,7 @@ impl Store {
         if let Some(slot) = self.find_view(name) {
             return Some(slot);
         }
-        let slot = self.views.push_back(View::new(name.clone()))?.slot();
+        let slot = self.views.push_back(View { name: name.clone(), ..View::default() })?.slot();
         self.view_names.insert(name.clone(), slot);
         self.note_view(slot);
         Some(slot)

@@ -73,14 +73,10 @@ impl SubscriptionKind {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct ListLinks {
     previous: Slot,
     next: Slot,
-}
-
-impl ListLinks {
-    const NONE: Self = Self { previous: Slot::NONE, next: Slot::NONE };
 }
 
 /// List in which a subscription is linked.
@@ -252,9 +248,9 @@ impl SubscriptionTable {
             kind: SubscriptionKind::Named,
             is_in_grace_period: false,
             due: None,
-            by_resource: ListLinks::NONE,
-            by_session: ListLinks::NONE,
-            by_due: ListLinks::NONE,
+            by_resource: ListLinks::default(),
+            by_session: ListLinks::default(),
+            by_due: ListLinks::default(),
         };
         let slot = self.entries.push_back(subscription)?.slot();
         self.push_back(subscribers, ListKind::Resource, slot);

@@ -6,7 +6,7 @@ use super::{Arena, ResourceEntry};
 use crate::{server::store::revision::Revision, slab::Slot, text::ResourceName};
 
 /// Position in the list of resources: the first one changed after a revision.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ResumePoint {
     pub(crate) at: Revision,
     pub(crate) next: Slot,

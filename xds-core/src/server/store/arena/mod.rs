@@ -31,7 +31,6 @@ use self::{
     aliases::AliasIndex,
     changes_since::ResumePoint,
     encoded_changes::{EncodedChanges, ResourceSet},
-    endpoint_names::EndpointNames,
     glob_index::GlobIndex,
     heartbeat_schedule::HeartbeatSchedule,
     past::Past,
@@ -43,7 +42,6 @@ use super::{
     payload_pool::PayloadPool,
     resource_options::ResourceOptions,
     revision::Revision,
-    subscription_list::SubscriptionList,
     transaction::ResourceError,
     version::{
         VersionState,
@@ -159,7 +157,7 @@ impl Arena {
             full_bodies: Vec::new(),
             resource_sets: Vec::new(),
             encoded_changes: VecDeque::new(),
-            resume_point: ResumePoint { at: Revision::START, next: Slot::NONE },
+            resume_point: ResumePoint::default(),
             versions: VersionState::new(config.versions, prefix),
         }
     }
@@ -340,19 +338,7 @@ impl Arena {
             return Some(slot);
         }
         let name = name.into();
-        let resource = ResourceEntry {
-            name: name.clone(),
-            payload: None,
-            error: None,
-            revision: Revision::START,
-            before: Revision::START,
-            first: Revision::START,
-            created: Revision::START,
-            on_demand_state: OnDemandState::Idle,
-            endpoint_names: EndpointNames::default(),
-            earlier_endpoints: None,
-            subscribers: SubscriptionList::default(),
-        };
+        let resource = ResourceEntry { name: name.clone(), ..ResourceEntry::default() };
         let slot = self.resources.push_back(resource)?.slot();
         self.resources.move_to_front(slot);
         let resources = &self.resources;

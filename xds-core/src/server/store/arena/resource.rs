@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Name with its resource or error.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ResourceEntry {
     pub(crate) name: ResourceName,
     pub(crate) payload: Option<Payload>,
