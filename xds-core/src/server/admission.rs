@@ -1,7 +1,7 @@
 //! Admission of clients, and views: assigning a view to a stream, refusing a client, layers of a view,
 //! and dropping a view.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::sync::Arc;
 
 use super::{
     Server,
@@ -204,10 +204,8 @@ impl Server {
             }
             DropView::RemoveAll => {}
             DropView::CloseStreams => {
-                let seeing = self.streams.iter().filter(|(_, stream)| stream.view == Some(slot));
-                let seeing: Vec<_> = seeing.filter_map(|(at, _)| self.streams.key(at)).collect();
-                for key in seeing {
-                    self.close(StreamId(key), CloseReason::ViewDropped);
+                for stream in self.select_streams(|_, stream| stream.view == Some(slot)) {
+                    self.close(stream, CloseReason::ViewDropped);
                 }
             }
         }

@@ -64,9 +64,7 @@ impl Server {
 
     /// Returns the streams whose clients have stated their nodes, with the ids of these.
     pub(crate) fn identified(&self) -> impl Iterator<Item = (StreamId, Arc<str>)> {
-        self.streams.iter().filter_map(|(slot, stream)| {
-            Some((StreamId(self.streams.key(slot)?), stream.node()?.clone()))
-        })
+        self.open_streams().filter_map(|(id, stream)| Some((id, stream.node()?.clone())))
     }
 
     /// Returns the types of a stream whose newest response is unanswered, with the number in its nonce.

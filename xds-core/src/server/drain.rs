@@ -10,7 +10,6 @@
 //! type.
 // M14, M238, IS33: drain. M239: maximum age.
 
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{
@@ -44,9 +43,7 @@ impl Server {
         }
         let share = plan.period / count;
         let mut start = now;
-        let ids: Vec<_> =
-            self.streams.iter().filter_map(|(at, _)| self.streams.key(at)).map(StreamId).collect();
-        for id in ids {
+        for id in self.select_streams(|_, _| true) {
             let at = start.after(self.rng.part_of(share));
             self.end_at(id, PlannedEnd::new(at, plan.grace_period, EndReason::Drain));
             start = start.after(share);

@@ -1,6 +1,9 @@
 //! Application of a transaction, and fan-out of its changes to the sessions that subscribe to them.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
 
 use super::{
     Applied, Server, Transaction, TransactionError,
@@ -143,13 +146,8 @@ impl Server {
     fn resend_all(&mut self, arena: Slot) {
         let Some(state) = self.subscriptions.store.arena(arena) else { return };
         let mut sessions: BTreeSet<Slot> = state.wildcards.iter().map(|(_, &it)| it).collect();
-        for resource in state.slots() {
-            let mut subscription = self.subscriptions.first_subscriber(arena, resource);
-            while let Some((session, next)) = self.subscriptions.subscriber(subscription) {
-                sessions.insert(session);
-                subscription = next;
-            }
-        }
+        let subscribers = |resource| self.subscriptions.subscribers(arena, resource);
+        sessions.extend(state.slots().flat_map(subscribers));
         for session in sessions {
             let Some(mut context) = self.subscriptions.context(session) else { continue };
             if context.session.variant() == Variant::StateOfTheWorld {
@@ -166,12 +164,11 @@ impl Server {
         let Some(state) = self.subscriptions.store.arena(arena) else { return };
         let Some(member) = state.at(resource).filter(|it| it.payload.is_some()) else { return };
         for glob in state.globs_over(member.name.as_str()) {
-            let mut subscription = self.subscriptions.first_subscriber(arena, glob);
-            while let Some((session, next)) = self.subscriptions.subscriber(subscription) {
+            let sessions: Vec<_> = self.subscriptions.subscribers(arena, glob).collect();
+            for session in sessions {
                 if let Some(mut context) = self.subscriptions.context(session) {
                     context.cover(resource);
                 }
-                subscription = next;
             }
         }
     }

@@ -1,6 +1,5 @@
 //! Opening and closing of streams, and readiness of the server.
 
-use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
 use super::{
@@ -55,9 +54,7 @@ impl Server {
     /// Admits the streams that were opened before the server was ready, or asks the application
     /// about them, in the order of their opening.
     fn admit_held(&mut self) {
-        let held = self.streams.iter().filter(|(_, stream)| stream.view.is_none());
-        let held: Vec<_> = held.filter_map(|(at, _)| self.streams.key(at)).map(StreamId).collect();
-        for id in held {
+        for id in self.select_streams(|_, stream| stream.view.is_none()) {
             match self.config.admission {
                 Admission::All => {
                     self.assign(id, &ViewName::default(), self.clock.now());

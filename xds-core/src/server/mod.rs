@@ -97,7 +97,7 @@ mod store;
 mod stream;
 pub(crate) mod timeouts;
 
-use alloc::collections::VecDeque;
+use alloc::{collections::VecDeque, vec::Vec};
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
@@ -352,7 +352,7 @@ impl Server {
     /// a stream in the order in which types are sent.
     pub fn status(&self) -> impl Iterator<Item = SubscriptionStatus<'_>> {
         let subscriptions = &self.subscriptions;
-        self.streams.iter().flat_map(move |(_, stream)| {
+        self.open_streams().flat_map(move |(_, stream)| {
             stream
                 .sessions
                 .iter()
@@ -423,6 +423,17 @@ impl Server {
     }
 
     /// Handles a request. Closes a stream that violates the protocol or exceeds a limit.
+    /// Returns the open streams, in the order in which they were opened.
+    fn open_streams(&self) -> impl Iterator<Item = (StreamId, &Stream)> {
+        let key = |slot| self.streams.key(slot).map(StreamId);
+        self.streams.iter().filter_map(move |(slot, stream)| Some((key(slot)?, stream)))
+    }
+
+    /// Returns the ids of some open streams, in the order in which they were opened.
+    fn select_streams(&self, is_meant: impl Fn(StreamId, &Stream) -> bool) -> Vec<StreamId> {
+        self.open_streams().filter(|&(id, it)| is_meant(id, it)).map(|(id, _)| id).collect()
+    }
+
     fn take_message(&mut self, stream: StreamId, message: &Bytes) {
         if let Err(reason) = self.on_message(stream, message) {
             if matches!(reason, CloseReason::Malformed(_)) {

@@ -1,8 +1,6 @@
 //! Limits on the names of a stream, of its connection, and of all connections.
 // M242, IS24
 
-use alloc::vec::Vec;
-
 use super::{
     Server, config::PerClientLimits, event::CloseReason, session::request::progress::AppliedPart,
     stream::unfinished_request::OpenRequest,
@@ -101,11 +99,8 @@ impl Server {
         while self.subscriptions.usage.total() > limit
             && let Some(heaviest) = self.subscriptions.usage.heaviest()
         {
-            let keys = self.streams.iter().filter_map(|(at, _)| self.streams.key(at));
             let usage = &self.subscriptions.usage;
-            let is_of_it = |id: &StreamId| usage.account_of(*id) == heaviest;
-            let ids: Vec<_> = keys.map(StreamId).filter(is_of_it).collect();
-            for id in ids {
+            for id in self.select_streams(|id, _| usage.account_of(id) == heaviest) {
                 self.close(id, CloseReason::TooManyNamesInTotal { limit });
             }
         }

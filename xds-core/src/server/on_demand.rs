@@ -23,7 +23,6 @@ use super::{
     },
 };
 use crate::{
-    id::StreamId,
     slab::Slot,
     text::{ResourceName, TypeUrl},
     time::Time,
@@ -39,11 +38,10 @@ impl Server {
     /// proportional to the number of streams and resources.
     pub fn unanswered_events(&self) -> impl Iterator<Item = ServerEvent> + '_ {
         let requires_decision = self.requires_decision();
-        let waiting = self.streams.iter().filter_map(move |(slot, stream)| {
+        let waiting = self.open_streams().filter_map(move |(id, stream)| {
             let is_asked = requires_decision && stream.view.is_none() && stream.held_count() > 0;
-            let stream_id = self.streams.key(slot).filter(|_| is_asked).map(StreamId)?;
             let node_id = stream.node().cloned().unwrap_or_default();
-            Some(ServerEvent::Authorize { stream: stream_id, node_id })
+            is_asked.then_some(ServerEvent::Authorize { stream: id, node_id })
         });
         let store = &self.subscriptions.store;
         let wanted = store.arenas().flat_map(move |arena| {

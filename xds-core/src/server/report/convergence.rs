@@ -94,7 +94,7 @@ impl Server {
         let mut convergence = Convergence::default();
         let store = &self.subscriptions.store;
         let arenas = store.arenas_of_type(view, type_url);
-        for (slot, state) in self.streams.iter() {
+        for (stream, state) in self.open_streams() {
             let Some(session) = self.session_above(state, &arenas) else { continue };
             let Some(lag) = self.lag_reason(session, sequence) else {
                 convergence.accepted += 1;
@@ -104,7 +104,6 @@ impl Server {
                 LagReason::Pending => convergence.pending += 1,
                 LagReason::Rejected => convergence.rejected += 1,
             }
-            let Some(stream) = self.streams.key(slot).map(StreamId) else { continue };
             let node_id = state.node().cloned().unwrap_or_default();
             convergence.lagging.push(LaggingClient { stream, node_id, reason: lag });
         }
@@ -144,7 +143,7 @@ impl Server {
             return Err(TooManyWaits { limit });
         }
         let on_arena =
-            self.streams.iter().filter_map(|(_, state)| self.session_above(state, &arenas));
+            self.open_streams().filter_map(|(_, state)| self.session_above(state, &arenas));
         let lagging =
             on_arena.filter(|&session| self.lag_reason(session, sequence).is_some()).collect();
         let wait = ConvergenceWait { view: view.clone(), type_url: type_url.into(), lagging };

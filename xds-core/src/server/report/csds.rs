@@ -57,10 +57,7 @@ pub struct ClientResource<'a> {
 impl Server {
     /// Returns the status of all clients, in the order in which their streams were opened.
     pub fn client_statuses(&self) -> impl Iterator<Item = ClientStatus<'_>> {
-        self.streams.iter().filter_map(move |(slot, state)| {
-            let stream = StreamId(self.streams.key(slot)?);
-            Some(ClientStatus { server: self, state, stream })
-        })
+        self.open_streams().map(|(stream, state)| ClientStatus { server: self, state, stream })
     }
 
     /// Returns the status of one client; `None` if the stream has ended.

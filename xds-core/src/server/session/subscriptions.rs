@@ -210,6 +210,12 @@ impl Subscriptions {
             .map_or(Slot::NONE, |resource| resource.subscribers.first())
     }
 
+    /// Returns the sessions that subscribe to a resource.
+    pub(crate) fn subscribers(&self, arena: Slot, resource: Slot) -> impl Iterator<Item = Slot> {
+        let first = self.first_subscriber(arena, resource);
+        self.table.list(ListKind::Resource, first).map(|(_, subscription)| subscription.session)
+    }
+
     /// Returns the session of a subscription, and the next subscription to the same resource.
     pub(crate) fn subscriber(&self, subscription: Slot) -> Option<(Slot, Slot)> {
         let session = self.table.at(subscription)?.session;
@@ -259,7 +265,7 @@ impl Subscriptions {
             (Variant::StateOfTheWorld, Warming::AfterClusters) => context.session.arm_warming(),
             (Variant::StateOfTheWorld, _) => context.make_everything_due(ResponseCause::Warming),
             (Variant::Incremental, _) if context.session.role == Role::Secrets => {
-                context.warm_named()
+                context.make_names_due(ResponseCause::Warming, |it| it.kind.is_subscribed());
             }
             (Variant::Incremental, _) => {
                 let names = self.endpoints_to_warm(sent, part);

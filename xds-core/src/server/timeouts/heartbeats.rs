@@ -56,27 +56,22 @@ impl Server {
         let Some(state) = self.subscriptions.store.arena_mut(arena) else { return };
         let before = state.heartbeats.clock();
         let due = state.heartbeats.take_due_heartbeats(now);
-        let mut sessions = Vec::new();
+        let mut renewed = Vec::new();
         for &resource in &due {
-            let mut subscription = self.subscriptions.first_subscriber(arena, resource);
-            while let Some((session, next)) = self.subscriptions.subscriber(subscription) {
-                if let Some(mut context) = self.subscriptions.context(session) {
-                    context.make_heartbeat_due(resource, before, now);
-                }
-                sessions.push(session);
-                subscription = next;
-            }
+            let subscribers = self.subscriptions.subscribers(arena, resource);
+            renewed.extend(subscribers.map(|session| (session, Some(resource))));
         }
         if let Some(state) = self.subscriptions.store.arena(arena).filter(|_| !due.is_empty()) {
-            let wildcards: Vec<Slot> = state.wildcards.iter().map(|(_, &it)| it).collect();
-            for &session in &wildcards {
-                if let Some(mut context) = self.subscriptions.context(session) {
-                    context.make_heartbeats_due(before, now);
-                }
-            }
-            sessions.extend(wildcards);
+            renewed.extend(state.wildcards.iter().map(|(_, &session)| (session, None)));
         }
-        for session in sessions {
+        for &(session, resource) in &renewed {
+            let Some(mut context) = self.subscriptions.context(session) else { continue };
+            match resource {
+                Some(resource) => context.make_heartbeat_due(resource, before, now),
+                None => context.make_heartbeats_due(before, now),
+            }
+        }
+        for (session, _) in renewed {
             self.notify_if_due(session);
             self.report_overdue_answer(session);
         }

@@ -19,7 +19,7 @@ use crate::{
         session::{
             CatchUp, MustReply, PriorState, Wildcard,
             context::SessionContext,
-            subscription::{Delivery, ListKind, SubscriptionKind},
+            subscription::{Delivery, SubscriptionKind},
         },
         store::encode::body::Payload,
     },
@@ -160,9 +160,9 @@ impl SessionContext<'_> {
         }
         if name == WILDCARD {
             self.note_wildcard_resources();
-            self.prepare_unsubscribe_removals();
+            let names = self.resources_of_wildcard_alone();
             self.unsubscribe_wildcard();
-            return;
+            return self.add_unsubscribe_removals(names);
         }
         let name = canonical(name, self.arena);
         let named =
@@ -218,20 +218,6 @@ impl SessionContext<'_> {
         }
     }
 
-    /// Sends all named resources again.
-    pub(crate) fn warm_named(&mut self) {
-        let mut slot = self.session.subscriptions.first();
-        while let Some(subscription) = self.subscriptions.at(slot) {
-            if subscription.kind.is_subscribed()
-                && self.arena.payload(subscription.resource).is_some()
-            {
-                self.make_due(slot, ResponseCause::Warming);
-            }
-            slot = self.subscriptions.next(ListKind::Session, slot);
-        }
-    }
-
-    /// Adds a subscription to a resource that only the wildcard covers.
     pub(crate) fn add_retained(&mut self, slot: Slot) -> Option<Slot> {
         let subscription = self.connect(slot)?;
         self.set_kind(subscription, SubscriptionKind::Retained);

@@ -20,7 +20,7 @@ use crate::{
             Wildcard,
             context::SessionContext,
             extras::{BeforeWildcard, ResourcesWithoutSubscription},
-            subscription::{ListKind, SubscriptionKind},
+            subscription::{ListKind, Subscription, SubscriptionKind},
             window::Sent,
         },
         store::{revision::Revision, version::content::TypeVersion},
@@ -277,23 +277,15 @@ impl SessionContext<'_> {
     pub(crate) fn disconnect(&mut self, slot: Slot) {
         let Some(subscription) = self.subscriptions.at(slot) else { return };
         let (resource, kind) = (subscription.resource, subscription.kind);
-        if !kind.is_subscribed() {
-            self.session.update_extras(|extras| {
-                extras.implicit_subscriptions.remove(&slot);
-            });
-        }
         self.session.update_extras(|extras| {
+            extras.implicit_subscriptions.remove(&slot);
             extras.too_long.remove(&resource);
+            extras.acked.followed.remove(&slot);
+            extras.due_globs.globs.remove(&resource);
         });
         self.uncount(kind, resource);
         self.session.forget_withheld(resource);
         self.session.forget_rejected_removal(resource);
-        self.session.update_extras(|extras| {
-            extras.acked.followed.remove(&slot);
-        });
-        self.session.update_extras(|extras| {
-            extras.due_globs.globs.remove(&resource);
-        });
         let Some(entry) = self.arena.at_mut(resource) else { return };
         self.subscriptions.disconnect(
             slot,
@@ -391,7 +383,7 @@ impl SessionContext<'_> {
                 self.make_due(subscription, cause);
             }
         } else {
-            self.make_names_due(cause);
+            self.make_names_due(cause, |_| true);
         }
         self.make_wildcard_due(cause);
     }
@@ -412,11 +404,15 @@ impl SessionContext<'_> {
         }
     }
 
-    fn make_names_due(&mut self, cause: ResponseCause) {
+    /// Makes the existing resources of these subscriptions due.
+    pub(crate) fn make_names_due(
+        &mut self,
+        cause: ResponseCause,
+        is_meant: fn(&Subscription) -> bool,
+    ) {
         let mut slot = self.session.subscriptions.first();
         while let Some(subscription) = self.subscriptions.at(slot) {
-            let resource = subscription.resource;
-            if self.arena.payload(resource).is_some() {
+            if is_meant(subscription) && self.arena.payload(subscription.resource).is_some() {
                 self.make_due(slot, cause);
             }
             slot = self.subscriptions.next(ListKind::Session, slot);

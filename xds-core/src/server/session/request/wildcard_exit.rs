@@ -13,6 +13,7 @@ use crate::{
         store::revision::Revision,
     },
     slab::Slot,
+    text::ResourceName,
 };
 
 impl SessionContext<'_> {
@@ -31,14 +32,14 @@ impl SessionContext<'_> {
         known.into_iter().for_each(|slot| self.note_held(slot));
     }
 
-    /// Prepares removals of all resources that the client has from the wildcard alone. Takes time
-    /// proportional to the resources of the type if anything was sent for the wildcard, and
-    /// otherwise to the client's other subscriptions.
-    pub(crate) fn prepare_unsubscribe_removals(&mut self) {
-        if self.arena.config.wildcard_exit != WildcardExit::SendRemovals {
-            return;
-        }
-        let Some(wildcard) = self.session.wildcard else { return };
+    /// Returns the resources that the client has from the wildcard alone, if it is sent their
+    /// removals when it unsubscribes. Takes time proportional to the resources of the type if
+    /// anything was sent for the wildcard, and otherwise to the client's other subscriptions.
+    pub(crate) fn resources_of_wildcard_alone(&self) -> BTreeSet<ResourceName> {
+        let sends = self.arena.config.wildcard_exit == WildcardExit::SendRemovals;
+        let Some(wildcard) = self.session.wildcard.filter(|_| sends) else {
+            return BTreeSet::new();
+        };
         let known = wildcard.reached;
         let name_of = |slot: Slot| Some(self.arena.at(slot)?.name.clone());
         if known == Revision::START {
@@ -46,14 +47,8 @@ impl SessionContext<'_> {
                 self.session.extras.iter().flat_map(|extras| &extras.implicit_subscriptions);
             let subscriptions =
                 implicit_subscriptions.filter_map(|&slot| self.subscriptions.at(slot));
-            let names = subscriptions
-                .filter(|subscription| subscription.has_version())
-                .filter_map(|it| name_of(it.resource));
-            let names: BTreeSet<_> = names.collect();
-            if !names.is_empty() {
-                self.session.extras_mut().unsubscribe_removals.extend(names);
-            }
-            return;
+            let sent = subscriptions.filter(|subscription| subscription.has_version());
+            return sent.filter_map(|it| name_of(it.resource)).collect();
         }
         let covered_by_wildcard_alone = |&slot: &Slot| match self.subscriptions.of(self.slot, slot)
         {
@@ -62,10 +57,6 @@ impl SessionContext<'_> {
             Some(subscription) if subscription.is_retained_unsent() => false,
             _ => self.arena.is_known(slot, known, wildcard.removals_to),
         };
-        let slots = self.arena.slots().filter(covered_by_wildcard_alone);
-        let names: BTreeSet<_> = slots.filter_map(name_of).collect();
-        if !names.is_empty() {
-            self.session.extras_mut().unsubscribe_removals.extend(names);
-        }
+        self.arena.slots().filter(covered_by_wildcard_alone).filter_map(name_of).collect()
     }
 }
