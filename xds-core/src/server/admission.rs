@@ -106,7 +106,7 @@ impl Server {
         }
         self.watch_views();
         for SessionHandle { session, .. } in &after {
-            let left = self.waits.remove(*session);
+            let left = self.leave_waits(*session);
             self.hold_first_response(*session);
             self.clear_rejections(*session);
             self.note_progress(*session, 0);

@@ -1,5 +1,6 @@
 //! Opening and closing of streams, and readiness of the server.
 
+use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
 use super::{
@@ -230,6 +231,20 @@ impl Server {
         }
     }
 
+    /// Returns the open streams, in the order in which they were opened.
+    pub(crate) fn open_streams(&self) -> impl Iterator<Item = (StreamId, &Stream)> {
+        let key = |slot| self.streams.key(slot).map(StreamId);
+        self.streams.iter().filter_map(move |(slot, stream)| Some((key(slot)?, stream)))
+    }
+
+    /// Returns the ids of some open streams, in the order in which they were opened.
+    pub(crate) fn select_streams(
+        &self,
+        is_meant: impl Fn(StreamId, &Stream) -> bool,
+    ) -> Vec<StreamId> {
+        self.open_streams().filter(|&(id, it)| is_meant(id, it)).map(|(id, _)| id).collect()
+    }
+
     /// Frees all state of the stream. If it has many names, some of them are freed
     /// [later](Self::continue_work).
     // IS23
@@ -258,7 +273,8 @@ impl Server {
                 self.alarms.cancel(Alarm::Absence(key));
             }
             self.keep_rejection(handle.session);
-            self.leave_waits(handle.session);
+            let left = self.leave_waits(handle.session);
+            self.end_waits(left);
             self.subscriptions.close(handle);
             self.update_heartbeat_alarm(handle.arena);
         }

@@ -97,7 +97,7 @@ mod store;
 mod stream;
 pub(crate) mod timeouts;
 
-use alloc::{collections::VecDeque, vec::Vec};
+use alloc::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
@@ -147,7 +147,7 @@ use self::{
     },
     session::subscriptions::Subscriptions,
     stream::{
-        Stream, convergence_waits::ConvergenceWaits, node_quota::NodeQuotas,
+        Stream, convergence_waits::ConvergenceWait, node_quota::NodeQuotas,
         rejection_log::Rejections, source_wait::SourceProgress,
     },
 };
@@ -188,7 +188,8 @@ pub struct Server {
     stats: ServerStats,
     stats_by_type: StatsByType,
     rejections: Rejections,
-    waits: ConvergenceWaits,
+    /// Registered waits for convergence, by arena and sequence number of the transaction.
+    waits: BTreeMap<(Slot, u64), ConvergenceWait>,
     source: SourceProgress,
     /// Streams with an unfinished request, or with held requests that are to be handled, by the
     /// account of their connection. Entries of streams without such requests are skipped.
@@ -218,7 +219,7 @@ impl Server {
             stats: ServerStats::default(),
             stats_by_type: StatsByType::default(),
             rejections: Rejections::default(),
-            waits: ConvergenceWaits::default(),
+            waits: BTreeMap::new(),
             source: SourceProgress::default(),
             unfinished: FairQueue::default(),
             node_hasher: FixedState::with_seed(rng.next_u64()),
@@ -423,17 +424,6 @@ impl Server {
     }
 
     /// Handles a request. Closes a stream that violates the protocol or exceeds a limit.
-    /// Returns the open streams, in the order in which they were opened.
-    fn open_streams(&self) -> impl Iterator<Item = (StreamId, &Stream)> {
-        let key = |slot| self.streams.key(slot).map(StreamId);
-        self.streams.iter().filter_map(move |(slot, stream)| Some((key(slot)?, stream)))
-    }
-
-    /// Returns the ids of some open streams, in the order in which they were opened.
-    fn select_streams(&self, is_meant: impl Fn(StreamId, &Stream) -> bool) -> Vec<StreamId> {
-        self.open_streams().filter(|&(id, it)| is_meant(id, it)).map(|(id, _)| id).collect()
-    }
-
     fn take_message(&mut self, stream: StreamId, message: &Bytes) {
         if let Err(reason) = self.on_message(stream, message) {
             if matches!(reason, CloseReason::Malformed(_)) {

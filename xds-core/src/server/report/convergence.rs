@@ -138,8 +138,8 @@ impl Server {
         let (arena, sequence) = self.wait_key(view, type_url, sequence);
         let arenas = self.subscriptions.store.arenas_of_type(view, type_url);
         let limit = self.config.limits.convergence_waits;
-        let is_new = !self.waits.waits.contains_key(&(arena, sequence));
-        if is_new && self.waits.waits.len() >= limit {
+        let is_new = !self.waits.contains_key(&(arena, sequence));
+        if is_new && self.waits.len() >= limit {
             return Err(TooManyWaits { limit });
         }
         let on_arena =
@@ -150,7 +150,7 @@ impl Server {
         if wait.lagging.is_empty() {
             self.out.push(wait.into_output(sequence));
         } else {
-            self.waits.waits.insert((arena, sequence), wait);
+            self.waits.insert((arena, sequence), wait);
         }
         Ok(sequence)
     }
@@ -159,7 +159,7 @@ impl Server {
     /// [`notify_when_converged`](Self::notify_when_converged) returned.
     pub fn cancel_convergence_wait(&mut self, view: &ViewName, type_url: &str, sequence: u64) {
         let place = self.wait_key(view, type_url, sequence);
-        self.waits.waits.remove(&place);
+        self.waits.remove(&place);
     }
 
     fn wait_key(&self, view: &ViewName, type_url: &str, sequence: u64) -> (Slot, u64) {
@@ -191,50 +191,51 @@ impl Server {
 
     /// Updates the waits that concern a session after its progress changed.
     pub(crate) fn review_waits(&mut self, session: Slot) {
-        if self.waits.waits.is_empty() {
+        if self.waits.is_empty() {
             return;
         }
         let Some(arena) = self.subscriptions.sessions.at(session).map(|it| it.arena) else {
             return;
         };
         for arena in self.subscriptions.store.reporting_arenas(arena) {
-            for sequence in self.waits.on(arena) {
-                let lags = self.lag_reason(session, sequence).is_some();
-                let Some(wait) = self.waits.waits.get_mut(&(arena, sequence)) else { continue };
+            let on_arena = self.waits.range((arena, 0)..=(arena, u64::MAX));
+            let keys: Vec<_> = on_arena.map(|(&key, _)| key).collect();
+            for key in keys {
+                let lags = self.lag_reason(session, key.1).is_some();
+                let Some(wait) = self.waits.get_mut(&key) else { continue };
                 if lags {
                     wait.lagging.insert(session);
                 } else {
                     wait.lagging.remove(&session);
-                    self.end_wait(arena, sequence);
+                    self.end_wait(key);
                 }
             }
         }
     }
 
-    /// Removes a session from all waits. Costs one step per wait.
-    pub(crate) fn leave_waits(&mut self, session: Slot) {
-        let left = self.waits.remove(session);
-        self.end_waits(left);
+    /// Removes a session from all waits, and returns the keys of those that it delayed. Costs one
+    /// step per wait.
+    pub(crate) fn leave_waits(&mut self, session: Slot) -> Vec<(Slot, u64)> {
+        let left = self.waits.iter_mut();
+        left.filter_map(|(&key, wait)| wait.lagging.remove(&session).then_some(key)).collect()
     }
 
     /// Ends those of these waits that no session delays any more.
     pub(crate) fn end_waits(&mut self, waits: Vec<(Slot, u64)>) {
-        for (arena, sequence) in waits {
-            self.end_wait(arena, sequence);
-        }
+        waits.into_iter().for_each(|key| self.end_wait(key));
     }
 
     /// Removes the sessions from waits that no longer concern them after a change of layers.
     pub(crate) fn review_layers(&mut self) {
         let store = &self.subscriptions.store;
         let sessions = &self.subscriptions.sessions;
-        for (&(arena, _), wait) in &mut self.waits.waits {
+        for (&(arena, _), wait) in &mut self.waits {
             wait.lagging.retain(|&session| {
                 let on = sessions.at(session).map(|session| session.arena);
                 on.is_some_and(|on| store.reporting_arenas(on).contains(&arena))
             });
         }
-        let places: Vec<_> = self.waits.waits.keys().copied().collect();
+        let places: Vec<_> = self.waits.keys().copied().collect();
         self.end_waits(places);
     }
 
@@ -250,12 +251,11 @@ impl Server {
         })
     }
 
-    fn end_wait(&mut self, arena: Slot, sequence: u64) {
-        let key = (arena, sequence);
-        if self.waits.waits.get(&key).is_some_and(|wait| wait.lagging.is_empty())
-            && let Some(wait) = self.waits.waits.remove(&key)
+    fn end_wait(&mut self, key: (Slot, u64)) {
+        if self.waits.get(&key).is_some_and(|wait| wait.lagging.is_empty())
+            && let Some(wait) = self.waits.remove(&key)
         {
-            self.out.push(wait.into_output(sequence));
+            self.out.push(wait.into_output(key.1));
         }
     }
 
