@@ -19,7 +19,7 @@ use super::{
     store::{
         Store,
         arena::ResourceEntry,
-        on_demand::{NotificationKind, OnDemandNotification, OnDemandState},
+        on_demand::{NotificationKind, OnDemandNotification},
     },
 };
 use crate::{
@@ -49,11 +49,12 @@ impl Server {
             let view = store.view(stable).map(|view| view.name.clone()).unwrap_or_default();
             let type_url = arena.type_url.clone();
             let resources = arena.slots().filter_map(|slot| arena.at(slot));
-            let is_asked = |it: &ResourceEntry| it.on_demand_state == OnDemandState::Requested;
             let in_stable = |name: &ResourceName| {
-                store.entry(stable, arena.type_url.as_str(), name.as_str()).is_some_and(is_asked)
+                store
+                    .entry(stable, arena.type_url.as_str(), name.as_str())
+                    .is_some_and(ResourceEntry::is_requested)
             };
-            let asked = resources.filter(|it| is_asked(it));
+            let asked = resources.filter(|it| it.is_requested());
             let asked = asked.filter(|it| stable == arena.view || !in_stable(&it.name));
             let names: Vec<_> = asked.map(|it| it.name.clone()).collect();
             (!names.is_empty()).then_some(ServerEvent::Wanted { view, type_url, names })
@@ -170,7 +171,7 @@ fn is_news(
     let is_known = was_released || others().any(|it| it.on_demand_state.is_wanted());
     let is_here =
         store.entry(*view, type_url.as_str(), name.as_str()).is_some_and(|it| it.is_held());
-    let is_unanswered = others().any(|it| it.on_demand_state == OnDemandState::Requested)
+    let is_unanswered = others().any(ResourceEntry::is_requested)
         || was_released && others().all(|it| !it.is_held());
     !is_known || !is_here && !is_unanswered
 }

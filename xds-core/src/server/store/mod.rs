@@ -188,11 +188,10 @@ impl Store {
                     (arena.remove(name, now, pool), &mut removed, change_kind)
                 }
                 ChangeContent::Error(error) => {
-                    let change_kind = if arena.is_requested(name) {
-                        ChangeKind::Answer
-                    } else {
-                        ChangeKind::Error
-                    };
+                    let is_requested =
+                        arena.entry(name.as_str()).is_some_and(|it| it.is_requested());
+                    let change_kind =
+                        if is_requested { ChangeKind::Answer } else { ChangeKind::Error };
                     (arena.set_error(name, error), &mut changed, change_kind)
                 }
             };

@@ -2,6 +2,7 @@
 
 use alloc::{vec, vec::Vec};
 
+use super::arena::Arena;
 use crate::{
     server::config::OnDemand,
     slab::Slot,
@@ -57,20 +58,14 @@ impl OnDemandNotifications {
     }
 
     /// Queues a notification. Consecutive names are combined, because one request may have many.
-    pub(crate) fn notify(
-        &mut self,
-        view: Slot,
-        type_url: &TypeUrl,
-        name: &ResourceName,
-        kind: NotificationKind,
-    ) {
+    pub(crate) fn notify(&mut self, arena: &Arena, name: ResourceName, kind: NotificationKind) {
+        let Arena { view, type_url, .. } = arena;
         if let Some(last) = self.pending.last_mut()
-            && (last.view, last.kind) == (view, kind)
-            && last.type_url == *type_url
+            && (last.view, last.kind, &last.type_url) == (*view, kind, type_url)
         {
-            return last.names.push(name.clone());
+            return last.names.push(name);
         }
-        let names = vec![name.clone()];
-        self.pending.push(OnDemandNotification { view, type_url: type_url.clone(), names, kind });
+        let (view, type_url, names) = (*view, type_url.clone(), vec![name]);
+        self.pending.push(OnDemandNotification { view, type_url, names, kind });
     }
 }

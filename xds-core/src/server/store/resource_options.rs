@@ -48,6 +48,14 @@ pub struct ResourceOptions {
     pub version: Option<Version>,
 }
 
+/// Options of a resource that has none.
+pub(crate) static PLAIN: ResourceOptions = ResourceOptions {
+    ttl: None,
+    aliases: Vec::new(),
+    cache_control: CacheControl::Cacheable,
+    version: None,
+};
+
 impl ResourceOptions {
     /// Shortest TTL: one millisecond.
     pub const SHORTEST_TTL: Duration = Duration::from_millis(1);
@@ -105,6 +113,6 @@ impl ResourceOptions {
 
     /// Whether all options have their default value.
     pub(crate) fn is_plain(&self) -> bool {
-        *self == Self::default()
+        *self == PLAIN
     }
 }

@@ -41,7 +41,8 @@ impl Store {
                     ResourceChange { type_url, name, content, changed_at }
                 };
                 if let Some(payload) = &entry.payload {
-                    let content = ChangeContent::Resource(payload.value.clone(), payload.options());
+                    let content =
+                        ChangeContent::Resource(payload.value.clone(), payload.options().clone());
                     resources.changes.push(change(content, payload.source_revision));
                 }
                 if let Some(error) = &entry.error {

@@ -4,7 +4,10 @@ use crate::{
     server::{
         config::OnDemand,
         session::context::SessionContext,
-        store::on_demand::{NotificationKind, OnDemandState},
+        store::{
+            arena::ResourceEntry,
+            on_demand::{NotificationKind, OnDemandState},
+        },
     },
     slab::Slot,
 };
@@ -19,7 +22,7 @@ impl SessionContext<'_> {
         let is_glob = self.arena.is_glob(slot);
         let is_alias = self.alias_target(slot).is_some();
         let Some(resource) = self.arena.at_mut(slot) else { return };
-        let is_there = resource.payload.is_some() || resource.error.is_some();
+        let is_there = resource.is_held();
         let is_new = match resource.on_demand_state {
             OnDemandState::Idle => !is_there && !is_glob && !is_alias,
             OnDemandState::Released => true,
@@ -31,12 +34,7 @@ impl SessionContext<'_> {
         resource.on_demand_state =
             if is_there { OnDemandState::Provided } else { OnDemandState::Requested };
         let name = resource.name.clone();
-        self.on_demand.notify(
-            self.arena.view,
-            &self.arena.type_url,
-            &name,
-            NotificationKind::Wanted,
-        );
+        self.on_demand.notify(self.arena, name, NotificationKind::Wanted);
     }
 
     /// Notifies the application when the last subscription to a resource ends.
@@ -50,18 +48,11 @@ impl SessionContext<'_> {
         }
         resource.on_demand_state = OnDemandState::Released;
         let name = resource.name.clone();
-        self.on_demand.notify(
-            self.arena.view,
-            &self.arena.type_url,
-            &name,
-            NotificationKind::Unwanted,
-        );
+        self.on_demand.notify(self.arena, name, NotificationKind::Unwanted);
     }
 
     /// Whether the application was asked for a resource and has not provided it yet.
     pub(crate) fn is_requested(&self, slot: Slot) -> bool {
-        self.arena
-            .at(slot)
-            .is_some_and(|resource| resource.on_demand_state == OnDemandState::Requested)
+        self.arena.at(slot).is_some_and(ResourceEntry::is_requested)
     }
 }

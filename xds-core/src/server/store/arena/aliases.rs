@@ -64,8 +64,9 @@ impl Arena {
 
     /// Returns the subscribed aliases that refer to this resource.
     pub(crate) fn subscribed_aliases(&self, resource: Slot) -> impl Iterator<Item = Slot> {
-        let aliases = self.payload(resource).map(|payload| payload.aliases()).unwrap_or_default();
-        let held = aliases.iter().filter_map(|alias| self.find(alias.as_str()));
+        let options = self.payload(resource).map(|payload| payload.options());
+        let aliases = options.into_iter().flat_map(|options| &options.aliases);
+        let held = aliases.filter_map(|alias| self.find(alias.as_str()));
         held.filter(move |&name| self.alias_target(name) == Some(resource))
     }
 

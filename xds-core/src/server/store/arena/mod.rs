@@ -38,7 +38,6 @@ use self::{
 use super::{
     ChangeKind,
     encode::body::{Payload, ResponseBody, Ttls, entry_len},
-    on_demand::OnDemandState,
     payload_pool::PayloadPool,
     resource_options::ResourceOptions,
     revision::Revision,
@@ -223,8 +222,8 @@ impl Arena {
         if replaced.is_none() {
             self.index_name(name);
         }
-        let before = replaced.as_ref().map(Payload::aliases).unwrap_or_default();
-        self.index_aliases((name, slot), before, &options.aliases);
+        let before = replaced.as_ref().map(|payload| &*payload.options().aliases);
+        self.index_aliases((name, slot), before.unwrap_or_default(), &options.aliases);
         Some(slot)
     }
 
@@ -258,7 +257,7 @@ impl Arena {
         pool.release(&removed);
         self.forget(name, Some(&removed), now);
         self.resources.move_to_front(slot);
-        self.index_aliases((name, slot), removed.aliases(), &[]);
+        self.index_aliases((name, slot), &removed.options().aliases, &[]);
         self.release(slot);
         self.index_name(name);
         Some(slot)
@@ -279,12 +278,6 @@ impl Arena {
         Some(slot)
     }
 
-    /// Whether the application was asked for a resource and has not answered.
-    pub(crate) fn is_requested(&self, name: &ResourceName) -> bool {
-        let resource = self.entry(name.as_str());
-        resource.is_some_and(|resource| resource.on_demand_state == OnDemandState::Requested)
-    }
-
     /// Sets the resource and the error shown under a name. Returns `None` if they are unchanged.
     pub(crate) fn show(
         &mut self,
@@ -296,7 +289,7 @@ impl Arena {
         let EffectiveContents { payload, endpoint_names, error } = contents;
         let current = self.entry(name.as_str());
         let is_same = match (current.and_then(|it| it.payload.as_ref()), &payload) {
-            (Some(current), Some(contents)) => current.is(&contents.value, &contents.options()),
+            (Some(current), Some(contents)) => current.is(&contents.value, contents.options()),
             (None, None) => true,
             _ => false,
         };
@@ -304,7 +297,7 @@ impl Arena {
             _ if is_same && error.is_some() => None,
             Some(contents) => {
                 let source = contents.source_revision;
-                let content = (&contents.value, &contents.options(), source);
+                let content = (&contents.value, contents.options(), source);
                 let slot = self.set(name, content, now, pool);
                 if let Some(resource) = slot.and_then(|slot| self.at_mut(slot)) {
                     resource.set_endpoint_names(endpoint_names);

@@ -67,9 +67,14 @@ impl ResourceEntry {
         }
     }
 
+    /// Whether the application was asked for the resource and has not answered.
+    pub(crate) fn is_requested(&self) -> bool {
+        self.on_demand_state == OnDemandState::Requested
+    }
+
     /// Records that the application has answered a request for the name.
     pub(crate) fn answer(&mut self) {
-        if self.on_demand_state == OnDemandState::Requested {
+        if self.is_requested() {
             self.on_demand_state = OnDemandState::Provided;
         }
     }

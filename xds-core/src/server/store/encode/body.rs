@@ -7,9 +7,8 @@ use bytes::Bytes;
 
 use super::resource_message::{HEAD, PACKING, ResourceMessage, aliases_len};
 use crate::{
-    cache_control::CacheControl,
     server::store::{
-        resource_options::ResourceOptions,
+        resource_options::{PLAIN, ResourceOptions},
         version::{
             content::ContentHash,
             digits::{REVISION_LEN, VersionDigits},
@@ -74,26 +73,12 @@ impl Payload {
 
     /// Whether this payload has this value and these options.
     pub(crate) fn is(&self, value: &Bytes, options: &ResourceOptions) -> bool {
-        let same_options = match &self.options {
-            Some(own) => **own == *options,
-            None => options.is_plain(),
-        };
-        self.value == value && same_options
+        self.value == value && self.options() == options
     }
 
     /// Returns the options of the resource.
-    pub(crate) fn options(&self) -> ResourceOptions {
-        self.options.as_deref().cloned().unwrap_or_default()
-    }
-
-    /// Returns the aliases of the resource.
-    pub(crate) fn aliases(&self) -> &[ResourceName] {
-        self.options.as_deref().map_or(&[], |options| &options.aliases)
-    }
-
-    /// Whether caches may keep the resource.
-    pub(crate) fn cache_control(&self) -> CacheControl {
-        self.options.as_deref().map_or(CacheControl::Cacheable, |options| options.cache_control)
+    pub(crate) fn options(&self) -> &ResourceOptions {
+        self.options.as_deref().unwrap_or(&PLAIN)
     }
 
     /// Returns the version of the resource.
@@ -120,12 +105,12 @@ impl Payload {
 
     /// Returns the version set by the application, if there is one.
     pub(crate) fn own_version(&self) -> Option<&Version> {
-        self.options.as_ref()?.version.as_ref()
+        self.options().version.as_ref()
     }
 
     /// Returns the TTL of the resource.
     pub(crate) fn ttl(&self) -> Option<Duration> {
-        self.options.as_ref()?.ttl
+        self.options().ttl
     }
 
     /// Returns the type URL in the encoding.
@@ -216,7 +201,7 @@ impl BodyBuilder {
         let ttl = payload.ttl().filter(|_| self.encoding.ttls == Ttls::Sent);
         if self.encoding.variant == Variant::Incremental || ttl.is_some() {
             let aliases = match self.encoding.variant {
-                Variant::Incremental => payload.aliases(),
+                Variant::Incremental => &*payload.options().aliases,
                 Variant::StateOfTheWorld => &[],
             };
             let (digits, own) = (payload.version_digits(), payload.own_version());
@@ -225,7 +210,7 @@ impl BodyBuilder {
                 version: own.map_or(digits.as_bytes(), |own| own.as_str().as_bytes()),
                 aliases,
                 ttl,
-                cache_control: payload.cache_control(),
+                cache_control: payload.options().cache_control,
                 framed: &payload.framed,
             });
         }
@@ -345,5 +330,6 @@ impl BodyBuilder {
 pub(crate) fn entry_len(name: &ResourceName, payload: &Payload) -> usize {
     let version = payload.own_version().map_or(0, |version| version.as_str().len());
     let version = version + payload.source_revision.map_or(0, |_| REVISION_LEN);
-    name.as_str().len() + HEAD + version + payload.framed.len() + aliases_len(payload.aliases())
+    let aliases = aliases_len(&payload.options().aliases);
+    name.as_str().len() + HEAD + version + payload.framed.len() + aliases
 }
