@@ -11,7 +11,10 @@ use crate::{
         Server,
         event::status::{Completeness, RejectionStatus},
         queue::timer_queue::Alarm,
-        session::{context::SessionContext, nack::RejectedResponse, request::ack::RequestKind},
+        session::{
+            context::SessionContext, nack::RejectedResponse, request::ack::RequestKind,
+            session_view::SessionView,
+        },
         stream::rejection_log::{ConnectedRejection, NodeType, RejectionRecord, Rejections},
     },
     slab::Slot,
@@ -38,36 +41,32 @@ impl Server {
     }
 
     /// Adds a rejection. It ends when a later request is [finished](Self::review_rejection).
-    pub(crate) fn add_rejection(&mut self, id: StreamId, session: Slot, new: RejectedResponse) {
+    pub(crate) fn add_rejection(
+        &mut self,
+        id: StreamId,
+        session: Slot,
+        mut response: RejectedResponse,
+    ) {
         let now = self.clock.now();
-        let subscriptions = &self.subscriptions;
-        let arena = subscriptions.sessions.at(session).map(|session| session.arena);
-        let Some(arena) = arena.and_then(|arena| subscriptions.store.arena(arena)) else { return };
-        let Some(view) = subscriptions.store.view(arena.view) else { return };
+        let Some(SessionView { arena, .. }) = SessionView::of(session, &self.subscriptions) else {
+            return;
+        };
+        let Some(view) = self.subscriptions.store.view(arena.view) else { return };
         let view = view.name.clone();
         let node_id = self.streams.get(id.0).and_then(|stream| stream.node().cloned());
         let (node_id, type_url) = (node_id.unwrap_or_default(), arena.type_url.clone());
-        let before = self.rejections.connected.remove(&session);
-        let (oldest, earlier) = match before {
-            Some(before) => (new.oldest.min(before.oldest), Some(before.record)),
-            None if self.rejections.disconnected.is_empty() => (new.oldest, None),
-            None => {
-                let key = (node_id.clone(), type_url.clone());
-                (new.oldest, self.remove_disconnected(&key))
+        let earlier = match self.rejections.connected.remove(&session) {
+            Some(before) => {
+                response.oldest = response.oldest.min(before.record.response.oldest);
+                Some(before.record)
             }
+            None if self.rejections.disconnected.is_empty() => None,
+            None => self.remove_disconnected(&(node_id.clone(), type_url.clone())),
         };
-        let record = RejectionRecord {
-            view,
-            version: new.version,
-            names: new.names,
-            completeness: new.completeness,
-            code: new.code,
-            message: new.message,
-            count: 1 + earlier.as_ref().map_or(0, |earlier| earlier.count),
-            since: earlier.map_or(now, |earlier| earlier.since),
-            last: now,
-        };
-        let connected = ConnectedRejection { stream: id, node_id, type_url, record, oldest };
+        let count = 1 + earlier.as_ref().map_or(0, |earlier| earlier.count);
+        let since = earlier.map_or(now, |earlier| earlier.since);
+        let record = RejectionRecord { view, response, count, since, last: now };
+        let connected = ConnectedRejection { stream: id, node_id, type_url, record };
         self.rejections.connected.insert(session, connected);
     }
 
@@ -91,8 +90,8 @@ impl Server {
     fn drop_unsubscribed(&mut self, session: Slot) {
         let Some(connected) = self.rejections.connected.get(&session) else { return };
         let Some(context) = self.subscriptions.context(session) else { return };
-        let names = &connected.record.names;
-        let is_over = connected.record.completeness == Completeness::Complete
+        let RejectedResponse { names, completeness, .. } = &connected.record.response;
+        let is_over = *completeness == Completeness::Complete
             && !names.is_empty()
             && !names.iter().any(|name| context.subscribes_to(name));
         if is_over || context.subscribes_to_nothing() {

@@ -1,15 +1,15 @@
 //! Log of the rejections of connected and disconnected clients.
 
-use alloc::{boxed::Box, collections::BTreeMap, sync::Arc};
+use alloc::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     id::StreamId,
     server::{
-        event::status::{Completeness, RejectionStatus},
-        session::window::NEVER,
+        event::status::RejectionStatus,
+        session::{nack::RejectedResponse, window::NEVER},
     },
     slab::Slot,
-    text::{ResourceName, TypeUrl, Version, ViewName},
+    text::{TypeUrl, ViewName},
     time::Time,
 };
 
@@ -33,18 +33,13 @@ pub(crate) struct ConnectedRejection {
     pub(crate) node_id: Arc<str>,
     pub(crate) type_url: TypeUrl,
     pub(crate) record: RejectionRecord,
-    /// Sequence number of the oldest rejected change.
-    pub(crate) oldest: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct RejectionRecord {
     pub(crate) view: ViewName,
-    pub(crate) version: Version,
-    pub(crate) names: Box<[ResourceName]>,
-    pub(crate) completeness: Completeness,
-    pub(crate) code: i32,
-    pub(crate) message: Arc<str>,
+    /// Newest rejected response. The oldest change is that of all rejected responses.
+    pub(crate) response: RejectedResponse,
     pub(crate) count: u64,
     pub(crate) since: Time,
     pub(crate) last: Time,
@@ -63,7 +58,7 @@ pub(crate) struct DisconnectedRejection {
 impl Rejections {
     /// Sequence number of the oldest change that the session has rejected.
     pub(crate) fn oldest(&self, session: Slot) -> u64 {
-        self.connected.get(&session).map_or(NEVER, |connected| connected.oldest)
+        self.connected.get(&session).map_or(NEVER, |it| it.record.response.oldest)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = RejectionStatus<'_>> {
@@ -116,16 +111,17 @@ impl RejectionRecord {
         stream: Option<StreamId>,
         type_url: &'a TypeUrl,
     ) -> RejectionStatus<'a> {
+        let RejectedResponse { version, names, completeness, code, message, .. } = &self.response;
         RejectionStatus {
             node_id,
             stream,
             view: &self.view,
             type_url,
-            version: &self.version,
-            names: &self.names,
-            completeness: self.completeness,
-            code: self.code,
-            message: &self.message,
+            version,
+            names,
+            completeness: *completeness,
+            code: *code,
+            message,
             count: self.count,
             since: self.since,
             last: self.last,
