@@ -2,7 +2,9 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
-use super::{DropView, Server, store::transaction::TransactionError};
+use super::{
+    DropView, Server, session::session_view::SessionView, store::transaction::TransactionError,
+};
 use crate::{
     id::StreamId,
     text::{TypeUrl, ViewName},
@@ -69,11 +71,8 @@ impl Server {
 
     /// Returns the types of a stream whose newest response is unanswered, with the number in its nonce.
     pub(crate) fn unanswered(&self, stream: StreamId) -> impl Iterator<Item = (TypeUrl, u64)> {
-        let sessions = self.streams.get(stream.0).into_iter().flat_map(|it| it.sessions.iter());
-        sessions.filter_map(|handle| {
-            let session = self.subscriptions.sessions.at(handle.session)?;
-            let nonce = session.unanswered_nonce()?;
-            Some((self.subscriptions.type_of(handle.session)?.clone(), nonce))
-        })
+        let unanswered =
+            |it: SessionView<'_>| Some((it.arena.type_url.clone(), it.session.unanswered_nonce()?));
+        self.sessions_of(stream).filter_map(unanswered)
     }
 }

@@ -139,8 +139,6 @@ impl Server {
 
     /// Whether a response of the stream is unanswered.
     fn awaits_answer(&self, id: StreamId) -> bool {
-        let sessions = self.streams.get(id.0).map(|stream| &stream.sessions);
-        let mut handles = sessions.into_iter().flatten();
-        handles.any(|handle| self.subscriptions.awaits_answer(handle.session))
+        self.sessions_of(id).any(|it| it.session.awaits_answer())
     }
 }

@@ -8,6 +8,7 @@ use super::{
     config::{Admission, Readiness},
     event::{CloseReason, Connection, Observation, Refusal, ServerEvent, ServerOutput, StreamKind},
     queue::timer_queue::Alarm,
+    session::session_view::SessionView,
     stream::{Stream, push_order::Order},
 };
 use crate::{id::StreamId, text::ViewName, time::Time};
@@ -235,6 +236,12 @@ impl Server {
     pub(crate) fn open_streams(&self) -> impl Iterator<Item = (StreamId, &Stream)> {
         let key = |slot| self.streams.key(slot).map(StreamId);
         self.streams.iter().filter_map(move |(slot, stream)| Some((key(slot)?, stream)))
+    }
+
+    /// Returns the sessions of a stream, in the order in which their types are sent.
+    pub(crate) fn sessions_of(&self, id: StreamId) -> impl Iterator<Item = SessionView<'_>> {
+        let handles = self.streams.get(id.0).into_iter().flat_map(|stream| &stream.sessions);
+        handles.filter_map(|handle| SessionView::of(handle.session, &self.subscriptions))
     }
 
     /// Returns the ids of some open streams, in the order in which they were opened.

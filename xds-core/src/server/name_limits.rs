@@ -11,8 +11,7 @@ impl Server {
     /// Number of names to which a stream subscribes, and number of names that it holds in total. Costs
     /// one step per type of the stream.
     pub(crate) fn names_of(&self, id: StreamId) -> (usize, usize) {
-        let sessions = self.streams.get(id.0).map(|stream| &stream.sessions);
-        let names = sessions.into_iter().flatten().map(|it| self.subscriptions.names(it.session));
+        let names = self.sessions_of(id).map(|it| (it.session.names(), it.session.tracked_names()));
         names.fold((0, 0), |(named, held), (names, all)| (named + names, held + all))
     }
 

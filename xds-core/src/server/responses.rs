@@ -14,6 +14,7 @@ use super::{
         deferred_removal::Portion,
         response::{draft::Draft, seal},
         session_handle::SessionHandle,
+        session_view::SessionView,
         subscriptions::Subscriptions,
     },
     store::revision::Revision,
@@ -228,17 +229,18 @@ fn portion_of(
     handles: &[SessionHandle],
     subscriptions: &Subscriptions,
 ) -> Option<Portion> {
-    let session = subscriptions.sessions.at(handle.session)?;
-    let arena = subscriptions.store.arena(session.arena)?;
+    let SessionView { session, arena, .. } = SessionView::of(handle.session, subscriptions)?;
     if !session.has_removals(arena) {
         return Some(Portion::Everything);
     }
     let may_refer_to = Dependencies::of(usize::from(handle.rank)).before_deletions;
+    let has_additions =
+        |other| SessionView::of(other, subscriptions).is_some_and(|it| it.has_additions());
     let goes_first = |other: &SessionHandle| {
         let may_refer = may_refer_to.contains(&usize::from(other.rank));
         other.session != handle.session
             && subscriptions.is_due(other.session)
-            && (may_refer || subscriptions.has_additions(other.session))
+            && (may_refer || has_additions(other.session))
     };
     if !handles.iter().any(goes_first) {
         return Some(Portion::Everything);

@@ -18,6 +18,7 @@ use crate::{
     id::StreamId,
     server::{
         Server,
+        session::session_view::SessionView,
         stream::{Stream, convergence_waits::ConvergenceWait},
     },
     slab::Slot,
@@ -115,8 +116,7 @@ impl Server {
     #[must_use]
     pub fn lag_of(&self, stream: StreamId) -> Option<LagReason> {
         let sequence = self.subscriptions.store.sequence();
-        let sessions = self.streams.get(stream.0).into_iter().flat_map(|it| it.sessions.iter());
-        sessions.filter_map(|handle| self.lag_reason(handle.session, sequence)).max()
+        self.sessions_of(stream).filter_map(|it| self.lag_reason(it.slot, sequence)).max()
     }
 
     /// Requests one [`ServerOutput::Converged`](crate::server::ServerOutput::Converged) when all clients that are connected now have
@@ -264,8 +264,7 @@ impl Server {
         if sequence >= self.rejections.oldest(session) {
             return Some(LagReason::Rejected);
         }
-        let state = self.subscriptions.sessions.at(session)?;
-        let arena = self.subscriptions.store.arena(state.arena)?;
-        (sequence >= state.answered_before(arena)).then_some(LagReason::Pending)
+        let view = SessionView::of(session, &self.subscriptions)?;
+        (sequence >= view.session.answered_before(view.arena)).then_some(LagReason::Pending)
     }
 }

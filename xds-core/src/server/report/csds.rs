@@ -15,10 +15,7 @@ use crate::{
         self, ClientResourceStatus, ConfigStatus, UpdateFailureState,
         client_config::GenericXdsConfig,
     },
-    server::{
-        Server, event::status::ResourceSync, session::session_view::SessionView,
-        store::encode::body::Payload, stream::Stream,
-    },
+    server::{Server, event::status::ResourceSync, store::encode::body::Payload, stream::Stream},
     text::{ResourceName, TypeUrl, Version, ViewName},
     time::Time,
     types,
@@ -98,13 +95,7 @@ impl<'a> ClientStatus<'a> {
     /// Returns all resources that the client subscribes to, by type; within a type, first those
     /// subscribed by name, then those of a wildcard.
     pub fn resources(&self) -> impl Iterator<Item = ClientResource<'a>> + use<'a> {
-        let server = self.server;
-        let clients = self
-            .state
-            .sessions
-            .iter()
-            .filter_map(move |handle| SessionView::of(handle.session, &server.subscriptions));
-        clients.flat_map(|client| {
+        self.server.sessions_of(self.stream).flat_map(|client| {
             client.resources().map(move |(resource, status)| {
                 let was_sent = match status {
                     ResourceSync::Missing | ResourceSync::NotSent => false,

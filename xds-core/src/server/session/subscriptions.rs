@@ -11,6 +11,7 @@ use super::{
     name_usage::{NameUnits, NameUsage},
     peer::Peer,
     session_handle::SessionHandle,
+    session_view::SessionView,
     subscription::{ListKind, SubscriptionTable},
     view_difference::KnownDifference,
 };
@@ -20,7 +21,7 @@ use crate::{
     server::{
         config::{OnDemand, ServerConfig, WarmedTypes, Warming},
         event::{ResponseCause, status::SubscriptionStatus},
-        store::{Store, arena::Arena, on_demand::OnDemandNotifications, revision::Revision},
+        store::{Store, on_demand::OnDemandNotifications, revision::Revision},
     },
     service::Variant,
     slab::{Key, Slab, Slot},
@@ -151,29 +152,13 @@ impl Subscriptions {
         Some(SessionContext { slot, session, arena, subscriptions, on_demand, usage })
     }
 
-    fn arena_of(&self, session: &Session) -> Option<&Arena> {
-        self.store.arena(session.arena)
-    }
-
     pub(crate) fn is_due(&self, slot: Slot) -> bool {
-        let session = self.sessions.at(slot);
-        session.is_some_and(|it| self.arena_of(it).is_some_and(|arena| it.is_due(arena)))
-    }
-
-    /// Whether a session has something to send other than removals.
-    pub(crate) fn has_additions(&self, slot: Slot) -> bool {
-        let session = self.sessions.at(slot);
-        session.is_some_and(|it| self.arena_of(it).is_some_and(|arena| it.has_additions(arena)))
+        SessionView::of(slot, self).is_some_and(|it| it.session.is_due(it.arena))
     }
 
     /// Returns the type of a session.
     pub(crate) fn type_of(&self, slot: Slot) -> Option<&TypeUrl> {
-        Some(&self.arena_of(self.sessions.at(slot)?)?.type_url)
-    }
-
-    /// Whether a response of a session is unanswered.
-    pub(crate) fn awaits_answer(&self, slot: Slot) -> bool {
-        self.sessions.at(slot).is_some_and(|session| session.awaits_answer())
+        Some(&SessionView::of(slot, self)?.arena.type_url)
     }
 
     /// Looks up and stores the newest due revision of each of these sessions.
@@ -198,9 +183,7 @@ impl Subscriptions {
 
     /// Whether a session would have something to send if changes of its type were not held back.
     pub(crate) fn is_held_back(&self, slot: Slot) -> bool {
-        self.sessions.at(slot).is_some_and(|session| {
-            self.arena_of(session).is_some_and(|arena| session.is_held_back(arena))
-        })
+        SessionView::of(slot, self).is_some_and(|it| it.session.is_held_back(it.arena))
     }
 
     pub(crate) fn first_subscriber(&self, arena: Slot, resource: Slot) -> Slot {
@@ -277,8 +260,9 @@ impl Subscriptions {
 
     /// Returns the endpoints of the clusters in a part of the wildcard that a session was sent.
     fn endpoints_to_warm(&self, sent: Slot, part: (Revision, Revision)) -> Vec<ResourceName> {
-        let Some(session) = self.sessions.at(sent) else { return Vec::new() };
-        let Some(arena) = self.store.arena(session.arena) else { return Vec::new() };
+        let Some(SessionView { session, arena, .. }) = SessionView::of(sent, self) else {
+            return Vec::new();
+        };
         match session.sent_clusters(part) {
             Some(clusters) => arena.endpoints_of(clusters.iter().copied()),
             None => arena.endpoints_of(arena.slots_between(part.0, part.1)),
@@ -358,8 +342,7 @@ impl Subscriptions {
         slot: Slot,
         node_id: &'a str,
     ) -> Option<SubscriptionStatus<'a>> {
-        let session = self.sessions.at(slot)?;
-        let arena = self.arena_of(session)?;
+        let SessionView { session, arena, .. } = SessionView::of(slot, self)?;
         Some(SubscriptionStatus {
             stream: session.stream,
             node_id,
