@@ -74,7 +74,7 @@ impl Server {
 
     /// Asks the application about a stream whose request was held. The time limit for its decision
     /// started with the request, because the client has waited since then.
-    fn request_decision(&mut self, id: StreamId) {
+    pub(crate) fn request_decision(&mut self, id: StreamId) {
         let stream = self.streams.get(id.0).filter(|stream| stream.held_count() > 0);
         let Some(node) = stream.map(|stream| stream.node().cloned().unwrap_or_default()) else {
             return;
@@ -199,13 +199,8 @@ impl Server {
     /// Finishes a fetch stream after its only response was rendered.
     // M196
     pub(crate) fn finish_fetch(&mut self, id: StreamId) {
-        if self
-            .streams
-            .get(id.0)
-            .is_some_and(|stream| matches!(stream.kind, StreamKind::Fetch { .. }))
-        {
-            self.out.push(ServerOutput::Finished(id));
-            self.remove_stream(id);
+        if self.streams.get(id.0).is_some_and(Stream::is_fetch) {
+            self.finish(id);
         }
     }
 
@@ -223,13 +218,16 @@ impl Server {
     /// fetch ends with its response.
     pub(crate) fn finish_if_done(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(id.0) else { return };
-        let waits = stream.has_waiting_requests();
         let is_done = stream.is_half_closed && !stream.is_notified;
-        if is_done && !waits && !matches!(stream.kind, StreamKind::Fetch { .. }) {
+        if is_done && !stream.has_waiting_requests() && !stream.is_fetch() {
             self.stats.closed.by_clients += 1;
-            self.out.push(ServerOutput::Finished(id));
-            self.remove_stream(id);
+            self.finish(id);
         }
+    }
+
+    fn finish(&mut self, id: StreamId) {
+        self.out.push(ServerOutput::Finished(id));
+        self.remove_stream(id);
     }
 
     /// Returns the open streams, in the order in which they were opened.

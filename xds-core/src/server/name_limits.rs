@@ -73,11 +73,21 @@ impl Server {
                 return Err(CloseReason::TooManyNames { limit });
             }
         }
-        let limit = limits.names_per_connection;
-        let Some(account) = self.subscriptions.usage.of(id) else { return Ok(()) };
         // Before its last part, a list has not yet replaced the names before it.
-        let is_counted = is_incremental || part == AppliedPart::Last;
-        let is_full = is_counted && account.usage.named as usize > limit
+        self.check_connection(id, is_incremental || part == AppliedPart::Last)
+    }
+
+    /// Checks how many names the connection of a stream holds and, if `has_replaced` their
+    /// predecessors, to how many it subscribes.
+    pub(crate) fn check_connection(
+        &self,
+        id: StreamId,
+        has_replaced: bool,
+    ) -> Result<(), CloseReason> {
+        let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
+        let Some(account) = self.subscriptions.usage.of(id) else { return Ok(()) };
+        let limit = stream.limits(&self.config.limits).names_per_connection;
+        let is_full = has_replaced && account.usage.named as usize > limit
             || account.usage.held() > limit.saturating_mul(2);
         match is_full {
             true => Err(CloseReason::TooManyNamesOnConnection { limit }),

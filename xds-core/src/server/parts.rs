@@ -176,12 +176,6 @@ impl Server {
         self.continue_later(id);
         // The answer counts at once.
         self.review_waits(session);
-        let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
-        let limit = stream.limits(&self.config.limits).names_per_connection;
-        let account = self.subscriptions.usage.of(id);
-        match account.is_some_and(|it| it.usage.held() > limit.saturating_mul(2)) {
-            true => Err(CloseReason::TooManyNamesOnConnection { limit }),
-            false => Ok(()),
-        }
+        self.check_connection(id, false)
     }
 }

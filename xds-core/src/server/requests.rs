@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{
     Server,
     config::{UnknownType, Warming},
-    event::{CloseReason, Observation, RequestEffect, ServerEvent},
+    event::{CloseReason, Observation, RequestEffect},
     session::{
         nack::error_detail::ErrorDetail,
         peer::Peer,
@@ -156,8 +156,7 @@ impl Server {
         stream.hold_request(message, &self.config.limits)?;
         if is_first {
             if self.requires_decision() {
-                let node_id = self.node_key(id).node_id().clone();
-                self.out.event(ServerEvent::Authorize { stream: id, node_id });
+                self.request_decision(id);
             }
             self.await_decision(id);
         }

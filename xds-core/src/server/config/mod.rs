@@ -251,12 +251,7 @@ impl ServerConfig {
     }
 
     pub(crate) fn type_config(&self, type_url: &str) -> TypeConfig {
-        let unlisted = if types::is_full_state_in_sotw(type_url) {
-            self.type_defaults.full_state
-        } else {
-            self.type_defaults.others
-        };
-        self.types.get(type_url).copied().unwrap_or(unlisted)
+        self.types.get(type_url).copied().unwrap_or_else(|| self.type_defaults.of(type_url))
     }
 
     /// Whether the type is configured, or one that this crate knows.

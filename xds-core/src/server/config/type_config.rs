@@ -50,8 +50,7 @@ impl TypeConfig {
     // S0.112, S0.104, M32
     #[must_use]
     pub fn of(type_url: &str) -> Self {
-        let defaults = TypeDefaults::default();
-        if types::is_full_state_in_sotw(type_url) { defaults.full_state } else { defaults.others }
+        TypeDefaults::default().of(type_url)
     }
 }
 
@@ -63,6 +62,12 @@ pub struct TypeDefaults {
     pub full_state: TypeConfig,
     /// Settings of all other types.
     pub others: TypeConfig,
+}
+
+impl TypeDefaults {
+    pub(super) fn of(&self, type_url: &str) -> TypeConfig {
+        if types::is_full_state_in_sotw(type_url) { self.full_state } else { self.others }
+    }
 }
 
 impl Default for TypeDefaults {

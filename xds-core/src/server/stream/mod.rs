@@ -131,6 +131,10 @@ impl Stream {
         }
     }
 
+    pub(crate) fn is_fetch(&self) -> bool {
+        matches!(self.kind, StreamKind::Fetch { .. })
+    }
+
     /// Limits of this client.
     pub(crate) fn limits(&self, defaults: &ServerLimits) -> PerClientLimits {
         self.own_limits().copied().unwrap_or_else(|| defaults.into())
