@@ -143,3 +143,29 @@ fn rejection_of_a_full_state_ends_without_a_response() {
     );
     assert_eq!(rig.server.rejections().count(), 0);
 }
+
+// An incremental client has the resources that it accepted alone, and no others of the rejected response.
+#[test]
+fn status_of_incremental_client_shows_which_resources_it_accepted_alone() {
+    for names in ["+*", "+a +b +c"] {
+        Rig::new(isolating()).run(&format!(
+            "
+            set cds a=1 b=bad c=1
+            d> cds {names}
+            d< cds first a=1 b=bad c=1
+            d> cds nack
+            d< cds recovery a=1
+            sync cds a:stale b:error c:error
+            d> cds ack
+            d< cds recovery b=bad
+            sync cds a:synced b:stale c:error
+            d> cds nack
+            d< cds recovery c=1
+            d> cds ack
+            d<
+            sync cds a:synced b:error c:synced
+            lag cds 1 rejected 1"
+        ));
+    }
+    println!("covers: M108 M234");
+}

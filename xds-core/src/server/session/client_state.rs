@@ -94,10 +94,11 @@ impl<'a> SessionView<'a> {
         let rejections = self.session.rejections();
         // In full state every response contains all resources.
         let is_full_state = self.session.response_mode(self.arena) == ResponseMode::FullState;
-        if is_full_state && self.session.is_isolating() {
-            return self.sync_while_isolating(resource);
+        let is_isolating = self.session.is_isolating();
+        if is_isolating && let Some(sync) = self.sync_while_isolating(resource) {
+            return sync;
         }
-        if !is_full_state && rejections.is_some_and(|it| it.has(position)) {
+        if !is_full_state && !is_isolating && rejections.is_some_and(|it| it.has(position)) {
             return ResourceSync::Error;
         }
         let accepted = self.session.accepted_response(self.arena);
@@ -112,19 +113,22 @@ impl<'a> SessionView<'a> {
         self.sync_of_newest()
     }
 
-    /// Returns the status of a resource that was sent in a full state, while rejected resources are
-    /// isolated.
-    fn sync_while_isolating(&self, resource: &ResourceEntry) -> ResourceSync {
-        let Some(payload) = &resource.payload else { return ResourceSync::Missing };
-        let has_it = |state: &ResourceSet| state.has(&resource.name, payload.hash);
+    /// Returns the status of a resource that the client was sent, while rejected resources are
+    /// isolated. `None` if it does not depend on that.
+    fn sync_while_isolating(&self, resource: &ResourceEntry) -> Option<ResourceSync> {
+        let (name, hash) = (&resource.name, resource.payload.as_ref()?.hash);
+        if self.session.response_mode(self.arena) != ResponseMode::FullState {
+            return self.session.suspicion_of(name, hash);
+        }
+        let has_it = |state: &ResourceSet| state.has(name, hash);
         let unanswered = self.session.unanswered_nonce();
-        if self.session.accepted_state().is_some_and(has_it) {
+        Some(if self.session.accepted_state().is_some_and(has_it) {
             ResourceSync::Synced
         } else if unanswered.and_then(|nonce| self.session.kept_state(nonce)).is_some_and(has_it) {
             ResourceSync::Stale
         } else {
             ResourceSync::Error
-        }
+        })
     }
 
     fn sync_of_newest(&self) -> ResourceSync {

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     server::{
+        event::status::ResourceSync,
         session::{Session, context::SessionContext, window::Sent},
         store::{
             arena::encoded_changes::ResourceSet,
@@ -84,6 +85,21 @@ impl Session {
         let suspects = self.rejections().and_then(OpenRejections::suspects);
         let has_next = suspects.is_some_and(|it| it.probe.is_none() && !it.queue.is_empty());
         has_next && !self.awaits_answer()
+    }
+
+    /// Returns the status of a suspect or rejected resource; `None` if it is neither.
+    pub(crate) fn suspicion_of(
+        &self,
+        name: &ResourceName,
+        hash: ContentHash,
+    ) -> Option<ResourceSync> {
+        let suspects = self.rejections()?.suspects()?;
+        let is_it = |it: &Suspect| it.hash == hash && it.name == *name;
+        if suspects.probe.as_ref().is_some_and(|(_, suspect)| is_it(suspect)) {
+            return Some(ResourceSync::Stale);
+        }
+        let mut all = suspects.queue.iter().chain(&suspects.rejected);
+        all.any(is_it).then_some(ResourceSync::Error)
     }
 
     /// Returns the resources that the client is known to reject in their current version.
