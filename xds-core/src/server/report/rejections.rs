@@ -133,8 +133,8 @@ impl Server {
 }
 
 impl Rejections {
-    /// Removes the entry of a client that has nothing left of what it rejected, and turned out to need
-    /// no response. Only if rejected resources are isolated, the client may have accepted all others.
+    /// Removes the entry of a client that turned out to need no response, if rejected resources are
+    /// isolated and nothing is left of them.
     pub(crate) fn review_isolated(&mut self, session: Slot, mut context: SessionContext<'_>) {
         if self.connected.contains_key(&session) && context.isolates() && !context.still_rejects() {
             self.connected.remove(&session);

@@ -192,7 +192,7 @@ enum UnsubscribedInFlight {
     Nothing,
     /// Resources that the response contains if they existed then.
     Current,
-    /// Also resources that the response may repeat although they were removed.
+    /// In addition, resources that the response may repeat although they were removed.
     Withheld,
 }
 
