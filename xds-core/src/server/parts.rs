@@ -144,7 +144,7 @@ impl Server {
         let (session, now, mut left) = (open.session, self.clock.now(), limit);
         let Some(mut context) = self.subscriptions.context(session) else { return Ok(()) };
         let part = context.apply_names(&open.message, &mut open.progress, &mut left, now);
-        let effect = match part {
+        let asks = match part {
             AppliedPart::Last => {
                 Some(context.finish_request(&mut open.progress, now, &mut self.out))
             }
@@ -157,9 +157,9 @@ impl Server {
         if open.progress.has_names() {
             self.check_names(id, &open, part)?;
         }
-        match effect {
-            Some(effect) => {
-                self.end_request(id, &open, effect);
+        match asks {
+            Some(asks) => {
+                self.end_request(id, &open, asks);
                 Ok(())
             }
             None => self.suspend(id, open),

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{
     Server,
     config::{UnknownType, Warming},
-    event::{CloseReason, Observation, RequestEffect},
+    event::{CloseReason, Observation},
     session::{
         nack::error_detail::ErrorDetail,
         peer::Peer,
@@ -112,25 +112,20 @@ impl Server {
         })
     }
 
-    /// Completes a request whose names were all applied.
-    pub(crate) fn end_request(&mut self, id: StreamId, open: &OpenRequest, effect: RequestEffect) {
+    /// Completes a request whose names were all applied. `asks` is whether it subscribes to something.
+    pub(crate) fn end_request(&mut self, id: StreamId, open: &OpenRequest, asks: bool) {
         let session = open.session;
         let kind = &open.progress.kind;
-        if effect == RequestEffect::None && matches!(kind, RequestKind::Names) {
+        if !asks && matches!(kind, RequestKind::Names) {
             self.stats.repeated_requests += 1;
         }
         let asks_anew = !kind.is_answer()
             && !open.progress.is_rejection
             && self.subscriptions.names(session).0 >= open.names_before;
         self.review_rejection(id, session, kind);
-        self.note_progress(
-            session,
-            match effect {
-                RequestEffect::Subscribed => 0,
-                // The client has already accepted anything else that is due now.
-                RequestEffect::None => self.subscriptions.store.sequence() + 1,
-            },
-        );
+        // The client has already accepted anything that is due now for another reason.
+        let change = if asks { 0 } else { self.subscriptions.store.sequence() + 1 };
+        self.note_progress(session, change);
         if let Some(stream) = self.streams.get_mut(id.0)
             && let Some(handle) = stream.session_handle(session)
             && let Some(make_before_break) = stream.order.make_before_break()

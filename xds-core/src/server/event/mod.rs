@@ -149,10 +149,3 @@ pub enum ServerOutput {
     /// Report of an event; requires no action.
     Observed(Observation),
 }
-
-/// Whether a request subscribes to something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestEffect {
-    Subscribed,
-    None,
-}

@@ -3,7 +3,7 @@
 use core::num::NonZeroU64;
 
 use super::{
-    Session, Urgency,
+    Session,
     name_usage::NameUsage,
     session_view::SessionView,
     subscription::{Delivery, Due, SubscriptionTable, due_list::Release},
@@ -60,9 +60,7 @@ impl SessionContext<'_> {
 
     /// Makes the resource of a subscription due. Any reason other than a change is urgent.
     pub(crate) fn make_due(&mut self, subscription: Slot, cause: ResponseCause) {
-        if cause != ResponseCause::Changed {
-            self.session.urgency = Urgency::Urgent;
-        }
+        self.session.has_urgent |= cause != ResponseCause::Changed;
         self.subscriptions.set_due(&mut self.session.due, subscription, Due::because(cause));
     }
 

@@ -105,10 +105,20 @@ pub(crate) struct Session {
     newest: Option<Sent>,
     accepted: Option<StatedVersion>,
     extras: Option<Box<SessionExtras>>,
-    warming: WarmingState,
+    /// Whether the next request, or the next response for another reason, is answered with
+    /// everything, because clusters were sent on the stream of this EDS session.
+    ///
+    /// A stream keeps its order, so a response that follows the clusters reaches the client after
+    /// them. It is enough that *one* response with all resources is rendered after the clusters; its
+    /// ACK needs no answer. If an earlier response was un-ACKed when the clusters were sent, its ACK
+    /// may cross the clusters on the way. It is answered in any case, and other requests that the
+    /// client sent before it received this answer have a stale nonce.
+    warms_next: bool,
     unsubscribed_in_flight: UnsubscribedInFlight,
     prior_state: PriorState,
-    urgency: Urgency,
+    /// Whether something is due that the client waits for. Changes alone may be held back.
+    // M225
+    has_urgent: bool,
     unaccepted: Option<Box<UnacceptedChanges>>,
     renewals: Option<Box<Renewals>>,
     pub(crate) counters: SessionCounters,
@@ -159,20 +169,6 @@ pub(crate) enum Purpose {
     Heartbeat,
 }
 
-/// Warming state of an EDS session after clusters were sent on its stream.
-///
-/// A stream keeps its order, so a response that follows the clusters reaches the client after
-/// them. It is enough that *one* response with all resources is rendered after the clusters; its
-/// ACK needs no answer. If an earlier response was un-ACKed when the clusters were sent, its ACK may
-/// cross the clusters on the way. It is answered in any case, and other requests that the client
-/// sent before it received this answer have a stale nonce.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WarmingState {
-    Off,
-    /// The next request, or the next response for another reason, is answered with everything.
-    Armed,
-}
-
 /// Contents of the responses of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ResponseMode {
@@ -213,14 +209,6 @@ impl PriorState {
     }
 }
 
-/// Whether the client waits for an answer. Changes alone may be held back.
-// M225
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Urgency {
-    CanWait,
-    Urgent,
-}
-
 impl Session {
     pub(crate) fn new(peer: Peer, arena_slot: Slot, arena: &Arena) -> Self {
         let Peer { stream, variant, lifetime, features, send_order, .. } = peer;
@@ -244,10 +232,10 @@ impl Session {
             newest: None,
             accepted: None,
             extras: None,
-            warming: WarmingState::Off,
+            warms_next: false,
             unsubscribed_in_flight: UnsubscribedInFlight::Nothing,
             prior_state: PriorState::None,
-            urgency: Urgency::CanWait,
+            has_urgent: false,
             unaccepted: None,
             renewals: None,
             counters: SessionCounters::default(),
@@ -305,7 +293,7 @@ impl Session {
 
     /// Arms warming after clusters were sent on the stream.
     pub(crate) fn arm_warming(&mut self) {
-        self.warming = WarmingState::Armed;
+        self.warms_next = true;
     }
 
     /// Records whether a request has dynamic parameters. Returns whether it is the first one that

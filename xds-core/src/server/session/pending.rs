@@ -1,7 +1,7 @@
 //! Pending contents of a session, and whether the client has accepted the rest.
 
 use super::{
-    FirstResponse, Purpose, ResponseMode, SendOrder, Session, Urgency, Wildcard,
+    FirstResponse, Purpose, ResponseMode, SendOrder, Session, Wildcard,
     response::heartbeat::Renewals,
     subscription::{ListKind, Subscription, SubscriptionTable},
     wildcard::{CatchUp, MustReply},
@@ -40,12 +40,12 @@ impl Session {
     /// Whether the client waits for an answer, independently of changes.
     fn is_urgent(&self) -> bool {
         let has_full_send = self.wildcard.is_some_and(|wildcard| wildcard.full_send.is_some());
-        has_full_send || self.urgency == Urgency::Urgent || self.has_unsubscribe_removals()
+        has_full_send || self.has_urgent || self.has_unsubscribe_removals()
     }
 
     /// Makes everything due urgent, so that it is sent although changes are held back.
     pub(crate) fn make_urgent(&mut self) {
-        self.urgency = Urgency::Urgent;
+        self.has_urgent = true;
     }
 
     fn has_due_heartbeats(&self) -> bool {

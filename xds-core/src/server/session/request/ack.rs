@@ -19,7 +19,7 @@ use crate::{
     server::{
         config::{NackDetection, ServerConfig},
         event::{
-            Observation, RequestEffect, ResponseCause, StreamLifetime,
+            Observation, ResponseCause, StreamLifetime,
             stats::{ServerStats, TypeStats},
         },
         queue::{outbox::Outbox, timer_queue::Alarms},
@@ -184,13 +184,13 @@ impl SessionContext<'_> {
         }
     }
 
-    /// Finishes a request whose names were all applied.
+    /// Finishes a request whose names were all applied. Returns whether it subscribes to something.
     pub(crate) fn finish_request(
         &mut self,
         progress: &mut RequestProgress,
         now: Time,
         out: &mut Outbox,
-    ) -> RequestEffect {
+    ) -> bool {
         match self.session.variant {
             Variant::StateOfTheWorld => self.finish_list(progress, now, out),
             Variant::Incremental => self.finish_changes(progress, out),

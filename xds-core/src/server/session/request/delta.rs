@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     server::{
-        event::{RequestEffect, ResponseCause},
+        event::ResponseCause,
         queue::outbox::Outbox,
         session::{
             CatchUp, MustReply, PriorState, Wildcard,
@@ -90,7 +90,7 @@ impl SessionContext<'_> {
         &mut self,
         progress: &mut RequestProgress,
         out: &mut Outbox,
-    ) -> RequestEffect {
+    ) -> bool {
         if progress.is_first {
             self.end_first_names(progress);
         }
@@ -100,10 +100,7 @@ impl SessionContext<'_> {
         if progress.changes > 0 || progress.kind.is_answer() {
             self.clear_settled_rejections();
         }
-        match progress.changes > 0 || progress.is_first {
-            true => RequestEffect::Subscribed,
-            false => RequestEffect::None,
-        }
+        progress.changes > 0 || progress.is_first
     }
 
     fn subscribe(&mut self, name: &str, cause: ResponseCause, now: Time) {

@@ -8,10 +8,10 @@ use super::progress::RequestProgress;
 use crate::{
     server::{
         config::{Missing, ReconnectTrust},
-        event::{RequestEffect, ResponseCause, StreamLifetime},
+        event::{ResponseCause, StreamLifetime},
         queue::outbox::Outbox,
         session::{
-            FirstResponse, WarmingState,
+            FirstResponse,
             context::SessionContext,
             response::stated_version::ResponseScope,
             subscription::{Delivery, ListKind, Subscription},
@@ -29,19 +29,16 @@ impl SessionContext<'_> {
         progress: &RequestProgress,
         now: Time,
         out: &mut Outbox,
-    ) -> RequestEffect {
+    ) -> bool {
         if progress.kind.is_outdated() {
-            return RequestEffect::None;
+            return false;
         }
         let is_changed = progress.changes > 0 || self.session.subscribed_names() != progress.before;
-        let asked = match is_changed || progress.is_first {
-            true => RequestEffect::Subscribed,
-            false => RequestEffect::None,
-        };
-        if asked == RequestEffect::Subscribed {
+        let asks = is_changed || progress.is_first;
+        if asks {
             self.observe_interest(out);
         }
-        if asked == RequestEffect::Subscribed || progress.kind.is_answer() {
+        if asks || progress.kind.is_answer() {
             self.clear_settled_rejections();
             self.recover_full_state();
         }
@@ -52,11 +49,10 @@ impl SessionContext<'_> {
             self.apply_version_info(&progress.stated_version);
             self.make_empty_response_due(&progress.stated_version);
         }
-        if !progress.is_rejection && self.session.warming == WarmingState::Armed {
-            self.session.warming = WarmingState::Off;
+        if !progress.is_rejection && core::mem::take(&mut self.session.warms_next) {
             self.make_everything_due(ResponseCause::Warming);
         }
-        asked
+        asks
     }
 
     /// Returns the version that a returning client states to have. A polling client that rejected

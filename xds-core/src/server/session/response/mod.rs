@@ -20,7 +20,7 @@ use core::{mem, num::NonZeroU64};
 use self::{draft::Draft, errors::EncodedErrors, stated_version::ResponseScope};
 use super::{
     FirstResponse, FullSend, MustReply, Purpose, ResponseMode, Revision, UnsubscribedInFlight,
-    Urgency, WarmingState, Wildcard,
+    Wildcard,
     context::SessionContext,
     deferred_removal::Portion,
     extras::SentClusters,
@@ -78,9 +78,8 @@ impl SessionContext<'_> {
             // Withheld removals are no reason for a response, whatever heartbeats are sent.
             return None;
         }
-        if self.session.warming == WarmingState::Armed {
-            // A response after clusters for another reason also completes warming.
-            self.session.warming = WarmingState::Off;
+        // A response after clusters for another reason also completes warming.
+        if mem::take(&mut self.session.warms_next) {
             self.make_everything_due(ResponseCause::Warming);
         }
         if portion == Portion::Unanswered && !self.can_answer_apart() {
@@ -107,9 +106,7 @@ impl SessionContext<'_> {
         };
         self.session.first_response = FirstResponse::Done;
         self.session.unsubscribed_in_flight = UnsubscribedInFlight::Nothing;
-        if self.session.due.is_empty() {
-            self.session.urgency = Urgency::CanWait;
-        }
+        self.session.has_urgent &= !self.session.due.is_empty();
         let to = self.session.wildcard.map_or(from, |wildcard| wildcard.cursor);
         let sent = self.new_sent(draft, (from, to), (version, ResponseScope::Complete));
         let rendered = self.send(draft, sent, reached, body, cause);
