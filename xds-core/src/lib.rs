@@ -173,6 +173,7 @@ pub mod client;
 mod cost_probe;
 mod debounce;
 mod frame;
+mod glob_depths;
 pub mod guards;
 mod id;
 mod index;

@@ -4,8 +4,7 @@
 //! module stores its members, ordered by the number of their last change, so that the cursor of a
 //! watch is a number and only visits members.
 //!
-//! The globs that match a name are found by the directories of the name. Only depths at which there
-//! is a glob are looked up, so a name with many slashes costs no more than another.
+//! The globs that match a name are found by the [directories](GlobDepths) of the name.
 // TP1, FE-22
 
 use alloc::{
@@ -20,6 +19,7 @@ use hashbrown::HashTable;
 use super::{Cache, entry::CacheEntry};
 use crate::{
     client::event::status::ResourceState,
+    glob_depths::GlobDepths,
     slab::{Key, Slab, Slot},
     text::ResourceName,
 };
@@ -30,8 +30,7 @@ pub(crate) struct GlobIndex {
     globs: Slab<Glob>,
     by_path: HashTable<Slot>,
     hasher: FixedState,
-    /// Number of globs by the number of slashes in their directory.
-    depths: BTreeMap<usize, usize>,
+    depths: GlobDepths,
     /// Globs with a member that has changed since watches were last notified.
     changed: Vec<Slot>,
     /// Globs that the response in progress mentions, by a member or by name.
@@ -82,10 +81,6 @@ impl Glob {
         GlobPath { directory: path.strip_suffix('*').unwrap_or(path), context }
     }
 
-    fn depth(&self) -> usize {
-        self.path_and_context().directory.matches('/').count()
-    }
-
     /// Returns the member with the first change after `passed`.
     pub(crate) fn after(&self, passed: u64) -> Option<Slot> {
         self.members.range(passed.checked_add(1)?..).next().map(|(_, &slot)| slot)
@@ -112,7 +107,7 @@ impl GlobIndex {
             globs: Slab::default(),
             by_path: HashTable::new(),
             hasher: FixedState::with_seed(seed),
-            depths: BTreeMap::new(),
+            depths: GlobDepths::default(),
             changed: Vec::new(),
             present: Vec::new(),
             tombstones: 0,
@@ -121,10 +116,6 @@ impl GlobIndex {
 
     pub(crate) fn len(&self) -> usize {
         self.globs.len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Glob)> {
@@ -164,11 +155,7 @@ impl GlobIndex {
         name: &'s str,
     ) -> impl Iterator<Item = (Slot, &'s Glob)> + use<'s> {
         let (path, context) = split(name);
-        let path = if self.is_empty() { "" } else { path };
-        let is_as_deep = |&(depth, _): &(usize, usize)| self.depths.contains_key(&depth);
-        let slashes = path.match_indices('/').map(|(at, _)| at);
-        (1..).zip(slashes).filter(is_as_deep).filter_map(move |(_, at)| {
-            let directory = path.get(..=at).filter(|it| it.len() < path.len())?;
+        self.depths.directories(path).filter_map(move |directory| {
             let slot = self.at_path(GlobPath { directory, context })?;
             Some((slot, self.at(slot)?))
         })
@@ -194,27 +181,22 @@ impl GlobIndex {
             has_changed: false,
             is_present: false,
         };
-        let (depth, hash) = (glob.depth(), self.hasher.hash_one(glob.path_and_context()));
+        let hash = self.hasher.hash_one(glob.path_and_context());
         let slot = self.globs.push_back(glob)?.slot();
         let (globs, hasher) = (&self.globs, &self.hasher);
+        self.depths.add(globs.at(slot)?.path_and_context().directory);
         self.by_path.insert_unique(hash, slot, |&other| {
             globs.at(other).map_or(0, |glob| hasher.hash_one(glob.path_and_context()))
         });
-        *self.depths.entry(depth).or_default() += 1;
         Some(slot)
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<Glob> {
         let glob = self.globs.at(slot)?;
-        let (depth, hash) = (glob.depth(), self.hasher.hash_one(glob.path_and_context()));
+        let hash = self.hasher.hash_one(glob.path_and_context());
+        self.depths.remove(glob.path_and_context().directory);
         if let Ok(entry) = self.by_path.find_entry(hash, |&other| other == slot) {
             entry.remove();
-        }
-        if let Some(globs) = self.depths.get_mut(&depth) {
-            *globs -= 1;
-            if *globs == 0 {
-                self.depths.remove(&depth);
-            }
         }
         self.changed.retain(|&changed| changed != slot);
         self.present.retain(|&present| present != slot);
@@ -447,7 +429,7 @@ mod tests {
         for slot in slots {
             index.remove(slot);
         }
-        assert!(index.is_empty() && index.by_path.is_empty() && index.depths.is_empty());
+        assert!(index.len() == 0 && index.by_path.is_empty() && index.depths.is_empty());
     }
 
     #[test]
@@ -456,7 +438,8 @@ mod tests {
         index.add("xdstp://a/T/x/*".into(), Slot::NONE).unwrap();
         let deep = format!("xdstp://a/T/x/{}", "/".repeat(4_000));
         assert_eq!(index.covering(&deep).count(), 1);
-        assert_eq!(index.depths.len(), 1, "of its four thousand directories one is looked up");
+        let looked_up = index.depths.directories(&deep).count();
+        assert_eq!(looked_up, 1, "of its four thousand directories one is looked up");
         assert_eq!(index.covering("plain").count(), 0);
         assert_eq!(index.covering("xdstp://a/T/x/").count(), 0, "a directory is not in itself");
     }

@@ -9,14 +9,16 @@
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 
 use super::Arena;
-use crate::{server::config::Globs, slab::Slot, text::ResourceName, xdstp};
+use crate::{
+    glob_depths::GlobDepths, server::config::Globs, slab::Slot, text::ResourceName, xdstp,
+};
 
 /// Globs of one type, and names that may be members of globs.
 #[derive(Debug, Default)]
 pub(crate) struct GlobIndex {
     names: BTreeMap<Path, Slot>,
     /// Number of globs by the number of slashes in their directory.
-    depths: BTreeMap<usize, usize>,
+    depths: GlobDepths,
 }
 
 /// Resource name, ordered by context parameters and then by path. Most names have no context
@@ -49,10 +51,6 @@ fn directory(name: &str) -> Option<&str> {
     split(name).0.strip_suffix('*').filter(|directory| directory.ends_with('/'))
 }
 
-fn depth(directory: &str) -> usize {
-    directory.matches('/').count()
-}
-
 impl Globs {
     /// Whether the name may be a glob or a member of one.
     fn admits(self, name: &ResourceName) -> bool {
@@ -74,7 +72,7 @@ impl GlobIndex {
             return;
         }
         if let Some(directory) = directory(name.as_str()) {
-            *self.depths.entry(depth(directory)).or_default() += 1;
+            self.depths.add(directory);
         }
         self.names.insert(Path::of(name), slot);
     }
@@ -85,12 +83,8 @@ impl GlobIndex {
             return;
         }
         self.names.remove(&path);
-        let Some(directory) = directory(name.as_str()) else { return };
-        if let Some(globs) = self.depths.get_mut(&depth(directory)) {
-            *globs -= 1;
-            if *globs == 0 {
-                self.depths.remove(&depth(directory));
-            }
+        if let Some(directory) = directory(name.as_str()) {
+            self.depths.remove(directory);
         }
     }
 
@@ -115,17 +109,12 @@ impl GlobIndex {
     /// Returns the names of the possible globs for a name, widest first.
     fn above(&self, name: &str) -> Vec<String> {
         let (path, context) = split(name);
-        if self.depths.is_empty() || path.ends_with("/*") {
+        if path.ends_with("/*") {
             return Vec::new();
         }
-        let is_as_deep = |&(depth, _): &(usize, usize)| self.depths.contains_key(&depth);
-        let slashes = path.match_indices('/').map(|(at, _)| at);
-        let directories = (1..).zip(slashes).filter(is_as_deep).map(|(_, at)| at + 1);
-        let directories = directories.filter(|&end| end < path.len());
         let separator = if context.is_empty() { "" } else { "?" };
-        directories
-            .filter_map(|end| Some(format!("{}*{separator}{context}", path.get(..end)?)))
-            .collect()
+        let glob = |directory| format!("{directory}*{separator}{context}");
+        self.depths.directories(path).map(glob).collect()
     }
 }
 
