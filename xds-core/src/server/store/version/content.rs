@@ -2,7 +2,7 @@
 // M72, M124
 
 use alloc::format;
-use core::{fmt::Write as _, num::NonZeroU64};
+use core::num::NonZeroU64;
 
 use crate::{
     cache_control::CacheControl, server::store::resource_options::ResourceOptions, text::Version,
@@ -47,11 +47,7 @@ impl ContentHash {
     /// Returns the version of the resource, as sent in incremental responses: 16 hexadecimal
     /// digits.
     pub(crate) fn digits(self) -> [u8; 16] {
-        let mut digits = [0; 16];
-        let nibbles = self.0.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
-        let hex = |nibble: u8| if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 };
-        digits.iter_mut().zip(nibbles).for_each(|(digit, nibble)| *digit = hex(nibble));
-        digits
+        hex(&self.0)
     }
 }
 
@@ -127,19 +123,17 @@ impl StatedVersion {
     /// Whether `text` equals the text returned by [`to_version`](Self::to_version) without a
     /// revision.
     pub(crate) fn has_text(self, text: &str) -> bool {
-        let mut rest = ExpectedText(text);
-        write!(rest, "{:016x}", self.number()).is_ok() && rest.0.is_empty()
+        *text.as_bytes() == hex(&self.number().to_be_bytes())
     }
 }
 
-/// Writer that compares its input with the front of a text, and fails if they differ.
-struct ExpectedText<'a>(&'a str);
-
-impl core::fmt::Write for ExpectedText<'_> {
-    fn write_str(&mut self, written: &str) -> core::fmt::Result {
-        self.0 = self.0.strip_prefix(written).ok_or(core::fmt::Error)?;
-        Ok(())
-    }
+/// Returns the hexadecimal digits of the first eight bytes.
+fn hex(bytes: &[u8]) -> [u8; 16] {
+    let mut digits = [0; 16];
+    let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    let hex = |nibble: u8| if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 };
+    digits.iter_mut().zip(nibbles).for_each(|(digit, nibble)| *digit = hex(nibble));
+    digits
 }
 
 /// Returns the term of one resource. The length prefix separates the name from the content.
