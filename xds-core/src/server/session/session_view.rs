@@ -58,8 +58,7 @@ impl<'a> SessionView<'a> {
 
     /// Whether a resource exists.
     pub(crate) fn has_resource(self, name: &ResourceName) -> bool {
-        let slot = self.arena.find(name.as_str());
-        slot.is_some_and(|slot| self.arena.payload(slot).is_some())
+        self.arena.entry(name.as_str()).is_some_and(|it| it.payload.is_some())
     }
 
     /// Returns an upper bound of the revision at which the newest due resource changed. Names

@@ -51,8 +51,7 @@ impl Subscriptions {
 fn difference(from: &Arena, to: &Arena) -> Vec<(ResourceName, bool)> {
     let mut names = Vec::new();
     let hash_in = |arena: &Arena, name: &ResourceName| {
-        let payload = arena.find(name.as_str()).and_then(|slot| arena.payload(slot));
-        payload.map(|payload| payload.hash)
+        Some(arena.entry(name.as_str())?.payload.as_ref()?.hash)
     };
     for resource in from.slots().filter_map(|slot| from.at(slot)) {
         if let Some(payload) = &resource.payload

@@ -57,11 +57,14 @@ impl Store {
         self.views.at(view).and_then(|it| it.stands_for).unwrap_or(view)
     }
 
+    fn candidates_of(&self, view: Slot) -> &[Slot] {
+        self.views.at(view).map(|it| &*it.candidates).unwrap_or_default()
+    }
+
     /// Returns the stable view of a view, and then its candidates.
     pub(crate) fn cohort_views(&self, view: Slot) -> impl Iterator<Item = Slot> + '_ {
         let stable = self.stable_view(view);
-        let candidates = self.views.at(stable).map(|it| &*it.candidates).unwrap_or_default();
-        core::iter::once(stable).chain(candidates.iter().copied())
+        core::iter::once(stable).chain(self.candidates_of(stable).iter().copied())
     }
 
     /// Returns the entries of a name in the views that other cohorts see in place of a view.
@@ -78,8 +81,7 @@ impl Store {
     /// Returns the arena of a type in a view, and those in its candidates.
     pub(crate) fn arenas_of_type(&self, view: &ViewName, type_url: &str) -> Vec<Slot> {
         let Some(slot) = self.find_view(view) else { return Vec::new() };
-        let candidates = self.views.at(slot).map(|it| &*it.candidates).unwrap_or_default();
-        let views = core::iter::once(slot).chain(candidates.iter().copied());
+        let views = core::iter::once(slot).chain(self.candidates_of(slot).iter().copied());
         views.filter_map(|it| self.find_arena(it, type_url)).collect()
     }
 
@@ -99,8 +101,7 @@ impl Store {
 
     /// Whether the arena of a type in a candidate needs that of the stable view.
     pub(crate) fn is_for_candidate(&self, view: Slot, type_url: &str) -> bool {
-        let candidates = self.views.at(view).map(|it| &*it.candidates).unwrap_or_default();
-        candidates.iter().any(|&it| self.find_arena(it, type_url).is_some())
+        self.candidates_of(view).iter().any(|&it| self.find_arena(it, type_url).is_some())
     }
 
     /// Records in the views of the other cohorts that a name was wanted in this one, and is not any

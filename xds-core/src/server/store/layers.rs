@@ -13,12 +13,7 @@ use core::num::NonZeroU64;
 use bytes::Bytes;
 use thiserror::Error;
 
-use super::{
-    ChangeSet, Store,
-    arena::{EffectiveContents, ResourceEntry},
-    version::content::TypeVersion,
-    view::View,
-};
+use super::{ChangeSet, Store, arena::ResourceEntry, version::content::TypeVersion, view::View};
 use crate::{
     server::config::{ServerConfig, VersionMode},
     slab::Slot,
@@ -187,7 +182,10 @@ impl Store {
         source: Option<NonZeroU64>,
         change_set: &mut ChangeSet,
     ) {
-        let contents = self.effective(slot, name);
+        let shown = self.arenas.at(slot).and_then(|arena| {
+            self.topmost(self.views.at(arena.view)?, arena.type_url.as_str(), name.as_str())
+        });
+        let contents = shown.map(ResourceEntry::effective_contents).unwrap_or_default();
         let now = self.clock.next();
         let Some(arena) = self.arenas.at_mut(slot) else { return };
         arena.note_source_revision(source);
@@ -195,14 +193,6 @@ impl Store {
             self.clock = now;
             change_set.add(slot, arena, sequence, what);
         }
-    }
-
-    /// Returns the contents of a name in the view of an arena.
-    fn effective(&self, slot: Slot, name: &ResourceName) -> EffectiveContents {
-        let found = self.arenas.at(slot).and_then(|arena| {
-            self.topmost(self.views.at(arena.view)?, arena.type_url.as_str(), name.as_str())
-        });
-        found.map_or_else(EffectiveContents::default, |resource| resource.effective_contents())
     }
 
     /// Returns the resource or error in the topmost layer that has one.
