@@ -2,8 +2,7 @@
 // M242, IS24
 
 use super::{
-    Server, config::PerClientLimits, event::CloseReason, session::request::progress::AppliedPart,
-    stream::unfinished_request::OpenRequest,
+    Server, config::PerClientLimits, event::CloseReason, stream::unfinished_request::OpenRequest,
 };
 use crate::{id::StreamId, service::Variant, slab::Slot, wire::request::Request};
 
@@ -49,12 +48,13 @@ impl Server {
         }
     }
 
-    /// Checks the limits of a stream and of its connection after a part of a request was applied.
+    /// Checks the limits of a stream and of its connection after a part of a request was applied,
+    /// which `is_last` or not.
     pub(crate) fn check_names(
         &self,
         id: StreamId,
         open: &OpenRequest,
-        part: AppliedPart,
+        is_last: bool,
     ) -> Result<(), CloseReason> {
         let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
         let limits = stream.limits(&self.config.limits);
@@ -74,7 +74,7 @@ impl Server {
             }
         }
         // Before its last part, a list has not yet replaced the names before it.
-        self.check_connection(id, is_incremental || part == AppliedPart::Last)
+        self.check_connection(id, is_incremental || is_last)
     }
 
     /// Checks how many names the connection of a stream holds and, if `has_replaced` their

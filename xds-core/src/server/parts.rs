@@ -25,7 +25,7 @@
 use super::{
     Server,
     event::CloseReason,
-    session::{name_usage::NameUnits, request::progress::AppliedPart},
+    session::name_usage::NameUnits,
     stream::{Stream, unfinished_request::OpenRequest},
 };
 use crate::id::StreamId;
@@ -143,19 +143,14 @@ impl Server {
     ) -> Result<(), CloseReason> {
         let (session, now, mut left) = (open.session, self.clock.now(), limit);
         let Some(mut context) = self.subscriptions.context(session) else { return Ok(()) };
-        let part = context.apply_names(&open.message, &mut open.progress, &mut left, now);
-        let asks = match part {
-            AppliedPart::Last => {
-                Some(context.finish_request(&mut open.progress, now, &mut self.out))
-            }
-            AppliedPart::MoreFollow => None,
-        };
+        let is_last = context.apply_names(&open.message, &mut open.progress, &mut left, now);
+        let asks = is_last.then(|| context.finish_request(&mut open.progress, now, &mut self.out));
         let handled = limit - left;
         self.stats.handled_names += handled as u64;
         self.watch_absence(session);
         self.free_closed(handled);
         if open.progress.has_names() {
-            self.check_names(id, &open, part)?;
+            self.check_names(id, &open, is_last)?;
         }
         match asks {
             Some(asks) => {

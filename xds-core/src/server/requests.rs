@@ -148,7 +148,7 @@ impl Server {
     fn hold_request(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
         let is_first = stream.held_count() == 0 && stream.view.is_none();
-        stream.hold_request(message, &self.config.limits)?;
+        stream.hold_last(message, &self.config.limits)?;
         if is_first {
             if self.requires_decision() {
                 self.request_decision(id);

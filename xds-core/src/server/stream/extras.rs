@@ -6,7 +6,13 @@ use alloc::{boxed::Box, collections::VecDeque};
 use bytes::Bytes;
 
 use super::{Stream, unfinished_request::OpenRequest};
-use crate::{server::config::PerClientLimits, text::TypeUrl};
+use crate::{
+    server::{
+        config::{PerClientLimits, ServerLimits},
+        event::CloseReason,
+    },
+    text::TypeUrl,
+};
 
 /// Rarely needed state of a stream.
 #[derive(Debug, Default)]
@@ -75,9 +81,18 @@ impl Stream {
         self.held_requests().map(Bytes::len).sum()
     }
 
-    /// Holds a request behind the others.
-    pub(crate) fn hold_last(&mut self, message: &Bytes) {
+    /// Holds a request behind the others, if there is room for it.
+    pub(crate) fn hold_last(
+        &mut self,
+        message: &Bytes,
+        limits: &ServerLimits,
+    ) -> Result<(), CloseReason> {
+        let limit = limits.held_requests;
+        if self.held_count() >= limit {
+            return Err(CloseReason::TooManyHeldRequests { limit });
+        }
         self.extras_mut().held_requests.push_back(message.clone());
+        Ok(())
     }
 
     /// Holds a request before the others.

@@ -167,20 +167,6 @@ impl Stream {
         self.end.is_some_and(|end| end.has_begun)
     }
 
-    /// Holds a request until the stream has a view and the request before is finished.
-    pub(crate) fn hold_request(
-        &mut self,
-        message: &Bytes,
-        limits: &ServerLimits,
-    ) -> Result<(), CloseReason> {
-        let limit = limits.held_requests;
-        if self.held_count() >= limit {
-            return Err(CloseReason::TooManyHeldRequests { limit });
-        }
-        self.hold_last(message);
-        Ok(())
-    }
-
     /// Id of the client's node; empty if it has none.
     pub(crate) fn node_id(&self) -> &str {
         self.node.as_ref().map_or("", |node| &node.id)

@@ -14,7 +14,7 @@
 use alloc::{boxed::Box, format};
 use core::num::NonZeroU64;
 
-use super::progress::{AppliedPart, RequestProgress, Stage};
+use super::progress::{RequestProgress, Stage};
 use crate::{
     server::{
         config::{NackDetection, ServerConfig},
@@ -32,7 +32,7 @@ use crate::{
         },
     },
     service::Variant,
-    text::{Nonce, Version},
+    text::{Nonce, ResourceName, Version},
     time::Time,
     token_bucket::TokenBucket,
     wire::request::{NameForm, Request},
@@ -169,16 +169,16 @@ impl SessionContext<'_> {
     }
 
     /// Applies the next names of a request. `left` is the number of names that may be handled, from
-    /// which the handled ones are subtracted.
+    /// which the handled ones are subtracted. Returns whether all names were applied.
     pub(crate) fn apply_names(
         &mut self,
         message: &[u8],
         progress: &mut RequestProgress,
         left: &mut usize,
         now: Time,
-    ) -> AppliedPart {
+    ) -> bool {
         match (&progress.stage, self.session.variant) {
-            (Stage::Done, _) => AppliedPart::Last,
+            (Stage::Done, _) => true,
             (_, Variant::StateOfTheWorld) => self.apply_list(message, progress, left),
             (_, Variant::Incremental) => self.apply_changes(message, progress, left, now),
         }
@@ -303,10 +303,7 @@ impl SessionContext<'_> {
             version: self.version_text(version),
             nonce: request.nonce.into(),
         });
-        for name in rejected_resources {
-            let type_url = self.arena.type_url.clone();
-            ctx.out.observe(Observation::Isolated { stream, type_url, name });
-        }
+        self.observe_isolated(rejected_resources, ctx.out);
         let states_version = self.session.variant == Variant::StateOfTheWorld;
         if states_version && !self.is_stated_as(version, request.version) {
             let (type_url, version) = (self.arena.type_url.clone(), self.version_text(version));
@@ -359,12 +356,15 @@ impl SessionContext<'_> {
         let version = self.version_text(sent.version);
         ctx.rejected = Some(self.rejected(range, version.clone(), &rejection, oldest, ctx.config));
         let rejected_resources = self.reject_suspects(sent, ctx.config.limits.isolated_resources);
-        if !self.observe_nack(request, version, &rejection, ctx) {
-            return;
+        if self.observe_nack(request, version, &rejection, ctx) {
+            self.observe_isolated(rejected_resources, ctx.out);
         }
-        for name in rejected_resources {
+    }
+
+    fn observe_isolated(&self, names: impl IntoIterator<Item = ResourceName>, out: &mut Outbox) {
+        for name in names {
             let (stream, type_url) = (self.session.stream, self.arena.type_url.clone());
-            ctx.out.observe(Observation::Isolated { stream, type_url, name });
+            out.observe(Observation::Isolated { stream, type_url, name });
         }
     }
 

@@ -10,7 +10,7 @@ use core::mem;
 use super::{
     globs::canonical,
     names::WILDCARD,
-    progress::{AppliedPart, RequestProgress, Stage},
+    progress::{RequestProgress, Stage},
 };
 use crate::{
     server::{
@@ -31,14 +31,14 @@ use crate::{
 };
 
 impl SessionContext<'_> {
-    /// Applies the next part of the lists.
+    /// Applies the next part of the lists. Returns whether it was the last one.
     pub(crate) fn apply_changes(
         &mut self,
         message: &[u8],
         progress: &mut RequestProgress,
         left: &mut usize,
         now: Time,
-    ) -> AppliedPart {
+    ) -> bool {
         let cause = progress.cause;
         // Slots may be used for other resources in the next part.
         let mut dropped = BTreeSet::new();
@@ -65,11 +65,11 @@ impl SessionContext<'_> {
                     let name = canonical(name, self.arena);
                     self.apply_initial_version(&name, version);
                 }
-                NextName::Paused => return AppliedPart::MoreFollow,
+                NextName::Paused => return false,
                 NextName::End => progress.stage = Stage::Done,
             }
         }
-        AppliedPart::Last
+        true
     }
 
     /// Ends the names of the first request, before the versions in it. Without names, it subscribes

@@ -9,7 +9,7 @@ use alloc::{collections::VecDeque, vec::Vec};
 
 use super::{
     globs::canonical,
-    progress::{AppliedPart, RequestProgress, Stage, UnlistedNames},
+    progress::{RequestProgress, Stage, UnlistedNames},
 };
 use crate::{
     server::{
@@ -36,14 +36,14 @@ use crate::{
 pub(crate) const WILDCARD: &str = "*";
 
 impl SessionContext<'_> {
-    /// Applies the next part of a list. A whole list takes time proportional to the names listed and
-    /// dropped.
+    /// Applies the next part of a list. Returns whether it was the last one. A whole list takes time
+    /// proportional to the names listed and dropped.
     pub(crate) fn apply_list(
         &mut self,
         message: &[u8],
         progress: &mut RequestProgress,
         left: &mut usize,
-    ) -> AppliedPart {
+    ) -> bool {
         while let Stage::Names(names) = &mut progress.stage {
             match names.next(message, left) {
                 NextName::Name(ListedName::Subscribed(WILDCARD)) => progress.has_wildcard = true,
@@ -59,17 +59,17 @@ impl SessionContext<'_> {
                 }
                 // A list has no other names.
                 NextName::Name(ListedName::Unsubscribed(_) | ListedName::Version(..)) => {}
-                NextName::Paused => return AppliedPart::MoreFollow,
+                NextName::Paused => return false,
                 NextName::End => progress.stage = self.end_of_list(progress),
             }
         }
         if let Stage::Unlisted(unlisted) = &mut progress.stage {
-            if self.drop_unlisted(unlisted, left) == AppliedPart::MoreFollow {
-                return AppliedPart::MoreFollow;
+            if !self.drop_unlisted(unlisted, left) {
+                return false;
             }
             progress.stage = Stage::Done;
         }
-        AppliedPart::Last
+        true
     }
 
     /// Applies the wildcard of a list. Returns the next stage.
@@ -177,7 +177,7 @@ impl SessionContext<'_> {
     }
 
     pub(crate) fn exists(&self, name: &str) -> bool {
-        self.arena.find(name).is_some_and(|slot| self.arena.payload(slot).is_some())
+        self.arena.entry(name).is_some_and(|it| it.payload.is_some())
     }
 
     /// Adds a subscription that the client made by name.
@@ -192,9 +192,9 @@ impl SessionContext<'_> {
         Some(subscription)
     }
 
-    /// Unsubscribes from the next names that the list lacks.
+    /// Unsubscribes from the next names that the list lacks. Returns whether they were the last ones.
     // M31
-    fn drop_unlisted(&mut self, unlisted: &mut UnlistedNames, left: &mut usize) -> AppliedPart {
+    fn drop_unlisted(&mut self, unlisted: &mut UnlistedNames, left: &mut usize) -> bool {
         let round = self.session.round;
         let is_same = |key: &Key| self.subscriptions.key(key.slot()) == Some(*key);
         // If the next subscription has ended since the last part, the walk starts again.
@@ -205,7 +205,7 @@ impl SessionContext<'_> {
         while let Some(subscription) = self.subscriptions.at(slot) {
             if *left == 0 {
                 unlisted.next = self.subscriptions.key(slot);
-                return AppliedPart::MoreFollow;
+                return false;
             }
             *left -= 1;
             let next = self.subscriptions.next(ListKind::Session, slot);
@@ -248,7 +248,7 @@ impl SessionContext<'_> {
                 self.drop_named(glob.slot());
             }
         }
-        AppliedPart::Last
+        true
     }
 
     fn is_name_covered(&self, resource: Slot) -> bool {

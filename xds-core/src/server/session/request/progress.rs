@@ -61,13 +61,6 @@ pub(crate) struct UnlistedNames {
     pub(crate) globs: VecDeque<Key>,
 }
 
-/// Whether a part was the last one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AppliedPart {
-    Last,
-    MoreFollow,
-}
-
 impl RequestProgress {
     /// Whether the request has had names so far.
     pub(crate) fn has_names(&self) -> bool {
