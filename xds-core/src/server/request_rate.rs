@@ -19,7 +19,7 @@ impl Server {
     pub(crate) fn charge_request(&mut self, id: StreamId, bytes: usize) -> Result<(), CloseReason> {
         let now = self.clock.now();
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
-        let Some(rate) = stream.request_rate(&self.config.limits) else { return Ok(()) };
+        let Some(rate) = stream.limits(&self.config.limits).requests else { return Ok(()) };
         stream.requests.take_some(cost_of(bytes, rate, &self.config.limits), rate, now);
         if stream.requests.is_overdrawn(rate, now) {
             return Err(CloseReason::RequestRate { per_second: rate.per_second });
@@ -36,7 +36,7 @@ impl Server {
     /// Returns the tokens of a request that answered a response.
     pub(crate) fn refund_request(&mut self, id: StreamId, bytes: usize) {
         if let Some(stream) = self.streams.get_mut(id.0)
-            && let Some(rate) = stream.request_rate(&self.config.limits)
+            && let Some(rate) = stream.limits(&self.config.limits).requests
         {
             stream.requests.put_back(cost_of(bytes, rate, &self.config.limits), rate);
         }

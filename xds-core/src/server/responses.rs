@@ -178,9 +178,6 @@ impl Server {
     /// between two revisions.
     pub(crate) fn warm(&mut self, id: StreamId, session: Slot, changed: (Revision, Revision)) {
         let Self { subscriptions, config, .. } = self;
-        if !subscriptions.warms_others(session) {
-            return;
-        }
         let Some(stream) = self.streams.get(id.0) else { return };
         for waiting in subscriptions.warmed_by(session, &stream.sessions, config.warmed_types) {
             subscriptions.warm(waiting, session, changed, config.warming);

@@ -205,13 +205,6 @@ impl Subscriptions {
         Some((session, self.table.next(ListKind::Resource, subscription)))
     }
 
-    /// Whether other sessions of the same stream may need warming after this one was sent
-    /// something.
-    pub(crate) fn warms_others(&self, sent: Slot) -> bool {
-        let role = self.sessions.at(sent).map(|session| session.role);
-        matches!(role, Some(Role::Clusters | Role::Listeners))
-    }
-
     /// Returns the sessions of the same stream that may need warming after this one was sent
     /// something.
     // M151-M153, M155
@@ -222,11 +215,12 @@ impl Subscriptions {
         warmed: WarmedTypes,
     ) -> Vec<Slot> {
         let role = |slot: Slot| self.sessions.at(slot).map(|session| session.role);
-        let waits = |handle: &&SessionHandle| match (role(sent), role(handle.session)) {
-            (Some(Role::Clusters), Some(Role::Endpoints)) => true,
-            (Some(Role::Clusters | Role::Listeners), Some(Role::Secrets)) => {
-                warmed == WarmedTypes::EndpointsAndSecrets
-            }
+        let Some(sent @ (Role::Clusters | Role::Listeners)) = role(sent) else {
+            return Vec::new();
+        };
+        let waits = |handle: &&SessionHandle| match role(handle.session) {
+            Some(Role::Endpoints) => sent == Role::Clusters,
+            Some(Role::Secrets) => warmed == WarmedTypes::EndpointsAndSecrets,
             _ => false,
         };
         handles.iter().filter(waits).map(|handle| handle.session).collect()

@@ -167,12 +167,6 @@ impl Store {
         }
     }
 
-    /// Updates the source revision of an unchanged resource in the arenas above a layer.
-    pub(crate) fn show_revision_above(&mut self, layer: Slot, name: &ResourceName) {
-        let unchanged = &mut ChangeSet::default();
-        self.show_above(layer, name, self.sequence, unchanged);
-    }
-
     /// Updates a name in an arena from its view's layers, at a revision of the source.
     fn show(
         &mut self,

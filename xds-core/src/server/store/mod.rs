@@ -59,7 +59,7 @@ pub(crate) struct Store {
     /// Views that may have become used or unused.
     noted_views: Vec<Key>,
     /// Resources shown by arenas that were opened over layers.
-    opened_over_layers: Vec<(Slot, Slot, ChangeKind)>,
+    pub(crate) opened_over_layers: Vec<(Slot, Slot, ChangeKind)>,
 }
 
 /// Changes made by a transaction, for updating the subscribers.
@@ -170,7 +170,12 @@ impl Store {
         let sequence = self.sequence + 1;
         let (mut changed, mut removed) = (0, 0);
         for change in changes {
-            let Some(arena_slot) = self.arena_for(view, change, config) else { continue };
+            let type_url = change.type_url.as_str();
+            let arena_slot = match change.content {
+                ChangeContent::Nothing => self.find_arena(view, type_url),
+                _ => self.open_arena(view, type_url, config),
+            };
+            let Some(arena_slot) = arena_slot else { continue };
             let Some(arena) = self.arenas.at_mut(arena_slot) else { continue };
             let held = arena.held();
             let (now, pool, name) = (self.clock.next(), &mut self.pool, &change.name);
@@ -198,7 +203,8 @@ impl Store {
             let Some(slot) = slot else {
                 // A rewrite of equal content has a revision all the same.
                 if source.is_some() && matches!(change.content, ChangeContent::Resource(..)) {
-                    self.show_revision_above(arena_slot, name);
+                    let unchanged = &mut ChangeSet::default();
+                    self.show_above(arena_slot, name, self.sequence, unchanged);
                 }
                 continue;
             };
@@ -272,11 +278,6 @@ impl Store {
             self.open_arena(stable, type_url, config);
         }
         Some(slot)
-    }
-
-    /// Takes the resources of arenas that were opened over layers since the last call.
-    pub(crate) fn take_opened_over_layers(&mut self) -> Vec<(Slot, Slot, ChangeKind)> {
-        core::mem::take(&mut self.opened_over_layers)
     }
 
     /// Frees an arena without resources and sessions, so that invented types leave nothing
@@ -415,21 +416,6 @@ impl Store {
             return Err(TransactionError::TooManyResources { resources, limit: limits.resources });
         }
         Ok(())
-    }
-
-    /// Returns the arena of a change. `None` if it is a removal from a type without resources.
-    fn arena_for(
-        &mut self,
-        view: Slot,
-        change: &ResourceChange,
-        config: &ServerConfig,
-    ) -> Option<Slot> {
-        match change.content {
-            ChangeContent::Resource(..) | ChangeContent::Error(_) => {
-                self.open_arena(view, change.type_url.as_str(), config)
-            }
-            ChangeContent::Nothing => self.find_arena(view, change.type_url.as_str()),
-        }
     }
 }
 

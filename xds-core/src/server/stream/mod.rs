@@ -16,7 +16,7 @@ use foldhash::fast::FixedState;
 
 use self::{extras::StreamExtras, push_order::Order, source_wait::SourceCheck};
 use super::{
-    config::{NodeChanged, PerClientLimits, Rate, RequireNode, ServerConfig, ServerLimits},
+    config::{NodeChanged, PerClientLimits, RequireNode, ServerConfig, ServerLimits},
     event::{CloseReason, Observation, StreamKind},
     queue::outbox::Outbox,
     session::{peer::ClientFeatures, session_handle::SessionHandle},
@@ -140,14 +140,9 @@ impl Stream {
         self.own_limits().copied().unwrap_or_else(|| defaults.into())
     }
 
-    /// Rate limit for the requests of this client.
-    pub(crate) fn request_rate(&self, defaults: &ServerLimits) -> Option<Rate> {
-        self.own_limits().map_or(defaults.requests, |limits| limits.requests)
-    }
-
     /// Whether the driver should read another request.
     pub(crate) fn wants_read(&self, limits: &ServerLimits, now: Time) -> bool {
-        let rate = self.request_rate(limits);
+        let rate = self.limits(limits).requests;
         let is_slow_enough = rate.is_none_or(|rate| self.requests.has_one(rate, now));
         !self.has_waiting_requests() && is_slow_enough
     }

@@ -6,7 +6,7 @@ use crate::{
         Server,
         config::AnswerOverdue,
         event::{CloseReason, Observation},
-        session::subscriptions::Subscriptions,
+        session::context::SessionContext,
     },
     slab::Slot,
 };
@@ -14,24 +14,21 @@ use crate::{
 impl Server {
     /// Sets the alarm of the response that was just rendered.
     pub(crate) fn await_answer(&mut self, slot: Slot) {
-        let Subscriptions { sessions, store, .. } = &mut self.subscriptions;
-        let (Some(key), Some(session)) = (sessions.key(slot), sessions.at_mut(slot)) else {
-            return;
-        };
-        let arena = store.arena(session.arena);
-        if let Some(within) = arena.and_then(|arena| arena.config.answer_overdue.after()) {
-            session.set_answer_timer(self.alarms.await_answer(key, self.clock.now(), within));
+        let key = self.subscriptions.sessions.key(slot);
+        if let (Some(key), Some(context)) = (key, self.subscriptions.context(slot))
+            && let Some(within) = context.arena.config.answer_overdue.after()
+        {
+            let timer = self.alarms.await_answer(key, self.clock.now(), within);
+            context.session.set_answer_timer(timer);
         }
     }
 
     pub(crate) fn answer_is_overdue(&mut self, slot: Slot) {
-        let Some(policy) = self.overdue_policy(slot) else { return };
-        let Some(after) = policy.after() else { return };
-        let Subscriptions { sessions, store, .. } = &mut self.subscriptions;
-        let Some(session) = sessions.at_mut(slot) else { return };
-        let Some(type_url) = store.arena(session.arena).map(|it| it.type_url.clone()) else {
+        let Some(SessionContext { session, arena, .. }) = self.subscriptions.context(slot) else {
             return;
         };
+        let (policy, type_url) = (arena.config.answer_overdue, arena.type_url.clone());
+        let Some(after) = policy.after() else { return };
         let (stream, Some(nonce)) = (session.stream, session.mark_overdue()) else { return };
         self.out.observe(Observation::AnswerOverdue {
             stream,
@@ -44,10 +41,5 @@ impl Server {
             return self.close(stream, reason);
         }
         self.notify_if_due(slot);
-    }
-
-    fn overdue_policy(&self, session: Slot) -> Option<AnswerOverdue> {
-        let arena = self.subscriptions.sessions.at(session)?.arena;
-        Some(self.subscriptions.store.arena(arena)?.config.answer_overdue)
     }
 }

@@ -35,7 +35,8 @@ impl Server {
     // M168
     pub(crate) fn update_heartbeat_alarm(&mut self, arena: Slot) {
         // Resources that layers had before a client subscribed to the type of the view above them.
-        for (arena, resource, change_kind) in self.subscriptions.store.take_opened_over_layers() {
+        let opened = core::mem::take(&mut self.subscriptions.store.opened_over_layers);
+        for (arena, resource, change_kind) in opened {
             self.schedule_heartbeat(arena, resource, change_kind);
         }
         let now = self.clock.now();
