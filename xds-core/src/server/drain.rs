@@ -45,7 +45,7 @@ impl Server {
         let mut start = now;
         for id in self.select_streams(|_, _| true) {
             let at = start.after(self.rng.part_of(share));
-            self.end_at(id, PlannedEnd::new(at, plan.grace_period, EndReason::Drain));
+            self.end_at(id, at, plan.grace_period, EndReason::Drain);
             start = start.after(share);
         }
     }
@@ -55,7 +55,7 @@ impl Server {
         match self.config.limits.first_request {
             Some(after) => {
                 let at = self.clock.now().after(after);
-                self.end_at(id, PlannedEnd::new(at, Duration::ZERO, EndReason::NoRequest));
+                self.end_at(id, at, Duration::ZERO, EndReason::NoRequest);
             }
             None => self.limit_age(id),
         }
@@ -77,7 +77,7 @@ impl Server {
         let end = self.streams.get(id.0).and_then(|stream| stream.end);
         if end.is_none_or(|end| end.reason != EndReason::Drain) {
             let at = self.clock.now().after(after);
-            self.end_at(id, PlannedEnd::new(at, Duration::ZERO, EndReason::NoDecision));
+            self.end_at(id, at, Duration::ZERO, EndReason::NoDecision);
         }
     }
 
@@ -86,13 +86,14 @@ impl Server {
         let Some(limit) = self.config.max_stream_age else { return };
         let age = self.rng.jitter(limit.age, limit.jitter_percent);
         let at = self.clock.now().after(age);
-        self.end_at(id, PlannedEnd::new(at, limit.grace_period, EndReason::Age));
+        self.end_at(id, at, limit.grace_period, EndReason::Age);
     }
 
     /// Schedules the end of the stream, or keeps an earlier planned end. An end scheduled for a
     /// missing request or decision is replaced.
-    fn end_at(&mut self, id: StreamId, end: PlannedEnd) {
+    fn end_at(&mut self, id: StreamId, at: Time, grace_period: Duration, reason: EndReason) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
+        let end = PlannedEnd { at, grace_period, reason, has_begun: false };
         let end = match stream.end {
             Some(PlannedEnd { reason: EndReason::NoRequest | EndReason::NoDecision, .. })
             | None => end,

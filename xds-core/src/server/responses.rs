@@ -26,7 +26,7 @@ impl Server {
     /// Notifies the driver, once, if the session has something to send. Under make before break,
     /// another session of the stream may have it.
     pub(crate) fn notify_if_due(&mut self, session: Slot) {
-        match self.subscriptions.sessions.at(session).map(|it| (it.stream, it.send_order())) {
+        match self.subscriptions.sessions.at(session).map(|it| (it.stream, it.send_order)) {
             Some((id, SendOrder::MakeBeforeBreak | SendOrder::MakeBeforeBreakRemovals(_)))
                 if self.update_decision(id) =>
             {

@@ -81,7 +81,7 @@ pub(crate) struct Session {
     pub(crate) stream: StreamId,
     pub(crate) arena: Slot,
     pub(crate) role: Role,
-    send_order: SendOrder,
+    pub(crate) send_order: SendOrder,
     variant: Variant,
     lifetime: StreamLifetime,
     ttls: Ttls,
@@ -254,12 +254,6 @@ impl Session {
         }
     }
 
-    /// Whether tombstones were dropped before the client was sent the removals.
-    // M231
-    pub(crate) fn lags_behind(&self, arena: &Arena) -> bool {
-        self.removals_to(arena).is_some_and(|removals_to| removals_to < arena.horizon())
-    }
-
     /// Returns the revision up to which the client was sent removals. `None` if no removals are
     /// sent to it or if it was sent nothing yet.
     pub(crate) fn removals_to(&self, arena: &Arena) -> Option<Revision> {
@@ -289,11 +283,6 @@ impl Session {
     /// Returns the protocol variant of the session.
     pub(crate) fn variant(&self) -> Variant {
         self.variant
-    }
-
-    /// Arms warming after clusters were sent on the stream.
-    pub(crate) fn arm_warming(&mut self) {
-        self.warms_next = true;
     }
 
     /// Records whether a request has dynamic parameters. Returns whether it is the first one that

@@ -173,10 +173,6 @@ impl Session {
         )
     }
 
-    pub(crate) fn send_order(&self) -> SendOrder {
-        self.send_order
-    }
-
     /// Whether removals may have to wait for ACKs of additions and changes.
     pub(crate) fn defers_removals(&self) -> bool {
         matches!(self.send_order, SendOrder::MakeBeforeBreakRemovals(_))

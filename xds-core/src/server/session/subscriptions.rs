@@ -239,7 +239,7 @@ impl Subscriptions {
     ) {
         let Some(mut context) = self.context(waiting) else { return };
         match (context.session.variant(), policy) {
-            (Variant::StateOfTheWorld, Warming::AfterClusters) => context.session.arm_warming(),
+            (Variant::StateOfTheWorld, Warming::AfterClusters) => context.session.warms_next = true,
             (Variant::StateOfTheWorld, _) => context.make_everything_due(ResponseCause::Warming),
             (Variant::Incremental, _) if context.session.role == Role::Secrets => {
                 context.make_names_due(ResponseCause::Warming, |it| it.kind.is_subscribed());
@@ -326,7 +326,8 @@ impl Subscriptions {
         let Some(state) = self.store.arena(arena) else { return Vec::new() };
         let lagging = |&session: &Slot| {
             let session = self.sessions.at(session)?;
-            session.lags_behind(state).then_some(session.stream)
+            let lags = session.removals_to(state).is_some_and(|it| it < state.horizon());
+            lags.then_some(session.stream)
         };
         state.wildcards.iter().filter_map(|(_, session)| lagging(session)).collect()
     }

@@ -257,14 +257,7 @@ impl Store {
         }
     }
 
-    /// Removes the layers of a view that is no longer in use.
-    pub(crate) fn drop_layers(&mut self, slot: Slot) {
-        let Some(view) = self.views.at_mut(slot) else { return };
-        let layers = core::mem::take(&mut view.layers);
-        self.end_uses(layers);
-    }
-
-    fn end_uses(&mut self, layers: Vec<Slot>) {
+    pub(super) fn end_uses(&mut self, layers: Vec<Slot>) {
         for layer in layers {
             if let Some(state) = self.views.at_mut(layer) {
                 state.uses -= 1;

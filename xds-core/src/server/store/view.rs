@@ -133,7 +133,8 @@ impl Store {
 
     /// Removes all resources of an unused view.
     fn clear_view(&mut self, slot: Slot) {
-        self.drop_layers(slot);
+        let layers = self.views.at_mut(slot).map(|view| core::mem::take(&mut view.layers));
+        self.end_uses(layers.unwrap_or_default());
         for arena_slot in self.arenas_of(slot) {
             let Some(arena) = self.arenas.at_mut(arena_slot) else { continue };
             let names: Vec<_> = arena.held_names().cloned().collect();

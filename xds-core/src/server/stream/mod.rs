@@ -81,10 +81,6 @@ pub(crate) enum EndReason {
 }
 
 impl PlannedEnd {
-    pub(crate) fn new(at: Time, grace_period: Duration, reason: EndReason) -> Self {
-        Self { at, grace_period, reason, has_begun: false }
-    }
-
     /// Time at which the wait for answers ends.
     fn deadline(self) -> Time {
         if self.has_begun { self.at } else { self.at.after(self.grace_period) }

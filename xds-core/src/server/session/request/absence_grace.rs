@@ -34,11 +34,10 @@ impl Session {
     }
 
     fn take_expired_hold(&mut self, now: Time) -> bool {
-        let mut is_over = false;
-        self.update_extras(|extras| {
-            is_over = extras.first_response_hold.take_if(|until| *until <= now).is_some()
-        });
-        is_over
+        let extras = self.extras.as_deref_mut();
+        let hold = extras.and_then(|it| it.first_response_hold.take_if(|until| *until <= now));
+        self.drop_empty_extras();
+        hold.is_some()
     }
 
     fn take_expired_grace_period(&mut self, now: Time) -> Option<Key> {

@@ -128,10 +128,8 @@ impl SessionContext<'_> {
         if self.session.without_subscription().is_none() {
             return false;
         }
-        let mut names = BTreeSet::new();
-        self.session.update_extras(|extras| {
-            names = mem::take(&mut extras.without_subscription).names;
-        });
+        let names = mem::take(&mut self.session.extras_mut().without_subscription).names;
+        self.session.drop_empty_extras();
         self.add_unsubscribe_removals(names);
         true
     }
