@@ -3,6 +3,8 @@
 use core::fmt;
 
 use crate::format::Format;
+use crate::path::REDACTED;
+pub(crate) use crate::path::{Path, abbreviate};
 use crate::wire::WireError;
 
 /// Error that rejects a file, a message or a descriptor set.
@@ -135,7 +137,8 @@ impl fmt::Display for Position {
     }
 }
 
-/// Reason of a [`FormatError`]. Names and values from the input are abbreviated.
+/// Reason of a [`FormatError`]. Names and values from the input are abbreviated, and those that may
+/// be secret are [`REDACTED`] or left out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -237,7 +240,7 @@ pub enum ErrorKind {
     /// An object has a key twice.
     #[error("duplicate key `{key}`")]
     DuplicateKey {
-        /// The key.
+        /// The key, or [`REDACTED`] if it is not spelt like a field and may be secret.
         key: String,
     },
     /// Two members of a oneof are set.
@@ -354,6 +357,27 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// Returns the error without a type URL that does not have the form of one.
+    pub(crate) fn without_malformed_url(self) -> Self {
+        let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"_.".contains(&byte);
+        let is_url = |text: &str| {
+            let name = text.rsplit_once('/').map_or("", |(_, name)| name);
+            text.starts_with("type.googleapis.com/")
+                && name.contains('.')
+                && name.bytes().all(is_name_byte)
+        };
+        match self {
+            Self::UnknownType { type_url, suggestion } if !is_url(&type_url) => {
+                Self::UnknownType { type_url: REDACTED.to_owned(), suggestion }
+            }
+            Self::InvalidTypeUrl { .. } => Self::InvalidTypeUrl { type_url: REDACTED.to_owned() },
+            Self::UnprintableAny { type_url } if !is_url(&type_url) => {
+                Self::UnprintableAny { type_url: REDACTED.to_owned() }
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn corrupt(message: &str, reason: WireError) -> Self {
         Self::Corrupt { message: message.to_owned(), reason: reason.to_string() }
     }
@@ -426,47 +450,6 @@ impl Fault {
     }
 }
 
-/// Path of a value, as a linked list on the stack: it costs nothing unless an error prints it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Path<'p> {
-    /// Top of the file or message.
-    Root,
-    /// A part of a file, given by its path.
-    Raw(&'p str),
-    /// A field of a message.
-    Field(&'p Self, &'p str),
-    /// An element of a list.
-    Index(&'p Self, usize),
-    /// A value of a map.
-    Key(&'p Self, &'p str),
-}
-
-impl fmt::Display for Path<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Root => Ok(()),
-            Self::Raw(path) => f.write_str(path),
-            Self::Field(parent @ (Self::Root | Self::Raw("")), name) => {
-                write!(f, "{parent}{}", abbreviate(name))
-            }
-            Self::Field(parent, name) => write!(f, "{parent}.{}", abbreviate(name)),
-            Self::Index(parent, index) => write!(f, "{parent}[{index}]"),
-            Self::Key(parent, key) => write!(f, "{parent}[{:?}]", abbreviate(key)),
-        }
-    }
-}
-
-/// Shortens a name or value from the input, which may be megabytes long, for an error message.
-pub(crate) fn abbreviate(text: &str) -> String {
-    const SHOWN: usize = 120;
-    match text.char_indices().nth(SHOWN) {
-        None => text.to_owned(),
-        Some((end, _)) => {
-            format!("{}... ({} bytes)", text.get(..end).unwrap_or_default(), text.len())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -478,24 +461,6 @@ mod tests {
         assert_eq!(Position::of(text, text.find('x').unwrap()), Position { line: 2, column: 6 });
         assert_eq!(Position::of(text, 3), Position { line: 2, column: 1 }); // inside `ä`
         assert_eq!(Position::of(text, 999), Position { line: 3, column: 1 });
-    }
-
-    #[test]
-    fn paths_use_field_and_index_notation() {
-        let resources = Path::Field(&Path::Root, "resources");
-        let third = Path::Index(&resources, 3);
-        let metadata = Path::Field(&third, "filter_metadata");
-        assert_eq!(
-            Path::Key(&metadata, "envoy.lb").to_string(),
-            r#"resources[3].filter_metadata["envoy.lb"]"#
-        );
-        assert_eq!(Path::Field(&Path::Index(&Path::Root, 0), "name").to_string(), "[0].name");
-    }
-
-    #[test]
-    fn long_names_are_abbreviated() {
-        let name = "ä".repeat(1 << 20);
-        assert_eq!(abbreviate(&name), format!("{}... (2097152 bytes)", "ä".repeat(120)));
     }
 
     #[test]

@@ -104,6 +104,7 @@ mod faults;
 mod format;
 mod options;
 mod parse;
+mod path;
 mod print;
 mod resource;
 mod schema;
@@ -125,9 +126,10 @@ pub use parse::{
     ResourcePositions, TypedMessage, YamlFile, encode_message, encode_message_with, parse,
     parse_all, parse_messages, parse_with,
 };
+pub use path::REDACTED;
 pub use print::{
-    FieldNames, PrintOptions, REDACTED, Redaction, UNKNOWN_TYPE, UnknownTypes,
-    has_sensitive_fields, json_to_yaml, message_to_json, to_json, to_json_string, to_text, to_yaml,
+    FieldNames, PrintOptions, Redaction, UNKNOWN_TYPE, UnknownTypes, has_sensitive_fields,
+    json_to_yaml, message_to_json, to_json, to_json_string, to_text, to_yaml,
 };
 pub use resource::{
     check::{decode_check, unknown_fields, unprintable},

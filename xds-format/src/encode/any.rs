@@ -43,7 +43,8 @@ impl Encoder<'_> {
             return Err(Location { path: &path, ..at }.wrong("a type URL", &type_member.value));
         };
         let message = self.schema.require_url(type_url).map_err(|kind| {
-            Fault::new(type_member.value.offset, &Path::Field(path, TYPE_KEY), kind)
+            let path = Path::Field(path, TYPE_KEY);
+            Location { path: &path, ..at }.unknown_type(type_member.value.offset, kind)
         })?;
 
         let mut value = Vec::new();
@@ -109,7 +110,7 @@ impl Encoder<'_> {
         let message = self
             .schema
             .require_url(type_url)
-            .map_err(|kind| Fault::new(expanded.offset, at.path, kind))?;
+            .map_err(|kind| at.unknown_type(expanded.offset, kind))?;
         wire::put_len(out, TYPE_URL, type_url.as_bytes());
         let before = out.len();
         let inner = at.in_any(expanded.offset)?;

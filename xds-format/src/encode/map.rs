@@ -6,7 +6,7 @@ use prost_reflect::{FieldDescriptor, Kind};
 
 use super::scalar::Scalar;
 use super::{Dialect, Encoder, Location, Result, put_nested, takes_null};
-use crate::error::{ErrorKind, Fault, Path, abbreviate};
+use crate::error::{ErrorKind, Fault, Path};
 use crate::tree::json::is_number;
 use crate::tree::{Member, Node, Value};
 use crate::wire;
@@ -54,7 +54,7 @@ impl Encoder<'_> {
         entries.sort_by(|a, b| a.order.cmp(&b.order));
         let mut pairs = entries.iter().zip(entries.iter().skip(1));
         if let Some((_, second)) = pairs.find(|(first, second)| first.order == second.order) {
-            let kind = ErrorKind::DuplicateKey { key: abbreviate(&second.name) };
+            let kind = ErrorKind::DuplicateKey { key: at.path.quote(&second.name) };
             return Err(Fault::new(second.offset, at.path, kind));
         }
 
@@ -117,7 +117,7 @@ impl Encoder<'_> {
                 let (order, key) = key_of_text(key_kind, &member.name).ok_or_else(|| {
                     let kind = ErrorKind::WrongValue {
                         expected: format!("a key of type {key_kind:?}"),
-                        found: format!("{:?}", abbreviate(&member.name)),
+                        found: format!("{:?}", at.path.quote(&member.name)),
                     };
                     Fault::new(member.offset, at.path, kind)
                 })?;

@@ -17,7 +17,7 @@ use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use crate::error::{ErrorKind, Fault, Path, Result, abbreviate};
 use crate::faults::Faults;
 use crate::options::{ParseOptions, UnknownFields};
-use crate::schema::Schema;
+use crate::schema::{Schema, is_private_message};
 use crate::suggest;
 use crate::tree::{Member, Node, Value};
 use crate::wire;
@@ -88,10 +88,34 @@ impl<'p> Location<'p> {
         Ok(self)
     }
 
+    /// Creates the error for a value of the wrong kind.
     fn wrong(&self, expected: impl Into<String>, found: &Node<'_>) -> Box<Fault> {
-        let kind =
-            ErrorKind::WrongValue { expected: expected.into(), found: found.value.describe() };
-        Fault::new(found.offset, self.path, kind)
+        let (expected, kind) = (expected.into(), found.value.kind().to_owned());
+        Fault::new(found.offset, self.path, ErrorKind::WrongValue { expected, found: kind })
+    }
+
+    /// Creates the error for a scalar that the field does not accept, and quotes it unless it may be
+    /// secret.
+    fn wrong_scalar(&self, expected: impl Into<String>, found: &Node<'_>) -> Box<Fault> {
+        if self.path.is_private() {
+            return self.wrong(expected, found);
+        }
+        let (expected, quoted) = (expected.into(), found.value.describe());
+        Fault::new(found.offset, self.path, ErrorKind::WrongValue { expected, found: quoted })
+    }
+}
+
+impl Location<'_> {
+    /// Returns an unknown name for an error message. A name that resembles a known one is not a
+    /// secret.
+    fn name(&self, name: &str, resembles: bool) -> String {
+        if resembles { abbreviate(name) } else { self.path.quote(name) }
+    }
+
+    /// Creates the error for a type URL. In a secret it is quoted only if it has the form of one.
+    fn unknown_type(&self, offset: usize, kind: ErrorKind) -> Box<Fault> {
+        let kind = if self.path.is_private() { kind.without_malformed_url() } else { kind };
+        Fault::new(offset, self.path, kind)
     }
 }
 
@@ -150,6 +174,8 @@ impl Encoder<'_> {
         at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
+        let private = Path::Private(at.path);
+        let at = if is_private_message(message) { Location { path: &private, ..at } } else { at };
         let mut fields: Vec<(FieldDescriptor, &Member<'_>)> = Vec::with_capacity(members.len());
         for member in members.iter().filter(|member| !skip(&member.name)) {
             let field = match self.field_of(message, member, at) {
@@ -176,7 +202,9 @@ impl Encoder<'_> {
                 self.recover(Err(Fault::new(second.offset, at.path, kind)))?;
             }
             let path = Path::Field(at.path, &first.name);
-            let at = Location { path: &path, ..at };
+            let private = Path::Private(&path);
+            let path = if self.schema.is_private_field(field) { &private } else { &path };
+            let at = Location { path, ..at };
             self.recover(if field.is_map() {
                 self.map(field, group, at, out)
             } else if field.is_list() {
@@ -204,7 +232,7 @@ impl Encoder<'_> {
         message.get_field_by_name(&member.name).or_else(by_json_name).ok_or_else(|| {
             let suggestion = self.nearest_field(message, &member.name);
             let kind = ErrorKind::UnknownField {
-                field: abbreviate(&member.name),
+                field: at.name(&member.name, suggestion.is_some()),
                 message: message.full_name().to_owned(),
                 suggestion,
             };

@@ -8,7 +8,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use prost_reflect::{EnumDescriptor, Kind};
 
 use super::{Dialect, Encoder, Location, Result};
-use crate::error::{ErrorKind, Fault, abbreviate};
+use crate::error::{ErrorKind, Fault};
 use crate::options::UnknownFields;
 use crate::suggest;
 use crate::tree::json::is_number;
@@ -115,22 +115,22 @@ impl Encoder<'_> {
 
     fn signed32(&self, node: &Node<'_>, at: Location<'_>) -> Result<i32> {
         let value = self.integer(node).and_then(|value| i32::try_from(value).ok());
-        value.ok_or_else(|| at.wrong("a 32-bit integer", node))
+        value.ok_or_else(|| at.wrong_scalar("a 32-bit integer", node))
     }
 
     fn signed64(&self, node: &Node<'_>, at: Location<'_>) -> Result<i64> {
         let value = self.integer(node).and_then(|value| i64::try_from(value).ok());
-        value.ok_or_else(|| at.wrong("a 64-bit integer", node))
+        value.ok_or_else(|| at.wrong_scalar("a 64-bit integer", node))
     }
 
     fn unsigned32(&self, node: &Node<'_>, at: Location<'_>) -> Result<u32> {
         let value = self.integer(node).and_then(|value| u32::try_from(value).ok());
-        value.ok_or_else(|| at.wrong("an integer from 0 to 4294967295", node))
+        value.ok_or_else(|| at.wrong_scalar("an integer from 0 to 4294967295", node))
     }
 
     fn unsigned64(&self, node: &Node<'_>, at: Location<'_>) -> Result<u64> {
         let value = self.integer(node).and_then(|value| u64::try_from(value).ok());
-        value.ok_or_else(|| at.wrong("an integer from 0 to 18446744073709551615", node))
+        value.ok_or_else(|| at.wrong_scalar("an integer from 0 to 18446744073709551615", node))
     }
 
     fn float32(&self, node: &Node<'_>, at: Location<'_>) -> Result<f32> {
@@ -139,7 +139,7 @@ impl Encoder<'_> {
         let narrow: f32 =
             number_text(&node.value).and_then(|text| text.parse().ok()).unwrap_or(wide as f32);
         if narrow.is_infinite() && wide.is_finite() {
-            return Err(at.wrong("a 32-bit number", node));
+            return Err(at.wrong_scalar("a 32-bit number", node));
         }
         Ok(narrow)
     }
@@ -158,7 +158,7 @@ impl Encoder<'_> {
             }
             _ => None,
         };
-        parsed.ok_or_else(|| at.wrong("a number", node))
+        parsed.ok_or_else(|| at.wrong_scalar("a number", node))
     }
 
     /// Returns the integer of a scalar. JSON and YAML allow `5`, `5.0`, `5e0` and `"5"`, proto text
@@ -177,13 +177,13 @@ impl Encoder<'_> {
         match &node.value {
             Value::Bool(value) => Ok(*value),
             Value::String(text) if self.is_lenient() => {
-                lenient_boolean(text).ok_or_else(|| at.wrong("a boolean", node))
+                lenient_boolean(text).ok_or_else(|| at.wrong_scalar("a boolean", node))
             }
             Value::Word("true" | "True" | "t") => Ok(true),
             Value::Word("false" | "False" | "f") => Ok(false),
             Value::Number(text) if self.dialect == Dialect::Text && text == "1" => Ok(true),
             Value::Number(text) if self.dialect == Dialect::Text && text == "0" => Ok(false),
-            _ => Err(at.wrong("a boolean", node)),
+            _ => Err(at.wrong_scalar("a boolean", node)),
         }
     }
 
@@ -203,9 +203,9 @@ impl Encoder<'_> {
                 Ok(Cow::Borrowed(text.as_bytes()))
             }
             Value::Number(_) | Value::Bool(_) if self.dialect == Dialect::Yaml => {
-                Err(at.wrong("a string (in quotes)", node))
+                Err(at.wrong_scalar("a string (in quotes)", node))
             }
-            _ => Err(at.wrong("a string", node)),
+            _ => Err(at.wrong_scalar("a string", node)),
         }
     }
 
@@ -215,12 +215,16 @@ impl Encoder<'_> {
             Value::String(text) => {
                 let decoded =
                     STANDARD.decode(text.as_ref()).or_else(|_| URL_SAFE.decode(text.as_ref()));
+                let expected = match text.trim_start().starts_with("-----BEGIN") {
+                    true => "base64 (use `inline_string` for PEM text)",
+                    false => "base64",
+                };
                 // Envoy accepts a mix of the two alphabets.
                 let decoded = decoded.or_else(|why| match self.is_lenient() {
                     true => STANDARD.decode(text.replace('-', "+").replace('_', "/")),
                     false => Err(why),
                 });
-                decoded.map(Cow::Owned).map_err(|_| at.wrong("base64", node))
+                decoded.map(Cow::Owned).map_err(|_| at.wrong(expected, node))
             }
             _ => Err(at.wrong("base64 in a string", node)),
         }
@@ -240,9 +244,10 @@ impl Encoder<'_> {
             Value::Number(_) => return self.signed32(node, at),
             Value::Null if enumeration.full_name() == "google.protobuf.NullValue" => return Ok(0),
             _ => {
-                return Err(
-                    at.wrong(format!("a value of the enum `{}`", enumeration.full_name()), node)
-                );
+                return Err(at.wrong_scalar(
+                    format!("a value of the enum `{}`", enumeration.full_name()),
+                    node,
+                ));
             }
         };
         if let Some(value) = enumeration.get_value_by_name(name) {
@@ -257,11 +262,11 @@ impl Encoder<'_> {
             }
         }
         let upper = name.to_ascii_uppercase();
+        let suggestion = suggest::nearest(&upper, values.iter().map(|value| value.name()));
         let kind = ErrorKind::UnknownEnumValue {
-            value: abbreviate(name),
+            value: at.name(name, suggestion.is_some()),
             enumeration: enumeration.full_name().to_owned(),
-            suggestion: suggest::nearest(&upper, values.iter().map(|value| value.name()))
-                .map(str::to_owned),
+            suggestion: suggestion.map(str::to_owned),
         };
         Err(Fault::new(node.offset, at.path, kind))
     }

@@ -3,7 +3,7 @@
 use prost_reflect::MessageDescriptor;
 
 use super::{Encoder, Location, Result, put_nested};
-use crate::error::{ErrorKind, Fault, Path, abbreviate};
+use crate::error::{ErrorKind, Fault, Path};
 use crate::options::InexactNumbers;
 use crate::time::{Seconds, is_duration, is_timestamp, parse_duration, parse_timestamp};
 use crate::tree::{Member, Node, Value};
@@ -88,9 +88,9 @@ impl Encoder<'_> {
             WellKnown::Timestamp => match &node.value {
                 Value::String(text) => match parse_timestamp(text) {
                     Some(time) => put_seconds(time, out),
-                    None => Err(at.wrong("a time such as \"2024-01-31T12:00:00Z\"", node)),
+                    None => Err(at.wrong_scalar("a time such as \"2024-01-31T12:00:00Z\"", node)),
                 },
-                _ => Err(at.wrong("a time such as \"2024-01-31T12:00:00Z\"", node)),
+                _ => Err(at.wrong_scalar("a time such as \"2024-01-31T12:00:00Z\"", node)),
             },
             WellKnown::Value => self.value(node, at, out),
             WellKnown::Wrapper => match message.get_field(1) {
@@ -128,8 +128,9 @@ impl Encoder<'_> {
         at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let wrong =
-            || at.wrong("a duration such as \"1.5s\" or {seconds: 1, nanos: 500000000}", node);
+        let wrong = || {
+            at.wrong_scalar("a duration such as \"1.5s\" or {seconds: 1, nanos: 500000000}", node)
+        };
         match &node.value {
             Value::String(text) => put_seconds(parse_duration(text).ok_or_else(wrong)?, out),
             Value::Object(members) => {
@@ -169,7 +170,7 @@ pub(crate) fn read_seconds(message: &[u8]) -> Seconds {
 /// Encodes a field mask such as `"a.b,cD"`, with paths in lowerCamelCase.
 fn field_mask(node: &Node<'_>, at: Location<'_>, out: &mut Vec<u8>) -> Result<()> {
     let Value::String(text) = &node.value else {
-        return Err(at.wrong("a string of field paths", node));
+        return Err(at.wrong_scalar("a string of field paths", node));
     };
     for path in text.split(',').filter(|path| !path.is_empty()) {
         let mut snake = String::with_capacity(path.len() + 4);
@@ -233,13 +234,13 @@ impl Encoder<'_> {
                     if self.options.inexact_numbers == InexactNumbers::Refused
                         && !is_exact(text, number)
                     {
-                        let kind = ErrorKind::InexactNumber { number: abbreviate(text) };
+                        let kind = ErrorKind::InexactNumber { number: at.path.quote(text) };
                         return Err(Fault::new(node.offset, at.path, kind));
                     }
                     wire::put_tag(out, VALUE_NUMBER, 1);
                     out.extend_from_slice(&number.to_le_bytes());
                 }
-                _ => return Err(at.wrong("a finite number", node)),
+                _ => return Err(at.wrong_scalar("a finite number", node)),
             },
             Value::String(text) => wire::put_len(out, VALUE_STRING, text.as_bytes()),
             Value::List(elements) => {
@@ -250,8 +251,8 @@ impl Encoder<'_> {
                 let at = at.deeper(at.path, node.offset)?;
                 return put_nested(VALUE_STRUCT, out, |out| self.struct_value(members, at, out));
             }
-            Value::Word(word) => {
-                return Err(at.wrong(format!("a value, not `{}`", abbreviate(word)), node));
+            Value::Word(_) => {
+                return Err(at.wrong_scalar("a value", node));
             }
             Value::Bytes(_) => return Err(at.wrong("a value", node)),
         }

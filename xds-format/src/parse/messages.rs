@@ -169,7 +169,7 @@ impl MessageReader<'_> {
             None => {
                 let found = match &node.value {
                     Value::Object(_) => "an object with neither".to_owned(),
-                    other => other.describe(),
+                    other => other.kind().to_owned(),
                 };
                 return Err(Fault::new(node.offset, path, ErrorKind::UnexpectedShape { found }));
             }

@@ -69,7 +69,7 @@ impl Shapes<'_, '_> {
                         "an object of Kubernetes (`apiVersion`, `kind`)".to_owned()
                     }
                     Value::Object(_) => "an object with neither".to_owned(),
-                    other => other.describe(),
+                    other => other.kind().to_owned(),
                 };
                 Err(Fault::new(node.offset, &Path::Root, ErrorKind::UnexpectedShape { found }))
             }
@@ -98,7 +98,7 @@ impl Shapes<'_, '_> {
             Some(other) => {
                 let kind = ErrorKind::WrongValue {
                     expected: "a list".to_owned(),
-                    found: other.value.describe(),
+                    found: other.value.kind().to_owned(),
                 };
                 Err(Fault::new(other.offset, &path, kind))
             }

@@ -8,13 +8,11 @@ mod yaml;
 use prost_reflect::{DynamicMessage, MapKey, MessageDescriptor, Value};
 
 use crate::error::{ErrorKind, Fault, FormatError, Path, Result};
+use crate::path::REDACTED;
 use crate::resource::check;
 use crate::schema::Schema;
 
 pub use redact::has_sensitive_fields;
-
-/// Placeholder for a hidden value.
-pub const REDACTED: &str = "[redacted]";
 
 /// JSON key of the base64 bytes of an `Any` that has no JSON form. It is not a valid field name.
 pub const UNKNOWN_TYPE: &str = "[unknown type]";

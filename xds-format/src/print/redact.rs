@@ -8,12 +8,9 @@ use prost_reflect::{
 
 use super::{Privacy, REDACTED, Redaction, Typed, UnknownTypes, decode_any, unpack};
 use crate::encode::TYPE_KEY;
-use crate::schema::{Schema, TYPED_STRUCT};
+use crate::schema::{INLINE, SECRET, Schema, TYPED_STRUCT};
 
 const ANY: &str = "google.protobuf.Any";
-const SECRET: &str = "envoy.extensions.transport_sockets.tls.v3.Secret";
-/// Prefix of the fields of `DataSource` that contain data, not its location.
-const INLINE: &str = "envoy.config.core.v3.DataSource.inline_";
 
 /// Field numbers in `google.protobuf.Value`.
 const STRING_VALUE: u32 = 3;
@@ -60,7 +57,7 @@ impl<'s> Redactor<'s> {
     /// Whether the value of a field is hidden.
     pub(crate) fn hides(&self, field: &FieldDescriptor, privacy: Privacy) -> bool {
         self.redaction == Redaction::Hidden
-            && (self.schema.is_sensitive(field.full_name())
+            && (self.schema.is_sensitive(field)
                 || (privacy == Privacy::Secret && field.full_name().starts_with(INLINE)))
     }
 

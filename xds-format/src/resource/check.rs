@@ -5,7 +5,7 @@ use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use super::document::read_any;
 use crate::encode::{Location, MAX_MESSAGE_DEPTH, MAX_TOTAL_DEPTH};
 use crate::error::{ErrorKind, Fault, FormatError, Path, Result, abbreviate};
-use crate::schema::Schema;
+use crate::schema::{Schema, is_private_message};
 use crate::wire::{Field, Fields, Payload, WireError, last_string, read_varint};
 
 /// Maximum number of unprintable parts listed for a resource.
@@ -104,7 +104,9 @@ pub fn unknown_fields(
 }
 
 pub(crate) fn unprintable_any(type_url: &str, path: &Path<'_>) -> Box<Fault> {
-    Fault::new(None, path, ErrorKind::UnprintableAny { type_url: abbreviate(type_url) })
+    let kind = ErrorKind::UnprintableAny { type_url: abbreviate(type_url) };
+    let kind = if path.is_private() { kind.without_malformed_url() } else { kind };
+    Fault::new(None, path, kind)
 }
 
 struct Checker<'s> {
@@ -133,6 +135,8 @@ impl Checker<'_> {
                 return Err(Fault::new(None, at.path, ErrorKind::TooDeep { limit }));
             }
         }
+        let private = Path::Private(at.path);
+        let at = if is_private_message(message) { Location { path: &private, ..at } } else { at };
         // Number of elements of each repeated message field so far, for paths.
         let mut counts: Vec<(u32, usize)> = Vec::new();
         for field in Fields::new(bytes) {
@@ -166,8 +170,13 @@ impl Checker<'_> {
             (Kind::Message(_), Payload::Group) if descriptor.is_group() => Ok(()),
             (Kind::Message(nested), Payload::Len(bytes)) if !descriptor.is_group() => {
                 let field = Path::Field(at.path, descriptor.name());
-                // A map entry has the path of its value.
-                let path = if message.is_map_entry() { at.path } else { &field };
+                let private = Path::Private(&field);
+                let path = match self.schema.is_private_field(descriptor) {
+                    // A map entry has the path of its value.
+                    _ if message.is_map_entry() => at.path,
+                    true => &private,
+                    false => &field,
+                };
                 let inner = |path| Location { path, depth: at.depth + 1, total: at.total + 1 };
                 if descriptor.is_map() {
                     let key = last_string(bytes, 1).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The schema: message types with their fields, secret fields, and previous names.
 
 mod annotations;
+mod privacy;
 mod set;
 mod unknown;
 
@@ -11,6 +12,7 @@ use std::sync::OnceLock;
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 
 use self::annotations::Annotations;
+pub(crate) use self::privacy::{INLINE, SECRET, is_private_message};
 use crate::error::{ErrorKind, FormatError, abbreviate};
 
 /// Full name of the message that every file is read as.
@@ -191,10 +193,6 @@ impl Schema {
             type_url: abbreviate(type_url),
             suggestion: unknown::suggestion(&self.pool, full_name),
         }
-    }
-
-    pub(crate) fn is_sensitive(&self, field_full_name: &str) -> bool {
-        self.annotations.is_sensitive(field_full_name)
     }
 }
 

@@ -13,6 +13,7 @@ use std::collections::HashSet;
 
 use crate::error::{ErrorKind, Fault, Path, abbreviate};
 use crate::format::Format;
+use crate::path::REDACTED;
 
 /// Maximum depth of lists and objects in a text. It is twice the limit for messages, because every
 /// second level can be a list, so a message within its own limit never reaches it. It bounds every
@@ -62,10 +63,22 @@ pub(crate) struct Member<'t> {
 }
 
 impl Value<'_> {
-    /// Describes the value for an error message.
+    /// Describes the value for an error message, without its content, which may be secret.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a boolean",
+            Self::Number(_) => "a number",
+            Self::String(_) | Self::Bytes(_) => "a string",
+            Self::Word(_) => "a word",
+            Self::List(_) => "a list",
+            Self::Object(_) => "an object",
+        }
+    }
+
+    /// Describes the value for an error message, with the content of a scalar.
     pub(crate) fn describe(&self) -> String {
         match self {
-            Self::Null => "null".to_owned(),
             Self::Bool(value) => format!("the boolean {value}"),
             Self::Number(text) => format!("the number {}", abbreviate(text)),
             Self::String(text) => format!("the string {:?}", abbreviate(text)),
@@ -74,8 +87,7 @@ impl Value<'_> {
                 Err(_) => "a string of bytes".to_owned(),
             },
             Self::Word(word) => format!("`{}`", abbreviate(word)),
-            Self::List(_) => "a list".to_owned(),
-            Self::Object(_) => "an object".to_owned(),
+            Self::Null | Self::List(_) | Self::Object(_) => self.kind().to_owned(),
         }
     }
 }
@@ -119,10 +131,18 @@ pub(crate) fn check_unique_keys(members: &[Member<'_>]) -> Result<(), Box<Fault>
     match twice {
         None => Ok(()),
         Some((_, member)) => {
-            let kind = ErrorKind::DuplicateKey { key: abbreviate(&member.name) };
+            let kind = ErrorKind::DuplicateKey { key: shown_key(&member.name) };
             Err(Fault::new(member.offset, &Path::Root, kind))
         }
     }
+}
+
+/// Returns a key whose field is not known for an error message: as it is if it is spelt like a field.
+/// Another one may be a part of a secret.
+fn shown_key(key: &str) -> String {
+    let is_like_field = key.starts_with(|c: char| c.is_ascii_lowercase() || c == '@')
+        && key.bytes().skip(1).all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if is_like_field { abbreviate(key) } else { REDACTED.to_owned() }
 }
 
 pub(crate) fn syntax(format: Format, offset: usize, reason: impl Into<String>) -> Box<Fault> {

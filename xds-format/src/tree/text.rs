@@ -168,9 +168,10 @@ impl<'t> TextParser<'t> {
         let found = match &self.token {
             Token::End => "the end of the text".to_owned(),
             Token::Punct(punct) => format!("`{punct}`"),
-            Token::Ident(word) => Value::Word(word).describe(),
-            Token::Number(text) => Value::Number(text.clone()).describe(),
-            Token::Str(bytes) => Value::Bytes(bytes.clone()).describe(),
+            // The field is not known, so the content may be secret.
+            Token::Ident(_) => "a word".to_owned(),
+            Token::Number(_) => "a number".to_owned(),
+            Token::Str(_) => "a string".to_owned(),
         };
         syntax(Format::Text, self.offset, format!("expected {expected}, found {found}"))
     }
@@ -227,7 +228,7 @@ mod tests {
         );
         assert_eq!(
             error("a \"x\""),
-            "x.txtpb:1:3: invalid proto text: expected `:` or `{` after a field name, found the string \"x\""
+            "x.txtpb:1:3: invalid proto text: expected `:` or `{` after a field name, found a string"
         );
         assert_eq!(
             error("a {"),
@@ -243,7 +244,7 @@ mod tests {
         );
         assert_eq!(
             error("a: [1 2]"),
-            "x.txtpb:1:7: invalid proto text: expected `,` or `]` after an element of a list, found the number 2"
+            "x.txtpb:1:7: invalid proto text: expected `,` or `]` after an element of a list, found a number"
         );
         assert_eq!(
             error("a: [[1]]"),
@@ -260,7 +261,7 @@ mod tests {
         assert_eq!(error("a: §"), "x.txtpb:1:4: invalid proto text: unexpected character '§'");
         assert_eq!(
             error("a: -b"),
-            "x.txtpb:1:5: invalid proto text: expected a number after `-`, found `b`"
+            "x.txtpb:1:5: invalid proto text: expected a number after `-`, found a word"
         );
     }
 

@@ -71,7 +71,9 @@ impl DeprecationWalk<'_> {
             if self.found.len() >= MOST {
                 return;
             }
-            let path = &Path::Field(path, field.name());
+            let path = Path::Field(path, field.name());
+            let private = Path::Private(&path);
+            let path = if self.schema.is_private_field(&field) { &private } else { &path };
             if is_deprecated(&field) {
                 self.report(path, field.full_name());
             }

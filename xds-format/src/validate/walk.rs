@@ -1,5 +1,6 @@
 //! Recursive check of a resource against the constraints of its messages.
 
+use core::fmt;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -12,9 +13,9 @@ use super::number::Number;
 use super::plan::Plans;
 use super::rules::{FieldRules, ValueRules};
 use super::text::{Flavour, quoted};
-use crate::error::{ErrorKind, Fault, Path, abbreviate};
+use crate::error::{ErrorKind, Fault, Path};
 use crate::print::sorted;
-use crate::schema::Schema;
+use crate::schema::{Schema, is_private_message};
 
 /// State of a check: its limit and its violations.
 pub(crate) struct Walk<'s> {
@@ -46,6 +47,8 @@ impl<'s> Walk<'s> {
 
     pub(crate) fn message(&mut self, message: &DynamicMessage, path: &Path<'_>) {
         let descriptor = message.descriptor();
+        let private = Path::Private(path);
+        let path = if is_private_message(&descriptor) { &private } else { path };
         let plan = self.plans.get(descriptor.full_name());
         if plan.is_some_and(|plan| plan.is_disabled) {
             return;
@@ -96,7 +99,9 @@ impl<'s> Walk<'s> {
         rules: Option<&FieldRules>,
         parent: &Path<'_>,
     ) {
-        let path = &Path::Field(parent, field.name());
+        let path = Path::Field(parent, field.name());
+        let private = Path::Private(&path);
+        let path = if self.schema.is_private_field(field) { &private } else { &path };
         if !message.has_field(field) {
             let Some(rules) = rules else { return };
             if field.supports_presence() {
@@ -209,7 +214,7 @@ impl<'s> Walk<'s> {
                 if let Some(number) = Number::of(value)
                     && let Some((rule, requirement)) = numbers.fault(number)
                 {
-                    self.report(path, rule, format!("must {requirement}, is {number}"));
+                    self.report(path, rule, format!("must {requirement}{}", found(path, number)));
                 }
             }
             ValueRules::Bool(wanted) => {
@@ -225,10 +230,9 @@ impl<'s> Walk<'s> {
                     _ => return,
                 };
                 if let Some((rule, requirement)) = texts.fault(text, flavour) {
-                    let found = if text.is_empty() {
-                        String::new()
-                    } else {
-                        format!(", is {}", quoted(text, flavour))
+                    let found = match text.is_empty() {
+                        true => String::new(),
+                        false => found(path, quoted(text, flavour)),
                     };
                     self.report(path, rule, format!("must {requirement}{found}"));
                 }
@@ -240,12 +244,13 @@ impl<'s> Walk<'s> {
                 let shown = enum_text(enumeration, *number);
                 if *defined_only && enumeration.get_value(*number).is_none() {
                     let name = enumeration.full_name();
-                    let reason = format!("must be a value of the enum `{name}`, is {shown}");
+                    let reason =
+                        format!("must be a value of the enum `{name}`{}", found(path, &shown));
                     self.report(path, "defined_only", reason);
                 }
                 if let Some((rule, requirement)) = numbers.fault(Number::Integer((*number).into()))
                 {
-                    self.report(path, rule, format!("must {requirement}, is {shown}"));
+                    self.report(path, rule, format!("must {requirement}{}", found(path, shown)));
                 }
             }
             ValueRules::Any { one_of, none_of } => {
@@ -253,7 +258,7 @@ impl<'s> Walk<'s> {
                 let url = any.get_field_by_number(1);
                 let url = url.as_deref().and_then(Value::as_str).unwrap_or_default();
                 let is_in = |list: &[String]| list.iter().any(|it| it == url);
-                let shown = abbreviate(url);
+                let shown = path.quote(url);
                 if !one_of.is_empty() && !is_in(one_of) {
                     let reason = format!("must be of type {}, is `{shown}`", one_of.join(" or "));
                     self.report(path, "in", reason);
@@ -263,6 +268,11 @@ impl<'s> Walk<'s> {
             }
         }
     }
+}
+
+/// Returns the end of an error message, with the value unless it may be secret.
+fn found(path: &Path<'_>, value: impl fmt::Display) -> String {
+    if path.is_private() { String::new() } else { format!(", is {value}") }
 }
 
 /// Whether the absence of a field violates its constraints.

@@ -16,5 +16,6 @@ mod print;
 mod robust;
 mod round_trip;
 mod schema;
+mod secrecy;
 mod spellings;
 mod validate;

@@ -358,11 +358,11 @@ mod tests {
         assert_eq!(error("? [a]\n: 1\n"), "x.yaml:1:3: invalid YAML: a key must be a scalar");
         assert_eq!(
             error("a: !foo 1\n"),
-            "x.yaml:1:9: invalid YAML: the tag `!foo` is not supported"
+            "x.yaml:1:9: invalid YAML: this tag is not supported; put a string that begins with `!` in quotes"
         );
         assert_eq!(
             error("!ignore a: 1\n"),
-            "x.yaml:1:9: invalid YAML: the tag `!ignore` is not supported"
+            "x.yaml:1:9: invalid YAML: this tag is not supported; put a string that begins with `!` in quotes"
         );
         assert_eq!(
             error("a: {<<: 1}\n"),

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use granit_parser::{ScalarStyle, Tag};
 
-use crate::error::{Fault, Result, abbreviate};
+use crate::error::{Fault, Result};
 use crate::format::Format;
 use crate::options::Leniency;
 use crate::tree::{Value, syntax};
@@ -23,15 +23,15 @@ pub(crate) fn check_tag(
         None => Ok(()),
         Some(_) if leniency.is_envoy() => Ok(()),
         Some(tag) if tag.is_yaml_core_schema_tag(expected) => Ok(()),
-        Some(tag) => Err(unsupported_tag(tag, offset)),
+        Some(_) => Err(unsupported_tag(offset)),
     }
 }
 
-fn unsupported_tag(tag: &Tag, offset: usize) -> Box<Fault> {
+fn unsupported_tag(offset: usize) -> Box<Fault> {
     syntax(
         Format::Yaml,
         offset,
-        format!("the tag `{}` is not supported", abbreviate(&tag.original())),
+        "this tag is not supported; put a string that begins with `!` in quotes",
     )
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn scalar<'t>(
         Some(_) if leniency.is_envoy() => {
             Ok(if quoted { Value::String(text) } else { plain(text) })
         }
-        Some(tag) => Err(unsupported_tag(tag, offset)),
+        Some(_) => Err(unsupported_tag(offset)),
     }
 }
 
