@@ -160,6 +160,103 @@ odd:
         assert_eq!(serde_saphyr::from_str::<Json>(yaml).unwrap(), value);
     }
 
+    /// YAML 1.1 has dates, binary, octal and sexagesimal numbers, `_` in numbers, and special keys;
+    /// readers of 1.2 resolve some of them too.
+    #[test]
+    fn strings_that_a_yaml_reader_may_take_for_something_else_are_quoted() {
+        for text in [
+            "2020-01-01",
+            "2001-12-14T21:59:43Z",
+            "2001-12-14t21:59:43.10-05:00",
+            "2001-1-1",
+            "2001-12-14T21:59:43.1",
+            "20201231",
+            "1:30",
+            "190:20:30",
+            "1:30.5",
+            "-1:30",
+            "0b1010",
+            "-0b1",
+            "+0b1",
+            "0B1",
+            "0o17",
+            "0O17",
+            "-0o17",
+            "017",
+            "0x1F",
+            "0X1F",
+            "-0x1f",
+            "+0x1F",
+            "1_000",
+            "1_0.5",
+            "0x_1",
+            "1e3",
+            "1.",
+            "1.e3",
+            "1.5E+3",
+            ".5",
+            "+.5",
+            "-.5e1",
+            ".inf",
+            "-.INF",
+            ".NaN",
+            "y",
+            "N",
+            "yes",
+            "On",
+            "off",
+            "TRUE",
+            "~",
+            "null",
+            "Null",
+            "=",
+            "<<",
+            "12e03",
+            "685_230.15",
+            "1__0",
+            "0_1",
+            "0.",
+            "00",
+            "09",
+            "0x",
+            "1e",
+            "1e+",
+            "e9",
+            "E-1",
+            "0b",
+            "0b2",
+            "1-2",
+            "1:",
+            "0:0",
+        ] {
+            assert!(!is_plain(text), "{text}");
+        }
+        for text in [
+            "a",
+            "web-1",
+            "backend:80",
+            "5s",
+            "10.0.0.0/8",
+            "v1.2",
+            "a_b",
+            "_a",
+            "http2",
+            "/a",
+            "2xx_ok",
+            "80ms",
+            "0.25s",
+            "infra",
+            "nano",
+            "yesterday",
+            "a=b",
+            "a.b.v3.C",
+            "x-y",
+            "d5e6f",
+        ] {
+            assert!(is_plain(text), "{text}");
+        }
+    }
+
     #[test]
     fn scalars_and_empty_collections_print_as_documents() {
         assert_eq!(print(&json!({})), "{}\n");

@@ -85,11 +85,16 @@ fn plain(text: Cow<'_, str>) -> Value<'_> {
     }
 }
 
-/// Whether this text, unquoted, is a string in both YAML 1.1 and 1.2.
+/// Whether this text, unquoted, is a string in both YAML 1.1 and 1.2. Everything that resembles a
+/// number or a timestamp counts as one, because readers differ in their forms.
 pub(crate) fn is_string(text: &str) -> bool {
-    let looks_like_number = text.starts_with(|c: char| c.is_ascii_digit())
-        && text.bytes().all(|byte| byte.is_ascii_hexdigit() || b"_.:+-xo".contains(&byte));
-    !looks_like_number && matches!(plain(Cow::Borrowed(text)), Value::String(_))
+    let in_number = |byte: u8| byte.is_ascii_hexdigit() || b"_.:+-xXoOtTzZ".contains(&byte);
+    let looks_like_number =
+        text.starts_with(|c: char| c.is_ascii_digit()) && text.bytes().all(in_number);
+    let is_exponent = text.strip_prefix(['e', 'E']).is_some_and(|digits| {
+        digits.bytes().all(|byte| byte.is_ascii_digit() || b"+-".contains(&byte))
+    });
+    !looks_like_number && !is_exponent && matches!(plain(Cow::Borrowed(text)), Value::String(_))
 }
 
 /// Whether a word is in the list, in lower case, in upper case, or capitalised.
