@@ -9,7 +9,8 @@ use serde_json::{Map, Number, Value as Json};
 
 use super::redact::Redactor;
 use super::{
-    FieldNames, PrintOptions, Privacy, REDACTED, Result, Typed, UNKNOWN_TYPE, sorted, unpack,
+    FieldNames, PrintOptions, Privacy, REDACTED, Result, Typed, UNKNOWN_TYPE, fields, sorted,
+    unpack,
 };
 use crate::encode::{TYPE_KEY, WellKnown, well_known_of};
 use crate::error::{ErrorKind, Fault, Path};
@@ -49,12 +50,12 @@ impl<'s> JsonPrinter<'s> {
         let privacy = self.redactor.within(message, privacy);
         let message = self.redactor.prepare(message);
         let mut object = Map::new();
-        for (field, value) in message.fields() {
+        for (field, value) in fields(&message) {
             let name = match self.field_names {
                 FieldNames::Proto => field.name(),
                 FieldNames::Json => field.json_name(),
             };
-            object.insert(name.to_owned(), self.field(&field, value, privacy)?);
+            object.insert(name.to_owned(), self.field(&field, &value, privacy)?);
         }
         Ok(object)
     }

@@ -5,7 +5,11 @@ mod redact;
 mod text;
 mod yaml;
 
-use prost_reflect::{DynamicMessage, MapKey, MessageDescriptor, Value};
+use std::borrow::Cow;
+
+use prost_reflect::{
+    DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage as _, Value,
+};
 
 use crate::error::{ErrorKind, Fault, FormatError, Path, Result};
 use crate::path::REDACTED;
@@ -248,7 +252,7 @@ fn decode(message: MessageDescriptor, bytes: &[u8]) -> Result<DynamicMessage> {
 /// Decodes the content of an `Any`.
 fn unpack<'m>(schema: &Schema, any: &'m DynamicMessage) -> Result<Typed<'m>> {
     let field = |number| match any.get_field_by_number(number) {
-        Some(std::borrow::Cow::Borrowed(value)) => Some(value),
+        Some(Cow::Borrowed(value)) => Some(value),
         _ => None,
     };
     let type_url = field(1).and_then(Value::as_str).unwrap_or_default();
@@ -265,6 +269,31 @@ fn unpack<'m>(schema: &Schema, any: &'m DynamicMessage) -> Result<Typed<'m>> {
 enum Privacy {
     Public,
     Secret,
+}
+
+/// Returns the fields that a message has, ordered by number. Unlike `DynamicMessage::fields`, these
+/// include numbers that are negative zero, which differs from the default.
+pub(crate) fn fields(message: &DynamicMessage) -> Vec<(FieldDescriptor, Cow<'_, Value>)> {
+    let mut fields: Vec<_> =
+        message.fields().map(|(field, value)| (field, Cow::Borrowed(value))).collect();
+    let descriptor = message.descriptor();
+    let numbers = descriptor.fields().filter(|it| matches!(it.kind(), Kind::Double | Kind::Float));
+    // Lists are no numbers, and a field with presence is among the fields already.
+    let implicit = numbers.filter(|it| !it.is_list() && !it.supports_presence());
+    let before = fields.len();
+    fields.extend(implicit.filter_map(|field| {
+        let is_negative_zero = match *message.get_field(&field) {
+            Value::F32(number) => number == 0.0 && number.is_sign_negative(),
+            Value::F64(number) => number == 0.0 && number.is_sign_negative(),
+            _ => false,
+        };
+        let value = is_negative_zero.then(|| Cow::Owned(message.get_field(&field).into_owned()))?;
+        Some((field, value))
+    }));
+    if fields.len() > before {
+        fields.sort_by_key(|(field, _)| field.number());
+    }
+    fields
 }
 
 /// Returns the entries of a map field sorted by key, because the order of a hash map is random.

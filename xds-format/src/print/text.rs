@@ -5,7 +5,7 @@ use core::fmt::Write as _;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, ReflectMessage as _, Value};
 
 use super::redact::Redactor;
-use super::{PrintOptions, Privacy, REDACTED, Result, Typed, sorted, unpack};
+use super::{PrintOptions, Privacy, REDACTED, Result, Typed, fields, sorted, unpack};
 use crate::encode::{WellKnown, well_known_of};
 use crate::schema::Schema;
 use crate::tree::lexer::is_bracketed;
@@ -49,8 +49,8 @@ impl<'s> TextPrinter<'s> {
         }
         let privacy = self.redactor.within(message, privacy);
         let message = self.redactor.prepare(message);
-        for (field, value) in message.fields() {
-            self.field(&field, value, privacy)?;
+        for (field, value) in fields(&message) {
+            self.field(&field, &value, privacy)?;
         }
         Ok(())
     }

@@ -46,6 +46,28 @@ filter_chains:
           "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
 "#;
 
+/// Negative zero is not the default of a field.
+#[test]
+fn negative_zero_is_printed() {
+    let percent = "envoy.type.v3.Percent";
+    let cluster = format!(
+        r#"{{"@type": {PREFIX}/envoy.config.cluster.v3.Cluster, name: c, metadata: {{typed_filter_metadata: {{
+            a: {{"@type": {PREFIX}/google.protobuf.DoubleValue, value: -0.0}},
+            b: {{"@type": {PREFIX}/google.protobuf.FloatValue, value: -0.0}},
+            c: {{"@type": {PREFIX}/{percent}, value: -0.0}},
+            d: {{"@type": {PREFIX}/{percent}, value: 0.0}}}}}}}}"#
+    );
+    let (type_url, bytes) = resource(&cluster);
+    let [json, yaml, text] = printed(&cluster, &PrintOptions::default());
+    for (format, file) in [(Format::Json, json), (Format::Yaml, yaml)] {
+        let read = parse(Schema::envoy(), "f", format, file.as_bytes()).unwrap();
+        assert_eq!(read.resources[0].bytes, bytes, "{file}");
+    }
+    let file = format!("resources {{ [{type_url}] {{ {text} }} }}");
+    let read = parse(Schema::envoy(), "f", Format::Text, file.as_bytes()).unwrap();
+    assert_eq!(read.resources[0].bytes, bytes, "{file}");
+}
+
 #[test]
 fn printed_json_is_the_canonical_mapping_with_proto_names() {
     let (type_url, bytes) = resource(LISTENER);
