@@ -172,10 +172,27 @@ pub enum ErrorKind {
         found: String,
     },
     /// The header comment of a proto text file names a message that the schema does not have.
-    #[error("the header `# proto-message: {name}` names a message that is not in the schema")]
+    #[error(
+        "the header `# proto-message: {name}` names a message that is not in the schema{}",
+        did_you_mean(.suggestion)
+    )]
     UnknownHeader {
         /// Name in the header.
         name: String,
+        /// Message with a similar name, or the only one with this short name.
+        suggestion: Option<String>,
+    },
+    /// A proto text file without a header, which is a `DiscoveryResponse`, has a field of another
+    /// message.
+    #[error(
+        "unknown field `{field}` in `{message}`; state the type of the file in its first line, such \
+         as `# proto-message: envoy.config.cluster.v3.Cluster`"
+    )]
+    MissingHeader {
+        /// Name as written.
+        field: String,
+        /// Full name of the message that the file is read as.
+        message: String,
     },
     /// The message type has no field of this name.
     #[error("unknown field `{field}` in `{message}`{}", did_you_mean(.suggestion))]

@@ -116,6 +116,9 @@ fn proto_text(schema: &Schema, untyped: Option<&str>, text: &str) -> Result<Type
             .require(untyped.unwrap_or(DISCOVERY_RESPONSE))
             .map_err(|kind| Fault::new(None, &Path::Root, kind))?,
     };
+    if header.is_none() && untyped.is_none() {
+        text::check_headerless(&message, &node.value)?;
+    }
     let mut bytes = Vec::new();
     let encoder =
         Encoder { schema, dialect: Dialect::Text, options: ParseOptions::default(), faults: None };

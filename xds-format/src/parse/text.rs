@@ -1,6 +1,6 @@
 //! Proto text files: a `DiscoveryResponse`, or the message type that a header comment states.
 
-use prost_reflect::MessageDescriptor;
+use prost_reflect::{FieldDescriptor, MessageDescriptor};
 
 use super::collector::{Collector, Place};
 use super::{Result, binary};
@@ -11,6 +11,7 @@ use crate::faults::Faults;
 use crate::options::ParseOptions;
 use crate::resource::check;
 use crate::schema::{DISCOVERY_RESPONSE, Schema};
+use crate::suggest::nearest;
 use crate::tree::{Value, text as text_tree};
 
 /// Header by which editors and linters of proto text recognise the message type.
@@ -32,6 +33,9 @@ pub(crate) fn document(
     }
     let full_name = header.unwrap_or(DISCOVERY_RESPONSE);
     let message = message_of_header(schema, text, full_name)?;
+    if header.is_none() {
+        check_headerless(&message, &node.value)?;
+    }
     let mut bytes = Vec::new();
     let options = ParseOptions::default();
     let encoder = Encoder { schema, dialect: Dialect::Text, options, faults };
@@ -61,6 +65,21 @@ fn resource_offsets(response: &Value<'_>) -> Vec<usize> {
     offsets
 }
 
+/// Rejects a file without a header that has only fields of another message.
+pub(crate) fn check_headerless(message: &MessageDescriptor, value: &Value<'_>) -> Result<()> {
+    let Value::Object(members) = value else { return Ok(()) };
+    let fields: Vec<_> = message.fields().collect();
+    let resembles = |name: &str| nearest(name, fields.iter().map(FieldDescriptor::name)).is_some();
+    match members.first() {
+        Some(first) if !members.iter().any(|member| resembles(&member.name)) => {
+            let (field, message) = (abbreviate(&first.name), message.full_name().to_owned());
+            let kind = ErrorKind::MissingHeader { field, message };
+            Err(Fault::new(first.offset, &Path::Root, kind))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Returns the message of the name in a header.
 pub(crate) fn message_of_header(
     schema: &Schema,
@@ -68,7 +87,8 @@ pub(crate) fn message_of_header(
     full_name: &str,
 ) -> Result<MessageDescriptor> {
     schema.message(full_name).ok_or_else(|| {
-        let kind = ErrorKind::UnknownHeader { name: abbreviate(full_name) };
+        let suggestion = schema.suggestion(full_name);
+        let kind = ErrorKind::UnknownHeader { name: abbreviate(full_name), suggestion };
         Fault::new(text.find(HEADER), &Path::Root, kind)
     })
 }

@@ -189,10 +189,23 @@ impl Schema {
     }
 
     fn unknown_type(&self, type_url: &str, full_name: &str) -> ErrorKind {
-        ErrorKind::UnknownType {
-            type_url: abbreviate(type_url),
-            suggestion: unknown::suggestion(&self.pool, full_name),
-        }
+        let suggestion = unknown::suggestion(&self.pool, full_name);
+        ErrorKind::UnknownType { type_url: abbreviate(type_url), suggestion }
+    }
+
+    /// Returns the message that a name without an own message probably means: the current version of
+    /// the message, the only message with this short name, or one with a similar name.
+    pub(crate) fn suggestion(&self, name: &str) -> Option<String> {
+        let current = || self.annotations.name_now(name).map(str::to_owned);
+        let named = || {
+            let mut same = self
+                .pool
+                .all_messages()
+                .filter(|message| message.name() == name && message.parent_message().is_none());
+            let only = same.next()?;
+            same.next().is_none().then(|| only.full_name().to_owned())
+        };
+        current().or_else(named).or_else(|| unknown::suggestion(&self.pool, name))
     }
 }
 

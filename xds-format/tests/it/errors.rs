@@ -335,6 +335,24 @@ fn header_with_an_unknown_message_is_an_error() {
         text("# proto-message: foo.Bar\nname: \"x\"\n"),
         "f:1:3: the header `# proto-message: foo.Bar` names a message that is not in the schema"
     );
+    for (header, meant) in [
+        ("Cluster", "envoy.config.cluster.v3.Cluster"),
+        ("envoy.config.cluster.v3.Clutser", "envoy.config.cluster.v3.Cluster"),
+        ("envoy.api.v2.Cluster", "envoy.config.cluster.v3.Cluster"),
+    ] {
+        let error = text(&format!("# proto-message: {header}\nname: \"x\"\n"));
+        assert!(error.ends_with(&format!("in the schema, did you mean `{meant}`?")), "{error}");
+    }
+    // Without a header, a file is a response.
+    assert_eq!(
+        text("name: \"x\"\ntype: EDS\n"),
+        "f:1:1: unknown field `name` in `envoy.service.discovery.v3.DiscoveryResponse`; state the type of \
+         the file in its first line, such as `# proto-message: envoy.config.cluster.v3.Cluster`"
+    );
+    assert_eq!(
+        text("resource {}\n"),
+        "f:1:1: unknown field `resource` in `envoy.service.discovery.v3.DiscoveryResponse`, did you mean `resources`?"
+    );
 }
 
 #[test]
