@@ -4,7 +4,8 @@
 use core::fmt;
 
 use prost_reflect::{
-    DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, ReflectMessage as _, Value,
+    DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, ReflectMessage as _,
+    Value,
 };
 
 use crate::error::{ErrorKind, Fault, FormatError, Path};
@@ -12,29 +13,44 @@ use crate::print::sorted;
 use crate::resource::check;
 use crate::schema::Schema;
 
-/// A deprecated field or enum value used by a resource.
+/// A deprecated field or enum value used by a resource, or a message type of an earlier version of
+/// the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deprecated {
     /// Path in the resource, such as `filter_chains[0].use_proxy_proto`.
     pub path: String,
-    /// Full name of the field or enum value.
+    /// Full name of the field, enum value or message.
     pub full_name: String,
+    /// Full name of the current version of the message.
+    pub current: Option<String>,
 }
 
 impl fmt::Display for Deprecated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: `{}` is deprecated", self.path, self.full_name)
+        let Self { path, full_name, current } = self;
+        if !path.is_empty() {
+            write!(f, "{path}: ")?;
+        }
+        match current {
+            None => write!(f, "`{full_name}` is deprecated"),
+            Some(current) => write!(
+                f,
+                "`{full_name}` is a type of an earlier version of the API: use `{current}`"
+            ),
+        }
     }
 }
 
 /// Maximum number of uses reported for a resource.
 const MOST: usize = 100;
 
-/// Returns the deprecated fields and enum values that a resource uses, in the order of the fields,
-/// at most 100.
+/// Returns the deprecated fields and enum values that a resource uses, and its types of an earlier
+/// version of the API, in the order of the fields, at most 100.
 ///
-/// Messages inside an `Any` of a known type are included. A resource of an unknown type has none.
+/// Messages inside an `Any` of a known type are included. A resource of an unknown type has none. In
+/// a resource whose own type is of an earlier version, such as `envoy.api.v2.Cluster`, the types of
+/// that version are expected, so only its own type is returned.
 ///
 /// # Errors
 ///
@@ -53,7 +69,9 @@ pub fn deprecated_uses(
             let kind = ErrorKind::Corrupt { message, reason: why.to_string() };
             Fault::new(None, &Path::Root, kind)
         })?;
-        let mut walk = DeprecationWalk { schema, found: Vec::new() };
+        let mut walk = DeprecationWalk { schema, found: Vec::new(), is_earlier: false };
+        walk.type_url(type_url, &descriptor, &Path::Root);
+        walk.is_earlier = !walk.found.is_empty();
         walk.message(&message, &Path::Root);
         Ok(walk.found)
     };
@@ -63,6 +81,8 @@ pub fn deprecated_uses(
 struct DeprecationWalk<'s> {
     schema: &'s Schema,
     found: Vec<Deprecated>,
+    /// Whether the resource is of an earlier version of the API.
+    is_earlier: bool,
 }
 
 impl DeprecationWalk<'_> {
@@ -75,7 +95,7 @@ impl DeprecationWalk<'_> {
             let private = Path::Private(&path);
             let path = if self.schema.is_private_field(&field) { &private } else { &path };
             if is_deprecated(&field) {
-                self.report(path, field.full_name());
+                self.report(path, field.full_name(), None);
             }
             match value {
                 Value::List(elements) => {
@@ -103,7 +123,7 @@ impl DeprecationWalk<'_> {
             (Value::Message(message), _) => self.message(message, path),
             (Value::EnumNumber(number), Kind::Enum(of)) if is_deprecated_value(of, *number) => {
                 let name = of.get_value(*number).map(|it| it.full_name().to_owned());
-                self.report(path, &name.unwrap_or_default());
+                self.report(path, &name.unwrap_or_default(), None);
             }
             _ => {}
         }
@@ -117,16 +137,28 @@ impl DeprecationWalk<'_> {
         // Decoding cannot fail here: it was checked before.
         if let Some(descriptor) = self.schema.message_of(type_url)
             && let Some(value) = value
-            && let Ok(message) = DynamicMessage::decode(descriptor, &value[..])
+            && let Ok(message) = DynamicMessage::decode(descriptor.clone(), &value[..])
         {
+            if !self.is_earlier {
+                self.type_url(type_url, &descriptor, path);
+            }
             self.message(&message, path);
         }
     }
 
-    fn report(&mut self, path: &Path<'_>, full_name: &str) {
+    /// Reports a type URL that has the previous name of its message.
+    fn type_url(&mut self, type_url: &str, message: &MessageDescriptor, path: &Path<'_>) {
+        let name = type_url.rsplit_once('/').map_or("", |(_, name)| name);
+        if name != message.full_name() {
+            self.report(path, name, Some(message.full_name()));
+        }
+    }
+
+    fn report(&mut self, path: &Path<'_>, full_name: &str, current: Option<&str>) {
         if self.found.len() < MOST {
             let (path, full_name) = (path.to_string(), full_name.to_owned());
-            self.found.push(Deprecated { path, full_name });
+            let current = current.map(str::to_owned);
+            self.found.push(Deprecated { path, full_name, current });
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::common::protos::schema;
 use serde_json::json;
-use xds_format::{Format, deprecated_uses, encode_message};
+use xds_format::{Format, Schema, deprecated_uses, encode_message, parse};
 
 const THING: &str = "acme.v1.Thing";
 const URL: &str = "type.googleapis.com/acme.v1.Thing";
@@ -44,6 +44,38 @@ fn deprecated_fields_and_values_are_found_at_any_depth() {
     let many: Vec<_> = (0..500).map(|_| json!({"weight": 1})).collect();
     assert_eq!(uses(&json!({ "parts": many })).len(), 100, "what one resource can say is bounded");
     println!("covers: S4.011");
+}
+
+/// A resource of version 2 may have types of version 2.
+#[test]
+fn type_of_an_earlier_version_is_found_with_the_current_one() {
+    let schema = Schema::envoy();
+    let manager = |version: u8, path: &str| {
+        format!("envoy.{path}http_connection_manager.v{version}.HttpConnectionManager")
+    };
+    let (older, current) =
+        (manager(2, "config.filter.network."), manager(3, "extensions.filters.network."));
+    let used = |listener: &str, manager: &str| -> Vec<String> {
+        let url = format!("type.googleapis.com/{listener}");
+        let json = json!({
+            "@type": url, "name": "l",
+            "api_listener": {"api_listener": {"@type": format!("type.googleapis.com/{manager}")}},
+        });
+        let document = parse(schema, "f", Format::Json, json.to_string().as_bytes()).unwrap();
+        let found = deprecated_uses(schema, &url, &document.resources[0].bytes).unwrap();
+        found.iter().map(ToString::to_string).collect()
+    };
+    let listener = "envoy.config.listener.v3.Listener";
+    assert_eq!(used(listener, &current), [""; 0]);
+    let why = "is a type of an earlier version of the API: use";
+    assert_eq!(
+        used(listener, &older),
+        [format!("api_listener.api_listener: `{older}` {why} `{current}`")]
+    );
+    assert_eq!(
+        used("envoy.api.v2.Listener", &older),
+        [format!("`envoy.api.v2.Listener` {why} `{listener}`")]
+    );
 }
 
 #[test]
