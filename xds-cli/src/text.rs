@@ -1,6 +1,6 @@
 //! Escaping of text for a terminal, and times.
 
-use core::fmt::Write as _;
+use core::{fmt::Write as _, time::Duration};
 
 use tracing_subscriber::fmt::{
     format::Writer,
@@ -92,6 +92,14 @@ pub(crate) fn time_of_day() -> String {
 
 /// Length of a time of day with milliseconds.
 const TIME: usize = "12:00:01.003".len();
+
+/// Formats a duration, also zero, with a unit that the arguments accept.
+pub(crate) fn seconds(duration: Duration) -> String {
+    match duration.is_zero() {
+        true => "0s".to_owned(),
+        false => format!("{duration:?}"),
+    }
+}
 
 /// Formats a number with a noun: `1 resource`, `2 resources`.
 pub(crate) fn count(number: impl Into<u64>, what: &str) -> String {

@@ -24,8 +24,13 @@ pub(crate) struct GetArgs {
     /// Resources to fetch: TYPE for all resources of a type, such as cds, or TYPE:NAME for one
     /// resource, such as eds:backend.
     ///
-    /// All resources of a type are those of the server's first response. With --delta, NAME may be
-    /// a glob, such as lds:xdstp://AUTHORITY/envoy.config.listener.v3.Listener/edge/*.
+    /// With --delta, NAME may be a glob, such as
+    /// lds:xdstp://AUTHORITY/envoy.config.listener.v3.Listener/edge/*.
+    ///
+    /// The protocol does not mark the end of an answer to TYPE or to a glob that a server splits
+    /// into several responses. The answer is complete with the first response without --delta for
+    /// lds and cds, and with --file or --poll. Otherwise it is complete after a pause without
+    /// responses of 250 ms, or as long as the first response took if that is longer.
     ///
     /// TYPE is lds, rds, srds, vhds, cds, eds, sds, ecds, rtds, or a type URL such as
     /// type.googleapis.com/envoy.config.cluster.v3.Cluster.
@@ -61,14 +66,30 @@ impl GetArgs {
         self.timeout.unwrap_or(default)
     }
 
+    /// Whether the answer may consist of several responses. The state-of-the-world variant defines a
+    /// full state, which is in one response, only for listeners and clusters.
+    pub(crate) fn may_be_split(&self, subscription: &Subscription) -> bool {
+        let source = &self.client.source;
+        let is_named = subscription.name.is_some() && subscription.glob().is_none();
+        // The sources of a proxy bootstrap may be incremental.
+        let is_incremental = source.delta || source.proxy_bootstrap.is_some();
+        let is_in_one_message = source.file.is_some() || source.poll.is_some();
+        let is_full_state = is_full_state_type(subscription) && !is_incremental;
+        !is_named && !is_in_one_message && !is_full_state
+    }
+
     /// Whether a server that has no resources may leave the request for a whole type unanswered: the
     /// state-of-the-world variant defines such a request only for listeners and clusters.
     pub(crate) fn may_be_unanswered(&self, subscription: &Subscription) -> bool {
-        let Subscription { type_url, name } = subscription;
-        let is_defined = [types::LISTENER, types::CLUSTER].contains(&type_url.as_str());
         let source = &self.client.source;
-        name.is_none() && !is_defined && !source.delta && source.file.is_none()
+        let is_whole_type = subscription.name.is_none();
+        is_whole_type && !is_full_state_type(subscription) && !source.delta && source.file.is_none()
     }
+}
+
+/// Whether each response of the state-of-the-world variant has all resources of the type.
+fn is_full_state_type(subscription: &Subscription) -> bool {
+    [types::LISTENER, types::CLUSTER].contains(&subscription.type_url.as_str())
 }
 
 /// Time limit if none is given.

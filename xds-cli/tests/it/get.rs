@@ -105,6 +105,33 @@ fn named_resources_are_printed_without_a_list() {
 }
 
 #[test]
+fn collection_in_several_responses_is_fetched_completely() {
+    // Two of these resources exceed the size of a response.
+    let filler = "x".repeat(3 << 20);
+    let directory = TempDir::new();
+    let mut clusters = "resources:\n".to_owned();
+    let mut routes = clusters.clone();
+    for name in ["one", "two", "three"] {
+        clusters += &format!(
+            "- \"@type\": type.googleapis.com/envoy.config.cluster.v3.Cluster\n  name: {name}\n  \
+             alt_stat_name: {filler}\n"
+        );
+        routes += &format!(
+            "- \"@type\": type.googleapis.com/envoy.config.route.v3.RouteConfiguration\n  \
+             name: {name}\n  virtual_hosts: [{{ name: {filler}, domains: ['*'] }}]\n"
+        );
+    }
+    directory.save("cds.yaml", &clusters);
+    directory.save("rds.yaml", &routes);
+    let (_serve, address) = Xds::serve(directory.path());
+    for args in [&["cds", "--delta"][..], &["rds", "--delta"], &["rds"]] {
+        let ended = get(&address, &[args, &["-o", "names"]].concat());
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{args:?}");
+        assert_eq!(ended.stdout.lines().count(), 3, "{args:?}: {}", ended.stdout);
+    }
+}
+
+#[test]
 fn missing_resource_exits_with_five() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));

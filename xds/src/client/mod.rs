@@ -140,6 +140,9 @@ impl<R> Client<R> {
     /// the connection does not count. However, with [`Profile::envoy`](Profile::envoy) the
     /// initial fetch timeout also counts, as in Envoy, even if no server was reached.
     ///
+    /// A collection counts as received with the first response, although a server may split it into
+    /// several: see [`Change::Collection`](xds_core::client::Change::Collection).
+    ///
     /// # Errors
     ///
     /// Returns an error if the client has ended.

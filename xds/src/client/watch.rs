@@ -100,6 +100,9 @@ impl<T: ResourceMessage> Watch<T> {
     /// the connection does not count. However, with [`Profile::envoy`](client::Profile::envoy) the
     /// initial fetch timeout also counts, as in Envoy, even if no server was reached.
     ///
+    /// A collection counts as received with the first response, although a server may split it into
+    /// several: see [`Change::Collection`](client::Change::Collection).
+    ///
     /// # Errors
     ///
     /// Returns an error if the watch or the client has ended.

@@ -21,7 +21,7 @@ use crate::{
     failure::Shortfall,
     resource_events::{EventKind, Problem, ResourceState, UNANSWERED, WatchEvent},
     resource_types::json,
-    text::type_name,
+    text::{seconds, type_name},
 };
 
 /// Answer to a subscription.
@@ -45,7 +45,13 @@ pub(super) struct Limit {
     pub(super) server: String,
     /// Whether a server without resources may leave the request unanswered.
     pub(super) may_be_unanswered: bool,
+    /// Whether the answer may consist of several responses.
+    pub(super) may_be_split: bool,
 }
+
+/// Time without a response after which an answer in several responses counts as complete. It is
+/// longer if the first response took longer, for example over a slow connection.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Waits for the first answer to a subscription.
 pub(super) async fn fetch(
@@ -58,6 +64,9 @@ pub(super) async fn fetch(
         held: BTreeMap::new(),
         fetched: Fetched::default(),
         last_error: None,
+        may_be_split: limit.may_be_split,
+        begin: Instant::now(),
+        last_response: None,
     };
     let mut watch = Answers::start(client, subscription);
     let is_complete = select! {
@@ -100,6 +109,8 @@ impl Answers {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AnswerState {
     Waiting,
+    /// A response has arrived, and there may be more.
+    Begun,
     Complete,
 }
 
@@ -110,25 +121,46 @@ struct Fetching<'s> {
     fetched: Fetched,
     /// Last error after which the client tries again.
     last_error: Option<WatchError>,
+    may_be_split: bool,
+    begin: Instant,
+    /// Time of the last change since the first response, and the pause that ends the answer.
+    last_response: Option<(Instant, Duration)>,
 }
 
 impl Fetching<'_> {
     /// Waits for the answer. Cancel safe.
     async fn run(&mut self, watch: &mut Answers) {
         loop {
-            let progress = match watch {
-                Answers::One(watch) => match watch.next().await {
-                    Some(notice) => self.take_notice(notice),
-                    None => self.end_early(),
-                },
-                Answers::All(watch) => match watch.next().await {
-                    Some(change) => self.take_change(change),
-                    None => self.end_early(),
-                },
+            let paused = paused(self.last_response.filter(|_| self.last_error.is_none()));
+            let progress = select! {
+                biased;
+                progress = self.next(watch) => progress,
+                () = paused => return,
             };
-            if progress == AnswerState::Complete {
-                return;
+            let now = Instant::now();
+            match (progress, &mut self.last_response) {
+                (AnswerState::Complete, _) => return,
+                (_, Some((last, _))) => *last = now,
+                (AnswerState::Begun, None) => {
+                    let pause = SHORTEST_PAUSE.max(now - self.begin);
+                    self.last_response = Some((now, pause));
+                }
+                (AnswerState::Waiting, None) => {}
             }
+        }
+    }
+
+    /// Waits for the next notice. Cancel safe.
+    async fn next(&mut self, watch: &mut Answers) -> AnswerState {
+        match watch {
+            Answers::One(watch) => match watch.next().await {
+                Some(notice) => self.take_notice(notice),
+                None => self.end_early(),
+            },
+            Answers::All(watch) => match watch.next().await {
+                Some(change) => self.take_change(change),
+                None => self.end_early(),
+            },
         }
     }
 
@@ -163,7 +195,15 @@ impl Fetching<'_> {
                 }
                 AnswerState::Waiting
             }
-            Ok(Change::Collection(Ok(()))) => AnswerState::Complete,
+            Ok(Change::Collection(Ok(()))) => {
+                self.last_error = None;
+                if self.may_be_split { AnswerState::Begun } else { AnswerState::Complete }
+            }
+            // The rest of the answer comes after the client has connected again.
+            Ok(Change::CollectionAmbient(error)) => {
+                self.last_error = error;
+                AnswerState::Waiting
+            }
             Ok(Change::Collection(Err(error))) => self.take_error(self.name(), error),
             Ok(Change::Resync) => {
                 self.held.clear();
@@ -215,23 +255,32 @@ impl Fetching<'_> {
 
     /// Handles the end of the time without a complete answer.
     async fn end_late(&mut self, client: &ClientHandle, limit: &Limit) {
-        let Limit { length, server, may_be_unanswered, .. } = limit;
+        let Limit { server, may_be_unanswered, .. } = limit;
+        let length = &seconds(limit.length);
         let subject = &self.subject();
         if let Some(error) = self.last_error.take() {
             let problem = Problem::from(error);
-            let text = format!("no answer within {length:?}: {}", problem.text);
+            let text = format!("no answer within {length}: {}", problem.text);
             self.fail(self.name(), Shortfall::Other, Problem { text, ..problem });
+        } else if let Some((last, _)) = self.last_response {
+            if last.elapsed() < SHORTEST_PAUSE {
+                let text = format!(
+                    "{subject}: resources may be missing: there were still responses after \
+                     {length} (server {server})"
+                );
+                self.fail(self.name(), Shortfall::Other, text.into());
+            }
         } else if !is_reached(client).await {
-            let text = format!("{subject}: {server} was not reached within {length:?}");
+            let text = format!("{subject}: {server} was not reached within {length}");
             self.fail(self.name(), Shortfall::NotReached, text.into());
         } else if self.is_one() {
             let text = format!(
-                "{subject}: does not exist: not received within {length:?} (server {server})"
+                "{subject}: does not exist: not received within {length} (server {server})"
             );
             self.fail(self.name(), Shortfall::DoesNotExist, text.into());
         } else {
             let advice = if *may_be_unanswered { self.advice() } else { String::new() };
-            let text = format!("{subject}: no answer within {length:?} (server {server}){advice}");
+            let text = format!("{subject}: no answer within {length} (server {server}){advice}");
             self.fail(self.name(), Shortfall::Other, text.into());
         }
     }
@@ -289,6 +338,14 @@ impl Fetching<'_> {
         });
         self.fetched.resources = events.collect();
         self.fetched
+    }
+}
+
+/// Waits until there was no response for the length of the pause.
+async fn paused(last_response: Option<(Instant, Duration)>) {
+    match last_response {
+        Some((last, pause)) => sleep_until(last + pause).await,
+        None => pending().await,
     }
 }
 

@@ -78,6 +78,7 @@ async fn fetch_all(
             length,
             server: server.clone(),
             may_be_unanswered: args.may_be_unanswered(it),
+            may_be_split: args.may_be_split(it),
         };
         fetch(&client, it, limit)
     });

@@ -141,8 +141,12 @@ pub enum Change {
         /// Error of the resource.
         error: Option<WatchError>,
     },
-    /// The whole collection has been received, or is unavailable. `Ok` follows the resources of the
-    /// first response, and is also reported for an empty collection.
+    /// The collection has been received, or is unavailable. `Ok` follows the resources of the first
+    /// response, and is also reported for an empty collection.
+    ///
+    /// The first response has the whole collection only in the state-of-the-world variant for types
+    /// in full state (listeners and clusters), in a file, and over REST. Otherwise a server may
+    /// split the collection into several responses, and the protocol does not mark the last one.
     Collection(Result<(), WatchError>),
     /// An error of the whole collection, whose resources stay in use, or, with `None`, the end of
     /// such an error.
