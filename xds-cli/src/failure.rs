@@ -102,7 +102,7 @@ pub(crate) enum Failure {
     /// Request without an answer. The reason has already been printed.
     #[error("the request fails")]
     NotRouted,
-    /// Interrupted command. The results have already been printed.
+    /// Command that a signal has ended.
     #[error("interrupted")]
     Interrupted,
     #[error("cannot write {}: {why}", .file.display())]

@@ -45,12 +45,14 @@ mod views;
 
 use std::{
     io::{self, Write as _},
+    panic::resume_unwind,
     process::ExitCode,
 };
 
 use clap::Parser as _;
+use tokio::{runtime::Handle, select, task::spawn_blocking};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, stop::Signals};
 
 /// Allocator. Simulations allocate many short-lived objects; the default allocator takes a sixth of
 /// their time.
@@ -65,7 +67,8 @@ fn main() -> ExitCode {
     if matches!(cli.command, args::Command::Sim(_)) {
         prevent_huge_pages(false);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK).build();
     let runtime = match runtime.map_err(Failure::Runtime) {
         Ok(runtime) => runtime,
         Err(failure) => {
@@ -75,7 +78,7 @@ fn main() -> ExitCode {
         }
     };
     let code = runtime.block_on(async {
-        let code = match run(cli).await {
+        let code = match run_until_signal(cli).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
                 if !failure.is_silent() {
@@ -87,9 +90,33 @@ fn main() -> ExitCode {
         output::finish().await;
         code
     });
-    // A blocking read of a file must not delay the exit.
+    // A command that blocks must not delay the exit.
     runtime.shutdown_background();
     code
+}
+
+/// Size of the stack of each thread: that of a main thread on most systems.
+const STACK: usize = 8 << 20;
+
+/// Runs the command until it ends or receives a signal that it does not handle. It has a thread of
+/// its own, so that a signal also ends a command that waits for a file or for a reader.
+async fn run_until_signal(cli: args::Cli) -> Result<(), Failure> {
+    let mut signals = Signals::listen().map_err(Failure::Runtime)?;
+    let is_ended_by_signals =
+        matches!(cli.command, args::Command::Serve(_) | args::Command::Watch(_));
+    let handle = Handle::current();
+    let running = spawn_blocking(move || handle.block_on(run(cli)));
+    select! {
+        biased;
+        result = running => match result {
+            Ok(result) => result,
+            Err(why) => resume_unwind(why.into_panic()),
+        },
+        () = signals.unhandled() => match is_ended_by_signals {
+            true => Ok(()),
+            false => Err(Failure::Interrupted),
+        },
+    }
 }
 
 /// Sets whether the process gets no transparent huge pages. The allocator asks for them, and a mostly

@@ -1,7 +1,13 @@
 //! Signals and time limits that stop a command.
 
 use core::{future::pending, time::Duration};
-use std::{io, sync::OnceLock};
+use std::{
+    io,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use tokio::{
     select,
@@ -85,34 +91,68 @@ impl Signals {
             pending().await
         }
     }
+
+    /// Waits for a signal that the command does not handle: one that arrives while there is no
+    /// [`Stop`], or the second one. Cancel safe.
+    pub(crate) async fn unhandled(&mut self) {
+        loop {
+            self.next().await;
+            if self.count() > 1 || STOPS.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+        }
+    }
 }
 
-/// Signals and the time limit of `--for`.
+/// Number of existing [`Stop`]s.
+static STOPS: AtomicUsize = AtomicUsize::new(0);
+
+/// First signal, and the time limit of `--for`. While it exists, the command ends itself after a
+/// signal, and must not block the thread; otherwise a signal ends the process.
 #[derive(Debug)]
 pub(crate) struct Stop {
     signals: Signals,
-    end: Option<Instant>,
+    limit: TimeLimit,
 }
 
 impl Stop {
-    /// Starts catching signals, which no longer kill the process.
+    /// Starts the time, and handles signals from now on.
     pub(crate) fn after(lifetime: Option<Duration>) -> Result<Self, Failure> {
         let signals = Signals::listen().map_err(Failure::Runtime)?;
-        Ok(Self { signals, end: end(lifetime) })
+        STOPS.fetch_add(1, Ordering::SeqCst);
+        Ok(Self { signals, limit: TimeLimit::after(lifetime) })
     }
 
     /// Waits for a signal or for the end of the time limit. Cancel safe.
     pub(crate) async fn requested(&mut self) {
-        let end = self.end;
-        let time_is_over = async {
-            match end {
-                Some(end) => sleep_until(end).await,
-                None => pending().await,
-            }
-        };
         select! {
             () = self.signals.next() => {}
-            () = time_is_over => {}
+            () = self.limit.over() => {}
+        }
+    }
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        STOPS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// End of a time limit; `None` if there is none, or if it exceeds the range of the clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeLimit(Option<Instant>);
+
+impl TimeLimit {
+    /// Starts the time.
+    pub(crate) fn after(length: Option<Duration>) -> Self {
+        Self(length.and_then(|length| Instant::now().checked_add(length)))
+    }
+
+    /// Waits for the end. Cancel safe.
+    pub(crate) async fn over(self) {
+        match self.0 {
+            Some(end) => sleep_until(end).await,
+            None => pending().await,
         }
     }
 }
@@ -130,12 +170,6 @@ fn ignores_hangup(status: &str) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask & 1 == 1)
-}
-
-/// Returns the end of the time limit; `None` if there is none, or if it exceeds the range
-/// of the clock.
-fn end(lifetime: Option<Duration>) -> Option<Instant> {
-    Instant::now().checked_add(lifetime?)
 }
 
 #[cfg(all(test, unix))]

@@ -79,7 +79,7 @@ pub(crate) struct Cli {
 const EXIT_CODES: &str = "Exit codes: 0 success (also if watch or serve reached its time limit), 1 failure, \
                           2 wrong usage, 3 the address cannot be resolved or listened on, 4 get, route, \
                           status, rollout, apply, pull or register did not reach an address, 5 a resource of get does not \
-                          exist, 130 sim run, get or status was interrupted.";
+                          exist, 130 a signal ended another command than watch or serve.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -142,7 +142,8 @@ pub(crate) struct ServeArgs {
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub(crate) output: ServeOutput,
 
-    /// Exit after this time, such as 500ms, 20s or 5m. Without it, run until interrupted.
+    /// Exit after this time, such as 500ms, 20s or 5m, from the moment when the server listens.
+    /// Without it, run until interrupted.
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) lifetime: Option<Duration>,
 

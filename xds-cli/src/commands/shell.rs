@@ -14,7 +14,7 @@ use crate::{
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "xds", &mut script);
-    output::print_bytes(&script)
+    output::print_bytes(script)
 }
 
 pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
@@ -24,7 +24,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
             clap_mangen::Man::new(Cli::command().disable_help_subcommand(true))
                 .render(&mut page)
                 .map_err(Failure::Output)?;
-            output::print_bytes(&page)
+            output::print_bytes(page)
         }
         Some(directory) => {
             let pages = write_pages(directory)

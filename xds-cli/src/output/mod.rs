@@ -1,8 +1,9 @@
 //! Standard output and standard error, whose readers may go away or stop reading.
 //!
-//! Commands that end on their own write to standard output directly and wait for the reader.
-//! Commands that run until they are stopped [queue](queue_stdout) the output, so that a reader that
-//! does not read does not block them. `serve` [offers](offer) its events; events that do not fit
+//! A thread writes standard output, so that a signal ends a command whose output is not read.
+//! Commands that end on their own wait for the reader after each text. Commands that run until they
+//! are stopped only [queue](queue_stdout) the output, so that a reader that does not read does not
+//! block them. `serve` [offers](offer) its events; events that do not fit
 //! into the queue are dropped and counted. Output of the newest state, such as the table of `serve`
 //! and the resources of `watch`, waits for [room] instead and is never lost. Standard error and the
 //! log are always offered. [finish] writes the queued output before the process exits.
@@ -14,7 +15,7 @@ mod queue;
 
 use core::{future::pending, time::Duration};
 use std::{
-    io::{self, Write as _},
+    io,
     sync::{
         OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -40,10 +41,12 @@ static STDERR: OnceLock<Queue> = OnceLock::new();
 /// Number of texts for standard error so far.
 static STDERR_TEXTS: AtomicU64 = AtomicU64::new(0);
 
-/// Queued standard output.
+/// Standard output.
 #[derive(Debug)]
 struct Stdout {
     queue: Queue,
+    /// Whether printing waits until the text is written.
+    waits: bool,
     loss: ReaderLoss,
 }
 
@@ -57,13 +60,29 @@ pub(crate) enum ReaderLoss {
     Ignored,
 }
 
-/// Starts a thread that writes standard output. `notice` formats the line about a number
-/// of dropped texts.
+/// Queues standard output from now on: printing no longer waits for the reader. `notice` formats the
+/// line about a number of dropped texts.
 pub(crate) fn queue_stdout(notice: fn(u64) -> String, loss: ReaderLoss) {
-    STDOUT.get_or_init(|| Stdout { queue: Queue::start(io::stdout(), notice), loss });
+    STDOUT.get_or_init(|| Stdout { queue: Queue::start(io::stdout(), notice), waits: false, loss });
+}
+
+fn stdout() -> &'static Stdout {
+    STDOUT.get_or_init(|| Stdout {
+        queue: Queue::start(io::stdout(), not_printed),
+        waits: true,
+        loss: ReaderLoss::Ends,
+    })
 }
 
 impl Stdout {
+    fn print(&self, text: Vec<u8>) -> Result<(), Failure> {
+        let mut printed = self.queue.push(text);
+        if self.waits && printed.is_ok() {
+            printed = self.queue.flush(None);
+        }
+        self.outcome(printed)
+    }
+
     fn outcome(&self, result: io::Result<()>) -> Result<(), Failure> {
         match self.loss {
             ReaderLoss::Ends => result.map_err(Failure::Output),
@@ -99,54 +118,39 @@ fn stderr() -> &'static Queue {
     })
 }
 
-/// Prints one or several lines at once. If standard output is queued, the caller waits for [room]
-/// before the next call.
+/// Prints one or several lines at once. If standard output is [queued](queue_stdout), the caller
+/// waits for [room] before the next call, otherwise the call blocks until the text is written.
 pub(crate) fn print(lines: &str) -> Result<(), Failure> {
-    let text = whole_lines(lines);
-    match STDOUT.get() {
-        Some(stdout) => stdout.outcome(stdout.queue.push(text)),
-        None => {
-            let mut out = io::stdout().lock();
-            out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
-        }
-    }
+    stdout().print(whole_lines(lines).into_bytes())
 }
 
-/// Writes bytes to standard output, which must not be queued.
-pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).map_err(Failure::Output)
+/// Prints bytes as [`print`] does.
+pub(crate) fn print_bytes(bytes: Vec<u8>) -> Result<(), Failure> {
+    stdout().print(bytes)
 }
 
 /// Prints one or several lines if the queue has room for them, otherwise counts them as dropped.
 pub(crate) fn offer(lines: &str) -> Result<(), Failure> {
-    match STDOUT.get() {
-        Some(stdout) => stdout.outcome(stdout.queue.offer(whole_lines(lines)).map(drop)),
-        None => print(lines),
-    }
+    let stdout = stdout();
+    stdout.outcome(stdout.queue.offer(whole_lines(lines).into_bytes()).map(drop))
 }
 
-/// Waits until the queue of standard output has room, if there is a queue. Cancel safe.
+/// Waits until the queue of standard output has room. Cancel safe.
 pub(crate) async fn room() -> Result<(), Failure> {
-    match STDOUT.get() {
-        Some(stdout) => stdout.outcome(stdout.queue.room().await),
-        None => Ok(()),
-    }
+    let stdout = stdout();
+    stdout.outcome(stdout.queue.room().await)
 }
 
 /// Waits until the reader of standard output has gone. Cancel safe.
 pub(crate) async fn reader_gone() -> Failure {
-    match STDOUT.get() {
-        Some(stdout) => Failure::Output(stdout.queue.failed().await),
-        None => pending().await,
-    }
+    Failure::Output(stdout().queue.failed().await)
 }
 
 /// Prints an error or a warning to standard error, folded if it is a terminal. It is dropped if the
 /// queue is full.
 pub(crate) fn print_to_stderr(lines: &str) {
     STDERR_TEXTS.fetch_add(1, Ordering::Relaxed);
-    let _ = stderr().offer(whole_lines(&Layout::of_stderr().fold(lines)));
+    let _ = stderr().offer(whole_lines(&Layout::of_stderr().fold(lines)).into_bytes());
 }
 
 /// Returns the number of texts for standard error so far, errors, warnings and log lines.
@@ -161,7 +165,7 @@ pub(crate) struct Stderr;
 impl io::Write for Stderr {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         STDERR_TEXTS.fetch_add(1, Ordering::Relaxed);
-        let _ = stderr().offer(String::from_utf8_lossy(text).into_owned());
+        let _ = stderr().offer(text.to_vec());
         Ok(text.len())
     }
 
@@ -170,11 +174,11 @@ impl io::Write for Stderr {
     }
 }
 
-/// Blocks until standard error is written, for 1 s at most, so that output written directly comes
+/// Blocks until standard error is written, for 1 s at most, so that later standard output comes
 /// after it.
 pub(crate) fn flush_stderr() {
     if let Some(stderr) = STDERR.get() {
-        stderr.flush(Duration::from_secs(1));
+        let _ = stderr.flush(Some(Duration::from_secs(1)));
     }
 }
 

@@ -46,7 +46,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct QueueState {
-    waiting: VecDeque<String>,
+    waiting: VecDeque<Vec<u8>>,
     /// Bytes in `waiting`, and of the text being written.
     bytes: usize,
     /// Number of texts dropped since the last queued text.
@@ -87,7 +87,7 @@ impl Queue {
 
     /// Queues a text even if the queue is full. The caller waits for [room](Self::room) before the
     /// next one.
-    pub(super) fn push(&self, text: String) -> io::Result<()> {
+    pub(super) fn push(&self, text: Vec<u8>) -> io::Result<()> {
         let mut state = self.0.lock();
         state.check()?;
         self.0.queue(&mut state, text);
@@ -95,7 +95,7 @@ impl Queue {
     }
 
     /// Queues a text if there is room for it.
-    pub(super) fn offer(&self, text: String) -> io::Result<Offered> {
+    pub(super) fn offer(&self, text: Vec<u8>) -> io::Result<Offered> {
         let mut state = self.0.lock();
         state.check()?;
         if !state.has_room(text.len(), self.0.room) {
@@ -127,9 +127,12 @@ impl Queue {
     }
 
     /// Blocks until all texts are written or writing has failed, no longer than `limit`.
-    pub(super) fn flush(&self, limit: Duration) {
+    pub(super) fn flush(&self, limit: Option<Duration>) -> io::Result<()> {
         let state = self.0.lock();
-        let _ = self.0.changed.wait_timeout_while(state, limit, |state| !state.is_done());
+        let limit = limit.unwrap_or(Duration::MAX);
+        let waited = self.0.changed.wait_timeout_while(state, limit, |state| !state.is_done());
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.check()
     }
 
     /// Returns the part that is not written yet; `None` if all is written or writing has failed.
@@ -155,7 +158,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn queue(&self, state: &mut QueueState, text: String) {
+    fn queue(&self, state: &mut QueueState, text: Vec<u8>) {
         state.add_notice(self.notice);
         state.add(text);
         self.changed.notify_all();
@@ -190,7 +193,7 @@ impl Shared {
     fn write_all(&self, mut writer: impl Write) -> io::Result<()> {
         loop {
             let text = self.next();
-            for piece in text.as_bytes().chunks(PIECE) {
+            for piece in text.chunks(PIECE) {
                 write(&mut writer, piece)?;
                 let mut state = self.lock();
                 state.bytes -= piece.len();
@@ -201,7 +204,7 @@ impl Shared {
     }
 
     /// Waits for the next text.
-    fn next(&self) -> String {
+    fn next(&self) -> Vec<u8> {
         let mut state = self.lock();
         loop {
             if let Some(text) = state.waiting.pop_front() {
@@ -232,7 +235,7 @@ impl QueueState {
         self.error.is_some() || (self.bytes == 0 && self.dropped == 0)
     }
 
-    fn add(&mut self, text: String) {
+    fn add(&mut self, text: Vec<u8>) {
         self.bytes += text.len();
         self.waiting.push_back(text);
     }
@@ -241,7 +244,7 @@ impl QueueState {
     fn add_notice(&mut self, notice: fn(u64) -> String) -> bool {
         let dropped = core::mem::take(&mut self.dropped);
         if dropped > 0 {
-            self.add(notice(dropped) + "\n");
+            self.add((notice(dropped) + "\n").into_bytes());
         }
         dropped > 0
     }
@@ -308,7 +311,7 @@ mod tests {
     }
 
     fn offer(queue: &Queue, text: &str) -> Offered {
-        queue.offer(text.to_owned()).expect("somebody who may read")
+        queue.offer(text.into()).expect("somebody who may read")
     }
 
     #[test]
@@ -335,8 +338,8 @@ mod tests {
     #[tokio::test]
     async fn room_waits_until_the_output_is_read() {
         let (queue, reader) = queue(6);
-        queue.push("one\n".to_owned()).expect("open");
-        queue.push("two\n".to_owned()).expect("open");
+        queue.push("one\n".into()).expect("open");
+        queue.push("two\n".into()).expect("open");
         let waiting = tokio::spawn({
             let queue = queue.clone();
             async move { queue.room().await }
@@ -356,12 +359,12 @@ mod tests {
     #[tokio::test]
     async fn closed_reader_is_reported_as_broken_pipe() {
         let (queue, reader) = queue(6);
-        queue.push("one\n".to_owned()).expect("open");
-        queue.push("two\n".to_owned()).expect("open");
+        queue.push("one\n".into()).expect("open");
+        queue.push("two\n".into()).expect("open");
         drop(reader);
         assert_eq!(queue.failed().await.kind(), ErrorKind::BrokenPipe);
         assert_eq!(queue.room().await.map_err(|why| why.kind()), Err(ErrorKind::BrokenPipe));
-        let offered = queue.offer("three\n".to_owned()).map_err(|why| why.kind());
+        let offered = queue.offer("three\n".into()).map_err(|why| why.kind());
         assert_eq!(offered, Err(ErrorKind::BrokenPipe));
         queue.finished().await;
         assert_eq!(queue.unwritten(), None, "nobody is there to read it");
@@ -372,7 +375,7 @@ mod tests {
         let (queue, reader) = queue(6);
         offer(&queue, "one\n");
         offer(&queue, "more\n");
-        queue.flush(Duration::from_millis(1));
+        queue.flush(Some(Duration::from_millis(1))).expect("open");
         assert_eq!(queue.unwritten(), Some(Unwritten { bytes: 4, dropped: 1 }));
         drop(reader);
     }

@@ -28,6 +28,7 @@ mod serve;
 mod serve_transports;
 #[cfg(feature = "etcd")]
 mod shared_rollouts;
+mod signals;
 mod sim;
 mod status;
 mod support;

@@ -180,3 +180,19 @@ fn export_waits_until_the_server_is_ready() {
         false => Err(serve.stdout()),
     });
 }
+
+#[test]
+fn time_limit_begins_when_the_server_serves() {
+    let directory = TempDir::new();
+    directory.save("bad.yaml", BROKEN);
+    let path = directory.path().to_str().unwrap();
+    let missing = directory.join("missing");
+    let serve = |args: &[&str]| {
+        let listen = ["--listen", "127.0.0.1:0", "--for", "0s"];
+        run(&[&["serve"], args, &listen].concat()).code
+    };
+    assert_eq!(serve(&[path, "--strict"]), Some(1));
+    assert_eq!(serve(&[path, "--validate"]), Some(1));
+    assert_eq!(serve(&[missing.to_str().unwrap()]), Some(1));
+    assert_eq!(serve(&[path]), Some(0));
+}

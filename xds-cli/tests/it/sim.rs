@@ -254,6 +254,8 @@ fn keep_going_reports_all_violations() {
 fn interrupt_ends_the_runs_and_prints_the_summary() {
     let mut runs = support::Xds::spawn(&["sim", "run", "--minutes", "5", "--jobs", "2"]);
     runs.wait_for_handler();
+    // Until the runs begin, an interrupt ends the command without a summary.
+    std::thread::sleep(std::time::Duration::from_secs(1));
     assert_eq!(runs.signal("INT").code(), Some(130), "{}", runs.stderr());
     assert_eq!(runs.stderr(), "xds: interrupted");
     let stdout = runs.stdout();

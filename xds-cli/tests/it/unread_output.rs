@@ -231,6 +231,29 @@ fn signal_ends_the_wait_for_a_blocked_reader() {
 }
 
 #[test]
+fn signal_ends_commands_that_wait_for_a_reader() {
+    let directory = TempDir::new();
+    directory.save("rds.yaml", &dangling("r", 1, PIPE));
+    let (serve, address, csds) = Xds::serve_with_csds(directory.path());
+    let _watch = Xds::watch(&address, &["rds:r"]);
+    serve.wait_row("rds", |row| row["acks"] == 1);
+    let path = directory.path().to_str().unwrap();
+    for args in [
+        &["get", "--server", &address, "rds:r"][..],
+        &["status", &csds, "-o", "yaml"],
+        &["check", path, "-o", "ndjson"],
+    ] {
+        let mut command = Unread::spawn(args);
+        let (_, _unread) = command.first_line();
+        assert_eq!(command.signal("TERM").code(), Some(130), "{args:?}");
+        let mut stderr = String::new();
+        command.0.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        let start = "xds: standard output was not read: ";
+        assert!(stderr.lines().any(|line| line.starts_with(start)), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
 fn slow_reader_delays_the_end_after_a_signal_by_seconds_only() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     match &args.output {
         Some(file) => target::write(file, &printed.content, &printed.messages)
             .map_err(|why| Failure::Artifact { file: file.clone(), why }),
-        None => output::print_bytes(&printed.content),
+        None => output::print_bytes(printed.content),
     }
 }
 

@@ -6,7 +6,6 @@ use super::{client, etcd_address, unreached};
 use crate::{args::RegisterArgs, failure::Failure, output, stop::Stop, text::escaped};
 
 pub(crate) async fn register(args: &RegisterArgs) -> Result<(), Failure> {
-    let mut stop = Stop::after(None)?;
     let address = etcd_address(&args.to)?;
     let client = client(address, &args.etcd)?;
     let endpoint = Endpoint::new(args.endpoint.ip().to_string(), args.endpoint.port())
@@ -22,10 +21,8 @@ pub(crate) async fn register(args: &RegisterArgs) -> Result<(), Failure> {
         endpoint,
         args.ttl,
     );
-    let registration = tokio::select! {
-        () = stop.requested() => return Ok(()),
-        registered = registering => registered.map_err(|why| unreached(&args.to, why))?,
-    };
+    let registration = registering.await.map_err(|why| unreached(&args.to, why))?;
+    let mut stop = Stop::after(None)?;
     output::print(&format!("registered {id} in cluster {}\n", escaped(&args.cluster)))?;
     stop.requested().await;
     registration.end().await.map_err(|why| unreached(&args.to, why))

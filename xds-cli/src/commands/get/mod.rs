@@ -12,10 +12,7 @@ use std::collections::BTreeSet;
 
 use clap::ColorChoice;
 use futures_util::future::join_all;
-use tokio::{
-    select,
-    time::{Duration, Instant, timeout},
-};
+use tokio::time::{Duration, Instant, timeout};
 use xds_core::client::{ConnectivityErrors, Profile};
 
 use self::{
@@ -27,23 +24,18 @@ use crate::{
     failure::Failure,
     output,
     resource_events::WatchEvent,
-    stop::Stop,
     text::escaped,
     upstream::{self, Connected},
 };
 
 pub(crate) async fn run(args: GetArgs, color: ColorChoice) -> Result<(), Failure> {
-    let mut stop = Stop::after(None)?;
     let mut subscriptions: Vec<Subscription> = Vec::new();
     for subscription in &args.subscriptions {
         if !subscriptions.contains(subscription) {
             subscriptions.push(subscription.clone());
         }
     }
-    let fetched = select! {
-        () = stop.requested() => return Err(Failure::Interrupted),
-        fetched = fetch_all(&args, &subscriptions) => fetched?,
-    };
+    let fetched = fetch_all(&args, &subscriptions).await?;
     let selection = Selection::of(&subscriptions, &fetched);
     selection.print(args.output, color)?;
     let problems = fetched.iter().flat_map(|it| &it.problems);

@@ -63,13 +63,13 @@ const TICK: Duration = Duration::from_millis(50);
 const BATCH: usize = 4_096;
 
 pub(crate) async fn run(args: LoadArgs) -> Result<(), Failure> {
-    let mut stop = Stop::after(args.lifetime)?;
     let service = service(&args).await?;
     let plan = Arc::new(plan(&args));
     if let Some(pid) = args.server_pid {
         read_usage(pid)?;
     }
     let clients = args.clients.get();
+    let mut stop = Stop::after(args.lifetime)?;
     let start = Instant::now();
     let variant = plan.config.servers.first().map(|server| server.variant).unwrap_or_default();
     let path = grpc_path(None, variant, xds_core::service::ApiVersion::V3).unwrap_or_default();

@@ -61,13 +61,9 @@ use crate::{
 };
 
 pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failure> {
-    let mut stop = Stop::after(args.lifetime)?;
     let mut printer = printer(&args, color);
-    let prepared = select! {
-        () = stop.requested() => return Ok(()),
-        prepared = prepare(&args, &mut *printer) => prepared?,
-    };
-    let Prepared { server, source, follow, mut rollouts, metrics, allowed } = prepared;
+    let Prepared { server, source, follow, mut rollouts, metrics, allowed } =
+        prepare(&args, &mut *printer).await?;
     #[cfg(any(feature = "etcd", feature = "kube"))]
     let (follow, writer) = {
         let (feedback, writer) = rejections::writer(source.feedback, &args.source);
@@ -77,25 +73,16 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     if let Some(views) = &follow.views {
         tokio::spawn(Arc::clone(views.selection()).track(handle.clone()));
     }
-    let (mut followed, first) = select! {
-        () = stop.requested() => return Ok(()),
-        started = FollowedSource::start(source.reader, follow, handle.clone()) => started
-            .map_err(|why| Failure::Directory { directory: args.source.place(), why })?,
-    };
+    let (mut followed, first) = FollowedSource::start(source.reader, follow, handle.clone())
+        .await
+        .map_err(|why| Failure::Directory { directory: args.source.place(), why })?;
     let is_ready = first.readiness == Some(ReadinessChange::Ready);
     if !is_ready && (args.strict || args.validate) {
         return Err(not_valid(&args, &mut *printer, &first));
     }
-    // Resolving names and writing files may take long.
-    let started = select! {
-        () = stop.requested() => return Ok(()),
-        started = async {
-            let listeners = Listeners::bind(&args).await?;
-            let exporter = start_export(&args, handle.clone(), is_ready).await?;
-            Ok::<_, Failure>((listeners, exporter))
-        } => started?,
-    };
-    let (listeners, mut exporter) = started;
+    let listeners = Listeners::bind(&args).await?;
+    let mut exporter = start_export(&args, handle.clone(), is_ready).await?;
+    let mut stop = Stop::after(args.lifetime)?;
     print_start(&args, &mut *printer, &first, &listeners)?;
     let counts = rollouts.as_ref().map(|it| Arc::clone(it.counts()));
     #[cfg(any(feature = "etcd", feature = "kube"))]

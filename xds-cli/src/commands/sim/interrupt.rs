@@ -1,42 +1,35 @@
 //! Interrupts: the first one stops after the current runs, the second one exits at once.
 
-use std::{
-    process,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use core::future::pending;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
-use crate::{
-    failure::{Failure, INTERRUPTED},
-    output,
-    stop::Stop,
-};
+use tokio::task::AbortHandle;
+
+use crate::{failure::Failure, stop::Stop};
 
 /// Whether an interrupt has been received.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Interrupt {
     is_requested: Arc<AtomicBool>,
-    are_runs_over: Arc<AtomicBool>,
+    listener: AbortHandle,
 }
 
 impl Interrupt {
-    /// Starts catching interrupts, which no longer kill the process.
+    /// Starts handling interrupts.
     pub(super) fn listen() -> Result<Self, Failure> {
         let mut stop = Stop::after(None)?;
-        let interrupt = Self::default();
-        let listener = interrupt.clone();
-        tokio::spawn(async move {
+        let is_requested = Arc::<AtomicBool>::default();
+        let flag = Arc::clone(&is_requested);
+        let listener = tokio::spawn(async move {
             stop.requested().await;
-            listener.is_requested.store(true, Ordering::Relaxed);
-            if !listener.are_runs_over.load(Ordering::Relaxed) {
-                stop.requested().await;
-            }
-            output::finish().await;
-            process::exit(INTERRUPTED.into());
+            flag.store(true, Ordering::Relaxed);
+            // The runs end on their own as long as `stop` exists.
+            pending::<()>().await;
         });
-        Ok(interrupt)
+        Ok(Self { is_requested, listener: listener.abort_handle() })
     }
 
     pub(super) fn is_requested(&self) -> bool {
@@ -45,6 +38,6 @@ impl Interrupt {
 
     /// Makes the first interrupt exit at once from now on.
     pub(super) fn end_runs(&self) {
-        self.are_runs_over.store(true, Ordering::Relaxed);
+        self.listener.abort();
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     args::StatusOutput,
     failure::Failure,
     output,
-    stop::Stop,
+    stop::TimeLimit,
     text::{escaped, time_of_day},
 };
 
@@ -39,7 +39,7 @@ pub(super) trait Followed {
     ) -> Vec<String>;
 }
 
-/// Prints the status until a signal or the end of `--for`.
+/// Prints the status until the end of `--for`.
 ///
 /// A status that cannot be read at first is an error. Later it may be away for a while.
 pub(super) async fn run<F: Followed>(
@@ -47,7 +47,7 @@ pub(super) async fn run<F: Followed>(
     interval: Duration,
     format: StatusOutput,
     view: View,
-    mut stop: Stop,
+    limit: TimeLimit,
 ) -> Result<(), Failure> {
     output::queue_stdout(output::not_printed, output::ReaderLoss::Ends);
     let is_dumb = std::env::var_os("TERM").is_none_or(|it| it.is_empty() || it == "dumb");
@@ -56,7 +56,7 @@ pub(super) async fn run<F: Followed>(
     let mut problem: Option<String> = None;
     loop {
         let answer = select! {
-            () = stop.requested() => return Ok(()),
+            () = limit.over() => return Ok(()),
             gone = output::reader_gone() => return Err(gone),
             report = followed.read() => report,
         };
@@ -70,7 +70,7 @@ pub(super) async fn run<F: Followed>(
             }
         };
         select! {
-            () = stop.requested() => return Ok(()),
+            () = limit.over() => return Ok(()),
             room = output::room() => room?,
         }
         let view = view.refreshed();
@@ -96,7 +96,7 @@ pub(super) async fn run<F: Followed>(
         }
         last = report.or(last);
         select! {
-            () = stop.requested() => return Ok(()),
+            () = limit.over() => return Ok(()),
             gone = output::reader_gone() => return Err(gone),
             () = sleep(interval) => {}
         }

@@ -26,7 +26,6 @@ use std::io;
 
 use clap::ColorChoice;
 use futures_util::future::join;
-use tokio::select;
 
 use self::{
     changes::changed_lines,
@@ -40,7 +39,7 @@ use crate::{
     client_status::{Filter, StatusReport},
     failure::Failure,
     output,
-    stop::Stop,
+    stop::TimeLimit,
     style::Style,
     text::escaped,
     upstream::{
@@ -51,61 +50,31 @@ use crate::{
 
 pub(crate) async fn run(args: StatusArgs, color: ColorChoice) -> Result<(), Failure> {
     args.check()?;
-    let mut stop = Stop::after(args.lifetime)?;
-    let work = async {
-        let addresses: Vec<_> = args.addresses().collect();
-        let credentials = credentials(&args.channel)?.unwrap_or_default();
-        for address in &addresses {
-            let address = ConfiguredAddress { address, place: None };
-            address::check(&[address]).await?;
-        }
-        for address in &addresses {
-            let named = |why| Failure::Credentials { field: args.channel.flag_of(&why), why };
-            credentials.check_for(address).await.map_err(named)?;
-        }
-        let endpoint = |address: &&str| Endpoint::new(address, credentials.clone(), args.timeout);
-        Ok::<_, Failure>(addresses.iter().map(endpoint).collect::<Vec<_>>())
-    };
-    let endpoints = select! {
-        () = stop.requested() => return Err(Failure::Interrupted),
-        endpoints = work => endpoints?,
-    };
+    let limit = TimeLimit::after(args.lifetime);
+    let endpoints = endpoints(&args).await?;
     let filter = Filter { node: args.node.clone(), resources: args.resources().cloned().collect() };
     let view = View::of_stdout(Style::of(color, &io::stdout()));
-    let stopped = || Err(Failure::Interrupted);
     if args.is_of_replicas() {
         let replicas = Replicas { endpoints: &endpoints, filter: &filter, format: args.output };
         return match args.watch {
-            Some(interval) => follow::run(&replicas, interval, args.output, view, stop).await,
-            None => select! {
-                () = stop.requested() => stopped(),
-                result = replicas.print(view) => result,
-            },
+            Some(interval) => follow::run(&replicas, interval, args.output, view, limit).await,
+            None => replicas.print(view).await,
         };
     }
     match (endpoints.as_slice(), args.watch) {
         ([first, second], _) => {
-            let reports = async {
-                let first = first.report(Wanted::Contents, &filter);
-                let (first, second) = join(first, second.report(Wanted::Contents, &filter)).await;
-                Ok::<_, Failure>([first?, second?])
-            };
-            let reports = select! {
-                () = stop.requested() => return stopped(),
-                reports = reports => reports?,
-            };
+            let first = first.report(Wanted::Contents, &filter);
+            let (first, second) = join(first, second.report(Wanted::Contents, &filter)).await;
+            let reports = [first?, second?];
             let names = args.addresses().map(escaped).collect::<Vec<_>>();
             differences::print(&names, &reports, args.output, view)
         }
         ([endpoint, ..], watch) => {
             let clients = Clients { endpoint, filter: &filter, format: args.output };
             if let Some(interval) = watch {
-                return follow::run(&clients, interval, args.output, view, stop).await;
+                return follow::run(&clients, interval, args.output, view, limit).await;
             }
-            let report = select! {
-                () = stop.requested() => return stopped(),
-                report = clients.read() => report?,
-            };
+            let report = clients.read().await?;
             let text = match args.output {
                 StatusOutput::Table => table::table(&report, view),
                 StatusOutput::Json => documents::json(&report),
@@ -116,6 +85,22 @@ pub(crate) async fn run(args: StatusArgs, color: ColorChoice) -> Result<(), Fail
         }
         ([], _) => Ok(()),
     }
+}
+
+/// Checks the addresses and the credentials.
+async fn endpoints(args: &StatusArgs) -> Result<Vec<Endpoint>, Failure> {
+    let addresses: Vec<_> = args.addresses().collect();
+    let credentials = credentials(&args.channel)?.unwrap_or_default();
+    for address in &addresses {
+        let address = ConfiguredAddress { address, place: None };
+        address::check(&[address]).await?;
+    }
+    for address in &addresses {
+        let named = |why| Failure::Credentials { field: args.channel.flag_of(&why), why };
+        credentials.check_for(address).await.map_err(named)?;
+    }
+    let endpoint = |address: &&str| Endpoint::new(address, credentials.clone(), args.timeout);
+    Ok(addresses.iter().map(endpoint).collect())
 }
 
 /// Clients that one endpoint reports.

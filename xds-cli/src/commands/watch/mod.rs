@@ -37,11 +37,8 @@ use crate::{
 };
 
 pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failure> {
+    let upstream = upstream::upstream(&args.client, &args.subscriptions, NODE).await?;
     let mut stop = Stop::after(args.lifetime)?;
-    let upstream = select! {
-        () = stop.requested() => return Ok(()),
-        upstream = upstream::upstream(&args.client, &args.subscriptions, NODE) => upstream?,
-    };
     let subscriptions: BTreeSet<Subscription> = args.subscriptions.iter().cloned().collect();
     output::queue_stdout(output::not_printed, output::ReaderLoss::Ends);
     let mut printer: Box<dyn WatchPrinter> = match args.output {
