@@ -22,6 +22,9 @@ pub(crate) enum Failure {
     /// Input that cannot be converted. The message names the file.
     #[error("{0}")]
     Convert(String),
+    /// Input that is not a dump. The message names the file.
+    #[error("{0}")]
+    Dump(String),
     #[error("cannot listen on {address}: {why}")]
     Listen { address: String, why: io::Error },
     #[error(transparent)]
@@ -140,6 +143,7 @@ impl Failure {
             Self::Server { why, .. } => why.exit_code(),
             Self::NotFetched(Shortfall::Other)
             | Self::Convert(_)
+            | Self::Dump(_)
             | Self::Bootstrap(_)
             | Self::ProxyBootstrap { .. }
             | Self::Credentials { .. }

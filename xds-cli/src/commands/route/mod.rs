@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `request.rs` | the request |
-//! | `resources.rs`, `server.rs` | resources from files, a dump or a server |
+//! | `resources.rs`, `dump.rs`, `server.rs` | resources from files, a dump or a server |
 //! | `explain.rs` | the explanation, with `listener.rs`, `action.rs` and `clusters.rs` |
 //! | `criteria.rs` | criteria of routes in words |
 //! | `report.rs`, `text.rs` | output |
@@ -15,6 +15,7 @@ mod action;
 mod checked;
 mod clusters;
 mod criteria;
+mod dump;
 mod expect;
 mod expect_file;
 mod explain;
@@ -72,7 +73,7 @@ pub(crate) async fn run(command: RouteCommand, color: ColorChoice) -> Result<(),
 async fn read(args: &ExplainArgs, requests: &[&Request]) -> Result<RouteResources, Failure> {
     match (&args.directory, &args.dump, &args.server) {
         (Some(directory), _, _) => resources::of_directory(directory),
-        (_, Some(file), _) => resources::of_dump(file),
+        (_, Some(file), _) => dump::read(file),
         (_, _, Some(server)) => server::fetch(args, server, requests).await,
         // Rejected by the definition of the arguments.
         (None, None, None) => Err(Failure::Usage("no resources are given".to_owned())),

@@ -1,30 +1,17 @@
 //! Resources that a request passes: listeners, route configurations, clusters and endpoints.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, Read as _},
-    path::Path,
-};
+use std::{collections::BTreeMap, path::Path};
 
 use bytes::Bytes;
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use xds_core::types;
-use xds_format::{Format, ParseOptions, PrintOptions, UnknownFields, nearest, parse_with, to_json};
+use xds_format::{PrintOptions, nearest, to_json};
 
-use crate::{
-    directory::Sources,
-    failure::Failure,
-    output,
-    schema::schema,
-    text::{escaped, type_name},
-};
+use crate::{directory::Sources, failure::Failure, output, schema::schema, text::escaped};
 
 /// Types of the resources.
 pub(super) const TYPES: [&str; 4] =
     [types::LISTENER, types::ROUTE_CONFIGURATION, types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT];
-
-/// Maximum size of a dump, in bytes.
-const MOST_BYTES: u64 = 512 * 1024 * 1024;
 
 /// Resource, encoded and as canonical JSON without secrets.
 #[derive(Clone, Debug)]
@@ -33,31 +20,43 @@ pub(super) struct Resource {
     pub(super) json: Json,
 }
 
-/// Resources by type and name.
+/// Resources by type and name; `None` if a resource exists and cannot be read.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RouteResources(BTreeMap<(&'static str, String), Resource>);
+pub(super) struct RouteResources(BTreeMap<(&'static str, String), Option<Resource>>);
 
 impl RouteResources {
     pub(super) fn get(&self, type_url: &'static str, name: &str) -> Option<&Resource> {
-        self.0.get(&(type_url, name.to_owned()))
+        self.0.get(&(type_url, name.to_owned()))?.as_ref()
     }
 
     /// Returns the resources of a type by name.
     pub(super) fn of(&self, type_url: &'static str) -> impl Iterator<Item = (&str, &Resource)> {
         let resources = self.0.iter().filter(move |((of, _), _)| *of == type_url);
-        resources.map(|((_, name), resource)| (name.as_str(), resource))
+        resources.filter_map(|((_, name), resource)| Some((name.as_str(), resource.as_ref()?)))
     }
 
     pub(super) fn insert(&mut self, type_url: &str, name: &str, bytes: Bytes) {
-        let Some(type_url) = TYPES.into_iter().find(|known| *known == type_url) else { return };
         // A resource that does not decode has been reported by whoever read it.
-        if let Ok(json) = to_json(schema(), type_url, &bytes, &PrintOptions::default()) {
-            self.0.insert((type_url, name.to_owned()), Resource { bytes, json });
+        let json = to_json(schema(), type_url, &bytes, &PrintOptions::default()).ok();
+        self.put(type_url, name, json.map(|json| Resource { bytes, json }));
+    }
+
+    /// Adds a resource that cannot be read.
+    pub(super) fn insert_unreadable(&mut self, type_url: &str, name: &str) {
+        self.put(type_url, name, None);
+    }
+
+    fn put(&mut self, type_url: &str, name: &str, resource: Option<Resource>) {
+        if let Some(type_url) = TYPES.into_iter().find(|known| *known == type_url) {
+            self.0.insert((type_url, name.to_owned()), resource);
         }
     }
 
     /// Describes a missing resource, with the most similar name that exists.
     pub(super) fn missing(&self, type_url: &'static str, name: &str) -> String {
+        if self.0.contains_key(&(type_url, name.to_owned())) {
+            return format!("{} `{name}` cannot be read", noun(type_url));
+        }
         let hint = match nearest(name, self.of(type_url).map(|(name, _)| name)) {
             Some(similar) => format!(": did you mean `{similar}`?"),
             None => String::new(),
@@ -91,84 +90,4 @@ pub(super) fn of_directory(directory: &Path) -> Result<RouteResources, Failure> 
         resources.insert(key.type_url.as_str(), key.name.as_str(), bytes.clone());
     }
     Ok(resources)
-}
-
-/// Reads the JSON of a configuration dump or of a client status. RouteResources that this schema cannot
-/// read are reported and ignored.
-pub(super) fn of_dump(file: &Path) -> Result<RouteResources, Failure> {
-    let unreadable = |why| Failure::Unreadable { file: file.to_owned(), why };
-    let mut text = Vec::new();
-    let read: Box<dyn io::Read> = match file.as_os_str() == "-" {
-        true => Box::new(io::stdin()),
-        false => Box::new(std::fs::File::open(file).map_err(unreadable)?),
-    };
-    read.take(MOST_BYTES + 1).read_to_end(&mut text).map_err(unreadable)?;
-    if text.len() as u64 > MOST_BYTES {
-        return Err(unreadable(io::Error::other("the file exceeds 512 MiB")));
-    }
-    let dump: Json = serde_json::from_slice(&text)
-        .map_err(|why| unreadable(io::Error::new(io::ErrorKind::InvalidData, why)))?;
-    let mut found = Vec::new();
-    collect(&dump, &mut found);
-    let mut resources = RouteResources::default();
-    // A newer Envoy may have fields that this schema lacks.
-    let options = ParseOptions::envoy().with_unknown_fields(UnknownFields::Skipped);
-    for resource in found {
-        let document = json!({ "resources": [resource] }).to_string();
-        match parse_with(schema(), "dump", Format::Json, document.as_bytes(), options) {
-            Ok(document) => document.resources.into_iter().for_each(|it| {
-                resources.insert(&it.type_url, &it.name, it.bytes);
-            }),
-            Err(why) => {
-                let kind = resource.get("@type").and_then(Json::as_str).unwrap_or_default();
-                let name = ["name", "cluster_name"].into_iter().find_map(|it| resource.get(it));
-                let name = name.and_then(Json::as_str).unwrap_or_default();
-                let text = format!("{} `{name}` is ignored: {why}", type_name(kind));
-                output::print_to_stderr(&format!("xds: {}", escaped(&text)));
-            }
-        }
-    }
-    Ok(resources)
-}
-
-/// States of resources that are not in use.
-const NOT_IN_USE: [&str; 4] =
-    ["warming_state", "draining_state", "error_state", "dynamic_warming_clusters"];
-
-/// Collects the resources in use of a dump, at any depth.
-fn collect<'j>(json: &'j Json, found: &mut Vec<&'j Json>) {
-    match json {
-        Json::Object(members) => {
-            let type_url = members.get("@type").and_then(Json::as_str).unwrap_or_default();
-            if TYPES.contains(&type_url) {
-                found.push(json);
-                return;
-            }
-            let used = members.iter().filter(|(name, _)| !NOT_IN_USE.contains(&name.as_str()));
-            used.for_each(|(_, value)| collect(value, found));
-        }
-        Json::Array(elements) => elements.iter().for_each(|it| collect(it, found)),
-        _ => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn resources_in_use_are_collected_from_a_dump() {
-        let cluster = |name: &str| json!({ "@type": types::CLUSTER, "name": name });
-        let dump = json!({ "configs": [
-            { "@type": "type.googleapis.com/envoy.admin.v3.ClustersConfigDump",
-              "static_clusters": [{ "cluster": cluster("a") }],
-              "dynamic_warming_clusters": [{ "cluster": cluster("b") }],
-              "dynamic_active_clusters": [{ "cluster": cluster("c"), "error_state": cluster("d") }] },
-        ] });
-        let mut found = Vec::new();
-        collect(&dump, &mut found);
-        let mut names: Vec<_> = found.iter().filter_map(|it| it["name"].as_str()).collect();
-        names.sort_unstable();
-        assert_eq!(names, ["a", "c"]);
-    }
 }
