@@ -127,38 +127,71 @@ const NAME: usize = 40;
 const HEADINGS: [&str; 9] =
     ["NODE", "STREAM", "TYPE", "SUBSCRIBED", "RESPONSES", "ACKS", "NACKS", "SENT", "ACKED"];
 
-/// Number of columns of a terminal that a table usually needs.
-pub(crate) const WIDTH: usize = 100;
-/// Columns of a table for a narrower terminal: all except the counters.
+/// Columns of a table.
+const ALL: [usize; 9] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
+/// Columns of a table for a narrow terminal: all except the counters.
 const NARROW: [usize; 6] = [0, 1, 2, 3, 7, 8];
+/// Index of the node id and of the type, which are shortened in a narrow table in this order.
+const LONG: [usize; 2] = [0, 2];
+/// Number of characters to which a node id or a type is shortened at most, with the ellipsis.
+const SHORTEST: usize = 8;
+/// Length of the longest state.
+const STATE: usize = "WAITING".len();
 
 /// Formats the rows as a table, one line each. The reason of a NACK is at the end.
 pub(crate) fn table(rows: &[Row], style: Style) -> String {
-    formatted(rows, style, &[0, 1, 2, 3, 4, 5, 6, 7, 8])
+    let cells: Vec<_> = rows.iter().map(cells).collect();
+    formatted(rows, &cells, style, &ALL)
 }
 
-/// Formats the rows as a table without the counters, which fits into 80 columns.
-pub(crate) fn narrow_table(rows: &[Row], style: Style) -> String {
-    formatted(rows, style, &NARROW)
+/// Formats the rows as a table whose states are within this number of columns. If it is too wide,
+/// the counters are omitted. If that is not enough, long node ids and types are shortened.
+pub(crate) fn table_within(width: usize, rows: &[Row], style: Style) -> String {
+    let mut cells: Vec<_> = rows.iter().map(cells).collect();
+    let needed = |cells: &[_], columns: &[usize]| {
+        let widths = widths(cells);
+        columns.iter().map(|&column| widths[column] + GAP.len()).sum::<usize>() + STATE
+    };
+    if needed(&cells, &ALL) <= width {
+        return formatted(rows, &cells, style, &ALL);
+    }
+    for column in LONG {
+        let excess = needed(&cells, &NARROW).saturating_sub(width);
+        let longest = widths(&cells)[column].saturating_sub(excess).max(SHORTEST);
+        for cell in cells.iter_mut().map(|row| &mut row[column]) {
+            if cell.chars().count() > longest {
+                *cell = cell.chars().take(longest - 1).chain(['…']).collect();
+            }
+        }
+    }
+    formatted(rows, &cells, style, &NARROW)
 }
 
-fn formatted(rows: &[Row], style: Style, columns: &[usize]) -> String {
-    let cells: Vec<[String; 9]> = rows.iter().map(cells).collect();
+/// Space between two columns.
+const GAP: &str = "  ";
+
+/// Returns the width of each column.
+fn widths(cells: &[[String; 9]]) -> [usize; 9] {
     let mut widths = HEADINGS.map(str::len);
-    for row in &cells {
+    for row in cells {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
     }
+    widths
+}
+
+fn formatted(rows: &[Row], cells: &[[String; 9]], style: Style, columns: &[usize]) -> String {
+    let widths = widths(cells);
     let mut out = String::new();
     let mut heading = String::new();
     for &column in columns {
-        let _ = write!(heading, "{:width$}  ", HEADINGS[column], width = widths[column]);
+        let _ = write!(heading, "{:width$}{GAP}", HEADINGS[column], width = widths[column]);
     }
     let _ = writeln!(out, "{}", style.strong(heading + "STATE"));
-    for (row, cells) in rows.iter().zip(&cells) {
+    for (row, cells) in rows.iter().zip(cells) {
         for &column in columns {
-            let _ = write!(out, "{:width$}  ", cells[column], width = widths[column]);
+            let _ = write!(out, "{:width$}{GAP}", cells[column], width = widths[column]);
         }
         let state = row.state.name();
         let _ = match row.state {
@@ -234,13 +267,34 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn narrow_table_shows_the_state_within_80_columns() {
+    fn table_shows_the_state_within_the_width_of_the_terminal() {
         let acked = Row { state: RowState::Acked, error: None, ..row() };
         assert_eq!(
-            narrow_table(&[acked], Style::PLAIN),
+            table_within(80, core::slice::from_ref(&acked), Style::PLAIN),
             "NODE     STREAM  TYPE  SUBSCRIBED  SENT      ACKED     STATE\n\
              envoy-1  s1      cds   *           9f31c2aa  81aa00bb  ACKED\n"
         );
+        let node = "sidecar~10.244.1.23~reviews-v1-7bf8c9648f-4zkvx.default";
+        let long = Row { node: node.into(), ..acked.clone() };
+        assert_eq!(
+            table_within(80, &[long.clone(), acked.clone()], Style::PLAIN),
+            "NODE                       STREAM  TYPE  SUBSCRIBED  SENT      ACKED     STATE\n\
+             sidecar~10.244.1.23~revi…  s1      cds   *           9f31c2aa  81aa00bb  ACKED\n\
+             envoy-1                    s1      cds   *           9f31c2aa  81aa00bb  ACKED\n"
+        );
+        let url = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+        let waiting = RowState::Waiting;
+        let longest = Row { type_name: url.into(), state: waiting, ..long };
+        let widest = |table: &str| table.lines().map(|line| line.chars().count()).max();
+        for rows in [[longest, acked.clone()], [acked.clone(), acked]] {
+            let all = table(&rows, Style::PLAIN);
+            for width in 70..150 {
+                let table = table_within(width, &rows, Style::PLAIN);
+                assert!(widest(&table) <= Some(width), "{width}\n{table}");
+                // The width is that of the longest state.
+                assert!(table == all || widest(&all) > Some(width - 2), "{width}\n{table}");
+            }
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     facts,
     failure::{DemoFailure, Failure},
-    server_table::{Row, RowState, Subscribed, narrow_table},
+    server_table::{Row, RowState, Subscribed, table_within},
 };
 
 /// Files at the start.
@@ -219,7 +219,7 @@ impl DemoSteps {
     }
 
     fn show_server(&self, title: &str) -> Result<(), Failure> {
-        self.narrator.show(title, &narrow_table(&self.state.rows, self.narrator.style))
+        self.narrator.show(title, &table_within(80, &self.state.rows, self.narrator.style))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     failure::Failure,
     output::{self, Layout},
     rollouts::progress_lines,
-    server_table::{WIDTH, narrow_table, table},
+    server_table::{table, table_within},
     style::Style,
     text::{count, escaped, type_name},
 };
@@ -203,8 +203,7 @@ impl ServePrinter for Table {
                 };
                 let table = match self.redraw.is_on() {
                     _ if changes.rows.is_empty() => String::new(),
-                    true if redraw::columns() < WIDTH => narrow_table(&changes.rows, self.out),
-                    true => table(&changes.rows, self.out),
+                    true => table_within(redraw::columns(), &changes.rows, self.out),
                     false => table(&changes.changed, self.out),
                 };
                 let block = format!("{line}\n{table}");
