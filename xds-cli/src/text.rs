@@ -65,6 +65,15 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
+/// Returns a text as one word of a POSIX shell.
+pub(crate) fn shell_word(text: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "%+,-./:=@_".contains(it);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 fn push_printable(out: &mut String, character: char) {
     if character.is_control() {
         // Writing to a string cannot fail.
@@ -123,6 +132,14 @@ mod tests {
         assert_eq!(one_line("\n\n  indented\n", 80), "indented");
         assert_eq!(one_line("red \x1b[31malert", 80), "red \\u{1b}[31malert");
         assert_eq!(one_line("", 80), "");
+    }
+
+    #[test]
+    fn words_of_a_shell_are_quoted_if_necessary() {
+        assert_eq!(shell_word("conf/a-b.yaml"), "conf/a-b.yaml");
+        assert_eq!(shell_word("my conf"), "'my conf'");
+        assert_eq!(shell_word("it's $HOME"), r"'it'\''s $HOME'");
+        assert_eq!(shell_word(""), "''");
     }
 
     /// Reasons in the form of Envoy 1.40.

@@ -10,6 +10,8 @@ use thiserror::Error;
 use xds_core::guards::ChangeId;
 use xds_source::FORCE_FILE;
 
+use crate::text::shell_word;
+
 /// Credentials of the connection to etcd.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connection to etcd")]
@@ -104,14 +106,16 @@ impl SourceAddress {
         }
     }
 
-    /// Returns a command that forces a refused change.
+    /// Returns a shell command that forces a refused change.
     pub(crate) fn force(&self, change: ChangeId) -> String {
         match self {
             Self::Directory(directory) => {
-                format!("echo {change} >> {}", directory.join(FORCE_FILE).display())
+                let file = directory.join(FORCE_FILE).display().to_string();
+                format!("echo {change} >> {}", shell_word(&file))
             }
             Self::Etcd(EtcdAddress { prefix, .. }) => {
-                format!("etcdctl put {}/@force {change}", prefix.trim_end_matches('/'))
+                let key = format!("{}/@force", prefix.trim_end_matches('/'));
+                format!("etcdctl put {} {change}", shell_word(&key))
             }
             Self::Kube => format!(
                 "kubectl annotate --overwrite configmap NAME xds-force={change}, for any ConfigMap \
