@@ -52,7 +52,7 @@ use std::{
 use clap::Parser as _;
 use tokio::{runtime::Handle, select, task::spawn_blocking};
 
-use crate::{failure::Failure, stop::Signals};
+use crate::{failure::Failure, stop::Signals, text::escaped_lines};
 
 /// Allocator. Simulations allocate many short-lived objects; the default allocator takes a sixth of
 /// their time.
@@ -82,7 +82,8 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
                 if !failure.is_silent() {
-                    output::print_to_stderr(&format!("xds: {failure}"));
+                    let text = escaped_lines(&failure.to_string());
+                    output::print_to_stderr(&format!("xds: {text}"));
                 }
                 failure.exit_code()
             }

@@ -65,6 +65,11 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
+/// Returns a text of several lines with control characters other than line ends escaped.
+pub(crate) fn escaped_lines(text: &str) -> String {
+    text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
+}
+
 /// Returns a text as one word of a POSIX shell.
 pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "%+,-./:=@_".contains(it);
@@ -132,6 +137,11 @@ mod tests {
         assert_eq!(one_line("\n\n  indented\n", 80), "indented");
         assert_eq!(one_line("red \x1b[31malert", 80), "red \\u{1b}[31malert");
         assert_eq!(one_line("", 80), "");
+    }
+
+    #[test]
+    fn control_characters_are_escaped_except_line_ends() {
+        assert_eq!(escaped_lines("a\x1b[31m\nb\r\n"), "a\\u{1b}[31m\nb\\r\n");
     }
 
     #[test]

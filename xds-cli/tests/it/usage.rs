@@ -57,6 +57,14 @@ fn usage_errors_exit_with_two() {
     }
 }
 
+#[test]
+fn names_of_files_in_errors_have_no_control_characters() {
+    let ended = run(&["check", "a\x1b[31mb"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("a\\u{1b}[31mb"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains('\x1b'), "{}", ended.stderr);
+}
+
 /// The TLS heading of the help contains only TLS options.
 #[test]
 fn tls_help_heading_has_only_tls_options() {

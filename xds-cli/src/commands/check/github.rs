@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 use super::sarif::relative;
-use crate::diagnostic::{Diagnostic, Level};
+use crate::{
+    diagnostic::{Diagnostic, Level},
+    text::escaped,
+};
 
 /// Formats a diagnostic as a workflow command.
 pub(super) fn annotation(diagnostic: &Diagnostic) -> String {
@@ -24,7 +27,7 @@ pub(super) fn annotation(diagnostic: &Diagnostic) -> String {
 
 /// Escapes the message of a workflow command.
 fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    escaped(&text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A"))
 }
 
 /// Escapes a property of a workflow command.
@@ -42,10 +45,11 @@ mod tests {
     #[test]
     fn separators_and_line_ends_are_escaped() {
         let file = Path::new("a,b:c%.yaml");
-        let found = Diagnostic::new(Rule::InvalidFile, Level::Warning, file, "50%: x,\r\ny");
+        let text = "50%: x,\r\ny\x1b[31m";
+        let found = Diagnostic::new(Rule::InvalidFile, Level::Warning, file, text);
         assert_eq!(
             annotation(&found),
-            "::warning file=a%2Cb%3Ac%25.yaml,title=xds check%3A invalid-file::50%25: x,%0D%0Ay"
+            "::warning file=a%2Cb%3Ac%25.yaml,title=xds check%3A invalid-file::50%25: x,%0D%0Ay\\u{1b}[31m"
         );
     }
 }
