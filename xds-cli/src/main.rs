@@ -52,7 +52,7 @@ use std::{
 use clap::Parser as _;
 use tokio::{runtime::Handle, select, task::spawn_blocking};
 
-use crate::{failure::Failure, stop::Signals, text::escaped_lines};
+use crate::{failure::Failure, stop::Signals, style::Style, text::escaped_lines};
 
 /// Allocator. Simulations allocate many short-lived objects; the default allocator takes a sixth of
 /// their time.
@@ -62,7 +62,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     // First, because the kernel does not split the huge pages that exist.
     prevent_huge_pages(true);
-    let cli = args::Cli::parse();
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(help_or_error) => return print_usage(&help_or_error),
+    };
     // Simulations are faster with huge pages.
     if matches!(cli.command, args::Command::Sim(_)) {
         prevent_huge_pages(false);
@@ -118,6 +121,23 @@ async fn run_until_signal(cli: args::Cli) -> Result<(), Failure> {
             false => Err(Failure::Interrupted),
         },
     }
+}
+
+/// Prints help, the version or an error in the arguments. A failure to print it is ignored, because
+/// nothing else can be done.
+fn print_usage(usage: &clap::Error) -> ExitCode {
+    let color = style::choice_in(std::env::args_os());
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    let (style, stream): (_, &mut dyn io::Write) = match usage.use_stderr() {
+        true => (Style::of(color, &err), &mut err),
+        false => (Style::of(color, &out), &mut out),
+    };
+    let text = usage.render();
+    let _ = match style.is_on() {
+        true => write!(stream, "{}", text.ansi()),
+        false => write!(stream, "{text}"),
+    };
+    u8::try_from(usage.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 /// Sets whether the process gets no transparent huge pages. The allocator asks for them, and a mostly

@@ -71,7 +71,10 @@ pub(crate) struct Cli {
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 
-    /// Colour the output.
+    /// Colour the output, also help and errors.
+    ///
+    /// With auto, the environment variables NO_COLOR and CLICOLOR_FORCE decide, if they are set.
+    /// Otherwise output is coloured on a terminal whose TERM is not dumb.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: ColorChoice,
 }

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::support::{TempDir, free_address, run};
+use crate::support::{TempDir, free_address, run, run_with};
 
 #[test]
 fn usage_errors_exit_with_two() {
@@ -54,6 +54,26 @@ fn usage_errors_exit_with_two() {
         assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(part), "{args:?}: {}", ended.stderr);
         assert_eq!(ended.stdout, "", "{args:?}");
+    }
+}
+
+#[test]
+fn one_rule_decides_about_the_colours_of_all_output() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", "neither a list nor an object");
+    let path = directory.path().to_str().unwrap();
+    let is_coloured = |args: &[&str], variables: &[(&str, &str)]| {
+        let ended = run_with(args, variables);
+        (ended.stdout + &ended.stderr).contains('\x1b')
+    };
+    for args in [&["serve", "--wrong"][..], &["check", path], &["--help"]] {
+        assert!(!is_coloured(args, &[]), "{args:?}");
+        assert!(is_coloured(&[args, &["--color", "always"]].concat(), &[]), "{args:?}");
+        assert!(is_coloured(args, &[("CLICOLOR_FORCE", "1")]), "{args:?}");
+        let never = [args, &["--color=never"]].concat();
+        assert!(!is_coloured(&never, &[("CLICOLOR_FORCE", "1")]), "{args:?}");
+        let both = [("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")];
+        assert!(!is_coloured(args, &both), "{args:?}");
     }
 }
 

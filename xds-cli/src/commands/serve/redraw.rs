@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 
 use terminal_size::{Height, Width, terminal_size};
 
-use crate::output;
+use crate::{output, style::is_dumb};
 
 /// Size that is assumed if the terminal does not report one.
 const DEFAULT_SIZE: Size = Size { columns: 80, rows: 24 };
@@ -34,8 +34,7 @@ pub(super) struct Redraw {
 impl Redraw {
     /// Returns a block for standard output, if that is a terminal.
     pub(super) fn on_terminal() -> Self {
-        let is_dumb = std::env::var_os("TERM").is_none_or(|it| it.is_empty() || it == "dumb");
-        Self { is_on: io::stdout().is_terminal() && !is_dumb, ..Self::default() }
+        Self { is_on: io::stdout().is_terminal() && !is_dumb(), ..Self::default() }
     }
 
     /// Whether output is redrawn in place.

@@ -10,6 +10,7 @@ use crate::{
     failure::Failure,
     output,
     stop::TimeLimit,
+    style::is_dumb,
     text::{escaped, time_of_day},
 };
 
@@ -50,8 +51,7 @@ pub(super) async fn run<F: Followed>(
     limit: TimeLimit,
 ) -> Result<(), Failure> {
     output::queue_stdout(output::not_printed, output::ReaderLoss::Ends);
-    let is_dumb = std::env::var_os("TERM").is_none_or(|it| it.is_empty() || it == "dumb");
-    let redraws = format == StatusOutput::Table && view.width.is_some() && !is_dumb;
+    let redraws = format == StatusOutput::Table && view.width.is_some() && !is_dumb();
     let mut last: Option<F::Report> = None;
     let mut problem: Option<String> = None;
     loop {
