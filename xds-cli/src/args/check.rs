@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use thiserror::Error;
 use xds_format::Axis;
 
@@ -14,9 +14,10 @@ use super::{DescriptorArgs, ExternalArgs, GuardArgs};
 /// fields. With --validate it also reports resources that proxies would reject. The exit code is 1
 /// if there is an error; warnings do not change it. Files are read as by `xds serve`.
 #[derive(Args, Debug)]
+#[command(group = ArgGroup::new("checked").required(true).args(["directory", "bootstrap", "proxy_bootstrap"]))]
 pub(crate) struct CheckArgs {
     /// Directory with the resource files.
-    #[arg(value_name = "DIR", required_unless_present_any = ["bootstrap", "proxy_bootstrap"])]
+    #[arg(value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
 
     /// Check a bootstrap instead of a directory, and all files that it names: certificates, keys,
@@ -26,11 +27,11 @@ pub(crate) struct CheckArgs {
     /// `dynamic_resources` or other parts of Envoy's bootstrap is one of Envoy (JSON or YAML); the
     /// constraints of the API are checked, too, because Envoy checks them. Relative paths in the
     /// bootstrap start at the working directory.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "proxy_bootstrap", "validate", "external", "guard"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["validate", "external", "guard"])]
     pub(crate) bootstrap: Option<PathBuf>,
 
     /// Check an Envoy bootstrap, like --bootstrap without detecting its kind.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "validate", "external", "guard"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["validate", "external", "guard"])]
     pub(crate) proxy_bootstrap: Option<PathBuf>,
 
     /// Check this file of views too, as `xds serve` reads it, and the references within each view

@@ -81,6 +81,12 @@ const SERVER_VARIABLE: &str = "XDS_SERVER";
 const DEFAULT_SERVER: &str = "127.0.0.1:18000";
 
 impl SourceArgs {
+    /// Returns the environment variable with the server, if it has one.
+    pub(crate) fn server_place(&self, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+        let is_set = variable(SERVER_VARIABLE).is_some_and(|server| !server.is_empty());
+        (self.server.is_none() && is_set).then(|| SERVER_VARIABLE.to_owned())
+    }
+
     /// Returns the server of the flag, of the environment variable, or the default, and for the
     /// last two a note about the choice.
     ///

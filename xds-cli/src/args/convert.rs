@@ -42,7 +42,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) message_type: Option<String>,
 
-    /// Write to this file instead of standard output. The file is replaced atomically, after the
+    /// Write to this file instead of standard output, which `-` means too. The file is replaced atomically, after the
     /// conversion has succeeded. If it contains secrets, only its owner can read it.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

@@ -1,11 +1,15 @@
 //! Arguments of commands that use etcd.
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     str::FromStr,
 };
 
-use clap::Args;
+use clap::{
+    Args,
+    builder::{OsStringValueParser, TypedValueParser},
+};
 use thiserror::Error;
 use xds_core::guards::ChangeId;
 use xds_source::FORCE_FILE;
@@ -86,6 +90,19 @@ impl FromStr for SourceAddress {
 }
 
 impl SourceAddress {
+    /// Parses an argument. A directory may have any name.
+    pub(crate) fn parse(argument: OsString) -> Result<Self, InvalidAddress> {
+        match argument.to_str() {
+            Some(text) => text.parse(),
+            None => Ok(Self::Directory(argument.into())),
+        }
+    }
+
+    /// Returns a parser of arguments.
+    pub(crate) fn parser() -> impl TypedValueParser<Value = Self> {
+        OsStringValueParser::new().try_map(Self::parse)
+    }
+
     /// Returns the name of the source in messages.
     pub(crate) fn place(&self) -> PathBuf {
         match self {

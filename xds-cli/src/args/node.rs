@@ -12,7 +12,8 @@ use xds_core::proto;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Node (what the server knows about the client)")]
 pub(crate) struct NodeArgs {
-    /// Node id [default: xds-watch or xds-get, or the id in the bootstrap].
+    /// Node id [default: xds-watch or xds-get, or the id in the bootstrap; xds-load
+    /// for load, which adds the number of the client].
     #[arg(long, alias = "node", value_name = "ID")]
     pub(crate) node_id: Option<String>,
 

@@ -15,6 +15,7 @@ use super::{
     DescriptorArgs, EtcdArgs, ExternalArgs, GuardArgs, KubeArgs, RolloutArgs, SourceAddress,
     flag_of, number::parse_count, parse_duration,
 };
+use crate::failure::Failure;
 
 /// Serve the resources in a directory, in etcd or in Kubernetes, and follow their changes.
 ///
@@ -34,7 +35,7 @@ pub(crate) struct ServeArgs {
     ///
     /// In Kubernetes, ConfigMaps with the label xds-resources=true contain resource files. gRPC
     /// clients reach Services with the annotation xds-service=true as xds:///NAME.NAMESPACE:PORT.
-    #[arg(value_name = "SOURCE")]
+    #[arg(value_name = "SOURCE", value_parser = SourceAddress::parser())]
     pub(crate) source: SourceAddress,
 
     /// Address to listen on: HOST:PORT such as 127.0.0.1:18000, :PORT for all interfaces, or
@@ -171,6 +172,29 @@ pub(crate) struct ServeArgs {
 }
 
 impl ServeArgs {
+    /// Rejects options that have no effect on a directory.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let (etcd, kube) = (&self.etcd, &self.kube);
+        let is_directory = self.source.directory().is_some();
+        let options = [
+            ("--report-rejections", self.report_rejections, "etcd://"),
+            ("--etcd-ca", etcd.etcd_ca.is_some(), "etcd://"),
+            ("--etcd-cert", etcd.etcd_cert.is_some(), "etcd://"),
+            ("--etcd-user", etcd.etcd_user.is_some(), "etcd://"),
+            ("--kubeconfig", kube.cluster.kubeconfig.is_some(), "kube://"),
+            ("--kube-context", kube.cluster.kube_context.is_some(), "kube://"),
+            ("--kube-namespace", !kube.kube_namespace.is_empty(), "kube://"),
+            ("--kube-selector", kube.kube_selector.is_some(), "kube://"),
+            ("--kube-read-only", kube.kube_read_only, "kube://"),
+        ];
+        match options.into_iter().find(|(_, is_given, _)| is_directory && *is_given) {
+            Some((option, _, source)) => {
+                Err(Failure::Usage(format!("{option} has an effect only with {source}")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Returns the rules for changes that the flags select.
     pub(crate) fn guards(&self) -> Guards {
         let consistency = self.external.consistency();

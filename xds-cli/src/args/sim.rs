@@ -242,8 +242,12 @@ pub(crate) struct ShrinkArgs {
 
 fn parse_minutes(text: &str) -> Result<Duration, String> {
     let minutes: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of minutes"))?;
-    let time = Duration::try_from_secs_f64(minutes * 60.0).ok();
-    time.filter(|time| !time.is_zero()).ok_or_else(|| "must be greater than zero".into())
+    match Duration::try_from_secs_f64(minutes * 60.0) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        Err(_) if minutes > 0.0 => Err("the number is too large".into()),
+        _ if minutes.is_nan() => Err(format!("{text:?} is not a number of minutes")),
+        _ => Err("must be greater than zero".into()),
+    }
 }
 
 fn parse_options(text: &str) -> Result<OptionLine, String> {

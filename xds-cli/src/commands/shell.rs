@@ -24,7 +24,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
             clap_mangen::Man::new(Cli::command().disable_help_subcommand(true))
                 .render(&mut page)
                 .map_err(Failure::Output)?;
-            output::print_bytes(page)
+            output::print_bytes(titled(&page))
         }
         Some(directory) => {
             let pages = write_pages(directory)
@@ -44,7 +44,18 @@ fn write_pages(directory: &Path) -> std::io::Result<u64> {
     let pages = pages_of(&command);
     fs::create_dir_all(directory)?;
     clap_mangen::generate_to(command, directory)?;
+    for page in fs::read_dir(directory)? {
+        let path = page?.path();
+        if path.extension().is_some_and(|it| it == "1") {
+            fs::write(&path, titled(&fs::read(&path)?))?;
+        }
+    }
     Ok(pages)
+}
+
+/// Names the section with the exit codes as manual pages do.
+fn titled(page: &[u8]) -> Vec<u8> {
+    String::from_utf8_lossy(page).replace(".SH EXTRA\n", ".SH \"EXIT STATUS\"\n").into_bytes()
 }
 
 fn pages_of(command: &Command) -> u64 {

@@ -41,7 +41,8 @@ pub(super) async fn of(
         (None, None) => {
             let (server, note) = source.server(|name| env::var(name).ok());
             let config = config_of(args, subscriptions, node, &server);
-            let servers = of_flags(args, &server, config).await?;
+            let place = source.server_place(|name| env::var(name).ok());
+            let servers = of_flags(args, &server, place, config).await?;
             // Only now is it known that the address contains no password.
             if let Some(note) = note {
                 output::print_to_stderr(&format!("xds: {}", escaped(&note)));
@@ -74,13 +75,15 @@ pub(super) async fn of(
 async fn of_flags(
     args: &ClientArgs,
     server: &str,
+    place: Option<String>,
     config: ClientConfig,
 ) -> Result<Servers, Failure> {
     let fallback = &args.source.fallback;
     let addresses: Vec<&str> =
         [server].into_iter().chain(fallback.iter().map(String::as_str)).collect();
-    let written: Vec<_> =
-        addresses.iter().map(|address| ConfiguredAddress { address, place: None }).collect();
+    let first = ConfiguredAddress { address: server, place };
+    let fallbacks = fallback.iter().map(|address| ConfiguredAddress { address, place: None });
+    let written: Vec<_> = [first].into_iter().chain(fallbacks).collect();
     address::check(&written).await?;
     let mut profile = Profile::grpc();
     profile.data_errors = DataErrorPolicy::DropDeleted;

@@ -40,6 +40,17 @@ fn usage_errors_exit_with_two() {
             &["serve", ".", "--listen", "127.0.0.1:0", "--max-names", "0"],
             "'--max-names <N>': must be at least 1",
         ),
+        (&["check"], "--proxy-bootstrap <FILE>"),
+        (
+            &["serve", ".", "--listen", "127.0.0.1:0", "--report-rejections"],
+            "--report-rejections has an effect only with etcd://",
+        ),
+        (
+            &["serve", ".", "--listen", "127.0.0.1:0", "--kube-read-only"],
+            "--kube-read-only has an effect only with kube://",
+        ),
+        (&["sim", "run", "--minutes", "inf"], "the number is too large"),
+        (&["sim", "run", "--minutes=-inf"], "must be greater than zero"),
         (&["get"], "TYPE[:NAME]"),
         (&["get", "cds", "--timeout", "20"], "expected a number with a unit"),
         (&["get", "cds", "--locality", "a//b"], "expected REGION, REGION/ZONE"),
@@ -75,6 +86,23 @@ fn one_rule_decides_about_the_colours_of_all_output() {
         let both = [("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")];
         assert!(!is_coloured(args, &both), "{args:?}");
     }
+}
+
+#[test]
+fn wrong_address_of_the_environment_names_the_variable() {
+    let ended = run_with(&["get", "cds"], &[("XDS_SERVER", "http://")]);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("xds: XDS_SERVER: "), "{}", ended.stderr);
+}
+
+#[test]
+fn manual_pages_have_a_section_with_the_exit_codes() {
+    let directory = TempDir::new();
+    let ended = run(&["man", directory.path().to_str().unwrap()]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let page = fs::read_to_string(directory.join("xds-get.1")).unwrap();
+    assert!(page.contains(".SH \"EXIT STATUS\"\nExit codes: 0 "), "{page}");
+    assert!(!page.contains(".SH EXTRA"), "{page}");
 }
 
 #[test]

@@ -28,7 +28,8 @@ const MOST_NAMES: usize = 5;
 pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     let to = target_format(args)?;
     let untyped = args.message_type.as_deref().map(full_name).transpose()?;
-    let is_printed = args.output.is_none() && !args.check;
+    let file = args.output.as_ref().filter(|it| it.as_os_str() != "-");
+    let is_printed = file.is_none() && !args.check;
     if is_printed && to == Format::Binary && io::stdout().is_terminal() {
         return Err(Failure::Usage(
             "binary output is not printed on a terminal: write it to a file with -o FILE, or \
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
         })?;
         return output::print(&report(&input.name, total, to, &printed, &again)?);
     }
-    match &args.output {
+    match file {
         Some(file) => target::write(file, &printed.content, &printed.messages)
             .map_err(|why| Failure::Artifact { file: file.clone(), why }),
         None => output::print_bytes(printed.content),

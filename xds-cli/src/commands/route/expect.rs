@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 
@@ -63,6 +63,7 @@ enum Values {
 pub(super) struct Expected {
     virtual_host: Option<String>,
     /// Index or name of the route, or `none`.
+    #[serde(default, deserialize_with = "route")]
     route: Option<Json>,
     cluster: Option<String>,
     /// Shares of the clusters in percent.
@@ -73,6 +74,18 @@ pub(super) struct Expected {
     redirect: Option<String>,
     /// Status of a redirect or of a direct response.
     status: Option<u64>,
+}
+
+/// Reads an index or a name.
+fn route<'d, D: Deserializer<'d>>(input: D) -> Result<Option<Json>, D::Error> {
+    let route = Option::<Json>::deserialize(input)?;
+    match route {
+        None => Ok(None),
+        Some(it) if it.is_u64() || it.is_string() => Ok(Some(it)),
+        Some(it) => Err(D::Error::custom(format!(
+            "expected the index or the name of a route, or `none`, not {it}"
+        ))),
+    }
 }
 
 /// Checks all rows of a file, and prints one line for each.

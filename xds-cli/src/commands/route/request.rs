@@ -93,6 +93,9 @@ impl Request {
         if !(self.path.starts_with('/') || self.path.is_empty() || self.path == "*") {
             return error("the path must begin with a slash");
         }
+        if let Some((name, _)) = self.headers.iter().find(|(name, _)| !is_header_name(name)) {
+            return error(&format!("`{name}` is not the name of a header"));
+        }
         let sizes = self.headers.iter().map(|(name, value)| name.len() + value.len());
         let bytes = sizes.sum::<usize>() + self.host.len() + self.path.len() + self.method.len();
         if self.headers.len() > MOST_HEADERS || bytes > MOST_BYTES {
@@ -124,6 +127,11 @@ impl Request {
         }
         headers
     }
+}
+
+/// Whether a text is the name of a header. The name of a pseudo-header begins with a colon.
+fn is_header_name(name: &str) -> bool {
+    http::HeaderName::from_bytes(name.strip_prefix(':').unwrap_or(name).as_bytes()).is_ok()
 }
 
 #[cfg(test)]

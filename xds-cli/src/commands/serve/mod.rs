@@ -61,6 +61,7 @@ use crate::{
 };
 
 pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failure> {
+    args.check()?;
     let mut printer = printer(&args, color);
     let Prepared { server, source, follow, mut rollouts, metrics, allowed } =
         prepare(&args, &mut *printer).await?;

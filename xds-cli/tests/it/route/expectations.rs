@@ -80,6 +80,14 @@ fn errors_of_an_expect_file_have_place_and_test() {
         ("tests: [{ request: { host: a, scheme: ftp }, expect: {} }]", "unknown scheme `ftp`"),
         ("tests: [{ request: { host: a } }]", "bad.yaml:1:9: tests[0]: missing field `expect`"),
         ("tests: [{ request: 5, expect: {} }]", "bad.yaml:1:20: tests[0]: request: invalid type"),
+        (
+            "tests: [{ request: { host: a, headers: { 'x y': z } }, expect: {} }]",
+            "tests[0]: `x y` is not the name of a header",
+        ),
+        (
+            "tests: [{ request: { host: a }, expect: { route: -1 } }]",
+            "expect: expected the index or the name of a route, or `none`, not -1",
+        ),
         ("tests: []", "bad.yaml:1:8: there are no tests"),
         ("tests: {}", "bad.yaml:1:8: `tests` is not a list"),
         ("test: []", "bad.yaml:1:7: unknown field `test`, expected `tests`"),
