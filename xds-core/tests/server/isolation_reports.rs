@@ -169,3 +169,46 @@ fn status_of_incremental_client_shows_which_resources_it_accepted_alone() {
     }
     println!("covers: M108 M234");
 }
+
+// The report ends when the client subscribes to nothing that it rejected, not only to the last of it.
+#[test]
+fn rejection_ends_when_all_rejected_names_are_dropped() {
+    let mut rig = Rig::new(isolating());
+    rig.run(
+        "
+        set lds a=1 b=1 c=1
+        > lds a b c
+        < lds first a=1 b=1 c=1
+        > lds a b c
+        set lds b=bad c=bad
+        < lds changed a=1 b=bad c=bad
+        > lds nack a b c
+        < lds recovery a=1 b=bad c=1
+        > lds nack a b c
+        < lds recovery a=1 b=1 c=bad
+        > lds nack a b c
+        > lds a b
+        lag lds 2 rejected 1
+        > lds a
+        lag lds 2",
+    );
+    println!("covers: M108 IS29");
+}
+
+// A rejected resource that is sent again because the client subscribed again is stale until it is answered.
+#[test]
+fn rejected_resource_in_flight_again_is_stale() {
+    Rig::new(isolating()).run(
+        "
+        set eds a=bad
+        d> eds +a
+        d< eds first a=bad
+        d> eds nack
+        d> eds +a
+        d< eds resubscribed a=bad
+        sync eds a:stale
+        d> eds nack
+        sync eds a:error",
+    );
+    println!("covers: M108 M234");
+}

@@ -1,7 +1,9 @@
 //! Isolation of the rejected resource: the resources of a rejected response are re-sent one by one.
 
 use crate::support::{Rig, run_all_with};
-use xds_core::server::{NackRecovery, Observation, ServerConfig, SotwResponse, Window};
+use xds_core::server::{
+    NackRecovery, Observation, ServerConfig, SotwResponse, VersionMode, Window,
+};
 
 pub(crate) fn isolating() -> ServerConfig {
     ServerConfig::default().with_every_type(|it| it.nack_recovery = NackRecovery::Isolate)
@@ -489,6 +491,60 @@ fn heartbeats_repeat_the_accepted_state_of_a_client_that_rejects() {
             wait 8s
             t< cds heartbeat a~10s=1 b=1",
             ),
+            (
+                "M108 M163 M167",
+                "
+                set cds a~10s=bad
+                t> cds
+                t< cds first a~10s=bad
+                t> cds nack
+                t<
+                wait 8s
+                t<",
+            ),
         ],
+    );
+    let versions = isolating().with_every_type(|it| it.versions = VersionMode::Caller);
+    run_all_with(
+        &versions,
+        &[(
+            "M108 M163 M69",
+            "
+                set lds v:5 a~10s=1 b=1 c=1
+                t> lds a b c
+                t< lds first v:5 a~10s=1 b=1 c=1
+                t> lds a b c
+                set lds v:6 b=bad
+                t< lds changed v:6 a~10s=1 b=bad c=1
+                t> lds nack a b c
+                t> lds a b
+                wait 8s
+                t< lds heartbeat a~10s=1 b=1",
+        )],
+    );
+}
+
+// A resource that the client dropped from its list and lists again is not taken for accepted.
+#[test]
+fn resource_listed_again_is_isolated_again() {
+    run_all_with(
+        &isolating(),
+        &[(
+            "M108",
+            "
+            set lds a=1 b=bad
+            > lds a b
+            < lds first a=1 b=bad
+            > lds nack a b
+            < lds recovery a=1
+            > lds a b
+            <
+            > lds b
+            <
+            > lds a b
+            < lds resubscribed a=1 b=bad
+            > lds nack a b
+            < lds recovery a=1",
+        )],
     );
 }

@@ -12,8 +12,8 @@ use crate::{
     time::{Deadline, Time, Timer},
 };
 
-/// All alarms, each of which has one time. The code that sets an alarm [cancels](Self::cancel) it
-/// when it is no longer needed, so the number of alarms is bounded by the state that waits for them.
+/// All alarms. The code that sets one [cancels](Self::cancel) it when it is no longer needed, so
+/// their number is bounded by the state that waits for them.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms {
     waiting: BTreeSet<(Time, Alarm)>,

@@ -89,12 +89,13 @@ impl Server {
     /// Removes the entry of a client that no longer subscribes to any rejected resource.
     fn drop_unsubscribed(&mut self, session: Slot) {
         let Some(connected) = self.rejections.connected.get(&session) else { return };
-        let Some(context) = self.subscriptions.context(session) else { return };
+        let Some(mut context) = self.subscriptions.context(session) else { return };
         let RejectedResponse { names, completeness, .. } = &connected.record.response;
         let is_over = *completeness == Completeness::Complete
             && !names.is_empty()
             && !names.iter().any(|name| context.subscribes_to(name));
-        if is_over || context.subscribes_to_nothing() {
+        context.drop_stale_suspects();
+        if is_over && !context.session.is_isolating() || context.subscribes_to_nothing() {
             context.session.forget_rejections();
             self.rejections.connected.remove(&session);
         }

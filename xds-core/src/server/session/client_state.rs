@@ -117,18 +117,17 @@ impl<'a> SessionView<'a> {
     /// isolated. `None` if it does not depend on that.
     fn sync_while_isolating(&self, resource: &ResourceEntry) -> Option<ResourceSync> {
         let (name, hash) = (&resource.name, resource.payload.as_ref()?.hash);
-        if self.session.response_mode(self.arena) != ResponseMode::FullState {
-            return self.session.suspicion_of(name, hash);
-        }
+        let is_full_state = self.session.response_mode(self.arena) == ResponseMode::FullState;
         let has_it = |state: &ResourceSet| state.has(name, hash);
+        if is_full_state && self.session.accepted_state().is_some_and(has_it) {
+            return Some(ResourceSync::Synced);
+        }
         let unanswered = self.session.unanswered_nonce();
-        Some(if self.session.accepted_state().is_some_and(has_it) {
-            ResourceSync::Synced
-        } else if unanswered.and_then(|nonce| self.session.kept_state(nonce)).is_some_and(has_it) {
-            ResourceSync::Stale
-        } else {
-            ResourceSync::Error
-        })
+        if unanswered.and_then(|nonce| self.session.kept_state(nonce)).is_some_and(has_it) {
+            return Some(ResourceSync::Stale);
+        }
+        let is_rejected = is_full_state || self.session.is_suspect(name, hash);
+        is_rejected.then_some(ResourceSync::Error)
     }
 
     fn sync_of_newest(&self) -> ResourceSync {

@@ -17,7 +17,6 @@ use super::{
 };
 use crate::{
     server::{
-        event::status::ResourceSync,
         session::{Session, context::SessionContext, window::Sent},
         store::{
             arena::encoded_changes::ResourceSet,
@@ -87,19 +86,13 @@ impl Session {
         has_next && !self.awaits_answer()
     }
 
-    /// Returns the status of a suspect or rejected resource; `None` if it is neither.
-    pub(crate) fn suspicion_of(
-        &self,
-        name: &ResourceName,
-        hash: ContentHash,
-    ) -> Option<ResourceSync> {
-        let suspects = self.rejections()?.suspects()?;
-        let is_it = |it: &Suspect| it.hash == hash && it.name == *name;
-        if suspects.probe.as_ref().is_some_and(|(_, suspect)| is_it(suspect)) {
-            return Some(ResourceSync::Stale);
-        }
-        let mut all = suspects.queue.iter().chain(&suspects.rejected);
-        all.any(is_it).then_some(ResourceSync::Error)
+    /// Whether a resource is suspected or known to be rejected in this version.
+    pub(crate) fn is_suspect(&self, name: &ResourceName, hash: ContentHash) -> bool {
+        let suspects = self.rejections().and_then(OpenRejections::suspects);
+        suspects.is_some_and(|it| {
+            let mut all = it.queue.iter().chain(&it.rejected);
+            all.any(|suspect| suspect.hash == hash && suspect.name == *name)
+        })
     }
 
     /// Returns the resources that the client is known to reject in their current version.
@@ -148,6 +141,9 @@ impl SessionContext<'_> {
     /// Drops suspects and rejected resources that changed or to which the client no longer
     /// subscribes.
     pub(crate) fn drop_stale_suspects(&mut self) {
+        if !self.session.is_isolating() {
+            return;
+        }
         self.with_isolation(|context, suspects, _| {
             suspects.queue.retain(|it| context.is_current(it));
             suspects.rejected.retain(|it| context.is_current(it));

@@ -88,7 +88,7 @@ impl Session {
     }
 
     /// Returns the full state in the response with this nonce, which is the newest or the last
-    /// accepted one, if it was kept.
+    /// accepted one, if it was kept. A heartbeat is not kept, and counts as the last accepted state.
     pub(crate) fn kept_state(&self, nonce: u64) -> Option<&ResourceSet> {
         self.contents()?.sent(nonce).or_else(|| self.accepted_state())
     }
@@ -152,18 +152,24 @@ impl SessionContext<'_> {
         }
     }
 
-    /// Renders the last accepted state without the resources that the client no longer has, and
-    /// keeps it. Also returns whether nothing was left out.
-    pub(crate) fn render_accepted_state(
-        &mut self,
-        nonce: NonZeroU64,
-    ) -> Option<(ResponseBody, TypeVersion, bool)> {
-        let accepted = self.session.accepted_state()?.clone();
-        let state: ResourceSet = self.kept_resources(&accepted).cloned().collect();
-        let is_whole = state.iter().count() == accepted.iter().count();
-        let (body, version) = (self.body_of(&state), version_of(&state));
-        self.note_state(nonce, |_| state);
-        Some((body, version, is_whole))
+    /// Renders the last accepted state without the resources that the client no longer has, if any of
+    /// them has a TTL.
+    pub(crate) fn render_accepted_state(&self) -> Option<(ResponseBody, TypeVersion)> {
+        let accepted = self.session.accepted_state()?;
+        let state: ResourceSet = self.kept_resources(accepted).cloned().collect();
+        let has_ttl = state.iter().any(|(_, payload)| payload.ttl().is_some());
+        has_ttl.then(|| (self.body_of(&state), version_of(&state)))
+    }
+
+    /// Forgets the accepted resources to which the client no longer subscribes. If it subscribes to
+    /// one again, it does not have it. Takes time proportional to the accepted state.
+    pub(crate) fn forget_unsubscribed_contents(&mut self) {
+        let Some(accepted) = self.session.accepted_state().cloned() else { return };
+        let is_left = |(name, _): &&(ResourceName, Payload)| self.is_subscribed(name);
+        if !accepted.iter().all(|it| is_left(&it)) {
+            let left = accepted.iter().filter(is_left).cloned().collect();
+            self.session.contents_mut().accepted = Some(left);
+        }
     }
 
     pub(super) fn body_of(&self, state: &ResourceSet) -> ResponseBody {

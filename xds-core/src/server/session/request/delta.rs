@@ -215,6 +215,7 @@ impl SessionContext<'_> {
         }
     }
 
+    /// Adds a subscription to a resource that only the wildcard covers.
     pub(crate) fn add_retained(&mut self, slot: Slot) -> Option<Slot> {
         let subscription = self.connect(slot)?;
         self.set_kind(subscription, SubscriptionKind::Retained);

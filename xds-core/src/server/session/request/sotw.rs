@@ -35,6 +35,9 @@ impl SessionContext<'_> {
         }
         let is_changed = progress.changes > 0 || self.session.subscribed_names() != progress.before;
         let asks = is_changed || progress.is_first;
+        if is_changed && self.isolates() {
+            self.forget_unsubscribed_contents();
+        }
         if asks {
             self.observe_interest(out);
         }

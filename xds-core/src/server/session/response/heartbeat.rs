@@ -185,15 +185,15 @@ impl SessionContext<'_> {
             return None;
         }
         let response_mode = self.session.response_mode(self.arena);
-        let (body, content, is_accepted) = match response_mode {
+        let (body, content) = match response_mode {
             ResponseMode::FullState => self.renew_full_state(draft)?,
             ResponseMode::Changes | ResponseMode::ChangesAndRemovals => {
-                (self.gather_heartbeats(draft.limit, draft.time)?, self.arena.version, true)
+                (self.gather_heartbeats(draft.limit, draft.time)?, self.arena.version)
             }
         };
         let from = self.session.wildcard.map_or(Revision::START, |wildcard| wildcard.cursor);
         let mut sent = self.new_sent(draft, (from, from), (content, ResponseScope::Complete));
-        if is_accepted {
+        if response_mode != ResponseMode::FullState || self.session.is_isolating() {
             sent.version = self.session.accepted.unwrap_or(sent.version);
         }
         sent.purpose = Purpose::Heartbeat;
@@ -201,9 +201,8 @@ impl SessionContext<'_> {
     }
 
     /// Renders the full state again, if the client accepted it. While rejected resources are isolated,
-    /// renders the state that it accepted last. Also returns whether the client accepted exactly this
-    /// state with the last response that it accepted.
-    fn renew_full_state(&mut self, draft: &mut Draft) -> Option<(ResponseBody, TypeVersion, bool)> {
+    /// renders the state that it accepted last.
+    fn renew_full_state(&mut self, draft: &mut Draft) -> Option<(ResponseBody, TypeVersion)> {
         let renewals = self.session.renewals.take()?;
         // A resource replaced by an error is not sent with the rest of the state (M177).
         let has_it = |&resource: &Slot| {
@@ -217,7 +216,7 @@ impl SessionContext<'_> {
             return None;
         }
         if self.session.is_isolating() {
-            return self.render_accepted_state(draft.nonce);
+            return self.render_accepted_state();
         }
         // Without a response, it has the state from another view.
         let is_accepted = self.session.newest.is_none() || self.session.has_accepted_newest();
@@ -225,7 +224,7 @@ impl SessionContext<'_> {
             return None;
         }
         let (body, version, _) = self.take_full_state(draft);
-        Some((body, version, false))
+        Some((body, version))
     }
 
     /// Renders heartbeats of a type that is sent as changes, as many as fit.
