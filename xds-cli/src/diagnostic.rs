@@ -93,7 +93,9 @@ impl Rule {
             Self::Guard => {
                 "The resources violate a rule of --guard, or it names a view that does not exist."
             }
-            Self::NoResources => "A directory has no resources.",
+            Self::NoResources => {
+                "A directory has no resources, or has some in subdirectories that are not read."
+            }
         }
     }
 }

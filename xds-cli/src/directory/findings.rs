@@ -84,11 +84,11 @@ pub(super) fn dangling(
     [placed(sources, in_files(by_file, &found, &names)), notes].concat()
 }
 
-/// Returns all findings, sorted by file. References are checked within each view that clients can
-/// have; without `views`, within each view of the files.
+/// Returns all findings, sorted by file. With `consistency`, references are checked within each view
+/// that clients can have; without `views`, within each view of the files.
 pub(crate) fn findings(
     sources: &Sources,
-    consistency: &Consistency<'_>,
+    consistency: Option<&Consistency<'_>>,
     validation: Validation,
     views: Option<&Views>,
 ) -> Vec<Diagnostic> {
@@ -113,7 +113,8 @@ pub(crate) fn findings(
             Unplaced { place: Part::Field(it.path), found }
         })
     });
-    let (inconsistent, notes) = inconsistent(sources, consistency, views);
+    let inconsistent = consistency.map(|it| inconsistent(sources, it, views));
+    let (inconsistent, notes) = inconsistent.unwrap_or_default();
     let mut findings = placed(sources, rejected.chain(deprecated).chain(inconsistent).collect());
     findings.extend(notes);
     findings.sort_by(|a, b| a.file.cmp(&b.file));

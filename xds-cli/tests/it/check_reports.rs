@@ -77,6 +77,43 @@ fn directory_without_files_of_resources_is_a_warning() {
 }
 
 #[test]
+fn files_in_subdirectories_that_are_not_read_are_mentioned() {
+    let directory = TempDir::new();
+    std::fs::create_dir(directory.join("canary")).unwrap();
+    directory.save("canary/cds.yaml", &format!("{CLUSTER}name: a\n"));
+    let shown = check(&directory, &[]).stdout.replace("\n         ", " ");
+    let hint = "1 file in subdirectories is ignored without --views";
+    assert!(shown.starts_with("warning: ") && shown.contains(hint), "{shown}");
+    directory.save("cds.yaml", &format!("{CLUSTER}name: a\n"));
+    let shown = check(&directory, &[]).stdout;
+    assert!(shown.starts_with("note: ") && shown.contains(hint), "{shown}");
+    assert!(shown.ends_with("1 resource in 1 file: 0 errors, 0 warnings"), "{shown}");
+}
+
+const SECRET: &str =
+    "'@type': type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret\n";
+
+#[test]
+fn errors_of_files_do_not_contain_their_secrets() {
+    let directory = TempDir::new();
+    let secrets = [
+        "tls_certificate: {private_key: {inline_bytes: '-----BEGIN TOPSECRET-----'}}",
+        "tls_certificate: {private_key: TOPSECRET}",
+        "generic_secret: TOPSECRET",
+        "generic_secret: {secret: {TOPSECRET: x}}",
+        "session_ticket_keys: {keys: TOPSECRET}",
+    ];
+    let file: String = secrets.iter().map(|it| format!("---\n{SECRET}name: s\n{it}\n")).collect();
+    directory.save("s.yaml", &file);
+    for output in ["text", "ndjson", "github", "sarif"] {
+        let ended = check(&directory, &["-o", output]);
+        assert_eq!(ended.code, Some(1));
+        let shown = ended.stdout + &ended.stderr;
+        assert!(shown.contains("s.yaml") && !shown.contains("TOPSECRET"), "{shown}");
+    }
+}
+
+#[test]
 fn object_of_kubernetes_in_a_file_of_resources_is_named() {
     let directory = TempDir::new();
     directory.save("d.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: x }\n");

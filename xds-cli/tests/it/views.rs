@@ -234,3 +234,23 @@ fn references_are_checked_within_each_view() {
     assert_eq!(dangling, 1, "only of one view: {}", checked.stdout);
     assert!(checked.stdout.contains("did you mean `wbe`?"), "{}", checked.stdout);
 }
+
+/// The bases of views are not known while their file is broken, so a reference may lead into another
+/// view.
+#[test]
+fn references_are_not_checked_while_the_views_are_broken() {
+    let (files, views) = (TempDir::new(), TempDir::new());
+    fs::create_dir(files.join("canary")).unwrap();
+    files.save("eds.yaml", &crate::support::endpoints("web", &[80]));
+    let eds = "- \"@type\": type.googleapis.com/envoy.config.cluster.v3.Cluster\n  name: web\n  \
+               type: EDS\n  eds_cluster_config: { eds_config: { ads: {} } }\n";
+    files.save("canary/cds.yaml", eds);
+    views.save("views.yaml", &format!("{}{WITH_BASE}", RULES.replace("id", "idd")));
+    let (file, directory) = (views.join("views.yaml"), files.path().to_str().unwrap());
+    let checked = run(&["check", directory, "--views", file.to_str().unwrap()]);
+    assert_eq!(checked.code, Some(1), "{}", checked.stdout);
+    let shown = checked.stdout.replace("\n      ", " ");
+    assert!(!shown.contains("refers to") && !shown.contains("eds.yaml"), "{shown}");
+    assert!(shown.contains("references and rules of --guard are not checked until"), "{shown}");
+    assert!(shown.ends_with("2 resources in 2 files: 1 error, 0 warnings"), "{shown}");
+}

@@ -65,17 +65,11 @@ fn check(directory: &Path, args: &CheckArgs) -> Result<Report, Failure> {
             (None, Subdirectories::Views)
         }
     };
+    // The bases of the views decide which resources clients have together.
+    let is_known = args.views.is_none() || views.is_some();
     let objects = read_directory(directory, subdirectories).map_err(failure)?;
     let read = u32::try_from(objects.len()).unwrap_or(u32::MAX);
-    if read == 0 {
-        let text = format!("there are no files of resources ({})", Format::SUFFIXES);
-        report.diagnostics.push(Diagnostic::new(
-            Rule::NoResources,
-            Level::Warning,
-            directory,
-            text,
-        ));
-    }
+    report.diagnostics.extend(unread(directory, read, subdirectories));
     let mut sources = Sources::default();
     sources.set_bases(views.as_ref().map(|views| views.bases().clone()).unwrap_or_default());
     for error in sources.replace(objects) {
@@ -83,13 +77,49 @@ fn check(directory: &Path, args: &CheckArgs) -> Result<Report, Failure> {
     }
     let validation = Validation::from(args.validate);
     let consistency = args.external.consistency();
-    report.diagnostics.extend(findings(&sources, &consistency, validation, views.as_ref()));
-    if let Some(views) = &views {
-        report.diagnostics.extend(views.findings(&sources.views()));
+    let references = is_known.then_some(&consistency);
+    report.diagnostics.extend(findings(&sources, references, validation, views.as_ref()));
+    match (&args.views, &views) {
+        (_, Some(views)) => report.diagnostics.extend(views.findings(&sources.views())),
+        (Some(file), None) => {
+            let text = "references and rules of --guard are not checked until this is valid";
+            let note = Diagnostic::new(Rule::UncheckedReference, Level::Note, file, text);
+            report.diagnostics.push(note);
+        }
+        (None, None) => {}
     }
-    let guards = args.guards.guards(&consistency);
-    report.diagnostics.extend(guards::violations(directory, &sources, &guards, views.as_ref()));
+    if is_known {
+        let guards = args.guards.guards(&consistency);
+        report.diagnostics.extend(guards::violations(directory, &sources, &guards, views.as_ref()));
+    }
     report.subject =
         format!("{} in {}", count(sources.resources() as u64, "resource"), count(read, "file"));
     Ok(report)
+}
+
+/// Returns a warning if no files were read, or else a note about files in subdirectories that were
+/// not.
+fn unread(directory: &Path, read: u32, subdirectories: Subdirectories) -> Option<Diagnostic> {
+    let ignored = match subdirectories {
+        Subdirectories::Ignored => files_below(directory),
+        Subdirectories::Views => 0,
+    };
+    let mut parts = Vec::new();
+    if read == 0 {
+        parts.push(format!("there are no files of resources ({})", Format::SUFFIXES));
+    }
+    if ignored > 0 {
+        let (files, verb) = (count(ignored, "file"), if ignored == 1 { "is" } else { "are" });
+        parts.push(format!("{files} in subdirectories {verb} ignored without --views"));
+    }
+    let level = if read == 0 { Level::Warning } else { Level::Note };
+    let text = parts.join("; ");
+    (!text.is_empty()).then(|| Diagnostic::new(Rule::NoResources, level, directory, text))
+}
+
+/// Number of resource files in the subdirectories that would be views.
+fn files_below(directory: &Path) -> u64 {
+    let objects = read_directory(directory, Subdirectories::Views).unwrap_or_default();
+    let is_below = |file: &str| Path::new(file).parent() != Some(directory);
+    objects.iter().filter(|it| is_below(it.id.as_str())).count() as u64
 }
