@@ -82,7 +82,9 @@ impl Rule {
                 "Nothing refers to a resource that is used only by reference."
             }
             Self::MalformedResource => "The bytes of a resource are not a message of its type.",
-            Self::Deprecated => "A resource uses a deprecated field or enum value.",
+            Self::Deprecated => {
+                "A resource uses a deprecated field or enum value, or a type of an earlier version."
+            }
             Self::Bootstrap => "A bootstrap has an error, or a part that is ignored.",
             Self::NamedFile => "A file that a bootstrap names is missing or cannot be used.",
             Self::InvalidViews => "A file of views cannot be read or has an error.",

@@ -107,8 +107,20 @@ pub(crate) fn findings(
         let uses = deprecated_uses(schema(), key.type_url.as_str(), bytes);
         uses.unwrap_or_default().into_iter().map(|it| {
             let resource = ResourceId { type_url: key.type_url.clone(), name: key.name.clone() };
-            let text = format!("{resource} uses a deprecated element: {it}");
-            let found = Diagnostic::new(Rule::Deprecated, Level::Warning, file, text);
+            let (level, text) = match &it.current {
+                None => (Level::Warning, format!("{resource} uses a deprecated element: {it}")),
+                Some(current) if it.path.is_empty() => {
+                    let text = format!(
+                        "{resource} is of the type `{}`, which only clients of an earlier version \
+                         of the API receive: use `{current}` for others",
+                        it.full_name
+                    );
+                    (Level::Warning, text)
+                }
+                // Clients of version 3 do not know it.
+                Some(_) => (Level::Error, format!("{resource}: {it}")),
+            };
+            let found = Diagnostic::new(Rule::Deprecated, level, file, text);
             let found = found.about(resource).in_field(it.path.as_str());
             Unplaced { place: Part::Field(it.path), found }
         })

@@ -242,6 +242,41 @@ fn check_warns_of_deprecated_fields() {
     println!("covers: S4.011");
 }
 
+/// A resource of version 2 is for clients of version 2. In a resource of version 3, no client knows
+/// such a type.
+#[test]
+fn check_reports_types_of_version_2() {
+    let directory = TempDir::new();
+    directory.save(
+        "cds.yaml",
+        "'@type': type.googleapis.com/envoy.api.v2.Cluster\nname: c\nconnect_timeout: 1s\n\
+         transport_socket:\n  name: t\n  typed_config:\n    \
+         '@type': type.googleapis.com/envoy.api.v2.auth.UpstreamTlsContext\n",
+    );
+    let manager = "envoy.config.filter.network.http_connection_manager.v2.HttpConnectionManager";
+    directory.save(
+        "lds.yaml",
+        &format!(
+            "'@type': type.googleapis.com/envoy.config.listener.v3.Listener\nname: l\napi_listener:\n  \
+             api_listener:\n    '@type': type.googleapis.com/{manager}\n    stat_prefix: x\n"
+        ),
+    );
+    let ended = check(&directory, &[]);
+    let shown = shown(&directory, &ended);
+    let lines: Vec<_> = shown.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "warning: cds.yaml:1:1: cds `c` is of the type `envoy.api.v2.Cluster`, which only clients of an earlier version of the API receive: use `envoy.config.cluster.v3.Cluster` for others",
+            &format!(
+                "error: lds.yaml:5:5: lds `l`: api_listener.api_listener: `{manager}` is a type of an earlier version of the API: use `envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager`"
+            ),
+            "2 resources in 2 files: 1 error, 1 warning",
+        ]
+    );
+    assert_eq!(ended.code, Some(1));
+}
+
 /// Descriptor set with `acme.v1.Thing { string name = 1; string note = 2; }`, in a
 /// file with imports.
 fn thing(imports: &[&str]) -> Vec<u8> {

@@ -360,3 +360,86 @@ fn bootstrap_options_exclude_a_directory() {
         assert_eq!(run(args).code, Some(2), "{args:?}");
     }
 }
+
+/// Envoy does not start with two static clusters or secrets of one name, or two listeners at one
+/// address, and ignores a listener with the name of an earlier one.
+#[test]
+fn static_resources_with_a_name_or_an_address_of_an_earlier_one_are_reported() {
+    let directory = TempDir::new();
+    let bootstrap = r#"node: {id: a, cluster: b}
+static_resources:
+  clusters:
+  - {name: c}
+  - {name: d}
+  - {name: c}
+  secrets:
+  - {name: s, generic_secret: {secret: {inline_string: x}}}
+  - {name: s, session_ticket_keys: {keys: [{inline_string: x}]}}
+  - {name: s, generic_secret: {secret: {inline_string: z}}}
+  listeners:
+  - {name: a, address: {socket_address: {address: 127.0.0.1, port_value: 80}}}
+  - {name: a, address: {socket_address: {address: 127.0.0.1, port_value: 80}}}
+  - {name: b, address: {socket_address: {address: 127.0.0.1, port_value: 80}}, bind_to_port: false}
+  - {address: {socket_address: {address: 127.0.0.1, port_value: 81}}}
+  - {address: {socket_address: {address: 127.0.0.1, port_value: 82}}}
+  - {name: e, address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
+  - {name: f, address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
+  - {name: g, address: {socket_address: {protocol: UDP, address: 127.0.0.1, port_value: 80}}}
+  - name: h
+    address: {socket_address: {address: 127.0.0.1, port_value: 83}}
+    additional_addresses: [{address: {socket_address: {address: 127.0.0.1, port_value: 82}}}]
+"#;
+    let ended = check(&directory, "envoy.yaml", bootstrap);
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    let at = "error: envoy.yaml:";
+    let field = "static_resources";
+    let why = "Envoy does not start:";
+    assert_lines(
+        &ended,
+        &[
+            &format!("{at}6:12: {field}.clusters[2].name: {why} line 4 has a cluster of this name"),
+            &format!("{at}10:12: {field}.secrets[2].name: {why} line 8 has a secret of this name"),
+            "warning: envoy.yaml:13:12: static_resources.listeners[1].name: Envoy ignores this \
+             listener: line 12 has a listener of this name",
+            &format!(
+                "{at}14:24: {field}.listeners[2].address: {why} line 12 has a listener at this address"
+            ),
+            &format!(
+                "{at}22:38: {field}.listeners[8].additional_addresses[0].address: {why} line 16 has a listener at this address"
+            ),
+            "Envoy bootstrap with 0 named files: 4 errors, 1 warning",
+        ],
+    );
+}
+
+#[test]
+fn type_of_version_2_in_a_bootstrap_is_an_error() {
+    let directory = TempDir::new();
+    let bootstrap = "node: {id: a, cluster: b}\nstatic_resources:\n  clusters:\n  - name: c\n    \
+        transport_socket:\n      name: t\n      typed_config:\n        \
+        \"@type\": type.googleapis.com/envoy.api.v2.auth.UpstreamTlsContext\n        sni: x\n";
+    let ended = check(&directory, "envoy.yaml", bootstrap);
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert_lines(
+        &ended,
+        &[
+            "error: envoy.yaml:8:9: static_resources.clusters[0].transport_socket.typed_config: \
+             `envoy.api.v2.auth.UpstreamTlsContext` is a type of an earlier version of the API: use \
+             `envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext`",
+            "Envoy bootstrap with 0 named files: 1 error, 0 warnings",
+        ],
+    );
+}
+
+#[test]
+fn errors_of_a_bootstrap_do_not_contain_its_secrets() {
+    let directory = TempDir::new();
+    let key = "{private_key: {inline_bytes: \"-----BEGIN TOPSECRET-----\"}}";
+    let bootstrap = format!(
+        "node: {{id: a, cluster: b}}\nstatic_resources:\n  secrets:\n  - {{name: s, tls_certificate: {key}}}\n"
+    );
+    let ended = check(&directory, "envoy.yaml", &bootstrap);
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert!(ended.stdout.contains("use `inline_string` for PEM text"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("TOPSECRET"), "{}", ended.stdout);
+}

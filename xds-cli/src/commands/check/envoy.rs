@@ -6,11 +6,12 @@ use xds_core::{
     references::{ConfigSource, Consistency, Finding},
     types,
 };
-use xds_format::{Format, encode_message_with, nearest};
+use xds_format::{Format, deprecated_uses, encode_message_with, nearest};
 
 use super::{
     bootstrap_file::BootstrapFile,
     config_sources::{self, NamedResources},
+    duplicates,
     named_files::{field, walk},
     report::Report,
 };
@@ -48,6 +49,7 @@ pub(super) async fn check(file: &BootstrapFile<'_>, report: &mut Report) -> usiz
                            --service-cluster on Envoy's command line";
                 found.push(file.diagnostic(Rule::Bootstrap, Level::Warning, empty.path(), why));
             }
+            found.extend(duplicates::check(file, bootstrap));
             statics = static_resources(bootstrap);
             let mut of_servers = Vec::new();
             servers(file, bootstrap, &statics, &mut of_servers);
@@ -82,6 +84,17 @@ fn message(file: &BootstrapFile<'_>, parsed: Option<&EnvoyBootstrap>, found: &mu
             for why in Validation::On.violations(&type_url, &bytes) {
                 let reason = why.kind().to_string();
                 found.push(file.diagnostic(Rule::Bootstrap, Level::Error, why.path(), reason));
+            }
+            // Envoy does not know types of an earlier version.
+            let uses = deprecated_uses(schema(), &type_url, &bytes).unwrap_or_default();
+            for it in uses {
+                if let Some(current) = it.current {
+                    let why = format!(
+                        "`{}` is a type of an earlier version of the API: use `{current}`",
+                        it.full_name
+                    );
+                    found.push(file.diagnostic(Rule::Bootstrap, Level::Error, &it.path, why));
+                }
             }
         }
         Err(errors) => {

@@ -7,12 +7,14 @@
 //! | `bootstrap.rs`, `bootstrap_file.rs` | detection of the kind of bootstrap, and its file |
 //! | `guards.rs` | rules for changes, applied to the whole directory |
 //! | `grpc.rs`, `envoy.rs` | checks of the two kinds of bootstrap |
+//! | `duplicates.rs` | static resources of an Envoy bootstrap that collide |
 //! | `config_sources.rs` | files of resources that a bootstrap names |
 //! | `named_files.rs` | certificates, keys, tokens and other files that a bootstrap names |
 
 mod bootstrap;
 mod bootstrap_file;
 mod config_sources;
+mod duplicates;
 mod envoy;
 mod github;
 mod grpc;
