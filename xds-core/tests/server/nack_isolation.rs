@@ -517,7 +517,7 @@ fn heartbeats_repeat_the_accepted_state_of_a_client_that_rejects() {
                 set lds v:6 b=bad
                 t< lds changed v:6 a~10s=1 b=bad c=1
                 t> lds nack a b c
-                t> lds a b
+                t> lds version:5 a b
                 wait 8s
                 t< lds heartbeat a~10s=1 b=1",
         )],

@@ -26,6 +26,7 @@ use super::{
     rollouts::HostedRollouts,
     timed_requests::{RequestCount, TimedRequests, time_requests},
     transport_stats::TransportStats,
+    wall_clock::SteadyClock,
 };
 use crate::runtime::SharedRuntime;
 
@@ -37,6 +38,7 @@ pub struct ServerHandle {
     events: Arc<EventQueue>,
     budgets: TransportBudgets,
     pub(super) runtime: SharedRuntime,
+    pub(super) clock: SteadyClock,
     /// Connection on whose behalf commands are sent; `None` for the application.
     caller: Option<u64>,
 }
@@ -106,7 +108,8 @@ impl ServerHandle {
         budgets: TransportBudgets,
         runtime: SharedRuntime,
     ) -> Self {
-        Self { inbox, observations, events, budgets, runtime, caller: None }
+        let clock = SteadyClock::default();
+        Self { inbox, observations, events, budgets, runtime, clock, caller: None }
     }
 
     /// Applies a transaction atomically and sends the changes to subscribed clients.

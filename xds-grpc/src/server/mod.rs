@@ -38,6 +38,7 @@
 //! | `rollouts.rs`, `rollout_handle.rs` | rollouts in the driver, and their handles |
 //! | `shared_rollouts.rs` | rollouts that a server shares with others |
 //! | `waits.rs` | calls that wait until all clients have accepted a change |
+//! | `wall_clock.rs` | conversion of times for a client status |
 //! | `health.rs` | health service |
 //! | `timed_requests.rs` | time and memory of the requests of client status and health |
 //! | `log.rs` | log lines and levels |
@@ -89,6 +90,7 @@ mod transmit;
 mod transport_stats;
 mod turns;
 mod waits;
+mod wall_clock;
 
 use std::{io, sync::Arc};
 

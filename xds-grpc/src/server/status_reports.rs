@@ -40,10 +40,11 @@ impl ServerHandle {
         let mut configs = Vec::new();
         while clients.len() > 0 {
             let (is_visible, runtime) = (Arc::clone(&is_visible), self.runtime.clone());
+            let steady_clock = self.clock.clone();
             let report = move |server: &mut Server, now: Time| {
                 let since_1970 =
                     runtime.system_time().duration_since(UNIX_EPOCH).unwrap_or_default();
-                let clock = WallClock::new(since_1970, now);
+                let clock = steady_clock.at(since_1970, now);
                 let part = report_part(server, &mut clients, &*is_visible, contents, clock);
                 (clients, part)
             };
