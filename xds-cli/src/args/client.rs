@@ -70,7 +70,7 @@ pub(crate) struct SourceArgs {
     pub(crate) per_type: bool,
 
     /// Poll each type over REST-JSON instead of using a stream. The value is the pause after each
-    /// response, such as 5s.
+    /// response, such as 5s; at least 10ms.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["bootstrap", "delta", "per_type"])]
     pub(crate) poll: Option<Duration>,
 }

@@ -45,10 +45,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: String,
 
-    /// Permissions of socket files, in octal. Users with write permission can connect; by default
-    /// only the owner.
-    #[arg(long, value_name = "MODE", value_parser = parse_mode, default_value = "600")]
-    pub(crate) socket_mode: u32,
+    /// Permissions of socket files, in octal [default: 600]. Users with write permission can connect;
+    /// by default only the owner.
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    pub(crate) socket_mode: Option<u32>,
 
     /// Serve REST-JSON on this address, in addition to gRPC. It uses TLS if --tls-cert is given.
     ///
@@ -172,11 +172,13 @@ pub(crate) struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Rejects options that have no effect on a directory.
+    /// Rejects options that have no effect on these addresses or on a directory.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let (etcd, kube) = (&self.etcd, &self.kube);
+        let addresses = [Some(&self.listen), self.rest.as_ref(), self.csds.as_ref()];
+        let has_socket = addresses.into_iter().flatten().any(|it| it.starts_with("unix:"));
         let is_directory = self.source.directory().is_some();
-        let options = [
+        let of_source = [
             ("--report-rejections", self.report_rejections, "etcd://"),
             ("--etcd-ca", etcd.etcd_ca.is_some(), "etcd://"),
             ("--etcd-cert", etcd.etcd_cert.is_some(), "etcd://"),
@@ -187,7 +189,9 @@ impl ServeArgs {
             ("--kube-selector", kube.kube_selector.is_some(), "kube://"),
             ("--kube-read-only", kube.kube_read_only, "kube://"),
         ];
-        match options.into_iter().find(|(_, is_given, _)| is_directory && *is_given) {
+        let socket_mode = ("--socket-mode", !has_socket && self.socket_mode.is_some(), "unix:PATH");
+        let of_source = of_source.into_iter().filter(|_| is_directory);
+        match of_source.chain([socket_mode]).find(|(_, is_given, _)| *is_given) {
             Some((option, _, source)) => {
                 Err(Failure::Usage(format!("{option} has an effect only with {source}")))
             }

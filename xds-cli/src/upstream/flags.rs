@@ -1,5 +1,6 @@
 //! Client configuration from the flags or from a gRPC bootstrap.
 
+use core::time::Duration;
 use std::{collections::BTreeSet, env, path::Path};
 
 use tracing::warn;
@@ -60,7 +61,7 @@ pub(super) async fn of(
             server.streams = Streams::PerType;
         }
         if let Some(pause) = source.poll {
-            *server = server.clone().with_polling(PollPolicy::new(pause));
+            *server = server.clone().with_polling(PollPolicy::new(pause.max(SHORTEST_PAUSE)));
         }
     }
     let server = servers.first.clone();
@@ -68,6 +69,9 @@ pub(super) async fn of(
     let is_grpc = source.bootstrap.is_some();
     Ok(Upstream { origin, server, is_grpc, static_resources: Vec::new() })
 }
+
+/// Shortest pause between a response and the next poll, which a server that holds no requests needs.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Creates a client that behaves like gRPC: it uses the valid resources of a response, fails over
 /// and back, and reports connection errors. Deleted resources are removed, as in a proxy, because

@@ -10,6 +10,9 @@ use xds_tokio::{
 use super::metrics::{self, MetricsListener};
 use crate::{args::ServeArgs, failure::Failure};
 
+/// Default permissions of socket files.
+const OWNER_ONLY: u32 = 0o600;
+
 /// Bound address and its listener.
 pub(super) type Bound = (BoundAddress, Listener);
 
@@ -39,7 +42,9 @@ async fn bind(address: &str, args: &ServeArgs) -> Result<Bound, Failure> {
     let listening = |why| Failure::Listen { address: address.to_owned(), why };
     let wrong = |fault| listening(io::Error::new(io::ErrorKind::InvalidInput, fault));
     let at = match address.parse::<ListenAddress>().map_err(wrong)? {
-        ListenAddress::Unix(socket) => ListenAddress::Unix(socket.with_mode(args.socket_mode)),
+        ListenAddress::Unix(socket) => {
+            ListenAddress::Unix(socket.with_mode(args.socket_mode.unwrap_or(OWNER_ONLY)))
+        }
         at => at,
     };
     let (listener, bound) = ManagementServer::bind(&at).await.map_err(listening)?;
