@@ -141,7 +141,7 @@ impl<R> Client<R> {
     /// initial fetch timeout also counts, as in Envoy, even if no server was reached.
     ///
     /// A collection counts as received with the first response, although a server may split it into
-    /// several: see [`Change::Collection`](xds_core::client::Change::Collection).
+    /// several: see [`Change::Collection`].
     ///
     /// # Errors
     ///
