@@ -5,10 +5,13 @@ use std::path::Path;
 
 use rustls::{
     InconsistentKeys, RootCertStore,
-    pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, pem::PemObject as _},
+    pki_types::{
+        CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime, pem::PemObject as _,
+    },
     sign::CertifiedKey,
 };
-use webpki::OwnedCertRevocationList;
+use tracing::warn;
+use webpki::{EndEntityCert, KeyUsage, OwnedCertRevocationList};
 use xds_bootstrap::IdentityFiles;
 
 use super::{crypto::crypto_provider, error::CredentialsError, file_content::FileContent, files};
@@ -51,7 +54,27 @@ pub(super) fn parse_identity(
             (identity.private_key.clone(), FileContent::instead_of_key(private_key));
         CredentialsError::NoPrivateKey { path, found }
     })?;
+    if let Some(why) = chain.first().and_then(outside_validity) {
+        let file = identity.certificate.display();
+        warn!(%file, "{why}, so peers may refuse it");
+    }
     Ok((chain, key))
+}
+
+/// Returns why a certificate is not valid at this time, with advice. `None` if it is.
+fn outside_validity(certificate: &CertificateDer<'_>) -> Option<&'static str> {
+    let certificate = EndEntityCert::try_from(certificate).ok()?;
+    // Without trust anchors, verification fails, but it checks the times first.
+    let (now, usage) = (UnixTime::now(), KeyUsage::server_auth());
+    match certificate.verify_for_usage(&[], &[], &[], now, usage, None, None).err()? {
+        webpki::Error::CertExpired { .. } => {
+            Some("the certificate has expired (renew it, or check the clock of this machine)")
+        }
+        webpki::Error::CertNotValidYet { .. } => Some(
+            "the certificate is not valid yet (check the clock of this machine and of its issuer)",
+        ),
+        _ => None,
+    }
 }
 
 /// Parses root certificates.

@@ -43,6 +43,9 @@ pub enum ClientCertificates {
 
 impl ServerCredentials {
     /// Creates TLS credentials from PEM files. Clients need no certificate.
+    ///
+    /// A certificate that has expired or is not valid yet is used, with a warning in the log each time
+    /// such a file is read that has changed.
     #[must_use]
     pub fn tls(identity: IdentityFiles) -> Self {
         let refresh_interval = Duration::from_secs(600);

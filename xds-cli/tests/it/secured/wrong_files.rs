@@ -1,7 +1,9 @@
 //! Errors of files with certificates and keys.
 
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
 use super::Stage;
-use crate::support::run;
+use crate::support::{TempDir, Xds, clusters, run};
 
 /// An error about a wrong file names its kind and the remedy.
 #[test]
@@ -159,4 +161,36 @@ fn server_credential_errors_are_reported_before_serving() {
         assert_eq!(ended.code, Some(code), "{flags:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(&told), "{flags:?}: {}", ended.stderr);
     }
+}
+
+/// A server with a certificate that clients refuse because of its dates tells why they do, also
+/// after the file has been replaced.
+#[test]
+fn certificate_outside_its_validity_is_logged_as_a_warning() {
+    let (files, served) = (TempDir::new(), TempDir::new());
+    served.save("cds.yaml", &clusters("one"));
+    let write = |from: i32, to: i32| {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.not_before = date_time_ymd(from, 1, 1);
+        params.not_after = date_time_ymd(to, 1, 1);
+        files.replace("server.key", &key.serialize_pem());
+        files.replace("server.pem", &params.self_signed(&key).unwrap().pem());
+    };
+    write(2000, 2001);
+    let [cert, key] = ["server.pem", "server.key"].map(|it| files.join(it).display().to_string());
+    let flags = ["--listen", "127.0.0.1:0", "--tls-cert", &cert, "--tls-key", &key];
+    let (serve, address) = Xds::serve_with(served.path(), &flags);
+    serve.wait_stderr("the certificate has expired");
+    assert!(serve.stderr().contains(&cert), "{}", serve.stderr());
+    assert!(!serve.stderr().contains("not valid yet"), "{}", serve.stderr());
+    write(4000, 4001);
+    // A connection reads the files.
+    let ended = run(&["get", "cds", "--server", &address, "--ca", &cert, "--timeout", "2s"]);
+    assert_ne!(ended.code, Some(0), "{}", ended.stdout);
+    serve.wait_stderr("the certificate is not valid yet");
+    write(2000, 4000);
+    let ended = run(&["get", "cds", "--server", &address, "--ca", &cert, "--timeout", "2s"]);
+    let warned = serve.stderr().matches("so peers may refuse it").count();
+    assert_eq!(warned, 2, "{}{}", ended.stderr, serve.stderr());
 }
