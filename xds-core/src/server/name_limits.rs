@@ -48,8 +48,8 @@ impl Server {
         }
     }
 
-    /// Checks the limits of a stream and of its connection after a part of a request was applied,
-    /// which `is_last` or not.
+    /// Checks the limits of a stream and of its connection after a part of a request was applied.
+    /// `is_last` tells whether it was the last part.
     pub(crate) fn check_names(
         &self,
         id: StreamId,

@@ -188,7 +188,7 @@ enum UnsubscribedInFlight {
     Nothing,
     /// Resources that the response contains if they existed then.
     Current,
-    /// In addition, resources that the response may repeat although they were removed.
+    /// Resources that the response contains, or may repeat although they were removed.
     Withheld,
 }
 
