@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -81,13 +82,18 @@ def grpcdebug_rows(address: str) -> list[ResourceRow] | None:
         return None
     done = _run([Path(program), address, "xds", "status"])
     expect(done.returncode == 0, f"grpcdebug: exit code {done.returncode}: {done.stderr}")
-    heading, *lines = done.stdout.splitlines()
-    columns = {name: at for at, name in enumerate(heading.split())}
+    return _table_rows(done.stdout)
+
+
+def _table_rows(table: str) -> list[ResourceRow]:
+    """The rows of a table whose cells begin below their headings. A cell may be empty."""
+    heading, *lines = table.splitlines()
+    begins = [found.start() for found in re.finditer(r"\S+", heading)]
+    columns = {heading[a:b].strip(): slice(a, b) for a, b in zip(begins, [*begins[1:], None])}
     types = {url: name for name, url in TYPE_URLS.items()}
 
     def row(line: str) -> ResourceRow:
-        cells = line.split()
-        type_url, name, version, status = (cells[columns[it]] for it in ("Type", "Name", "Version", "Status"))
+        type_url, name, version, status = (line[columns[it]].strip() for it in ("Type", "Name", "Version", "Status"))
         return ResourceRow(types[type_url], name, version, status)
 
     return sorted(row(line) for line in lines)
