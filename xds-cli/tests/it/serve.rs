@@ -373,7 +373,7 @@ fn serve_ends_after_its_duration_or_on_a_signal() {
         Xds::spawn(&["serve", path, "--listen", "127.0.0.1:0", "-o", "ndjson", "--for", "200ms"]);
     assert_eq!(short.wait_end().code(), Some(0));
     #[cfg(unix)]
-    for signal in ["INT", "TERM", "HUP"] {
+    for signal in Xds::ending_signals() {
         let (mut serve, address) = Xds::serve(directory.path());
         // The client is notified, and does not delay the exit.
         let watch = Xds::watch(&address, &["cds"]);

@@ -8,7 +8,7 @@ use crate::support::{TempDir, Xds, clusters};
 
 #[track_caller]
 fn expect_code(args: &[&str], code: i32) {
-    for signal in ["INT", "TERM", "HUP"] {
+    for signal in Xds::ending_signals() {
         let mut xds = Xds::spawn(args);
         xds.wait_for_handler();
         assert_eq!(xds.signal(signal).code(), Some(code), "{signal}: {args:?}");

@@ -340,6 +340,18 @@ impl Xds {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
+    /// Signals that end a command. A process that was started with `nohup`, and so its children,
+    /// ignores the hangup signal.
+    #[cfg(unix)]
+    pub(crate) fn ending_signals() -> impl Iterator<Item = &'static str> {
+        const HANGUP: u64 = 1;
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = u64::from_str_radix(ignored.unwrap_or_default().trim(), 16).unwrap_or(0);
+        let hangup = (ignored & HANGUP == 0).then_some("HUP");
+        ["INT", "TERM"].into_iter().chain(hangup)
+    }
+
     /// Waits until an interrupt no longer kills the process.
     #[cfg(target_os = "linux")]
     #[track_caller]
