@@ -10,9 +10,8 @@ use tokio::sync::broadcast;
 use xds_core::{
     StreamId, Time, TypeUrl, ViewName,
     server::{
-        Applied, Convergence, CustomMessageError, DrainPlan, DropView, LayersError,
-        PerClientLimits, Server, ServerStats, TooManyWaits, Transaction, TransactionError,
-        TypeStats, ViewContents,
+        Applied, Convergence, CustomMessageError, DropView, LayersError, PerClientLimits, Server,
+        ServerStats, TooManyWaits, Transaction, TransactionError, TypeStats, ViewContents,
     },
 };
 
@@ -21,6 +20,7 @@ use super::{
     budgets::{ConnectionBudgets, TransportBudgets},
     events::{EventQueue, ServerEvents},
     inbox::{ConvergenceTarget, Inbox, Input},
+    lifecycle::OpenListeners,
     observations::{Observations, Observed},
     reports::{RejectionSnapshot, SubscriptionSnapshot},
     rollouts::HostedRollouts,
@@ -33,7 +33,8 @@ use crate::runtime::SharedRuntime;
 /// Handle of a running management server. Clones are cheap and refer to the same server.
 #[derive(Clone, Debug)]
 pub struct ServerHandle {
-    inbox: Inbox,
+    pub(super) inbox: Inbox,
+    pub(super) open_listeners: OpenListeners,
     observations: broadcast::WeakSender<Observed>,
     events: Arc<EventQueue>,
     budgets: TransportBudgets,
@@ -108,8 +109,16 @@ impl ServerHandle {
         budgets: TransportBudgets,
         runtime: SharedRuntime,
     ) -> Self {
-        let clock = SteadyClock::default();
-        Self { inbox, observations, events, budgets, runtime, clock, caller: None }
+        Self {
+            inbox,
+            open_listeners: OpenListeners::default(),
+            observations,
+            events,
+            budgets,
+            runtime,
+            clock: SteadyClock::default(),
+            caller: None,
+        }
     }
 
     /// Applies a transaction atomically and sends the changes to subscribed clients.
@@ -402,44 +411,6 @@ impl ServerHandle {
     /// events that the application has not responded to yet.
     pub fn events(&self) -> ServerEvents {
         ServerEvents::new(Arc::clone(&self.events), self.inbox.downgrade())
-    }
-
-    /// Marks the resources as complete. From now on clients are answered, and the health service
-    /// reports `SERVING`. Has an effect only after
-    /// [`HoldRequests`](xds_core::server::Readiness::HoldRequests) or
-    /// [`NotReady`](xds_core::server::Readiness::NotReady).
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the server has ended.
-    pub async fn set_ready(&self) -> Result<(), ServerEnded> {
-        self.inbox.call(Input::Ready).await.ok_or(ServerEnded)
-    }
-
-    /// Drains the server: accepts no more streams, ends the existing ones according to the plan,
-    /// and returns after the last one. Listeners close then. Meanwhile the health service reports
-    /// `NOT_SERVING`.
-    ///
-    /// Dropping the future after its first poll does not stop the drain.
-    // M14, M238
-    pub async fn drain(&self, plan: DrainPlan) {
-        self.inbox.send(Input::Drain(plan));
-        self.ended().await;
-    }
-
-    /// Shuts the server down: ends all streams with `UNAVAILABLE`, accepts no more, and returns when
-    /// the server has ended. Listeners close then.
-    ///
-    /// Dropping the future after its first poll does not stop the shutdown.
-    // M14
-    pub async fn shut_down(&self) {
-        self.inbox.send(Input::ShutDown);
-        self.ended().await;
-    }
-
-    /// Waits until the server has ended for any reason.
-    pub async fn ended(&self) {
-        self.inbox.ended().await;
     }
 
     /// Returns a handle whose commands wait for the turns of the connection of a call. Calls whose

@@ -16,6 +16,7 @@ use super::socket_file::SocketFile;
 use super::{
     connection::{Connections, ListenerStage},
     connection_limit::ConnectionLimit,
+    lifecycle::{OpenListener, OpenListeners},
     peer::Peer,
 };
 use crate::{
@@ -30,7 +31,10 @@ use crate::{
 /// Listener of a server: a TCP listener of the runtime, or a socket file, which is removed when the
 /// listener is dropped.
 #[derive(Debug)]
-pub struct Listener<T, U>(ListenerKind<T, U>);
+pub struct Listener<T, U> {
+    kind: ListenerKind<T, U>,
+    _open: Option<OpenListener>,
+}
 
 #[derive(Debug)]
 enum ListenerKind<T, U> {
@@ -44,7 +48,20 @@ enum ListenerKind<T, U> {
 impl<T, U> From<T> for Listener<T, U> {
     /// Wraps a listener that the application has bound.
     fn from(listener: T) -> Self {
-        Self(ListenerKind::Tcp(listener))
+        ListenerKind::Tcp(listener).into()
+    }
+}
+
+impl<T, U> From<ListenerKind<T, U>> for Listener<T, U> {
+    fn from(kind: ListenerKind<T, U>) -> Self {
+        Self { kind, _open: None }
+    }
+}
+
+impl<T, U> Listener<T, U> {
+    /// Registers the listener until it is closed.
+    pub(super) fn registered(self, listeners: &OpenListeners) -> Self {
+        Self { _open: Some(listeners.add()), ..self }
     }
 }
 
@@ -59,7 +76,7 @@ pub(super) async fn bind<R: Listen>(
             let (listener, file) = SocketFile::bind(socket)?;
             let listener = runtime.unix_listener(listener)?;
             let bound = BoundAddress::Unix(socket.path().to_path_buf());
-            return Ok((Listener(ListenerKind::Unix(listener, file)), bound));
+            return Ok((ListenerKind::Unix(listener, file).into(), bound));
         }
         #[cfg(not(unix))]
         ListenAddress::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
@@ -105,10 +122,10 @@ fn is_unsupported_family(why: &io::Error) -> bool {
 /// Waits for a connection. Cancel safe.
 async fn next<R: Listen>(
     runtime: &R,
-    Listener(source): &Listener<R::Listener, R::UnixListener>,
+    listener: &Listener<R::Listener, R::UnixListener>,
     keepalive: Keepalive,
 ) -> io::Result<(Box<dyn Io>, Peer)> {
-    match source {
+    match &listener.kind {
         ListenerKind::Tcp(listener) => {
             let (io, address) = runtime.accept(listener, keepalive).await?;
             Ok((io, Peer::new(address)))

@@ -60,6 +60,7 @@ mod handle_source;
 mod handshakes;
 mod health;
 mod inbox;
+mod lifecycle;
 mod limit_advice;
 mod listener;
 mod log;
@@ -332,6 +333,21 @@ impl<R: Listen> ManagementServer<R> {
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let routes = self.routes().add_service(self.health());
         self.serve_routes(listener, routes)
+    }
+
+    /// Serves a listener like [`serve`](Self::serve), on a task of its own. When the server has
+    /// [ended](ServerHandle::ended), the listener is closed.
+    ///
+    /// # Panics
+    ///
+    /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
+    pub fn spawn_serve(&self, listener: impl Into<Listener<R::Listener, R::UnixListener>>) {
+        let listener = listener.into().registered(&self.handle.open_listeners);
+        let serving = self.serve(listener);
+        self.runtime.spawn(Box::pin(async move {
+            // Serving has no errors: accepting is retried.
+            let _ = serving.await;
+        }));
     }
 
     /// Serves routes chosen by the application on a listener, like [`serve`](Self::serve). Usually

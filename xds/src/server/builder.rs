@@ -219,12 +219,8 @@ impl<R: Listen + Default> ServerBuilder<R> {
             .await
             .map_err(|source| BindError::Listen { address: address.into(), source })?;
         let grace_period = options.shutdown_grace;
-        let server = xds_grpc::ManagementServer::start_on(runtime.clone(), self.config, options);
-        let serving = server.serve(listener);
-        runtime.spawn(Box::pin(async move {
-            // Serving has no errors: accepting is retried.
-            let _ = serving.await;
-        }));
+        let server = xds_grpc::ManagementServer::start_on(runtime, self.config, options);
+        server.spawn_serve(listener);
         Ok(ManagementServer {
             server,
             address: bound,

@@ -269,7 +269,8 @@ impl<R: Listen> ManagementServer<R> {
 
     /// Serves until `signal` completes, then shuts the server down. Each stream ends as soon as its
     /// pending responses are answered, within the grace period of the
-    /// [options](ServerOptions::shutdown_grace).
+    /// [options](ServerOptions::shutdown_grace). Then the listener is closed, so that another server
+    /// can use its address.
     ///
     /// Any future can be the signal. With tokio it is usually `tokio::signal::ctrl_c()`. With smol
     /// and async-std, await the next item of a signal stream, for example from the crate

@@ -2,5 +2,6 @@
 #![cfg(all(feature = "client", feature = "server", feature = "tokio"))]
 
 mod client_and_server;
+mod lifecycle;
 mod support;
 mod watch_events;

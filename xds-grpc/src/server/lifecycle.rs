@@ -1,0 +1,80 @@
+//! Readiness and end of a server.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use xds_core::server::DrainPlan;
+
+use super::{
+    handle::{ServerEnded, ServerHandle},
+    inbox::Input,
+};
+
+/// Count of the open listeners that the server serves on tasks of its own.
+#[derive(Clone, Debug)]
+pub(super) struct OpenListeners(Arc<watch::Sender<()>>);
+
+/// Registration of an open listener, dropped after its socket is closed.
+pub(super) type OpenListener = watch::Receiver<()>;
+
+impl Default for OpenListeners {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(())))
+    }
+}
+
+impl OpenListeners {
+    pub(super) fn add(&self) -> OpenListener {
+        self.0.subscribe()
+    }
+
+    /// Waits until no listener is open.
+    async fn closed(&self) {
+        self.0.closed().await;
+    }
+}
+
+impl ServerHandle {
+    /// Marks the resources as complete. From now on clients are answered, and the health service
+    /// reports `SERVING`. Has an effect only after
+    /// [`HoldRequests`](xds_core::server::Readiness::HoldRequests) or
+    /// [`NotReady`](xds_core::server::Readiness::NotReady).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server has ended.
+    pub async fn set_ready(&self) -> Result<(), ServerEnded> {
+        self.inbox.call(Input::Ready).await.ok_or(ServerEnded)
+    }
+
+    /// Drains the server: accepts no more streams, ends the existing ones according to the plan,
+    /// and returns after the last one, when the server has [ended](Self::ended). Meanwhile the
+    /// health service reports `NOT_SERVING`.
+    ///
+    /// Dropping the future after its first poll does not stop the drain.
+    // M14, M238
+    pub async fn drain(&self, plan: DrainPlan) {
+        self.inbox.send(Input::Drain(plan));
+        self.ended().await;
+    }
+
+    /// Shuts the server down: ends all streams with `UNAVAILABLE`, accepts no more, and returns when
+    /// the server has [ended](Self::ended).
+    ///
+    /// Dropping the future after its first poll does not stop the shutdown.
+    // M14
+    pub async fn shut_down(&self) {
+        self.inbox.send(Input::ShutDown);
+        self.ended().await;
+    }
+
+    /// Waits until the server has ended for any reason.
+    ///
+    /// Listeners of [`spawn_serve`](super::ManagementServer::spawn_serve) are closed then, so that
+    /// another server can use their addresses. Listeners that the application polls, as with
+    /// [`serve`](super::ManagementServer::serve), close afterwards.
+    pub async fn ended(&self) {
+        self.inbox.ended().await;
+        self.open_listeners.closed().await;
+    }
+}
