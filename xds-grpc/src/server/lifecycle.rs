@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
-use xds_core::server::DrainPlan;
+use tokio::sync::{oneshot, watch};
+use xds_core::server::{Applied, DrainPlan, Server, Transaction, TransactionError};
 
 use super::{
-    handle::{ServerEnded, ServerHandle},
+    handle::{ApplyError, ServerEnded, ServerHandle},
     inbox::Input,
+    rollouts::HostedRollouts,
 };
 
 /// Count of the open listeners that the server serves on tasks of its own.
@@ -45,6 +46,30 @@ impl ServerHandle {
     /// Returns an error if the server has ended.
     pub async fn set_ready(&self) -> Result<(), ServerEnded> {
         self.inbox.call(Input::Ready).await.ok_or(ServerEnded)
+    }
+
+    /// Applies a transaction like [`apply`](Self::apply), and then marks the resources as complete
+    /// like [`set_ready`](Self::set_ready), unless the transaction is invalid.
+    ///
+    /// Dropping the future after its first poll reverts neither.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`apply`](Self::apply).
+    pub async fn apply_and_set_ready(
+        &self,
+        transaction: Transaction,
+    ) -> Result<Applied, ApplyError> {
+        let inbox = self.inbox.clone();
+        let apply = move |rollouts: &mut HostedRollouts, server: &mut Server, now| {
+            let applied = rollouts.apply(server, transaction, now)?;
+            let (reply, is_ready) = oneshot::channel();
+            inbox.send(Input::Ready(reply));
+            Ok::<_, TransactionError>((applied, is_ready))
+        };
+        let (applied, is_ready) = self.with_rollouts(apply).await??;
+        is_ready.await.map_err(|_| ServerEnded)?;
+        Ok(applied)
     }
 
     /// Drains the server: accepts no more streams, ends the existing ones according to the plan,

@@ -127,6 +127,8 @@ impl<R: Listen> ManagementServer<R> {
     /// removes its listeners and clusters. To fill several views first, use
     /// [`apply_all`](Self::apply_all).
     ///
+    /// If the future is dropped before it completes, the change is applied as a whole or not at all.
+    ///
     /// # Errors
     ///
     /// Returns an error if a name is invalid, if a snapshot has a name twice, if a limit is
@@ -152,11 +154,17 @@ impl<R: Listen> ManagementServer<R> {
         changes: impl IntoIterator<Item = C>,
     ) -> Result<Vec<Applied>, ChangeError> {
         let mut applied = Vec::new();
-        for change in changes {
-            let transaction = self.judged(change.into()).await?;
-            applied.push(self.handle().apply(transaction).await?);
+        let mut changes = changes.into_iter().map(Into::into).peekable();
+        if changes.peek().is_none() {
+            self.answer_clients().await?;
         }
-        self.answer_clients().await?;
+        while let Some(change) = changes.next() {
+            let transaction = self.judged(change).await?;
+            applied.push(match changes.peek() {
+                Some(_) => self.handle().apply(transaction).await?,
+                None => self.apply_last(transaction).await?,
+            });
+        }
         Ok(applied)
     }
 
@@ -214,8 +222,19 @@ impl<R: Listen> ManagementServer<R> {
     /// Returns an error if a name is invalid, if a snapshot has a name twice, if a limit is exceeded,
     /// or if the server has ended.
     pub async fn force(&self, change: impl Into<Transaction>) -> Result<Applied, ChangeError> {
-        let applied = self.handle().apply(change.into().into()).await?;
-        self.answer_clients().await?;
+        Ok(self.apply_last(change.into().into()).await?)
+    }
+
+    /// Applies a change after which clients are answered, even if the future is dropped.
+    async fn apply_last(
+        &self,
+        change: xds_core::server::Transaction,
+    ) -> Result<Applied, ApplyError> {
+        if self.is_ready.load(Ordering::Relaxed) {
+            return self.handle().apply(change).await;
+        }
+        let applied = self.handle().apply_and_set_ready(change).await?;
+        self.is_ready.store(true, Ordering::Relaxed);
         Ok(applied)
     }
 

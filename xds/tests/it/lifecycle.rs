@@ -1,10 +1,21 @@
-//! End of servers: addresses that are used again.
+//! Begin and end of servers: the first change, the readiness of clients, and addresses that are
+//! used again.
 
-use core::time::Duration;
+use core::{future::Future, pin::Pin, pin::pin, time::Duration};
+use std::task::{Context, Waker};
 
-use xds::{ManagementServer, server::DrainPlan};
+use xds::{
+    Client, ManagementServer,
+    client::Event,
+    server::{DrainPlan, Transaction},
+};
 
-use crate::support::server;
+use crate::support::{Cluster, cluster, server, soon};
+
+/// Polls a future that is not ready.
+fn begin<T>(future: Pin<&mut impl Future<Output = T>>) {
+    assert!(future.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+}
 
 /// Ends a server in one of three ways.
 async fn end(server: &ManagementServer, way: usize) {
@@ -37,4 +48,16 @@ async fn socket_file_is_removed_when_the_server_has_ended() {
         end(&server, way).await;
         assert!(!path.exists(), "attempt {way}");
     }
+}
+
+#[tokio::test]
+async fn first_change_answers_clients_although_its_future_is_dropped() {
+    let server = server().await;
+    let address = server.address().to_string();
+    let client = Client::connect(address).node_id("test").start().unwrap();
+    let mut clusters = client.watch_all::<Cluster>();
+    let change = Transaction::snapshot("").with(&cluster("a", "1")).unwrap();
+    begin(pin!(server.apply(change)));
+    let event = soon(clusters.next()).await;
+    assert!(matches!(event, Some(Event::Applied(_))), "{event:?}");
 }
