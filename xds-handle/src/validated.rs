@@ -127,6 +127,10 @@ impl<T: ResourceType> ResourceType for Validated<T> {
         self.inner.verdict_source()
     }
 
+    fn name_field(&self) -> u32 {
+        self.inner.name_field()
+    }
+
     fn name<'a>(&self, resource: &'a [u8]) -> Result<&'a str, Rejection> {
         self.inner.name(resource)
     }

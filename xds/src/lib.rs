@@ -145,6 +145,8 @@ pub use xds_core::{Nonce, ResourceName, TypeUrl, Version, ViewName, types};
 #[cfg(feature = "channel")]
 pub use self::channel::channel;
 pub use self::message::ResourceMessage;
+#[doc(hidden)]
+pub use self::message::number_of_field;
 #[cfg(feature = "envoy-types")]
 pub use self::message::resources;
 #[cfg(all(feature = "tokio", feature = "client"))]

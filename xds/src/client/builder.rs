@@ -51,8 +51,8 @@ pub struct ClientBuilder<R> {
     /// Whether an invalid server address is an error of [`start`](Self::start). With a bootstrap it
     /// is not: the watches report it, and other servers may be in use.
     checks_addresses: bool,
-    /// Types in addition to the known ones.
-    own_types: Vec<&'static str>,
+    /// Types in addition to the known ones, with the numbers of their name fields.
+    own_types: Vec<(&'static str, u32)>,
     #[cfg(feature = "validation")]
     validator: Option<xds_format::Validator>,
     runtime: PhantomData<fn() -> R>,
@@ -193,7 +193,7 @@ impl<R: Runtime + Default> ClientBuilder<R> {
     /// schema too, because they contain JSON: set it with `ClientOptions::with_schema` in
     /// [`transport`](Self::transport).
     pub fn resource_type<T: ResourceMessage>(mut self) -> Self {
-        self.own_types.push(T::TYPE_URL);
+        self.own_types.push((T::TYPE_URL, T::name_field()));
         self
     }
 
@@ -258,13 +258,15 @@ impl<R: Runtime + Default> ClientBuilder<R> {
         }
         self.config.node = self.node.into();
         let registered: Vec<_> = self.config.types.iter().map(|it| it.type_url().clone()).collect();
-        let known = KNOWN_TYPES.into_iter().chain(self.own_types).map(TypeUrl::from);
+        // The Envoy API has all names in field 1.
+        let known = KNOWN_TYPES.into_iter().map(|it| (it, 1)).chain(self.own_types);
         let mut decoders: Vec<Arc<LateDecoded>> = Vec::new();
-        for type_url in known {
+        for (type_url, name_field) in known {
+            let type_url = TypeUrl::from(type_url);
             let is_there = registered.contains(&type_url)
                 || decoders.iter().any(|decoder| *decoder.type_url() == type_url);
             if !is_there {
-                let decoder = Arc::new(LateDecoded::new(type_url));
+                let decoder = Arc::new(LateDecoded::new(type_url, name_field));
                 self.config = self.config.with_type(Arc::clone(&decoder));
                 decoders.push(decoder);
             }

@@ -17,12 +17,13 @@ type Decode = fn(&Bytes) -> Result<Value, Rejection>;
 #[derive(Debug)]
 pub(super) struct LateDecoded {
     type_url: TypeUrl,
+    name_field: u32,
     decode: OnceLock<Decode>,
 }
 
 impl LateDecoded {
-    pub(super) const fn new(type_url: TypeUrl) -> Self {
-        Self { type_url, decode: OnceLock::new() }
+    pub(super) const fn new(type_url: TypeUrl, name_field: u32) -> Self {
+        Self { type_url, name_field, decode: OnceLock::new() }
     }
 
     /// Decodes all resources that arrive from now on to `T`, unless another watch has already
@@ -41,6 +42,10 @@ pub(super) fn decode<T: ResourceMessage>(bytes: &Bytes) -> Result<T, Rejection> 
 impl ResourceType for LateDecoded {
     fn type_url(&self) -> &TypeUrl {
         &self.type_url
+    }
+
+    fn name_field(&self) -> u32 {
+        self.name_field
     }
 
     fn validate(

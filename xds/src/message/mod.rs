@@ -1,6 +1,9 @@
 //! Resource messages: Protocol Buffers messages that know their type URL and their name.
 
-use prost::Message;
+use prost::{
+    Message,
+    encoding::{DecodeContext, WireType, decode_key, skip_field},
+};
 
 /// Message that is an xDS resource.
 ///
@@ -13,6 +16,11 @@ pub trait ResourceMessage: Message + Default + 'static {
 
     /// Returns the name of the resource, which the message contains.
     fn resource_name(&self) -> &str;
+
+    /// Returns the number of the field with the name; 1 by default.
+    fn name_field() -> u32 {
+        1
+    }
 }
 
 /// Implements [`ResourceMessage`] for a message: `resource_message!(TYPE, TYPE_URL, NAME_FIELD)`.
@@ -42,8 +50,36 @@ macro_rules! resource_message {
             fn resource_name(&self) -> &str {
                 &self.$name
             }
+
+            fn name_field() -> u32 {
+                $crate::number_of_field(|message: &mut Self, value| message.$name = value.into())
+            }
         }
     };
+}
+
+/// Returns the number of the string field that a function sets, or 1 if it is not found in the
+/// encoded message. Part of [`resource_message!`](crate::resource_message).
+#[doc(hidden)]
+#[must_use]
+pub fn number_of_field<T: ResourceMessage>(set: impl Fn(&mut T, &str)) -> u32 {
+    const VALUE: &str = "the name";
+    let mut message = T::default();
+    set(&mut message, VALUE);
+    let encoded = message.encode_to_vec();
+    let mut rest = encoded.as_slice();
+    while let Ok((number, kind)) = decode_key(&mut rest) {
+        let start = rest;
+        if skip_field(kind, number, &mut rest, DecodeContext::default()).is_err() {
+            break;
+        }
+        // The name is preceded by its length.
+        let field = start.len().checked_sub(rest.len()).and_then(|len| start.get(1..len));
+        if kind == WireType::LengthDelimited && field == Some(VALUE.as_bytes()) {
+            return number;
+        }
+    }
+    1
 }
 
 /// Resources of the Envoy API, from the crate [`envoy_types`].

@@ -21,6 +21,19 @@ struct Own {
 
 xds::resource_message!(Own, "type.googleapis.com/example.Own", id);
 
+/// A type whose name is not its first field.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Titled {
+    #[prost(string, tag = "1")]
+    title: String,
+    #[prost(uint32, tag = "2")]
+    priority: u32,
+    #[prost(string, tag = "3")]
+    id: String,
+}
+
+xds::resource_message!(Titled, "type.googleapis.com/example.Titled", id);
+
 fn client(server: &ManagementServer) -> Client {
     let address = server.address().to_string();
     Client::connect(address).node_id("test").profile(Profile::envoy()).start().unwrap()
@@ -279,4 +292,19 @@ async fn validating_client_rejects_a_constraint_violation() {
         matches!(&event, Some(Event::Warning { error, .. }) if error.to_string().contains("timeout")),
         "{event:?}"
     );
+}
+
+#[tokio::test]
+async fn name_can_be_in_any_field_of_a_message() {
+    let server = server().await;
+    let titled = Titled { title: "A title".into(), priority: 1, id: "web".into() };
+    server.apply(Transaction::snapshot("").with(&titled).unwrap()).await.unwrap();
+    for variant in [Variant::StateOfTheWorld, Variant::Incremental] {
+        let client = Client::connect(server.address().to_string()).node_id("test");
+        let client = client.variant(variant).resource_type::<Titled>().start().unwrap();
+        let mut watch = client.watch::<Titled>("web");
+        let Some(Event::Applied(resource)) = soon(watch.next()).await else { panic!() };
+        assert_eq!((resource.name().as_str(), &*resource.title), ("web", "A title"));
+        assert_eq!(server.handle().rejections().await.unwrap(), []);
+    }
 }

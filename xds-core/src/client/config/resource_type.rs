@@ -28,14 +28,21 @@ pub trait ResourceType: fmt::Debug + Send + Sync {
         VerdictSource::Validation
     }
 
-    /// Returns the name inside an encoded resource. By default the string in field 1, which is the
-    /// name in every xDS resource of the v3 API.
+    /// Returns the number of the field with the name. By default 1, as in every xDS resource of the
+    /// v3 API.
+    fn name_field(&self) -> u32 {
+        1
+    }
+
+    /// Returns the name inside an encoded resource. By default the string in the field
+    /// [`name_field`](Self::name_field).
     ///
     /// # Errors
     ///
     /// Returns an error if the resource cannot be decoded far enough to find its name.
     fn name<'a>(&self, resource: &'a [u8]) -> Result<&'a str, Rejection> {
-        walk::string_field(resource, 1).map_err(|why| Rejection::new(alloc::format!("{why}")))
+        walk::string_field(resource, self.name_field())
+            .map_err(|why| Rejection::new(alloc::format!("{why}")))
     }
 
     /// Accepts or rejects a changed resource, and optionally decodes it. The returned value is
@@ -86,6 +93,10 @@ impl<T: ResourceType + ?Sized> ResourceType for Arc<T> {
 
     fn verdict_source(&self) -> VerdictSource {
         (**self).verdict_source()
+    }
+
+    fn name_field(&self) -> u32 {
+        (**self).name_field()
     }
 
     fn name<'a>(&self, resource: &'a [u8]) -> Result<&'a str, Rejection> {
