@@ -133,7 +133,8 @@ impl<R> Client<R> {
     }
 
     /// Waits until each watch of this client has received everything that exists now, whether or
-    /// not the watches are polled. Watches started in the meantime are not waited for. Cancel safe.
+    /// not the watches are polled. Watches that are started or dropped in the meantime are not waited
+    /// for. Cancel safe.
     ///
     /// A missing resource or collection counts as received once the server, or
     /// [`Profile::does_not_exist_timeout`](Profile), says that it does not exist. An error of

@@ -1,5 +1,10 @@
 //! Readiness of a client: whether the first answers to all its watches have arrived.
 
+use core::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -21,15 +26,30 @@ enum Target {
     All(&'static str),
 }
 
-/// Targets of the open watches of a client, with the number of watches of each.
+/// Targets of the open watches of a client.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Targets(Arc<Mutex<BTreeMap<Target, usize>>>);
+pub(super) struct Targets(Arc<Mutex<OpenTargets>>);
+
+#[derive(Debug, Default)]
+struct OpenTargets {
+    /// Number of watches of each target.
+    watches: BTreeMap<Target, usize>,
+    /// Wakers of the calls of `synced`, which are woken when a target has no watches any more.
+    waiting: BTreeMap<u64, Waker>,
+    next_id: u64,
+}
 
 /// Registration of an open watch, which ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Registration {
     targets: Targets,
     target: Target,
+}
+
+/// Call of `synced`. Dropping it removes its waker.
+struct Waiting<'a> {
+    targets: &'a Targets,
+    id: u64,
 }
 
 impl Targets {
@@ -46,45 +66,79 @@ impl Targets {
     }
 
     fn add(&self, target: Target) -> Registration {
-        *self.lock().entry(target.clone()).or_default() += 1;
+        *self.lock().watches.entry(target.clone()).or_default() += 1;
         Registration { targets: self.clone(), target }
     }
 
-    /// Waits for the first answer to each target. It uses a second watch of the target, which
-    /// causes no request and receives the current state immediately.
+    /// Waits for the first answer to each target that has watches.
     pub(super) async fn synced(&self, handle: &ClientHandle) -> Result<(), WatchEnded> {
-        let targets: Vec<_> = self.lock().keys().cloned().collect();
+        let targets: Vec<_> = self.lock().watches.keys().cloned().collect();
+        let waiting = Waiting::begin(self);
         for target in targets {
-            match target {
-                Target::Name(type_url, name) => {
-                    first_answer(handle.watch_untyped(type_url, name)).await?;
-                }
-                Target::Glob(type_url, glob) => {
-                    first_collection(handle.watch_glob_untyped(type_url, glob)).await?;
-                }
-                Target::All(type_url) => {
-                    first_collection(handle.watch_all_untyped(type_url)).await?;
-                }
-            }
+            let mut answer = pin!(answer_to(&target, handle));
+            poll_fn(|cx| match waiting.poll_unwatched(&target, cx) {
+                Poll::Ready(()) => Poll::Ready(Ok(())),
+                Poll::Pending => answer.as_mut().poll(cx),
+            })
+            .await?;
         }
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Target, usize>> {
+    fn lock(&self) -> MutexGuard<'_, OpenTargets> {
         // No code that may panic runs under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl<'a> Waiting<'a> {
+    fn begin(targets: &'a Targets) -> Self {
+        let mut state = targets.lock();
+        state.next_id += 1;
+        Self { targets, id: state.next_id }
+    }
+
+    /// Waits until a target has no watches any more.
+    fn poll_unwatched(&self, target: &Target, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.targets.lock();
+        if !state.watches.contains_key(target) {
+            return Poll::Ready(());
+        }
+        state.waiting.insert(self.id, cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.targets.lock().waiting.remove(&self.id);
+    }
+}
+
 impl Drop for Registration {
     fn drop(&mut self) {
-        let mut targets = self.targets.lock();
-        if let Some(count) = targets.get_mut(&self.target) {
-            *count -= 1;
-            if *count == 0 {
-                targets.remove(&self.target);
-            }
+        let mut state = self.targets.lock();
+        let Some(count) = state.watches.get_mut(&self.target) else { return };
+        *count -= 1;
+        if *count > 0 {
+            return;
         }
+        state.watches.remove(&self.target);
+        let waiting = core::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_values().for_each(Waker::wake);
+    }
+}
+
+/// Waits for the first answer to a target. It uses a second watch of the target, which causes no
+/// request and receives the current state immediately.
+async fn answer_to(target: &Target, handle: &ClientHandle) -> Result<(), WatchEnded> {
+    match target.clone() {
+        Target::Name(type_url, name) => first_answer(handle.watch_untyped(type_url, name)).await,
+        Target::Glob(type_url, glob) => {
+            first_collection(handle.watch_glob_untyped(type_url, glob)).await
+        }
+        Target::All(type_url) => first_collection(handle.watch_all_untyped(type_url)).await,
     }
 }
 

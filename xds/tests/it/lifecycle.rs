@@ -61,3 +61,14 @@ async fn first_change_answers_clients_although_its_future_is_dropped() {
     let event = soon(clusters.next()).await;
     assert!(matches!(event, Some(Event::Applied(_))), "{event:?}");
 }
+
+#[tokio::test]
+async fn synced_does_not_wait_for_watches_that_are_dropped() {
+    // No server listens.
+    let client = Client::connect("127.0.0.1:1").node_id("test").start().unwrap();
+    let watches = [client.watch::<Cluster>("a"), client.watch_all::<Cluster>()];
+    let mut synced = pin!(client.synced());
+    begin(synced.as_mut());
+    drop(watches);
+    assert_eq!(soon(synced).await, Ok(()));
+}
