@@ -102,12 +102,12 @@ pub struct WatchError {
 pub enum WatchErrorKind {
     /// The server did not send the resource within this time.
     // S1.025
-    #[error("does not exist: not received within {} s", .0.as_secs())]
+    #[error("does not exist: not received within {}", Period(*.0))]
     DoesNotExist(Duration),
     /// The resource did not arrive within this time from a server with
     /// `resource_timer_is_transient_error`, which reports missing resources explicitly.
     // S3.043
-    #[error("no answer within {} s", .0.as_secs())]
+    #[error("no answer within {}", Period(*.0))]
     Timeout(Duration),
     /// The server deleted the resource.
     // S0.120
@@ -266,7 +266,24 @@ impl fmt::Display for WatchError {
             Some(name) => write!(f, " {name}")?,
             None => f.write_str(" collection")?,
         }
-        write!(f, ": {} (node {node_id}, server {server})", self.kind)
+        write!(f, ": {} (", self.kind)?;
+        // The client of a file has no node.
+        if !node_id.is_empty() {
+            write!(f, "node {node_id}, ")?;
+        }
+        write!(f, "server {server})")
+    }
+}
+
+/// Period in a message: in seconds, unless it has a fraction.
+struct Period(Duration);
+
+impl fmt::Display for Period {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.subsec_nanos() {
+            0 => write!(f, "{} s", self.0.as_secs()),
+            _ => write!(f, "{:?}", self.0),
+        }
     }
 }
 
@@ -337,4 +354,37 @@ pub enum InvalidVerdict {
     /// The resource was not part of the update.
     #[error("resource {0} is not part of the update")]
     UnknownResource(ResourceName),
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{
+        format,
+        string::{String, ToString},
+    };
+
+    use super::*;
+
+    fn message(kind: WatchErrorKind, node_id: &str) -> String {
+        let type_url = TypeUrl::from(types::CLUSTER);
+        let source = ErrorOrigin { type_url, server: "xds".into(), node_id: node_id.into() };
+        WatchError { kind, subject: None, source: source.into() }.to_string()
+    }
+
+    #[test]
+    fn fraction_of_a_second_is_not_rounded_to_zero() {
+        for (milliseconds, expected) in [(15_000, "15 s"), (500, "500ms"), (1_500, "1.5s")] {
+            let kind = WatchErrorKind::DoesNotExist(Duration::from_millis(milliseconds));
+            let expected = format!("does not exist: not received within {expected}");
+            assert_eq!(kind.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn client_without_a_node_has_no_node_in_its_errors() {
+        let with_node = message(WatchErrorKind::Deleted, "n1");
+        assert!(with_node.ends_with(" (node n1, server xds)"), "{with_node}");
+        let without = message(WatchErrorKind::Deleted, "");
+        assert!(without.ends_with(" (server xds)"), "{without}");
+    }
 }
