@@ -9,7 +9,7 @@ use xds_core::{
 };
 
 /// Event of a [`Watch`](super::Watch).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<T> {
     /// A resource has a new valid value. Use it instead of the previous one.
