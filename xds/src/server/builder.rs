@@ -152,6 +152,22 @@ impl<R: Listen + Default> ServerBuilder<R> {
     }
 
     /// Changes settings for which the builder has no method.
+    ///
+    /// The configuration holds requests until the first change ([`bind`](Self::bind)). A preset that
+    /// replaces it, such as [`ServerConfig::envoy`], does not, so clients of a server that restarts
+    /// would be told that nothing exists. Keep `readiness` and `limits.decision`:
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")] {
+    /// use xds::{ManagementServer, protocol::server::ServerConfig};
+    ///
+    /// let builder = ManagementServer::builder().configure(|default| {
+    ///     let mut config = ServerConfig::envoy().with_readiness(default.readiness);
+    ///     config.limits.decision = default.limits.decision;
+    ///     config
+    /// });
+    /// # drop(builder); }
+    /// ```
     pub fn configure(mut self, change: impl FnOnce(ServerConfig) -> ServerConfig) -> Self {
         self.config = change(self.config);
         self
