@@ -130,7 +130,7 @@ pub use xds_rest as rest;
 /// [`Listen`](runtime::Listen) for servers.
 pub mod runtime {
     pub use xds_grpc::{
-        Keepalive,
+        Keepalive, TcpProbes,
         client::{Resolve, Resolving},
         runtime::{BoxFuture, Io, Listen, Runtime, StdUnixListener},
         socket,

@@ -45,7 +45,20 @@ use crate::message::ResourceMessage;
 /// The untyped interface and all settings. [`Client`] and [`Resource`] in this module are the typed
 /// ones; the untyped ones are in [`protocol::client`](crate::protocol::client).
 pub use xds_core::{StatusCode, client::*, service::Variant};
-pub use xds_grpc::client::ClientOptions;
+pub use xds_grpc::{
+    PayloadPrinter, SizesOnly,
+    client::{ClientOptions, InvalidAddress, Service, check_address},
+};
+
+/// Handle of a client ([`Client::handle`](super::Client::handle)), and its watches of encoded
+/// resources.
+pub mod handle {
+    pub use xds_handle::{
+        AddStaticResourceError, ClientEnded, ClientHandle, Decode, FailedSnapshot,
+        InvalidTypedWatch, NotInUpdate, ResourceSnapshot, Review, Reviews, Typed, TypedChange,
+        TypedNotice, TypedResource, TypedWatch, TypedWatchAll, Watch, WatchAll, WeakClientHandle,
+    };
+}
 
 /// Client of management servers.
 ///

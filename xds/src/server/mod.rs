@@ -67,9 +67,12 @@ pub use xds_core::server::{
 };
 pub use xds_grpc::server::{
     AddressFault, Admitted, AllowSans, ApplyError, AuthorizationDecision, AuthorizationRequest,
-    Authorizer, BothAuthorizers, BoundAddress, Denied, InvalidSanPattern, NodeFromSan,
-    Observations, Observed, ServerEnded, ServerEvents, ServerHandle, ServerOptions,
+    Authorizer, BothAuthorizers, BoundAddress, ConvergenceError, Denied, DiscoveryService,
+    HealthService, InvalidSanPattern, ListenAddress, Listener, NodeFromSan, Observations, Observed,
+    Peer, RejectionSnapshot, SendCustomMessageError, ServerEnded, ServerEvents, ServerHandle,
+    ServerOptions, SetLayersError, SourceReport, SubscriptionSnapshot, TransportStats, UnixSocket,
 };
+pub use xds_grpc::{PayloadPrinter, SizesOnly};
 
 /// Management server that listens on an address.
 ///

@@ -3,5 +3,6 @@
 
 mod client_and_server;
 mod lifecycle;
+mod names;
 mod support;
 mod watch_events;
