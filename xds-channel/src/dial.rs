@@ -18,6 +18,12 @@ use xds_routing::SocketAddress;
 
 use crate::{status, tls::ClusterTls};
 
+/// Flow-control window of a connection: the maximum of HTTP/2, so that only the windows of streams
+/// limit responses. A smaller one is filled by the responses that the application does not read, and
+/// then stops the other calls. h2 also ends connections whose unread small frames exceed a share of
+/// this window.
+const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
+
 /// Event of a connection.
 #[derive(Debug)]
 pub(crate) enum DialEvent {
@@ -94,7 +100,7 @@ impl Dial {
         let (io, mut opening) = expect_settings(io, protection);
         let handshake = http2::Builder::new(self.runtime.clone())
             .timer(self.runtime.clone())
-            .adaptive_window(true)
+            .initial_connection_window_size(CONNECTION_WINDOW)
             .handshake(TokioIo::new(io));
         let closed = |error: hyper::Error| {
             format!("{}: {}", NotHttp2::Closed(protection), status::with_causes(&error))

@@ -13,7 +13,7 @@ use h2::{
     Reason, RecvStream,
     server::{self, SendResponse},
 };
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::{Body as _, Frame};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -32,7 +32,7 @@ use crate::{
 
 type Received = (Request<RecvStream>, SendResponse<Bytes>);
 
-/// Endpoint that allows one stream on a connection, and passes its requests to the test.
+/// Endpoint that limits the streams on a connection, and passes its requests to the test.
 struct Endpoint {
     address: SocketAddr,
     /// Requests, with the number of their connection.
@@ -41,7 +41,12 @@ struct Endpoint {
 }
 
 impl Endpoint {
+    /// Creates an endpoint that allows one stream on a connection.
     async fn new() -> Self {
+        Self::with_streams(1).await
+    }
+
+    async fn with_streams(limit: u32) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, requests) = mpsc::unbounded_channel();
@@ -51,7 +56,7 @@ impl Endpoint {
             let mut number = 0;
             while let Ok((socket, _)) = listener.accept().await {
                 number += 1;
-                spawn(serve(socket, number, sender.clone(), Arc::clone(&drained)));
+                spawn(serve(socket, number, limit, sender.clone(), Arc::clone(&drained)));
             }
         });
         Self { address, requests, drain }
@@ -66,11 +71,12 @@ impl Endpoint {
 async fn serve(
     socket: TcpStream,
     number: usize,
+    limit: u32,
     requests: mpsc::UnboundedSender<(usize, Received)>,
     drain: Arc<Notify>,
 ) {
     let mut builder = server::Builder::new();
-    let handshake = builder.max_concurrent_streams(1).handshake(socket);
+    let handshake = builder.max_concurrent_streams(limit).handshake(socket);
     let mut connection: server::Connection<_, Bytes> = handshake.await.expect("a connection");
     loop {
         select! {
@@ -207,11 +213,48 @@ async fn request_continues_after_a_complete_response() {
     let (_world, channel) = channel_to(&endpoint).await;
     let (mut response, messages, mut request, mut sending) =
         begin(&mut endpoint, &channel, None).await;
-    sending.send_trailers(http::HeaderMap::new()).expect("the call is active");
+    sending.send_trailers(HeaderMap::new()).expect("the call is active");
     let trailers = next_frame(&mut response).await.expect("trailers").expect("no error");
     assert!(trailers.is_trailers());
     drop(response);
     messages.send(Bytes::from_static(b"more")).unwrap();
     let message = soon(request.data()).await.expect("a message").expect("no reset");
     assert_eq!(message, "more");
+}
+
+/// A response that the application does not read fills the window of its stream. Other calls of the
+/// connection continue.
+#[tokio::test]
+async fn unread_response_does_not_block_other_calls() {
+    let mut endpoint = Endpoint::with_streams(2).await;
+    let (_world, channel) = channel_to(&endpoint).await;
+    let (_unread, _messages, _request, mut sending) = begin(&mut endpoint, &channel, None).await;
+    sending.send_data(Bytes::from(vec![0; 32 << 20]), false).expect("the call is active");
+    // Until the window is used up.
+    sleep(Duration::from_millis(300)).await;
+    let (mut response, _messages, _request, mut sending) =
+        begin(&mut endpoint, &channel, None).await;
+    sending.send_data(Bytes::from_static(b"answer"), true).expect("the call is active");
+    let frame = next_frame(&mut response).await.expect("a message").expect("no error");
+    assert_eq!(frame.into_data().expect("data"), "answer");
+}
+
+/// A burst of small messages that the application reads late does not end the connection.
+#[tokio::test]
+async fn burst_of_small_messages_is_kept_for_a_late_reader() {
+    const MESSAGES: usize = 10_000;
+    let mut endpoint = Endpoint::new().await;
+    let (_world, channel) = channel_to(&endpoint).await;
+    let (mut response, _messages, _request, mut sending) =
+        begin(&mut endpoint, &channel, None).await;
+    for _ in 0..MESSAGES {
+        sending.send_data(Bytes::from_static(b"\0\0\0\0\0"), false).expect("the call is active");
+    }
+    sending.send_trailers(HeaderMap::new()).expect("the call is active");
+    sleep(Duration::from_millis(300)).await;
+    let mut received = 0;
+    while let Some(frame) = next_frame(&mut response).await {
+        received += frame.expect("no error").data_ref().map_or(0, Bytes::len);
+    }
+    assert_eq!(received, MESSAGES * 5);
 }
