@@ -74,8 +74,9 @@ pub struct Abort {
 pub enum AbortStatus {
     /// A fixed gRPC status code. Zero (OK) disables the abort.
     Status(u8),
-    /// gRPC status code from the header `x-envoy-fault-abort-grpc-request`. The header
-    /// `x-envoy-fault-abort-percentage` can reduce the fraction.
+    /// HTTP status from the header `x-envoy-fault-abort-request`, or else gRPC status code from
+    /// `x-envoy-fault-abort-grpc-request`. The header `x-envoy-fault-abort-request-percentage`, or
+    /// C-core's `x-envoy-fault-abort-percentage`, can reduce the fraction.
     Headers,
 }
 
@@ -147,8 +148,11 @@ impl Fault {
 
 const DELAY: &str = "x-envoy-fault-delay-request";
 const DELAY_SHARE: &str = "x-envoy-fault-delay-request-percentage";
+const ABORT_HTTP: &str = "x-envoy-fault-abort-request";
 const ABORT: &str = "x-envoy-fault-abort-grpc-request";
-const ABORT_SHARE: &str = "x-envoy-fault-abort-percentage";
+const ABORT_SHARE: &str = "x-envoy-fault-abort-request-percentage";
+/// Name of the header in gRPC's C-core, which differs from that of the gRFC.
+const CORE_ABORT_SHARE: &str = "x-envoy-fault-abort-percentage";
 
 impl FaultInjection {
     /// Decides on the fault for a call with these headers.
@@ -167,10 +171,8 @@ impl FaultInjection {
             let (status, share) = match abort.with {
                 AbortStatus::Status(status) => (status, abort.share),
                 AbortStatus::Headers => {
-                    let stated = headers.value(ABORT)?.trim().parse::<u32>().ok();
-                    // An invalid status code counts as UNKNOWN.
-                    let status = stated.and_then(status).unwrap_or(UNKNOWN);
-                    (status, abort.share.limited(headers, ABORT_SHARE))
+                    let share = abort.share.limited(headers, ABORT_SHARE);
+                    (stated_status(headers)?, share.limited(headers, CORE_ABORT_SHARE))
                 }
             };
             (status != OK && share.draw(random)).then_some(status)
@@ -215,11 +217,21 @@ fn status(stated: u32) -> Option<u8> {
     u8::try_from(stated).ok().filter(|&status| status <= LARGEST)
 }
 
-/// Maps an HTTP status to the gRPC status of a response without one. 200 maps to OK, which aborts
-/// nothing.
+/// Returns the status that the headers of a call state. An invalid HTTP status is ignored, and an
+/// invalid gRPC status code counts as UNKNOWN.
+fn stated_status<H: Headers + ?Sized>(headers: &H) -> Option<u8> {
+    let stated = |name| headers.value(name).map(|value| value.trim().parse::<u32>().ok());
+    match stated(ABORT_HTTP) {
+        Some(Some(http)) => Some(status_of_http(http)),
+        _ => Some(stated(ABORT)?.and_then(status).unwrap_or(UNKNOWN)),
+    }
+}
+
+/// Maps an HTTP status to the gRPC status of a response without one, also 200 ([gRFC A33]).
+///
+/// [gRFC A33]: https://github.com/grpc/proposal/blob/master/A33-Fault-Injection.md
 const fn status_of_http(status: u32) -> u8 {
     match status {
-        0 | 200 => OK,
         400 => 13,
         401 => 16,
         403 => 7,

@@ -262,6 +262,8 @@ fn faults_are_injected_as_configured() {
     // The override replaces the whole configuration.
     assert_eq!(one(&[both], Some(&failing(ErrorType::HttpStatus(503), 200))), (None, Some(14)));
     assert_eq!(one(&[both], Some(&HttpFault::default())), (None, None));
+    // As for a response with HTTP status 200 and no gRPC status.
+    assert_eq!(one(&[failing(ErrorType::HttpStatus(200), 100)], None), (None, Some(2)));
     // Faults are combined in order, until the call is aborted.
     let longer = delayed(fixed(2), 100);
     assert_eq!(one(&[longer, both, longer], None), (Some(Duration::from_secs(3)), Some(8)));
@@ -296,7 +298,16 @@ fn fault_headers_may_only_reduce_the_fraction() {
     // An invalid status counts as UNKNOWN.
     assert_eq!(asked(&[(abort, "99")]), (None, Some(2)));
     assert_eq!(asked(&[(abort, "so")]), (None, Some(2)));
-    let shares = ("x-envoy-fault-delay-request-percentage", "x-envoy-fault-abort-percentage");
+    // An HTTP status precedes, and an invalid one is ignored.
+    let http = "x-envoy-fault-abort-request";
+    assert_eq!(asked(&[(http, "404")]), (None, Some(12)));
+    assert_eq!(asked(&[(abort, "9"), (http, "503")]), (None, Some(14)));
+    assert_eq!(asked(&[(abort, "9"), (http, "so")]), (None, Some(9)));
+    assert_eq!(asked(&[(http, "so")]), (None, None));
+    let core_share = "x-envoy-fault-abort-percentage";
+    assert_eq!(asked(&[(abort, "9"), (core_share, "0")]), (None, None));
+    let shares =
+        ("x-envoy-fault-delay-request-percentage", "x-envoy-fault-abort-request-percentage");
     let none = [(delay, "500"), (shares.0, "0"), (abort, "9"), (shares.1, "0")];
     assert_eq!(asked(&none), (None, None));
     let more = [(delay, "500"), (shares.0, "900"), (abort, "9"), (shares.1, "x")];

@@ -277,7 +277,7 @@ fn fault_filter_config_is_validated() {
     for (error, with) in [
         (ErrorType::GrpcStatus(16), AbortStatus::Status(16)),
         (ErrorType::GrpcStatus(0), AbortStatus::Status(0)),
-        (ErrorType::HttpStatus(200), AbortStatus::Status(0)),
+        (ErrorType::HttpStatus(200), AbortStatus::Status(2)),
         (ErrorType::HttpStatus(400), AbortStatus::Status(13)),
         (ErrorType::HttpStatus(401), AbortStatus::Status(16)),
         (ErrorType::HttpStatus(403), AbortStatus::Status(7)),
