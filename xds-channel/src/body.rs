@@ -5,12 +5,16 @@ use core::{
     pin::Pin,
     task::{Context, Poll, ready},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::{body::Incoming, rt::Sleep};
-use tonic::Status;
+use hyper::{
+    body::Incoming,
+    rt::{Sleep, Timer as _},
+};
+use tonic::{Code, Status};
+use xds_grpc::runtime::SharedRuntime;
 use xds_routing::balancer::CallPermit;
 
 use crate::{
@@ -38,11 +42,7 @@ pub(crate) struct ActiveCall {
 }
 
 impl CallBody {
-    pub(crate) fn new(
-        body: Incoming,
-        deadline: Option<Pin<Box<dyn Sleep>>>,
-        active: ActiveCall,
-    ) -> Self {
+    pub(crate) fn new(body: Incoming, deadline: Option<Deadline>, active: ActiveCall) -> Self {
         let body = DeadlineBody::new(body, deadline);
         Self { active: (!body.body.is_end_stream()).then_some(active), body }
     }
@@ -86,7 +86,18 @@ impl Body for CallBody {
         }
         let polled = ready!(self.body.poll_frame(cx));
         let note = || self.active.as_ref().map(|it| it.cluster_ref.note()).unwrap_or_default();
-        let polled = polled.map(|frame| frame.map_err(|end| failure(end, note())));
+        // The server may end the call at the deadline before the timer here fires.
+        let is_late = self.body.deadline.as_ref().is_some_and(Deadline::is_past);
+        let polled = polled.map(|frame| match frame {
+            Ok(frame) if is_late && frame.trailers_ref().is_some_and(status::is_cancelled) => {
+                Err(failure(None, note()))
+            }
+            Ok(frame) => Ok(frame),
+            Err(end) => {
+                let end = end.filter(|end| !is_late || status::code_of(end) != Code::Cancelled);
+                Err(failure(end, note()))
+            }
+        });
         match &polled {
             Some(Err(_)) => self.cancel(),
             Some(Ok(frame)) if !frame.is_trailers() && !self.body.body.is_end_stream() => {}
@@ -104,10 +115,28 @@ impl Body for CallBody {
     }
 }
 
+/// Deadline of a call, with a timer.
+pub(crate) struct Deadline {
+    at: Instant,
+    runtime: SharedRuntime,
+    timer: Pin<Box<dyn Sleep>>,
+}
+
+impl Deadline {
+    pub(crate) fn new(at: Instant, runtime: SharedRuntime) -> Self {
+        Self { at, timer: runtime.sleep_until(at), runtime }
+    }
+
+    /// Returns whether the deadline has passed. The timer may fire later.
+    pub(crate) fn is_past(&self) -> bool {
+        self.at <= self.runtime.now()
+    }
+}
+
 /// Body with a deadline.
 struct DeadlineBody<B> {
     body: B,
-    deadline: Option<Pin<Box<dyn Sleep>>>,
+    deadline: Option<Deadline>,
 }
 
 impl<B: fmt::Debug> fmt::Debug for DeadlineBody<B> {
@@ -117,7 +146,7 @@ impl<B: fmt::Debug> fmt::Debug for DeadlineBody<B> {
 }
 
 impl<B: Body + Unpin> DeadlineBody<B> {
-    fn new(body: B, deadline: Option<Pin<Box<dyn Sleep>>>) -> Self {
+    const fn new(body: B, deadline: Option<Deadline>) -> Self {
         Self { body, deadline }
     }
 
@@ -128,7 +157,8 @@ impl<B: Body + Unpin> DeadlineBody<B> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, Option<B::Error>>>> {
-        let is_late = self.deadline.as_mut().is_some_and(|it| it.as_mut().poll(cx).is_ready());
+        let is_late =
+            self.deadline.as_mut().is_some_and(|it| it.timer.as_mut().poll(cx).is_ready());
         if is_late && !self.body.is_end_stream() {
             return Poll::Ready(Some(Err(None)));
         }
@@ -140,7 +170,6 @@ impl<B: Body + Unpin> DeadlineBody<B> {
 mod tests {
     use core::{convert::Infallible, future::poll_fn, time::Duration};
 
-    use hyper::rt::Timer as _;
     use tokio::time::advance;
     use xds_tokio::Tokio;
 
@@ -164,7 +193,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn response_body_ends_at_the_deadline() {
         let limit = Duration::from_secs(3);
-        let mut body = DeadlineBody::new(Endless, Some(Tokio.sleep(limit)));
+        let runtime = SharedRuntime::new(Tokio);
+        let deadline = Deadline::new(runtime.now() + limit, runtime);
+        let mut body = DeadlineBody::new(Endless, Some(deadline));
         for _ in 0..3 {
             let frame = poll_fn(|cx| body.poll_frame(cx)).await;
             assert!(matches!(frame, Some(Ok(_))), "there is time left");

@@ -13,7 +13,7 @@ use http::{
 };
 use hyper::{body::Incoming, client::conn::http2::SendRequest, rt::Timer as _};
 use tokio::sync::watch;
-use tonic::{Status, body::Body};
+use tonic::{Code, Status, body::Body};
 use xds_grpc::runtime::{SharedRuntime, yield_now};
 use xds_routing::{
     Call, Random,
@@ -24,7 +24,7 @@ use xds_routing::{
 };
 
 use crate::{
-    body::{ActiveCall, CallBody},
+    body::{ActiveCall, CallBody, Deadline},
     cluster::{ClusterState, Picking},
     fault::inject_fault,
     metadata::{Metadata, set_timeout, stated_timeout},
@@ -110,10 +110,13 @@ async fn run_call(
     let sending = send(&shared, &cluster_ref, outgoing, wait_mode);
     let (response, permit, request) =
         with_deadline(&runtime, deadline, sending, || cluster_ref.waiting()).await?;
-    Ok(response.map(|body| {
-        let active = ActiveCall { permit, cluster_ref, request };
-        CallBody::new(body, deadline.map(|at| runtime.sleep_until(at)), active)
-    }))
+    let deadline = deadline.map(|at| Deadline::new(at, runtime));
+    if status::is_cancelled(response.headers()) && deadline.as_ref().is_some_and(Deadline::is_past)
+    {
+        return Err(status::deadline_exceeded(cluster_ref.waiting()));
+    }
+    let active = ActiveCall { permit, cluster_ref, request };
+    Ok(response.map(|body| CallBody::new(body, deadline, active)))
 }
 
 /// Limits work by the deadline of the call. The error describes what the call waited for.
@@ -124,10 +127,14 @@ async fn with_deadline<T>(
     waiting: impl FnOnce() -> Waiting,
 ) -> Result<T, Status> {
     match deadline {
-        Some(deadline) => {
-            let worked = runtime.timeout_at(deadline, work).await;
-            worked.unwrap_or_else(|| Err(status::deadline_exceeded(waiting())))
-        }
+        Some(deadline) => match runtime.timeout_at(deadline, work).await {
+            // The server reset the stream at the deadline, before the timer here.
+            Some(Err(status)) if status.code() == Code::Cancelled && deadline <= runtime.now() => {
+                Err(status::deadline_exceeded(waiting()))
+            }
+            Some(worked) => worked,
+            None => Err(status::deadline_exceeded(waiting())),
+        },
         None => work.await,
     }
 }
@@ -372,7 +379,6 @@ mod tests {
 
     use crate::support::{api_listener, cluster, manager, prefix, rds, route, valid};
     use tokio::sync::watch;
-    use tonic::Code;
     use xds_routing::{
         Random, Rules, dependencies::DependencyManager, listener::Listener, router::Router,
     };

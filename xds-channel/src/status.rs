@@ -7,6 +7,7 @@ use core::fmt::Display;
 use std::error::Error as _;
 
 use h2::Reason;
+use http::HeaderMap;
 use tonic::{Code, Status};
 use xds_routing::router::Failure;
 
@@ -61,6 +62,12 @@ pub(crate) fn code_of(error: &hyper::Error) -> Code {
         },
         Some(_) | None => Code::Unavailable,
     }
+}
+
+/// Returns whether these headers or trailers end a call with `CANCELLED`. Servers use it at the
+/// deadline of a call.
+pub(crate) fn is_cancelled(headers: &HeaderMap) -> bool {
+    headers.get("grpc-status").is_some_and(|status| status == "1")
 }
 
 /// Returns whether the server reported that it has not processed a request: it refused the stream,

@@ -6,15 +6,16 @@ use core::{
     task::{Context, Poll},
     time::Duration,
 };
-use std::{net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use h2::{
     Reason, RecvStream,
     server::{self, SendResponse},
 };
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, HeaderName, Request, Response};
 use http_body::{Body as _, Frame};
+use hyper::rt::{Sleep, Timer};
 use tokio::{
     net::{TcpListener, TcpStream},
     select, spawn,
@@ -24,6 +25,12 @@ use tokio::{
 use tonic::{Code, Status, body::Body};
 use tower_service::Service as _;
 use xds_channel::{CallBody, ChannelOptions, XdsChannel};
+use xds_grpc::{
+    Keepalive,
+    client::Resolving,
+    runtime::{BoxFuture, Io, Runtime},
+};
+use xds_tokio::Tokio;
 
 use crate::{
     support::*,
@@ -126,10 +133,14 @@ fn answer(mut respond: SendResponse<Bytes>) {
 }
 
 async fn channel_to(endpoint: &Endpoint) -> (World, XdsChannel) {
+    channel_with(endpoint, ChannelOptions::new("node-1")).await
+}
+
+async fn channel_with(endpoint: &Endpoint, options: ChannelOptions) -> (World, XdsChannel) {
     let world = World::new().await;
     let routes = vec![route(prefix(""), cluster("c"))];
     world.apply(Change::new().routes(routes).at("c", &[endpoint.address]).0).await;
-    let channel = world.channel_with(ChannelOptions::new("node-1"));
+    let channel = world.channel_with(options);
     (world, channel)
 }
 
@@ -195,6 +206,104 @@ async fn deadline_after_the_response_headers_resets_the_stream() {
     let status = next_frame(&mut response).await.expect("a status").expect_err("no message");
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
     assert_eq!(reset(&mut request).await, Some(Reason::CANCEL));
+}
+
+/// Runtime whose timers fire a second late.
+#[derive(Debug)]
+struct LateTimers;
+
+impl Timer for LateTimers {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        Tokio.sleep(duration + Duration::from_secs(1))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        Tokio.sleep_until(deadline + Duration::from_secs(1))
+    }
+}
+
+impl Runtime for LateTimers {
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        Tokio.spawn(task);
+    }
+
+    fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        Tokio.spawn_blocking(work);
+    }
+
+    fn connect(
+        &self,
+        address: SocketAddr,
+        keepalive: Keepalive,
+    ) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        Tokio.connect(address, keepalive)
+    }
+
+    fn connect_unix(&self, path: PathBuf) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        Tokio.connect_unix(path)
+    }
+
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
+        Tokio.resolve(host, port)
+    }
+}
+
+/// Way in which a server ends a call.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Trailers,
+    OnlyTrailers,
+    Reset,
+}
+
+/// Makes a call that the server cancels after a time. Returns its status code.
+async fn cancelled_after(
+    endpoint: &mut Endpoint,
+    channel: &XdsChannel,
+    timeout: &str,
+    wait: Duration,
+    end: End,
+) -> Code {
+    let status =
+        || HeaderMap::from_iter([(HeaderName::from_static("grpc-status"), "1".parse().unwrap())]);
+    let code_of = |headers: &HeaderMap| Code::from_bytes(headers["grpc-status"].as_bytes());
+    let called = spawn(call(channel, Body::empty(), Some(timeout)));
+    let (_, (_request, mut respond)) = endpoint.request().await;
+    if let End::Trailers = end {
+        let mut sending = respond.send_response(Response::new(()), false).unwrap();
+        let mut response = soon(called).await.unwrap().expect("a response");
+        sleep(wait).await;
+        sending.send_trailers(status()).expect("the call is active");
+        let frame = next_frame(&mut response).await.expect("an end");
+        return frame
+            .map_or_else(|status| status.code(), |frame| code_of(frame.trailers_ref().unwrap()));
+    }
+    sleep(wait).await;
+    if let End::OnlyTrailers = end {
+        let mut response = Response::new(());
+        *response.headers_mut() = status();
+        respond.send_response(response, true).expect("the call is active");
+    } else {
+        respond.send_reset(Reason::CANCEL);
+    }
+    let ended = soon(called).await.unwrap();
+    ended.map_or_else(|status| status.code(), |response| code_of(response.headers()))
+}
+
+/// Servers cancel a call at its deadline too. The client reports DEADLINE_EXCEEDED even if that
+/// arrives before its own timer fires.
+#[tokio::test]
+async fn call_cancelled_by_the_server_at_its_deadline_reports_deadline_exceeded() {
+    let mut endpoint = Endpoint::new().await;
+    let options = ChannelOptions::new("node-1").with_runtime(LateTimers);
+    let (_world, channel) = channel_with(&endpoint, options).await;
+    let limit = Duration::from_millis(300);
+    for end in [End::Trailers, End::OnlyTrailers, End::Reset] {
+        let early = cancelled_after(&mut endpoint, &channel, "60S", Duration::ZERO, end).await;
+        assert_eq!(early, Code::Cancelled, "{end:?}");
+        let late = cancelled_after(&mut endpoint, &channel, "300m", limit, end).await;
+        assert_eq!(late, Code::DeadlineExceeded, "{end:?}");
+    }
 }
 
 #[tokio::test]
