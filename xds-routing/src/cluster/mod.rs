@@ -27,7 +27,11 @@ pub struct Cluster {
     pub name: ResourceName,
     /// Source of the endpoints.
     pub discovery: Discovery,
-    /// LB policy.
+    /// LB policy. Aggregate clusters use the policies of their members; that of their own resource
+    /// is not read, and this is round robin ([gRFC A75]).
+    ///
+    /// [gRFC A75]:
+    ///     https://github.com/grpc/proposal/blob/master/A75-xds-aggregate-cluster-behavior-fixes.md
     pub balancing: BalancingPolicy,
     /// Maximum number of concurrent calls (gRFC A32). Default: 1,024.
     pub max_requests: u32,

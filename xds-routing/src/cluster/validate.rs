@@ -6,7 +6,8 @@ use core::time::Duration;
 use xds_core::ResourceName;
 
 use super::{
-    Cluster, Discovery, LoadReporting, balancing::validate_balancing, outliers::validate_outliers,
+    BalancingPolicy, Cluster, Discovery, LoadReporting, balancing::validate_balancing,
+    outliers::validate_outliers,
 };
 use crate::{
     extensions::decode,
@@ -42,7 +43,10 @@ pub(crate) fn validate_cluster(
     validator: &mut Validator<'_>,
 ) -> Option<Cluster> {
     let discovery = validate_discovery(cluster, validator);
-    let balancing = validate_balancing(cluster, validator);
+    let balancing = match discovery {
+        Some(Discovery::Aggregate(_)) => Some(BalancingPolicy::RoundRobin),
+        _ => validate_balancing(cluster, validator),
+    };
     let load_reporting = match cluster.lrs_server.as_ref() {
         None => LoadReporting::Off,
         Some(server) => {

@@ -93,6 +93,11 @@ fn cluster_discovery_is_parsed_for_every_type() {
     };
     let found = validated_cluster(&aggregate(&["a", "b"])).unwrap().discovery;
     assert_eq!(found, Discovery::Aggregate(vec!["a".into(), "b".into()]));
+    // Envoy requires this policy, and gRPC reads none (A75).
+    let mut envoy = aggregate(&["a"]);
+    envoy.lb_policy = LbPolicy::ClusterProvided as i32;
+    let found = validated_cluster(&envoy).unwrap();
+    assert_eq!(found.discovery, Discovery::Aggregate(vec!["a".into()]));
     assert_eq!(
         why(validated_cluster(&aggregate(&[]))),
         "cluster_type.typed_config.clusters: must not be empty"
