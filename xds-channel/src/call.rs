@@ -145,7 +145,7 @@ impl ChannelState {
         match &*self.routing.borrow() {
             Routing::Failing(why) => Waiting::Failing(why.to_string()),
             Routing::Known(table) => Waiting::Noted(table.note.to_string()),
-            Routing::Unknown => Waiting::Noted(status::node_note(&self.node_id)),
+            Routing::Unknown => Waiting::unresolved(&self.node_id),
         }
     }
 }

@@ -57,8 +57,14 @@ impl ClusterRef {
             ClusterState::Failing(why) => {
                 Waiting::Failing(why.message(status::node_note(&self.node_id)))
             }
-            ClusterState::Picking(picking) => Waiting::Noted(picking.cluster.note.to_string()),
-            ClusterState::Unknown => Waiting::Noted(status::node_note(&self.node_id)),
+            ClusterState::Picking(picking) => {
+                let note = picking.cluster.note.to_string();
+                match picking.connections.is_empty() {
+                    true => Waiting::For("a connection to an endpoint", note),
+                    false => Waiting::Noted(note),
+                }
+            }
+            ClusterState::Unknown => Waiting::unresolved(&self.node_id),
         }
     }
 

@@ -31,6 +31,9 @@ pub(crate) fn deadline_exceeded(how: Waiting) -> Status {
     let late = "deadline exceeded";
     Status::deadline_exceeded(match how {
         Waiting::Failing(why) => format!("{late}: {why}"),
+        Waiting::For(what, note) => {
+            with_note(format_args!("{late} while waiting for {what}"), note)
+        }
         Waiting::Noted(note) => with_note(late, note),
     })
 }
@@ -40,8 +43,16 @@ pub(crate) fn deadline_exceeded(how: Waiting) -> Status {
 pub(crate) enum Waiting {
     /// Calls that do not wait fail with this message, which contains a note.
     Failing(String),
+    /// Part that is missing, and a resolution note.
+    For(&'static str, String),
     /// No failure; only a resolution note.
     Noted(String),
+}
+
+impl Waiting {
+    pub(crate) fn unresolved(node_id: &str) -> Self {
+        Self::For("the xDS configuration", node_note(node_id))
+    }
 }
 
 /// Returns the status of calls after the driver has ended.

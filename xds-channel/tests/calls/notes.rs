@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use prost::Message as _;
+use tokio::net::TcpListener;
 use tonic::{Code, Request, Status};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use xds_channel::{WaitForReady, XdsChannel};
@@ -195,6 +196,23 @@ async fn deadline_exceeded_states_what_the_call_waited_for() {
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
     assert_eq!(status.message(), format!("deadline exceeded {BARE}"));
     println!("covers: S3.090 S3.091 S3.095");
+}
+
+/// The deadline passes before any resource arrives, and while an endpoint does not answer.
+#[tokio::test]
+async fn deadline_exceeded_states_a_missing_configuration_or_connection() {
+    let world = World::new().await;
+    let mut client = world.health();
+    let limit = [("grpc-timeout", "100m")];
+    let status = check(&mut client, &limit).await.unwrap_err();
+    let why = format!("deadline exceeded while waiting for the xDS configuration {BARE}");
+    assert_eq!(status.message(), why);
+
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let change = Change::new().routes(to("c")).at("c", &[silent.local_addr().unwrap()]);
+    world.apply(change.0).await;
+    let why = format!("deadline exceeded while waiting for a connection to an endpoint {BARE}");
+    soon(async { while check(&mut client, &limit).await.unwrap_err().message() != why {} }).await;
 }
 
 /// The connection ends within a response; then the xDS client ends.

@@ -111,9 +111,9 @@ fn localities_of(cluster: &Cluster) -> Result<Localities, String> {
         BalancingPolicy::WrrLocality(inner) if **inner == BalancingPolicy::RoundRobin => {
             Ok(Localities::ByWeight)
         }
-        _ => {
+        policy => {
             let name = &cluster.name;
-            Err(format!("the LB policy of cluster `{name}` is not supported"))
+            Err(format!("the LB policy of cluster `{name}` is not supported: {policy}"))
         }
     }
 }

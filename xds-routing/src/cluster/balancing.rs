@@ -6,6 +6,7 @@
 //! [gRFC A52]: https://github.com/grpc/proposal/blob/master/A52-xds-custom-lb-policies.md
 
 use alloc::boxed::Box;
+use core::fmt;
 
 use crate::{
     extensions::{ExtensionConfig, decode, validate_extension},
@@ -43,6 +44,20 @@ pub enum BalancingPolicy {
     ClientSideWeightedRoundRobin(ExtensionConfig),
     /// A policy that only the data plane supports ([`Rules::lb_policies`](crate::Rules)).
     Custom(ExtensionConfig),
+}
+
+impl fmt::Display for BalancingPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::WrrLocality(inner) => return write!(f, "{inner} in weighted localities"),
+            Self::RoundRobin => "round robin",
+            Self::RingHash(_) => "ring hash",
+            Self::LeastRequest(_) => "least request",
+            Self::PickFirst { .. } => "pick first",
+            Self::ClientSideWeightedRoundRobin(_) => "client-side weighted round robin",
+            Self::Custom(policy) => &policy.type_url,
+        })
+    }
 }
 
 /// Parameters of ring hash.

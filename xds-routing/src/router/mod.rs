@@ -53,8 +53,8 @@ pub enum Failure {
     #[error(transparent)]
     NoRoute(#[from] NoRoute),
     /// The action of the matching route is not supported by clients (gRFC A36). The value is the
-    /// name of the route.
-    #[error("route `{0}` does not forward to a cluster")]
+    /// name of the route, which may be empty.
+    #[error("the matching route{} does not forward to a cluster", name_of_route(.0))]
     UnsupportedAction(String),
     /// No route or active call refers to the cluster: a bug of the caller.
     #[error("unknown cluster `{0}`")]
@@ -104,6 +104,10 @@ pub enum Failure {
         /// Known errors of the cluster's configuration, or the xDS node ID if there are none.
         note: String,
     },
+}
+
+fn name_of_route(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!(" `{name}`") }
 }
 
 impl Failure {

@@ -89,8 +89,10 @@ fn router_selects_the_virtual_host_by_name_and_a_route_per_call() {
     let unsupported = decide(&shop, "/s/x").unwrap_err();
     assert_eq!(
         (unsupported.to_string().as_str(), unsupported.code()),
-        ("route `r` does not forward to a cluster", StatusCode::Unavailable)
+        ("the matching route `r` does not forward to a cluster", StatusCode::Unavailable)
     );
+    let unnamed = Failure::UnsupportedAction(String::new()).to_string();
+    assert_eq!(unnamed, "the matching route does not forward to a cluster");
     let other = Router::new(Arc::clone(&config), "other.example", &listener).unwrap();
     assert_eq!(other.clusters(), names(&["b", "c"]));
     let chosen: std::collections::BTreeSet<_> =

@@ -33,7 +33,7 @@ fn calls_to_an_unsupported_lb_policy_fail() {
     driver.connected(&[1]);
     driver.balance(&[Source::new(&ring, &endpoints)]);
     let why = driver.pick().unwrap_err();
-    assert_eq!(why, "the LB policy of cluster `ring` is not supported");
+    assert_eq!(why, "the LB policy of cluster `ring` is not supported: ring hash");
     assert_eq!(driver.log(), "+1 -1", "nobody is connected to");
 }
 
