@@ -69,7 +69,7 @@ impl Server {
 
     /// Handles the requests of a stream that were held, until one is unfinished or a part is full.
     pub(crate) fn take_held(&mut self, id: StreamId) {
-        let full = self.stats.handled_names + self.part() as u64;
+        let full = self.stats.handled_names.saturating_add(self.part() as u64);
         while let Some(stream) = self.streams.get_mut(id.0)
             && !stream.is_busy()
             && !stream.awaits_source()

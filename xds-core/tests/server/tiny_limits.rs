@@ -1,4 +1,5 @@
-//! Limits of zero and one: the server may refuse everything, but does not panic, and comes to rest.
+//! Limits of zero, of one and without a bound: the server may refuse everything, but does not panic,
+//! and comes to rest.
 
 use std::time::Duration;
 
@@ -12,8 +13,9 @@ use xds_core::{
         Status,
     },
     server::{
-        MakeBeforeBreakPolicy, NackRecovery, OrderingPolicy, PerClientLimits, Server, ServerConfig,
-        ServerLimits, ServerOutput, StreamEvent, StreamKind, Transaction, Variant,
+        Admission, MakeBeforeBreakPolicy, NackRecovery, OrderingPolicy, PerClientLimits, Server,
+        ServerConfig, ServerEvent, ServerLimits, ServerOutput, StreamEvent, StreamKind,
+        Transaction, Variant,
     },
 };
 
@@ -21,7 +23,7 @@ const TYPES: [&str; 3] = ["cds", "eds", "lds"];
 const NAMES: [&str; 5] = ["*", "a", "b", "c", "d"];
 const CLIENTS: usize = 3;
 
-/// Limits that are set to zero or one.
+/// Limits that are set to an extreme value.
 const LIMITS: [fn(&mut ServerLimits, usize); 25] = [
     |it, n| it.streams = n,
     |it, n| it.streams_per_node = n,
@@ -80,23 +82,28 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn config() -> impl Strategy<Value = ServerConfig> {
-    let tiny = vec((sample::select(&LIMITS[..]), 0..2usize), 1..3);
+    let value = sample::select(&[0, 1, usize::MAX]);
+    let extremes = vec((sample::select(&LIMITS[..]), value), 1..3);
     let recovery =
         sample::select(&[NackRecovery::Minimal, NackRecovery::ResendBatch, NackRecovery::Isolate]);
-    (tiny, recovery, any::<bool>()).prop_map(|(tiny, recovery, gated)| {
-        let mut limits = ServerLimits::default();
-        for (set, value) in tiny {
-            set(&mut limits, value);
-        }
-        let ordering = match gated {
-            true => OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default()),
-            false => OrderingPolicy::OrderOnly,
-        };
-        ServerConfig::default()
-            .with_limits(limits)
-            .with_ordering(ordering)
-            .with_every_type(|it| it.nack_recovery = recovery)
-    })
+    let admission = sample::select(&[Admission::All, Admission::ByApplication]);
+    (extremes, recovery, any::<bool>(), admission).prop_map(
+        |(values, recovery, gated, admission)| {
+            let mut limits = ServerLimits::default();
+            for (set, value) in values {
+                set(&mut limits, value);
+            }
+            let ordering = match gated {
+                true => OrderingPolicy::MakeBeforeBreak(MakeBeforeBreakPolicy::default()),
+                false => OrderingPolicy::OrderOnly,
+            };
+            ServerConfig::default()
+                .with_limits(limits)
+                .with_ordering(ordering)
+                .with_admission(admission)
+                .with_every_type(|it| it.nack_recovery = recovery)
+        },
+    )
 }
 
 struct Clients {
@@ -192,10 +199,16 @@ impl Clients {
     fn come_to_rest(&mut self) {
         for _ in 0..1_000 {
             while let Some(output) = self.server.poll_output() {
-                if let ServerOutput::Close(closed, _) = output {
-                    for stream in &mut self.streams {
-                        *stream = stream.take().filter(|&stream| stream != closed);
+                match output {
+                    ServerOutput::Close(closed, _) => {
+                        for stream in &mut self.streams {
+                            *stream = stream.take().filter(|&stream| stream != closed);
+                        }
                     }
+                    ServerOutput::Event(ServerEvent::Authorize { stream, .. }) => {
+                        self.server.assign(stream, &"view".into(), self.now);
+                    }
+                    _ => {}
                 }
             }
             match self.server.poll_timeout() {
@@ -216,7 +229,7 @@ proptest! {
 
     // IS34, rule 6.
     #[test]
-    fn limits_of_zero_and_one_neither_panic_nor_loop(
+    fn extreme_limits_neither_panic_nor_loop(
         steps in vec(step(), 1..80),
         config in config(),
         variant in sample::select(&[Variant::StateOfTheWorld, Variant::Incremental]),

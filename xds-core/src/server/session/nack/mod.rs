@@ -74,7 +74,7 @@ impl SessionContext<'_> {
         config: &ServerConfig,
     ) -> RejectedResponse {
         let limit = config.limits.rejected_names;
-        let mut names = self.new_names(sent_range, limit + 1);
+        let mut names = self.new_names(sent_range, limit.saturating_add(1));
         let completeness =
             if names.len() > limit { Completeness::Truncated } else { Completeness::Complete };
         names.truncate(limit);
