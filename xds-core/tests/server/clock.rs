@@ -93,3 +93,16 @@ fn backward_clock_is_treated_as_standing_still() {
     assert_eq!(back.len(), still.len());
     println!("covers: M244");
 }
+
+/// A heartbeat after the last representable time is never due.
+#[test]
+fn heartbeat_at_the_last_representable_time_is_skipped() {
+    let last = Time::from_nanos(u64::MAX);
+    let mut server = Server::new(ServerConfig::default(), 1, last);
+    let mut change = Transaction::new();
+    let options = ResourceOptions::default().with_ttl(Duration::from_secs(9));
+    change.set_with(url("eds"), "e", vec![1], options);
+    server.apply(change, last).unwrap();
+    server.handle_timeout(last);
+    assert_eq!(server.poll_timeout(), None);
+}

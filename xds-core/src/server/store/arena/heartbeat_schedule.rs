@@ -132,7 +132,10 @@ impl HeartbeatSchedule {
     fn put_off(&mut self, slot: Slot, now: Time) {
         if let Some(plan) = self.plans.get_mut(&slot) {
             plan.next = now.after(plan.period);
-            self.due.insert((plan.next, slot));
+            // The last representable time has no later one.
+            if plan.next > now {
+                self.due.insert((plan.next, slot));
+            }
         }
     }
 
