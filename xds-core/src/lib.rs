@@ -127,7 +127,7 @@
 //!    continues to do so until the next input.
 //! 6. No input causes a panic, which would be a bug in this crate. No input makes memory exceed the
 //!    configured limits if the driver drains the outputs. If a driver keeps reading while
-//!    `wants_read` is false, the call is ended.
+//!    `wants_read` is false, the call is ended once a limit would be exceeded.
 //! 7. Ids are never reused; events for closed or unknown ids are ignored and counted.
 //!
 //! # Errors
