@@ -97,7 +97,7 @@ pub enum NotHttp2 {
     #[error(
         "the server closed the connection before it sent HTTP/2 SETTINGS{}",
         match .0 {
-            Protection::Plaintext => "; is it a TLS port?",
+            Protection::Plaintext => CLOSED_HINT,
             Protection::Tls => "",
         }
     )]
@@ -357,6 +357,9 @@ impl Frames {
     }
 }
 
+/// Usual causes of a connection that the server closes at once.
+const CLOSED_HINT: &str = "; is it a TLS port, or does the server refuse further connections?";
+
 /// Returns whether the bytes begin a TLS record: its type, and a version of SSL 3 or TLS.
 fn is_tls(first: &[u8]) -> bool {
     matches!(first, [0x14..=0x17, 0x03, ..])
@@ -365,7 +368,7 @@ fn is_tls(first: &[u8]) -> bool {
 impl NotHttp2 {
     fn broken(error: &io::Error, protection: Protection) -> Self {
         Self::Broken(match protection {
-            Protection::Plaintext => format!("{error}; is it a TLS port?"),
+            Protection::Plaintext => format!("{error}{CLOSED_HINT}"),
             Protection::Tls => explain_tls_failure(error, PeerRole::Server),
         })
     }

@@ -90,7 +90,7 @@ fn non_http2_peer_error_describes_what_it_sent() {
         (vec![0, 0, 8, 6, 0, 0, 0, 0, 0], Protection::Tls, "is it the port of a gRPC server?"),
         (b"SSH-2.0-x\r\n".to_vec(), plain, "53 53 48"),
         (b"220".to_vec(), plain, "32 32 30"),
-        (vec![], plain, "before it sent HTTP/2 SETTINGS; is it a TLS port?"),
+        (vec![], plain, "is it a TLS port, or does the server refuse further connections?"),
     ] {
         // In one piece, and byte by byte.
         let bytes = first.iter().map(|&byte| vec![byte]).collect();
