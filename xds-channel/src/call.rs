@@ -11,7 +11,7 @@ use http::{
     request::Parts,
     uri::{Authority, PathAndQuery, Scheme},
 };
-use hyper::{body::Incoming, client::conn::http2::SendRequest, rt::Timer as _};
+use hyper::{body::Incoming, rt::Timer as _};
 use tokio::sync::watch;
 use tonic::{Code, Status, body::Body};
 use xds_grpc::runtime::{SharedRuntime, yield_now};
@@ -25,7 +25,7 @@ use xds_routing::{
 
 use crate::{
     body::{ActiveCall, CallBody, Deadline},
-    cluster::{ClusterState, Picking},
+    cluster::{ClusterState, EndpointConnection, Picking},
     fault::inject_fault,
     metadata::{Metadata, set_timeout, stated_timeout},
     replay::Replay,
@@ -283,8 +283,7 @@ async fn send(
 /// Endpoint picked for a call.
 struct PickedEndpoint {
     id: ConnectionId,
-    connection: SendRequest<Body>,
-    scheme: Scheme,
+    connection: EndpointConnection,
     permit: CallPermit,
 }
 
@@ -324,7 +323,7 @@ fn pick(
     };
     outgoing.trial = PickAttempt::Repeated;
     let connection = picking.connections.get(&id).cloned();
-    Ok(connection.map(|(connection, scheme)| PickedEndpoint { id, connection, scheme, permit }))
+    Ok(connection.map(|connection| PickedEndpoint { id, connection, permit }))
 }
 
 #[allow(clippy::large_enum_variant, reason = "each value is moved only once")]
@@ -343,13 +342,14 @@ async fn try_send(
     cluster: &ClusterConfiguration,
     now: Instant,
 ) -> Result<SendOutcome, Status> {
-    let PickedEndpoint { id, mut connection, scheme, permit } = found;
+    let PickedEndpoint { id, connection, permit } = found;
+    let EndpointConnection { mut requests, scheme, address } = connection;
     let Some(request) = outgoing.request(scheme, now) else {
         let why =
             cluster.loss("the endpoint refused the call, and the request is too long to retry");
         return Err(status::of(&why, &cluster.note));
     };
-    match connection.try_send_request(request).await {
+    match requests.try_send_request(request).await {
         Ok(response) => {
             outgoing.body.settle();
             Ok(SendOutcome::Response(response, permit))
@@ -361,7 +361,8 @@ async fn try_send(
             }
             None => {
                 let error = error.into_error();
-                let why = cluster.loss(status::with_causes(&error));
+                let causes = status::with_causes(&error);
+                let why = cluster.loss(format_args!("{address}: {causes}"));
                 let status = Status::new(status::code_of(&error), why.to_string());
                 match status::is_unprocessed(&error) {
                     true => Ok(SendOutcome::Unprocessed(id, status)),

@@ -15,6 +15,7 @@ use tonic::body::Body;
 use xds_core::{ResourceName, Time};
 use xds_grpc::runtime::Task;
 use xds_routing::{
+    SocketAddress,
     balancer::{
         Balancer, BalancerOutput, ConnectionEvent, ConnectionId, ConnectorId, Picker, leaves,
     },
@@ -51,8 +52,16 @@ pub(crate) struct Picking {
     pub(crate) cluster: Arc<ClusterConfiguration>,
 }
 
-/// Connections with the scheme of their requests.
-type Connections = Arc<BTreeMap<ConnectionId, (SendRequest<Body>, Scheme)>>;
+/// Connection to an endpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct EndpointConnection {
+    pub(crate) requests: SendRequest<Body>,
+    /// Scheme of its requests.
+    pub(crate) scheme: Scheme,
+    pub(crate) address: Arc<SocketAddress>,
+}
+
+type Connections = Arc<BTreeMap<ConnectionId, EndpointConnection>>;
 
 /// Cluster that routes or calls use.
 pub(crate) struct Cluster {
@@ -66,7 +75,7 @@ pub(crate) struct Cluster {
     tls_settings: TlsSettings,
     providers: Arc<Providers>,
     events: mpsc::UnboundedSender<DriverEvent>,
-    /// Configuration for error messages; `None` while calls fail.
+    /// Configuration for error messages if the picker chooses no cluster; `None` while calls fail.
     configuration: Option<Arc<ClusterConfiguration>>,
     /// Leaf clusters: the clusters whose endpoints receive the calls.
     leaves: Vec<Arc<ClusterConfiguration>>,
@@ -177,10 +186,11 @@ impl Cluster {
     /// Handles an event of a connection. [`process_outputs`](Self::process_outputs) applies it.
     pub(crate) fn handle_connection(&mut self, id: ConnectionId, event: DialEvent, now: Time) {
         let event = match event {
-            DialEvent::Connected(requests) => {
+            DialEvent::Connected(requests, address) => {
                 // The attempt was aborted meanwhile. Dropping the connection closes it.
                 let Some((_, scheme)) = self.dials.remove(&id) else { return };
-                Arc::make_mut(&mut self.connections).insert(id, (requests, scheme));
+                let connection = EndpointConnection { requests, scheme, address };
+                Arc::make_mut(&mut self.connections).insert(id, connection);
                 ConnectionEvent::Connected
             }
             DialEvent::Failed(why) => {
@@ -226,10 +236,12 @@ impl Cluster {
                 _ => {}
             }
         }
-        let (Some(picker), Some(cluster)) = (self.picker.clone(), self.configuration.clone())
-        else {
+        let (Some(picker), Some(configuration)) = (&self.picker, &self.configuration) else {
             return;
         };
+        let of_picker =
+            self.leaves.iter().find(|leaf| Some(&leaf.cluster.name) == picker.cluster());
+        let (cluster, picker) = (Arc::clone(of_picker.unwrap_or(configuration)), picker.clone());
         let connections = Arc::clone(&self.connections);
         let picking = Picking { picker, connections, cluster };
         self.state.send_replace(ClusterState::Picking(Arc::new(picking)));

@@ -27,7 +27,7 @@ const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 /// Event of a connection.
 #[derive(Debug)]
 pub(crate) enum DialEvent {
-    Connected(SendRequest<Body>),
+    Connected(SendRequest<Body>, Arc<SocketAddress>),
     Failed(String),
     Closed,
 }
@@ -58,8 +58,8 @@ impl Dial {
             let connected =
                 connected.unwrap_or_else(|| Err(format!("no connection within {limit:?}")));
             match connected {
-                Ok((requests, connection)) => {
-                    report(DialEvent::Connected(requests));
+                Ok((address, (requests, connection))) => {
+                    report(DialEvent::Connected(requests, Arc::new(address)));
                     spawner.spawn(async move {
                         if let Err(why) = connection.await {
                             tracing::debug!(%why, "connection to an endpoint lost");
@@ -79,13 +79,15 @@ impl Dial {
     async fn connect(
         self,
         addresses: Vec<SocketAddress>,
-    ) -> Result<(SendRequest<Body>, Connection), String> {
+    ) -> Result<(SocketAddress, (SendRequest<Body>, Connection)), String> {
         let runtime = self.runtime.clone();
         let connected = first_success(&runtime, addresses, |address| {
             let dial = self.clone();
             async move {
-                let opened = dial.open(&address).await;
-                opened.map_err(|why| format!("{address}: {why}"))
+                match dial.open(&address).await {
+                    Ok(opened) => Ok((address, opened)),
+                    Err(why) => Err(format!("{address}: {why}")),
+                }
             }
         });
         connected.await.map_err(last_failure)

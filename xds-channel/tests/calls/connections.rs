@@ -33,8 +33,9 @@ use xds_routing::proto::envoy::r#type::v3::{
 };
 
 use crate::{
+    failures::aggregate,
     support::*,
-    world::{Backend, Change, World, assignment, check, eds, place, soon},
+    world::{Backend, Change, World, assignment, check, eds, nobody, place, soon},
 };
 
 fn to(name: &str) -> Vec<Route> {
@@ -222,11 +223,14 @@ async fn refused_call_needs_one_circuit_breaker_permit() {
 async fn call_lost_with_its_connection_is_unavailable_and_not_retried() {
     let world = World::new().await;
     let (at, received) = refusing(Refusal::None).await;
-    world.apply(Change::new().routes(to("c")).at("c", &[at]).0).await;
+    let spare = nobody().await;
+    let change = Change::new().routes(to("all")).cluster_as(aggregate("all", &["c", "spare"]));
+    world.apply(change.at("c", &[at]).at("spare", &[spare]).0).await;
     let status = check(&mut world.health(), &[]).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
     let message = status.message();
-    assert!(message.starts_with("call to an endpoint of cluster `c` failed: "), "{message}");
+    let why = format!("call to an endpoint of cluster `c` failed: {at}: ");
+    assert!(message.starts_with(&why), "{message}");
     assert!(message.ends_with("(resolution note: xDS node ID: node-1)"), "{message}");
     assert_eq!(received.load(Ordering::SeqCst), 1, "it is not sent again");
 }

@@ -135,7 +135,8 @@ impl Balancer {
             };
             requests.push((key, Arc::clone(&counter)));
             let (drops, max) = (source.endpoints.drops.clone(), cluster.max_requests);
-            let limits = Arc::new(Limits { drops, requests: counter, max });
+            let cluster = cluster.name.clone();
+            let limits = Arc::new(Limits { cluster, drops, requests: counter, max });
             priorities.extend(source.priorities(&limits));
         }
         self.requests = requests;

@@ -3,6 +3,8 @@
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use xds_core::ResourceName;
+
 use super::ConnectionId;
 use crate::{endpoint::DropCategory, random::Random};
 
@@ -42,6 +44,7 @@ impl PickLocality {
 /// (gRFC A32).
 #[derive(Debug)]
 pub(super) struct Limits {
+    pub(super) cluster: ResourceName,
     pub(super) drops: Vec<DropCategory>,
     /// Number of active calls.
     pub(super) requests: Arc<AtomicU32>,
@@ -96,6 +99,16 @@ impl Picker {
 
     pub(super) fn ready(localities: Vec<PickLocality>, limits: Arc<Limits>) -> Self {
         Self(Arc::new(Choice::Ready(localities, limits)))
+    }
+
+    /// Returns the cluster whose endpoints receive calls and whose limits apply: a member, if the
+    /// cluster of the balancer is an aggregate. Returns `None` while calls wait or fail.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&ResourceName> {
+        match &*self.0 {
+            Choice::Ready(_, limits) => Some(&limits.cluster),
+            Choice::Queue | Choice::Fail(_) => None,
+        }
     }
 
     /// Picks an endpoint for a new call. Drop categories apply only if an endpoint is available, so
