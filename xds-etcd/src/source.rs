@@ -9,6 +9,7 @@ use std::{
 use bytes::Bytes;
 use futures_core::Stream;
 use futures_util::stream;
+use tracing::warn;
 use xds_core::{ResourceName, TypeUrl, ViewName, types};
 use xds_format::{Format, Schema, resource_name};
 use xds_source::{
@@ -60,6 +61,8 @@ impl fmt::Debug for EtcdSource {
 struct State {
     /// Current generation.
     generation: Option<String>,
+    /// Revision at which it has become current.
+    current_since: i64,
     /// Registered endpoints by view and cluster. A cluster whose last registration has ended has an
     /// empty map.
     clusters: BTreeMap<(ViewName, String), BTreeMap<String, Registered>>,
@@ -97,7 +100,8 @@ impl EtcdSource {
         }
         ranges.push(KeyRange { first: self.layout.force().into(), end: Bytes::new() });
         let keys = self.client.read_all(&ranges, pointer.revision).await?;
-        let mut state = State { generation, ..State::default() };
+        let current_since = pointer.keys.first().map_or(0, |it| it.mod_revision);
+        let mut state = State { generation, current_since, ..State::default() };
         let mut changes = Changes::default();
         for kv in keys {
             state.take(&self.layout, Event { kv: Some(kv), ..Event::default() }, &mut changes);
@@ -108,6 +112,7 @@ impl EtcdSource {
             state.clusters.entry(key.clone()).or_default();
             changes.clusters.insert(key);
         }
+        changes.report_beside(&self.layout, state.generation.as_deref());
         let objects = changes.finish(&state, pointer.revision).into_iter();
         let objects = objects.filter_map(|change| match change {
             ObjectChange::Set(object) => Some(object),
@@ -136,6 +141,7 @@ impl EtcdSource {
         for event in events {
             state.take(&self.layout, event, &mut changes);
         }
+        changes.report_beside(&self.layout, state.generation.as_deref());
         Ok(Change { revision: Revision(revision), objects: changes.finish(&state, revision) })
     }
 }
@@ -208,6 +214,8 @@ struct Changes {
     objects: BTreeMap<ObjectId, ObjectChange>,
     /// Clusters whose registrations have changed.
     clusters: BTreeSet<(ViewName, String)>,
+    /// Keys below the prefix itself that have a resource, while a generation is current.
+    beside: BTreeSet<ObjectId>,
 }
 
 impl Changes {
@@ -217,6 +225,21 @@ impl Changes {
 
     fn delete(&mut self, id: ObjectId) {
         self.objects.insert(id.clone(), ObjectChange::Delete(id));
+    }
+
+    /// Warns about keys that are not served. A program that does not know of generations writes them.
+    fn report_beside(&self, layout: &Layout, generation: Option<&str>) {
+        let Some(first) = self.beside.first() else { return };
+        let (current, of_generation) = (layout.current(), layout.resources(generation));
+        let (keys, are) = match self.beside.len() {
+            1 => ("1 key".to_owned(), "is"),
+            many => (format!("{many} keys"), "are"),
+        };
+        warn!(
+            key = %first,
+            "{keys} {are} not served, because {current} names a generation, whose keys are below \
+             {of_generation}: write with `EtcdStore` or `xds apply`"
+        );
     }
 
     /// Adds the resources of the clusters with changed registrations.
@@ -267,7 +290,14 @@ impl State {
                 }
             }
         }
-        let Some(rest) = layout.of_generation(self.generation.as_deref(), &kv.key) else { return };
+        let Some(rest) = layout.of_generation(self.generation.as_deref(), &kv.key) else {
+            // The writer of the generation removes older ones.
+            let is_newer = !is_deleted && kv.mod_revision > self.current_since;
+            if is_newer && layout.of_generation(None, &kv.key).is_some() {
+                changes.beside.insert(id);
+            }
+            return;
+        };
         let parsed = ResourceKey::parse(rest);
         if let Ok(ResourceKey { view, type_url, name }) = &parsed
             && type_url.as_str() == types::CLUSTER_LOAD_ASSIGNMENT

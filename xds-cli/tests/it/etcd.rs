@@ -433,6 +433,33 @@ fn first_state_of_etcd_that_a_guard_refuses_is_not_served() {
     assert_eq!(health(&replica.listen), SERVING);
 }
 
+/// While a generation is current, keys below the prefix itself are not served.
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn keys_beside_the_current_generation_are_reported() {
+    let etcd = Etcd::start();
+    etcd.write("", "c0=2s c1=2s");
+    let replica = Replica::start(&etcd.source(), &[]);
+    let many: String = (0..200).map(|number| format!("c{number}=1s ")).collect();
+    etcd.write("", &many);
+    eventually("200 clusters", || match metric(&replica.metrics, "xds_server_resources") {
+        Some(200.0) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    assert!(!replica.serve.stderr().contains("not served"), "{}", replica.serve.stderr());
+    // The prefix and the view of this store make it a key below the prefix of the other one.
+    let key = ("clusters".into(), types::CLUSTER.into(), "x".into());
+    etcd.put("/xds/default", BTreeMap::from([(key, Bytes::from("name: x\n"))]));
+    let text = "1 key is not served, because /xds/@current names a generation, whose keys are below \
+                /xds/@generations/";
+    replica.serve.wait_stderr(text);
+    assert!(replica.serve.stderr().contains("/xds/default/clusters/clusters/x"));
+    // A server that starts finds it too.
+    let other = Replica::start(&etcd.source(), &[]);
+    other.serve.wait_stderr(text);
+    assert_eq!(metric(&other.metrics, "xds_server_ready"), Some(1.0));
+}
+
 #[test]
 #[ignore = "needs etcd: XDS_ETCD names the binary"]
 fn bad_keys_are_reported_as_keys_and_lose_nothing() {
