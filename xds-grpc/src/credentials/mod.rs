@@ -10,6 +10,7 @@
 //! | `tls.rs` | the rustls configuration of a client |
 //! | `server.rs` | the rustls configuration of a server |
 //! | `pem.rs` | parsing of certificates and keys |
+//! | `expiry.rs` | warnings about files of a server that have expired |
 //! | `source.rs` | reloading of files with the last valid contents as fallback |
 //! | `token.rs` | tokens from files |
 //! | `crypto.rs` | the cryptography of TLS |
@@ -22,6 +23,7 @@
 
 mod crypto;
 mod error;
+mod expiry;
 mod file_content;
 mod files;
 mod pem;

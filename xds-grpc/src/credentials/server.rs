@@ -12,6 +12,7 @@ use xds_bootstrap::IdentityFiles;
 use super::{
     crypto::crypto_provider,
     error::CredentialsError,
+    expiry::Expiry,
     files,
     pem::{bad_identity, parse_identity, parse_revocation_lists, parse_roots, read_identity},
     source::{FileSource, Files},
@@ -44,8 +45,8 @@ pub enum ClientCertificates {
 impl ServerCredentials {
     /// Creates TLS credentials from PEM files. Clients need no certificate.
     ///
-    /// A certificate that has expired or is not valid yet is used, with a warning in the log each time
-    /// such a file is read that has changed.
+    /// A certificate that has expired or is not valid yet is used, with a warning in the log: when the file
+    /// is read and has changed, and when it expires later.
     #[must_use]
     pub fn tls(identity: IdentityFiles) -> Self {
         let refresh_interval = Duration::from_secs(600);
@@ -120,6 +121,7 @@ struct ServerFiles {
 struct LoadedServerFiles {
     contents: ServerFileContents,
     config: Arc<ServerConfig>,
+    expiries: Vec<Expiry>,
 }
 
 #[derive(PartialEq, Eq)]
@@ -147,10 +149,14 @@ impl Files for ServerFiles {
                 .map(|path| files::read(path))
                 .collect::<Result<_, _>>()?,
         };
-        if before.is_some_and(|before| before.contents == contents) {
+        if let Some(before) = before.filter(|before| before.contents == contents) {
+            before.expiries.iter().for_each(Expiry::report);
             return Ok(None);
         }
         let (chain, key) = parse_identity(&self.identity, &contents.identity)?;
+        let own = chain.first();
+        let own = own.and_then(|it| Expiry::of_certificate(&self.identity.certificate, it));
+        let mut expiries: Vec<_> = own.into_iter().collect();
         let provider = crypto_provider();
         let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -161,7 +167,9 @@ impl Files for ServerFiles {
                 let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
                 for (path, content) in self.revocation_lists.iter().zip(&contents.revocation_lists)
                 {
-                    verifier = verifier.with_crls(parse_revocation_lists(path, content)?);
+                    let lists = parse_revocation_lists(path, content)?;
+                    expiries.extend(lists.iter().filter_map(|it| Expiry::of_list(path, it)));
+                    verifier = verifier.with_crls(lists);
                 }
                 let verifier = match policy {
                     ClientCertificates::Required => verifier,
@@ -184,7 +192,8 @@ impl Files for ServerFiles {
             config.send_tls13_tickets = 0;
         }
         config.alpn_protocols = vec![ALPN_HTTP2.to_vec()];
-        Ok(Some(LoadedServerFiles { contents, config: Arc::new(config) }))
+        expiries.iter().for_each(Expiry::report);
+        Ok(Some(LoadedServerFiles { contents, config: Arc::new(config), expiries }))
     }
 
     fn config(loaded: &LoadedServerFiles) -> &Arc<ServerConfig> {

@@ -13,7 +13,7 @@ use rcgen::{
 use crate::support::{TempDir, Xds, clusters};
 
 /// Writes the certificates of one authority: `ca.pem`, `server.pem` and `.key`,
-/// `client.pem` and `.key`, and the revocation lists `none.crl` and `client.crl`.
+/// `client.pem` and `.key`, and the revocation lists `none.crl`, `client.crl` and `old.crl`.
 fn certificates(directory: &TempDir) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -28,7 +28,9 @@ fn certificates(directory: &TempDir) {
         directory.save(&format!("{name}.pem"), &certificate.pem());
         directory.save(&format!("{name}.key"), &key.serialize_pem());
     }
-    for (name, serials) in [("none.crl", &[][..]), ("client.crl", &[2_u64])] {
+    for (name, serials, until) in
+        [("none.crl", &[][..], 2034), ("client.crl", &[2_u64], 2034), ("old.crl", &[], 2025)]
+    {
         let revoked = |&serial: &u64| RevokedCertParams {
             serial_number: serial.into(),
             revocation_time: date_time_ymd(2024, 1, 1),
@@ -37,7 +39,7 @@ fn certificates(directory: &TempDir) {
         };
         let list = CertificateRevocationListParams {
             this_update: date_time_ymd(2024, 1, 1),
-            next_update: date_time_ymd(2034, 1, 1),
+            next_update: date_time_ymd(until, 1, 1),
             crl_number: SerialNumber::from(1),
             issuing_distribution_point: None,
             revoked_certs: serials.iter().map(revoked).collect(),

@@ -1,9 +1,11 @@
 //! Errors of files with certificates and keys.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
 use super::Stage;
-use crate::support::{TempDir, Xds, clusters, run};
+use crate::support::{TempDir, Xds, clusters, eventually, run};
 
 /// An error about a wrong file names its kind and the remedy.
 #[test]
@@ -193,4 +195,51 @@ fn certificate_outside_its_validity_is_logged_as_a_warning() {
     let ended = run(&["get", "cds", "--server", &address, "--ca", &cert, "--timeout", "2s"]);
     let warned = serve.stderr().matches("so peers may refuse it").count();
     assert_eq!(warned, 2, "{}{}", ended.stderr, serve.stderr());
+}
+
+/// A revocation list that was not renewed in time may lack certificates that were revoked since.
+#[test]
+fn expired_revocation_list_is_used_with_a_warning() {
+    let stage = Stage::with_lists(&["old.crl"]);
+    let watch = stage.watch("n1");
+    watch.wait_count("changed", 1);
+    let list = stage.path("old.crl");
+    let text = format!(
+        "the certificate revocation list (CRL) has expired, so it may lack certificates that \
+         were revoked since: renew it file={list}"
+    );
+    let warned = || stage.serve.stderr().matches(&text).count();
+    assert_eq!(warned(), 1, "{}", stage.serve.stderr());
+    // An unchanged file is not reported again, and a new one is.
+    stage.watch("n2").wait_count("changed", 1);
+    assert_eq!(warned(), 1, "{}", stage.serve.stderr());
+    let valid = std::fs::read_to_string(stage.path("none.crl")).unwrap();
+    stage.files.replace("old.crl", &valid);
+    stage.watch("n3").wait_count("changed", 1);
+    assert_eq!(warned(), 1, "{}", stage.serve.stderr());
+}
+
+#[test]
+fn certificate_that_expires_while_the_server_runs_is_a_warning() {
+    let (files, served) = (TempDir::new(), TempDir::new());
+    served.save("cds.yaml", &clusters("one"));
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    params.not_after = date_time_ymd(1970, 1, 1) + now + Duration::from_secs(3);
+    files.save("server.pem", &params.self_signed(&key).unwrap().pem());
+    files.save("server.key", &key.serialize_pem());
+    let path = |name: &str| files.join(name).to_str().unwrap().to_owned();
+    let (cert, key) = (path("server.pem"), path("server.key"));
+    let flags = ["--listen", "127.0.0.1:0", "--tls-cert", &cert, "--tls-key", &key];
+    let (serve, address) = Xds::serve_with(served.path(), &flags);
+    assert!(!serve.stderr().contains("expired"), "{}", serve.stderr());
+    let text = format!("the certificate has expired, so peers may refuse it: renew it file={cert}");
+    eventually("a warning", || {
+        // Files are read for each connection.
+        run(&["get", "cds", "--server", &address, "--ca", &cert, "--timeout", "1s"]);
+        if serve.stderr().contains(&text) { Ok(()) } else { Err(serve.stderr()) }
+    });
+    run(&["get", "cds", "--server", &address, "--ca", &cert, "--timeout", "1s"]);
+    assert_eq!(serve.stderr().matches(&text).count(), 1, "{}", serve.stderr());
 }
