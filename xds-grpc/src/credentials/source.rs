@@ -64,13 +64,16 @@ struct LatestContents<L> {
     loaded: Option<Arc<L>>,
     /// Number of reads started; at most one runs at a time.
     started: u64,
+    /// Failure of the last read, which was reported.
+    failure: Option<String>,
     /// Set only by a deliberate bug: the files are not read again.
     is_stuck: bool,
 }
 
 impl<F: Files> FileSource<F> {
     pub(super) fn new(files: F) -> Self {
-        let latest = Mutex::new(LatestContents { loaded: None, started: 0, is_stuck: false });
+        let latest =
+            Mutex::new(LatestContents { loaded: None, started: 0, failure: None, is_stuck: false });
         Self { files, latest, read_lock: ReadLock::default(), refresher: Mutex::default() }
     }
 
@@ -124,12 +127,24 @@ impl<F: Files> FileSource<F> {
         match (self.files.read(before.as_deref(), now), before) {
             (Ok(Some(new)), _) => {
                 let new = Arc::new(new);
-                locked(&self.latest).loaded = Some(Arc::clone(&new));
+                let mut latest = locked(&self.latest);
+                (latest.loaded, latest.failure) = (Some(Arc::clone(&new)), None);
                 Ok(Arc::clone(F::config(&new)))
             }
-            (Ok(None), Some(before)) => Ok(Arc::clone(F::config(&before))),
+            (Ok(None), Some(before)) => {
+                locked(&self.latest).failure = None;
+                Ok(Arc::clone(F::config(&before)))
+            }
             (Err(why), Some(before)) => {
-                warn!(reason = %why, "cannot reload credentials: the last valid ones stay in use");
+                // Peers decide how often the files are read.
+                let why = why.to_string();
+                let reported = locked(&self.latest).failure.replace(why.clone());
+                if reported.is_none_or(|it| it != why) {
+                    warn!(
+                        reason = why,
+                        "cannot reload credentials: the last valid ones stay in use"
+                    );
+                }
                 if zoo::is(Bug::TlsReloadRace) {
                     locked(&self.latest).is_stuck = true;
                 }

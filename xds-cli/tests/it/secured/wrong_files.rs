@@ -243,3 +243,20 @@ fn certificate_that_expires_while_the_server_runs_is_a_warning() {
     run(&["get", "cds", "--server", &address, "--ca", &cert, "--timeout", "1s"]);
     assert_eq!(serve.stderr().matches(&text).count(), 1, "{}", serve.stderr());
 }
+
+/// Peers decide how often the files are read, so an error is not repeated.
+#[test]
+fn broken_credential_file_is_logged_once() {
+    let stage = Stage::new();
+    let valid = std::fs::read_to_string(stage.path("server.pem")).unwrap();
+    let reported = || stage.serve.stderr().matches("cannot reload credentials").count();
+    for count in 1..=2 {
+        stage.files.replace("server.pem", "broken");
+        for node in ["n1", "n2", "n3"] {
+            stage.watch(node).wait_count("changed", 1);
+        }
+        assert_eq!(reported(), count, "{}", stage.serve.stderr());
+        stage.files.replace("server.pem", &valid);
+        stage.watch("n4").wait_count("changed", 1);
+    }
+}
