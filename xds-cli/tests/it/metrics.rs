@@ -69,6 +69,50 @@ fn metrics_and_readiness_are_served_over_http() {
 }
 
 #[test]
+fn connections_are_counted_with_those_that_are_refused() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("a"));
+    let metrics = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let limits = ["--max-connections-per-address", "1", "--max-request-bytes", "2000"];
+    let (serve, discovery) = Xds::serve_with(directory.path(), &[metrics, limits].concat());
+    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+    let address = serving["metrics"].as_str().unwrap();
+    let names = [
+        "xds_server_connections",
+        "xds_server_refused_connections_total{reason=\"too_many\"}",
+        "xds_server_refused_connections_total{reason=\"too_many_of_one_address\"}",
+        "xds_server_refused_requests_total",
+        "xds_server_closed_connections_total{reason=\"silent\"}",
+        "xds_server_incomplete_request_bytes",
+        "xds_server_unread_response_bytes",
+    ];
+    let read = || names.map(|name| metric(address, name));
+    assert_eq!(read(), [Some(0.0); 7]);
+
+    let watch = Xds::watch(&discovery, &["cds"]);
+    watch.wait_count("changed", 1);
+    assert_eq!(metric(address, "xds_server_connections"), Some(1.0));
+    drop(TcpStream::connect(&discovery).unwrap());
+    eventually("a refused connection", || match read() {
+        [Some(1.0), Some(0.0), Some(1.0), ..] => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    drop(watch);
+    eventually("no connection", || match metric(address, "xds_server_connections") {
+        Some(0.0) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    let (long, server) = ("x".repeat(3_000), ["--server", &discovery, "--timeout", "1s"]);
+    run(&[&["get", "cds", "--node-id", &long], &server[..]].concat());
+    eventually("a refused request", || {
+        match metric(address, "xds_server_refused_requests_total") {
+            Some(count) if count >= 1.0 => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+}
+
+#[test]
 fn address_of_metrics_that_cannot_be_used_is_named() {
     let directory = TempDir::new();
     let (_serve, taken) = Xds::serve(directory.path());

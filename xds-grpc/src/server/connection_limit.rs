@@ -16,7 +16,7 @@ use super::{
     observations::Observed,
     options::ServerOptions,
     peer::Peer,
-    transport_stats::{TransportCounters, TransportEvent},
+    transport_stats::{OpenConnection, TransportCounters, TransportEvent},
 };
 use crate::guard::locked;
 
@@ -45,6 +45,7 @@ struct AddressLimit {
 pub(super) struct Place {
     _permit: OwnedSemaphorePermit,
     _of_address: Option<PlaceOfAddress>,
+    _counted: OpenConnection,
     // Last, so that the other places are already free when the limit is notified.
     _open: OpenGuard,
 }
@@ -108,7 +109,10 @@ impl ConnectionLimit {
             }
         };
         let (handshake, open) = self.handshakes.begin().await;
-        Some((Place { _permit: permit, _of_address: of_address, _open: open }, handshake))
+        let counted = self.counters.open_connection();
+        let place =
+            Place { _permit: permit, _of_address: of_address, _counted: counted, _open: open };
+        Some((place, handshake))
     }
 
     fn report_refused(&self, peer: &Peer, limit: usize, now: Instant, why: &str) {

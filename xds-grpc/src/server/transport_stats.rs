@@ -1,6 +1,6 @@
 //! Counters of a server's transports, for operators.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use super::{memory::RequestMemory, response_memory::ResponseMemory};
@@ -13,6 +13,8 @@ use super::{memory::RequestMemory, response_memory::ResponseMemory};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransportStats {
+    /// Open connections, with those whose handshake is not finished.
+    pub connections: usize,
     /// Bytes of incomplete requests
     /// ([`max_incomplete_bytes`](super::ServerOptions::max_incomplete_bytes)).
     pub incomplete_request_bytes: usize,
@@ -49,6 +51,7 @@ pub(crate) struct TransportCounters(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
+    connections: AtomicUsize,
     refused_connections: AtomicU64,
     refused_connections_of_one_address: AtomicU64,
     dropped_handshakes: AtomicU64,
@@ -72,7 +75,24 @@ pub(crate) enum TransportEvent {
     UnreadConnection,
 }
 
+/// Counts a connection as open until it is dropped.
+#[derive(Debug)]
+pub(super) struct OpenConnection(TransportCounters);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        let TransportCounters(counts) = &self.0;
+        counts.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl TransportCounters {
+    /// Counts one more open connection.
+    pub(super) fn open_connection(&self) -> OpenConnection {
+        self.0.connections.fetch_add(1, Ordering::Relaxed);
+        OpenConnection(self.clone())
+    }
+
     pub(crate) fn note(&self, event: TransportEvent) {
         self.counter(event).fetch_add(1, Ordering::Relaxed);
     }
@@ -101,6 +121,7 @@ impl TransportCounters {
     ) -> TransportStats {
         let read = |event| self.counter(event).load(Ordering::Relaxed);
         TransportStats {
+            connections: self.0.connections.load(Ordering::Relaxed),
             incomplete_request_bytes: requests.used(),
             unread_response_bytes: responses.used(),
             refused_connections: read(TransportEvent::RefusedConnection),

@@ -51,6 +51,7 @@ impl Reporter {
         let handle = self.server.handle();
         let mut out = text::MetricsText::default();
         out.server(&handle.stats().await?, self.is_ready());
+        out.transport(&handle.transport_stats());
         out.source(&handle.source_report().await?, &self.source);
         if let Some(rollouts) = &self.rollouts {
             out.rollouts(&rollouts.read());

@@ -5,7 +5,7 @@
 use core::fmt::{Display, Write as _};
 
 use xds_core::{rollout::RolloutPhase, server::ServerStats};
-use xds_tokio::server::SourceReport;
+use xds_tokio::server::{SourceReport, TransportStats};
 
 use crate::{directory::SourceMetrics, rollouts::Counts};
 
@@ -51,6 +51,38 @@ impl MetricsText {
             unconfirmed,
             stats.unconfirmed_streams,
         );
+    }
+
+    pub(super) fn transport(&mut self, stats: &TransportStats) {
+        self.gauge("xds_server_connections", "Open connections of clients.", stats.connections);
+        self.counters(
+            "xds_server_refused_connections_total",
+            "Connections closed at once, by the limit that was reached.",
+            "reason",
+            [
+                ("too_many", stats.refused_connections),
+                ("too_many_of_one_address", stats.refused_connections_of_one_address),
+            ],
+        );
+        self.counters(
+            "xds_server_closed_connections_total",
+            "Connections that the server has ended, by reason.",
+            "reason",
+            [
+                ("dropped_handshake", stats.dropped_handshakes),
+                ("failed_tls_handshake", stats.failed_tls_handshakes),
+                ("silent", stats.silent_connections),
+                ("flooded", stats.flooded_connections),
+                ("unread", stats.unread_connections),
+            ],
+        );
+        let help =
+            "Requests refused because of their size, their duration or the memory that they use.";
+        self.counter("xds_server_refused_requests_total", help, stats.refused_requests);
+        let help = "Bytes of incomplete requests.";
+        self.gauge("xds_server_incomplete_request_bytes", help, stats.incomplete_request_bytes);
+        let help = "Bytes of responses that clients have not read.";
+        self.gauge("xds_server_unread_response_bytes", help, stats.unread_response_bytes);
     }
 
     pub(super) fn source(&mut self, report: &SourceReport, metrics: &SourceMetrics) {
