@@ -3,6 +3,7 @@
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
+    time::{Duration, Instant},
 };
 
 use crate::support::{TempDir, Xds, clusters, eventually, run};
@@ -110,6 +111,21 @@ fn connections_are_counted_with_those_that_are_refused() {
             other => Err(format!("{other:?}")),
         }
     });
+}
+
+#[test]
+fn clients_that_send_nothing_do_not_keep_others_from_the_metrics() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("a"));
+    let flags = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let (serve, _) = Xds::serve_with(directory.path(), &flags);
+    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+    let address = serving["metrics"].as_str().unwrap();
+    let silent: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let started = Instant::now();
+    assert_eq!(request(address, "GET /ready"), (200, "ready\n".to_owned()));
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    drop(silent);
 }
 
 #[test]

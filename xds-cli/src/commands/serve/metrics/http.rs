@@ -2,6 +2,7 @@
 
 use core::{convert::Infallible, time::Duration};
 use std::{
+    collections::VecDeque,
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
@@ -14,7 +15,7 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    task::AbortHandle,
     time::{sleep, timeout},
 };
 use xds_tokio::server::ListenAddress;
@@ -22,7 +23,7 @@ use xds_tokio::server::ListenAddress;
 use super::Reporter;
 use crate::failure::Failure;
 
-/// Maximum number of connections. Further ones wait.
+/// Maximum number of connections. A further one takes the place of the oldest.
 const MAX_CONNECTIONS: usize = 64;
 /// Time within which a client must have sent a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,16 +60,20 @@ pub(crate) async fn bind(address: &str) -> Result<MetricsListener, Failure> {
 
 /// Serves the pages until it is dropped.
 pub(crate) async fn serve(listener: TcpListener, reporter: Arc<Reporter>) {
-    let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    while let Ok(permit) = Arc::clone(&free).acquire_owned().await {
+    let mut open = VecDeque::<AbortHandle>::new();
+    loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let reporter = Arc::clone(&reporter);
-                tokio::spawn(async move {
-                    // A client that is slow or has gone is no error of the server.
-                    let _ = timeout(LIFETIME, connection(stream, reporter)).await;
-                    drop(permit);
-                });
+                open.retain(|it| !it.is_finished());
+                // Clients that do not send a request do not keep probes waiting.
+                if open.len() >= MAX_CONNECTIONS
+                    && let Some(oldest) = open.pop_front()
+                {
+                    oldest.abort();
+                }
+                // A client that is slow or has gone is no error of the server.
+                let served = timeout(LIFETIME, connection(stream, Arc::clone(&reporter)));
+                open.push_back(tokio::spawn(served).abort_handle());
             }
             Err(why) => {
                 tracing::debug!(%why, "cannot accept a connection for metrics");
