@@ -5,6 +5,8 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 use xds_core::guards::{ChangeId, Guards, RefusedChange, Violation};
 use xds_source::Revision;
 
+use crate::args::SourceAddress;
+
 /// Change of the source that guards refuse.
 #[derive(Clone, Debug)]
 pub(crate) struct Refused {
@@ -22,6 +24,19 @@ impl Refused {
     /// have advanced without a change of the resources.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.change == other.change && self.stated == other.stated
+    }
+
+    /// Says how the change can be served nevertheless.
+    pub(crate) fn remedy(&self, source: &SourceAddress) -> String {
+        let force = source.force(self.change.id);
+        match self.stated.contains(&self.change.id) {
+            // An id that stays in the source does not force the change a second time.
+            true => format!(
+                "to serve it nevertheless: remove its id, which was used before, and add it again \
+                 after a second: {force}"
+            ),
+            false => format!("to serve it nevertheless: {force}"),
+        }
     }
 
     /// Number of references that would be dangling.

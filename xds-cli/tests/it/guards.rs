@@ -206,6 +206,31 @@ fn table_names_the_files_and_the_way_to_force() {
 }
 
 #[test]
+fn used_id_has_to_be_removed_before_it_forces_the_change_again() {
+    let directory = TempDir::new();
+    directory.save("a.yaml", &clusters("a b"));
+    let path = directory.path().to_str().unwrap();
+    let flags = ["--listen", "127.0.0.1:0", "--guard", "min:cds=2"];
+    let table = Xds::spawn(&[&["serve", path][..], &flags].concat());
+    table.wait_stdout("2 resources");
+    directory.replace("a.yaml", &clusters("a"));
+    table.wait_stderr("to serve it nevertheless: echo ");
+    let shown = table.stderr();
+    let (_, force) = shown.rsplit_once("to serve it nevertheless: echo ").unwrap();
+    let (id, _) = force.split_once(" >> ").unwrap();
+    fs::write(directory.join(".xds-force"), format!("{id}\n000000000000\n")).unwrap();
+    table.wait_stdout("reloaded: 0 changed, 1 removed, 1 resource");
+    directory.replace("a.yaml", &clusters("a b"));
+    table.wait_stdout("reloaded: 1 changed, 0 removed, 2 resources");
+    directory.replace("a.yaml", &clusters("a"));
+    table.wait_stderr(&format!(
+        "       to serve it nevertheless: remove its id, which was used before, and \
+         add it again after a second: echo {id} >> {path}/.xds-force\n       \
+         not forced by 000000000000, which was used or belongs to another change\n"
+    ));
+}
+
+#[test]
 fn check_applies_the_rules_to_the_whole_directory() {
     let directory = TempDir::new();
     directory.save("a.yaml", &clusters("a b"));

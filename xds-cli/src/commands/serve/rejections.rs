@@ -159,8 +159,7 @@ fn of_rollout(progress: &RolloutProgress, owners: &Owners) -> Vec<Rejection> {
 /// Returns one rejection for each of the first objects that a refused change concerns.
 fn of_refused(refused: &Refused, source: &SourceAddress) -> Vec<Rejection> {
     let violations: Vec<_> = refused.change.violations.iter().map(ToString::to_string).collect();
-    let force = source.force(refused.change.id);
-    let message = format!("{}; to serve it nevertheless: {force}", violations.join("; "));
+    let message = format!("{}; {}", violations.join("; "), refused.remedy(source));
     let by = RejectedBy::Guards(refused.change.id);
     let objects = refused.objects.iter().take(MOST_REFUSED);
     let rejection =

@@ -274,12 +274,13 @@ fn details(refused: &Refused, source: &SourceAddress) -> String {
         true => String::new(),
         false => format!("changed {objects}{at}: {}\n       ", named(&refused.objects)),
     };
-    text += &format!("to serve it nevertheless: {}", source.force(refused.change.id));
-    if !refused.stated.is_empty() {
-        let stated: Vec<_> = refused.stated.iter().map(ToString::to_string).collect();
+    text += &refused.remedy(source);
+    let others = refused.stated.iter().filter(|id| **id != refused.change.id);
+    let others: Vec<_> = others.map(ToString::to_string).collect();
+    if !others.is_empty() {
+        let others = others.join(", ");
         text += &format!(
-            "\n       not forced by {}, which was used or belongs to another change",
-            stated.join(", ")
+            "\n       not forced by {others}, which was used or belongs to another change"
         );
     }
     text
