@@ -8,13 +8,14 @@ use std::{
 };
 
 use tokio::task::spawn_blocking;
-use xds_core::server::ViewContents;
+use xds_core::{ViewName, server::ViewContents};
 use xds_format::Position;
 use xds_tokio::server::ApplyError;
 
 use super::{
     findings::{Broken, dangling},
     follow::SourceFollower,
+    guarded::guards_without_effect,
     parse::Problems,
     reload::{ReadinessChange, Reload, ViewsChange},
     sources::{Changes, FileError, Update},
@@ -44,7 +45,7 @@ impl SourceFollower {
         };
         self.sources = sources;
         self.metrics.set_broken(self.sources.broken().count());
-        let unused = self.new_unused_views();
+        let unused = self.new_unused();
         let (mut reload, change) = self.decide().await;
         reload.errors.splice(0..0, errors);
         reload.repaired = repaired;
@@ -148,10 +149,18 @@ impl SourceFollower {
         (reload, None, None)
     }
 
-    /// Returns new warnings about rules and views without effect.
-    fn new_unused_views(&mut self) -> Vec<Diagnostic> {
-        let Some(views) = &self.selected else { return Vec::new() };
-        let unused = views.findings(&self.sources.views());
+    /// Returns new warnings about views, and about rules for views and for changes, without effect.
+    fn new_unused(&mut self) -> Vec<Diagnostic> {
+        let default = ViewName::default();
+        let (mut unused, judged) = match &self.selected {
+            Some(views) => (views.findings(&self.sources.views()), views.selected()),
+            None => {
+                let all = self.sources.all_views().into_iter().chain([&default]);
+                (Vec::new(), all.collect())
+            }
+        };
+        let guards = &self.guarding.guards;
+        unused.extend(guards_without_effect(self.origin.place(), guards, &judged));
         let is_known = mem::replace(&mut self.unused, unused);
         self.unused.iter().filter(|it| !is_known.contains(it)).cloned().collect()
     }

@@ -1,11 +1,21 @@
 //! Judgement of a change by the guards, before it is served.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+};
 
 use tokio::task::spawn_blocking;
-use xds_core::{ViewName, guards::ViewChange, server::ViewContents};
+use xds_core::{
+    ViewName,
+    guards::{Guards, ViewChange},
+    server::ViewContents,
+};
+use xds_format::nearest;
 
 use super::{follow::SourceFollower, refused::Refused, sources::Changes};
+use crate::diagnostic::{Diagnostic, Level, Rule};
 
 impl SourceFollower {
     /// Judges a change by the guards. Returns why it is refused, unless it is forced.
@@ -70,4 +80,20 @@ impl SourceFollower {
         let _ = self.server.source_refused(why).await;
         true
     }
+}
+
+/// Returns a warning for each rule about a view that does not exist.
+pub(crate) fn guards_without_effect(
+    place: &Path,
+    guards: &Guards,
+    judged: &BTreeSet<&ViewName>,
+) -> impl Iterator<Item = Diagnostic> {
+    guards.iter().filter_map(|guard| {
+        let view = guard.view().filter(|view| !judged.contains(view))?;
+        let names = judged.iter().map(|it| it.as_str()).filter(|it| !it.is_empty());
+        let similar = nearest(view.as_str(), names);
+        let similar = similar.map(|it| format!(", did you mean `{it}`?")).unwrap_or_default();
+        let text = format!("the rule `{guard}` has no effect: there is no view `{view}`{similar}");
+        Some(Diagnostic::new(Rule::Guard, Level::Warning, place, text))
+    })
 }

@@ -45,6 +45,7 @@ pub(crate) use self::parse::parse_value;
 pub(crate) use self::{
     findings::findings,
     follow::FollowedSource,
+    guarded::guards_without_effect,
     metrics::SourceMetrics,
     parse::{Key, MOST_ERRORS, Problems, parse as parse_file},
     reader::SourceReader,

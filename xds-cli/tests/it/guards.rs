@@ -231,6 +231,31 @@ fn used_id_has_to_be_removed_before_it_forces_the_change_again() {
 }
 
 #[test]
+fn rule_for_a_view_that_does_not_exist_is_a_warning() {
+    let directory = TempDir::new();
+    directory.save("a.yaml", &clusters("a"));
+    let path = directory.path().to_str().unwrap();
+    let rules = ["--guard", "min:cds=2@canray", "--guard", "min:cds=1@default"];
+    let table = Xds::spawn(&[&["serve", path, "--listen", "127.0.0.1:0"][..], &rules].concat());
+    let text = "the rule `min:cds=2@canray` has no effect: there is no view `canray`";
+    table.wait_stderr(&format!("warning: {path}: {text}"));
+    table.wait_stdout("1 resource");
+    directory.replace("a.yaml", &clusters("a b"));
+    table.wait_stdout("2 resources");
+    assert_eq!(table.stderr().matches("has no effect").count(), 1, "{}", table.stderr());
+
+    let views = TempDir::new();
+    views.save(
+        "v.yaml",
+        "rules: [{ view: canary, when: { id: a } }]\nviews: { canary: { base: default } }\n",
+    );
+    let flags = ["--views", views.join("v.yaml").to_str().unwrap()].map(str::to_owned);
+    let flags: Vec<_> = flags.iter().map(String::as_str).chain(rules).collect();
+    let table = Xds::spawn(&[&["serve", path, "--listen", "127.0.0.1:0"], &flags[..]].concat());
+    table.wait_stderr(&format!("{text}, did you mean `canary`?"));
+}
+
+#[test]
 fn check_applies_the_rules_to_the_whole_directory() {
     let directory = TempDir::new();
     directory.save("a.yaml", &clusters("a b"));

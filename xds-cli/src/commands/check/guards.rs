@@ -7,11 +7,10 @@ use xds_core::{
     guards::{Guards, ViewChange},
     server::{Server, ServerConfig, ViewContents},
 };
-use xds_format::nearest;
 
 use crate::{
     diagnostic::{Diagnostic, Level, Rule},
-    directory::Sources,
+    directory::{Sources, guards_without_effect},
     views::Views,
 };
 
@@ -47,21 +46,5 @@ pub(super) fn violations(
         Diagnostic::new(Rule::Guard, Level::Error, directory, violation.to_string())
     });
     let judged: BTreeSet<&ViewName> = contents.iter().map(|(view, _)| *view).collect();
-    without_effect(directory, guards, &judged).chain(found).collect()
-}
-
-/// Returns a warning for each rule about a view that does not exist.
-fn without_effect(
-    directory: &Path,
-    guards: &Guards,
-    judged: &BTreeSet<&ViewName>,
-) -> impl Iterator<Item = Diagnostic> {
-    guards.iter().filter_map(|guard| {
-        let view = guard.view().filter(|view| !judged.contains(view))?;
-        let names = judged.iter().map(|it| it.as_str()).filter(|it| !it.is_empty());
-        let similar = nearest(view.as_str(), names);
-        let similar = similar.map(|it| format!(", did you mean `{it}`?")).unwrap_or_default();
-        let text = format!("the rule `{guard}` has no effect: there is no view `{view}`{similar}");
-        Some(Diagnostic::new(Rule::Guard, Level::Warning, directory, text))
-    })
+    guards_without_effect(directory, guards, &judged).chain(found).collect()
 }
