@@ -253,7 +253,8 @@ impl SourceFollower {
             Err(RolloutFailure::Ended(_) | RolloutFailure::Rollout(RolloutError::Ended(_))) => {
                 Reload::default()
             }
-            Err(RolloutFailure::Rollout(why)) => self.report(why.to_string()),
+            // It is tried again with the next change.
+            Err(why @ RolloutFailure::Rollout(_)) => self.report_rollouts(why.to_string()),
             Err(why) => {
                 let why = format!("the rollout cannot be stored: {why}");
                 self.retry_rollouts(&why)
@@ -279,7 +280,11 @@ impl SourceFollower {
     /// Reports a failure, and has the source examined again later.
     fn retry_rollouts(&mut self, why: &impl ToString) -> Reload {
         self.retry_rollouts_later();
-        let why = why.to_string();
+        self.report_rollouts(why.to_string())
+    }
+
+    /// Reports a failure, once as long as it lasts.
+    fn report_rollouts(&mut self, why: String) -> Reload {
         if let Some(rollouts) = &mut self.rollouts {
             let before = rollouts.known.last_failure.replace(why.clone());
             if before.as_ref() == Some(&why) {

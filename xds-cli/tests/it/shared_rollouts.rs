@@ -300,3 +300,26 @@ fn server_waits_for_etcd_and_explains_another_policy() {
     wait_seen(&waiting, "2s");
     assert_eq!(other.serve.events_of("file_error").len(), 1, "it is reported once");
 }
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn running_server_with_another_policy_says_so_once() {
+    let world = World::new("1h");
+    let server = world.serve();
+    let canary = server.watch("canary-1");
+    wait_seen(&canary, "1s");
+    world.policy.save("policy.yaml", "steps: [{ percent: 1, soak: 1h }]\n");
+    let mut other = world.serve();
+    // The other server begins the rollout.
+    other.serve.send_signal("STOP");
+    world.etcd.write("", "a=2s");
+    wait_seen(&canary, "2s");
+    other.serve.send_signal("CONT");
+    let error = other.serve.wait_event("an error", |it| it["event"] == "file_error");
+    let why = error["error"].as_str().unwrap();
+    assert!(why.contains("steps") && why.contains("xds rollout abort"), "{why}");
+    // It repeats the attempt for some seconds.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert_eq!(other.serve.events_of("file_error").len(), 1, "{}", other.serve.stdout());
+    assert!(other.serve.is_running());
+}
