@@ -1,6 +1,6 @@
 //! Decision whether the state of a source can be served.
 
-use core::mem;
+use core::{convert::identity, mem};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -50,6 +50,7 @@ impl SourceFollower {
         reload.errors.splice(0..0, errors);
         reload.repaired = repaired;
         if mem::take(&mut self.is_failing) {
+            self.metrics.note_success();
             reload.repaired.push(self.origin.place().to_owned());
         }
         reload.findings.splice(0..0, unused);
@@ -66,9 +67,14 @@ impl SourceFollower {
         }
         let caught_up = match self.catch_up().await {
             Err(failed) if self.waiting.is_some() => return (failed, None),
-            Ok(caught_up) | Err(caught_up) => caught_up,
+            caught_up => caught_up,
         };
+        let has_caught_up = caught_up.is_ok();
+        let caught_up = caught_up.unwrap_or_else(identity);
         let (mut reload, change) = self.decide_changes().await;
+        if has_caught_up && change.as_ref().is_some_and(Changes::is_empty) {
+            self.forget_rollout_failure();
+        }
         reload.errors.splice(0..0, caught_up.errors);
         if caught_up.rollout.is_some() {
             (reload.rollout, reload.changes) = (caught_up.rollout, caught_up.changes);
@@ -196,6 +202,7 @@ impl SourceFollower {
             return None;
         }
         reported.clone_from(&files);
+        self.metrics.set_waiting(files.clone());
         Some(ReadinessChange::Waiting(files))
     }
 

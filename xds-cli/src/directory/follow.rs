@@ -62,6 +62,7 @@ impl FollowedSource {
             first.rollout = served.rollout;
             first.changes = served.changes;
         }
+        follower.note_rollouts();
         follower.note_reached().await;
         let (sender, reloads) = mpsc::channel(1);
         let task = tokio::spawn(follower.run(sender));
@@ -157,8 +158,12 @@ impl SourceFollower {
                     (reload, change, None)
                 }
                 read = views_read => match read {
-                    Ok(views) => self.examine_views(views).await,
+                    Ok(views) => {
+                        self.metrics.set_invalid_views(false);
+                        self.examine_views(views).await
+                    }
                     Err(errors) => {
+                        self.metrics.set_invalid_views(true);
                         let views = Some(ViewsChange::Invalid(errors));
                         (Reload { views, ..Reload::default() }, None, None)
                     }
@@ -209,6 +214,7 @@ impl SourceFollower {
             (Some(change), None) if !change.is_empty() => self.serve_or_roll_out(change).await,
             (_, None) => Reload::default(),
         };
+        self.note_rollouts();
         self.note_reached().await;
         if served.has_changes() {
             reloads.send(served).await.ok()?;
@@ -237,12 +243,16 @@ impl SourceFollower {
         if self.origin.revision().is_some() {
             let _ = self.server.source_unreachable().await;
         }
-        (self.report(why.to_string()), None)
+        let why = why.to_string();
+        let place = format!("{}: ", self.origin.place().display());
+        // The report begins with the place.
+        (self.report(why.strip_prefix(&place).unwrap_or(&why).to_owned()), None)
     }
 
     /// Marks the server as ready. Returns `None` if it already was.
     pub(super) async fn become_ready(&mut self) -> Option<ReadinessChange> {
         self.waiting.take()?;
+        self.metrics.set_waiting(Vec::new());
         // An error means that the server has ended.
         let _ = self.server.set_ready().await;
         Some(ReadinessChange::Ready)

@@ -1,7 +1,15 @@
 //! Counters of a followed source.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::io;
+use core::{
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    time::Duration,
+};
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
 
 use xds_source::SourceError;
 
@@ -14,6 +22,12 @@ pub(crate) struct SourceMetrics {
     broken: AtomicUsize,
     is_refused: AtomicBool,
     refusals: AtomicU64,
+    /// Time since which the source cannot be read.
+    failing_since: Mutex<Option<Instant>>,
+    /// Files that the server waits for; none once it is ready.
+    waiting: Mutex<Vec<PathBuf>>,
+    has_invalid_views: AtomicBool,
+    is_rollout_failing: AtomicBool,
 }
 
 impl SourceMetrics {
@@ -26,6 +40,42 @@ impl SourceMetrics {
             _ => &self.failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+        locked(&self.failing_since).get_or_insert_with(Instant::now);
+    }
+
+    /// Notes that the source was read.
+    pub(super) fn note_success(&self) {
+        *locked(&self.failing_since) = None;
+    }
+
+    /// Returns the time for which the source could not be read, 0 while it can be.
+    pub(crate) fn failing_for(&self) -> Duration {
+        locked(&self.failing_since).map(|since| since.elapsed()).unwrap_or_default()
+    }
+
+    /// Sets the files that the server waits for.
+    pub(super) fn set_waiting(&self, files: Vec<PathBuf>) {
+        *locked(&self.waiting) = files;
+    }
+
+    /// Returns the files that the server waits for; none once it is ready.
+    pub(crate) fn waiting(&self) -> Vec<PathBuf> {
+        locked(&self.waiting).clone()
+    }
+
+    /// Notes whether the newest file of views is invalid.
+    pub(super) fn set_invalid_views(&self, are_invalid: bool) {
+        self.has_invalid_views.store(are_invalid, Ordering::Relaxed);
+    }
+
+    /// Notes whether a change is not rolled out because the state of rollouts cannot be used.
+    pub(super) fn set_rollout_failing(&self, is_failing: bool) {
+        self.is_rollout_failing.store(is_failing, Ordering::Relaxed);
+    }
+
+    /// Whether a change is not rolled out because the state of rollouts cannot be used.
+    pub(crate) fn is_rollout_failing(&self) -> bool {
+        self.is_rollout_failing.load(Ordering::Relaxed)
     }
 
     /// Sets the number of objects whose newest content is not in use.
@@ -59,10 +109,16 @@ impl SourceMetrics {
         ]
     }
 
-    /// Returns the number of objects whose newest content is not in use.
+    /// Returns the number of objects whose newest content is not in use, with the file of views.
     pub(crate) fn broken(&self) -> usize {
-        self.broken.load(Ordering::Relaxed)
+        let has_invalid_views = self.has_invalid_views.load(Ordering::Relaxed);
+        self.broken.load(Ordering::Relaxed) + usize::from(has_invalid_views)
     }
+}
+
+/// Locks a value that a panic cannot leave incomplete.
+fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

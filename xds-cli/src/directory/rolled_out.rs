@@ -283,6 +283,19 @@ impl SourceFollower {
         self.report_rollouts(why.to_string())
     }
 
+    /// Notes that nothing waits to be rolled out or to be taken over.
+    pub(super) fn forget_rollout_failure(&mut self) {
+        if let Some(rollouts) = &mut self.rollouts {
+            rollouts.known.last_failure = None;
+        }
+    }
+
+    /// Passes on to the metrics whether a change is not rolled out because of a failure.
+    pub(super) fn note_rollouts(&self) {
+        let last_failure = self.rollouts.as_ref().and_then(|it| it.known.last_failure.as_ref());
+        self.metrics.set_rollout_failing(last_failure.is_some());
+    }
+
     /// Reports a failure, once as long as it lasts.
     fn report_rollouts(&mut self, why: String) -> Reload {
         if let Some(rollouts) = &mut self.rollouts {

@@ -433,6 +433,25 @@ fn first_state_of_etcd_that_a_guard_refuses_is_not_served() {
     assert_eq!(health(&replica.listen), SERVING);
 }
 
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn source_that_was_never_reached_is_stale_and_named_by_the_readiness() {
+    let mut etcd = Etcd::start();
+    etcd.kill();
+    let replica = Replica::start(&etcd.source(), &[]);
+    eventually("staleness", || match metric(&replica.metrics, "xds_source_stale_seconds") {
+        Some(seconds) if seconds > 0.0 => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    let expected = format!("not ready: nothing is served until {} has been read\n", etcd.source());
+    assert_eq!(request(&replica.metrics, "GET /ready"), (503, expected));
+    etcd.restart();
+    eventually("no staleness", || match metric(&replica.metrics, "xds_source_stale_seconds") {
+        Some(0.0) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+}
+
 /// While a generation is current, keys below the prefix itself are not served.
 #[test]
 #[ignore = "needs etcd: XDS_ETCD names the binary"]

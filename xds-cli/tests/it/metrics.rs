@@ -1,6 +1,7 @@
 //! `xds serve --metrics`.
 
 use std::{
+    fs,
     io::{Read as _, Write as _},
     net::TcpStream,
     time::{Duration, Instant},
@@ -37,9 +38,15 @@ fn metrics_and_readiness_are_served_over_http() {
     let serving = serve.wait_event("serving", |event| event["event"] == "serving");
     let address = serving["metrics"].as_str().unwrap();
     let (status, why) = request(address, "GET /ready");
+    let broken = directory.join("cds.yaml").display().to_string();
     assert_eq!(
         (status, why.as_str()),
-        (503, "not ready: not all resources have been valid once, or the server shuts down\n")
+        (
+            503,
+            &*format!(
+                "not ready: nothing is served until each of these files has been valid once: {broken}\n"
+            )
+        )
     );
     assert_eq!(metric(address, "xds_server_ready"), Some(0.0));
     assert_eq!(metric(address, "xds_source_invalid_objects"), Some(1.0));
@@ -126,6 +133,32 @@ fn clients_that_send_nothing_do_not_keep_others_from_the_metrics() {
     assert_eq!(request(address, "GET /ready"), (200, "ready\n".to_owned()));
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     drop(silent);
+}
+
+#[test]
+fn directory_that_cannot_be_read_is_a_stale_source() {
+    let directory = TempDir::new();
+    let served = directory.join("served");
+    fs::create_dir(&served).unwrap();
+    fs::write(served.join("cds.yaml"), clusters("a")).unwrap();
+    let flags = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let (serve, _) = Xds::serve_with(&served, &flags);
+    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+    let address = serving["metrics"].as_str().unwrap();
+    assert_eq!(metric(address, "xds_source_stale_seconds"), Some(0.0));
+    fs::rename(&served, directory.join("away")).unwrap();
+    let error = serve.wait_count("file_error", 1).remove(0);
+    let expected = format!("{}: No such file or directory (os error 2)", served.display());
+    assert_eq!(error["error"], expected);
+    eventually("staleness", || match metric(address, "xds_source_stale_seconds") {
+        Some(seconds) if seconds > 0.0 => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    fs::rename(directory.join("away"), &served).unwrap();
+    eventually("no staleness", || match metric(address, "xds_source_stale_seconds") {
+        Some(0.0) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
 }
 
 #[test]

@@ -380,8 +380,12 @@ fn change_is_rolled_out_once_the_first_resources_are_stored() {
 
 #[test]
 fn change_that_could_not_be_stored_is_rolled_out_later() {
-    let world = Rollouts::new(LONG);
+    let flags = ["--canary", "id=canary-*", "--soak", LONG, "--metrics", "127.0.0.1:0"];
+    let world = Rollouts::with(&flags);
     let (serve, address) = world.serve();
+    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+    let failing = || metric(serving["metrics"].as_str().unwrap(), "xds_rollout_failing");
+    assert_eq!(failing(), Some(0.0));
     let canary = watch(&address, "canary-1");
     wait_timeout(&canary, "1s");
     fs::create_dir_all(world.other.join("state/contents-2.pb")).unwrap();
@@ -390,8 +394,13 @@ fn change_that_could_not_be_stored_is_rolled_out_later() {
         let events = format!("{:?}", serve.events_of("file_error"));
         if events.contains("the rollout cannot be stored") { Ok(()) } else { Err(events) }
     });
+    assert_eq!(failing(), Some(1.0));
     fs::remove_dir(world.other.join("state/contents-2.pb")).unwrap();
     wait_timeout(&canary, "2s");
+    eventually("no failure", || match failing() {
+        Some(0.0) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
     assert_eq!(serve.events_of("file_error").len(), 1, "it is reported once");
 }
 

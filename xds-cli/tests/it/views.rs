@@ -4,7 +4,10 @@ use std::fs;
 
 use serde_json::Value as Json;
 
-use crate::support::{TempDir, Xds, clusters, eventually, run};
+use crate::{
+    metrics::metric,
+    support::{TempDir, Xds, clusters, eventually, run},
+};
 
 /// Clients whose id begins with `canary-` have the view `canary`, and the others the default one.
 const RULES: &str = "rules:\n- view: canary\n  when: { id: canary-* }\n";
@@ -110,7 +113,16 @@ fn changed_views_move_clients_without_a_gap() {
 
 #[test]
 fn invalid_views_are_reported_with_line_and_rule_and_change_nothing() {
-    let stage = Stage::new(&format!("{RULES}{WITH_BASE}"), &[]);
+    let stage = Stage::new(&format!("{RULES}{WITH_BASE}"), &["--metrics", "127.0.0.1:0"]);
+    let serving = stage.serve.wait_event("serving", |event| event["event"] == "serving");
+    let invalid = |count: f64| {
+        let address = serving["metrics"].as_str().unwrap();
+        eventually("invalid objects", || match metric(address, "xds_source_invalid_objects") {
+            Some(found) if found == count => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+    };
+    invalid(0.0);
     let canary = stage.watch("canary-1");
     wait_clusters(&canary, "a=1s b=2s c=1s");
     stage.views.replace("views.yaml", "rules:\n- view: canary\n  when: { idd: canary-* }\n");
@@ -119,11 +131,13 @@ fn invalid_views_are_reported_with_line_and_rule_and_change_nothing() {
     assert!(text.contains("views.yaml:3:16: rules[0].when.idd: unknown field"), "{text}");
     assert!(text.contains("did you mean `id`?"), "{text}");
     assert_eq!((&error["line"], &error["rule"]), (&3.into(), &"invalid-views".into()));
+    invalid(1.0);
     // The last valid views stay in use, for changes too.
     stage.files.replace("base.yaml", &clusters("a=5s b"));
     wait_clusters(&canary, "a=5s b=2s c=1s");
     stage.views.replace("views.yaml", &format!("{RULES}{WITH_BASE}"));
     stage.serve.wait_count("views", 1);
+    invalid(0.0);
     assert_eq!(removed(&canary), [""; 0]);
 }
 

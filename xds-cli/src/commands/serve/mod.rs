@@ -91,7 +91,12 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         tokio::spawn(writer.run(handle.clone(), counts.clone()));
     }
     let mut status = Status::new(handle.clone());
-    let reporter = Reporter { server: Arc::clone(&server), source: metrics, rollouts: counts };
+    let reporter = Reporter {
+        server: Arc::clone(&server),
+        address: args.source.clone(),
+        source: metrics,
+        rollouts: counts,
+    };
     let (mut serving, services) = serve(&args, &server, listeners, allowed, reporter);
 
     let mut is_printing = true;

@@ -52,19 +52,6 @@ impl Table {
             ),
         }
     }
-
-    /// Describes what the server waits for.
-    fn awaited(&self, files: &[PathBuf]) -> String {
-        let (named, [_, objects]) = (named(files), self.source.words());
-        match files {
-            [source] if *source == self.source.place() => {
-                format!("nothing is served until {named} has been read")
-            }
-            _ => format!(
-                "nothing is served until each of these {objects} has been valid once: {named}"
-            ),
-        }
-    }
 }
 
 impl ServePrinter for Table {
@@ -100,7 +87,7 @@ impl ServePrinter for Table {
             }
             ServeEvent::NotReady { files } => {
                 let word = self.err.notable("not ready");
-                output::print_to_stderr(&format!("{word}: {}", self.awaited(files)));
+                output::print_to_stderr(&format!("{word}: {}", awaited(files, &self.source)));
                 Ok(())
             }
             ServeEvent::Ready { resources } => {
@@ -228,6 +215,19 @@ fn named(files: &[PathBuf]) -> String {
     text
 }
 
+/// Describes what a server that is not ready waits for.
+pub(super) fn awaited(files: &[PathBuf], source: &SourceAddress) -> String {
+    let (named, [_, objects]) = (named(files), source.words());
+    match files {
+        [file] if *file == source.place() => {
+            format!("nothing is served until {named} has been read")
+        }
+        _ => {
+            format!("nothing is served until each of these {objects} has been valid once: {named}")
+        }
+    }
+}
+
 /// Number of characters of a line with the names of changed resources.
 const LINE: usize = 78;
 
@@ -338,8 +338,8 @@ mod tests {
             [
                 table.kept(&error(file.clone(), 1)),
                 table.kept(&error(place.clone(), 0)),
-                table.awaited(&[file]),
-                table.awaited(&[place]),
+                awaited(&[file], &table.source),
+                awaited(&[place], &table.source),
             ]
         };
         assert_eq!(

@@ -13,12 +13,14 @@ use std::sync::Arc;
 use xds_tokio::{ManagementServer, server::ServerEnded};
 
 pub(super) use self::http::{MetricsListener, bind, serve};
-use crate::{directory::SourceMetrics, rollouts::RolloutCounts};
+use super::table::awaited;
+use crate::{args::SourceAddress, directory::SourceMetrics, rollouts::RolloutCounts};
 
 /// Server and source whose metrics are reported.
 #[derive(Debug)]
 pub(super) struct Reporter {
     pub(super) server: Arc<ManagementServer>,
+    pub(super) address: SourceAddress,
     pub(super) source: Arc<SourceMetrics>,
     /// Rollouts, if changes are rolled out.
     pub(super) rollouts: Option<Arc<RolloutCounts>>,
@@ -41,7 +43,10 @@ impl Reporter {
             Ok(source) if source.refused.is_some() => {
                 source.refused.unwrap_or_default().to_string()
             }
-            Ok(_) => "not all resources have been valid once, or the server shuts down".to_owned(),
+            Ok(_) => match self.source.waiting() {
+                files if files.is_empty() => "the server shuts down".to_owned(),
+                files => awaited(&files, &self.address),
+            },
             Err(ended) => ended.to_string(),
         }
     }
@@ -54,7 +59,7 @@ impl Reporter {
         out.transport(&handle.transport_stats());
         out.source(&handle.source_report().await?, &self.source);
         if let Some(rollouts) = &self.rollouts {
-            out.rollouts(&rollouts.read());
+            out.rollouts(&rollouts.read(), self.source.is_rollout_failing());
         }
         Ok(out.finish())
     }

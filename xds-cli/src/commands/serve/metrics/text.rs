@@ -89,9 +89,10 @@ impl MetricsText {
         if let Some(revision) = report.revision {
             self.gauge("xds_source_revision", "Revision up to which all is served.", revision);
         }
-        let stale = report.unreachable_for.unwrap_or_default().as_secs_f64();
-        let help = "Time for which the source has been unreachable, 0 while it can be reached.";
-        self.gauge("xds_source_stale_seconds", help, stale);
+        // The report has no failures before the source was read once, and none of a directory.
+        let stale = report.unreachable_for.unwrap_or_default().max(metrics.failing_for());
+        let help = "Time for which the source could not be read, 0 while it can be.";
+        self.gauge("xds_source_stale_seconds", help, stale.as_secs_f64());
         let broken = "Objects of the source, such as files or keys, that are invalid.";
         self.gauge("xds_source_invalid_objects", broken, metrics.broken());
         let help = "1 while guards refuse the newest state of the source.";
@@ -102,11 +103,14 @@ impl MetricsText {
         self.counters("xds_source_errors_total", help, "kind", metrics.failures());
     }
 
-    pub(super) fn rollouts(&mut self, counts: &Counts) {
+    pub(super) fn rollouts(&mut self, counts: &Counts, is_failing: bool) {
         let progress = counts.progress.as_ref();
         let under_way = progress.filter(|it| !it.phase.is_final());
         let help = "Number of the newest rollout, 0 if there was none since the start.";
         self.gauge("xds_rollout", help, progress.map_or(0, |it| it.id.0));
+        let help =
+            "1 while a change is not rolled out because the state of rollouts cannot be used.";
+        self.gauge("xds_rollout_failing", help, u8::from(is_failing));
         let help = "1 while a rollout is under way.";
         self.gauge("xds_rollout_under_way", help, u8::from(under_way.is_some()));
         let waits = under_way
@@ -177,7 +181,8 @@ mod tests {
         let mut text = MetricsText::default();
         text.server(&ServerStats::default(), true);
         text.source(&report, &SourceMetrics::default());
-        text.rollouts(&Counts { rolled_back: 2, ..Counts::default() });
+        text.transport(&TransportStats::default());
+        text.rollouts(&Counts { rolled_back: 2, ..Counts::default() }, true);
         let text = text.finish();
         for line in [
             "# TYPE xds_server_ready gauge",
@@ -190,6 +195,8 @@ mod tests {
             "xds_source_refused 0",
             "xds_source_refused_changes_total 0",
             "xds_source_errors_total{kind=\"unavailable\"} 0",
+            "xds_server_closed_connections_total{reason=\"silent\"} 0",
+            "xds_rollout_failing 1",
             "xds_rollout_under_way 0",
             "xds_rollouts_ended_total{outcome=\"rolled_back\"} 2",
         ] {
