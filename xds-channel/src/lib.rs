@@ -134,6 +134,7 @@ mod events;
 mod fault;
 mod metadata;
 mod options;
+mod process;
 mod replay;
 mod routing;
 mod status;
@@ -147,5 +148,5 @@ mod support;
 
 pub use self::{
     body::CallBody, bootstrap::XdsChannels, call::WaitForReady, channel::XdsChannel,
-    options::ChannelOptions, target::InvalidTarget,
+    options::ChannelOptions, process::ChannelError, target::InvalidTarget,
 };

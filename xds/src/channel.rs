@@ -8,30 +8,14 @@
 //! # }
 //! ```
 
-use std::sync::{Arc, OnceLock};
-
-use thiserror::Error;
-use xds_bootstrap::{Bootstrap, BootstrapError};
-
 pub use xds_channel::*;
-
-/// Reason why a channel was not created.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ChannelError {
-    /// The bootstrap of the process is missing or invalid.
-    #[error(transparent)]
-    Bootstrap(Arc<BootstrapError>),
-    /// The target is not valid.
-    #[error(transparent)]
-    Target(#[from] InvalidTarget),
-}
 
 /// Creates a channel to a target, such as `xds:///greeter`, for the clients that tonic generates.
 ///
-/// All channels of the process share one client. The first call reads its bootstrap from the file
-/// that the environment variable `GRPC_XDS_BOOTSTRAP` names or, if it is not set, from the variable
-/// `GRPC_XDS_BOOTSTRAP_CONFIG` itself.
+/// All channels of the process share one client ([`XdsChannels::of_process`]), which runs on a
+/// thread of its own. The first call reads its bootstrap from the file that the environment variable
+/// `GRPC_XDS_BOOTSTRAP` names or, if it is not set, from the variable `GRPC_XDS_BOOTSTRAP_CONFIG`
+/// itself.
 ///
 /// # Errors
 ///
@@ -42,11 +26,5 @@ pub enum ChannelError {
 ///
 /// Panics outside of a tokio runtime.
 pub fn channel(target: &str) -> Result<XdsChannel, ChannelError> {
-    static CHANNELS: OnceLock<Result<XdsChannels, Arc<BootstrapError>>> = OnceLock::new();
-    let channels = CHANNELS.get_or_init(|| {
-        let bootstrap = Bootstrap::of_process().map_err(|error| Arc::new(error.clone()))?;
-        XdsChannels::connect(bootstrap).map_err(Arc::new)
-    });
-    let channels = channels.as_ref().map_err(|error| ChannelError::Bootstrap(Arc::clone(error)))?;
-    Ok(channels.channel(target)?)
+    Ok(XdsChannels::of_process()?.channel(target)?)
 }

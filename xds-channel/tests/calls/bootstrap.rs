@@ -1,5 +1,8 @@
 //! Channels from a bootstrap.
 
+use std::{env, process::Command};
+
+use tokio::{runtime, task::spawn_blocking};
 use tonic_health::pb::health_client::HealthClient;
 use xds_bootstrap::Bootstrap;
 use xds_channel::{ChannelOptions, InvalidTarget, XdsChannel, XdsChannels};
@@ -69,4 +72,41 @@ async fn channel_can_be_made_from_a_bootstrap_alone() {
     let form = InvalidTarget::Form { target: "dns:///shop".into() };
     assert_eq!(channels.channel("dns:///shop").unwrap_err(), form);
     println!("covers: FE-20");
+}
+
+/// The client of the process outlives the runtime in which the first channel was created. This test
+/// runs itself in a process with a bootstrap.
+#[test]
+fn channels_of_the_process_outlive_a_runtime() {
+    const VARIABLE: &str = "GRPC_XDS_BOOTSTRAP_CONFIG";
+    let runtime = || runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    if env::var_os("CHANNELS_OF_THE_PROCESS").is_some() {
+        for _ in 0..2 {
+            runtime().block_on(async {
+                let channels = XdsChannels::of_process().expect("channels");
+                let channel = channels.channel("xds:///shop").expect("a target");
+                check(&mut HealthClient::new(channel), &[]).await.expect("an answer");
+            });
+        }
+        return;
+    }
+    runtime().block_on(async {
+        let world = World::new().await;
+        let backend = Backend::new().await;
+        let change = Change::new().routes(vec![route(prefix(""), cluster("c"))]);
+        world.apply(change.at("c", &[backend.address]).0).await;
+        let text = format!(
+            r#"{{ "xds_servers": [{{
+                "server_uri": "{}", "channel_creds": [{{ "type": "insecure" }}]
+            }}], "node": {{ "id": "node-1" }} }}"#,
+            world.address
+        );
+        let mut itself = Command::new(env::current_exe().unwrap());
+        itself.args(["--exact", "bootstrap::channels_of_the_process_outlive_a_runtime"]);
+        itself.env(VARIABLE, text).env_remove("GRPC_XDS_BOOTSTRAP");
+        itself.env("CHANNELS_OF_THE_PROCESS", "");
+        let output = spawn_blocking(move || itself.output()).await.unwrap().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(backend.calls(), 2);
+    });
 }
