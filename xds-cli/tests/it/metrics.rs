@@ -82,7 +82,8 @@ fn connections_are_counted_with_those_that_are_refused() {
     directory.save("cds.yaml", &clusters("a"));
     let metrics = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
     let limits = ["--max-connections-per-address", "1", "--max-request-bytes", "2000"];
-    let (serve, discovery) = Xds::serve_with(directory.path(), &[metrics, limits].concat());
+    let limits = [&limits[..], &["--max-names", "1"]].concat();
+    let (serve, discovery) = Xds::serve_with(directory.path(), &[&metrics[..], &limits].concat());
     let serving = serve.wait_event("serving", |event| event["event"] == "serving");
     let address = serving["metrics"].as_str().unwrap();
     let names = [
@@ -110,6 +111,17 @@ fn connections_are_counted_with_those_that_are_refused() {
         Some(0.0) => Ok(()),
         other => Err(format!("{other:?}")),
     });
+    let closed = |reason: &str| {
+        let name = format!("xds_server_closed_streams_total{{reason=\"{reason}\"}}");
+        metric(address, &name).unwrap()
+    };
+    eventually("an ended stream", || match closed("by_client") {
+        1.0 => Ok(()),
+        other => Err(other.to_string()),
+    });
+    assert_eq!(closed("too_many_names"), 0.0);
+    run(&["get", "eds:a", "eds:b", "--server", &discovery, "--timeout", "1s"]);
+    assert!(closed("too_many_names") >= 1.0);
     let (long, server) = ("x".repeat(3_000), ["--server", &discovery, "--timeout", "1s"]);
     run(&[&["get", "cds", "--node-id", &long], &server[..]].concat());
     eventually("a refused request", || {

@@ -55,7 +55,9 @@ impl Reporter {
     async fn metrics(&self) -> Result<String, ServerEnded> {
         let handle = self.server.handle();
         let mut out = text::MetricsText::default();
-        out.server(&handle.stats().await?, self.is_ready());
+        let stats = handle.stats().await?;
+        out.server(&stats, self.is_ready());
+        out.closed_streams(&stats.closed);
         out.transport(&handle.transport_stats());
         out.source(&handle.source_report().await?, &self.source);
         if let Some(rollouts) = &self.rollouts {

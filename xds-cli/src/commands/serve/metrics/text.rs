@@ -4,7 +4,10 @@
 
 use core::fmt::{Display, Write as _};
 
-use xds_core::{rollout::RolloutPhase, server::ServerStats};
+use xds_core::{
+    rollout::RolloutPhase,
+    server::{ClosedStreams, ServerStats},
+};
 use xds_tokio::server::{SourceReport, TransportStats};
 
 use crate::{directory::SourceMetrics, rollouts::Counts};
@@ -50,6 +53,39 @@ impl MetricsText {
             "xds_server_unconfirmed_streams_total",
             unconfirmed,
             stats.unconfirmed_streams,
+        );
+    }
+
+    /// Adds the streams that have ended. While the server is not ready, it holds requests and then closes
+    /// their streams, so these are not among the refused ones.
+    pub(super) fn closed_streams(&mut self, closed: &ClosedStreams) {
+        self.counters(
+            "xds_server_closed_streams_total",
+            "Streams that have ended, by reason.",
+            "reason",
+            [
+                ("by_client", closed.by_clients),
+                ("invalid_request", closed.invalid),
+                ("too_long_request", closed.lengths),
+                ("too_many_requests", closed.requests),
+                ("too_many_names", closed.subscriptions),
+                ("too_many_streams_of_node", closed.streams_per_node),
+                ("too_many_views", closed.views),
+                ("refused", closed.refused),
+                ("not_ready", closed.not_ready),
+                ("behind_source", closed.behind_source),
+                ("stale_source", closed.source_unreachable),
+                ("no_request", closed.no_request),
+                ("shutting_down", closed.shutting_down),
+                (
+                    "other",
+                    closed.view_dropped
+                        + closed.behind
+                        + closed.answer_overdue
+                        + closed.no_decision
+                        + closed.aged,
+                ),
+            ],
         );
     }
 
@@ -181,6 +217,9 @@ mod tests {
         let mut text = MetricsText::default();
         text.server(&ServerStats::default(), true);
         text.source(&report, &SourceMetrics::default());
+        let mut closed = ClosedStreams::default();
+        closed.not_ready = 3;
+        text.closed_streams(&closed);
         text.transport(&TransportStats::default());
         text.rollouts(&Counts { rolled_back: 2, ..Counts::default() }, true);
         let text = text.finish();
@@ -195,6 +234,7 @@ mod tests {
             "xds_source_refused 0",
             "xds_source_refused_changes_total 0",
             "xds_source_errors_total{kind=\"unavailable\"} 0",
+            "xds_server_closed_streams_total{reason=\"not_ready\"} 3",
             "xds_server_closed_connections_total{reason=\"silent\"} 0",
             "xds_rollout_failing 1",
             "xds_rollout_under_way 0",
