@@ -56,7 +56,13 @@
 //!
 //! app(|client| async move {
 //!     let mut watch = client.watch_untyped(CLUSTER, "web");
-//!     while !matches!(watch.next().await, Some(Ok(Notice::Changed(Ok(_))))) {}
+//!     loop {
+//!         let notice = watch.next().await.expect("the client lives").expect("a valid watch");
+//!         // Errors are reported while the server is away.
+//!         if let Notice::Changed(Ok(_)) = notice {
+//!             return;
+//!         }
+//!     }
 //! })
 //! .with_resource(CLUSTER, "web", Toy::bytes("web", "content"))
 //! .check(0..20);

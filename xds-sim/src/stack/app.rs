@@ -26,8 +26,9 @@ const LIMIT: Duration = Duration::from_secs(3_600);
 /// app(|client| async move {
 ///     let mut watch = client.watch_untyped(CLUSTER, "web");
 ///     loop {
+///         let notice = watch.next().await.expect("the client lives").expect("a valid watch");
 ///         // Errors are reported while the server is away.
-///         if let Some(Ok(Notice::Changed(Ok(resource)))) = watch.next().await {
+///         if let Notice::Changed(Ok(resource)) = notice {
 ///             assert_eq!(Toy::text_of(&resource.bytes), "content");
 ///             return;
 ///         }
@@ -55,11 +56,12 @@ const LIMIT: Duration = Duration::from_secs(3_600);
 /// | threads: `std::thread`, `spawn_blocking`, `tokio::fs`, a runtime of the application | [`Runtime::spawn_blocking`](xds_grpc::runtime::Runtime::spawn_blocking) of a [`Host`](super::Host), `std::fs` | violation `no threads`, if tokio starts the thread or a thread wakes a task of a host |
 /// | sockets of the operating system, `tokio::net` | [`Host::listen`](super::Host::listen), [`Host::dial`](super::Host::dial), [`Host::connector`](super::Host::connector) | violation `no panic` that names these |
 /// | `std::time::Instant`, `std::time::SystemTime` | `tokio::time::Instant`, [`Host::date`](super::Host::date) | they show real time, which does not advance in a run |
-/// | `std::thread::sleep`, blocking on a future | `tokio::time::sleep` | the whole run waits |
+/// | `std::thread::sleep`, blocking on a future | `tokio::time::sleep` | the whole run waits; after 10 s, standard error names its test and seed |
+/// | timers of smol and async-std | `tokio::time::sleep` | they never fire: a run takes no real time |
 /// | events of the operating system about files | checks every 2 s, [`Host::report_file_changes`](super::Host::report_file_changes) | none arrive |
 /// | random numbers, maps with random iteration order | [`Runtime::entropy`](xds_grpc::runtime::Runtime::entropy), `BTreeMap` | a seed may give another run |
 /// | `#[tokio::test]`, a call in a runtime | `#[test]` | panic `Cannot start a runtime from within a runtime` |
-/// | a loop without `await` | a loop with `await`, which is reported as `no busy loop` | the run does not end |
+/// | a loop without `await` | a loop with `await`, which is reported as `no busy loop` | the run does not end; after 10 s, standard error names its test and seed |
 /// | `tokio::select!` without `biased` | `biased`, or `--cfg tokio_unstable` | a seed may give another run |
 pub fn app<F, Fut>(application: F) -> App<F>
 where

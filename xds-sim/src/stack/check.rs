@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use xds_core::Time;
 
-use super::{Stage, StageReport};
+use super::{Stage, StageReport, play::TOKIO_BUSY};
 use crate::{
     check::{
         environment::{Selection, command, is_twice, require_no_drift, select},
@@ -167,6 +167,10 @@ pub fn shrink(
     progress: &mut dyn FnMut(Progress),
 ) -> StackOutcome {
     let Some(violation) = &failure.trace.violation else { return failure.clone() };
+    if violation.what == TOKIO_BUSY {
+        // Each try would take seconds of real time.
+        return failure.clone();
+    }
     let breaks = |tape: &Tape| {
         let outcome = run(Choices::from_tape(tape), scenario, Keep::Nothing);
         let broken = outcome.trace.violation.as_ref()?;
@@ -259,10 +263,11 @@ fn shrink_and_fail(seed: u64, found: &StackOutcome, scenario: &impl StackScenari
     let what = |outcome: &StackOutcome| outcome.trace.violation.as_ref().map(|it| it.what.clone());
     let first = what(found).filter(|first| what(&smallest).as_ref() != Some(first));
     let first = first.map(|what| format!("before it was shrunk: {what}\n")).unwrap_or_default();
-    let text = format!(
-        "seed {seed} breaks a rule; shrunk from {before} to {after} choices with {tries} runs:\n\
-         {first}{smallest}"
-    );
+    let shrunk = match tries {
+        0 => String::new(),
+        _ => format!("; shrunk from {before} to {after} choices with {tries} runs"),
+    };
+    let text = format!("seed {seed} breaks a rule{shrunk}:\n{first}{smallest}");
     fail(&text, &smallest, Some(seed));
 }
 

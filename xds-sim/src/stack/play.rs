@@ -51,16 +51,17 @@ const NO_BUSY_LOOP: Rule = Rule::new("no busy loop", "tasks become idle");
 const NO_DEADLOCK: Rule = Rule::new("deadlock", "a scenario ends");
 
 const THREAD_STARTED: &str = "a thread was started, by `tokio::task::spawn_blocking` or `tokio::fs`: use \
-                              `Runtime::spawn_blocking` of a host, and `std::fs`";
+                              `Runtime::spawn_blocking` of a host, and `std::fs`; a client of the \
+                              crate `xds` needs `start_on` instead of `start`";
 
 const OTHER_THREAD: &str =
     "a task was woken by another thread: a run cannot repeat what threads do";
 
-const TOKIO_BUSY: &str = "no time passes while a task of `tokio::spawn` is always ready, for seconds of \
+pub(super) const TOKIO_BUSY: &str = "no time passes while a task of `tokio::spawn` is always ready, for seconds of \
                           real time";
 
 const SOCKETS: &str = "; sockets of the operating system are not supported: use `Host::listen`, \
-                       `Host::dial` and `Host::connector`";
+                       `Host::dial` and `Host::connector`, and `bind_on` of a server of the crate `xds`";
 
 impl Stage {
     /// Runs a scenario with the choices of a seed.
@@ -107,7 +108,7 @@ impl Stage {
         let has_thread = Arc::new(AtomicBool::new(false));
         let started = Arc::clone(&has_thread);
         builder.on_thread_start(move || started.store(true, Ordering::Relaxed));
-        let progress = Arc::new(SchedulerProgress::default());
+        let progress = Arc::new(SchedulerProgress::new(choices.seed()));
         progress.observe(&mut builder);
         let runtime = builder.build().expect("a runtime without I/O");
         let turns = Turns::new(progress);
@@ -240,11 +241,12 @@ impl<'a> Run<'a> {
     /// Returns a rule that the run breaks, and how.
     fn broken_rule(&mut self) -> Option<(Rule, String)> {
         let stage = self.stage;
-        if stage.executor.was_woken_elsewhere() {
-            return Some((NO_THREADS, OTHER_THREAD.into()));
-        }
+        // A thread that tokio has started may also be the one that woke a task.
         if self.has_thread.load(Ordering::Relaxed) {
             return Some((NO_THREADS, THREAD_STARTED.into()));
+        }
+        if stage.executor.was_woken_elsewhere() {
+            return Some((NO_THREADS, OTHER_THREAD.into()));
         }
         let (now, polls) = (stage.now(), stage.executor.polls());
         if now != self.polls.0 {

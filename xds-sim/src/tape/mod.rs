@@ -109,6 +109,7 @@ impl fmt::Display for Drift {
 #[derive(Debug)]
 pub struct Choices {
     source: Source,
+    seed: Option<u64>,
     no_answer: Option<Drift>,
     taken: Vec<Choice>,
     spans: Vec<Span>,
@@ -137,7 +138,7 @@ impl Choices {
     /// Creates choices drawn from a generator with this seed.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
-        Self::new(Source::Seed(Pcg32::new(seed, STREAM)))
+        Self { seed: Some(seed), ..Self::new(Source::Seed(Pcg32::new(seed, STREAM))) }
     }
 
     /// Creates choices that replay a tape.
@@ -147,7 +148,12 @@ impl Choices {
     }
 
     fn new(source: Source) -> Self {
-        Self { source, no_answer: None, taken: Vec::new(), spans: Vec::new() }
+        Self { source, seed: None, no_answer: None, taken: Vec::new(), spans: Vec::new() }
+    }
+
+    /// Returns the seed from which the choices are drawn, if they are.
+    pub(crate) fn seed(&self) -> Option<u64> {
+        self.seed
     }
 
     /// Draws a number below `bound`, or zero if `bound` is zero.

@@ -1,7 +1,15 @@
 //! Panics, deadlocks and busy loops of scenarios, applications and their tasks.
 
 use core::{future::pending, time::Duration};
-use std::sync::Arc;
+use std::{
+    env,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
 
 use tokio::{
     sync::Notify,
@@ -111,6 +119,47 @@ fn scenario_that_sleeps_forever_is_not_taken_for_a_deadlock() {
         sleep(Duration::from_secs(40 * 24 * 3_600)).await;
     });
     assert!(text.contains("deadlock: it has not ended after 20 years of virtual time"), "{text}");
+}
+
+/// Variable that makes [`code_that_never_waits_is_reported_on_standard_error`] block.
+const BLOCKED_TEST: &str = "XDS_SIM_BLOCKED_TEST";
+
+#[test]
+fn code_that_never_waits_is_reported_on_standard_error() {
+    let name = "ends::code_that_never_waits_is_reported_on_standard_error";
+    if env::var_os(BLOCKED_TEST).is_some() {
+        check(7..8, &async |stage: &Stage| {
+            // Blocks the thread, like a loop without `await`.
+            stage.host("host").start(async { thread::sleep(Duration::from_secs(12)) });
+            yield_now().await;
+        });
+        return;
+    }
+    let mut test = Command::new(env::current_exe().unwrap());
+    let output = test.args([name, "--exact"]).env(BLOCKED_TEST, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    let expected = format!("the run of seed 7 in the test `{name}` has made no progress for 10 s");
+    assert!(output.status.success() && text.contains(&expected), "{text}");
+}
+
+/// A run with such a loop takes ten seconds of real time, so it is not shrunk.
+#[test]
+fn busy_task_of_tokio_is_not_shrunk() {
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    let text = failure(|| {
+        check(0..1, &async |stage: &Stage| {
+            RUNS.fetch_add(1, Ordering::Relaxed);
+            let _ = stage.below("unused", 10);
+            tokio::spawn(async {
+                loop {
+                    yield_now().await;
+                }
+            });
+            pending::<()>().await;
+        });
+    });
+    assert!(text.contains("seed 0 breaks a rule:\nno busy loop"), "{text}");
+    assert_eq!(RUNS.load(Ordering::Relaxed), 2, "it is made again to compare the results");
 }
 
 #[test]

@@ -18,7 +18,15 @@ fn spawn_blocking_of_tokio_is_named() {
         tokio::task::spawn_blocking(|| ()).await.expect("it runs");
     });
     let forgotten = violation(async |_| drop(tokio::task::spawn_blocking(|| ())));
-    for text in [awaited, forgotten] {
+    let of_host = violation(async |stage| {
+        let (sender, ended) = oneshot::channel();
+        stage.host("host").start(async {
+            tokio::task::spawn_blocking(|| ()).await.expect("it runs");
+            sender.send(()).expect("it is awaited");
+        });
+        drop(ended.await);
+    });
+    for text in [awaited, forgotten, of_host] {
         assert!(text.starts_with("no threads: a thread was started"), "{text}");
         assert!(text.contains("`tokio::task::spawn_blocking`"), "{text}");
     }

@@ -3,12 +3,15 @@
 //! The future does not take part while only tasks of tokio are ready. So a thread of the process
 //! wakes it when a run makes no progress for some real time. A turn for this reason polls nothing
 //! and thus has no effect on the run.
+//!
+//! Code that never returns prevents turns, so that the run cannot end. The thread reports this.
 
 use core::{
     task::{Context, Waker},
     time::Duration,
 };
 use std::{
+    io::{self, Write as _},
     sync::{
         Arc, Mutex, MutexGuard, Once, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -20,6 +23,8 @@ use std::{
 use tokio::runtime::Builder;
 use xds_core::Time;
 
+use crate::check::environment::name_of_test;
+
 /// Real time between two checks of all runs.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -27,14 +32,29 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const CHECKS: u64 = 100;
 
 /// Progress of tokio's scheduler.
-#[derive(Default)]
 pub(crate) struct SchedulerProgress {
     /// Number of times that no task was ready, and of turns in which the run was woken.
     steps: AtomicU64,
+    /// Number of turns, including those in which the run was not woken.
+    turns: AtomicU64,
     waker: Mutex<Option<Waker>>,
+    /// Description of the run.
+    run: String,
 }
 
 impl SchedulerProgress {
+    /// Creates the progress of a run that has not begun, of a seed or of a tape.
+    pub(crate) fn new(seed: Option<u64>) -> Self {
+        let run = seed.map_or_else(|| "of a tape".into(), |seed| format!("of seed {seed}"));
+        let test = name_of_test().map(|test| format!(" in the test `{test}`")).unwrap_or_default();
+        Self {
+            steps: AtomicU64::default(),
+            turns: AtomicU64::default(),
+            waker: Mutex::default(),
+            run: run + &test,
+        }
+    }
+
     /// Observes the scheduler of a runtime.
     pub(crate) fn observe(self: &Arc<Self>, builder: &mut Builder) {
         let progress = Arc::clone(self);
@@ -46,38 +66,75 @@ impl SchedulerProgress {
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Writes to standard error that the run does not end. A test harness does not capture this.
+    fn report_hang(&self) {
+        let Self { run, .. } = self;
+        let seconds = (CHECK_INTERVAL * HANG_CHECKS).as_secs();
+        // There is nobody else to report to.
+        let _ = writeln!(
+            io::stderr(),
+            "xds-sim: the run {run} has made no progress for {seconds} s of real time: code in it \
+             loops without waiting, or blocks its thread. The run cannot end. The documentation \
+             of `xds_sim::app` lists what is not supported."
+        );
+    }
+
     fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
         self.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Runs in progress, with their steps at the last check.
-static RUNS: Mutex<Vec<(Weak<SchedulerProgress>, u64)>> = Mutex::new(Vec::new());
+/// Number of checks in a row without progress or a turn, after which a run is reported.
+const HANG_CHECKS: u32 = 100;
+
+/// Runs in progress.
+static RUNS: Mutex<Vec<WatchedRun>> = Mutex::new(Vec::new());
+
+/// Run in progress, with its progress at the last check.
+struct WatchedRun {
+    progress: Weak<SchedulerProgress>,
+    steps: u64,
+    turns: u64,
+    /// Number of checks in a row without progress or a turn.
+    silent_checks: u32,
+}
+
+impl WatchedRun {
+    /// Wakes the run if it makes no progress, and reports it if it does not react. Returns whether
+    /// it has not ended.
+    fn check(&mut self) -> bool {
+        let Some(progress) = self.progress.upgrade() else { return false };
+        let steps = progress.steps.load(Ordering::Relaxed);
+        let turns = progress.turns.load(Ordering::Relaxed);
+        let has_stepped = core::mem::replace(&mut self.steps, steps) != steps;
+        let had_turn = core::mem::replace(&mut self.turns, turns) != turns;
+        if !has_stepped {
+            progress.waker().iter().for_each(Waker::wake_by_ref);
+        }
+        self.silent_checks = if has_stepped || had_turn { 0 } else { self.silent_checks + 1 };
+        if self.silent_checks == HANG_CHECKS {
+            progress.report_hang();
+        }
+        true
+    }
+}
 
 /// Lets a thread wake the run whenever it makes no progress.
 fn watch(progress: &Arc<SchedulerProgress>) {
     static ONCE: Once = Once::new();
 
-    RUNS.lock().unwrap_or_else(PoisonError::into_inner).push((Arc::downgrade(progress), 0));
+    let progress = Arc::downgrade(progress);
+    let run = WatchedRun { progress, steps: 0, turns: 0, silent_checks: 0 };
+    RUNS.lock().unwrap_or_else(PoisonError::into_inner).push(run);
     ONCE.call_once(|| {
         // Without the thread, a busy loop does not end.
         let _ = thread::Builder::new().name("xds-sim watchdog".into()).spawn(|| {
             loop {
                 thread::sleep(CHECK_INTERVAL);
-                check_all();
+                let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+                runs.retain_mut(WatchedRun::check);
             }
         });
-    });
-}
-
-fn check_all() {
-    RUNS.lock().unwrap_or_else(PoisonError::into_inner).retain_mut(|(run, before)| {
-        let Some(run) = run.upgrade() else { return false };
-        let steps = run.steps.load(Ordering::Relaxed);
-        if core::mem::replace(before, steps) == steps {
-            run.waker().iter().for_each(Waker::wake_by_ref);
-        }
-        true
     });
 }
 
@@ -116,6 +173,7 @@ impl Turns {
     /// Begins a turn. Returns the waker to poll with, if the run was woken.
     pub(crate) fn begin(&mut self, cx: &Context<'_>, now: Time) -> Option<Waker> {
         let Self { progress, own, .. } = self;
+        progress.turns.fetch_add(1, Ordering::Relaxed);
         let (own, waker) = own.get_or_insert_with(|| {
             *progress.waker() = Some(cx.waker().clone());
             let (is_woken, outer) = (AtomicBool::new(true), cx.waker().clone());
