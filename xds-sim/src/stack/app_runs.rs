@@ -302,14 +302,17 @@ async fn run_to_end(
     }
     stage.set_reach(address, DialOutcome::Open);
     stage.heal(near, far);
-    let limit = content.limit;
+    let (limit, repaired) = (content.limit, Instant::now());
     if timeout(limit, application.ended).await.is_err() {
         let polled = *application.polled.lock().unwrap_or_else(PoisonError::into_inner);
-        let polled = polled.duration_since(begin).as_secs_f64();
-        let what = format!(
+        let at = polled.duration_since(begin).as_secs_f64();
+        let mut what = format!(
             "it still runs {limit:?} after the last fault was repaired, which is the limit of \
-             `with_limit`; its main task was polled last at {polled:.3}s"
+             `with_limit`; its main task was polled last at {at:.3}s"
         );
+        if polled <= repaired {
+            what += "; threads and timers of other runtimes are not part of a run";
+        }
         stage.violate("application-ends", "The application ends.", what);
     }
 }

@@ -1,6 +1,6 @@
 //! Applications of users on a stage.
 
-use core::time::Duration;
+use core::{future::pending, time::Duration};
 use tokio::time::{sleep, timeout};
 use xds_core::{client::Notice, server::Transaction, types::CLUSTER};
 use xds_sim::{Toy, app, server_app, sometimes};
@@ -35,6 +35,28 @@ fn application_that_never_ends_is_found() {
         .check(0..1);
     });
     assert!(text.contains("application-ends"), "{text}");
+}
+
+#[test]
+fn report_states_why_a_resource_is_rejected() {
+    let text = failure(|| {
+        app(|client| async move {
+            let mut watch = client.watch_untyped(CLUSTER, "web");
+            while watch.next().await.is_some() {}
+        })
+        .with_resource(CLUSTER, "web", Toy::bytes("web", "bad"))
+        .with_limit(Duration::from_secs(60))
+        .check(0..1);
+    });
+    assert!(text.contains(r#"names [web], error 3 "resource 0 (web): "#), "{text}");
+}
+
+#[test]
+fn report_of_an_application_that_waits_for_a_thread_mentions_threads() {
+    let text = failure(|| {
+        app(|_| async { pending::<()>().await }).check(0..1);
+    });
+    assert!(text.contains("threads and timers of other runtimes are not part of a run"), "{text}");
 }
 
 #[test]

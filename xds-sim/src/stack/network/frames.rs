@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bytes::{Buf as _, Bytes, BytesMut};
 use prost::Message as _;
 use xds_core::proto::{
-    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, Status,
 };
 
 use super::wire::StreamUnit;
@@ -238,11 +238,12 @@ fn describe_request(message: &Bytes, stream: u32, variants: &mut Variants) -> Op
     {
         variants.insert(stream, StreamVariant::StateOfTheWorld);
         let text = format!(
-            "stream {stream}: {} version {:?}, nonce {:?}, names [{}]",
+            "stream {stream}: {} version {:?}, nonce {:?}, names [{}]{}",
             short(&it.type_url),
             it.version_info,
             it.response_nonce,
             it.resource_names.join(", "),
+            error(it.error_detail.as_ref()),
         );
         let kind = answer_kind(&it.response_nonce, it.error_detail.is_some());
         return Some(Description::new(kind, text).about(it.resource_names));
@@ -250,12 +251,13 @@ fn describe_request(message: &Bytes, stream: u32, variants: &mut Variants) -> Op
     let it = DeltaDiscoveryRequest::decode(message.clone()).ok()?;
     variants.insert(stream, StreamVariant::Incremental);
     let text = format!(
-        "stream {stream}: {} nonce {:?}, subscribes [{}], unsubscribes [{}], has {}",
+        "stream {stream}: {} nonce {:?}, subscribes [{}], unsubscribes [{}], has {}{}",
         short(&it.type_url),
         it.response_nonce,
         it.resource_names_subscribe.join(", "),
         it.resource_names_unsubscribe.join(", "),
         it.initial_resource_versions.len(),
+        error(it.error_detail.as_ref()),
     );
     let kind = answer_kind(&it.response_nonce, it.error_detail.is_some());
     let names = it.resource_names_subscribe.into_iter().chain(it.resource_names_unsubscribe);
@@ -290,6 +292,11 @@ fn describe_response(message: &Bytes, stream: u32, variants: &Variants) -> Optio
             Some(Description::new(kind, text).about(set.into_iter().chain(it.removed_resources)))
         }
     }
+}
+
+/// Formats the reason of a rejection, as the end of a description.
+fn error(detail: Option<&Status>) -> String {
+    detail.map(|it| format!(", error {} {:?}", it.code, it.message)).unwrap_or_default()
 }
 
 fn short(type_url: &str) -> &str {
