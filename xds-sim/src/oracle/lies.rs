@@ -155,7 +155,12 @@ impl LieEffects {
         let is_held =
             |name: &str| kinds.clone().any(|kind| world.status_of(it.client, kind, name).is_some());
         let mut names = response.resources.iter().map(|item| item.name.as_str());
-        let unrequested = names.find(|name| !is_world_name(name) && is_held(name));
+        let is_own = |name: &str| {
+            let kind =
+                response.kind.filter(|kind| world.watched(it.client, *kind).covers_by_name(name));
+            is_world_name(name) || kind.is_some()
+        };
+        let unrequested = names.find(|name| !is_own(name) && is_held(name));
         report.ensure(unrequested.is_none(), UNREQUESTED, || format!("{unrequested:?} is held"));
     }
 }
@@ -286,10 +291,13 @@ mod tests {
     #[test]
     fn holding_an_unrequested_resource_is_detected() {
         let found = broken_rule(Options::default(), |world, link, report| {
-            world.watch(0, 0, Some("made up"));
+            world.watch(0, 1, Some("made up"));
+            world.watch(0, 0, Some("own"));
             let oracle = LieEffects { before: answers(link, world), ..LieEffects::default() };
             oracle.read(link, &response(&["more of it"]), world, report);
             assert!(report.breach.is_none(), "it is not held");
+            oracle.read(link, &response(&["own"]), world, report);
+            assert!(report.breach.is_none(), "it is watched");
             oracle.read(link, &response(&["made up"]), world, report);
         });
         assert_eq!(found, Some(UNREQUESTED));

@@ -14,8 +14,10 @@ use xds_core::{Time, TypeUrl, WatchId, client::Notice, server::StreamKind};
 use xds_sim::{
     Application, Config, ControlPlane, Failure, Options, Reply, Situation, Tape, World, check,
     exhaust,
+    options::Lie,
     oracle::{Event, Oracle, Report, Rule},
     replay, run_seed, sometimes, storm,
+    storm::settle,
 };
 
 fn failure_of(config: &Config) -> Failure {
@@ -69,6 +71,19 @@ fn custom_scenario_failure_is_not_printed_as_a_storm() {
     let text = failure.to_text(None);
     assert!(!text.contains("xds sim replay"), "the command line knows nothing of it:\n{text}");
     assert!(text.contains(&format!("XDS_SIM_TAPE={} cargo test", failure.tape)), "{text}");
+}
+
+#[test]
+fn resource_of_any_name_may_be_watched() {
+    let scenario = |world: &mut World| {
+        world.watch(0, 0, Some("backend"));
+        world.set(0, "backend", "content");
+        settle(world);
+    };
+    let config = Config::default().with_runs(20);
+    // Runs with lies check that nothing else is stored.
+    let config = config.with_options(|it| it.lies = [Lie::Truncate].into_iter().collect());
+    assert_eq!(check(&config, scenario).runs, 20);
 }
 
 #[test]
