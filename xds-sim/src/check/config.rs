@@ -233,7 +233,7 @@ impl Config {
     /// # Panics
     ///
     /// Panics if one of the variables is not a number, because the result would be about unintended
-    /// runs.
+    /// runs, and if there are no runs.
     #[must_use]
     pub fn with_environment(mut self) -> Self {
         let seeds = select_seeds(self.first_seed..self.first_seed.saturating_add(self.runs));

@@ -26,22 +26,34 @@ pub(crate) enum Selection {
 /// and if `seeds` is empty.
 #[cfg(any(feature = "replicas", feature = "stack"))]
 pub(crate) fn select(seeds: Range<u64>) -> Selection {
+    require_runs(&seeds, "");
+    tape().map_or_else(|| Selection::Seeds(select_seeds(seeds)), Selection::Tape)
+}
+
+/// Requires that the range is not empty, because a test without runs would pass.
+fn require_runs(seeds: &Range<u64>, source: &str) {
     assert!(
         seeds.start < seeds.end,
-        "no run: the range of seeds {}..{} is {}",
+        "no run: the range of seeds {}..{}{source} is {}",
         seeds.start,
         seeds.end,
         if seeds.start == seeds.end { "empty" } else { "reversed" }
     );
-    tape().map_or_else(|| Selection::Seeds(select_seeds(seeds)), Selection::Tape)
 }
 
 /// Returns the seeds that the environment selects instead of `seeds`.
+///
+/// # Panics
+///
+/// Panics if there are none, or if a variable has an invalid value.
 pub(super) fn select_seeds(seeds: Range<u64>) -> Range<u64> {
+    require_runs(&seeds, "");
     let (seed, runs) = (number("XDS_SIM_SEED"), number("XDS_SIM_RUNS"));
     let first = seed.unwrap_or(seeds.start);
     let default = if seed.is_some() { 1 } else { seeds.end - seeds.start };
-    first..first.saturating_add(runs.unwrap_or(default))
+    let selected = first..first.saturating_add(runs.unwrap_or(default));
+    require_runs(&selected, " from XDS_SIM_SEED and XDS_SIM_RUNS");
+    selected
 }
 
 /// Returns the tape of `XDS_SIM_TAPE`.

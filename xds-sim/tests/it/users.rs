@@ -87,6 +87,14 @@ fn resource_of_any_name_may_be_watched() {
 }
 
 #[test]
+#[should_panic(expected = "no run: the range of seeds 7..7 is empty")]
+fn test_without_runs_fails() {
+    let mut config = Config::default().with_runs(0);
+    config.first_seed = 7;
+    check(&config, storm);
+}
+
+#[test]
 fn repeat_command_includes_options_that_were_not_drawn() {
     let config = Config::default().with_options(|it| it.clock_grain = Duration::from_secs(1_000));
     let failure = failure_of(&config);
