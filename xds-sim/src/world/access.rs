@@ -75,6 +75,27 @@ impl World {
         self.servers.len()
     }
 
+    /// Requires that the run has a client at the index.
+    #[track_caller]
+    pub(super) fn require_client(&self, at: usize) {
+        let count = self.client_count();
+        assert!(at < count, "there is no client {at}: the run has {count}, see `Options::clients`");
+    }
+
+    /// Requires that the run has a server at the index.
+    #[track_caller]
+    pub(super) fn require_server(&self, at: usize) {
+        let count = self.server_count();
+        assert!(at < count, "there is no server {at}: the run has {count}, see `Options::servers`");
+    }
+
+    /// Requires that the run has a kind of resource.
+    #[track_caller]
+    pub(super) fn require_kind(&self, kind: usize) {
+        let count = self.types.len();
+        assert!(kind < count, "there is no kind {kind}: the run has {count}, see `Options::types`");
+    }
+
     /// Core of a client.
     ///
     /// # Panics

@@ -22,7 +22,15 @@ use crate::{
 impl World {
     /// Begins a watch of a client, for a name or, with `None`, for the wildcard. Returns `None` if
     /// the client rejects it.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the run has no such client or kind of resource. [`Options`](crate::Options) has their
+    /// numbers.
+    #[track_caller]
     pub fn watch(&mut self, client: usize, kind: usize, name: Option<&str>) -> Option<WatchId> {
+        self.require_client(client);
+        self.require_kind(kind);
         let watch = self.begin_watch(client, kind, name.map(Text::from));
         self.drain_client(client);
         watch

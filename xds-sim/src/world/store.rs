@@ -28,17 +28,25 @@ const LONG: u64 = 5;
 /// Operations of operators.
 impl World {
     /// Sets the text of a resource. Its servers receive the change unless they lag.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the run has no such kind of resource. [`Options::types`](crate::Options) sets their
+    /// number, and `set_new_text`, `set_for`, `set_bytes`, `set_error` and `delete` panic, too.
+    #[track_caller]
     pub fn set(&mut self, kind: usize, name: &str, text: &str) {
         self.set_bytes(kind, name, Some(Toy::bytes(name, text)));
     }
 
     /// Sets a resource to a unique text that starts with `text`.
+    #[track_caller]
     pub fn set_new_text(&mut self, kind: usize, name: &str, text: &str) {
         let text = self.new_text(text);
         self.set(kind, name, &text);
     }
 
     /// Sets a resource to a unique text, with a TTL. A user-defined control plane receives no TTL.
+    #[track_caller]
     pub fn set_for(&mut self, kind: usize, name: &str, text: &str, ttl: Duration) {
         let ttl = Some(ttl).filter(|_| self.participants.control_plane.is_none());
         let text = self.new_text(text);
@@ -55,11 +63,13 @@ impl World {
     }
 
     /// Deletes a resource.
+    #[track_caller]
     pub fn delete(&mut self, kind: usize, name: &str) {
         self.set_bytes(kind, name, None);
     }
 
     /// Sets a resource to any bytes whose first field is the name, or deletes it (`None`).
+    #[track_caller]
     pub fn set_bytes(&mut self, kind: usize, name: &str, bytes: Option<Bytes>) {
         self.store(
             kind,
@@ -70,16 +80,16 @@ impl World {
 
     /// Makes servers report an error to clients that name the resource, until it is set or deleted.
     /// Clients keep a resource that they have. Has no effect with a user-defined control plane.
+    #[track_caller]
     pub fn set_error(&mut self, kind: usize, name: &str, code: StatusCode) {
         if self.participants.control_plane.is_none() {
             self.store(kind, name, StoreChange::Error(code));
         }
     }
 
+    #[track_caller]
     fn store(&mut self, kind: usize, name: &str, change: StoreChange) {
-        if kind >= self.types.len() {
-            return;
-        }
+        self.require_kind(kind);
         for view in 0..self.truth.len() {
             let state = &mut self.truth[view];
             let stored =

@@ -15,7 +15,14 @@ impl World {
     }
 
     /// Resets the connection of a client to a server, which resets all of its streams.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the run has no such client or server. [`Options`](crate::Options) has their numbers.
+    #[track_caller]
     pub fn reset_connection(&mut self, client: usize, server: usize, code: i32) {
+        self.require_client(client);
+        self.require_server(server);
         let links = self.links(client).filter(|(_, link)| link.server == server && link.is_open);
         let links: Vec<LinkId> = links.map(|(link, _)| link).collect();
         self.reset_together(&links, code);

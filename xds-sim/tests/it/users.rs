@@ -74,6 +74,24 @@ fn custom_scenario_failure_is_not_printed_as_a_storm() {
 }
 
 #[test]
+fn operation_on_what_a_run_lacks_is_reported_at_the_call_of_the_scenario() {
+    type Scenario = fn(&mut World);
+    let operations: [(Scenario, &str); 6] = [
+        (|world| _ = world.watch(9, 0, None), "there is no client 9: the run has 1"),
+        (|world| _ = world.watch(0, 9, None), "there is no kind 9: the run has 4"),
+        (|world| world.set(9, "r0", "a"), "there is no kind 9: the run has 4"),
+        (|world| world.delete(9, "r0"), "there is no kind 9: the run has 4"),
+        (|world| world.reset_connection(9, 0, 14), "there is no client 9: the run has 1"),
+        (|world| world.reset_connection(0, 9, 14), "there is no server 9: the run has 1"),
+    ];
+    for (operation, expected) in operations {
+        let config = Config::new(operation).with_fixed_options(Options::default());
+        let text = failure_of(&config).to_text(None);
+        assert!(text.contains(expected) && text.contains("users.rs:"), "{text}");
+    }
+}
+
+#[test]
 fn resource_of_any_name_may_be_watched() {
     let scenario = |world: &mut World| {
         world.watch(0, 0, Some("backend"));
