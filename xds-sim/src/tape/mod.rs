@@ -152,7 +152,8 @@ impl Choices {
     }
 
     /// Returns the seed from which the choices are drawn, if they are.
-    pub(crate) fn seed(&self) -> Option<u64> {
+    #[must_use]
+    pub const fn seed(&self) -> Option<u64> {
         self.seed
     }
 
