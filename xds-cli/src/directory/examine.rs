@@ -23,6 +23,17 @@ use super::{
 use crate::{diagnostic::Diagnostic, views::Views};
 
 impl SourceFollower {
+    /// Examines what was read of the source, and records that it can be read.
+    pub(super) async fn examine_read(&mut self, update: Update) -> (Reload, Option<Changes>) {
+        self.metrics.note_success();
+        let was_failing = mem::take(&mut self.is_failing);
+        let (mut reload, change) = self.examine(update).await;
+        if was_failing {
+            reload.repaired.push(self.origin.place().to_owned());
+        }
+        (reload, change)
+    }
+
     /// Returns the new errors in the files, and the changes of the resources. There are none if the
     /// state is rejected, or if the server waits for other files.
     pub(super) async fn examine(&mut self, update: Update) -> (Reload, Option<Changes>) {
@@ -49,10 +60,6 @@ impl SourceFollower {
         let (mut reload, change) = self.decide().await;
         reload.errors.splice(0..0, errors);
         reload.repaired = repaired;
-        if mem::take(&mut self.is_failing) {
-            self.metrics.note_success();
-            reload.repaired.push(self.origin.place().to_owned());
-        }
         reload.findings.splice(0..0, unused);
         (reload, change)
     }

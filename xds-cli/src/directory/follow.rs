@@ -48,7 +48,7 @@ impl FollowedSource {
     ) -> io::Result<(Self, Reload)> {
         let mut follower = SourceFollower::new(origin, options, server);
         let (mut first, change) = match follower.origin.next().await {
-            Ok(update) => follower.examine(update).await,
+            Ok(update) => follower.examine_read(update).await,
             Err(why) if !follower.origin.is_shared() => return Err(why),
             Err(why) => follower.note_failure(&why).await,
         };
@@ -150,9 +150,9 @@ impl SourceFollower {
             let mut is_of_source = false;
             let (reload, change, views) = select! {
                 update = self.origin.next() => {
-                    is_of_source = true;
+                    is_of_source = update.is_ok();
                     let (reload, change) = match update {
-                        Ok(update) => self.examine(update).await,
+                        Ok(update) => self.examine_read(update).await,
                         Err(why) => self.note_failure(&why).await,
                     };
                     (reload, change, None)

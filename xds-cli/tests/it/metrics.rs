@@ -153,7 +153,11 @@ fn directory_that_cannot_be_read_is_a_stale_source() {
     let served = directory.join("served");
     fs::create_dir(&served).unwrap();
     fs::write(served.join("cds.yaml"), clusters("a")).unwrap();
-    let flags = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let rules = "rules:\n- view: default\n  when: { id: a-* }\n";
+    directory.save("views.yaml", rules);
+    let views = directory.join("views.yaml");
+    let flags =
+        ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--views", views.to_str().unwrap()];
     let (serve, _) = Xds::serve_with(&served, &flags);
     let serving = serve.wait_event("serving", |event| event["event"] == "serving");
     let address = serving["metrics"].as_str().unwrap();
@@ -166,6 +170,16 @@ fn directory_that_cannot_be_read_is_a_stale_source() {
         Some(seconds) if seconds > 0.0 => Ok(()),
         other => Err(format!("{other:?}")),
     });
+    // Other views do not mean that the directory can be read.
+    let stale = metric(address, "xds_source_stale_seconds").unwrap();
+    for (content, invalid) in [("{", 1.0), (rules, 0.0)] {
+        directory.replace("views.yaml", content);
+        eventually("views", || match metric(address, "xds_source_invalid_objects") {
+            Some(count) if count == invalid => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+    }
+    assert!(metric(address, "xds_source_stale_seconds").unwrap() > stale);
     fs::rename(directory.join("away"), &served).unwrap();
     eventually("no staleness", || match metric(address, "xds_source_stale_seconds") {
         Some(0.0) => Ok(()),
