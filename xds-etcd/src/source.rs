@@ -61,8 +61,10 @@ impl fmt::Debug for EtcdSource {
 struct State {
     /// Current generation.
     generation: Option<String>,
-    /// Revision at which it has become current.
-    current_since: i64,
+    /// Revision at which the key that names the current generation was created.
+    generations_since: i64,
+    /// Whether keys that are not served have been reported.
+    has_reported_beside: bool,
     /// Registered endpoints by view and cluster. A cluster whose last registration has ended has an
     /// empty map.
     clusters: BTreeMap<(ViewName, String), BTreeMap<String, Registered>>,
@@ -100,8 +102,8 @@ impl EtcdSource {
         }
         ranges.push(KeyRange { first: self.layout.force().into(), end: Bytes::new() });
         let keys = self.client.read_all(&ranges, pointer.revision).await?;
-        let current_since = pointer.keys.first().map_or(0, |it| it.mod_revision);
-        let mut state = State { generation, current_since, ..State::default() };
+        let generations_since = pointer.keys.first().map_or(0, |it| it.create_revision);
+        let mut state = State { generation, generations_since, ..State::default() };
         let mut changes = Changes::default();
         for kv in keys {
             state.take(&self.layout, Event { kv: Some(kv), ..Event::default() }, &mut changes);
@@ -112,7 +114,7 @@ impl EtcdSource {
             state.clusters.entry(key.clone()).or_default();
             changes.clusters.insert(key);
         }
-        changes.report_beside(&self.layout, state.generation.as_deref());
+        state.report_beside(&self.layout, &changes);
         let objects = changes.finish(&state, pointer.revision).into_iter();
         let objects = objects.filter_map(|change| match change {
             ObjectChange::Set(object) => Some(object),
@@ -141,7 +143,7 @@ impl EtcdSource {
         for event in events {
             state.take(&self.layout, event, &mut changes);
         }
-        changes.report_beside(&self.layout, state.generation.as_deref());
+        state.report_beside(&self.layout, &changes);
         Ok(Change { revision: Revision(revision), objects: changes.finish(&state, revision) })
     }
 }
@@ -227,21 +229,6 @@ impl Changes {
         self.objects.insert(id.clone(), ObjectChange::Delete(id));
     }
 
-    /// Warns about keys that are not served. A program that does not know of generations writes them.
-    fn report_beside(&self, layout: &Layout, generation: Option<&str>) {
-        let Some(first) = self.beside.first() else { return };
-        let (current, of_generation) = (layout.current(), layout.resources(generation));
-        let (keys, are) = match self.beside.len() {
-            1 => ("1 key".to_owned(), "is"),
-            many => (format!("{many} keys"), "are"),
-        };
-        warn!(
-            key = %first,
-            "{keys} {are} not served, because {current} names a generation, whose keys are below \
-             {of_generation}: write with `EtcdStore` or `xds apply`"
-        );
-    }
-
     /// Adds the resources of the clusters with changed registrations.
     fn finish(mut self, state: &State, revision: u64) -> Vec<ObjectChange> {
         for (view, cluster) in core::mem::take(&mut self.clusters) {
@@ -261,6 +248,26 @@ impl Changes {
 }
 
 impl State {
+    /// Warns once about keys that are not served. A program that does not know of generations writes
+    /// them.
+    fn report_beside(&mut self, layout: &Layout, changes: &Changes) {
+        let Some(first) = changes.beside.first().filter(|_| !self.has_reported_beside) else {
+            return;
+        };
+        self.has_reported_beside = true;
+        let current = layout.current();
+        let of_generation = layout.resources(self.generation.as_deref());
+        let (keys, are) = match changes.beside.len() {
+            1 => ("1 key".to_owned(), "is"),
+            many => (format!("{many} keys"), "are"),
+        };
+        warn!(
+            key = %first,
+            "{keys} {are} not served, because {current} names a generation, whose keys are below \
+             {of_generation}: write with `EtcdStore` or `xds apply`"
+        );
+    }
+
     /// Takes one event into account. Keys of other generations are ignored.
     fn take(&mut self, layout: &Layout, event: Event, changes: &mut Changes) {
         let is_deleted = event.r#type() == EventType::Delete;
@@ -291,8 +298,8 @@ impl State {
             }
         }
         let Some(rest) = layout.of_generation(self.generation.as_deref(), &kv.key) else {
-            // The writer of the generation removes older ones.
-            let is_newer = !is_deleted && kv.mod_revision > self.current_since;
+            // The writer of the first generation removes older ones.
+            let is_newer = !is_deleted && kv.mod_revision > self.generations_since;
             if is_newer && layout.of_generation(None, &kv.key).is_some() {
                 changes.beside.insert(id);
             }
