@@ -125,14 +125,19 @@ pub(super) fn already_defined(path: &Path, key: &Key, owner: &Path) -> Diagnosti
     invalid(path, format!("the {type_name} resource `{name}` is already defined in {owner}"))
 }
 
-/// Returns the encoded message of a value in etcd; `None` if it is not the resource that its key
-/// states.
+/// Returns the encoded message of a value in etcd, whose key states the type and the name.
 #[cfg(feature = "etcd")]
-pub(crate) fn parse_value(type_url: &TypeUrl, name: &ResourceName, value: &Bytes) -> Option<Bytes> {
+pub(crate) fn parse_value(
+    type_url: &TypeUrl,
+    name: &ResourceName,
+    value: &Bytes,
+) -> Result<Bytes, Problems> {
+    let place = format!("{} {name}", type_name(type_url.as_str()));
     let content = xds_etcd::content_of_value(type_url, name, value.clone());
     let revision = xds_source::Revision::default();
-    let object = Object::new(name.as_str(), xds_core::ViewName::default(), revision, content);
-    parse_object(&object, Validation::default()).ok()?.into_values().next()
+    let object = Object::new(place.as_str(), xds_core::ViewName::default(), revision, content);
+    let parsed = parse_object(&object, Validation::default())?.into_values().next();
+    parsed.ok_or_else(|| Problems::one(Path::new(&place), "the value has no resource"))
 }
 
 /// Parses an object that has exactly one resource, whose type and name are known. Its type may be

@@ -473,7 +473,9 @@ fn keys_beside_the_current_generation_are_reported() {
                 /xds/@generations/";
     replica.serve.wait_stderr(text);
     assert!(replica.serve.stderr().contains("/xds/default/clusters/clusters/x"));
-    // A server that starts finds it too.
+    // A server that starts finds it too, also when another generation has become current.
+    let more: String = (0..200).map(|number| format!("c{number}=2s ")).collect();
+    etcd.write("", &more);
     let other = Replica::start(&etcd.source(), &[]);
     other.serve.wait_stderr(text);
     assert_eq!(metric(&other.metrics, "xds_server_ready"), Some(1.0));
@@ -506,4 +508,21 @@ fn bad_keys_are_reported_as_keys_and_lose_nothing() {
     etcd.write("", "a=3s");
     watch.wait_count("changed", 4);
     assert_eq!(watch.events_of("removed").len(), 0);
+}
+
+#[test]
+#[ignore = "needs etcd: XDS_ETCD names the binary"]
+fn pull_prints_the_valid_resources_and_the_errors_of_the_others() {
+    let etcd = Etcd::start();
+    etcd.write("", "a=1s");
+    let named = |name: &str| ("".into(), types::CLUSTER.into(), name.into());
+    etcd.put("/xds", BTreeMap::from([(named("b"), Bytes::from("name: b\nconnect_timeout: 5\n"))]));
+    let pulled = run(&["pull", &etcd.source()]);
+    assert_eq!(pulled.code, Some(1), "{}", pulled.stderr);
+    assert!(
+        pulled.stdout.contains("name: a") && !pulled.stdout.contains("name: b"),
+        "{}",
+        pulled.stdout
+    );
+    assert!(pulled.stderr.contains("error: cds b:2:18: connect_timeout: "), "{}", pulled.stderr);
 }

@@ -101,7 +101,7 @@ fn keep_equal(
 
 /// Returns the encoded message of a value; `None` if it is invalid.
 fn meaning((_, type_url, name): &StoredName, value: &Bytes) -> Option<Bytes> {
-    parse_value(type_url, name, value)
+    parse_value(type_url, name, value).ok()
 }
 
 /// Returns the difference as text: a line for each resource, and the fields that differ.

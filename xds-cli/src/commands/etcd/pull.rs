@@ -13,23 +13,23 @@ pub(crate) async fn pull(args: &PullArgs) -> Result<(), Failure> {
     let store = EtcdStore::new(client(address, &args.etcd)?, &address.prefix);
     let stored = store.read().await.map_err(|why| unreached(&args.from, why))?;
     let mut errors = 0;
-    let mut error = |key: &str, why: &str| {
+    let mut error = |what: &str| {
         errors += 1;
-        output::print_to_stderr(&format!("error: {}: {why}\n", escaped(key)));
+        output::print_to_stderr(&format!("error: {}\n", escaped(what)));
     };
     for (key, fault) in &stored.faults {
-        error(key, fault);
+        error(&format!("{key}: {fault}"));
     }
     for ((view, type_url, name), value) in &stored.resources {
         if view.as_str() != args.view {
             continue;
         }
         match parse_value(type_url, name, value) {
-            Some(bytes) => {
+            Ok(bytes) => {
                 let json = to_json(schema(), type_url.as_str(), &bytes, &PrintOptions::default())?;
                 output::print(&format!("---\n{}", json_to_yaml(&json)))?;
             }
-            None => error(name.as_str(), "the value is not a valid resource"),
+            Err(problems) => problems.first.iter().for_each(|it| error(&it.to_string())),
         }
     }
     if errors > 0 { Err(Failure::Found(errors)) } else { Ok(()) }
