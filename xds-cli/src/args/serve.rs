@@ -179,6 +179,7 @@ impl ServeArgs {
         let has_socket = addresses.into_iter().flatten().any(|it| it.starts_with("unix:"));
         let is_directory = self.source.directory().is_some();
         let of_source = [
+            ("--max-staleness", self.max_staleness.is_some(), "etcd:// or kube://"),
             ("--report-rejections", self.report_rejections, "etcd://"),
             ("--etcd-ca", etcd.etcd_ca.is_some(), "etcd://"),
             ("--etcd-cert", etcd.etcd_cert.is_some(), "etcd://"),

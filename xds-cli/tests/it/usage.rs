@@ -46,6 +46,10 @@ fn usage_errors_exit_with_two() {
             "--report-rejections has an effect only with etcd://",
         ),
         (
+            &["serve", ".", "--listen", "127.0.0.1:0", "--max-staleness", "5m"],
+            "--max-staleness has an effect only with etcd:// or kube://",
+        ),
+        (
             &["serve", ".", "--listen", "127.0.0.1:0", "--socket-mode", "660"],
             "--socket-mode has an effect only with unix:PATH",
         ),
