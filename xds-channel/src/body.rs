@@ -87,14 +87,14 @@ impl Body for CallBody {
         let polled = ready!(self.body.poll_frame(cx));
         let note = || self.active.as_ref().map(|it| it.cluster_ref.note()).unwrap_or_default();
         // The server may end the call at the deadline before the timer here fires.
-        let is_late = self.body.deadline.as_ref().is_some_and(Deadline::is_past);
+        let is_late = || self.body.deadline.as_ref().is_some_and(Deadline::is_past);
         let polled = polled.map(|frame| match frame {
-            Ok(frame) if is_late && frame.trailers_ref().is_some_and(status::is_cancelled) => {
+            Ok(frame) if frame.trailers_ref().is_some_and(status::is_cancelled) && is_late() => {
                 Err(failure(None, note()))
             }
             Ok(frame) => Ok(frame),
             Err(end) => {
-                let end = end.filter(|end| !is_late || status::code_of(end) != Code::Cancelled);
+                let end = end.filter(|end| status::code_of(end) != Code::Cancelled || !is_late());
                 Err(failure(end, note()))
             }
         });

@@ -194,6 +194,7 @@ impl Cluster {
                 ConnectionEvent::Connected
             }
             DialEvent::Failed(why) => {
+                tracing::debug!(cluster = %self.name, %why, "cannot connect to an endpoint");
                 self.dials.remove(&id);
                 ConnectionEvent::Failed(why)
             }

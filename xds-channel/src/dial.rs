@@ -18,11 +18,11 @@ use xds_routing::SocketAddress;
 
 use crate::{status, tls::ClusterTls};
 
-/// Flow-control window of a connection: the maximum of HTTP/2, so that only the windows of streams
-/// limit responses. A smaller one is filled by the responses that the application does not read, and
-/// then stops the other calls. h2 also ends connections whose unread small frames exceed a share of
-/// this window.
-const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
+/// Flow-control window of a connection: 256 MiB, so that usually only the windows of streams (2 MiB
+/// each) limit responses. A smaller one is filled by the responses that the application does not
+/// read, and then stops the other calls. It also limits the unread bytes of a connection, and h2
+/// ends connections whose unread small frames exceed a share of it.
+const CONNECTION_WINDOW: u32 = 256 << 20;
 
 /// Event of a connection.
 #[derive(Debug)]

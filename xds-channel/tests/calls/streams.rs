@@ -339,7 +339,7 @@ async fn unread_response_does_not_block_other_calls() {
     let (_world, channel) = channel_to(&endpoint).await;
     let (_unread, _messages, _request, mut sending) = begin(&mut endpoint, &channel, None).await;
     sending.send_data(Bytes::from(vec![0; 32 << 20]), false).expect("the call is active");
-    // Until the window is used up.
+    // The server sends until the window is used up.
     sleep(Duration::from_millis(300)).await;
     let (mut response, _messages, _request, mut sending) =
         begin(&mut endpoint, &channel, None).await;
