@@ -47,16 +47,18 @@ pub(crate) fn stated_timeout(headers: &HeaderMap) -> Option<Duration> {
     }
 }
 
-/// Sets the timeout, in the finest unit that fits into eight digits.
+/// Sets the timeout, in the finest unit that fits into eight digits. Rounded up, so that the server
+/// does not end the call earlier.
 pub(crate) fn set_timeout(headers: &mut HeaderMap, limit: Duration) {
     let units = [
-        (limit.as_nanos(), 'n'),
-        (limit.as_micros(), 'u'),
-        (limit.as_millis(), 'm'),
-        (u128::from(limit.as_secs()), 'S'),
-        (u128::from(limit.as_secs() / 60), 'M'),
-        (u128::from(limit.as_secs() / 3_600), 'H'),
+        (1, 'n'),
+        (1_000, 'u'),
+        (1_000_000, 'm'),
+        (1_000_000_000, 'S'),
+        (60_000_000_000, 'M'),
+        (3_600_000_000_000, 'H'),
     ];
+    let units = units.map(|(nanos, unit)| (limit.as_nanos().div_ceil(nanos), unit));
     let fits = units.into_iter().find(|(count, _)| *count < 100_000_000);
     let text = fits.map(|(count, unit)| format!("{count}{unit}"));
     if let Some(value) = text.and_then(|text| HeaderValue::try_from(text).ok()) {
@@ -75,7 +77,7 @@ mod tests {
             (Duration::from_millis(1_500), "1500000u"),
             (Duration::from_nanos(12), "12n"),
             (Duration::from_secs(100_000), "100000S"),
-            (Duration::from_secs(200_000_000), "3333333M"),
+            (Duration::from_secs(200_000_000), "3333334M"),
         ] {
             set_timeout(&mut headers, limit);
             let is = headers.get(TIMEOUT).expect("a timeout").to_str().expect("text").to_owned();
