@@ -222,7 +222,7 @@ fn status(stated: u32) -> Option<u8> {
 fn stated_status<H: Headers + ?Sized>(headers: &H) -> Option<u8> {
     let stated = |name| headers.value(name).map(|value| value.trim().parse::<u32>().ok());
     match stated(ABORT_HTTP) {
-        Some(Some(http)) => Some(status_of_http(http)),
+        Some(Some(http)) if (200..600).contains(&http) => Some(status_of_http(http)),
         _ => Some(stated(ABORT)?.and_then(status).unwrap_or(UNKNOWN)),
     }
 }
