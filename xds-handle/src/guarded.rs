@@ -89,6 +89,10 @@ impl ResourceType for GuardedType {
         stated.unwrap_or(VerdictSource::Validation)
     }
 
+    fn name_field(&self) -> u32 {
+        catch_unwind(AssertUnwindSafe(|| self.inner.name_field())).unwrap_or(1)
+    }
+
     fn name<'a>(&self, resource: &'a [u8]) -> Result<&'a str, Rejection> {
         rejecting_panics(RESOURCE_TYPE, || self.inner.name(resource))
     }

@@ -68,7 +68,8 @@ impl ServerHandle {
             Ok::<_, TransactionError>((applied, is_ready))
         };
         let (applied, is_ready) = self.with_rollouts(apply).await??;
-        is_ready.await.map_err(|_| ServerEnded)?;
+        // The server may have ended after the change.
+        let _ = is_ready.await;
         Ok(applied)
     }
 
@@ -96,8 +97,9 @@ impl ServerHandle {
     /// Waits until the server has ended for any reason.
     ///
     /// Listeners of [`spawn_serve`](super::ManagementServer::spawn_serve) are closed then, so that
-    /// another server can use their addresses. Listeners that the application polls, as with
-    /// [`serve`](super::ManagementServer::serve), close afterwards.
+    /// another server can use their addresses; this needs the runtime on which they are served.
+    /// Listeners that the application polls, as with [`serve`](super::ManagementServer::serve), close
+    /// afterwards.
     pub async fn ended(&self) {
         self.inbox.ended().await;
         self.open_listeners.closed().await;

@@ -104,14 +104,18 @@ impl<'a> Waiting<'a> {
         if !state.watches.contains_key(target) {
             return Poll::Ready(());
         }
-        state.waiting.insert(self.id, cx.waker().clone());
+        let before = state.waiting.insert(self.id, cx.waker().clone());
+        drop(state);
+        // To drop a waker may drop a watch, which locks the targets.
+        drop(before);
         Poll::Pending
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.targets.lock().waiting.remove(&self.id);
+        let before = self.targets.lock().waiting.remove(&self.id);
+        drop(before);
     }
 }
 
