@@ -130,7 +130,7 @@ fn code_that_never_waits_is_reported_on_standard_error() {
     if env::var_os(BLOCKED_TEST).is_some() {
         check(7..8, &async |stage: &Stage| {
             // Blocks the thread, like a loop without `await`.
-            stage.host("host").start(async { thread::sleep(Duration::from_secs(12)) });
+            stage.host("host").start(async { thread::sleep(Duration::from_secs(20)) });
             yield_now().await;
         });
         return;

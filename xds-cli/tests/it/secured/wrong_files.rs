@@ -226,7 +226,7 @@ fn certificate_that_expires_while_the_server_runs_is_a_warning() {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    params.not_after = date_time_ymd(1970, 1, 1) + now + Duration::from_secs(3);
+    params.not_after = date_time_ymd(1970, 1, 1) + now + Duration::from_secs(10);
     files.save("server.pem", &params.self_signed(&key).unwrap().pem());
     files.save("server.key", &key.serialize_pem());
     let path = |name: &str| files.join(name).to_str().unwrap().to_owned();
