@@ -26,7 +26,7 @@ impl Refused {
         self.change == other.change && self.stated == other.stated
     }
 
-    /// Says how the change can be served nevertheless.
+    /// Describes how the change can be served nevertheless.
     pub(crate) fn remedy(&self, source: &SourceAddress) -> String {
         let force = source.force(self.change.id);
         match self.stated.contains(&self.change.id) {
