@@ -36,14 +36,12 @@ use xds_core::{
 };
 use xds_tokio::credentials::CredentialsError;
 
-#[cfg(feature = "etcd")]
-pub(crate) use self::store::{ApplyArgs, PullArgs, RegisterArgs};
 pub(crate) use self::{
     check::{CheckArgs, CheckOutput, CompatArgs, CompatOutput},
     client::{ChannelArgs, ClientArgs},
     convert::{ConvertArgs, ConvertFormat},
     demo::DemoArgs,
-    etcd::{EtcdAddress, EtcdArgs, SourceAddress},
+    etcd::{EtcdArgs, SourceAddress},
     get::{GetArgs, GetOutput},
     guard::GuardArgs,
     kube::{KubeArgs, KubeClusterArgs},
@@ -56,6 +54,11 @@ pub(crate) use self::{
     sim::SimCommand,
     status::{StatusArgs, StatusOutput},
     watch::{WatchArgs, WatchOutput},
+};
+#[cfg(feature = "etcd")]
+pub(crate) use self::{
+    etcd::EtcdAddress,
+    store::{ApplyArgs, PullArgs, RegisterArgs},
 };
 
 /// Serve, watch and check xDS resources, the configuration of proxies and gRPC clients.
