@@ -32,13 +32,17 @@ impl World {
     /// # Panics
     ///
     /// Panics if the run has no such kind of resource. [`Options::types`](crate::Options) sets their
-    /// number, and `set_new_text`, `set_for`, `set_bytes`, `set_error` and `delete` panic, too.
+    /// number.
     #[track_caller]
     pub fn set(&mut self, kind: usize, name: &str, text: &str) {
         self.set_bytes(kind, name, Some(Toy::bytes(name, text)));
     }
 
     /// Sets a resource to a unique text that starts with `text`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the run has no such kind of resource.
     #[track_caller]
     pub fn set_new_text(&mut self, kind: usize, name: &str, text: &str) {
         let text = self.new_text(text);
@@ -46,6 +50,10 @@ impl World {
     }
 
     /// Sets a resource to a unique text, with a TTL. A user-defined control plane receives no TTL.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the run has no such kind of resource.
     #[track_caller]
     pub fn set_for(&mut self, kind: usize, name: &str, text: &str, ttl: Duration) {
         let ttl = Some(ttl).filter(|_| self.participants.control_plane.is_none());
@@ -63,12 +71,20 @@ impl World {
     }
 
     /// Deletes a resource.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the run has no such kind of resource.
     #[track_caller]
     pub fn delete(&mut self, kind: usize, name: &str) {
         self.set_bytes(kind, name, None);
     }
 
     /// Sets a resource to any bytes whose first field is the name, or deletes it (`None`).
+    ///
+    /// # Panics
+    ///
+    /// Panics if the run has no such kind of resource.
     #[track_caller]
     pub fn set_bytes(&mut self, kind: usize, name: &str, bytes: Option<Bytes>) {
         self.store(
@@ -80,6 +96,10 @@ impl World {
 
     /// Makes servers report an error to clients that name the resource, until it is set or deleted.
     /// Clients keep a resource that they have. Has no effect with a user-defined control plane.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the run has no such kind of resource.
     #[track_caller]
     pub fn set_error(&mut self, kind: usize, name: &str, code: StatusCode) {
         if self.participants.control_plane.is_none() {
