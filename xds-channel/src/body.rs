@@ -15,7 +15,7 @@ use hyper::{
 };
 use tonic::{Code, Status};
 use xds_grpc::runtime::SharedRuntime;
-use xds_routing::balancer::CallPermit;
+use xds_routing::{SocketAddress, balancer::CallPermit};
 
 use crate::{
     replay::Replay,
@@ -39,6 +39,24 @@ pub(crate) struct ActiveCall {
     pub(crate) permit: CallPermit,
     pub(crate) cluster_ref: Arc<ClusterRef>,
     pub(crate) request: Replay,
+    /// Address of the endpoint.
+    pub(crate) address: Arc<SocketAddress>,
+}
+
+impl ActiveCall {
+    /// Returns the status if the server does not end the call itself. Without an error, the deadline is
+    /// exceeded.
+    // S3.090
+    pub(crate) fn failure(&self, end: Option<hyper::Error>) -> Status {
+        let (address, note) = (&self.address, self.cluster_ref.note());
+        match end {
+            Some(error) => {
+                let why = format_args!("{address}: {}", status::with_causes(&error));
+                Status::new(status::code_of(&error), status::with_note(why, note))
+            }
+            None => status::deadline_exceeded(Waiting::sent(address, note)),
+        }
+    }
 }
 
 impl CallBody {
@@ -61,18 +79,6 @@ impl Drop for CallBody {
     }
 }
 
-/// Returns the status of a call that ends without a status from the server.
-// S3.090
-fn failure(end: Option<hyper::Error>, note: String) -> Status {
-    match end {
-        Some(error) => {
-            let why = status::with_note(status::with_causes(&error), note);
-            Status::new(status::code_of(&error), why)
-        }
-        None => status::deadline_exceeded(Waiting::Noted(note)),
-    }
-}
-
 impl Body for CallBody {
     type Data = Bytes;
     type Error = Status;
@@ -81,21 +87,19 @@ impl Body for CallBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        if self.active.is_none() {
-            return Poll::Ready(None);
-        }
-        let polled = ready!(self.body.poll_frame(cx));
-        let note = || self.active.as_ref().map(|it| it.cluster_ref.note()).unwrap_or_default();
+        let this = &mut *self;
+        let Some(active) = &this.active else { return Poll::Ready(None) };
+        let polled = ready!(this.body.poll_frame(cx));
         // The server may end the call at the deadline before the timer here fires.
-        let is_late = || self.body.deadline.as_ref().is_some_and(Deadline::is_past);
+        let is_late = || this.body.deadline.as_ref().is_some_and(Deadline::is_past);
         let polled = polled.map(|frame| match frame {
             Ok(frame) if frame.trailers_ref().is_some_and(status::is_cancelled) && is_late() => {
-                Err(failure(None, note()))
+                Err(active.failure(None))
             }
             Ok(frame) => Ok(frame),
             Err(end) => {
                 let end = end.filter(|end| status::code_of(end) != Code::Cancelled || !is_late());
-                Err(failure(end, note()))
+                Err(active.failure(end))
             }
         });
         match &polled {

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tonic::{Code, Status, body::Body};
 use xds_grpc::runtime::{SharedRuntime, yield_now};
 use xds_routing::{
-    Call, Random,
+    Call, Random, SocketAddress,
     balancer::{CallPermit, ConnectionId, EndpointPick, PickAttempt},
     dependencies::ClusterConfiguration,
     filters::Fault,
@@ -107,15 +107,15 @@ async fn run_call(
         trial: PickAttempt::First,
         refused_by: None,
     };
-    let sending = send(&shared, &cluster_ref, outgoing, wait_mode);
-    let (response, permit, request) =
-        with_deadline(&runtime, deadline, sending, || cluster_ref.waiting()).await?;
+    let awaited = AwaitedEndpoint::default();
+    let sending = send(&shared, &cluster_ref, outgoing, wait_mode, &awaited);
+    let (response, active) =
+        with_deadline(&runtime, deadline, sending, || awaited.waiting(&cluster_ref)).await?;
     let deadline = deadline.map(|at| Deadline::new(at, runtime));
     if status::is_cancelled(response.headers()) && deadline.as_ref().is_some_and(Deadline::is_past)
     {
-        return Err(status::deadline_exceeded(cluster_ref.waiting()));
+        return Err(active.failure(None));
     }
-    let active = ActiveCall { permit, cluster_ref, request };
     Ok(response.map(|body| CallBody::new(body, deadline, active)))
 }
 
@@ -236,14 +236,32 @@ impl Outgoing {
     }
 }
 
-/// Sends the request to an endpoint, as soon as one is available. Returns its body too, which may
-/// still be sent.
+/// Endpoint that has not answered a request, for the message of an exceeded deadline.
+#[derive(Default)]
+struct AwaitedEndpoint(Mutex<Option<Arc<SocketAddress>>>);
+
+impl AwaitedEndpoint {
+    fn set(&self, address: Option<Arc<SocketAddress>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = address;
+    }
+
+    /// Returns what the call waits for.
+    fn waiting(&self, cluster_ref: &ClusterRef) -> Waiting {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(address) => Waiting::sent(address, cluster_ref.note()),
+            None => cluster_ref.waiting(),
+        }
+    }
+}
+
+/// Sends the request to an endpoint, as soon as one is available.
 async fn send(
     shared: &ChannelState,
-    cluster_ref: &ClusterRef,
+    cluster_ref: &Arc<ClusterRef>,
     mut outgoing: Outgoing,
     wait_mode: WaitMode,
-) -> Result<(Response<Incoming>, CallPermit, Replay), Status> {
+    awaited: &AwaitedEndpoint,
+) -> Result<(Response<Incoming>, ActiveCall), Status> {
     let mut watched = cluster_ref.state.clone();
     loop {
         let state = watched.borrow_and_update().clone();
@@ -260,13 +278,18 @@ async fn send(
                 // meanwhile.
                 drop(picking);
                 if let Some(found) = found {
+                    let address = Arc::clone(&found.connection.address);
+                    awaited.set(Some(Arc::clone(&address)));
                     match try_send(found, &outgoing, &cluster, shared.runtime.now()).await? {
                         SendOutcome::Response(response, permit) => {
-                            return Ok((response, permit, outgoing.body));
+                            let (cluster_ref, request) = (Arc::clone(cluster_ref), outgoing.body);
+                            let active = ActiveCall { permit, cluster_ref, request, address };
+                            return Ok((response, active));
                         }
                         // Not sent: wait for the next picker.
-                        SendOutcome::NotSent => {}
+                        SendOutcome::NotSent => awaited.set(None),
                         SendOutcome::Unprocessed(by, why) => {
+                            awaited.set(None);
                             if outgoing.refused_by.replace(by).is_some() {
                                 return Err(why);
                             }

@@ -60,7 +60,7 @@ impl ClusterRef {
             ClusterState::Picking(picking) => {
                 let note = picking.cluster.note.to_string();
                 match picking.connections.is_empty() {
-                    true => Waiting::For("a connection to an endpoint", note),
+                    true => Waiting::For("a connection to an endpoint".into(), note),
                     false => Waiting::Noted(note),
                 }
             }

@@ -4,12 +4,12 @@
 //! [A54]: https://github.com/grpc/proposal/blob/master/A54-restrict-control-plane-status-codes.md
 
 use core::fmt::Display;
-use std::error::Error as _;
+use std::{borrow::Cow, error::Error as _};
 
 use h2::Reason;
 use http::HeaderMap;
 use tonic::{Code, Status};
-use xds_routing::router::Failure;
+use xds_routing::{SocketAddress, router::Failure};
 
 /// Converts a failure into a status. The note applies to failures without one.
 pub(crate) fn of(failure: &Failure, note: impl Display) -> Status {
@@ -44,14 +44,19 @@ pub(crate) enum Waiting {
     /// Calls that do not wait fail with this message, which contains a note.
     Failing(String),
     /// Part that is missing, and a resolution note.
-    For(&'static str, String),
+    For(Cow<'static, str>, String),
     /// No failure; only a resolution note.
     Noted(String),
 }
 
 impl Waiting {
     pub(crate) fn unresolved(node_id: &str) -> Self {
-        Self::For("the xDS configuration", node_note(node_id))
+        Self::For("the xDS configuration".into(), node_note(node_id))
+    }
+
+    /// Call that was sent to an endpoint.
+    pub(crate) fn sent(address: &SocketAddress, note: String) -> Self {
+        Self::For(format!("a response of {address}").into(), note)
     }
 }
 

@@ -194,7 +194,8 @@ async fn deadline_exceeded_states_what_the_call_waited_for() {
     })
     .await;
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-    assert_eq!(status.message(), format!("deadline exceeded {BARE}"));
+    let why = format!("deadline exceeded while waiting for a response of {} {BARE}", slow.address);
+    assert_eq!(status.message(), why);
     println!("covers: S3.090 S3.091 S3.095");
 }
 
