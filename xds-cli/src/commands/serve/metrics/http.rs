@@ -5,7 +5,10 @@ use std::{
     collections::VecDeque,
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -23,7 +26,8 @@ use xds_tokio::server::ListenAddress;
 use super::Reporter;
 use crate::failure::Failure;
 
-/// Maximum number of connections. A further one takes the place of the oldest.
+/// Maximum number of connections. A further one takes the place of the oldest without a request, or of
+/// the oldest.
 const MAX_CONNECTIONS: usize = 64;
 /// Time within which a client must have sent a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,22 +62,32 @@ pub(crate) async fn bind(address: &str) -> Result<MetricsListener, Failure> {
     Ok((bound, listener))
 }
 
+/// Connection that is served.
+struct PageConnection {
+    task: AbortHandle,
+    /// Whether a request is being answered.
+    is_busy: Arc<AtomicBool>,
+}
+
 /// Serves the pages until it is dropped.
 pub(crate) async fn serve(listener: TcpListener, reporter: Arc<Reporter>) {
-    let mut open = VecDeque::<AbortHandle>::new();
+    let mut open = VecDeque::<PageConnection>::new();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                open.retain(|it| !it.is_finished());
+                open.retain(|it| !it.task.is_finished());
                 // Clients that do not send a request do not keep probes waiting.
-                if open.len() >= MAX_CONNECTIONS
-                    && let Some(oldest) = open.pop_front()
-                {
-                    oldest.abort();
+                if open.len() >= MAX_CONNECTIONS {
+                    let idle = open.iter().position(|it| !it.is_busy.load(Ordering::Relaxed));
+                    if let Some(ended) = open.remove(idle.unwrap_or(0)) {
+                        ended.task.abort();
+                    }
                 }
+                let is_busy = Arc::new(AtomicBool::new(false));
                 // A client that is slow or has gone is no error of the server.
-                let served = timeout(LIFETIME, connection(stream, Arc::clone(&reporter)));
-                open.push_back(tokio::spawn(served).abort_handle());
+                let served = connection(stream, Arc::clone(&reporter), Arc::clone(&is_busy));
+                let task = tokio::spawn(timeout(LIFETIME, served)).abort_handle();
+                open.push_back(PageConnection { task, is_busy });
             }
             Err(why) => {
                 tracing::debug!(%why, "cannot accept a connection for metrics");
@@ -83,15 +97,21 @@ pub(crate) async fn serve(listener: TcpListener, reporter: Arc<Reporter>) {
     }
 }
 
-async fn connection(stream: TcpStream, reporter: Arc<Reporter>) {
+async fn connection(stream: TcpStream, reporter: Arc<Reporter>, is_busy: Arc<AtomicBool>) {
     let respond = service_fn(move |request: Request<Incoming>| {
-        let reporter = Arc::clone(&reporter);
+        let (reporter, is_busy) = (Arc::clone(&reporter), Arc::clone(&is_busy));
         async move {
+            is_busy.store(true, Ordering::Relaxed);
             let (status, text) = respond(request.method(), request.uri().path(), &reporter).await;
             let mut response = Response::new(Full::new(Bytes::from(text)));
             *response.status_mut() = status;
+            let headers = response.headers_mut();
             let content_type = HeaderValue::from_static("text/plain; version=0.0.4");
-            response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+            headers.insert(header::CONTENT_TYPE, content_type);
+            if status == StatusCode::METHOD_NOT_ALLOWED {
+                headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+            }
+            is_busy.store(false, Ordering::Relaxed);
             Ok::<_, Infallible>(response)
         }
     });
