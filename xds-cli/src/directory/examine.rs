@@ -79,7 +79,7 @@ impl SourceFollower {
         let has_caught_up = caught_up.is_ok();
         let caught_up = caught_up.unwrap_or_else(identity);
         let (mut reload, change) = self.decide_changes().await;
-        if has_caught_up && change.as_ref().is_some_and(Changes::is_empty) {
+        if has_caught_up && change.as_ref().is_none_or(Changes::is_empty) {
             self.forget_rollout_failure();
         }
         reload.errors.splice(0..0, caught_up.errors);

@@ -45,9 +45,14 @@ impl Rollouts {
     }
 
     fn serve(&self) -> (Xds, String) {
+        self.serve_with(&[])
+    }
+
+    fn serve_with(&self, more: &[&str]) -> (Xds, String) {
         let state = self.state();
         let mut flags = vec!["--listen", "127.0.0.1:0", "--state", &state];
         flags.extend(self.flags.iter().map(String::as_str));
+        flags.extend(more);
         Xds::serve_with(self.resources.path(), &flags)
     }
 
@@ -380,28 +385,49 @@ fn change_is_rolled_out_once_the_first_resources_are_stored() {
 
 #[test]
 fn change_that_could_not_be_stored_is_rolled_out_later() {
-    let flags = ["--canary", "id=canary-*", "--soak", LONG, "--metrics", "127.0.0.1:0"];
-    let world = Rollouts::with(&flags);
-    let (serve, address) = world.serve();
-    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
-    let failing = || metric(serving["metrics"].as_str().unwrap(), "xds_rollout_failing");
-    assert_eq!(failing(), Some(0.0));
+    let world = Rollouts::with(&["--canary", "id=canary-*", "--soak", LONG]);
+    let (serve, address, metrics) = serve_with_a_failure_to_store(&world);
     let canary = watch(&address, "canary-1");
-    wait_timeout(&canary, "1s");
+    fs::remove_dir(world.other.join("state/contents-2.pb")).unwrap();
+    wait_timeout(&canary, "2s");
+    wait_rollout_failing(&metrics, 0.0);
+    assert_eq!(serve.events_of("file_error").len(), 1, "it is reported once");
+}
+
+#[test]
+fn failure_to_store_a_change_ends_when_a_guard_refuses_the_next_one() {
+    let flags = ["--canary", "id=canary-*", "--soak", LONG, "--guard", "max-removal:cds=0"];
+    let world = Rollouts::with(&flags);
+    let (serve, _, metrics) = serve_with_a_failure_to_store(&world);
+    world.resources.replace("a.yaml", &clusters("b"));
+    serve.wait_count("refused", 1);
+    wait_rollout_failing(&metrics, 0.0);
+}
+
+/// Starts a server that cannot store the second change. Returns it with its addresses for clients and
+/// for metrics.
+fn serve_with_a_failure_to_store(world: &Rollouts) -> (Xds, String, String) {
+    let (serve, address) = world.serve_with(&["--metrics", "127.0.0.1:0"]);
+    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+    let metrics = serving["metrics"].as_str().unwrap().to_owned();
+    wait_rollout_failing(&metrics, 0.0);
+    wait_timeout(&watch(&address, "canary-1"), "1s");
     fs::create_dir_all(world.other.join("state/contents-2.pb")).unwrap();
     world.change("2s");
     eventually("an error", || {
         let events = format!("{:?}", serve.events_of("file_error"));
         if events.contains("the rollout cannot be stored") { Ok(()) } else { Err(events) }
     });
-    assert_eq!(failing(), Some(1.0));
-    fs::remove_dir(world.other.join("state/contents-2.pb")).unwrap();
-    wait_timeout(&canary, "2s");
-    eventually("no failure", || match failing() {
-        Some(0.0) => Ok(()),
+    wait_rollout_failing(&metrics, 1.0);
+    (serve, address, metrics)
+}
+
+#[track_caller]
+fn wait_rollout_failing(metrics: &str, expected: f64) {
+    eventually("the metric of failing rollouts", || match metric(metrics, "xds_rollout_failing") {
+        Some(found) if found == expected => Ok(()),
         other => Err(format!("{other:?}")),
     });
-    assert_eq!(serve.events_of("file_error").len(), 1, "it is reported once");
 }
 
 #[test]
