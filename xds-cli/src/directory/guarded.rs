@@ -25,7 +25,7 @@ impl SourceFollower {
         preview: &[ViewContents],
     ) -> Option<Refused> {
         let stated = self.sources.forced();
-        self.guarding.used.retain(|id| stated.contains(id));
+        self.guarding.used.retain(|id| stated.ids.contains(id));
         self.guarding.forcing = None;
         let is_first = self.waiting.is_some();
         if self.guarding.guards.is_empty() || changes.is_empty() && !is_first {
@@ -54,7 +54,7 @@ impl SourceFollower {
         });
         let change = judged.await.ok()?.err()?;
         // M272
-        if stated.contains(&change.id) && !self.guarding.used.contains(&change.id) {
+        if stated.ids.contains(&change.id) && !self.guarding.used.contains(&change.id) {
             self.guarding.forcing = Some(change);
             return None;
         }

@@ -15,8 +15,29 @@ pub(crate) struct Refused {
     pub(crate) objects: Vec<PathBuf>,
     /// Revision of the source, if it has any that other servers share.
     pub(crate) revision: Option<Revision>,
-    /// Ids of other changes that the source states as forced.
-    pub(crate) stated: BTreeSet<ChangeId>,
+    /// Changes that the source states as forced.
+    pub(crate) stated: StatedIds,
+}
+
+/// Words with which a source states that changes are forced.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StatedIds {
+    pub(crate) ids: BTreeSet<ChangeId>,
+    /// Words that are not the id of a change.
+    pub(crate) invalid: BTreeSet<String>,
+}
+
+impl<'w> FromIterator<&'w str> for StatedIds {
+    fn from_iter<I: IntoIterator<Item = &'w str>>(words: I) -> Self {
+        let mut stated = Self::default();
+        for word in words {
+            match word.parse() {
+                Ok(id) => stated.ids.insert(id),
+                Err(_) => stated.invalid.insert(word.to_owned()),
+            };
+        }
+        stated
+    }
 }
 
 impl Refused {
@@ -29,7 +50,7 @@ impl Refused {
     /// Describes how the change can be served nevertheless.
     pub(crate) fn remedy(&self, source: &SourceAddress) -> String {
         let force = source.force(self.change.id);
-        match self.stated.contains(&self.change.id) {
+        match self.stated.ids.contains(&self.change.id) {
             // An id that stays in the source does not force the change a second time.
             true => format!(
                 "to serve it nevertheless: remove its id, which was used before, and add it again \

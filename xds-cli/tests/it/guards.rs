@@ -105,10 +105,10 @@ fn forced_change_is_served_once() {
     let (refused, texts) = world.refused(1);
     assert_eq!(texts, ["would leave 1 of 2 clusters, the minimum is 2"]);
     // The id of another change has no effect.
-    fs::write(world.directory.join(".xds-force"), "000000000000\n").unwrap();
+    fs::write(world.directory.join(".xds-force"), "000000000000 me\n").unwrap();
     let (again, _) = world.refused(2);
     assert_eq!(again["change"], refused["change"]);
-    assert_eq!(again["stated"], json!(["000000000000"]));
+    assert_eq!(again["stated"], json!(["000000000000", "me"]));
     world.force(&refused);
     let forced = world.serve.wait_count("forced", 1);
     assert_eq!(forced[0]["change"], refused["change"]);
@@ -218,7 +218,7 @@ fn used_id_has_to_be_removed_before_it_forces_the_change_again() {
     let shown = table.stderr();
     let (_, force) = shown.rsplit_once("to serve it nevertheless: echo ").unwrap();
     let (id, _) = force.split_once(" >> ").unwrap();
-    fs::write(directory.join(".xds-force"), format!("{id}\n000000000000\n")).unwrap();
+    fs::write(directory.join(".xds-force"), format!("{id}\n000000000000\nbd39\n")).unwrap();
     table.wait_stdout("reloaded: 0 changed, 1 removed, 1 resource");
     directory.replace("a.yaml", &clusters("a b"));
     table.wait_stdout("reloaded: 1 changed, 0 removed, 2 resources");
@@ -226,7 +226,8 @@ fn used_id_has_to_be_removed_before_it_forces_the_change_again() {
     table.wait_stderr(&format!(
         "       to serve it nevertheless: remove its id, which was used before, and \
          add it again after a second: echo {id} >> {path}/.xds-force\n       \
-         not forced by 000000000000, which was used or belongs to another change\n"
+         not forced by 000000000000, which was used or belongs to another change\n       \
+         not forced by `bd39`: expected the id of a change, 12 hexadecimal digits\n"
     ));
 }
 

@@ -122,8 +122,8 @@ fn object(event: ServeEvent<'_>) -> Json {
             event["revision"] = refused.revision.map(|it| it.0).into();
             let objects = refused.objects.iter().take(MOST_LISTED);
             event["objects"] = objects.map(|it| it.display().to_string()).collect();
-            let stated = refused.stated.iter();
-            event["stated"] = stated.map(ToString::to_string).collect();
+            let ids = refused.stated.ids.iter().map(ToString::to_string);
+            event["stated"] = ids.chain(refused.stated.invalid.iter().cloned()).collect();
             event["force"] = source.force(refused.change.id).into();
             event["resources"] = resources.into();
             event

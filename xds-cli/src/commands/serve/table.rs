@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use xds_core::{guards::RefusedChange, rollout::RolloutPhase};
+use xds_core::{
+    guards::{InvalidChangeId, RefusedChange},
+    rollout::RolloutPhase,
+};
 
 use super::{
     events::{ServeEvent, ServePrinter},
@@ -275,13 +278,17 @@ fn details(refused: &Refused, source: &SourceAddress) -> String {
         false => format!("changed {objects}{at}: {}\n       ", named(&refused.objects)),
     };
     text += &refused.remedy(source);
-    let others = refused.stated.iter().filter(|id| **id != refused.change.id);
+    let others = refused.stated.ids.iter().filter(|id| **id != refused.change.id);
     let others: Vec<_> = others.map(ToString::to_string).collect();
     if !others.is_empty() {
         let others = others.join(", ");
         text += &format!(
             "\n       not forced by {others}, which was used or belongs to another change"
         );
+    }
+    for word in &refused.stated.invalid {
+        let word = escaped(word);
+        text += &format!("\n       not forced by `{word}`: {InvalidChangeId}");
     }
     text
 }

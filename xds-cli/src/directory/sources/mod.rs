@@ -28,7 +28,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use xds_core::{ViewName, guards::ChangeId};
+use xds_core::ViewName;
 use xds_format::Format;
 use xds_fs::File;
 use xds_source::{Content, Object, ObjectChange, Revision, StoredResource};
@@ -38,7 +38,10 @@ pub(crate) use self::{
     changes::{ChangedResources, Changes},
     file_state::FileError,
 };
-use super::parse::{Key, Problems, already_defined};
+use super::{
+    parse::{Key, Problems, already_defined},
+    refused::StatedIds,
+};
 use crate::{resource_types::Validation, views::Bases};
 
 /// States of all files.
@@ -254,10 +257,9 @@ impl Sources {
     }
 
     /// Returns the ids of refused changes that are to be served nevertheless. Other words are ignored.
-    pub(super) fn forced(&self) -> BTreeSet<ChangeId> {
+    pub(super) fn forced(&self) -> StatedIds {
         let objects = self.files.values().filter_map(|source| source.seen.as_ref());
-        let words = objects.flat_map(|object| object.forced.split_whitespace());
-        words.filter_map(|word| word.parse().ok()).collect()
+        objects.flat_map(|object| object.forced.split_whitespace()).collect()
     }
 
     /// Accepts all pending states without a conflict. Returns true if that may have resolved the
