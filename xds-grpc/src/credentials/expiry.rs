@@ -63,14 +63,20 @@ impl Expiry {
 
 /// Returns the end of a certificate's validity.
 fn not_after(certificate: &CertificateDer<'_>) -> Option<u64> {
-    let certificate = EndEntityCert::try_from(certificate).ok()?;
-    // Without trust anchors, verification fails, but it checks the times first.
-    let (end_of_time, usage) = (Duration::from_secs(u64::MAX), KeyUsage::server_auth());
-    let end_of_time = UnixTime::since_unix_epoch(end_of_time);
-    match certificate.verify_for_usage(&[], &[], &[], end_of_time, usage, None, None).err()? {
+    let end_of_time = UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX));
+    match time_error(certificate, end_of_time)? {
         webpki::Error::CertExpired { not_after, .. } => Some(not_after.as_secs()),
         _ => None,
     }
+}
+
+/// Returns the error about the validity of a certificate at a time, or another error if there is none
+/// about that. `None` if the certificate is not valid X.509.
+pub(super) fn time_error(certificate: &CertificateDer<'_>, at: UnixTime) -> Option<webpki::Error> {
+    let certificate = EndEntityCert::try_from(certificate).ok()?;
+    // Without trust anchors, verification fails, but it checks the times first.
+    let usage = KeyUsage::server_auth();
+    certificate.verify_for_usage(&[], &[], &[], at, usage, None, None).err()
 }
 
 /// Returns the time at which a newer list is available at the latest ([RFC 5280, section 5.1]).

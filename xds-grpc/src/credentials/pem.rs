@@ -11,10 +11,13 @@ use rustls::{
     sign::CertifiedKey,
 };
 use tracing::warn;
-use webpki::{EndEntityCert, KeyUsage, OwnedCertRevocationList};
+use webpki::OwnedCertRevocationList;
 use xds_bootstrap::IdentityFiles;
 
-use super::{crypto::crypto_provider, error::CredentialsError, file_content::FileContent, files};
+use super::{
+    crypto::crypto_provider, error::CredentialsError, expiry::time_error,
+    file_content::FileContent, files,
+};
 
 /// Reads root certificates from a regular file of at most 1 MiB. Blocks while it reads.
 ///
@@ -63,10 +66,7 @@ pub(super) fn parse_identity(
 
 /// Returns why a certificate is not valid at this time, with advice. `None` if it is.
 fn outside_validity(certificate: &CertificateDer<'_>) -> Option<&'static str> {
-    let certificate = EndEntityCert::try_from(certificate).ok()?;
-    // Without trust anchors, verification fails, but it checks the times first.
-    let (now, usage) = (UnixTime::now(), KeyUsage::server_auth());
-    match certificate.verify_for_usage(&[], &[], &[], now, usage, None, None).err()? {
+    match time_error(certificate, UnixTime::now())? {
         webpki::Error::CertExpired { .. } => {
             Some("the certificate has expired (renew it, or check the clock of this machine)")
         }
