@@ -172,7 +172,8 @@ impl<R: Runtime + Default> ClientBuilder<R> {
 
     /// Sets the variant of the protocol for the servers of names without an authority. Default:
     /// state of the world. The servers of [authorities](ClientConfig::authorities) keep their own
-    /// setting. An incremental server reports immediately that a resource does not exist.
+    /// setting, and so do servers that [`configure`](Self::configure) adds later. An incremental server
+    /// reports immediately that a resource does not exist.
     pub fn variant(mut self, variant: Variant) -> Self {
         for server in &mut self.config.servers {
             server.variant = variant;
@@ -180,7 +181,8 @@ impl<R: Runtime + Default> ClientBuilder<R> {
         self
     }
 
-    /// Polls the servers of names without an authority over REST-JSON instead of opening streams.
+    /// Polls the servers of names without an authority over REST-JSON instead of opening streams, except
+    /// for servers that [`configure`](Self::configure) adds later.
     #[cfg(feature = "rest")]
     pub fn polling(mut self, policy: PollPolicy) -> Self {
         for server in &mut self.config.servers {
