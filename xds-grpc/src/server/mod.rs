@@ -10,88 +10,25 @@
 //!  response body, one per stream ◀── slot for one response ┘
 //! ```
 //!
-//! | file | content |
+//! | folder | content |
 //! |---|---|
-//! | `driver.rs` | main loop: takes inputs, processes outputs |
-//! | `streams.rs` | streams, from the call to the end |
-//! | `turns.rs` | order in which inputs are handled |
-//! | `transmit.rs` | rendering of responses |
-//! | `inbox.rs`, `requests.rs` | inputs of the driver; reading of requests |
-//! | `service.rs`, `routes.rs` | the gRPC methods as a tower service, and as tonic routes |
-//! | `message_reader.rs` | messages of a request body |
-//! | `body.rs` | response bodies with one response at a time |
-//! | `rest_bodies.rs` | bodies of REST requests and responses |
-//! | `memory.rs`, `response_memory.rs` | memory of incomplete requests, and of responses that are not read |
-//! | `memory_waits.rs` | streams that wait for memory for a response |
-//! | `budgets.rs`, `eviction.rs` | memory budgets of a server and a connection; connections that must release memory |
-//! | `transport_stats.rs` | counters of connections and budgets |
-//! | `listener.rs`, `connection.rs` | listeners and connections |
-//! | `fair_io.rs` | yields of a connection that always has data |
-//! | `go_away.rs`, `frame_position.rs` | closing of a connection with a reason |
-//! | `socket_file.rs` | socket files |
-//! | `connection_limit.rs`, `handshakes.rs` | limits of connections and of handshakes |
-//! | `preface.rs` | detection of the client's protocol |
-//! | `peer.rs`, `authorize.rs`, `policies.rs` | identity and authorization of clients |
-//! | `handle.rs`, `reports.rs` | the application's handle and its snapshots |
-//! | `status_reports.rs` | client status, in parts |
-//! | `observations.rs`, `events.rs` | observations; requests to the application |
-//! | `rollouts.rs`, `rollout_handle.rs` | rollouts in the driver, and their handles |
-//! | `shared_rollouts.rs` | rollouts that a server shares with others |
-//! | `waits.rs` | calls that wait until all clients have accepted a change |
-//! | `wall_clock.rs` | conversion of times for a client status |
-//! | `health.rs` | health service |
-//! | `timed_requests.rs` | time and memory of the requests of client status and health |
-//! | `log.rs` | log lines and levels |
-//! | `options.rs` | keepalive, limits |
+//! | `access` | identity and authorization of clients |
+//! | `options` | keepalive, limits |
+//! | `memory` | memory budgets of a server and of a connection |
+//! | `calls` | reading of requests; health service |
+//! | `driver` | main loop, streams, responses |
+//! | `handle` | the application's handle and its snapshots |
+//! | `service` | the gRPC methods as a tower service and as tonic routes; REST |
+//! | `connections` | listeners and connections |
 
-mod authorize;
-mod body;
-mod budgets;
-mod connection;
-mod connection_limit;
+mod access;
+mod calls;
+mod connections;
 mod driver;
-mod events;
-mod eviction;
-mod fair_io;
-mod frame_position;
-mod go_away;
 mod handle;
-mod handle_source;
-mod handshakes;
-mod health;
-mod inbox;
-mod lifecycle;
-mod limit_advice;
-mod listener;
-mod log;
 mod memory;
-mod memory_waits;
-mod message_reader;
-mod observations;
 mod options;
-mod peer;
-mod policies;
-mod preface;
-mod reports;
-mod requests;
-mod response_memory;
-#[cfg(feature = "rest")]
-mod rest_bodies;
-mod rollout_handle;
-mod rollouts;
-mod routes;
 mod service;
-mod shared_rollouts;
-#[cfg(unix)]
-mod socket_file;
-mod status_reports;
-mod streams;
-mod timed_requests;
-mod transmit;
-mod transport_stats;
-mod turns;
-mod waits;
-mod wall_clock;
 
 use std::{io, sync::Arc};
 
@@ -100,36 +37,47 @@ use tonic::service::Routes;
 pub use xds_core::server::ServerEvent;
 use xds_core::server::{DrainPlan, ServerConfig};
 
-pub(crate) use self::timed_requests::RequestCount;
+pub(crate) use self::calls::timed_requests::RequestCount;
 pub use self::{
-    authorize::{Admitted, AuthorizationDecision, AuthorizationRequest, Authorizer, Denied},
-    events::ServerEvents,
+    access::{
+        authorize::{Admitted, AuthorizationDecision, AuthorizationRequest, Authorizer, Denied},
+        peer::Peer,
+        policies::{AllowSans, BothAuthorizers, InvalidSanPattern, NodeFromSan},
+    },
+    calls::health::HealthService,
+    connections::listener::Listener,
+    driver::{
+        events::ServerEvents,
+        observations::{Observations, Observed},
+        rollouts::SharedNews,
+    },
     handle::{
         ApplyError, ConvergenceError, SendCustomMessageError, ServerEnded, ServerHandle,
         SetLayersError,
+        reports::{RejectionSnapshot, SubscriptionSnapshot},
+        rollouts::{RolloutCommandError, RolloutError, RolloutHandle},
+        shared_rollouts::{SharedEvent, SharedEvents},
+        source::SourceReport,
     },
-    handle_source::SourceReport,
-    health::HealthService,
-    listener::Listener,
-    observations::{Observations, Observed},
+    memory::transport_stats::TransportStats,
     options::ServerOptions,
-    peer::Peer,
-    policies::{AllowSans, BothAuthorizers, InvalidSanPattern, NodeFromSan},
-    reports::{RejectionSnapshot, SubscriptionSnapshot},
-    rollout_handle::{RolloutCommandError, RolloutError, RolloutHandle},
     service::DiscoveryService,
-    shared_rollouts::{SharedEvent, SharedEvents, SharedNews},
-    transport_stats::TransportStats,
 };
 use self::{
-    budgets::TransportBudgets,
-    connection::{Connections, ServedProtocol},
-    connection_limit::ConnectionLimit,
-    driver::{Driver, Reporters},
-    events::EventQueue,
-    health::Health,
-    inbox::{Inbox, Input},
-    requests::RequestLimit,
+    calls::health::Health,
+    connections::{
+        connection::{Connections, ServedProtocol},
+        limit::ConnectionLimit,
+        listener,
+    },
+    driver::{
+        Driver, Reporters,
+        events::EventQueue,
+        inbox::{Inbox, Input},
+        requests::RequestLimit,
+    },
+    memory::budgets::TransportBudgets,
+    service::routes,
 };
 pub use crate::address::{AddressFault, BoundAddress, ListenAddress, UnixSocket};
 use crate::{

@@ -28,7 +28,7 @@ const fn apart(name: &'static str, files: &'static [&'static str]) -> Measured {
     Measured { name, aim: None, files }
 }
 
-const PARTS: [Measured; 18] = [
+const PARTS: [Measured; 21] = [
     part(
         "gRPC client: driver loop and transport",
         450,
@@ -38,13 +38,13 @@ const PARTS: [Measured; 18] = [
         "gRPC server: driver loop and transport",
         450,
         &[
-            "xds-grpc/src/server/driver.rs",
-            "xds-grpc/src/server/streams.rs",
-            "xds-grpc/src/server/inbox.rs",
-            "xds-grpc/src/server/requests.rs",
-            "xds-grpc/src/server/body.rs",
-            "xds-grpc/src/server/service.rs",
-            "xds-grpc/src/server/routes.rs",
+            "xds-grpc/src/server/driver/mod.rs",
+            "xds-grpc/src/server/driver/streams.rs",
+            "xds-grpc/src/server/driver/inbox.rs",
+            "xds-grpc/src/server/driver/requests.rs",
+            "xds-grpc/src/server/driver/body.rs",
+            "xds-grpc/src/server/service/mod.rs",
+            "xds-grpc/src/server/service/routes.rs",
         ],
     ),
     part("REST client", 350, &["xds-rest/src/poller.rs", "xds-rest/src/json.rs"]),
@@ -60,13 +60,12 @@ const PARTS: [Measured; 18] = [
         ],
     ),
     part("files", 250, &["xds-fs/src/"]),
+    apart("gRPC: listeners and connections", &["xds-grpc/src/server/connections/"]),
+    apart("gRPC: identity and authorization of clients", &["xds-grpc/src/server/access/"]),
+    apart("gRPC: memory budgets", &["xds-grpc/src/server/memory/"]),
     apart(
-        "gRPC: listeners and connections",
-        &[
-            "xds-grpc/src/server/connection.rs",
-            "xds-grpc/src/server/listener.rs",
-            "xds-grpc/src/server/peer.rs",
-        ],
+        "gRPC: other parts of the server's driver",
+        &["xds-grpc/src/server/driver/", "xds-grpc/src/server/calls/"],
     ),
     apart("gRPC: shared by both sides", &["xds-grpc/src/"]),
     apart(
@@ -74,12 +73,12 @@ const PARTS: [Measured; 18] = [
         &["xds-grpc/src/credentials/", "xds-grpc/src/tls.rs", "xds-grpc/src/tls_advice.rs"],
     ),
     apart("gRPC: CSDS", &["xds-grpc/src/csds/"]),
-    apart("gRPC: health", &["xds-grpc/src/server/health.rs"]),
+    apart("gRPC: health", &["xds-grpc/src/server/calls/health.rs"]),
     apart(
         "gRPC: logs",
         &[
             "xds-grpc/src/client/log.rs",
-            "xds-grpc/src/server/log.rs",
+            "xds-grpc/src/server/driver/log.rs",
             "xds-grpc/src/shorthand/",
             "xds-grpc/src/payload.rs",
         ],
