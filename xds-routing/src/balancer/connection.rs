@@ -4,9 +4,10 @@
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     string::String,
+    sync::Arc,
     vec::Vec,
 };
-use core::time::Duration;
+use core::{sync::atomic::AtomicU32, time::Duration};
 
 use xds_core::Time;
 
@@ -59,6 +60,8 @@ struct Connection {
     failures: u32,
     /// Time at which the last attempt began.
     began: Time,
+    /// Number of active calls.
+    calls: Arc<AtomicU32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +99,7 @@ impl Connections {
             attempt: Attempt::Due(Time::ZERO),
             failures: 0,
             began: Time::ZERO,
+            calls: Arc::default(),
         };
         self.by_id.insert(id, connection);
     }
@@ -104,8 +108,10 @@ impl Connections {
         self.by_id.len()
     }
 
-    pub(super) fn is_ready(&self, id: ConnectionId) -> bool {
-        self.by_id.get(&id).is_some_and(|connection| connection.state == ConnectionState::Ready)
+    /// Returns the number of active calls of a connection, if it is ready.
+    pub(super) fn calls_if_ready(&self, id: ConnectionId) -> Option<&Arc<AtomicU32>> {
+        let connection = self.by_id.get(&id)?;
+        (connection.state == ConnectionState::Ready).then_some(&connection.calls)
     }
 
     /// Removes and returns the connections that are neither wanted nor serving.

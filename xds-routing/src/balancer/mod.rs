@@ -1,30 +1,36 @@
 //! Endpoint selection within a cluster, and the connections it requires: priorities ([gRFC A27],
-//! [gRFC A56]), weighted localities, and round robin over endpoints.
+//! [gRFC A56]), weighted localities, and round robin, least request ([gRFC A48]) or pick first ([gRFC
+//! A62]) of endpoints.
 //!
 //! The inputs of a [`Balancer`] are the cluster with its endpoints, and the events of connections.
 //! Its outputs are instructions to connect and disconnect, and a new [`Picker`] whenever the
 //! serving endpoints change. It opens no connections and has no clock.
 //!
 //! [gRFC A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
+//! [gRFC A48]: https://github.com/grpc/proposal/blob/master/A48-xds-least-request-lb-policy.md
 //! [gRFC A56]: https://github.com/grpc/proposal/blob/master/A56-priority-lb-policy.md
+//! [gRFC A62]: https://github.com/grpc/proposal/blob/master/A62-pick-first.md
 //!
 //! | topic | file |
 //! |---|---|
 //! | failover between priorities | `priority.rs` |
 //! | connections and their backoff | `connection.rs` |
+//! | policies | `policy.rs` |
 //! | picker | `picker.rs` |
 //! | counters of active calls, for shared limits | `counters.rs` |
 //! | clusters and their endpoints as priorities | `sources.rs` |
 //! | clusters and endpoints from a configuration | `configure.rs` |
 //!
-//! Two [policies](crate::cluster::BalancingPolicy) are implemented: round robin within a locality
-//! that is chosen by weight, and round robin over all localities of a priority. Calls to a cluster
-//! with any other policy fail.
+//! Three [policies](crate::cluster::BalancingPolicy) are implemented, round robin, least request and
+//! pick first: within a locality that is chosen by weight, or over all localities of a priority. Pick
+//! first is one connection with the addresses of all endpoints, to the first one that answers; it is
+//! made anew if the addresses change. Calls to a cluster with any other policy fail.
 
 mod configure;
 mod connection;
 mod counters;
 mod picker;
+mod policy;
 mod priority;
 mod sources;
 mod times;
@@ -43,13 +49,14 @@ pub use self::{
     connection::{ConnectionEvent, ConnectionId, ConnectorId},
     counters::CallCounters,
     picker::{CallPermit, EndpointPick, PickAttempt, Picker},
-    sources::{Source, can_balance, leaves},
+    policy::can_balance,
+    sources::{Source, leaves},
     times::BalancerTimes,
 };
 use self::{
     connection::{ConnectionState, Connections},
     counters::UnsharedCounters,
-    picker::{Limits, PickLocality},
+    picker::{Limits, PickEndpoint, PickLocality},
     priority::Priorities,
 };
 use crate::{random::Random, scalars::SocketAddress};
@@ -78,6 +85,7 @@ pub struct Balancer {
     priorities: Priorities,
     connections: Connections,
     outputs: VecDeque<BalancerOutput>,
+    seed: u64,
     random: Random,
     /// Counters of active calls, by cluster and the name of its EDS resource.
     requests: Vec<Counted>,
@@ -100,6 +108,7 @@ impl Balancer {
             priorities: Priorities::default(),
             connections: Connections::default(),
             outputs: VecDeque::new(),
+            seed,
             random: Random::new(seed),
             requests: Vec::new(),
             counters: Arc::new(UnsharedCounters),
@@ -137,7 +146,7 @@ impl Balancer {
             let (drops, max) = (source.endpoints.drops.clone(), cluster.max_requests);
             let cluster = cluster.name.clone();
             let limits = Arc::new(Limits { cluster, drops, requests: counter, max });
-            priorities.extend(source.priorities(&limits));
+            priorities.extend(source.priorities(&limits, self.seed));
         }
         self.requests = requests;
         self.priorities.replace(priorities);
@@ -202,6 +211,12 @@ impl Balancer {
         }
     }
 
+    /// Returns a connection as an endpoint for calls, if it is ready.
+    fn endpoint(&self, id: ConnectionId) -> Option<PickEndpoint> {
+        let calls = self.connections.calls_if_ready(id)?;
+        Some(PickEndpoint { id, calls: Arc::clone(calls) })
+    }
+
     /// Creates the picker. While no endpoint of the current priority is ready but some are
     /// connecting, the previous connections keep serving, as in gRPC's round robin (make before
     /// break).
@@ -213,30 +228,29 @@ impl Balancer {
         if let Some(why) = &current.failure {
             return Picker::failing(why.clone());
         }
-        let mut ready = Vec::new();
+        let (mut ready, policy) = (Vec::new(), current.policy);
         let (mut sum, mut is_waiting) = (0_u32, false);
         let mut why = None;
         for locality in &current.localities {
             let mut endpoints = Vec::new();
             for peer in &locality.endpoints {
                 match self.connections.state(peer) {
-                    Some((id, ConnectionState::Ready)) => endpoints.push(id),
+                    Some((id, ConnectionState::Ready)) => {
+                        endpoints.extend(self.endpoint(id));
+                    }
                     Some((_, ConnectionState::Failed(reason))) => why = Some(reason),
                     Some((_, ConnectionState::Connecting)) | None => is_waiting = true,
                 }
             }
             if !endpoints.is_empty() {
                 sum = sum.saturating_add(locality.weight);
-                let end = u32::try_from(endpoints.len()).unwrap_or(u32::MAX);
-                let first = self.random.below(end);
-                ready.push(PickLocality::new(sum, endpoints, first));
+                ready.push(PickLocality::new(sum, endpoints, policy, &mut self.random));
             }
         }
         if ready.is_empty() && is_waiting {
-            let kept: Vec<_> =
-                before.into_iter().filter(|id| self.connections.is_ready(*id)).collect();
+            let kept: Vec<_> = before.into_iter().filter_map(|id| self.endpoint(id)).collect();
             if !kept.is_empty() {
-                ready.push(PickLocality::new(1, kept, 0));
+                ready.push(PickLocality::new(1, kept, policy, &mut self.random));
             }
         }
         self.serving = ready.iter().flat_map(PickLocality::endpoints).collect();

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use xds_core::ResourceName;
 
-use super::ConnectionId;
+use super::{ConnectionId, policy::EndpointPolicy};
 use crate::{endpoint::DropCategory, random::Random};
 
 /// Immutable choice of endpoints for calls. A [`Balancer`](super::Balancer) replaces it after
@@ -20,24 +20,60 @@ enum Choice {
     Ready(Vec<PickLocality>, Arc<Limits>),
 }
 
-/// Endpoints of a locality, used in round robin.
+/// Endpoints of a locality.
 #[derive(Debug)]
 pub(super) struct PickLocality {
     /// Cumulative weight, including this locality.
     sum: u32,
-    /// Connections. Not empty.
-    endpoints: Vec<ConnectionId>,
+    /// At least one.
+    endpoints: Vec<PickEndpoint>,
+    policy: EndpointPolicy,
+    /// Number of round-robin picks.
     turn: AtomicU32,
 }
 
+/// Endpoint that is ready for calls.
+#[derive(Clone, Debug)]
+pub(super) struct PickEndpoint {
+    pub(super) id: ConnectionId,
+    /// Number of active calls.
+    pub(super) calls: Arc<AtomicU32>,
+}
+
 impl PickLocality {
-    pub(super) const fn new(sum: u32, endpoints: Vec<ConnectionId>, first: u32) -> Self {
-        Self { sum, endpoints, turn: AtomicU32::new(first) }
+    /// Creates a locality. The round robin begins at a random endpoint.
+    pub(super) fn new(
+        sum: u32,
+        endpoints: Vec<PickEndpoint>,
+        policy: EndpointPolicy,
+        random: &mut Random,
+    ) -> Self {
+        let turn = AtomicU32::new(random.below(count(&endpoints)));
+        Self { sum, endpoints, policy, turn }
     }
 
     pub(super) fn endpoints(&self) -> impl Iterator<Item = ConnectionId> + '_ {
-        self.endpoints.iter().copied()
+        self.endpoints.iter().map(|it| it.id)
     }
+
+    fn pick(&self, random: &mut Random) -> Option<&PickEndpoint> {
+        match self.policy {
+            EndpointPolicy::RoundRobin | EndpointPolicy::PickFirst { .. } => {
+                let turn = self.turn.fetch_add(1, Ordering::Relaxed) as usize;
+                self.endpoints.get(turn.checked_rem(self.endpoints.len())?)
+            }
+            EndpointPolicy::LeastRequest(choices) => {
+                let drawn = (0..choices).filter_map(|_| {
+                    self.endpoints.get(random.below(count(&self.endpoints)) as usize)
+                });
+                drawn.min_by_key(|it| it.calls.load(Ordering::Relaxed))
+            }
+        }
+    }
+}
+
+fn count(endpoints: &[PickEndpoint]) -> u32 {
+    u32::try_from(endpoints.len()).unwrap_or(u32::MAX)
 }
 
 /// Limits of a cluster on its calls: drop categories and the maximum number of concurrent calls
@@ -78,11 +114,28 @@ pub enum PickAttempt {
     Repeated,
 }
 
-/// Permit of an active call, which counts until dropped.
+/// Permit of an active call, which counts for its cluster and its endpoint until dropped.
 #[derive(Debug)]
-pub struct CallPermit(Arc<AtomicU32>);
+pub struct CallPermit {
+    _cluster: ActiveCall,
+    _endpoint: ActiveCall,
+}
 
-impl Drop for CallPermit {
+/// Increment of a counter, undone when dropped.
+#[derive(Debug)]
+struct ActiveCall(Arc<AtomicU32>);
+
+impl ActiveCall {
+    /// Increments a counter, unless it has reached the maximum.
+    fn count(counter: &Arc<AtomicU32>, max: u32) -> Option<Self> {
+        let more = |now: u32| (now < max).then_some(now.saturating_add(1));
+        let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
+        counter.fetch_update(set, read, more).ok()?;
+        Some(Self(Arc::clone(counter)))
+    }
+}
+
+impl Drop for ActiveCall {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -131,27 +184,17 @@ impl Picker {
         {
             return EndpointPick::Drop(&drop.category);
         }
-        let Some(permit) = limits.permit() else {
+        let Some(_cluster) = ActiveCall::count(&limits.requests, limits.max) else {
             return EndpointPick::TooMany;
         };
         let drawn = random.below(localities.last().map_or(0, |last| last.sum));
         let place = localities.partition_point(|locality| locality.sum <= drawn);
-        let chosen = localities.get(place).and_then(|locality| {
-            let turn = locality.turn.fetch_add(1, Ordering::Relaxed) as usize;
-            locality.endpoints.get(turn.checked_rem(locality.endpoints.len())?)
-        });
-        match chosen {
-            Some(&id) => EndpointPick::Endpoint(id, permit),
+        let endpoint = localities.get(place).and_then(|locality| locality.pick(random));
+        let counted =
+            endpoint.and_then(|it| Some((it.id, ActiveCall::count(&it.calls, u32::MAX)?)));
+        match counted {
+            Some((id, _endpoint)) => EndpointPick::Endpoint(id, CallPermit { _cluster, _endpoint }),
             None => EndpointPick::Queue,
         }
-    }
-}
-
-impl Limits {
-    fn permit(&self) -> Option<CallPermit> {
-        let more = |now: u32| (now < self.max).then_some(now.saturating_add(1));
-        let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
-        self.requests.fetch_update(set, read, more).ok()?;
-        Some(CallPermit(Arc::clone(&self.requests)))
     }
 }

@@ -20,6 +20,7 @@ use super::{
     BalancerTimes,
     connection::{ConnectionState, Connections, Peer},
     picker::Limits,
+    policy::EndpointPolicy,
 };
 
 /// Locality: endpoints with a common weight.
@@ -37,9 +38,18 @@ pub(super) type PriorityName = (ResourceName, usize);
 pub(super) struct Members {
     pub(super) name: PriorityName,
     pub(super) localities: Vec<WeightedPeers>,
+    pub(super) policy: EndpointPolicy,
     pub(super) limits: Arc<Limits>,
     /// Reason why calls cannot use the cluster, whatever its endpoints.
     pub(super) failure: Option<String>,
+}
+
+impl Members {
+    /// Returns a priority of a cluster that calls cannot use.
+    pub(super) fn failing(name: PriorityName, limits: Arc<Limits>, why: String) -> Self {
+        let (localities, policy) = (Vec::new(), EndpointPolicy::RoundRobin);
+        Self { name, localities, policy, limits, failure: Some(why) }
+    }
 }
 
 #[derive(Clone, Debug)]

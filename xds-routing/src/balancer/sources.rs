@@ -1,16 +1,18 @@
 //! Clusters and endpoints that calls are balanced over.
 
-use alloc::{format, string::String, sync::Arc, vec::Vec};
+use alloc::{string::String, sync::Arc, vec::Vec};
 
 use super::{
     ConnectorId,
     picker::Limits,
+    policy::{EndpointPolicy, Localities, policies_of},
     priority::{Members, WeightedPeers},
 };
 use crate::{
-    cluster::{BalancingPolicy, Cluster},
+    cluster::Cluster,
     dependencies::{Children, ClusterConfiguration, ResolvedClusters},
     endpoint::ClusterLoadAssignment,
+    random::Random,
 };
 
 /// Returns the leaf clusters that calls to a cluster go to, in order: the cluster itself, or the
@@ -41,13 +43,6 @@ pub struct Source<'a> {
     pub connector: Result<ConnectorId, String>,
 }
 
-/// Treatment of localities.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Localities {
-    ByWeight,
-    AreOne,
-}
-
 impl<'a> Source<'a> {
     /// Creates a source with the default connector.
     #[must_use]
@@ -62,13 +57,13 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the priorities in order, or one that fails if the cluster cannot be used.
-    pub(super) fn priorities(&self, limits: &Arc<Limits>) -> Vec<Members> {
-        let (connector, how) = match self.usable() {
+    /// Equal addresses are shuffled equally with the same seed, so that they keep their connection.
+    pub(super) fn priorities(&self, limits: &Arc<Limits>, seed: u64) -> Vec<Members> {
+        let (connector, localities_are, policy) = match self.usable() {
             Ok(usable) => usable,
             Err(why) => {
                 let (name, limits) = ((self.cluster.name.clone(), 0), Arc::clone(limits));
-                let failure = Some(why);
-                return Vec::from([Members { name, localities: Vec::new(), limits, failure }]);
+                return Vec::from([Members::failing(name, limits, why)]);
             }
         };
         let priorities = self.endpoints.priorities.iter().enumerate();
@@ -77,7 +72,7 @@ impl<'a> Source<'a> {
             for locality in localities {
                 let endpoints = locality.endpoints.iter().filter(|it| it.health.takes_calls());
                 let peers = endpoints.map(|it| (connector, it.addresses.clone()));
-                match own.last_mut().filter(|_| how == Localities::AreOne) {
+                match own.last_mut().filter(|_| localities_are == Localities::AreOne) {
                     Some(all) => all.endpoints.extend(peers),
                     None => {
                         own.push(WeightedPeers {
@@ -87,33 +82,30 @@ impl<'a> Source<'a> {
                     }
                 }
             }
+            if let EndpointPolicy::PickFirst { shuffle } = policy {
+                own.iter_mut().for_each(|locality| locality.merge(shuffle.then_some(seed)));
+            }
             let (name, limits) = ((self.cluster.name.clone(), index), Arc::clone(limits));
-            Members { name, localities: own, limits, failure: None }
+            Members { name, localities: own, policy, limits, failure: None }
         });
         members.collect()
     }
 
-    fn usable(&self) -> Result<(ConnectorId, Localities), String> {
-        let how = localities_of(self.cluster)?;
-        Ok((self.connector.clone()?, how))
+    fn usable(&self) -> Result<(ConnectorId, Localities, EndpointPolicy), String> {
+        let (localities, policy) = policies_of(self.cluster)?;
+        Ok((self.connector.clone()?, localities, policy))
     }
 }
 
-/// Whether the LB policy of a cluster is implemented. Otherwise its calls fail.
-#[must_use]
-pub fn can_balance(cluster: &Cluster) -> bool {
-    localities_of(cluster).is_ok()
-}
-
-fn localities_of(cluster: &Cluster) -> Result<Localities, String> {
-    match &cluster.balancing {
-        BalancingPolicy::RoundRobin => Ok(Localities::AreOne),
-        BalancingPolicy::WrrLocality(inner) if **inner == BalancingPolicy::RoundRobin => {
-            Ok(Localities::ByWeight)
+impl WeightedPeers {
+    /// Combines the endpoints into one with all their addresses, in their order or shuffled.
+    fn merge(&mut self, seed: Option<u64>) {
+        let endpoints = core::mem::take(&mut self.endpoints);
+        let Some(&(connector, _)) = endpoints.first() else { return };
+        let mut addresses: Vec<_> = endpoints.into_iter().flat_map(|(_, it)| it).collect();
+        if let Some(seed) = seed {
+            Random::new(seed).shuffle(&mut addresses);
         }
-        policy => {
-            let name = &cluster.name;
-            Err(format!("the LB policy of cluster `{name}` is not supported: {policy}"))
-        }
+        self.endpoints.push((connector, addresses));
     }
 }

@@ -20,6 +20,13 @@ impl Random {
         u32::try_from(drawn).unwrap_or_default()
     }
 
+    /// Puts the first 2³² items into a random order.
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for (last, end) in (1..=u32::MAX).zip(1..items.len()) {
+            items.swap(end, self.below(last.saturating_add(1)) as usize);
+        }
+    }
+
     /// Returns the next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()

@@ -1,7 +1,9 @@
 //! Balancer in virtual time: which endpoints are connected to, and which get calls.
 
 mod any_order;
+mod least_request;
 mod members;
+mod pick_first;
 mod rig;
 
 use std::{

@@ -1,0 +1,55 @@
+//! LB policies that the balancer implements.
+
+use alloc::{format, string::String};
+
+use crate::cluster::{BalancingPolicy, Cluster};
+
+/// Treatment of localities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Localities {
+    ByWeight,
+    AreOne,
+}
+
+/// Choice of an endpoint of a locality.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EndpointPolicy {
+    RoundRobin,
+    /// The endpoint with the fewest active calls among this many random ones.
+    LeastRequest(u32),
+    /// One connection, to the first address of the locality that answers.
+    PickFirst {
+        shuffle: bool,
+    },
+}
+
+/// Largest number of random endpoints that are compared ([gRFC A48]).
+///
+/// [gRFC A48]: https://github.com/grpc/proposal/blob/master/A48-xds-least-request-lb-policy.md
+const MOST_CHOICES: u32 = 10;
+
+/// Whether the LB policy of a cluster is implemented. Otherwise its calls fail.
+#[must_use]
+pub fn can_balance(cluster: &Cluster) -> bool {
+    policies_of(cluster).is_ok()
+}
+
+pub(super) fn policies_of(cluster: &Cluster) -> Result<(Localities, EndpointPolicy), String> {
+    let (localities, policy) = match &cluster.balancing {
+        BalancingPolicy::WrrLocality(inner) => (Localities::ByWeight, &**inner),
+        policy => (Localities::AreOne, policy),
+    };
+    match policy {
+        BalancingPolicy::RoundRobin => Ok((localities, EndpointPolicy::RoundRobin)),
+        BalancingPolicy::LeastRequest(choices) => {
+            Ok((localities, EndpointPolicy::LeastRequest((*choices).min(MOST_CHOICES))))
+        }
+        BalancingPolicy::PickFirst { shuffle } => {
+            Ok((localities, EndpointPolicy::PickFirst { shuffle: *shuffle }))
+        }
+        _ => {
+            let (name, policy) = (&cluster.name, &cluster.balancing);
+            Err(format!("the LB policy of cluster `{name}` is not supported: {policy}"))
+        }
+    }
+}
