@@ -14,9 +14,10 @@ use xds_routing::{Random, dependencies::DependencyManager};
 
 use crate::{
     body::CallBody,
-    call::{ChannelState, call},
+    call::call,
     driver::Driver,
     options::ChannelOptions,
+    state::ChannelState,
     target::{InvalidTarget, Target},
 };
 

@@ -39,6 +39,11 @@
 //! 5. The request is sent. If the connection ends before that, the call waits for another one.
 //! 6. If the server reports that it has not processed the request, it is sent once more, on another
 //!    connection if there is one.
+//! 7. If the call fails before its response has begun, with a status that the route's retry policy
+//!    names, it is repeated from step 4 after a pause, in at most five attempts ([gRFC A44][A44]). A
+//!    server can state the pause or prevent a retry (`grpc-retry-pushback-ms`). Up to 256 KiB of a
+//!    request are kept; a longer one is not repeated. Calls that are dropped, or above the limit of
+//!    active calls, are not repeated.
 //!
 //! The cluster is kept until the response has ended, even if routes change meanwhile. Connections
 //! are made when a route refers to a cluster. When no route refers to it any more, they end with
@@ -84,12 +89,10 @@
 //! these cases, it is used nevertheless. A warning is logged (`tracing`) when a configuration
 //! starts to request such a feature.
 //!
-//! - Load balancing policies other than round robin (ring hash, least request, pick first, weighted
+//! - Load balancing policies other than round robin, least request and pick first (ring hash, weighted
 //!   round robin, custom policies): calls to the cluster fail with `UNAVAILABLE`. As a member of an
 //!   aggregate cluster it is skipped ([gRFC A75][A75]).
 //! - Cluster specifier plugins: calls with the route fail with `UNAVAILABLE`.
-//! - Retries ([gRFC A44][A44]): a call fails with its endpoint's first status. Only a request that
-//!   the endpoint has not processed is sent once more.
 //! - Authority rewriting ([gRFC A81][A81]): calls have the channel's name as their authority.
 //! - Outlier detection ([gRFC A50][A50]): failing endpoints are not ejected.
 //! - Load reports: load is not reported.
@@ -136,7 +139,10 @@ mod metadata;
 mod options;
 mod process;
 mod replay;
+mod retry;
 mod routing;
+mod send;
+mod state;
 mod status;
 mod target;
 mod tls;
@@ -147,6 +153,6 @@ mod unsupported;
 mod support;
 
 pub use self::{
-    body::CallBody, bootstrap::XdsChannels, call::WaitForReady, channel::XdsChannel,
-    options::ChannelOptions, process::ChannelError, target::InvalidTarget,
+    body::CallBody, bootstrap::XdsChannels, channel::XdsChannel, options::ChannelOptions,
+    process::ChannelError, state::WaitForReady, target::InvalidTarget,
 };

@@ -18,7 +18,7 @@ const MAX_KEPT_BYTES: usize = 256 * 1024;
 
 /// Body of a request. Each [attempt](Self::attempt) sends it from the beginning and invalidates
 /// earlier attempts.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Replay(Arc<ReplayState>);
 
 #[derive(Debug)]
@@ -94,6 +94,11 @@ impl Replay {
     /// Ends the possibility of further attempts. The current attempt continues.
     pub(crate) fn settle(&self) {
         lock(&self.0.source).settle();
+    }
+
+    /// Returns whether another attempt is possible.
+    pub(crate) fn is_kept(&self) -> bool {
+        !lock(&self.0.source).is_settled
     }
 
     /// Returns whether the current attempt has content of which nothing was read, so that nothing

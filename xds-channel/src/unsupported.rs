@@ -7,7 +7,7 @@ use xds_core::ResourceName;
 use xds_routing::{
     balancer::can_balance,
     cluster::{Cluster, Discovery, LoadReporting},
-    route::{Action, ClusterChoice, Forward, HostRewrite, Route, RouteConfiguration, VirtualHost},
+    route::{Action, ClusterChoice, HostRewrite, Route, RouteConfiguration, VirtualHost},
 };
 
 /// Unsupported feature.
@@ -15,7 +15,6 @@ use xds_routing::{
 pub(crate) enum Feature {
     Policy,
     Plugin,
-    Retries,
     HostRewrite,
     OutlierDetection,
     LoadReports,
@@ -25,9 +24,10 @@ impl Feature {
     /// Returns the name of the feature, for messages.
     const fn what(self) -> &'static str {
         match self {
-            Self::Policy => "a load balancing policy other than round robin",
+            Self::Policy => {
+                "a load balancing policy other than round robin, least request and pick first"
+            }
             Self::Plugin => "a cluster specifier plugin",
-            Self::Retries => "retries",
             Self::HostRewrite => "authority rewriting",
             Self::OutlierDetection => "outlier detection",
             Self::LoadReports => "load reporting",
@@ -38,7 +38,6 @@ impl Feature {
     pub(crate) const fn consequence(self) -> &'static str {
         match self {
             Self::Policy | Self::Plugin => "calls that need it fail",
-            Self::Retries => "calls fail with the first status of their endpoint",
             Self::HostRewrite => "calls have the channel's name as their authority",
             Self::OutlierDetection => "failing endpoints are not ejected",
             Self::LoadReports => "load is not reported",
@@ -109,16 +108,11 @@ fn of_route(route: &Route) -> impl Iterator<Item = Feature> + use<> {
     let features = match &route.action {
         Action::Forward(forward) => [
             matches!(forward.clusters, ClusterChoice::Plugin { .. }).then_some(Feature::Plugin),
-            has_retries(forward).then_some(Feature::Retries),
             (forward.host_rewrite == HostRewrite::Endpoint).then_some(Feature::HostRewrite),
         ],
-        _ => [None; 3],
+        _ => [None; 2],
     };
     features.into_iter().flatten()
-}
-
-fn has_retries(forward: &Forward) -> bool {
-    forward.retry.as_ref().is_some_and(|retry| !retry.statuses.is_empty())
 }
 
 fn of_cluster(cluster: &Cluster) -> impl Iterator<Item = FeatureRequest> + use<> {
@@ -138,19 +132,27 @@ fn of_cluster(cluster: &Cluster) -> impl Iterator<Item = FeatureRequest> + use<>
 
 #[cfg(test)]
 mod tests {
+    use prost::Message as _;
+    use xds_core::{
+        client::{
+            Profile, ResourceType as _, ServerAddress, ServerFeature, ServerFeatures,
+            ValidationContext,
+        },
+        proto::BoolValue,
+    };
     use xds_routing::{
-        Rules,
+        RouteConfigurations, Rules,
         proto::envoy::config::{
             cluster::v3::{
                 self as cds, OutlierDetection,
                 cluster::{ClusterDiscoveryType, DiscoveryType, EdsClusterConfig, LbPolicy},
             },
-            route::v3::{RetryPolicy, RouteAction},
+            route::v3::{RouteAction, route_action::HostRewriteSpecifier},
         },
     };
 
     use super::*;
-    use crate::support::{action, ads, cluster, prefix, route_to, table, validated};
+    use crate::support::{action, ads, cluster, prefix, route_to, table};
 
     fn eds(name: &str) -> cds::Cluster {
         cds::Cluster {
@@ -164,10 +166,16 @@ mod tests {
         }
     }
 
-    fn routes(retry_on: &str) -> Arc<RouteConfiguration> {
-        let retry = RetryPolicy { retry_on: retry_on.into(), ..RetryPolicy::default() };
-        let action = RouteAction { retry_policy: Some(retry), ..action(cluster("c")) };
-        Arc::new(validated(&table(vec![route_to(prefix(""), action)])).expect("a table"))
+    /// Returns a route configuration of a trusted server, which may request authority rewriting.
+    fn routes(rewrites: bool) -> Arc<RouteConfiguration> {
+        let rewrite = HostRewriteSpecifier::AutoHostRewrite(BoolValue { value: rewrites });
+        let action = RouteAction { host_rewrite_specifier: Some(rewrite), ..action(cluster("c")) };
+        let bytes = table(vec![route_to(prefix(""), action)]).encode_to_vec().into();
+        let features = ServerFeatures::NONE.with(ServerFeature::TrustedXdsServer);
+        let (server, profile) = (ServerAddress::new("s").with_features(features), Profile::grpc());
+        let context = ValidationContext::new(&server, &profile);
+        let value = RouteConfigurations::default().validate(&bytes, &context);
+        value.expect("valid").expect("a value").downcast().expect("a table")
     }
 
     /// A request for an unsupported feature is reported when it first appears, and again if it was
@@ -183,19 +191,20 @@ mod tests {
             let added = features.renew(routes, &routes.virtual_hosts()[0], clusters.iter());
             added.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        let (plain, retried) = (routes("5xx"), routes("unavailable"));
-        assert_eq!(told(&plain, &[eds("c")]), [] as [&str; 0], "that is nothing for gRPC");
+        let (plain, rewriting) = (routes(false), routes(true));
+        assert_eq!(told(&plain, &[eds("c")]), [] as [&str; 0]);
 
         let ring = cds::Cluster { lb_policy: LbPolicy::RingHash as i32, ..eds("ring") };
         let ejecting =
             cds::Cluster { outlier_detection: Some(OutlierDetection::default()), ..eds("c") };
-        let of_ring = "cluster `ring` requests a load balancing policy other than round robin";
+        let of_ring = "cluster `ring` requests a load balancing policy other than round robin, least \
+                       request and pick first";
         let of_c = "cluster `c` requests outlier detection";
         assert_eq!(told(&plain, &[ejecting.clone(), ring.clone()]), [of_c, of_ring]);
-        let of_routes = "route configuration `routes` requests retries";
-        assert_eq!(told(&retried, &[ejecting.clone(), ring.clone()]), [of_routes]);
-        assert_eq!(told(&retried, std::slice::from_ref(&ejecting)), [] as [&str; 0]);
+        let of_routes = "route configuration `routes` requests authority rewriting";
+        assert_eq!(told(&rewriting, &[ejecting.clone(), ring.clone()]), [of_routes]);
+        assert_eq!(told(&rewriting, std::slice::from_ref(&ejecting)), [] as [&str; 0]);
         assert_eq!(told(&plain, &[ejecting, ring]), [of_ring]);
-        assert_eq!(told(&retried, &[]), [of_routes]);
+        assert_eq!(told(&rewriting, &[]), [of_routes]);
     }
 }

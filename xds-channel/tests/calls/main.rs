@@ -11,6 +11,8 @@ mod failures;
 mod faults;
 mod notes;
 mod order;
+mod policies;
+mod retries;
 mod routes;
 mod secured;
 mod streams;

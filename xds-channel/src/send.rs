@@ -1,0 +1,289 @@
+//! Transmission of a request to an endpoint, with retries.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use http::{Request, Response, Uri, request::Parts, uri::Scheme};
+use hyper::{body::Incoming, rt::Timer as _};
+use tonic::{Status, body::Body};
+use xds_routing::{
+    SocketAddress,
+    balancer::{CallPermit, ConnectionId, EndpointPick, PickAttempt},
+    dependencies::ClusterConfiguration,
+    route::RetryPolicy,
+    router::Failure,
+};
+
+use crate::{
+    body::ActiveCall,
+    cluster::{ClusterState, EndpointConnection, Picking},
+    metadata::set_timeout,
+    replay::Replay,
+    retry::{AttemptError, PREVIOUS_ATTEMPTS, Retries},
+    routing::ClusterRef,
+    state::{ChannelState, WaitMode},
+    status::{self, Waiting},
+};
+
+/// Request to be sent to an endpoint.
+pub(crate) struct Outgoing {
+    parts: Parts,
+    body: Replay,
+    deadline: Option<Instant>,
+    retries: Retries,
+    /// Whether the drop decision was made already.
+    trial: PickAttempt,
+    /// Connection on which the server refused the request unprocessed.
+    refused_by: Option<ConnectionId>,
+}
+
+impl Outgoing {
+    pub(crate) fn new(
+        parts: Parts,
+        body: Body,
+        deadline: Option<Instant>,
+        retry: Option<RetryPolicy>,
+    ) -> Self {
+        Self {
+            parts,
+            body: Replay::new(body),
+            deadline,
+            retries: Retries::new(retry),
+            trial: PickAttempt::First,
+            refused_by: None,
+        }
+    }
+
+    /// Returns a request to send over a connection with this scheme, from which the server learns
+    /// whether TLS is used. Returns `None` if the body cannot be sent again.
+    fn request(&self, scheme: Scheme, now: Instant) -> Option<Request<Body>> {
+        let mut parts = self.parts.clone();
+        // The endpoint gets the remaining time.
+        if let Some(deadline) = self.deadline {
+            set_timeout(&mut parts.headers, deadline.saturating_duration_since(now));
+        }
+        if self.retries.previous() > 0 {
+            parts.headers.insert(PREVIOUS_ATTEMPTS, self.retries.previous().into());
+        }
+        let mut uri = parts.uri.into_parts();
+        uri.scheme = Some(scheme);
+        parts.uri = Uri::from_parts(uri).ok()?;
+        Some(Request::from_parts(parts, self.body.attempt()?))
+    }
+}
+
+/// Endpoint that has not answered a request, for the message of an exceeded deadline.
+#[derive(Default)]
+pub(crate) struct AwaitedEndpoint(Mutex<Option<Arc<SocketAddress>>>);
+
+impl AwaitedEndpoint {
+    fn set(&self, address: Option<Arc<SocketAddress>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = address;
+    }
+
+    /// Returns what the call waits for.
+    pub(crate) fn waiting(&self, cluster_ref: &ClusterRef) -> Waiting {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(address) => Waiting::sent(address, cluster_ref.note()),
+            None => cluster_ref.waiting(),
+        }
+    }
+}
+
+/// Sends the request, and again after failures for which the route has a retry policy.
+pub(crate) async fn send_with_retries(
+    shared: &ChannelState,
+    cluster_ref: &Arc<ClusterRef>,
+    mut outgoing: Outgoing,
+    wait_mode: WaitMode,
+    awaited: &AwaitedEndpoint,
+) -> Result<(Response<Incoming>, ActiveCall), Status> {
+    loop {
+        let sent = send(shared, cluster_ref, &mut outgoing, wait_mode, awaited).await;
+        let is_kept = outgoing.body.is_kept();
+        let retries = Some(&mut outgoing.retries).filter(|_| is_kept);
+        let pause = retries.and_then(|retries| match &sent {
+            Ok((response, _)) => retries.after_response(response.headers(), &mut shared.random()),
+            Err(error) => retries.after_failure(error, &mut shared.random()),
+        });
+        let Some(pause) = pause else {
+            outgoing.body.settle();
+            return sent.map_err(|error| error.status);
+        };
+        // Ends the call at the endpoint.
+        drop(sent);
+        awaited.set(None);
+        (outgoing.trial, outgoing.refused_by) = (PickAttempt::First, None);
+        shared.runtime.sleep(pause).await;
+    }
+}
+
+/// Sends the request to an endpoint, as soon as one is available.
+async fn send(
+    shared: &ChannelState,
+    cluster_ref: &Arc<ClusterRef>,
+    outgoing: &mut Outgoing,
+    wait_mode: WaitMode,
+    awaited: &AwaitedEndpoint,
+) -> Result<(Response<Incoming>, ActiveCall), AttemptError> {
+    let mut watched = cluster_ref.state.clone();
+    loop {
+        let state = watched.borrow_and_update().clone();
+        match state {
+            ClusterState::Unknown => {}
+            ClusterState::Failing(why) if wait_mode == WaitMode::FailFast => {
+                return Err(status::of(&why, cluster_ref.note()).into());
+            }
+            ClusterState::Failing(_) => {}
+            ClusterState::Picking(picking) => {
+                let found = pick(shared, &picking, outgoing, wait_mode)?;
+                let cluster = Arc::clone(&picking.cluster);
+                // The response may take long, and this call must not keep all connections alive
+                // meanwhile.
+                drop(picking);
+                if let Some(found) = found {
+                    let address = Arc::clone(&found.connection.address);
+                    awaited.set(Some(Arc::clone(&address)));
+                    match try_send(found, outgoing, &cluster, shared.runtime.now()).await? {
+                        SendOutcome::Response(response, permit) => {
+                            let (cluster_ref, request) =
+                                (Arc::clone(cluster_ref), outgoing.body.clone());
+                            let active = ActiveCall { permit, cluster_ref, request, address };
+                            return Ok((response, active));
+                        }
+                        // Not sent: wait for the next picker.
+                        SendOutcome::NotSent => awaited.set(None),
+                        SendOutcome::Unprocessed(by, why) => {
+                            awaited.set(None);
+                            if outgoing.refused_by.replace(by).is_some() {
+                                return Err(why.into());
+                            }
+                            continue;
+                        }
+                    }
+                }
+            }
+        }
+        let changed = watched.changed().await;
+        changed.map_err(|_| AttemptError::last(status::ended(cluster_ref.note())))?;
+    }
+}
+
+/// Endpoint picked for a call.
+struct PickedEndpoint {
+    id: ConnectionId,
+    connection: EndpointConnection,
+    permit: CallPermit,
+}
+
+/// Picks an endpoint. Returns `None` if the call must wait.
+fn pick(
+    shared: &ChannelState,
+    picking: &Picking,
+    outgoing: &mut Outgoing,
+    wait_mode: WaitMode,
+) -> Result<Option<PickedEndpoint>, AttemptError> {
+    let cluster = &picking.cluster;
+    let fail = |failure: Failure| status::of(&failure, &cluster.note);
+    let mut picked = picking.picker.pick_for(outgoing.trial, &mut shared.random());
+    // Avoid the endpoint that refused the call, if there is another.
+    for _ in 1..picking.connections.len() {
+        if !matches!(&picked, EndpointPick::Endpoint(id, _) if Some(*id) == outgoing.refused_by) {
+            break;
+        }
+        // Otherwise this call would need two permits.
+        drop(picked);
+        picked = picking.picker.pick_for(PickAttempt::Repeated, &mut shared.random());
+    }
+    let (id, permit) = match picked {
+        EndpointPick::Endpoint(id, permit) => (id, permit),
+        EndpointPick::Queue => return Ok(None),
+        EndpointPick::Fail(why) if wait_mode == WaitMode::FailFast => {
+            return Err(fail(cluster.failure(why)).into());
+        }
+        EndpointPick::Fail(_) => return Ok(None),
+        EndpointPick::Drop(why) => {
+            let why = fail(cluster.refusal(format_args!("call dropped: {why}")));
+            return Err(AttemptError::last(why));
+        }
+        EndpointPick::TooMany => {
+            let why = fail(cluster.refusal("the maximum number of active calls is reached"));
+            return Err(AttemptError::last(why));
+        }
+        _ => return Err(fail(cluster.failure("no endpoint was picked")).into()),
+    };
+    outgoing.trial = PickAttempt::Repeated;
+    let connection = picking.connections.get(&id).cloned();
+    Ok(connection.map(|connection| PickedEndpoint { id, connection, permit }))
+}
+
+#[allow(clippy::large_enum_variant, reason = "each value is moved only once")]
+enum SendOutcome {
+    Response(Response<Incoming>, CallPermit),
+    /// The request was not sent.
+    NotSent,
+    /// The server reported that it has not processed the request. The status applies if no other
+    /// attempt is made.
+    Unprocessed(ConnectionId, Status),
+}
+
+async fn try_send(
+    found: PickedEndpoint,
+    outgoing: &Outgoing,
+    cluster: &ClusterConfiguration,
+    now: Instant,
+) -> Result<SendOutcome, Status> {
+    let PickedEndpoint { id, connection, permit } = found;
+    let EndpointConnection { mut requests, scheme, address } = connection;
+    let Some(request) = outgoing.request(scheme, now) else {
+        let why =
+            cluster.loss("the endpoint refused the call, and the request is too long to retry");
+        return Err(status::of(&why, &cluster.note));
+    };
+    match requests.try_send_request(request).await {
+        Ok(response) => Ok(SendOutcome::Response(response, permit)),
+        Err(mut error) => match error.take_message() {
+            Some(_) => Ok(SendOutcome::NotSent),
+            None if status::is_dropped(error.error()) && outgoing.body.is_unread() => {
+                Ok(SendOutcome::NotSent)
+            }
+            None => {
+                let error = error.into_error();
+                let causes = status::with_causes(&error);
+                let why = cluster.loss(format_args!("{address}: {causes}"));
+                let status = Status::new(status::code_of(&error), why.to_string());
+                match status::is_unprocessed(&error) {
+                    true => Ok(SendOutcome::Unprocessed(id, status)),
+                    false => Err(status),
+                }
+            }
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    /// The endpoint receives the remaining time as its timeout.
+    #[test]
+    fn outgoing_timeout_is_the_remaining_time() {
+        let start = Instant::now();
+        let request = Request::builder().uri("http://shop/s/m").body(Body::empty());
+        let (parts, body) = request.expect("a request").into_parts();
+        let deadline = start + Duration::from_secs(20);
+        let outgoing = Outgoing::new(parts, body, Some(deadline), None);
+        let told = |after| {
+            let request =
+                outgoing.request(Scheme::HTTP, start + after).expect("all of it is there");
+            request.headers()["grpc-timeout"].to_str().expect("a text").to_owned()
+        };
+        assert_eq!(told(Duration::ZERO), "20000000u");
+        assert_eq!(told(Duration::from_millis(200)), "19800000u");
+        assert_eq!(told(Duration::from_secs(60)), "0n");
+    }
+}
