@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use futures_util::future::{Either, select};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full};
 use hyper::rt::Timer;
@@ -46,9 +46,11 @@ pub struct GatewayOptions {
     /// with status 304, or with 503 if the service is not [ready](Gateway::with_readiness).
     /// Default: 25 s; maximum: 1 hour, to which a longer time is reduced.
     ///
-    /// The time must be shorter than the request timeout of the clients, which in Envoy is 1 s by
-    /// default. The disconnection of a client that has sent more than its request is only noticed
-    /// at the end of the hold.
+    /// Envoy states its request timeout, by default 1 s, in the header
+    /// `x-envoy-expected-rq-timeout-ms`. Its requests are held for at most three quarters of that.
+    /// For clients that do not state a timeout, choose a time that is shorter than theirs. The
+    /// disconnection of a client that has sent more than its request is only noticed at the end of
+    /// the hold.
     // RJ-05
     pub hold: Duration,
     /// Time for receiving the body of a request, in addition to a second for each 16 KiB received.
@@ -118,7 +120,7 @@ impl GatewayOptions {
 /// | status | condition |
 /// |---|---|
 /// | 200 | there is another response than the client has |
-/// | 304 | there is none during the [hold](GatewayOptions::hold) |
+/// | 304 | there is none during the [hold](GatewayOptions::hold), which ends before the client's timeout if the client states one |
 /// | 400 | the body is not a `DiscoveryRequest` |
 /// | 404, 405 | no type has this path, or the method is not POST |
 /// | 408 | the body is not received [in time](GatewayOptions::body_timeout) |
@@ -244,6 +246,7 @@ where
         let method = method_at(request.uri().path(), request.method(), request.headers())?;
         let (head, body) = request.into_parts();
         let budget = head.extensions.get::<ResponseBudget>().cloned();
+        let hold = hold(self.options, &head.headers);
         let (request, stated) = {
             // The body is dropped before the request is held.
             let body = read(body, &*self.timer, self.options).await?;
@@ -261,7 +264,7 @@ where
             let Ok(response) = self.service.call(request).await;
             grpc::message_of(response).await
         };
-        let held = self.timer.sleep(self.options.hold.min(LONGEST_HOLD));
+        let held = self.timer.sleep(hold);
         let message = match select(pin!(call), held).await {
             Either::Left((message, _)) => message.map_err(|status| {
                 ErrorResponse::new(status::over_http(status.code), status.message)
@@ -357,6 +360,20 @@ const LONGEST_HOLD: Duration = Duration::from_secs(3_600);
 const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
 
 const JSON: &str = "application/json";
+
+/// Request timeout that an Envoy states, in milliseconds.
+const STATED_TIMEOUT: HeaderName = HeaderName::from_static("x-envoy-expected-rq-timeout-ms");
+
+/// Returns the maximum time for which a request is held. It leaves a quarter of the timeout that the
+/// client states for the network.
+fn hold(options: GatewayOptions, headers: &HeaderMap) -> Duration {
+    let stated = headers.get(STATED_TIMEOUT).and_then(|stated| stated.to_str().ok()?.parse().ok());
+    let within = match stated {
+        None | Some(0) => LONGEST_HOLD,
+        Some(millis) => Duration::from_millis(millis) / 4 * 3,
+    };
+    options.hold.min(LONGEST_HOLD).min(within)
+}
 
 /// Returns the gRPC method for a request.
 fn method_at(

@@ -56,8 +56,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) rest: Option<String>,
 
-    /// Hold a REST request for at most this time while there is no newer response. It must be
-    /// shorter than the request timeout of the client, which is 1s by default in Envoy.
+    /// Hold a REST request for at most this time while there is no newer response. Envoy
+    /// states its request timeout, and is answered before that. For other clients it must be
+    /// shorter than their timeout.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "25s", requires = "rest")]
     pub(crate) rest_hold: Duration,
 

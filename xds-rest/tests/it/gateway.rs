@@ -15,7 +15,7 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     sync::watch,
-    time::timeout,
+    time::{Instant, timeout},
 };
 use tower_service::Service as _;
 use xds_core::{
@@ -110,6 +110,39 @@ async fn poll_is_held_until_there_is_a_newer_version() {
         (StatusCode::OK, &json!("2s"))
     );
     println!("covers: M185 M192 S0.205");
+}
+
+/// Envoy states the time after which it gives up a request.
+#[tokio::test(start_paused = true)]
+async fn hold_ends_before_the_timeout_that_the_client_states() {
+    let server = serving().0;
+    set(&server, "a", "1s").await;
+    let options = GatewayOptions::default().with_hold(LONG);
+    let gateway = Gateway::new(server.service(), Schema::envoy(), TokioTimer::new(), options);
+    let node = json!({"id": "n"});
+    let (_, first) = ask(&gateway, CLUSTERS, json!({"node": node.clone()})).await;
+    let again = json!({"node": node, "version_info": first["version_info"]}).to_string();
+    let held = async |stated: Option<&'static str>| {
+        let mut poll = post(CLUSTERS, again.clone());
+        if let Some(stated) = stated {
+            let stated = HeaderValue::from_static(stated);
+            poll.headers_mut().insert("x-envoy-expected-rq-timeout-ms", stated);
+        }
+        let begun = Instant::now();
+        let (status, _) = send(&gateway, poll).await;
+        assert_eq!(status, StatusCode::NOT_MODIFIED);
+        begun.elapsed()
+    };
+    let nearly = |held: Duration, expected: Duration| {
+        assert!(held.saturating_sub(Duration::from_millis(10)) <= expected, "{held:?}");
+        assert!(held >= expected, "{held:?}");
+    };
+    nearly(held(Some("1000")).await, Duration::from_millis(750));
+    // Without a timeout, or with one that is longer, the option decides.
+    for stated in [None, Some("0"), Some("999999999999999999"), Some("soon"), Some("-1")] {
+        nearly(held(stated).await, LONG);
+    }
+    println!("covers: M185");
 }
 
 #[tokio::test]
