@@ -1,6 +1,8 @@
 //! Conversion of requests and responses between protobuf and JSON.
 // S0.203
 
+use prost::Message as _;
+use xds_core::{service::rest_type_at, types::v3_type_url};
 use xds_format::{
     Format, FormatError, InexactNumbers, ParseOptions, PrintOptions, Redaction, Schema,
     UnknownFields, UnknownTypes, encode_message_with, message_to_json,
@@ -17,6 +19,22 @@ pub(crate) fn read_request(schema: &Schema, body: &[u8]) -> Result<Vec<u8>, Form
 /// Converts the JSON of a `DiscoveryResponse` to protobuf.
 pub(crate) fn read_response(schema: &Schema, body: &[u8]) -> Result<Vec<u8>, FormatError> {
     read(schema, "response", RESPONSE, body)
+}
+
+/// Type of a `DiscoveryResponse`. Its other fields are skipped.
+#[derive(prost::Message)]
+struct ResponseType {
+    #[prost(string, tag = "4")]
+    type_url: String,
+}
+
+/// Returns an error if a `DiscoveryResponse` states another type than that of the requested path. It
+/// may state none, or the type of another version of the API.
+pub(crate) fn other_type(path: &str, response: &[u8]) -> Option<String> {
+    let expected = rest_type_at(path)?;
+    let stated = ResponseType::decode(response).ok()?.type_url;
+    let is_same = stated.is_empty() || v3_type_url(&stated) == v3_type_url(expected);
+    (!is_same).then(|| format!("the response has type {stated}, but {expected} was requested"))
 }
 
 pub(crate) fn print_request(schema: &Schema, message: &[u8]) -> Result<Vec<u8>, FormatError> {

@@ -277,7 +277,8 @@ impl PollerOptions {
         let driver = Box::pin(async move { drop(driver.await) });
         let mut connection = Connection { sender, driver: Some(driver) };
         let response = self.send(&mut connection, &headers, body).await.map_err(|why| {
-            let message = format!("no response: {why}").into();
+            let advice = if why.is_parse() { "; is it a gRPC port?" } else { "" };
+            let message = format!("no response: {why}{advice}").into();
             ChannelError::Status { code: Code::Unavailable, message }
         })?;
         Ok(self.read(response, connection).await)
@@ -331,7 +332,10 @@ impl PollerOptions {
         };
         let result = match status {
             StatusCode::OK => match json::read_response(self.schema, &body) {
-                Ok(message) => PollResult::Response(message.into()),
+                Ok(message) => match json::other_type(self.path, &message) {
+                    None => PollResult::Response(message.into()),
+                    Some(why) => PollResult::Unusable(why.into()),
+                },
                 Err(why) => PollResult::Unusable(format!("{why}{stated}").into()),
             },
             StatusCode::NOT_MODIFIED => PollResult::Unchanged,

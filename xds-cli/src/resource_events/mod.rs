@@ -165,8 +165,11 @@ pub(crate) fn explained(text: &str, code: StatusCode, message: &str) -> String {
         StatusCode::Unimplemented => {
             "; this address does not offer the discovery service: is it that of --csds?"
         }
-        // The message of `xds-rest` if a connection ends without a response.
-        StatusCode::Unavailable if message.starts_with("no response: ") => {
+        // The message of `xds-rest` if a connection ends without a response. It has such advice if the
+        // server sent something else than HTTP/1.
+        StatusCode::Unavailable
+            if message.starts_with("no response: ") && !message.contains("gRPC port") =>
+        {
             "; --poll uses HTTP/1.1: is it a gRPC port?"
         }
         _ => "",

@@ -116,6 +116,26 @@ async fn invalid_or_late_poll_responses_are_distinguished() {
     println!("covers: RJ-05 RJ-06 RJ-10");
 }
 
+#[tokio::test]
+async fn response_of_another_type_is_unusable() {
+    const LISTENERS: &[u8] =
+        br#"{"type_url": "type.googleapis.com/envoy.config.listener.v3.Listener"}"#;
+    let mut poller = polling(answering(LISTENERS).await, Duration::from_secs(10));
+    poller.start(&request(""));
+    let PollResult::Unusable(why) = answer(&mut poller).await else { panic!("it has listeners") };
+    let clusters = "type.googleapis.com/envoy.config.cluster.v3.Cluster was requested";
+    assert!(why.contains("envoy.config.listener.v3.Listener") && why.ends_with(clusters), "{why}");
+
+    // The type may be missing, or that of the other version of the API.
+    const OLDER: &[u8] = br#"{"type_url": "type.googleapis.com/envoy.api.v2.Cluster"}"#;
+    for same in [b"{}", OLDER] {
+        let mut poller = polling(answering(same).await, Duration::from_secs(10));
+        poller.start(&request(""));
+        let answered = answer(&mut poller).await;
+        assert!(matches!(answered, PollResult::Response(_)), "{answered:?}");
+    }
+}
+
 /// Reads one request from a socket, and returns its head and body.
 async fn raw_request(socket: &mut TcpStream) -> (String, Value) {
     let mut bytes = Vec::new();
