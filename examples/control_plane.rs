@@ -37,8 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
     let handle = server.handle();
-    let polled = server.serve_rest(rest, Schema::envoy(), GatewayOptions::default());
-    let polled = tokio::spawn(polled);
+    server.spawn_serve_rest(rest, Schema::envoy(), GatewayOptions::default());
     let mut serving = tokio::spawn(async move {
         server.serve_with_shutdown(grpc, async { drop(signal::ctrl_c().await) }).await
     });
@@ -48,10 +47,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut seconds = 0;
     loop {
         select! {
-            result = &mut serving => {
-                polled.abort();
-                return Ok(result??);
-            }
+            result = &mut serving => return Ok(result??),
             Some(observed) = observations.next() => println!("{observed:?}"),
             _ = second.tick() => {
                 seconds += 1;

@@ -8,7 +8,7 @@
 //! | watch resources of a management server | [`Client`](client::Client) | `client` |
 //! | serve resources to Envoy or gRPC | [`ManagementServer`](server::ManagementServer) | `server` |
 //! | call a gRPC service through `xds:///name` | `xds::channel` | `channel` |
-//! | poll a server over REST, or serve REST | `ClientBuilder::polling`, `GatewayOptions` in `xds::rest` | `rest` |
+//! | poll a server over REST, or serve REST | `ClientBuilder::polling`, `ManagementServer::bind_rest` | `rest` |
 //! | watch files | `Client::from_file` | `files` |
 //! | parse and print resources as YAML, JSON or text | `xds::format` | `formats` |
 //! | reject resources that break a constraint of the API | `ClientBuilder::validate` | `validation` |

@@ -4,13 +4,12 @@
 use core::{future::Future, time::Duration};
 use std::{env, fs, process};
 
-use tokio::{net::TcpListener, time::timeout};
+use tokio::time::timeout;
 use xds::{
     Client, ManagementServer,
     client::{Event, FilePolicy, PollPolicy, Profile, ServerAddress, StartError, Watch},
-    format::Schema,
     rest::GatewayOptions,
-    server::Transaction,
+    server::{BindError, Transaction},
     types,
 };
 
@@ -57,22 +56,39 @@ async fn client_of_a_file_needs_neither_an_address_nor_a_node_id() {
     fs::remove_file(path).unwrap();
 }
 
-#[tokio::test]
-async fn polling_client_receives_changes() {
-    let server = ManagementServer::builder().bind("127.0.0.1:0").await.unwrap();
-    let change = |name: &str| Transaction::snapshot("").with(&Cluster { name: name.into() });
-    server.apply(change("a").unwrap()).await.unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let gateway = GatewayOptions::default();
-    tokio::spawn(server.services().serve_rest(listener, Schema::envoy(), gateway));
+/// Follows a server that is polled, and binds its addresses again after it has ended.
+macro_rules! polling_client_receives_changes {
+    ($client:ty, $server:ty) => {
+        let server = <$server>::builder().bind("127.0.0.1:0").await.unwrap();
+        let change = |name: &str| Transaction::snapshot("").with(&Cluster { name: name.into() });
+        server.apply(change("a").unwrap()).await.unwrap();
+        let address = server.bind_rest("127.0.0.1:0", GatewayOptions::default()).await.unwrap();
+        let address = address.to_string();
+        let taken = server.bind_rest(&address, GatewayOptions::default()).await;
+        assert!(matches!(taken, Err(BindError::Listen { .. })), "{taken:?}");
 
-    let polls = PollPolicy::new(Duration::from_millis(1));
-    let client = Client::connect(&address).polling(polls).profile(Profile::envoy());
-    let client = client.node_id("test").start().unwrap();
-    let mut clusters = client.watch_all::<Cluster>();
-    assert_eq!(applied(&mut clusters).await, "a");
-    let more = Transaction::in_view("").with(&Cluster { name: "b".into() }).unwrap();
-    server.apply(more).await.unwrap();
-    assert_eq!(applied(&mut clusters).await, "b");
+        let polls = PollPolicy::new(Duration::from_millis(1));
+        let client = <$client>::connect(&address).polling(polls).profile(Profile::envoy());
+        let client = client.node_id("test").start().unwrap();
+        let mut clusters = client.watch_all::<Cluster>();
+        assert_eq!(applied(&mut clusters).await, "a");
+        let more = Transaction::in_view("").with(&Cluster { name: "b".into() }).unwrap();
+        server.apply(more).await.unwrap();
+        assert_eq!(applied(&mut clusters).await, "b");
+
+        server.run_until(async {}).await.unwrap();
+        std::net::TcpListener::bind(&address).unwrap();
+        std::net::TcpListener::bind(server.address().to_string()).unwrap();
+    };
+}
+
+#[tokio::test]
+async fn polling_client_receives_changes_until_the_server_ends() {
+    polling_client_receives_changes!(Client, ManagementServer);
+}
+
+#[cfg(feature = "smol")]
+#[tokio::test]
+async fn polling_client_on_smol_receives_changes_until_the_server_ends() {
+    polling_client_receives_changes!(xds::smol::Client, xds::smol::ManagementServer);
 }

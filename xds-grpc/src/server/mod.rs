@@ -185,6 +185,13 @@ impl<R> ManagementServer<R> {
         self.handle.clone()
     }
 
+    /// Returns the runtime of the server, for example to bind further listeners with
+    /// [`bind_on`](Self::bind_on).
+    #[must_use]
+    pub const fn runtime(&self) -> &R {
+        &self.runtime
+    }
+
     /// Returns the discovery services as one tower service, for a gRPC server other than tonic's.
     #[must_use]
     pub fn service(&self) -> DiscoveryService {
@@ -291,11 +298,7 @@ impl<R: Listen> ManagementServer<R> {
     /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
     pub fn spawn_serve(&self, listener: impl Into<Listener<R::Listener, R::UnixListener>>) {
         let listener = listener.into().registered(&self.handle.open_listeners);
-        let serving = self.serve(listener);
-        self.runtime.spawn(Box::pin(async move {
-            // Serving has no errors: accepting is retried.
-            let _ = serving.await;
-        }));
+        self.spawn(self.serve(listener));
     }
 
     /// Serves routes chosen by the application on a listener, like [`serve`](Self::serve). Usually
@@ -330,6 +333,30 @@ impl<R: Listen> ManagementServer<R> {
         let gateway = xds_rest::Gateway::new(self.service(), schema, timer, options)
             .with_readiness(move || health.is_serving());
         self.serve_on(listener.into(), ServedProtocol::Rest(gateway))
+    }
+
+    /// Serves polling clients like [`serve_rest`](Self::serve_rest), on a task of its own. When the
+    /// server has [ended](ServerHandle::ended), the listener is closed.
+    ///
+    /// # Panics
+    ///
+    /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
+    #[cfg(feature = "rest")]
+    pub fn spawn_serve_rest(
+        &self,
+        listener: impl Into<Listener<R::Listener, R::UnixListener>>,
+        schema: &'static xds_format::Schema,
+        options: xds_rest::GatewayOptions,
+    ) {
+        let listener = listener.into().registered(&self.handle.open_listeners);
+        self.spawn(self.serve_rest(listener, schema, options));
+    }
+
+    fn spawn(&self, serving: impl Future<Output = io::Result<()>> + Send + 'static) {
+        self.runtime.spawn(Box::pin(async move {
+            // Serving has no errors: accepting is retried.
+            let _ = serving.await;
+        }));
     }
 
     fn serve_on(

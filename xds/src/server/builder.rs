@@ -17,7 +17,7 @@ use xds_grpc::{
     runtime::Listen,
     server::{
         AddressFault, Admitted, AuthorizationDecision, AuthorizationRequest, Authorizer,
-        ListenAddress,
+        BoundAddress, ListenAddress, Listener,
     },
 };
 
@@ -219,9 +219,7 @@ impl<R: Listen + Default> ServerBuilder<R> {
         if self.client_authority.is_some() && self.credentials.is_none() {
             return Err(BindError::ClientAuthorityWithoutTls);
         }
-        let parsed: ListenAddress = address
-            .parse()
-            .map_err(|fault| BindError::Address { address: address.into(), fault })?;
+        let parsed = parsed(address)?;
         let mut options = self.options;
         if let Some(mut credentials) = self.credentials {
             if let Some(roots) = self.client_authority {
@@ -231,9 +229,7 @@ impl<R: Listen + Default> ServerBuilder<R> {
             credentials.check().await?;
             options = options.with_credentials(credentials);
         }
-        let (listener, bound) = xds_grpc::ManagementServer::bind_on(&runtime, &parsed)
-            .await
-            .map_err(|source| BindError::Listen { address: address.into(), source })?;
+        let (listener, bound) = listener(&runtime, address, &parsed).await?;
         let grace_period = options.shutdown_grace;
         let server = xds_grpc::ManagementServer::start_on(runtime, self.config, options);
         server.spawn_serve(listener);
@@ -244,6 +240,55 @@ impl<R: Listen + Default> ServerBuilder<R> {
             grace_period,
             is_ready: Arc::default(),
         })
+    }
+}
+
+/// Parses the address of a listener.
+fn parsed(address: &str) -> Result<ListenAddress, BindError> {
+    address.parse().map_err(|fault| BindError::Address { address: address.into(), fault })
+}
+
+/// Binds an address, and returns the listener with its actual address.
+async fn listener<R: Listen>(
+    runtime: &R,
+    address: &str,
+    parsed: &ListenAddress,
+) -> Result<(Listener<R::Listener, R::UnixListener>, BoundAddress), BindError> {
+    xds_grpc::ManagementServer::bind_on(runtime, parsed)
+        .await
+        .map_err(|source| BindError::Listen { address: address.into(), source })
+}
+
+#[cfg(feature = "rest")]
+impl<R: Listen> ManagementServer<R> {
+    /// Binds another address, and starts to serve REST-JSON on it, to Envoys with `api_type: REST` and
+    /// to other clients that poll. Returns the address with the port that was chosen for port 0.
+    ///
+    /// The certificate, the views and the limits are those of the server, and
+    /// [`run_until`](ManagementServer::run_until) closes this listener too. Between two polls a client
+    /// is not connected: [`converged`](super::ServerHandle::converged) does not wait for it, and
+    /// [`status`](super::ServerHandle::status) does not contain it.
+    ///
+    /// To answer polls on a listener of the application, such as that of an axum server, use
+    /// [`Gateway`](xds_rest::Gateway). For types that the Envoy API does not define, give their schema
+    /// to `spawn_serve_rest` of [`services`](ManagementServer::services).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the address is invalid or cannot be bound.
+    ///
+    /// # Panics
+    ///
+    /// Panics like [`bind`](ServerBuilder::bind).
+    pub async fn bind_rest(
+        &self,
+        address: impl AsRef<str>,
+        options: xds_rest::GatewayOptions,
+    ) -> Result<BoundAddress, BindError> {
+        let address = address.as_ref();
+        let (listener, bound) = listener(self.server.runtime(), address, &parsed(address)?).await?;
+        self.server.spawn_serve_rest(listener, xds_format::Schema::envoy(), options);
+        Ok(bound)
     }
 }
 

@@ -93,9 +93,10 @@ impl ServerHandle {
 
     /// Waits until the server has ended for any reason.
     ///
-    /// Listeners of [`spawn_serve`](crate::server::ManagementServer::spawn_serve) are closed then, so that
-    /// another server can use their addresses; this needs the runtime on which they are served.
-    /// Listeners that the application polls, as with [`serve`](crate::server::ManagementServer::serve), close
+    /// Listeners of [`spawn_serve`](crate::server::ManagementServer::spawn_serve) and
+    /// `spawn_serve_rest` are closed then, so that another server can use their addresses; this needs
+    /// the runtime on which they are served. Listeners that the application polls, as with
+    /// [`serve`](crate::server::ManagementServer::serve), close
     /// afterwards.
     pub async fn ended(&self) {
         self.inbox.ended().await;
