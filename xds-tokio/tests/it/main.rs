@@ -16,6 +16,7 @@ mod hostile;
 mod logs;
 mod loopback;
 mod panics;
+mod rest_logs;
 mod rollouts;
 mod server;
 mod server_csds;

@@ -15,8 +15,6 @@ use tonic::service::Routes;
 use tower_service::Service as _;
 use tracing::{debug, warn};
 
-#[cfg(feature = "rest")]
-use super::preface::ClientProtocol;
 use super::{
     fair_io::FairIo,
     go_away::GoAwayIo,
@@ -131,7 +129,7 @@ impl Connections {
         let late = runtime.sleep(HANDSHAKE_TIMEOUT);
         let budgets = self.budgets.connection();
         let responses = budgets.responses.clone();
-        let (ended, protocol) = match served {
+        let (ended, advice) = match served {
             ServedProtocol::Grpc(routes) => {
                 let respond = service_fn(move |mut request: Request<Incoming>| {
                     request.extensions_mut().insert(peer.clone());
@@ -156,7 +154,7 @@ impl Connections {
                             self.budgets.counters.note(TransportEvent::FloodedConnection);
                             return self.warn(&shown, reason);
                         }
-                        None => (ended, detection.protocol()),
+                        None => (ended, detection.protocol().advice()),
                     },
                     reason = responses.evicted() => {
                         // The driver has logged it.
@@ -203,12 +201,10 @@ impl Connections {
                         return self.report_unfinished(&shown, failure, "request");
                     }
                 };
-                let is_tls = detection.protocol() == ClientProtocol::Tls;
-                (ended, if is_tls { ClientProtocol::Tls } else { ClientProtocol::Unknown })
+                (ended, detection.protocol().advice_of_rest())
             }
         };
         if let Err(why) = ended {
-            let advice = protocol.advice();
             if !advice.is_empty() {
                 return self.warn(&shown, advice);
             }

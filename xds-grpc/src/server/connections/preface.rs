@@ -76,6 +76,19 @@ impl ClientProtocol {
             Self::Other => "the client does not speak HTTP/2",
         }
     }
+
+    /// Returns advice for the operator of a server whose listener serves REST-JSON.
+    #[cfg(feature = "rest")]
+    pub(super) fn advice_of_rest(self) -> &'static str {
+        match self {
+            Self::Tls => self.advice(),
+            Self::Http2 => {
+                "the client uses HTTP/2, as gRPC does, but this port serves REST-JSON over HTTP/1: \
+                 let the client connect to the gRPC port, or poll"
+            }
+            Self::Unknown | Self::Http1 | Self::Other => "",
+        }
+    }
 }
 
 /// Returns whether the bytes begin an HTTP/1 request: a method and a space.

@@ -13,7 +13,7 @@ use xds_core::{
     server::{CloseReason, Observation, Refusal, ServerTransmit},
 };
 
-use super::streams::Stream;
+use super::{requests::CallKind, streams::Stream};
 use crate::{
     log_limit::{LogDecision, LogLimit},
     payload::Printer,
@@ -114,8 +114,11 @@ impl Log {
 
     /// Logs that the client ended the stream or disconnected.
     pub(crate) fn disconnected(&self, stream: &Stream) {
-        let (node, id) = (Printable(&stream.node), stream.id);
-        info!(%node, stream = %id, peer = %PeerAddress(&stream.peer), "client disconnected");
+        let (node, id, peer) = (Printable(&stream.node), stream.id, PeerAddress(&stream.peer));
+        match stream.kind {
+            CallKind::Stream => info!(%node, stream = %id, %peer, "client disconnected"),
+            CallKind::Fetch => debug!(%node, stream = %id, %peer, "poll cancelled"),
+        }
     }
 
     /// Logs that the server ended the stream.
@@ -147,6 +150,14 @@ impl Log {
             Observation::Connected { .. } => {
                 debug!(stream = %id, peer = %PeerAddress(&stream.peer), "stream opened");
             }
+            // A client polls again and again.
+            Observation::Identified { .. } if stream.kind == CallKind::Fetch => {
+                debug!(%node, stream = %id, peer = %PeerAddress(&stream.peer), "client polls");
+            }
+            Observation::UnknownType { type_url, .. } if stream.kind == CallKind::Fetch => debug!(
+                %node, stream = %id, "type" = %Printable(type_url.as_str()),
+                "client polls a type without resources"
+            ),
             Observation::Identified { .. } => {
                 info!(%node, stream = %id, peer = %PeerAddress(&stream.peer), "client connected");
             }

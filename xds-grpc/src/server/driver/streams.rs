@@ -33,6 +33,7 @@ pub(crate) struct Stream {
     pub(crate) node: Arc<str>,
     pub(crate) peer: Peer,
     pub(crate) variant: Variant,
+    pub(super) kind: CallKind,
     pub(crate) slot: Arc<ResponseSlot>,
     /// Memory of the connection's responses.
     pub(crate) responses: ConnectionResponses,
@@ -100,6 +101,7 @@ impl Driver {
             node: Arc::default(),
             peer: call.peer,
             variant,
+            kind,
             slot: Arc::clone(&slot),
             responses: call.responses,
             credit,
