@@ -73,7 +73,15 @@ impl Watcher {
             }
         };
         let watcher = notify::recommended_watcher(take)
-            .inspect_err(|why| tracing::warn!(%why, "cannot watch files: polling them instead"))
+            .inspect_err(|why| {
+                let (Place::File(path) | Place::Directory(path)) = &place;
+                let path = path.display();
+                tracing::warn!(
+                    %path, %why,
+                    "cannot watch files: polling them instead \
+                     (on Linux, fs.inotify.max_user_instances is a limit)"
+                );
+            })
             .ok();
         Self { place, watcher, watched: BTreeSet::new(), failed: BTreeSet::new(), interest }
     }
