@@ -17,6 +17,8 @@ mod book {
     struct Watch;
     #[doc = include_str!("../../docs/book/src/serve.md")]
     struct Serve;
+    #[doc = include_str!("../../docs/book/src/rest.md")]
+    struct Rest;
     #[doc = include_str!("../../docs/book/src/guards.md")]
     struct Guards;
     #[doc = include_str!("../../docs/book/src/rollouts.md")]
