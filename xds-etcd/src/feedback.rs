@@ -1,5 +1,5 @@
-//! Rejections by clients and refusals by guards, written next to the keys with the rejected
-//! resources.
+//! Rejections by clients, refusals by guards and errors in values, written next to the keys with the
+//! rejected resources.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -18,13 +18,15 @@ use crate::{
     },
 };
 
-/// Writer of rejections by clients, and of refusals by guards, for the authors of the resources.
+/// Writer of rejections by clients, of refusals by guards and of errors in values, for the authors
+/// of the resources.
 ///
 /// The key `PREFIX/@rejected/VIEW/TYPE/NAME/REPORTER` contains a JSON object. For a rejection by
 /// clients, it has the fields `clients`, `count` and `message`, the error that one of the clients
 /// has reported. For a change that guards refuse, which may be a deletion, it has the id of the
-/// change in `refused` and the violated rules in `message`. The key is removed when the clients of
-/// this process accept the resource again. All keys of a process are attached to one lease, so they
+/// change in `refused` and the violated rules in `message`. For an invalid value, it has the field
+/// `invalid` and the errors in `message`. The key is removed when the value is valid and the clients of
+/// this process accept the resource. All keys of a process are attached to one lease, so they
 /// disappear when the process ends.
 ///
 /// Keys under `@rejected` are not served as resources. Each key is written at most once in 30
@@ -133,6 +135,7 @@ impl Feedback {
             RejectedBy::Guards(change) => {
                 json!({"refused": change.to_string(), "message": message})
             }
+            RejectedBy::Validity => json!({"invalid": true, "message": message}),
             _ => json!({"message": message}),
         };
         let put = PutRequest { key: key.into(), value: value.to_string().into(), lease };

@@ -1,5 +1,5 @@
-//! Rejections by clients and refusals by guards, written to the objects that they are about: Events
-//! and an annotation.
+//! Rejections by clients, refusals by guards and errors in objects, written to the objects that they
+//! are about: Events and an annotation.
 
 use std::{
     collections::BTreeMap,
@@ -20,14 +20,15 @@ use crate::{
     source::KubeSource,
 };
 
-/// Writer of rejections by clients, and of refusals by guards, to the objects with the rejected
-/// resources.
+/// Writer of rejections by clients, of refusals by guards and of errors to the objects with the
+/// rejected resources.
 ///
-/// - An Event of type `Warning` with the reason `RejectedByClients` or `RefusedByGuard`, which
-///   `kubectl describe` shows. Each object has at most one Event per reason, whose count increases.
+/// - An Event of type `Warning` with the reason `RejectedByClients`, `RefusedByGuard` or `Invalid`,
+///   which `kubectl describe` shows. Each object has at most one Event per reason, whose count increases.
 /// - The annotation [`xds-rejected`](REJECTED_ANNOTATION). For a rejection by clients, it has their
 ///   number and the error that one of them has reported. For a refused change, it has the id of the
-///   change and the violated rules. It is removed when the resources are accepted again. If the
+///   change and the violated rules. For an invalid object, it has the errors. It is removed when the
+///   object is valid and its resources are accepted. If the
 ///   deletion of an object is refused, the object no longer exists, and there is only an Event.
 ///
 /// Event and annotation are renewed every 5 minutes. An annotation that was not renewed for 15
@@ -156,8 +157,8 @@ impl Feedback {
         let (message, time) = (rejection.message_within(MESSAGE), time_now());
         let (mut value, event) = match rejection.by {
             RejectedBy::Clients { clients, count } => {
-                let plural = if clients == 1 { "" } else { "s" };
-                let message = format!("{clients} client{plural} reject it: {message}");
+                let who = if clients == 1 { "client rejects" } else { "clients reject" };
+                let message = format!("{clients} {who} it: {message}");
                 (
                     json!({"clients": clients}),
                     EventText { reason: "RejectedByClients", message, count },
@@ -167,6 +168,10 @@ impl Feedback {
                 let message = message.to_owned();
                 let event = EventText { reason: "RefusedByGuard", message, count: 1 };
                 (json!({"refused": change.to_string()}), event)
+            }
+            RejectedBy::Validity => {
+                let message = message.to_owned();
+                (json!({"invalid": true}), EventText { reason: "Invalid", message, count: 1 })
             }
             _ => {
                 let message = message.to_owned();

@@ -1,5 +1,5 @@
-//! State machine that schedules the writes of rejections by clients and of refusals by guards to a
-//! source.
+//! State machine that schedules the writes of rejections by clients, of refusals by guards and of
+//! errors in objects to a source.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -8,19 +8,19 @@ use xds_core::guards::ChangeId;
 
 use crate::contract::ObjectId;
 
-/// Rejection of the resources of an object, by clients or by guards.
+/// Rejection of the resources of an object, by clients or by the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rejection {
     /// Object with the resources.
     pub object: ObjectId,
-    /// Clients or guards that reject them.
+    /// Party that rejects them.
     pub by: RejectedBy,
-    /// Reason that a client has stated, or the violated rules.
+    /// Reason that a client has stated, the violated rules, or the errors in the object.
     pub message: String,
 }
 
-/// Clients or guards that reject the resources of an object.
+/// Party that rejects the resources of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RejectedBy {
@@ -33,6 +33,8 @@ pub enum RejectedBy {
     },
     /// Guards of the server, so that the change of the object is not served.
     Guards(ChangeId),
+    /// The server, because the newest content of the object is invalid.
+    Validity,
 }
 
 impl Rejection {
@@ -42,10 +44,12 @@ impl Rejection {
         Self { object: object.into(), by, message: message.into() }
     }
 
-    /// Adds another rejection of the same object. A refusal by guards replaces rejections by clients,
-    /// which are about an older state.
+    /// Adds another rejection of the same object. Invalid content replaces a refusal by guards, and
+    /// either of them replaces rejections by clients, which are about an older state.
     fn add(&mut self, other: Self) {
         match (&mut self.by, other.by) {
+            (RejectedBy::Validity, _) => {}
+            (_, RejectedBy::Validity) => *self = other,
             (RejectedBy::Guards(_), _) => {}
             (_, RejectedBy::Guards(_)) => *self = other,
             (
@@ -78,7 +82,7 @@ impl Rejection {
 pub enum FeedbackWrite {
     /// Report a rejection.
     Report(Rejection),
-    /// The resources of this object are neither rejected nor refused any more.
+    /// The object is valid, and its resources are neither rejected nor refused any more.
     Clear(ObjectId),
 }
 
@@ -208,6 +212,7 @@ mod tests {
                     format!("{} {clients} {}", it.object, it.message)
                 }
                 RejectedBy::Guards(change) => format!("{} {change} {}", it.object, it.message),
+                RejectedBy::Validity => format!("{} invalid {}", it.object, it.message),
             },
             Some(FeedbackWrite::Clear(id)) => format!("-{id}"),
         }
@@ -243,6 +248,20 @@ mod tests {
         assert_eq!(due(&mut plan, Duration::from_secs(60)), "a 0123456789ab too few");
         plan.update([]);
         assert_eq!(due(&mut plan, Duration::from_secs(90)), "-a");
+    }
+
+    #[test]
+    fn errors_in_an_object_replace_all_other_rejections_of_it() {
+        let mut plan = FeedbackPlan::default();
+        let invalid = Rejection::new("a", RejectedBy::Validity, "unknown field");
+        let by = RejectedBy::Guards("0123456789ab".parse().unwrap());
+        let refusal = Rejection { by, ..rejection("a", 0, "too few") };
+        plan.update([rejection("a", 1, "m"), refusal.clone(), invalid.clone()]);
+        assert_eq!(due(&mut plan, Duration::ZERO), "a invalid unknown field");
+        plan.update([invalid, refusal.clone(), rejection("a", 1, "m")]);
+        assert_eq!(due(&mut plan, Duration::from_secs(30)), "", "nothing has changed");
+        plan.update([refusal]);
+        assert_eq!(due(&mut plan, Duration::from_secs(60)), "a 0123456789ab too few");
     }
 
     #[test]

@@ -55,13 +55,25 @@ impl SourceFollower {
             return (self.report("the resources could not be examined".to_owned()), None);
         };
         self.sources = sources;
-        self.metrics.set_broken(self.sources.broken().count());
+        self.note_invalid();
         let unused = self.new_unused();
         let (mut reload, change) = self.decide().await;
         reload.errors.splice(0..0, errors);
         reload.repaired = repaired;
         reload.findings.splice(0..0, unused);
         (reload, change)
+    }
+
+    /// Counts the invalid objects, and passes them on to the writer of feedback.
+    fn note_invalid(&self) {
+        self.metrics.set_broken(self.sources.broken().count());
+        let Some(feedback) = &self.feedback else { return };
+        let invalid = self.sources.invalid();
+        feedback.send_if_modified(|it| {
+            let is_changed = it.invalid != invalid;
+            it.invalid = invalid;
+            is_changed
+        });
     }
 
     /// Decides whether the state of the files can be served.

@@ -405,6 +405,34 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn errors_of_invalid_files_are_passed_on_until_the_files_are_valid() {
+        let directory = std::env::temp_dir().join(format!("xds-invalid-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("a.yaml"), cluster("a", "STATICC")).unwrap();
+        let (feedback, state) = watch::channel(FeedbackState::default());
+        let options = FollowOptions {
+            consistency: Consistency::default(),
+            guards: Guards::default(),
+            feedback: Some(feedback),
+            views: None,
+            rollouts: None,
+            metrics: Arc::default(),
+            validation: Validation::default(),
+        };
+        let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+        let mut follower = SourceFollower::new(reader(&directory), options, server.handle());
+        for (kind, error) in [("STATICC", Some("did you mean `STATIC`?")), ("STATIC", None)] {
+            fs::write(directory.join("a.yaml"), cluster("a", kind)).unwrap();
+            follower.examine(read(&directory)).await;
+            let invalid = &state.borrow().invalid;
+            let errors: Vec<_> = invalid.values().map(String::as_str).collect();
+            assert_eq!(errors.len(), usize::from(error.is_some()), "{errors:?}");
+            assert!(error.is_none_or(|error| errors[0].contains(error)), "{errors:?}");
+        }
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[tokio::test]
     async fn dangling_reference_is_reported_before_it_is_served() {
         let directory = std::env::temp_dir().join(format!("xds-follow-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();

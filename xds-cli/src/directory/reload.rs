@@ -1,6 +1,6 @@
 //! Requirements for the resources of a source, and the outcome of a change.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use tokio::sync::{oneshot, watch};
 use xds_core::{
@@ -95,6 +95,8 @@ pub(crate) struct FeedbackState {
     pub(crate) owners: Owners,
     /// Refused change.
     pub(crate) refused: Option<Refused>,
+    /// Objects whose newest content is invalid, with their errors.
+    pub(crate) invalid: BTreeMap<PathBuf, String>,
 }
 
 impl Reload {

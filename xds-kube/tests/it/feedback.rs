@@ -52,6 +52,30 @@ async fn events(cluster: &Cluster) -> Vec<Value> {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver and etcd"]
+async fn errors_in_an_object_are_an_event_and_an_annotation() {
+    let cluster = Cluster::start().await;
+    cluster.create(CONFIG_MAPS, &config_map("mesh", &[("a.yaml", "{")])).await;
+    let mut feedback = feedback(&cluster, ADMIN, "one").await;
+    let error = "ConfigMap default/mesh/a.yaml:1:2: unexpected end";
+    let invalid = Rejection::new("ConfigMap default/mesh", RejectedBy::Validity, error);
+    // A denied permission is reported for an object that does not exist in the cluster.
+    let denied = Rejection::new("services in namespace shop", RejectedBy::Validity, "403");
+    soon(feedback.report([denied.clone(), invalid.clone()])).await.unwrap();
+    later().await;
+    soon(feedback.report([denied, invalid])).await.unwrap();
+    let mesh = format!("{CONFIG_MAPS}/mesh");
+    let expected = json!({"reporter": "one", "invalid": true, "message": error});
+    assert_eq!(annotation(&cluster, &mesh).await, expected);
+    let [event] = &events(&cluster).await[..] else { panic!("one Event") };
+    assert_eq!(event["involvedObject"]["name"], "mesh");
+    assert_eq!((&event["reason"], &event["message"]), (&json!("Invalid"), &json!(error)));
+    later().await;
+    soon(feedback.report([])).await.unwrap();
+    assert_eq!(annotation(&cluster, &mesh).await, Value::Null);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver and etcd"]
 async fn refusal_by_guards_is_an_event_also_of_a_deleted_object() {
     let cluster = Cluster::start().await;
     cluster.create(CONFIG_MAPS, &config_map("mesh", &[("a.yaml", "{}")])).await;

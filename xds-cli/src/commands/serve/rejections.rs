@@ -1,4 +1,4 @@
-//! Rejections by clients and refusals by guards, written to the objects of the source.
+//! Rejections by clients, refusals by guards and errors, written to the objects of the source.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,8 +32,8 @@ const POLL: Duration = Duration::from_secs(2);
 /// Maximum number of objects of a refused change that are written.
 const MOST_REFUSED: usize = 20;
 
-/// Writer of rejections by clients to the objects that define the rejected resources, and of
-/// refusals by guards to the objects that have changed.
+/// Writer of rejections by clients to the objects that define the rejected resources, of refusals by
+/// guards to the objects that have changed, and of errors to invalid objects.
 pub(super) struct RejectionWriter {
     target: FeedbackTarget,
     source: SourceAddress,
@@ -96,6 +96,7 @@ impl RejectionWriter {
                 rejections.extend(state.refused.iter().flat_map(|it| of_refused(it, &self.source)));
                 let progress = rollouts.as_ref().and_then(|it| it.read().progress);
                 rejections.extend(progress.iter().flat_map(|it| of_rollout(it, &state.owners)));
+                rejections.extend(of_invalid(&state.invalid));
                 rejections
             };
             match feedback.report(rejections).await {
@@ -165,6 +166,13 @@ fn of_refused(refused: &Refused, source: &SourceAddress) -> Vec<Rejection> {
     let rejection =
         |object: &PathBuf| Rejection::new(object.to_string_lossy().into_owned(), by, &*message);
     objects.map(rejection).collect()
+}
+
+/// Returns one rejection for each invalid object.
+fn of_invalid(invalid: &BTreeMap<PathBuf, String>) -> impl Iterator<Item = Rejection> {
+    invalid.iter().map(|(object, errors)| {
+        Rejection::new(object.to_string_lossy().into_owned(), RejectedBy::Validity, errors)
+    })
 }
 
 /// Returns the objects that a rejection is about: the owners of the resources that its message

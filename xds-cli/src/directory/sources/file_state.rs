@@ -87,11 +87,15 @@ impl FileState {
         }
     }
 
+    pub(super) fn current_error(&self, path: &Path) -> Option<FileError> {
+        let problems = self.error.as_ref()?.problems.clone();
+        Some(FileError { file: path.to_owned(), problems, kept: self.in_force().len() })
+    }
+
     pub(super) fn take_error(&mut self, path: &Path) -> Option<FileError> {
         let error = self.error.as_mut().filter(|error| !error.is_reported)?;
         error.is_reported = true;
-        let problems = error.problems.clone();
         self.is_known_as_broken = true;
-        Some(FileError { file: path.to_owned(), problems, kept: self.in_force().len() })
+        self.current_error(path)
     }
 }

@@ -147,6 +147,14 @@ impl Sources {
         broken.map(|(path, _)| path.as_path())
     }
 
+    /// Returns the files whose newest content is not in use, with their errors.
+    pub(super) fn invalid(&self) -> BTreeMap<PathBuf, String> {
+        let invalid = self.files.iter().filter_map(|(path, source)| {
+            source.current_error(path).map(|error| (path.clone(), error.to_string()))
+        });
+        invalid.collect()
+    }
+
     /// Returns the newest documents of a file, each with its path. A file is one document, and an
     /// object of another source may have several.
     pub(super) fn documents(&self, path: &Path) -> Vec<(PathBuf, Format, &Bytes)> {
