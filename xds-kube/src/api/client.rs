@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use futures_core::Stream;
 use futures_util::{StreamExt as _, stream};
 use kube_client::{
-    Client,
+    Client, Config, Error,
     core::{
         Request, WatchEvent,
         params::{
@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use super::{
     error::{ALL_NAMESPACES, KubeError, KubeErrorKind},
     options::{KubeOptions, WATCH_SECONDS},
+    token_file::TokenFile,
 };
 use crate::objects::{
     ConfigMap, EndpointSlice, Kind, Metadata, Observed, RESOURCES_LABEL, SERVICE_NAME, Service,
@@ -112,6 +113,26 @@ pub(crate) enum WatchItem<O> {
 pub(crate) type ObjectWatch<O> =
     Pin<Box<dyn Stream<Item = Result<(WatchItem<O>, u64), KubeError>> + Send>>;
 
+/// Creates a client with the credentials in the configuration.
+fn connect(mut config: Config) -> Result<Client, KubeError> {
+    let account = &mut config.auth_info;
+    // As in `kubectl`, a token precedes the file with a token, which precedes a plugin.
+    let token_file = account.token_file.take_if(|_| account.token.is_none());
+    if token_file.is_some() {
+        account.exec = None;
+    }
+    let plugin = account.exec.clone();
+    let client = Client::try_from(config).map_err(|why| match &plugin {
+        Some(plugin) if matches!(why, Error::Auth(_)) => KubeError::of_plugin(plugin, &why),
+        _ => KubeError::configuration(why),
+    })?;
+    let Some(path) = token_file else { return Ok(client) };
+    let namespace = client.default_namespace().to_owned();
+    let service = TokenFile::new(client, path.clone().into());
+    let service = service.map_err(|why| KubeError::of_token_file(&path, &why))?;
+    Ok(Client::new(service, namespace))
+}
+
 impl KubeClient {
     /// Reads the configuration. Connections are made when they are needed.
     ///
@@ -119,7 +140,7 @@ impl KubeClient {
     ///
     /// Returns an error if there is no configuration, or if it is invalid.
     pub async fn new(options: KubeOptions) -> Result<Self, KubeError> {
-        let client = Client::try_from(options.config().await?).map_err(KubeError::configuration)?;
+        let client = connect(options.config().await?)?;
         let KubeOptions { namespaces, selector, .. } = options;
         Ok(Self { client, namespaces: namespaces.into(), selector: selector.map(Into::into) })
     }

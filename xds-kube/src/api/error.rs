@@ -2,7 +2,7 @@
 
 use core::{error::Error as StdError, fmt};
 
-use kube_client::{Error, core::Status};
+use kube_client::{Error, config::ExecConfig, core::Status};
 use xds_source::SourceError;
 
 /// Failure of a request to the API server, with the verb, the resource and the namespace.
@@ -45,6 +45,8 @@ const GRANT: &str = "grant this verb to the account with a Role, or a ClusterRol
 /// Advice about a permission that is missing in all namespaces.
 const GRANT_ALL: &str = "grant this verb to the account with a ClusterRole that a ClusterRoleBinding \
                          binds, or select the namespaces that it may read";
+/// Advice about a label selector that the API server rejects.
+const SELECTOR: &str = "correct the label selector that selects the objects";
 /// Advice about rejected credentials.
 const RENEW: &str = "the credentials are missing, wrong or expired: renew the token or the \
                      certificate of the kubeconfig, or check the service account";
@@ -64,6 +66,24 @@ impl KubeError {
             text: format!("no configuration for Kubernetes: {}", chain(&why)),
             kind: KubeErrorKind::Denied,
         }
+    }
+
+    /// Describes the failure of a plugin that prints credentials.
+    pub(super) fn of_plugin(plugin: &ExecConfig, why: &Error) -> Self {
+        let command = plugin.command.as_deref().unwrap_or_default();
+        let hint = plugin.install_hint.iter().map(|hint| format!("; {}", hint.trim()));
+        let hint: String = hint.collect();
+        let text = format!(
+            "no credentials for Kubernetes: the plugin `{command}` of the kubeconfig: {}{hint}",
+            chain(why)
+        );
+        Self { text, kind: KubeErrorKind::Denied }
+    }
+
+    /// Describes the failure to read a file with a token.
+    pub(super) fn of_token_file(path: &str, why: &dyn StdError) -> Self {
+        let text = format!("no credentials for Kubernetes: the token in {path}: {}", chain(why));
+        Self { text, kind: KubeErrorKind::Denied }
     }
 
     pub(super) fn failed(request: &str, why: impl fmt::Display) -> Self {
@@ -93,6 +113,7 @@ impl KubeError {
         let said = if message.is_empty() { reason } else { message };
         let (kind, advice) = match code {
             401 => (KubeErrorKind::Denied, RENEW),
+            400 if is_about_selector(said) => (KubeErrorKind::Failed, SELECTOR),
             // A permission would not help.
             403 if is_terminating(status) => (KubeErrorKind::Failed, ""),
             403 if request.ends_with(ALL_NAMESPACES) => (KubeErrorKind::Forbidden, GRANT_ALL),
@@ -126,6 +147,11 @@ fn is_terminating(status: &Status) -> bool {
     causes.into_iter().any(|it| it.reason == "NamespaceTerminating")
 }
 
+/// Whether the API server rejects the label selector of a request.
+fn is_about_selector(said: &str) -> bool {
+    said.contains("unable to parse requirement") || said.contains("selector")
+}
+
 /// Returns the text of an error and its sources, without repetitions.
 fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
@@ -137,7 +163,8 @@ fn chain(error: &dyn StdError) -> String {
         }
         next = error.source();
     }
-    text
+    // Name of a variant of `kube_client::Error`, which explains nothing.
+    text.replace("ServiceError: ", "")
 }
 
 #[cfg(test)]
@@ -159,6 +186,24 @@ mod tests {
         let SourceError::Denied(text) = of(401, "Unauthorized") else { panic!("401") };
         assert!(text.starts_with("list services in namespace a: 401 Unauthorized: "), "{text}");
         assert!(text.contains("renew the token"), "{text}");
+    }
+
+    #[test]
+    fn rejected_selector_and_missing_plugin_state_what_to_do() {
+        let why = of(400, "unable to parse requirement: found '', expected: ','").to_string();
+        assert!(why.ends_with(SELECTOR), "{why}");
+        assert!(!of(400, "bad").to_string().contains(SELECTOR));
+
+        let plugin: ExecConfig = serde_json::from_value(serde_json::json!({
+            "command": "no-such-plugin", "installHint": "Install no-such-plugin.\n",
+        }))
+        .unwrap();
+        let why = Error::Service("unable to run it".into());
+        assert_eq!(
+            KubeError::of_plugin(&plugin, &why).to_string(),
+            "no credentials for Kubernetes: the plugin `no-such-plugin` of the kubeconfig: unable \
+             to run it; Install no-such-plugin."
+        );
     }
 
     #[test]
