@@ -2,7 +2,7 @@
 
 use core::fmt;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -19,6 +19,7 @@ use xds_source::{Change, List, Revision, Source, SourceError, WatchError};
 
 use crate::{
     api::{KubeClient, KubeError, KubeErrorKind, Scope, ScopeWatch},
+    objects::Kind,
     scopes::{ScopeEvent, Scopes},
 };
 
@@ -92,11 +93,29 @@ impl KubeSource {
         };
         let reads = unread.into_iter().map(|scope| async move {
             let read = self.client.list(&scope).await;
-            self.scopes().take_list(scope, read)
+            let found = (scope.clone(), read.as_ref().map_or(0, |(objects, _)| objects.len()));
+            self.scopes().take_list(scope, read)?;
+            Ok(found)
         });
-        join_all(reads).await.into_iter().collect::<Result<(), _>>()?;
+        let found = join_all(reads).await.into_iter().collect::<Result<Vec<_>, KubeError>>()?;
+        for namespace in without_objects(&found) {
+            tracing::warn!(namespace, "no objects to serve in this namespace: does it exist?");
+        }
         self.scopes().list()
     }
+}
+
+/// Returns the selected namespaces that have no objects of any kind, if all kinds were read.
+fn without_objects(found: &[(Scope, usize)]) -> impl Iterator<Item = &str> {
+    let mut read = BTreeMap::<&str, (usize, usize)>::new();
+    for (scope, objects) in found {
+        let Some(namespace) = &scope.namespace else { continue };
+        let (kinds, all) = read.entry(namespace).or_default();
+        *kinds += 1;
+        *all += objects;
+    }
+    let is_empty = |(kinds, objects): &(usize, usize)| *kinds == Kind::ALL.len() && *objects == 0;
+    read.into_iter().filter(move |(_, counts)| is_empty(counts)).map(|(namespace, _)| namespace)
 }
 
 /// Time to wait for further events after one.
@@ -225,5 +244,25 @@ impl Watch {
             }
         }
         WatchError::Compacted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selected_namespaces_without_objects_are_found() {
+        let of =
+            |kind, namespace: Option<&str>| Scope { kind, namespace: namespace.map(Into::into) };
+        let mut found = Vec::new();
+        for kind in Kind::ALL {
+            found.push((of(kind, Some("shop")), usize::from(kind == Kind::Service)));
+            found.push((of(kind, Some("typo")), 0));
+            found.push((of(kind, None), 0));
+        }
+        // Only one kind of this namespace was read again.
+        found.push((of(Kind::Service, Some("again")), 0));
+        assert_eq!(without_objects(&found).collect::<Vec<_>>(), ["typo"]);
     }
 }

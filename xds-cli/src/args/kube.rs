@@ -12,7 +12,7 @@ pub(crate) struct KubeArgs {
     pub(crate) cluster: KubeClusterArgs,
 
     /// Read the objects in this namespace only. May be given several times.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = namespace)]
     pub(crate) kube_namespace: Vec<String>,
 
     /// Read only objects whose labels match this selector, such as team=payments.
@@ -23,6 +23,22 @@ pub(crate) struct KubeArgs {
     /// and an annotation.
     #[arg(long)]
     pub(crate) kube_read_only: bool,
+}
+
+/// Parses the name of a namespace (a label of RFC 1123).
+fn namespace(text: &str) -> Result<String, String> {
+    let is_allowed = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+    let is_name = !text.is_empty()
+        && text.len() <= 63
+        && text.chars().all(is_allowed)
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    match is_name {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("a namespace has at most 63 lower-case letters, digits and hyphens".to_owned())
+        }
+    }
 }
 
 /// Choice of a cluster, and of the objects with the state of rollouts.
@@ -53,6 +69,19 @@ mod tests {
     use clap::Parser as _;
 
     use crate::args::{Cli, Command, SourceAddress};
+
+    #[test]
+    fn names_that_no_namespace_can_have_are_refused() {
+        let parse = |list: &str| {
+            let args = ["xds", "serve", "kube://", "--listen", ":0", "--kube-namespace", list];
+            Cli::try_parse_from(args).map(|_| ()).map_err(|why| why.to_string())
+        };
+        assert_eq!(parse("shop,team-2"), Ok(()));
+        for list in ["Shop", "shop,", "shop, payments", "a_b", "a-", &"a".repeat(64)] {
+            let why = parse(list).unwrap_err();
+            assert!(why.contains("lower-case letters, digits and hyphens"), "{list}: {why}");
+        }
+    }
 
     #[test]
     fn deployment_has_a_valid_command_line() {
