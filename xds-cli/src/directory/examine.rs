@@ -2,7 +2,7 @@
 
 use core::{convert::identity, mem};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -20,7 +20,11 @@ use super::{
     reload::{ReadinessChange, Reload, ViewsChange},
     sources::{Changes, FileError, Update},
 };
-use crate::{diagnostic::Diagnostic, views::Views};
+use crate::{
+    diagnostic::{Diagnostic, Level, Rule},
+    text::count,
+    views::Views,
+};
 
 impl SourceFollower {
     /// Examines what was read of the source, and records that it can be read.
@@ -181,7 +185,8 @@ impl SourceFollower {
             Some(views) => (views.findings(&self.sources.views()), views.selected()),
             None => {
                 let all = self.sources.all_views().into_iter().chain([&default]);
-                (Vec::new(), all.collect())
+                let unused = views_without_clients(self.origin.place(), &self.sources.views());
+                (unused, all.collect())
             }
         };
         let guards = &self.guarding.guards;
@@ -239,6 +244,21 @@ impl SourceFollower {
     }
 }
 
+/// Returns a warning for each view with resources that clients cannot have, because no file selects
+/// their views.
+fn views_without_clients(place: &Path, views: &BTreeMap<ViewName, usize>) -> Vec<Diagnostic> {
+    let unused = views.iter().filter(|(view, count)| !view.as_str().is_empty() && **count > 0);
+    let finding = |(view, resources): (&ViewName, &usize)| {
+        let resources = count(*resources as u64, "resource");
+        let text = format!(
+            "no client has the view `{view}` ({resources}): all have the view `default`, because no \
+             file of views (`--views`) is given"
+        );
+        Diagnostic::new(Rule::UnusedView, Level::Warning, place, text)
+    };
+    unused.map(finding).collect()
+}
+
 /// Returns the findings of several views, each once.
 fn distinct<'f>(views: impl Iterator<Item = &'f Vec<Diagnostic>>) -> Vec<Diagnostic> {
     let mut seen = BTreeSet::new();
@@ -248,4 +268,24 @@ fn distinct<'f>(views: impl Iterator<Item = &'f Vec<Diagnostic>>) -> Vec<Diagnos
 /// Returns what distinguishes a finding from others.
 fn key(finding: &Diagnostic) -> (&Path, Option<Position>, &str) {
     (&finding.file, finding.position, &finding.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_that_no_client_has_are_reported_if_no_views_are_selected() {
+        let views = [("", 3), ("edge", 2), ("empty", 0)];
+        let views = views.into_iter().map(|(view, resources)| (view.into(), resources)).collect();
+        let found = views_without_clients(Path::new("kube://"), &views);
+        let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "kube://: no client has the view `edge` (2 resources): all have the view `default`, because \
+              no file of views (`--views`) is given"
+            ]
+        );
+    }
 }
