@@ -16,9 +16,7 @@ use xds_source::{RejectedBy, Rejection};
 use xds_tokio::{ServerHandle, server::RejectionSnapshot};
 
 use super::origin::FeedbackTarget;
-#[cfg(feature = "kube")]
-use crate::process_name::host_name;
-#[cfg(feature = "etcd")]
+#[cfg(any(feature = "etcd", feature = "kube"))]
 use crate::process_name::process_name;
 use crate::{
     args::SourceAddress,
@@ -67,7 +65,7 @@ impl Feedback {
             }
             #[cfg(feature = "kube")]
             FeedbackTarget::Kube(source) => {
-                Self::Kube(Box::new(xds_kube::Feedback::new(&source, host_name())))
+                Self::Kube(Box::new(xds_kube::Feedback::new(&source, process_name())))
             }
         }
     }
