@@ -42,3 +42,19 @@ fn signal_ends_a_command_that_waits_for_a_server() {
     expect_code(&["route", "explain", "--server", &address, "--host", "a.example.com"], 130);
     expect_code(&["watch", "--server", &address, "cds"], 0);
 }
+
+/// The end of the process stops no timer that another thread still uses.
+#[test]
+fn signal_ends_a_repeated_status_without_a_panic() {
+    let files = TempDir::new();
+    files.save("cds.yaml", &clusters("one"));
+    let (_serve, address, csds) = Xds::serve_with_csds(files.path());
+    let watch = Xds::watch(&address, &["cds"]);
+    watch.wait_count("changed", 1);
+    for signal in Xds::ending_signals() {
+        let mut xds = Xds::spawn(&["status", &csds, "--watch"]);
+        xds.wait_stdout("one");
+        assert_eq!(xds.signal(signal).code(), Some(130), "{signal}");
+        assert_eq!(xds.stderr(), "xds: interrupted", "{signal}");
+    }
+}

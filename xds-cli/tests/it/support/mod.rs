@@ -352,17 +352,22 @@ impl Xds {
         ["INT", "TERM"].into_iter().chain(hangup)
     }
 
-    /// Waits until an interrupt no longer kills the process.
+    /// Waits until no ending signal kills the process.
     #[cfg(target_os = "linux")]
     #[track_caller]
     pub(crate) fn wait_for_handler(&self) {
-        const INTERRUPT: u64 = 1 << 1;
+        let bit = |signal| match signal {
+            "HUP" => 1,
+            "INT" => 1 << 1,
+            _ => 1 << 14,
+        };
+        let all: u64 = Self::ending_signals().map(bit).sum();
         let file = format!("/proc/{}/status", self.child.id());
-        eventually("a handler of interrupts", || {
+        eventually("a handler of signals", || {
             let status = fs::read_to_string(&file).map_err(|why| why.to_string())?;
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
             let caught = u64::from_str_radix(caught.unwrap_or_default().trim(), 16);
-            caught.is_ok_and(|it| it & INTERRUPT != 0).then_some(()).ok_or(status)
+            caught.is_ok_and(|it| it & all == all).then_some(()).ok_or(status)
         });
     }
 
