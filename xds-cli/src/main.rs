@@ -124,20 +124,29 @@ async fn run_until_signal(cli: args::Cli) -> Result<(), Failure> {
     }
 }
 
-/// Prints help, the version or an error in the arguments. A failure to print it is ignored, because
-/// nothing else can be done.
+/// Prints help, the version or an error in the arguments. A failure to print an error is ignored,
+/// because nothing else can be done.
 fn print_usage(usage: &clap::Error) -> ExitCode {
     let color = style::choice_in(std::env::args_os());
     let (mut out, mut err) = (io::stdout(), io::stderr());
-    let (style, stream): (_, &mut dyn io::Write) = match usage.use_stderr() {
+    let is_error = usage.use_stderr();
+    let (style, stream): (_, &mut dyn io::Write) = match is_error {
         true => (Style::of(color, &err), &mut err),
         false => (Style::of(color, &out), &mut out),
     };
     let text = usage.render();
-    let _ = match style.is_on() {
+    let printed = match style.is_on() {
         true => write!(stream, "{}", text.ansi()),
         false => write!(stream, "{text}"),
     };
+    let printed = printed.and_then(|()| stream.flush()).map_err(Failure::Output);
+    if let Err(failure) = printed
+        && !is_error
+        && !failure.is_silent()
+    {
+        let _ = writeln!(io::stderr(), "xds: {failure}");
+        return failure.exit_code();
+    }
     u8::try_from(usage.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 

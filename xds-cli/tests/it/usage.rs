@@ -320,3 +320,16 @@ fn manual_pages_exist_for_all_commands() {
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("cannot write "), "{}", ended.stderr);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn help_that_cannot_be_written_exits_with_one() {
+    for argument in ["--help", "--version", "help"] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xds"));
+        let ended = command.arg(argument).stdout(full).output().unwrap();
+        let stderr = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{argument}: {stderr}");
+        assert!(stderr.starts_with("xds: cannot write to standard output: "), "{stderr}");
+    }
+}
