@@ -15,10 +15,12 @@
 //! | `server_table.rs` | table of subscriptions and accepted versions |
 //! | `output/` | standard output, standard error and logs |
 //! | `process_name.rs` | name of this process for others that use the same source |
+//! | `bounded.rs` | input of limited size |
 //! | `failure.rs`, `stop.rs`, `place.rs`, `style.rs`, `text.rs` | errors, signals, places in files, text |
 
 mod args;
 mod bootstrap_kind;
+mod bounded;
 mod client_status;
 mod commands;
 mod diagnostic;

@@ -1,15 +1,14 @@
 //! File of a bootstrap with the positions of its fields.
 
-use std::{
-    fs,
-    io::{self, Read as _},
-    path::Path,
-};
+use std::{fs, io, path::Path};
 
 use serde_json::Value as Json;
 use xds_format::{Position, YamlFile};
 
-use crate::diagnostic::{Diagnostic, Level, Rule};
+use crate::{
+    bounded::read_at_most,
+    diagnostic::{Diagnostic, Level, Rule},
+};
 
 /// Maximum size of a bootstrap, and of a file that it names, in bytes.
 const LARGEST: u64 = 16 << 20;
@@ -47,10 +46,5 @@ pub(super) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > LARGEST {
-        true => Err(io::Error::other(format!("it is longer than {LARGEST} bytes"))),
-        false => Ok(bytes),
-    }
+    read_at_most(file, LARGEST)
 }

@@ -1,14 +1,19 @@
 //! Input of a conversion.
 
 use std::{
-    fs,
-    io::{self, Read as _},
+    fs::File,
+    io,
     path::{Path, PathBuf},
 };
 
 use xds_format::Format;
 
-use crate::{args::ConvertFormat, failure::Failure};
+use crate::{
+    args::ConvertFormat,
+    bounded::{MOST_INPUT, read_at_most},
+    failure::Failure,
+    text::escaped,
+};
 
 /// Content of a file or of standard input.
 #[derive(Debug)]
@@ -27,17 +32,19 @@ impl Input {
                            binary";
             let format = from.ok_or_else(|| Failure::Usage(missing.to_owned()))?.into();
             let name = "<stdin>";
-            let mut content = Vec::new();
-            io::stdin().lock().read_to_end(&mut content).map_err(unreadable(name.into()))?;
+            let content =
+                read_at_most(io::stdin().lock(), MOST_INPUT).map_err(unreadable(name.into()))?;
             return Ok(Self { name: name.to_owned(), format, content });
         }
         // Read first: that a file is missing matters more than its suffix.
-        let content = fs::read(path).map_err(unreadable(path.to_owned()))?;
+        let content = File::open(path)
+            .and_then(|file| read_at_most(file, MOST_INPUT))
+            .map_err(unreadable(path.to_owned()))?;
         let format = match from {
             Some(format) => format.into(),
             None => Format::from_path(path)
                 .map_err(|why| Failure::Usage(format!("{why}; or state the format with --from")))?,
         };
-        Ok(Self { name: path.display().to_string(), format, content })
+        Ok(Self { name: escaped(&path.display().to_string()), format, content })
     }
 }

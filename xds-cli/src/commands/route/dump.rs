@@ -1,11 +1,6 @@
 //! Resources in the JSON of Envoy's configuration dump or of a client status.
 
-use std::{
-    fmt::Write as _,
-    fs::File,
-    io::{self, Read as _},
-    path::Path,
-};
+use std::{fmt::Write as _, fs::File, io, path::Path};
 
 use serde_json::{Value as Json, json};
 use xds_format::{
@@ -14,17 +9,20 @@ use xds_format::{
 };
 
 use super::resources::{RouteResources, TYPES, noun};
-use crate::{failure::Failure, output, schema::schema, text::escaped};
-
-/// Maximum size of a dump, in bytes.
-const MOST_BYTES: u64 = 512 * 1024 * 1024;
+use crate::{
+    bounded::{MOST_INPUT, read_at_most},
+    failure::Failure,
+    output,
+    schema::schema,
+    text::escaped,
+};
 
 /// Reads the resources in use of a dump. Parts that this schema cannot read are reported and
 /// ignored.
 pub(super) fn read(file: &Path) -> Result<RouteResources, Failure> {
     let place = match file.as_os_str() == "-" {
         true => "standard input".to_owned(),
-        false => file.display().to_string(),
+        false => escaped(&file.display().to_string()),
     };
     let text =
         read_bytes(file).map_err(|why| Failure::Unreadable { file: place.clone().into(), why })?;
@@ -52,15 +50,9 @@ pub(super) fn read(file: &Path) -> Result<RouteResources, Failure> {
 }
 
 fn read_bytes(file: &Path) -> io::Result<Vec<u8>> {
-    let read: Box<dyn io::Read> = match file.as_os_str() == "-" {
-        true => Box::new(io::stdin()),
-        false => Box::new(File::open(file)?),
-    };
-    let mut text = Vec::new();
-    read.take(MOST_BYTES + 1).read_to_end(&mut text)?;
-    match text.len() as u64 > MOST_BYTES {
-        true => Err(io::Error::other("the file exceeds 512 MiB")),
-        false => Ok(text),
+    match file.as_os_str() == "-" {
+        true => read_at_most(io::stdin(), MOST_INPUT),
+        false => read_at_most(File::open(file)?, MOST_INPUT),
     }
 }
 
