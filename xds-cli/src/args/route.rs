@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use thiserror::Error;
 
 use super::{ChannelArgs, DescriptorArgs, parse_duration};
@@ -22,21 +22,22 @@ pub(crate) enum RouteCommand {
 /// The exit code is 1 if the request fails (no virtual host, no route, a missing resource), or if a
 /// request of --expect differs.
 #[derive(Args, Debug)]
+#[command(group = ArgGroup::new("resources").required(true).args(["directory", "server", "dump"]))]
 pub(crate) struct ExplainArgs {
     /// Directory with the resource files.
-    #[arg(value_name = "DIR", required_unless_present_any = ["server", "dump"])]
+    #[arg(value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
 
     /// Fetch the resources from this management server, such as 127.0.0.1:18000 or
     /// unix:/run/xds.sock.
     ///
     /// The prefix https:// selects TLS.
-    #[arg(long, value_name = "ADDR", conflicts_with = "directory")]
+    #[arg(long, value_name = "ADDR")]
     pub(crate) server: Option<String>,
 
     /// Read the resources from the JSON of Envoy's /config_dump?include_eds, or of a client status
     /// (CSDS). `-` reads standard input.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "server"])]
+    #[arg(long, value_name = "FILE")]
     pub(crate) dump: Option<PathBuf>,
 
     /// Host of the request (`:authority`), with or without a port.

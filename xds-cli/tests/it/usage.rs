@@ -67,6 +67,7 @@ fn usage_errors_exit_with_two() {
         (&["watch", "--server", "127.0.0.1:1"], "TYPE[:NAME]"),
         (&["watch", "--server", "127.0.0.1:1", "zds"], "unknown type: expected lds, rds"),
         (&["watch", "--server", "127.0.0.1:1", "eds:"], "the name after the colon is missing"),
+        (&["route", "explain", "--host", "a"], "<DIR|--server <ADDR>|--dump <FILE>>"),
         (&["proxy"], "unrecognized subcommand"),
     ] {
         let ended = run(args);
