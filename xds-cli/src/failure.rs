@@ -12,7 +12,7 @@ use xds_bootstrap::BootstrapError;
 use xds_format::FormatError;
 use xds_tokio::{client::InvalidAddress, credentials::CredentialsError};
 
-use crate::text::count;
+use crate::text::{count, escaped};
 
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
@@ -41,19 +41,19 @@ pub(crate) enum Failure {
     /// Error of credentials, with the field and a separator.
     #[error("{field}{why}")]
     Credentials { field: String, why: CredentialsError },
-    #[error("cannot read the directory {}: {}", .directory.display(), reason(.directory, .why))]
+    #[error("cannot read the directory {}: {}", shown(.directory), reason(.directory, .why))]
     Directory { directory: PathBuf, why: io::Error },
     /// Invalid files at the start. Each error has already been printed.
     #[error(
         "{} is not served: {}; with --strict or --validate everything must be valid at the start",
-        .directory.display(), count(*.errors, "error")
+        shown(.directory), count(*.errors, "error")
     )]
     NotValid { directory: PathBuf, errors: u32 },
     /// Invalid file of views at the start. Each error has already been printed.
-    #[error("{} is not used: {}", .file.display(), count(*.errors, "error"))]
+    #[error("{} is not used: {}", shown(.file), count(*.errors, "error"))]
     InvalidViews { file: PathBuf, errors: u32 },
     /// Invalid policy of rollouts. Each error has already been printed.
-    #[error("{} is not used: {}", .file.display(), count(*.errors, "error"))]
+    #[error("{} is not used: {}", shown(.file), count(*.errors, "error"))]
     InvalidPolicy { file: PathBuf, errors: u32 },
     /// Rollouts that cannot continue, or a command for them that is not possible.
     #[error("{0}")]
@@ -62,14 +62,14 @@ pub(crate) enum Failure {
     #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "of commands that write to etcd"))]
     #[error("nothing was written: {0}")]
     NotWritten(String),
-    #[error("cannot export to {}: {why}", .directory.display())]
+    #[error("cannot export to {}: {why}", shown(.directory))]
     Export { directory: PathBuf, why: io::Error },
     /// Errors found by a check. Each has already been printed.
     #[error("{}", count(*.0, "error"))]
     Found(u32),
-    #[error("cannot read {}: {why}", .file.display())]
+    #[error("cannot read {}: {why}", shown(.file))]
     Unreadable { file: PathBuf, why: io::Error },
-    #[error("{}: the descriptor set is empty", .file.display())]
+    #[error("{}: the descriptor set is empty", shown(.file))]
     EmptyDescriptors { file: PathBuf },
     /// Error in a schema. It names the file.
     #[error(transparent)]
@@ -108,7 +108,7 @@ pub(crate) enum Failure {
     /// Command that a signal has ended.
     #[error("interrupted")]
     Interrupted,
-    #[error("cannot write {}: {why}", .file.display())]
+    #[error("cannot write {}: {why}", shown(.file))]
     Artifact { file: PathBuf, why: io::Error },
     /// Reason for which the load could not be applied or measured.
     #[error("{0}")]
@@ -227,6 +227,11 @@ pub(crate) fn judged(
         Err(why) if !why.is_silent() => Err(why),
         _ => verdict,
     }
+}
+
+/// Returns a path for an error, on one line.
+fn shown(path: &Path) -> String {
+    escaped(&path.display().to_string())
 }
 
 /// Returns the reason of an error without the path at its beginning.

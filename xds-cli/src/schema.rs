@@ -5,7 +5,10 @@ use std::{fs, path::PathBuf, sync::OnceLock};
 use tracing::warn;
 use xds_format::{ParseOptions, Schema, Validator};
 
-use crate::{failure::Failure, text::count};
+use crate::{
+    failure::Failure,
+    text::{count, escaped},
+};
 
 /// Parse options of resource files: as Envoy reads them.
 pub(crate) const FILES: ParseOptions = ParseOptions::envoy();
@@ -30,7 +33,7 @@ pub(crate) fn extend(files: &[PathBuf]) -> Result<(), Failure> {
 
 fn with_file(schema: &Schema, file: &PathBuf) -> Result<Schema, Failure> {
     let set = fs::read(file).map_err(|why| Failure::Unreadable { file: file.clone(), why })?;
-    let shown = file.display().to_string();
+    let shown = escaped(&file.display().to_string());
     if set.is_empty() {
         return Err(Failure::EmptyDescriptors { file: file.clone() });
     }

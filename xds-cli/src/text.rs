@@ -13,8 +13,8 @@ pub(crate) fn type_name(type_url: &str) -> &str {
     types::short_name(type_url).unwrap_or(type_url)
 }
 
-/// Returns the first line of a text without control characters, which a peer could use to
-/// manipulate the terminal. Ends in an ellipsis if the line exceeds `longest` characters or more
+/// Returns the first line of a text without control characters and marks that change the direction
+/// of text, which a peer could use to manipulate the terminal. Ends in an ellipsis if the line exceeds `longest` characters or more
 /// lines follow.
 pub(crate) fn one_line(text: &str, longest: usize) -> String {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -80,12 +80,21 @@ pub(crate) fn shell_word(text: &str) -> String {
 }
 
 fn push_printable(out: &mut String, character: char) {
-    if character.is_control() {
+    if character.is_control() || is_layout_mark(character) {
         // Writing to a string cannot fail.
         let _ = write!(out, "{}", character.escape_default());
     } else {
         out.push(character);
     }
+}
+
+/// Whether a character changes the direction of the text around it or ends a line, so that a
+/// terminal may show a text in another order.
+fn is_layout_mark(character: char) -> bool {
+    matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
 }
 
 /// Returns the time in UTC as of RFC 3339, such as `2026-01-02T12:00:01.003141Z`, in the form that
@@ -142,6 +151,15 @@ mod tests {
     #[test]
     fn control_characters_are_escaped_except_line_ends() {
         assert_eq!(escaped_lines("a\x1b[31m\nb\r\n"), "a\\u{1b}[31m\nb\\r\n");
+    }
+
+    #[test]
+    fn marks_that_reorder_text_are_escaped() {
+        let name = "a\u{202e}b\u{2066}c\u{2028}d\u{200f}";
+        assert_eq!(escaped(name), r"a\u{202e}b\u{2066}c\u{2028}d\u{200f}");
+        for name in ["日本語", "شبكة", "e\u{301}", "a\u{200d}b"] {
+            assert_eq!(escaped(name), name);
+        }
     }
 
     #[test]

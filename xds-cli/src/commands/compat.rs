@@ -54,7 +54,8 @@ fn schema(file: &Path) -> Result<Schema, Failure> {
     if set.is_empty() {
         return Err(Failure::EmptyDescriptors { file: file.to_owned() });
     }
-    Ok(Schema::from_descriptor_set(&set).map_err(|why| why.in_file(&file.display().to_string()))?)
+    Ok(Schema::from_descriptor_set(&set)
+        .map_err(|why| why.in_file(&escaped(&file.display().to_string())))?)
 }
 
 /// Formats the number of breaks, such as `2 breaks: text 2, code 1`.

@@ -122,6 +122,28 @@ fn names_of_files_in_errors_have_no_control_characters() {
     assert!(!ended.stderr.contains('\x1b'), "{}", ended.stderr);
 }
 
+/// A line of its own could be a command to a program that reads the log.
+#[test]
+fn names_of_files_in_errors_have_no_line_ends() {
+    let directory = TempDir::new();
+    directory.save("a\n::error::b.yaml", "{");
+    let invalid = directory.join("a\n::error::b.yaml");
+    let invalid = invalid.to_str().unwrap();
+    for args in [
+        &["check", "a\n::error::b"][..],
+        &["convert", "a\n::error::b.yaml", "--to", "json"],
+        &["convert", invalid, "--to", "json"],
+        &["get", "cds", "--descriptors", invalid],
+        &["compat", invalid, invalid],
+        &["route", "explain", "--dump", invalid, "--host", "a"],
+    ] {
+        let ended = run(args);
+        assert_eq!(ended.code, Some(1), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("a\\n::error::b"), "{args:?}: {}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "{args:?}: {}", ended.stderr);
+    }
+}
+
 /// The TLS heading of the help contains only TLS options.
 #[test]
 fn tls_help_heading_has_only_tls_options() {
