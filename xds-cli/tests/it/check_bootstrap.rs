@@ -80,6 +80,51 @@ fn every_part_of_a_grpc_bootstrap_is_checked() {
     );
 }
 
+/// gRPC ignores fields that it does not know, so a misspelt one has no effect.
+#[test]
+fn misspelt_field_of_a_grpc_bootstrap_is_a_warning() {
+    let directory = TempDir::new();
+    let ended = check(
+        &directory,
+        "b.json",
+        r#"{"xds_servers": [
+ {"server_uri": "a:1", "channel_creds": [{"type": "insecure", "confg": {}}],
+  "server_featurs": ["xds_v3"], "comment": "x"}],
+ "node": {"id": "n", "localty": {}, "metadata": {"regon": 1}, "locality": {"subzone": "z"}},
+ "authorities": {"a": {"xds_server": []}},
+ "certificate_provider": {}}"#,
+    );
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let known = |name: &str| format!("did you mean `{name}`? gRPC ignores it");
+    assert_lines(
+        &ended,
+        &[
+            &format!(
+                "warning: b.json:2:72: xds_servers[0].channel_creds[0].confg: unknown field, {}",
+                known("config")
+            ),
+            &format!(
+                "warning: b.json:3:21: xds_servers[0].server_featurs: unknown field, {}",
+                known("server_features")
+            ),
+            &format!("warning: b.json:4:33: node.localty: unknown field, {}", known("locality")),
+            &format!(
+                "warning: b.json:4:87: node.locality.subzone: unknown field, {}",
+                known("sub_zone")
+            ),
+            &format!(
+                "warning: b.json:5:38: authorities.a.xds_server: unknown field, {}",
+                known("xds_servers")
+            ),
+            &format!(
+                "warning: b.json:6:26: certificate_provider: unknown field, {}",
+                known("certificate_providers")
+            ),
+            "gRPC bootstrap with 0 named files: 0 errors, 6 warnings",
+        ],
+    );
+}
+
 #[test]
 fn token_file_of_a_grpc_bootstrap_is_checked() {
     let directory = TempDir::new();

@@ -5,6 +5,7 @@ use xds_bootstrap::{Bootstrap, BootstrapError, ErrorKind};
 
 use super::{
     bootstrap_file::BootstrapFile,
+    misspelt::misspelt_fields,
     named_files::{Contents, Found, NamedFile, field, walk},
 };
 use crate::diagnostic::{Diagnostic, Level, Rule};
@@ -41,6 +42,10 @@ pub(super) async fn check(
                 found.push(error(file, path, why.kind()));
             }
         }
+    }
+    for (path, similar) in misspelt_fields(&file.json) {
+        let why = format!("unknown field, did you mean `{similar}`? gRPC ignores it");
+        found.push(file.diagnostic(Rule::Bootstrap, Level::Warning, &path, why));
     }
     let named = named_files(&file.json);
     for it in &named {

@@ -19,6 +19,7 @@ mod envoy;
 mod github;
 mod grpc;
 mod guards;
+mod misspelt;
 mod named_files;
 mod report;
 mod sarif;
