@@ -7,7 +7,7 @@ use core::{
     task::{Context, Poll, ready},
     time::Duration,
 };
-use std::sync::Arc;
+use std::{error::Error, fmt::Write as _, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::future::{Either, select};
@@ -161,15 +161,18 @@ enum State {
 struct Connection {
     sender: SendRequest<Full<Bytes>>,
     /// `None` once the connection is closed.
-    driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    driver: Option<Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>>,
+    /// Error that has closed the connection.
+    failure: Option<hyper::Error>,
 }
 
 impl Connection {
     /// Drives the connection. Returns whether it is still open.
     fn drive(&mut self, cx: &mut Context<'_>) -> bool {
         if let Some(driver) = &mut self.driver
-            && driver.as_mut().poll(cx).is_ready()
+            && let Poll::Ready(result) = driver.as_mut().poll(cx)
         {
+            self.failure = result.err();
             self.driver = None;
         }
         self.driver.is_some()
@@ -273,15 +276,17 @@ impl PollerOptions {
         let io = (self.dial)().await.map_err(unreachable)?;
         let (sender, driver) =
             http1::handshake(io).await.map_err(|why| unreachable(why.to_string()))?;
-        // The error of the connection is reported by the request on it.
-        let driver = Box::pin(async move { drop(driver.await) });
-        let mut connection = Connection { sender, driver: Some(driver) };
-        let response = self.send(&mut connection, &headers, body).await.map_err(|why| {
-            let advice = if why.is_parse() { "; is it a gRPC port?" } else { "" };
-            let message = format!("no response: {why}{advice}").into();
-            ChannelError::Status { code: Code::Unavailable, message }
-        })?;
-        Ok(self.read(response, connection).await)
+        let mut connection = Connection { sender, driver: Some(Box::pin(driver)), failure: None };
+        match self.send(&mut connection, &headers, body).await {
+            Ok(response) => Ok(self.read(response, connection).await),
+            Err(why) => {
+                // The request may only state that the connection is closed.
+                let why = connection.failure.unwrap_or(why);
+                let advice = if why.is_parse() { "; is it a gRPC or TLS port?" } else { "" };
+                let message = format!("no response: {}{advice}", with_causes(&why)).into();
+                Err(ChannelError::Status { code: Code::Unavailable, message })
+            }
+        }
     }
 
     async fn send(
@@ -343,6 +348,18 @@ impl PollerOptions {
         };
         (result, Some(connection))
     }
+}
+
+/// Formats an error with its causes, such as the alert that ended a TLS connection.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        // Writing to a string cannot fail.
+        let _ = write!(text, ": {cause}");
+        next = cause.source();
+    }
+    text
 }
 
 /// Drives a connection until `work` is done.

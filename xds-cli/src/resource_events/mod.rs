@@ -168,9 +168,11 @@ pub(crate) fn explained(text: &str, code: StatusCode, message: &str) -> String {
         // The message of `xds-rest` if a connection ends without a response. It has such advice if the
         // server sent something else than HTTP/1.
         StatusCode::Unavailable
-            if message.starts_with("no response: ") && !message.contains("gRPC port") =>
+            if message.starts_with("no response: ")
+                && !message.contains("fatal alert")
+                && !message.contains("is it a gRPC or TLS port?") =>
         {
-            "; --poll uses HTTP/1.1: is it a gRPC port?"
+            "; --poll uses HTTP/1.1: is it a gRPC or TLS port?"
         }
         _ => "",
     };

@@ -255,7 +255,7 @@ fn polling_a_grpc_port_gives_advice() {
     let ended = get(&address, &["cds", "--poll", "1s", "--timeout", "2s"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("status 14 (UNAVAILABLE)"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("is it a gRPC port?"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("is it a gRPC or TLS port?"), "{}", ended.stderr);
 }
 
 fn proxy_bootstrap(address: &str) -> Json {

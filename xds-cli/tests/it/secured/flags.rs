@@ -59,6 +59,21 @@ fn rest_uses_the_tls_settings_of_streams() {
 }
 
 #[test]
+fn poll_without_client_certificate_reports_the_alert_of_the_server() {
+    let stage = Stage::serving(&["--rest", "127.0.0.1:0"]);
+    let serving = stage.serve.wait_event("serving", |event| event["event"] == "serving");
+    let address = serving["rest"].as_str().unwrap();
+    let ca = stage.path("ca.pem");
+    let base = ["get", "--poll", "1s", "--timeout", "1s", "--server", address, "cds"];
+    let ended = run(&[&base[..], &["--ca", &ca]].concat());
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("CertificateRequired"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("gRPC"), "{}", ended.stderr);
+    let ended = run(&base);
+    assert!(ended.stderr.contains("is it a gRPC or TLS port?"), "{}", ended.stderr);
+}
+
+#[test]
 fn status_uses_the_tls_options_of_watch() {
     let stage = Stage::serving(&["--csds", "127.0.0.1:0"]);
     let serving = stage.serve.wait_event("serving", |event| event["event"] == "serving");
