@@ -7,7 +7,7 @@ use xds_core::{
     client::{ClientConfig, ConnectivityErrors, Profile},
 };
 use xds_tokio::{
-    ClientHandle,
+    ClientHandle, ClientOptions,
     client::{self, Sources},
 };
 
@@ -56,7 +56,7 @@ pub(crate) async fn connect(
     followed: Vec<TypeUrl>,
     adjust: impl Fn(&mut Profile) + Send + Sync + 'static,
 ) -> Result<Connected, Failure> {
-    let Upstream { origin, static_resources, is_grpc, .. } = upstream;
+    let Upstream { origin, static_resources, is_grpc, time_limit, .. } = upstream;
     // gRPC clients do not check the constraints (X39).
     let validation = Validation::from(!is_grpc);
     let types: BTreeSet<_> = watched.iter().cloned().chain(followed).collect();
@@ -70,11 +70,15 @@ pub(crate) async fn connect(
     let (client, sources) = match origin {
         Origin::Servers(servers) => {
             let Servers { config, options, .. } = *servers;
+            let options = Upstream::limited(time_limit, config.servers.len(), options);
             let options = options.with_payload_printer(JsonPayloads).with_schema(schema());
             (client::connect(register(config), options), None)
         }
         Origin::Proxy { place, bootstrap, credentials } => {
-            let sources = proxy::sources(place, *bootstrap, credentials, register)?;
+            let sources = {
+                let options = Upstream::limited(time_limit, 1, ClientOptions::default());
+                proxy::sources(place, *bootstrap, credentials, options, register)?
+            };
             (sources.main().clone(), Some(sources))
         }
     };

@@ -67,7 +67,7 @@ pub(super) async fn of(
     let server = servers.first.clone();
     let origin = Origin::Servers(Box::new(servers));
     let is_grpc = source.bootstrap.is_some();
-    Ok(Upstream { origin, server, is_grpc, static_resources: Vec::new() })
+    Ok(Upstream { origin, server, is_grpc, static_resources: Vec::new(), time_limit: None })
 }
 
 /// Shortest pause between a response and the next poll, which a server that holds no requests needs.

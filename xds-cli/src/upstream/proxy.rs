@@ -57,7 +57,8 @@ pub(super) fn of_bootstrap(file: &Path, args: &ClientArgs) -> Result<Upstream, F
     let static_resources = static_resources(&bootstrap, &place, &yaml)?;
     let credentials = credentials(&args.channel)?;
     let origin = Origin::Proxy { place, bootstrap: Box::new(bootstrap), credentials };
-    Ok(Upstream { origin, server: server.unwrap_or_default(), is_grpc: false, static_resources })
+    let server = server.unwrap_or_default();
+    Ok(Upstream { origin, server, is_grpc: false, static_resources, time_limit: None })
 }
 
 /// Returns the file with line and column of a field, or of the closest parent if the
@@ -74,9 +75,10 @@ pub(super) fn sources(
     place: String,
     bootstrap: EnvoyBootstrap,
     credentials: Option<Credentials>,
+    options: ClientOptions,
     types: impl Fn(ClientConfig) -> ClientConfig + Send + Sync + 'static,
 ) -> Result<Sources, Failure> {
-    let options = ClientOptions::default().with_payload_printer(JsonPayloads).with_schema(schema());
+    let options = options.with_payload_printer(JsonPayloads).with_schema(schema());
     let places = bootstrap.clone();
     let places = move |target: Target<'_>| service(&places, target, credentials.as_ref());
     Sources::connect(bootstrap, options, types, places)

@@ -1,5 +1,7 @@
 //! Servers and their credentials.
 
+use core::time::Duration;
+
 use bytes::Bytes;
 use xds_bootstrap::{CallCredentials, TlsFiles, envoy::EnvoyBootstrap};
 use xds_core::{TypeUrl, client::ClientConfig};
@@ -17,6 +19,8 @@ pub(crate) struct Upstream {
     pub(super) is_grpc: bool,
     /// Static resources of the bootstrap.
     pub(super) static_resources: Vec<StaticResource>,
+    /// Time limit of the command; `None` for the default timeout of connections.
+    pub(super) time_limit: Option<Duration>,
 }
 
 /// Servers to connect to.
@@ -35,6 +39,26 @@ pub(super) enum Origin {
 }
 
 impl Upstream {
+    /// Shortens the timeout of connections, so that a command with this time limit can report why
+    /// there is no connection, and has time for each fallback server.
+    #[must_use]
+    pub(crate) fn connecting_within(self, time_limit: Duration) -> Self {
+        Self { time_limit: Some(time_limit), ..self }
+    }
+
+    /// Returns the options with the timeout of connections.
+    pub(super) fn limited(
+        time_limit: Option<Duration>,
+        servers: usize,
+        options: ClientOptions,
+    ) -> ClientOptions {
+        let servers = u32::try_from(servers).unwrap_or(u32::MAX).max(1);
+        match time_limit {
+            Some(limit) => connecting_within(limit / servers, options),
+            None => options,
+        }
+    }
+
     /// Node id of the client.
     pub(crate) fn node_id(&self) -> &str {
         match &self.origin {
@@ -42,6 +66,13 @@ impl Upstream {
             Origin::Proxy { bootstrap, .. } => &bootstrap.node.id,
         }
     }
+}
+
+/// Sets a timeout of connections that is shorter than the time limit of a command, which can then
+/// report why there is no connection.
+pub(crate) fn connecting_within(limit: Duration, options: ClientOptions) -> ClientOptions {
+    let timeout = options.connect_timeout.min(limit / 10 * 9);
+    options.with_connect_timeout(timeout)
 }
 
 /// Servers with the configuration and options of the client.

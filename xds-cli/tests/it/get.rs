@@ -189,7 +189,7 @@ fn silent_server_is_given_up_after_the_timeout() {
     let address = listener.local_addr().unwrap().to_string();
     let ended = get(&address, &["cds", "--timeout", "500ms"]);
     assert_eq!(ended.code, Some(4), "{}", ended.stderr);
-    assert!(ended.stderr.contains("within 500ms"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no connection within 450ms: "), "{}", ended.stderr);
 }
 
 #[test]
@@ -246,6 +246,51 @@ fn server_without_discovery_exits_with_one() {
         ended.stderr
     );
     assert!(ended.stderr.contains("is it that of --csds?"), "{}", ended.stderr);
+}
+
+/// The time of the connection is shorter than that of the command.
+#[test]
+fn silent_server_is_reported_with_what_it_did_not_send() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let ended = get(&address, &["cds:a", "--timeout", "1s"]);
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no connection within 900ms"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("sent no HTTP/2 SETTINGS"), "{}", ended.stderr);
+}
+
+#[test]
+fn fallback_is_tried_after_a_silent_server() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let (_serve, address) = Xds::serve(directory.path());
+    let silent = silent.local_addr().unwrap().to_string();
+    let ended = get(&silent, &["--fallback", &address, "cds:one", "-o", "names"]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(0), "cds:one"), "{}", ended.stderr);
+}
+
+/// Only a file that was read shows that a resource does not exist.
+#[test]
+fn file_that_is_not_read_in_time_exits_with_one() {
+    let directory = TempDir::new();
+    let names: Vec<_> = (0..20_000).map(|at| format!("one-{at}")).collect();
+    directory.save("cds.yaml", &clusters(&names.join(" ")));
+    let file = directory.join("cds.yaml");
+    let args = ["get", "--file", file.to_str().unwrap(), "cds:one-7", "--timeout", "1ms"];
+    let ended = run(&args);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let expected = format!("xds: cds one-7: {} was not read within 1ms", file.display());
+    assert_eq!(ended.stderr, expected);
+}
+
+#[test]
+fn missing_resource_of_a_silent_server_is_reported_with_its_silence() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let ended = get(&address, &["cds:a", "--poll", "1s", "--timeout", "1s"]);
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    assert!(ended.stderr.contains("; the server has sent no response at all"), "{}", ended.stderr);
 }
 
 #[test]

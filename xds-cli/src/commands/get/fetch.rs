@@ -43,6 +43,8 @@ pub(super) struct Limit {
     pub(super) length: Duration,
     /// First server, for errors.
     pub(super) server: String,
+    /// Whether a file is read instead of a server.
+    pub(super) is_file: bool,
     /// Whether a server without resources may leave the request unanswered.
     pub(super) may_be_unanswered: bool,
     /// Whether the answer may consist of several responses.
@@ -75,6 +77,9 @@ pub(super) async fn fetch(
     };
     if !is_complete {
         fetching.end_late(client, &limit).await;
+    }
+    if fetching.fetched.shortfall == Some(Shortfall::DoesNotExist) && is_silent(client).await {
+        fetching.state_silence();
     }
     fetching.finish()
 }
@@ -270,6 +275,9 @@ impl Fetching<'_> {
                 );
                 self.fail(self.name(), Shortfall::Other, text.into());
             }
+        } else if limit.is_file {
+            let text = format!("{subject}: {server} was not read within {length}");
+            self.fail(self.name(), Shortfall::Other, text.into());
         } else if !is_reached(client).await {
             let text = format!("{subject}: {server} was not reached within {length}");
             self.fail(self.name(), Shortfall::NotReached, text.into());
@@ -282,6 +290,17 @@ impl Fetching<'_> {
             let advice = if *may_be_unanswered { self.advice() } else { String::new() };
             let text = format!("{subject}: no answer within {length} (server {server}){advice}");
             self.fail(self.name(), Shortfall::Other, text.into());
+        }
+    }
+
+    /// Adds to the problems that the server has sent no response, so that it may be no management
+    /// server.
+    fn state_silence(&mut self) {
+        for event in &mut self.fetched.problems {
+            if let EventKind::Error(problem) = &mut event.kind {
+                problem.text.push_str(SILENCE);
+                problem.reason.push_str(SILENCE);
+            }
         }
     }
 
@@ -366,6 +385,14 @@ const PERMANENT: [StatusCode; 4] = [
     StatusCode::Unimplemented,
     StatusCode::Unauthenticated,
 ];
+
+/// Addition to the problem of a resource that was not received.
+const SILENCE: &str = "; the server has sent no response at all";
+
+/// Whether no response has arrived.
+async fn is_silent(client: &ClientHandle) -> bool {
+    client.stats().await.is_ok_and(|stats| stats.responses == 0)
+}
 
 /// Whether a stream to any server has been opened.
 async fn is_reached(client: &ClientHandle) -> bool {

@@ -53,8 +53,9 @@ async fn fetch_all(
     args: &GetArgs,
     subscriptions: &[Subscription],
 ) -> Result<Vec<Fetched>, Failure> {
-    let start = Instant::now();
+    let longest = subscriptions.iter().map(|it| args.time_limit(it)).max().unwrap_or_default();
     let upstream = upstream::upstream(&args.client, subscriptions, NODE).await?;
+    let upstream = upstream.connecting_within(longest);
     let server = upstream.server.clone();
     let types: BTreeSet<_> = subscriptions.iter().map(|it| it.type_url.clone()).collect();
     // A proxy does not report these errors, and waits.
@@ -63,12 +64,14 @@ async fn fetch_all(
     };
     let Connected { client, static_resources, .. } =
         upstream::connect(upstream, &types, Vec::new(), adjust).await?;
+    let start = Instant::now();
     let limited = subscriptions.iter().map(|it| {
         let length = args.time_limit(it);
         let limit = Limit {
             end: start.checked_add(length),
             length,
             server: server.clone(),
+            is_file: args.client.source.file.is_some(),
             may_be_unanswered: args.may_be_unanswered(it),
             may_be_split: args.may_be_split(it),
         };

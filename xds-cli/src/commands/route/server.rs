@@ -22,7 +22,7 @@ use super::{
 use crate::{
     args::ExplainArgs,
     failure::Failure,
-    output,
+    output::{self, logging},
     resource_types::Validation,
     text::escaped,
     upstream::{
@@ -138,7 +138,8 @@ async fn connect(
     requests: &[&Request],
 ) -> Result<ClientHandle, Failure> {
     address::check(&[ConfiguredAddress { address: server, place: None }]).await?;
-    let mut options = ClientOptions::default();
+    logging::omit_client_failures();
+    let mut options = servers::connecting_within(args.timeout, ClientOptions::default());
     if let Some(credentials) = servers::credentials(&args.channel)? {
         let named = |why| Failure::Credentials { field: args.channel.flag_of(&why), why };
         credentials.check_for(server).await.map_err(named)?;
