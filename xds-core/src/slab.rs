@@ -148,27 +148,25 @@ impl<T> Slab<T> {
     /// Stores `value` at the end of the list. Returns `None` if all 2^32 - 1 slots are in use,
     /// which the configured limits prevent.
     pub(crate) fn push_back(&mut self, value: T) -> Option<Key> {
-        let slot = match self.nodes.get(self.free.index()) {
+        let (value, previous, next) = (Some(value), self.tail, Slot::NONE);
+        let (slot, generation) = match self.nodes.get_mut(self.free.index()) {
             Some(node) => {
-                let slot = self.free;
+                let (slot, generation) = (self.free, node.generation);
                 self.free = node.next;
-                slot
+                *node = SlabNode { value, previous, next, generation };
+                (slot, generation)
             }
             None => {
                 let slot = Slot(u32::try_from(self.nodes.len()).ok().filter(|&n| n < u32::MAX)?);
-                self.nodes.push(SlabNode {
-                    value: None,
-                    previous: Slot::NONE,
-                    next: Slot::NONE,
-                    generation: 0,
-                });
-                slot
+                self.nodes.push(SlabNode { value, previous, next, generation: 0 });
+                (slot, 0)
             }
         };
-        let node = self.nodes.get_mut(slot.index())?;
-        node.value = Some(value);
-        let generation = node.generation;
-        self.link_after(self.tail, slot);
+        match self.nodes.get_mut(previous.index()) {
+            Some(node) => node.next = slot,
+            None => self.head = slot,
+        }
+        self.tail = slot;
         self.len += 1;
         Some(Key { generation, slot })
     }

@@ -30,6 +30,9 @@ use crate::{
     zoo::{self, Bug},
 };
 
+/// Initial capacity for the encoding of a request, which most requests do not exceed.
+const USUAL_LEN: usize = 256;
+
 /// Result of processing a response, with the error message for a NACK.
 pub(crate) enum ResponseOutcome {
     Accepted,
@@ -222,7 +225,7 @@ impl Client {
             }
             _ => None,
         };
-        let mut message = Vec::new();
+        let mut message = Vec::with_capacity(USUAL_LEN);
         let form = RequestForm { wildcard, is_complete, scope, upstream };
         let (interest, cache) = (&mut known.interest, &known.cache);
         let rendered = match type_state {

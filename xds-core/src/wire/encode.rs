@@ -29,6 +29,7 @@ pub(crate) fn block_len(field: u32, len: usize) -> usize {
 
 /// Appends a bytes, string or message field.
 pub(crate) fn block(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
+    out.reserve(block_len(field, bytes.len()));
     block_head(out, field, bytes.len());
     out.extend_from_slice(bytes);
 }

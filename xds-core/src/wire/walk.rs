@@ -97,8 +97,10 @@ impl<'a> Field<'a> {
 /// Iterator over the fields of a message in wire order. It ends after the first error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a> {
-    message: &'a [u8],
-    at: usize,
+    /// Length of the message.
+    len: usize,
+    /// Fields that were not read yet.
+    rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
@@ -108,22 +110,21 @@ impl<'a> Fields<'a> {
 
     /// Iterates from the field that starts at this offset.
     pub(crate) fn at(message: &'a [u8], at: usize) -> Self {
-        Self { message, at }
+        Self { len: message.len(), rest: message.get(at..).unwrap_or_default() }
     }
 
     /// Returns the offset of the next field.
     pub(crate) fn position(&self) -> usize {
-        self.at
+        self.len - self.rest.len()
     }
 
     #[inline]
     fn step(&mut self) -> Result<Field<'a>, Malformed> {
-        let start = self.at;
+        let start = self.len - self.rest.len();
         let tag = self.varint(start)?;
-        let number = u32::try_from(tag >> 3)
-            .ok()
-            .filter(|number| (1..1 << 29).contains(number))
-            .ok_or(Malformed::Tag { at: start })?;
+        let Ok(number @ 1..0x2000_0000) = u32::try_from(tag >> 3) else {
+            return Err(Malformed::Tag { at: start });
+        };
         let value = match tag & 7 {
             0 => FieldValue::Number(self.varint(start)?),
             1 => FieldValue::Fixed(self.take(8, start)?),
@@ -141,13 +142,13 @@ impl<'a> Fields<'a> {
     /// this makes a walk an order of magnitude cheaper than decoding.
     #[inline]
     fn varint(&mut self, field: usize) -> Result<u64, Malformed> {
-        match *self.message.get(self.at..).unwrap_or_default() {
-            [low, ..] if low < 0x80 => {
-                self.at += 1;
+        match *self.rest {
+            [low, ref rest @ ..] if low < 0x80 => {
+                self.rest = rest;
                 Ok(u64::from(low))
             }
-            [low, high, ..] if high < 0x80 => {
-                self.at += 2;
+            [low, high, ref rest @ ..] if high < 0x80 => {
+                self.rest = rest;
                 Ok(u64::from(low & 0x7f) | u64::from(high) << 7)
             }
             _ => self.long_varint(field),
@@ -158,8 +159,9 @@ impl<'a> Fields<'a> {
     fn long_varint(&mut self, field: usize) -> Result<u64, Malformed> {
         let mut value = 0u64;
         for shift in (0..70).step_by(7) {
-            let byte = *self.message.get(self.at).ok_or(Malformed::Truncated { at: field })?;
-            self.at += 1;
+            let (&byte, rest) =
+                self.rest.split_first().ok_or(Malformed::Truncated { at: field })?;
+            self.rest = rest;
             let bits = u64::from(byte & 0x7f);
             if shift == 63 && bits > 1 {
                 break;
@@ -174,12 +176,9 @@ impl<'a> Fields<'a> {
 
     #[inline]
     fn take(&mut self, len: u64, field: usize) -> Result<&'a [u8], Malformed> {
-        let end = usize::try_from(len)
-            .ok()
-            .and_then(|len| self.at.checked_add(len))
-            .ok_or(Malformed::Truncated { at: field })?;
-        let bytes = self.message.get(self.at..end).ok_or(Malformed::Truncated { at: field })?;
-        self.at = end;
+        let parts = usize::try_from(len).ok().and_then(|len| self.rest.split_at_checked(len));
+        let (bytes, rest) = parts.ok_or(Malformed::Truncated { at: field })?;
+        self.rest = rest;
         Ok(bytes)
     }
 }
@@ -189,12 +188,12 @@ impl<'a> Iterator for Fields<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.at >= self.message.len() {
+        if self.rest.is_empty() {
             return None;
         }
         let field = self.step();
         if field.is_err() {
-            self.at = self.message.len();
+            self.rest = &[];
         }
         Some(field)
     }

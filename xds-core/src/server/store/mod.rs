@@ -19,7 +19,7 @@ pub(crate) mod validate;
 pub(crate) mod version;
 pub(crate) mod view;
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{collections::BTreeMap, vec, vec::Vec};
 use core::num::NonZeroU64;
 
 use foldhash::fast::FixedState;
@@ -380,6 +380,9 @@ impl Store {
     /// Returns the effective changes in order. A repeated name has its last one.
     // M219
     fn last_of_each_name<'a>(&self, changes: &'a [ResourceChange]) -> Vec<&'a ResourceChange> {
+        if let [only] = changes {
+            return vec![only];
+        }
         let mut seen = HashSet::with_capacity_and_hasher(changes.len(), self.hasher.clone());
         let latest_first = changes.iter().rev();
         let mut counting: Vec<_> =
