@@ -38,7 +38,7 @@ pub(super) fn server(at: usize) -> String {
 const APART: &str = "xdstp://apart/";
 
 /// Index of the server of the separate authority.
-const SERVER_APART: usize = 2;
+pub(super) const SERVER_APART: usize = 2;
 
 /// Whether a name belongs to the separate authority.
 pub(crate) fn is_apart(name: &str) -> bool {

@@ -7,7 +7,7 @@ use xds_core::WatchId;
 use super::{
     Watch,
     message::Text,
-    names::{alias_of, glob_covers, is_alias, is_apart, is_glob},
+    names::{SERVER_APART, alias_of, glob_covers, is_alias, is_apart, is_glob},
 };
 
 /// The watches of a client.
@@ -82,6 +82,8 @@ pub(crate) struct Watched {
     globs: usize,
     /// Number of names that are aliases.
     aliases: usize,
+    /// Number of names that belong to the separate authority.
+    apart: usize,
 }
 
 impl Watched {
@@ -95,6 +97,7 @@ impl Watched {
         if *count == 1 {
             self.globs += usize::from(is_glob(name));
             self.aliases += usize::from(is_alias(name));
+            self.apart += usize::from(is_apart(name));
         }
     }
 
@@ -109,6 +112,7 @@ impl Watched {
             self.names.remove(name);
             self.globs -= usize::from(is_glob(name));
             self.aliases -= usize::from(is_alias(name));
+            self.apart -= usize::from(is_apart(name));
         }
     }
 
@@ -134,6 +138,12 @@ impl Watched {
     /// Whether there are neither wildcard nor glob watches.
     pub(crate) fn is_of_single_ones(&self) -> bool {
         self.all == 0 && self.globs == 0
+    }
+
+    /// Whether there is a wildcard watch, or a watch of a name that the server serves.
+    pub(crate) fn concerns(&self, server: usize) -> bool {
+        let names = if server == SERVER_APART { self.apart } else { self.names.len() - self.apart };
+        self.has_all() || names > 0
     }
 
     /// Whether there is a watch of exactly this name, or of the wildcard for `None`.

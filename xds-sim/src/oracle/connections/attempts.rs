@@ -60,10 +60,6 @@ pub(super) struct StreamRecord {
 
 /// Whether the client has watches that belong to the channel.
 pub(super) fn is_wanted((client, server, only): AttemptKey, world: &World) -> bool {
-    let mut watches = world.watches(client).map(|(_, watch)| watch);
-    watches.any(|watch| {
-        let name = watch.name.as_deref();
-        only.is_none_or(|kind| kind == watch.kind)
-            && name.is_none_or(|name| world.serves(server, name))
-    })
+    let mut kinds = (0..world.types().len()).filter(|kind| only.is_none_or(|only| only == *kind));
+    kinds.any(|kind| world.watched(client, kind).concerns(server))
 }
