@@ -4,19 +4,23 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{proto, service::Variant};
 
-use crate::{Situation, Toy, options::Lie, world::World};
+use crate::{
+    Situation, Toy,
+    options::Lie,
+    world::{World, numbered},
+};
 
 /// A type that neither clients nor servers know.
 const UNKNOWN_TYPE: &str = "type.googleapis.com/made.up.Type";
 
 /// Number of names in large removals, which are used rarely because they are slow.
-const MANY: usize = 5_000;
+const MANY: u32 = 5_000;
 
 /// Number of names in the largest removals, which are used very rarely.
-const TOO_MANY: usize = 100_000;
+const TOO_MANY: u32 = 100_000;
 
 /// Number of names in ordinary removals: more than any client requested.
-const SEVERAL: usize = 100;
+const SEVERAL: u32 = 100;
 
 /// Length of the longest names, 1 MiB, which are used rarely because copying them is slow.
 const LONGEST: usize = 1 << 20;
@@ -88,7 +92,7 @@ pub(super) fn send(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
                 (true, false) => MANY,
                 (false, _) => SEVERAL,
             };
-            let many = (0..count).map(|at| format!("gone-{at}"));
+            let many = (0..count).map(|at| numbered("gone-", at));
             forged.removed = many.chain([own]).collect();
             if variant == Variant::StateOfTheWorld {
                 forged.errors = std::mem::take(&mut forged.removed);

@@ -200,8 +200,8 @@ impl World {
     pub(crate) fn handles_a_request(&self, link: LinkId) -> bool {
         let link = self.link(link);
         self.server(link.server).is_some_and(|server| {
-            server.stats().unfinished_requests > 0
-                && link.core_stream().is_some_and(|stream| !server.wants_read(stream))
+            link.core_stream().is_some_and(|stream| !server.wants_read(stream))
+                && server.stats().unfinished_requests > 0
         })
     }
 

@@ -110,17 +110,20 @@ impl World {
     pub(super) fn may_take_more(&mut self, party: Party) -> bool {
         self.outputs_at_instant += 1;
         if self.outputs_at_instant > ENDLESS_OUTPUTS {
-            let actor = match party {
-                Party::Client(at) => names::client(at),
-                Party::Server(at) => match self.servers[at].core {
-                    Plane::Core(_) => names::server(at),
-                    Plane::Own(_) => format!("the control plane of {}", names::server(at)),
-                },
-            };
-            let what = format!("{actor} always has something to do at one instant");
+            let what = format!("{} always has something to do at one instant", self.actor(party));
             self.break_rule(&events::HONEST_TIMEOUTS, what);
         }
         !self.is_over()
+    }
+
+    fn actor(&self, party: Party) -> String {
+        match party {
+            Party::Client(at) => names::client(at),
+            Party::Server(at) => match self.servers[at].core {
+                Plane::Core(_) => names::server(at),
+                Plane::Own(_) => format!("the control plane of {}", names::server(at)),
+            },
+        }
     }
 
     pub(super) fn next_timer(&self) -> Option<(Time, Party)> {
@@ -134,10 +137,10 @@ impl World {
     pub(super) fn fire(&mut self, party: Party) {
         self.count_event();
         let is_seen_to = !self.is_suspended(party);
-        let (deadline, actor) = match party {
+        let deadline = match party {
             Party::Client(at) => {
                 self.fire_client(at);
-                (self.clients[at].deadline, names::client(at))
+                self.clients[at].deadline
             }
             Party::Server(at) => {
                 let before = self.finished_work(at);
@@ -145,14 +148,13 @@ impl World {
                 let is_ours = matches!(self.servers[at].core, Plane::Core(_));
                 // A part of long work was handled, and another one is due.
                 let is_part = self.finished_work(at) != before;
-                let deadline = self.servers[at].deadline.filter(|_| is_ours && !is_part);
-                (deadline, names::server(at))
+                self.servers[at].deadline.filter(|_| is_ours && !is_part)
             }
         };
         // One call of the timeout handler must process everything else that is due.
         if is_seen_to && deadline.is_some_and(|due| due <= self.now) {
-            let what =
-                format!("{actor} handled a timeout at {}, and is due at that time again", self.now);
+            let (actor, now) = (self.actor(party), self.now);
+            let what = format!("{actor} handled a timeout at {now}, and is due at that time again");
             self.break_rule(&events::HONEST_TIMEOUTS, what);
         }
     }

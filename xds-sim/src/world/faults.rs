@@ -162,7 +162,7 @@ impl World {
                 if let StreamKey::Core(stream) = key
                     && self.links[link.at()].client == client
                 {
-                    core.assign(*stream, &names::view(view), now);
+                    core.assign(*stream, &self.view_names[view], now);
                 }
             }
             self.drain_server(server);

@@ -39,11 +39,13 @@ use std::{
     time::Duration,
 };
 
-use xds_core::{Client, Time, TypeUrl, server::Server, types};
+use xds_core::{Client, Time, TypeUrl, ViewName, server::Server, types};
 
 pub(crate) use draining::GRACE;
 pub(crate) use faults::KEEPALIVE;
-pub(crate) use names::{MOST_NAMES, alias_of, glob_covers, is_alias, is_glob, meaning_of};
+pub(crate) use names::{
+    MOST_NAMES, alias_of, glob_covers, is_alias, is_glob, meaning_of, numbered,
+};
 pub(crate) use store::TOO_LONG;
 pub(crate) use watches::Watched;
 
@@ -79,6 +81,8 @@ pub struct World {
     choices: Choices,
     participants: Participants,
     types: Vec<TypeUrl>,
+    /// Names of the views at the servers.
+    view_names: Vec<ViewName>,
     now: Time,
     order: u64,
     heap: BinaryHeap<Reverse<Scheduled>>,
@@ -192,6 +196,10 @@ impl World {
             incarnation: 0,
         });
         let servers: Vec<_> = servers.collect();
+        let view_names = match options.views {
+            0 | 1 => vec![ViewName::default()],
+            views => (0..views as usize).map(names::view).collect(),
+        };
         recorder.phase(Time::ZERO, Phase::WarmUp);
         Self {
             truth: vec![StoreState::new(types.len()); options.views.max(1) as usize],
@@ -199,6 +207,7 @@ impl World {
             choices,
             participants: participants.clone(),
             types,
+            view_names,
             now: Time::ZERO,
             order: 0,
             heap: BinaryHeap::new(),

@@ -34,6 +34,20 @@ pub(super) fn server(at: usize) -> String {
     format!("server-{at}")
 }
 
+/// Returns a name that ends with a number. Worlds need thousands of them, and formatting is slow.
+pub(crate) fn numbered(prefix: &str, number: u32) -> String {
+    let mut name = match number {
+        0..10 => {
+            let mut name = String::with_capacity(prefix.len() + 6);
+            name.push_str(prefix);
+            name
+        }
+        _ => numbered(prefix, number / 10),
+    };
+    name.push(char::from(b'0' + (number % 10) as u8));
+    name
+}
+
 /// Prefix of names of the separate authority.
 const APART: &str = "xdstp://apart/";
 
@@ -113,7 +127,7 @@ impl World {
             self.types.get(kind),
         ) {
             (true, Some(type_url)) => format!("{APART}{}/r{number}", message_name(type_url)),
-            _ => format!("r{number}"),
+            _ => numbered("r", number),
         }
     }
 

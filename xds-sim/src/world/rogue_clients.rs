@@ -15,6 +15,7 @@ use super::{
     MOST_NAMES, Party, World,
     admission::{Reception, has_type_url},
     message::{Response, read_response},
+    names::numbered,
     parts::{Plane, StreamKey},
 };
 use crate::{options::Lie, situations::Situation, world::events::Rule};
@@ -37,11 +38,11 @@ const MAX_ROGUE_CLIENTS: usize = 6;
 const CHANGES: u32 = 120;
 
 /// Number of names that [`Lie::ExcessiveNames`] requests, rarely and normally.
-const NAMES: usize = 3_000;
-const FEWER: usize = 100;
+const NAMES: u32 = 3_000;
+const FEWER: u32 = 100;
 
 /// Number of names above the server's limit.
-const TOO_MANY: usize = MOST_NAMES + 1_000;
+const TOO_MANY: u32 = MOST_NAMES as u32 + 1_000;
 
 /// Length of the longest names and messages, 1 MiB, used rarely because copying them is slow.
 const LONGEST: usize = 1 << 20;
@@ -312,9 +313,9 @@ impl World {
                 if is_rare {
                     self.note(Situation::ThousandsRequested);
                 }
-                let names: Vec<String> = (0..count).map(|at| format!("n{at}")).collect();
+                let names: Vec<String> = (0..count).map(|at| numbered("n", at)).collect();
                 RequestFields {
-                    unsubscribed: names[count / 2..].to_vec(),
+                    unsubscribed: names[names.len() / 2..].to_vec(),
                     names,
                     ..RequestFields::named(&[])
                 }

@@ -98,7 +98,7 @@ impl World {
                 },
                 ServerOutput::Event(ServerEvent::Authorize { stream, node_id }) => {
                     let client = names::client_at(&node_id).and_then(|it| self.clients.get(it));
-                    let view = names::view(client.map_or(0, |client| client.view));
+                    let view = self.view_name(client.map_or(0, |client| client.view)).clone();
                     let now = self.now;
                     if let Some(core) = self.core(at) {
                         core.assign(stream, &view, now);

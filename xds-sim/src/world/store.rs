@@ -207,7 +207,7 @@ impl World {
         }
         let now = self.now;
         let _guard = self.act_as_server(server, "applies a change");
-        let mut transaction = Transaction::in_view(self.view_name(view));
+        let mut transaction = Transaction::in_view(self.view_name(view).clone());
         for (kind, name, change) in changes {
             let node = &mut self.servers[server];
             let type_url = &self.types[*kind];
@@ -262,11 +262,8 @@ impl World {
 /// Acceptance of changes by all clients.
 impl World {
     /// Name of a view at the servers.
-    pub(crate) fn view_name(&self, view: usize) -> ViewName {
-        match self.options.views {
-            0 | 1 => ViewName::default(),
-            _ => names::view(view),
-        }
+    pub(crate) fn view_name(&self, view: usize) -> &ViewName {
+        &self.view_names[view]
     }
 
     /// Asks a server to report when all clients have accepted a change, unless an earlier one of
@@ -278,7 +275,7 @@ impl World {
         changes: &[(usize, Text, StoreChange)],
         sequence: u64,
     ) {
-        let (name, now) = (self.view_name(view), self.now);
+        let (name, now) = (self.view_name(view).clone(), self.now);
         for (kind, ..) in changes {
             let (node, kind) = (&mut self.servers[server], *kind);
             if self.options.transport != Transport::Streams || !node.asked.insert((view, kind)) {

@@ -56,7 +56,7 @@ impl SubscriptionState {
                 }
                 self.has_listed |= !subscribe.is_empty();
                 if self.is_first && subscribe.is_empty() {
-                    self.gain(ALL);
+                    self.gain(&ALL.into());
                 }
                 subscribe.iter().for_each(|name| self.gain(name));
                 unsubscribe.iter().for_each(|name| self.lose(name));
@@ -76,15 +76,14 @@ impl SubscriptionState {
         names.iter().for_each(|name| self.gain(name));
     }
 
-    fn gain(&mut self, name: &str) {
-        if self.subscribed.contains(name) {
+    fn gain(&mut self, name: &Text) {
+        if !self.subscribed.insert(name.clone()) {
             return;
         }
-        self.subscribed.insert(name.into());
         self.globs += usize::from(is_glob(name));
         self.aliases += usize::from(is_alias(name));
         if !self.lost.remove(name) {
-            self.gained.insert(name.into());
+            self.gained.insert(name.clone());
         }
     }
 

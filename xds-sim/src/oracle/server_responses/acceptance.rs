@@ -305,7 +305,7 @@ impl TypeState {
 }
 
 fn told(core: &Server, world: &World, view: usize, kind: usize, sequence: u64) -> Convergence {
-    core.convergence(&world.view_name(view), world.types()[kind].as_str(), sequence)
+    core.convergence(world.view_name(view), world.types()[kind].as_str(), sequence)
 }
 
 /// Returns the lag of each lagging stream.
