@@ -59,8 +59,8 @@ impl Toy {
 
     /// Whether clients in a run with these options find the resource invalid.
     pub(crate) fn is_invalid(bytes: &[u8], options: &Options) -> bool {
-        Self::text_of(bytes).starts_with(BAD)
-            || Self::is_privileged(bytes) && !options.are_servers_trusted()
+        let text = Self::text_of(bytes);
+        text.starts_with(BAD) || text.starts_with(PRIVILEGED) && !options.are_servers_trusted()
     }
 
     /// Whether clients in a run with these options reject the resource, by validation or verdict.

@@ -40,26 +40,15 @@ type Subject = (usize, usize, Text);
 pub(super) struct Expiry {
     /// Expiry times of resources in use.
     deadlines: BTreeMap<Subject, Time>,
-    /// Resources in use before a response was read, of the names in it.
+    /// Resources in use before a response was read, of the heartbeats in it.
     before: BTreeMap<Text, Bytes>,
     phase: Option<Phase>,
     is_settled: bool,
 }
 
-/// Returns the resources of a type that a client uses.
-fn in_use(client: usize, kind: usize, world: &World) -> BTreeMap<Text, Used> {
-    let used = world.status_of_type(client, kind).filter_map(|it| {
-        let (state, version) = (it.state, it.version.as_str().into());
-        Some((it.name.as_str().into(), Used { state, version, bytes: it.bytes?.clone() }))
-    });
-    used.collect()
-}
-
-/// A resource in use.
-struct Used {
-    state: ResourceState,
-    version: Text,
-    bytes: Bytes,
+/// Returns the resource that a client uses, if it uses one.
+fn in_use<'a>(client: usize, kind: usize, name: &str, world: &'a World) -> Option<&'a Bytes> {
+    world.status_of(client, kind, name)?.bytes
 }
 
 impl Expiry {
@@ -70,17 +59,17 @@ impl Expiry {
         if !has_ttls && !self.deadlines.keys().any(|(owner, ..)| *owner == it.client) {
             return;
         }
-        let used = in_use(it.client, kind, world);
         for item in &response.resources {
             let subject = (it.client, kind, item.name.clone());
-            let Some(Used { state, version, bytes }) = used.get(&item.name) else { continue };
+            let Some(used) = world.status_of(it.client, kind, &item.name) else { continue };
+            let Some(bytes) = used.bytes else { continue };
             // A rejected resource leaves the previous state. A heartbeat renews the version in use,
             // even after a newer one was rejected.
             let is_taken = match &item.bytes {
-                Some(sent) => sent == bytes && *state == ResourceState::Acked,
+                Some(sent) => sent == bytes && used.state == ResourceState::Acked,
                 None => {
-                    let is_newest_in_use = *state != ResourceState::Nacked;
-                    let is_of_it = is_newest_in_use || item.version == *version;
+                    let is_newest_in_use = used.state != ResourceState::Nacked;
+                    let is_of_it = is_newest_in_use || item.version == used.version.as_str();
                     self.before.get(&item.name) == Some(bytes) && is_of_it
                 }
             };
@@ -97,7 +86,7 @@ impl Expiry {
     fn woken(&self, client: usize, world: &World, report: &mut Report) {
         let mut due = self.deadlines.iter().filter(|((owner, ..), _)| *owner == client);
         let late = due.find(|((_, kind, name), at)| {
-            **at <= world.now() && in_use(client, *kind, world).contains_key(name)
+            **at <= world.now() && in_use(client, *kind, name, world).is_some()
         });
         report.ensure(late.is_none(), IN_TIME, || format!("{late:?} is still in use"));
     }
@@ -142,14 +131,13 @@ impl Oracle for Expiry {
         }
         match *event {
             Event::Reading { link, response } => {
-                let beats = response.resources.iter().any(|item| item.bytes.is_none());
-                self.before = match response.kind {
-                    Some(kind) if beats => in_use(world.link(link).client, kind, world)
-                        .into_iter()
-                        .map(|(name, used)| (name, used.bytes))
-                        .collect(),
-                    _ => BTreeMap::new(),
-                };
+                let client = world.link(link).client;
+                let beats = response.resources.iter().filter(|item| item.bytes.is_none());
+                let before = beats.filter_map(|item| {
+                    let bytes = in_use(client, response.kind?, &item.name, world)?;
+                    Some((item.name.clone(), bytes.clone()))
+                });
+                self.before = before.collect();
             }
             Event::Read { link, response: Some(response) } => self.read(link, response, world),
             Event::ClientWoken { client } => self.woken(client, world, report),
@@ -219,14 +207,15 @@ mod tests {
         let options = Options { variant: Variant::Incremental, ..Options::default() };
         let renewed = |is_of_it: bool| {
             broken_rule(options.clone(), move |world, link, report| {
-                let used = in_use(0, 0, world).remove("r0").expect("it was sent");
+                let used = world.status_of(0, 0, "r0").expect("it was sent");
+                let used_version = Text::from(used.version.as_str());
                 world.set(0, "r0", "bad");
                 world.advance(Duration::from_secs(1));
-                let is_nacked = |used: &Used| used.state == ResourceState::Nacked;
-                assert!(in_use(0, 0, world).get("r0").is_some_and(is_nacked));
+                let used = world.status_of(0, 0, "r0").expect("it is kept");
+                assert!(used.state == ResourceState::Nacked && used.bytes.is_some());
                 let deadlines = BTreeMap::from([((0, 0, "r0".into()), world.now())]);
                 let mut oracle = Expiry { deadlines, ..Expiry::default() };
-                let version = if is_of_it { used.version } else { "other".into() };
+                let version = if is_of_it { used_version } else { "other".into() };
                 let ttl = Some(Duration::from_secs(1));
                 let item = ResponseItem { name: "r0".into(), version, bytes: None, ttl };
                 let response = &Response {

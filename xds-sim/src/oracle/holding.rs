@@ -3,9 +3,10 @@
 //! Other oracles check the state that a client exposes. This one checks that the state reaches the
 //! watchers: after each drain, a watcher that is not behind has all of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
+use foldhash::fast::FixedState;
 use xds_core::{
     WatchId,
     client::{Change, Notice, ResourceStatus, WatchError, WatchErrorKind},
@@ -33,7 +34,7 @@ pub(super) const MAX_WATCHES: usize = 64;
 /// Checks the state of watchers.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
-    watches: BTreeMap<(usize, WatchId), WatcherState>,
+    watches: HashMap<(usize, WatchId), WatcherState, FixedState>,
 }
 
 /// State of a watcher, by name.

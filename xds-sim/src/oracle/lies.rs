@@ -7,11 +7,15 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    mem,
+    mem::{self, Discriminant},
 };
 
-use xds_core::{service::Variant, types};
+use bytes::Bytes;
+use xds_core::{
+    client::{ResourceState, WatchError},
+    service::Variant,
+    types,
+};
 
 use super::{Event, Oracle, Report, Rule};
 use crate::{
@@ -47,8 +51,11 @@ pub(super) struct LieEffects {
     is_nothing: bool,
 }
 
-/// Resources of a type by name, each with a hash of its state.
-type Holdings = BTreeMap<Text, u64>;
+/// Resources of a type by name.
+type Holdings = BTreeMap<Text, HeldResource>;
+
+/// Version, content, state and error of a resource.
+type HeldResource = (Text, Option<Bytes>, Discriminant<ResourceState>, Option<WatchError>);
 
 /// Returns the watched resources of a client, by type. Others may disappear with their channel.
 fn holdings(link: LinkId, world: &World) -> Vec<Holdings> {
@@ -61,10 +68,9 @@ fn holdings(link: LinkId, world: &World) -> Vec<Holdings> {
         if !(watched.covers_by_name(name) || it.bytes.is_some() && watched.covers(name)) {
             continue;
         }
-        let mut hasher = DefaultHasher::new();
-        (it.version.as_str(), it.bytes, mem::discriminant(&it.state)).hash(&mut hasher);
-        it.error.map(ToString::to_string).hash(&mut hasher);
-        all[kind].insert(name.into(), hasher.finish());
+        let version = it.version.as_str().into();
+        let holding = (version, it.bytes.cloned(), mem::discriminant(&it.state), it.error.cloned());
+        all[kind].insert(name.into(), holding);
     }
     all
 }

@@ -98,7 +98,7 @@ impl Polling {
         let wanted = WatchedNames::of(it.client, it.server, kind, world);
         let named = names.iter().filter(|name| *name != "*");
         let is_whole = named.clone().count() == wanted.names.len()
-            && named.clone().all(|name| wanted.names.contains(name));
+            && named.clone().all(|name| wanted.contains(name));
         let is_known = request.version.is_empty()
             || self.states.contains_key(&(kind, request.version.clone()));
         report.ensure(is_whole && is_known && request.node.is_some(), WHOLE, || {

@@ -12,17 +12,18 @@ use crate::world::{
 
 /// Subscriptions that a client's watches require at a server.
 #[derive(Debug, PartialEq)]
-pub(super) struct WatchedNames {
-    pub(super) names: BTreeSet<Text>,
+pub(super) struct WatchedNames<'a> {
+    /// Names in order.
+    pub(super) names: Vec<&'a Text>,
     pub(super) all: bool,
 }
 
-impl WatchedNames {
-    pub(super) fn of(client: usize, server: usize, kind: usize, world: &World) -> Self {
+impl<'a> WatchedNames<'a> {
+    pub(super) fn of(client: usize, server: usize, kind: usize, world: &'a World) -> Self {
         let watched = world.watched(client, kind);
         let names = watched.names().filter(|name| world.serves(server, name));
         Self {
-            names: names.cloned().collect(),
+            names: names.collect(),
             // A wildcard covers only names without an authority.
             all: server < 2 && watched.has_all(),
         }
@@ -32,24 +33,28 @@ impl WatchedNames {
     /// to either name, or to neither if the wildcard is subscribed.
     pub(super) fn is(&self, subscription: &SubscriptionState) -> bool {
         let mut names = subscription.subscribed.iter().filter(|name| *name != ALL);
-        if names.clone().eq(&self.names) {
+        if names.clone().eq(self.names.iter().copied()) {
             return true;
         }
         let means = |own: &str, name: &str| meaning_of(own) == meaning_of(name);
         let is_known = |name: &str| is_alias(name) && subscription.covers(&meaning_of(name));
         names.all(|name| {
-            self.names.iter().any(|own| own == name || is_alias(own) && means(own, name))
-        }) && self.names.iter().all(|own| subscription.subscribed.contains(own) || is_known(own))
+            self.names.iter().any(|own| *own == name || is_alias(own) && means(own, name))
+        }) && self.names.iter().all(|own| subscription.subscribed.contains(*own) || is_known(own))
     }
 
     /// Whether a list has these names, except names unsubscribed by a request that a response
     /// `crossed`. Incremental changes are checked by their result.
     pub(super) fn states(&self, names: &Names, crossed: &BTreeSet<Text>) -> bool {
         let Names::Whole(list) = names else { return true };
-        let listed: HashSet<&str, FixedState> =
-            list.iter().map(Text::as_str).filter(|name| *name != "*").collect();
+        let listed: HashSet<&Text, FixedState> = list.iter().filter(|name| *name != ALL).collect();
         let may_miss = |name: &str| crossed.contains(name) || crossed.contains("*");
-        listed.iter().all(|name| self.names.contains(*name))
-            && self.names.iter().all(|name| listed.contains(name.as_str()) || may_miss(name))
+        listed.iter().all(|name| self.contains(name))
+            && self.names.iter().all(|name| listed.contains(name) || may_miss(name))
+    }
+
+    /// Whether the name itself is watched.
+    pub(super) fn contains(&self, name: &Text) -> bool {
+        self.names.binary_search(&name).is_ok()
     }
 }

@@ -11,7 +11,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
-use xds_core::{client::ResourceState, service::Variant, types};
+use xds_core::{
+    client::{ResourceState, ResourceStatus},
+    service::Variant,
+    types,
+};
 
 use super::{Event, Oracle, Report, Rule};
 use crate::{
@@ -65,6 +69,13 @@ struct CachedEntry {
     version: Text,
 }
 
+impl CachedEntry {
+    fn of(status: &ResourceStatus<'_>) -> Self {
+        let version = status.version.as_str().into();
+        Self { state: status.state, bytes: status.bytes.cloned(), version }
+    }
+}
+
 type Entries = BTreeMap<Text, CachedEntry>;
 
 /// Checks the effect of responses.
@@ -77,15 +88,8 @@ pub(super) struct CacheModel {
 }
 
 fn entries(world: &World, client: usize, kind: usize) -> Entries {
-    let known = world.status_of_type(client, kind).map(|it| {
-        let known = CachedEntry {
-            state: it.state,
-            bytes: it.bytes.cloned(),
-            version: it.version.as_str().into(),
-        };
-        (it.name.as_str().into(), known)
-    });
-    known.collect()
+    let known = world.status_of_type(client, kind);
+    known.map(|it| (it.name.as_str().into(), CachedEntry::of(&it))).collect()
 }
 
 /// Whether no other server serves the same names.
@@ -196,16 +200,20 @@ impl CacheModel {
         if world.options().profile != ProfileName::Grpc || !is_alone(world, it.server) {
             return;
         }
-        let after = entries(world, it.client, kind);
+        let after = |name: &str| {
+            world.status_of(it.client, kind, name).map(|status| CachedEntry::of(&status))
+        };
         let is_full = it.variant == Variant::StateOfTheWorld
             && types::is_full_state_in_sotw(world.types()[kind].as_str());
         let drops = world.options().drops_cached();
         let news = response.resources.iter().map(|item| &item.name);
         for name in news.filter(|name| !self.before.contains_key(*name) && !is_alias(name)) {
-            let now = after.get(name).and_then(|it| it.bytes.as_ref());
+            let now = after(name).and_then(|it| it.bytes);
             match contents.about(name) {
                 NamedContent::Valid(bytes) if is_used(name) => {
-                    report.ensure(now == Some(bytes), PARTS, || format!("{name} is {now:?}"));
+                    report.ensure(now.as_ref() == Some(bytes), PARTS, || {
+                        format!("{name} is {now:?}")
+                    });
                 }
                 NamedContent::Invalid => {
                     report.ensure(now.is_none(), LAST_GOOD, || format!("{name} is {now:?}"));
@@ -223,7 +231,7 @@ impl CacheModel {
             }
             let is_its_business = world.serves(it.server, name);
             let is_asked = is_asked(name);
-            let now = after.get(name);
+            let now = after(name);
             let check = EntryCheck { name, before, now, drops, is_full };
             match contents.about(name) {
                 _ if !is_its_business => check.unchanged(OTHERS, report),
@@ -327,7 +335,7 @@ impl CacheModel {
 struct EntryCheck<'a> {
     name: &'a str,
     before: &'a CachedEntry,
-    now: Option<&'a CachedEntry>,
+    now: Option<CachedEntry>,
     drops: bool,
     is_full: bool,
 }
@@ -340,13 +348,13 @@ impl EntryCheck<'_> {
     fn unchanged(&self, rule: Rule, report: &mut Report) {
         // An unknown entry that nothing names may be removed at any time.
         let is_nothing = self.now.is_none() && self.before.bytes.is_none();
-        report.ensure(is_nothing || self.now == Some(self.before), rule, || {
+        report.ensure(is_nothing || self.now.as_ref() == Some(self.before), rule, || {
             format!("{} was {:?} and is {:?}", self.name, self.before, self.now)
         });
     }
 
     fn is(&self, state: ResourceState, bytes: Option<&Bytes>, rule: Rule, report: &mut Report) {
-        let is_so = match self.now {
+        let is_so = match &self.now {
             Some(now) => now.state == state && now.bytes.as_ref() == bytes,
             // An entry covered only by a wildcard is removed with its resource.
             None => bytes.is_none(),

@@ -111,7 +111,7 @@ impl AcceptedVersion {
     /// A version must be the last accepted one, and the client must hold a subscribed resource. An
     /// empty version is permitted if none was accepted, if the accepted one may be outdated or does
     /// not cover a wildcard, or if the client holds nothing.
-    fn may_begin(&self, version: &Text, wanted: &WatchedNames, held: Holds) -> bool {
+    fn may_begin(&self, version: &Text, wanted: &WatchedNames<'_>, held: Holds) -> bool {
         if !version.is_empty() {
             let is_last = *version == self.version || self.unconfirmed.contains(version);
             return is_last && held == Holds::Something;
@@ -387,7 +387,7 @@ impl TypeRequests {
         subscription: &SubscriptionState,
         request: &Request,
         is_answer: bool,
-        wanted: &WatchedNames,
+        wanted: &WatchedNames<'_>,
         crossed: &BTreeSet<Text>,
         report: &mut Report,
     ) {

@@ -184,8 +184,8 @@ fn subscription_that_differs_from_the_watches_is_detected() {
     println!("covers: IC10");
 }
 
-fn wanted(all: bool) -> WatchedNames {
-    WatchedNames { names: BTreeSet::new(), all }
+fn wanted(all: bool) -> WatchedNames<'static> {
+    WatchedNames { names: Vec::new(), all }
 }
 
 #[test]

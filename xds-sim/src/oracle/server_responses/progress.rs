@@ -139,9 +139,11 @@ impl ServerResponses {
         let is_alone = self.has_one_stream(server, world);
         for (link, types) in &mut self.streams {
             let it = world.link(*link);
-            let is_leaving = world.draining_since(*link).is_some();
-            let is_blocked = !it.takes_responses() || world.handles_a_request(*link);
-            if it.server != server || is_blocked || is_leaving {
+            if it.server != server
+                || !it.takes_responses()
+                || world.handles_a_request(*link)
+                || world.draining_since(*link).is_some()
+            {
                 continue;
             }
             let view = world.view_of(it.client);

@@ -3,8 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use foldhash::fast::FixedState;
 use xds_core::{
     WatchId,
     client::{Change, Notice, Resource, WatchError, WatchErrorKind},
@@ -51,13 +52,13 @@ pub(super) struct Watching {
 /// A client. It may have thousands of watches, few of which are concerned by an event.
 #[derive(Debug, Default)]
 struct ClientWatches {
-    watches: BTreeMap<WatchId, WatchRecord>,
+    watches: HashMap<WatchId, WatchRecord, FixedState>,
     /// Number of responses that it has read.
     responses: u64,
     /// Watches notified since the last response or drain.
     notified_watches: Vec<WatchId>,
     /// Watches that may hold a value that the client still has.
-    lasting: BTreeSet<WatchId>,
+    lasting: HashSet<WatchId, FixedState>,
 }
 
 /// Notices that a watch has received.
