@@ -1,7 +1,7 @@
 //! gRPC helpers for client and server: method names and status conversion.
 
 use core::error::Error;
-use std::fmt::Write as _;
+use std::{fmt::Write as _, io};
 
 use tonic::{Code, Status};
 use xds_core::StatusCode;
@@ -84,6 +84,10 @@ pub(crate) fn is_of_connection(status: &Status) -> bool {
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<h2::Error>() {
             return error.is_io();
+        }
+        let is_canceled = error.downcast_ref().is_some_and(hyper::Error::is_canceled);
+        if is_canceled || error.is::<io::Error>() {
+            return true;
         }
         cause = error.source();
     }

@@ -308,6 +308,9 @@ impl Link {
                     Poll::Ready(Ok(responses)) => {
                         self.state = LinkState::Streaming(channel, Box::new(responses));
                     }
+                    Poll::Ready(Err(status)) if is_of_connection(&status) => {
+                        self.state = LinkState::Broken(channel, status);
+                    }
                     Poll::Ready(Err(status)) => return Poll::Ready(LinkEvent::Ended(status)),
                     Poll::Pending => {
                         self.state = LinkState::Calling(channel, call);

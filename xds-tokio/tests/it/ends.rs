@@ -416,3 +416,21 @@ async fn lost_wake_up_is_detected() {
     flag.store(true, Ordering::SeqCst);
     world.assert_no_wake_up_is_lost(quiet, "a test").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn connection_that_ends_before_a_response_states_the_reason() {
+    for is_called in [true, false] {
+        let world = World::of_this_thread();
+        let options = ClientOptions::default().with_seed(7);
+        let client = client::connect(VirtualTokio::default(), gated(FlowControl::Off), options);
+        let mut watch = client.watch_untyped(CLUSTER, "a");
+        let mut connection = Connection::of(&world).await;
+        let _unanswered = match is_called {
+            true => soon(connection.calls.recv()).await,
+            false => None,
+        };
+        connection.orders.send(Order::GoAway(Reason::ENHANCE_YOUR_CALM)).expect("it lives");
+        let why = no_value(&mut watch).await.to_string();
+        assert!(why.contains("excessive load"), "called: {is_called}: {why}");
+    }
+}
