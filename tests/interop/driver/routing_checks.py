@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,13 +15,42 @@ from driver.differential.stage import BOTH, Side, Stage
 from driver.routing.compare import Outcome, but, expect_same, expect_shares, told
 from driver.routing.explained import expect_explained, expect_shares_explained
 from driver.routing.secured import play_secured
-from driver.routing.tables import CALLS, CLUSTERS, Table, tables
-from driver.waiting import eventually
+from driver.routing.tables import CALLS, CLUSTERS, Table, tables, to
+from driver.waiting import eventually, expect
 from driver.xds import TYPE_URLS
 
 NAME = "routing"
 # Calls for which endpoints are chosen by weight, and in turn.
 _SPREAD = Table("endpoints", [], domains={"*": "a"})
+
+
+def _retried(path: str, retry_on: str, retries: int) -> dict[str, object]:
+    # With a pause of 1 ms, C-core does not repeat a call at all.
+    pause = {"base_interval": "0.01s", "max_interval": "0.02s"}
+    policy = {"retry_on": retry_on, "num_retries": retries, "retry_back_off": pause}
+    route = to("a", path=path)
+    return {**route, "route": {**route["route"], "retry_policy": policy}}
+
+
+# Calls whose first attempts fail: with statuses that policies name, and one that none can name.
+_RETRIES = Table(
+    "retries",
+    [
+        _retried("/s/two", "unavailable,5xx,reset", 2),
+        _retried("/s/several", "internal,resource-exhausted,cancelled,deadline-exceeded", 3),
+        _retried("/s/most", "unavailable", 9),
+        to("b", prefix=""),
+    ],
+    ("/s/two", "/s/several", "/s/most", "/s/none"),
+    (
+        [],
+        *(
+            [["fail", f"{code} {failing}"]]
+            for code in (1, 2, 4, 8, 13, 14)
+            for failing in (1, 3, 4, 5)
+        ),
+    ),
+)
 
 
 def run(report: PeerReport, run_dir: Path) -> None:
@@ -33,16 +63,21 @@ def run(report: PeerReport, run_dir: Path) -> None:
         with scenario.check("both clients resolve their target"):
             resolves(stage, *CLUSTERS)
             stage.follow()
-            found = zip(CLUSTERS, stage.backends, strict=True)
-            stage.respond("eds", "backends", *(resources.endpoints(name, port) for name, port in found))
+            _give_each_a_backend(stage, "backends")
         for number, table in enumerate(tables(), start=1):
             _play(table, number, stage, scenario)
         _spread(len(tables()) + 1, stage, scenario)
+        _retry(len(tables()) + 2, stage, scenario)
 
     def over_tls(scenario: Scenario) -> None:
         play_secured(scenario, Stage(scenario, python, client, "caller.py"), workspace.virtual_environment("envoy"))
 
     play(report, run_dir, {f"{NAME}: where calls go": body, f"{NAME}: where calls go by TLS": over_tls})
+
+
+def _give_each_a_backend(stage: Stage, version: str) -> None:
+    found = zip(CLUSTERS, stage.backends, strict=True)
+    stage.respond("eds", version, *(resources.endpoints(name, port) for name, port in found))
 
 
 def _play(table: Table, number: int, stage: Stage, scenario: Scenario) -> None:
@@ -89,6 +124,19 @@ def _made(stage: Stage, side: Side, calls: Sequence[object]) -> list[Outcome]:
     """Calls, and which backend has answered each, else the status."""
     letters = dict(zip(stage.backends, CLUSTERS, strict=True))
     return [letters.get(made.get("port", 0), made.get("code", "?")) for made in stage.calls(side, calls)]
+
+
+def _retry(number: int, stage: Stage, scenario: Scenario) -> None:
+    """Both repeat the same failed calls, equally often: attempts beyond the limit would have been answered."""
+    _give_each_a_backend(stage, "retries")
+    _serve(_RETRIES, number, stage)
+    # Each once, because of the pauses.
+    every = itertools.product(_RETRIES.paths, _RETRIES.metadata)
+    calls = [{"path": path, "metadata": metadata} for path, metadata in every]
+    ours, core = (_made(stage, side, calls) for side in (Side.OURS, Side.CORE))
+    with scenario.check(f"calls that fail at first: of {len(calls)}, both end {told(ours)}"):
+        expect_same(calls, ours, "C-core", core, {})
+        expect({"a", "b", 14} <= set(ours), "some calls are answered after retries, and some fail")
 
 
 def _spread(number: int, stage: Stage, scenario: Scenario) -> None:

@@ -1,7 +1,8 @@
 """gRPC C-core as a channel that makes calls, and the backends that it may reach.
 
 Runs in the virtual environment of `requirements-grpc.txt`. It starts backends that answer every call with
-their own port, and obeys JSON commands on standard input:
+their own port. Metadata `fail: CODE N` makes the first N attempts of a call fail with a status instead. The program
+obeys JSON commands on standard input:
 
     {"command": "open", "servers": ["127.0.0.1:PORT", ...], "node": ID, "providers": {NAME: FILES, ...}}
     {"command": "secure", "certificate": FILE, "key": FILE, "clients": FILE or null}
@@ -30,12 +31,13 @@ sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 from channel import open_channel, say  # noqa: E402
 
 _BACKENDS = 5
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
 # How long a call may take that is not answered.
 _PATIENCE = 5.0
 
 
 class _Backend(grpc.GenericRpcHandler):
-    """Answers every method of every service with its port."""
+    """Answers every method of every service with its port, or as the metadata of the call says."""
 
     def __init__(self, credentials: grpc.ServerCredentials | None = None) -> None:
         self._server = grpc.server(futures.ThreadPoolExecutor(4))
@@ -47,7 +49,15 @@ class _Backend(grpc.GenericRpcHandler):
         self._server.start()
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
-        return grpc.unary_unary_rpc_method_handler(lambda request, context: str(self.port).encode())
+        metadata = dict(handler_call_details.invocation_metadata)
+        code, failing = map(int, metadata.get("fail", "0 0").split())
+
+        def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
+            if int(metadata.get("grpc-previous-rpc-attempts", "0")) < failing:
+                context.abort(_CODES[code], "as the call says")
+            return str(self.port).encode()
+
+        return grpc.unary_unary_rpc_method_handler(answer)
 
 
 def _secured(certificate: str, key: str, clients: str | None) -> _Backend:
