@@ -15,6 +15,8 @@ use tonic::{Status, body::Body};
 
 /// Maximum number of bytes kept for sending again.
 const MAX_KEPT_BYTES: usize = 256 * 1024;
+/// Memory of a part in addition to its data, about.
+const PART_BYTES: usize = 128;
 
 /// Body of a request. Each [attempt](Self::attempt) sends it from the beginning and invalidates
 /// earlier attempts.
@@ -46,7 +48,7 @@ struct ReplaySource {
     taken: Vec<Part>,
     /// Number of these parts that the current attempt has sent.
     sent: usize,
-    /// Size of all parts ever read.
+    /// Memory of all parts ever read.
     bytes: usize,
     /// Number of the current attempt.
     attempt: usize,
@@ -77,6 +79,19 @@ impl Replay {
 
     /// Returns the whole body; `None` if its beginning is no longer kept.
     pub(crate) fn attempt(&self) -> Option<Body> {
+        let number = self.supersede()?;
+        // `Body::new` locks the source, so the lock is released here.
+        Some(Body::new(Attempt { state: Arc::clone(&self.0), number }))
+    }
+
+    /// Ends the possibility of further attempts. The current attempt continues.
+    pub(crate) fn settle(&self) {
+        lock(&self.0.source).settle();
+    }
+
+    /// Ends the current attempt, if another one is possible. hyper then resets its stream with `CANCEL`.
+    /// Returns the number of the next attempt.
+    pub(crate) fn supersede(&self) -> Option<usize> {
         let number = {
             let mut source = lock(&self.0.source);
             if source.is_settled {
@@ -87,18 +102,11 @@ impl Replay {
             source.is_unread = !source.is_at_end();
             source.attempt
         };
-        // `Body::new` locks the source, so the lock is released here.
-        Some(Body::new(Attempt { state: Arc::clone(&self.0), number }))
-    }
-
-    /// Ends the possibility of further attempts. The current attempt continues.
-    pub(crate) fn settle(&self) {
-        lock(&self.0.source).settle();
-    }
-
-    /// Returns whether another attempt is possible.
-    pub(crate) fn is_kept(&self) -> bool {
-        !lock(&self.0.source).is_settled
+        let waker = lock(&self.0.cancellation).waker.take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        Some(number)
     }
 
     /// Returns whether the current attempt has content of which nothing was read, so that nothing
@@ -150,7 +158,8 @@ impl ReplaySource {
             (None, Some(trailers)) => Part::Trailers(trailers.clone()),
             (None, None) => return,
         };
-        self.bytes = self.bytes.saturating_add(frame.data_ref().map_or(0, Bytes::len));
+        let len = frame.data_ref().map_or(0, Bytes::len).saturating_add(PART_BYTES);
+        self.bytes = self.bytes.saturating_add(len);
         self.taken.push(part);
         self.sent = self.taken.len();
         if self.bytes > MAX_KEPT_BYTES {
@@ -186,8 +195,8 @@ impl ReplaySource {
 
 /// Returns the error of a cancelled attempt. Its source is the reason with which hyper resets the
 /// stream.
-fn cancelled() -> Status {
-    let mut status = Status::cancelled("the call has ended");
+fn cancelled(why: &str) -> Status {
+    let mut status = Status::cancelled(why);
     status.set_source(Arc::new(h2::Error::from(Reason::CANCEL)));
     status
 }
@@ -202,10 +211,10 @@ impl http_body::Body for Attempt {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let mut source = lock(&self.state.source);
         if source.attempt != self.number {
-            return Poll::Ready(Some(Err(Status::cancelled("the call is retried"))));
+            return Poll::Ready(Some(Err(cancelled("the call is retried"))));
         }
         if lock(&self.state.cancellation).poll(cx) {
-            return Poll::Ready(Some(Err(cancelled())));
+            return Poll::Ready(Some(Err(cancelled("the call has ended"))));
         }
         source.is_unread = false;
         if let Some(part) = source.next_kept() {
@@ -237,7 +246,7 @@ impl http_body::Body for Attempt {
 
 #[cfg(test)]
 mod tests {
-    use core::future::poll_fn;
+    use core::{error::Error as _, future::poll_fn};
 
     use super::*;
 
@@ -291,7 +300,7 @@ mod tests {
 
     #[tokio::test]
     async fn request_over_the_buffer_limit_is_not_replayed() {
-        let replay = Replay::new(Body::new(Pieces(4, MAX_KEPT_BYTES / 2)));
+        let replay = Replay::new(Body::new(Pieces(4, MAX_KEPT_BYTES / 2 - PART_BYTES)));
         let mut first = replay.attempt().expect("a body");
         assert_eq!(read(&mut first, 2).await, [3, 2]);
         assert!(replay.attempt().is_some(), "as much as is kept");
@@ -312,6 +321,39 @@ mod tests {
         assert!(!second.is_end_stream());
         assert_eq!(read(&mut second, 9).await, [4, 3, 2, 1, 0]);
         assert!(second.is_end_stream());
+    }
+
+    /// Body without a part so far.
+    struct Quiet;
+
+    impl http_body::Body for Quiet {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test]
+    async fn superseded_attempt_is_woken_and_resets_its_stream() {
+        let replay = Replay::new(Body::new(Quiet));
+        let mut first = replay.attempt().expect("a body");
+        let waiting = tokio::spawn(async move {
+            let ended = poll_fn(|cx| Pin::new(&mut first).poll_frame(cx)).await;
+            ended.map(|frame| frame.map(drop))
+        });
+        tokio::task::yield_now().await;
+        assert!(replay.supersede().is_some());
+        let ended = tokio::time::timeout(core::time::Duration::from_secs(30), waiting).await;
+        let status = ended.expect("woken").expect("no panic").expect("an end").unwrap_err();
+        let reset = status.source().and_then(|it| it.downcast_ref::<h2::Error>());
+        assert_eq!(reset.and_then(h2::Error::reason), Some(Reason::CANCEL));
+        replay.settle();
+        assert!(replay.supersede().is_none());
     }
 
     /// Body that ends its call when it is polled.

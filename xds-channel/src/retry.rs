@@ -1,14 +1,14 @@
 //! Retries of calls after failures that their route names ([gRFC A44], [gRFC A6]).
 //!
 //! A call is retried until its response begins, and while its request is
-//! [kept](crate::replay::Replay::is_kept). A response that consists of a status has not begun.
+//! kept ([`Replay`](crate::replay::Replay)). A response that consists of a status has not begun.
 //!
 //! [gRFC A6]: https://github.com/grpc/proposal/blob/master/A6-client-retries.md
 //! [gRFC A44]: https://github.com/grpc/proposal/blob/master/A44-xds-retry.md
 
 use core::time::Duration;
 
-use http::HeaderMap;
+use http::{Response, StatusCode};
 use tonic::{Code, Status};
 use xds_routing::{
     Random,
@@ -80,14 +80,18 @@ impl Retries {
         }
     }
 
-    /// Returns the time to wait before another attempt, after a response with these headers. `None` if
-    /// the response has begun, or if there is no other attempt.
-    pub(crate) fn after_response(
+    /// Returns the time to wait before another attempt, after the head of a response. `None` if the
+    /// response has begun, or if there is no other attempt.
+    pub(crate) fn after_response<B>(
         &mut self,
-        headers: &HeaderMap,
+        response: &Response<B>,
         random: &mut Random,
     ) -> Option<Duration> {
-        let code = Code::from_bytes(headers.get(Status::GRPC_STATUS)?.as_bytes());
+        let headers = response.headers();
+        let code = match headers.get(Status::GRPC_STATUS) {
+            Some(status) => Code::from_bytes(status.as_bytes()),
+            None => code_of_http(response.status())?,
+        };
         self.after(code, headers.get(PUSHBACK).map(|it| it.as_bytes()), random)
     }
 
@@ -111,12 +115,28 @@ impl Retries {
             None => {
                 let backoff = policy.base_interval.saturating_mul(1 << self.backoffs.min(31));
                 self.backoffs += 1;
-                // Jitter: 80% to 120%.
-                let fifth = backoff.min(policy.max_interval) / 5;
-                let jitter = fifth.saturating_mul(random.below(2_001)) / 1_000;
-                Some((fifth * 4).saturating_add(jitter))
+                Some(random.jittered(backoff.min(policy.max_interval)))
             }
         }
+    }
+}
+
+/// Returns the status code of a response without one, as of a proxy ([mapping]). `None` if the
+/// response has begun.
+///
+/// [mapping]: https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md
+fn code_of_http(status: StatusCode) -> Option<Code> {
+    match status {
+        StatusCode::OK => None,
+        StatusCode::BAD_REQUEST => Some(Code::Internal),
+        StatusCode::UNAUTHORIZED => Some(Code::Unauthenticated),
+        StatusCode::FORBIDDEN => Some(Code::PermissionDenied),
+        StatusCode::NOT_FOUND => Some(Code::Unimplemented),
+        StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::BAD_GATEWAY
+        | StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::GATEWAY_TIMEOUT => Some(Code::Unavailable),
+        _ => Some(Code::Unknown),
     }
 }
 

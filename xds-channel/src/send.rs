@@ -102,20 +102,19 @@ pub(crate) async fn send_with_retries(
 ) -> Result<(Response<Incoming>, ActiveCall), Status> {
     loop {
         let sent = send(shared, cluster_ref, &mut outgoing, wait_mode, awaited).await;
-        let is_kept = outgoing.body.is_kept();
-        let retries = Some(&mut outgoing.retries).filter(|_| is_kept);
-        let pause = retries.and_then(|retries| match &sent {
-            Ok((response, _)) => retries.after_response(response.headers(), &mut shared.random()),
+        let retries = &mut outgoing.retries;
+        let pause = match &sent {
+            Ok((response, _)) => retries.after_response(response, &mut shared.random()),
             Err(error) => retries.after_failure(error, &mut shared.random()),
-        });
-        let Some(pause) = pause else {
+        };
+        // The stream of the failed attempt must end before the pause.
+        let Some(pause) = pause.filter(|_| outgoing.body.supersede().is_some()) else {
             outgoing.body.settle();
             return sent.map_err(|error| error.status);
         };
-        // Ends the call at the endpoint.
         drop(sent);
         awaited.set(None);
-        (outgoing.trial, outgoing.refused_by) = (PickAttempt::First, None);
+        outgoing.trial = PickAttempt::First;
         shared.runtime.sleep(pause).await;
     }
 }

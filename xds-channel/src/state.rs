@@ -29,16 +29,7 @@ impl ChannelState {
     pub(crate) fn random(&self) -> MutexGuard<'_, Random> {
         self.random.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// Whether a call waits until it can be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitMode {
-    FailFast,
-    WaitForReady,
-}
-
-impl ChannelState {
     /// Returns the state of routing, for error messages.
     pub(crate) fn waiting(&self) -> Waiting {
         match &*self.routing.borrow() {
@@ -47,4 +38,11 @@ impl ChannelState {
             Routing::Unknown => Waiting::unresolved(&self.node_id),
         }
     }
+}
+
+/// Whether a call waits until it can be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitMode {
+    FailFast,
+    WaitForReady,
 }

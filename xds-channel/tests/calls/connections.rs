@@ -50,11 +50,11 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    pub(crate) async fn to(backend: &Backend) -> Self {
+    pub(crate) async fn to(behind: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (open, slammed) = (watch::Sender::new(0), Arc::<Notify>::default());
-        let (count, behind, shut) = (open.clone(), backend.address, Arc::clone(&slammed));
+        let (count, shut) = (open.clone(), Arc::clone(&slammed));
         tokio::spawn(async move {
             while let Ok((mut outside, _)) = listener.accept().await {
                 let (count, shut) = (count.clone(), Arc::clone(&shut));
@@ -241,7 +241,7 @@ async fn call_lost_with_its_connection_is_unavailable_and_not_retried() {
 async fn failed_cluster_has_no_connections() {
     let world = World::new().await;
     let backend = Backend::new().await;
-    let door = Door::to(&backend).await;
+    let door = Door::to(backend.address).await;
     let mut client = world.health();
     for _ in 0..2 {
         world.apply(Change::new().routes(to("c")).at("c", &[door.address]).0).await;
@@ -260,7 +260,7 @@ async fn slow_call_keeps_only_its_own_connection() {
     let world = World::new().await;
     let slow = Backend::slow(Duration::from_secs(60)).await;
     let quick = Backend::new().await;
-    let doors = [Door::to(&slow).await, Door::to(&quick).await];
+    let doors = [Door::to(slow.address).await, Door::to(quick.address).await];
     let all = [doors[0].address, doors[1].address];
     world.apply(Change::new().routes(to("c")).at("c", &all).0).await;
     let client = world.health();

@@ -36,7 +36,7 @@ async fn cancelled_call_releases_its_cluster_and_active_count() {
     let world = World::new().await;
     let slow = Backend::slow(Duration::from_secs(60)).await;
     let quick = Backend::new().await;
-    let door = Door::to(&slow).await;
+    let door = Door::to(slow.address).await;
     let one = Thresholds { max_requests: number(1), ..Thresholds::default() };
     let narrow = Cluster {
         circuit_breakers: Some(CircuitBreakers { thresholds: vec![one] }),
@@ -90,7 +90,7 @@ async fn cancelled_call_releases_its_cluster_and_active_count() {
 async fn channel_ends_with_its_last_call() {
     let world = World::new().await;
     let backend = Backend::slow(Duration::from_millis(300)).await;
-    let door = Door::to(&backend).await;
+    let door = Door::to(backend.address).await;
     world.apply(Change::new().routes(to("c")).at("c", &[door.address]).0).await;
     let call = {
         let mut client = world.health();
@@ -114,7 +114,7 @@ async fn channel_ends_with_its_last_call() {
 async fn ended_channel_leaves_no_subscription_or_connection() {
     let world = World::new().await;
     let backend = Backend::new().await;
-    let door = Door::to(&backend).await;
+    let door = Door::to(backend.address).await;
     world.apply(Change::new().routes(to("c")).at("c", &[door.address]).0).await;
     let mut client = world.health();
     let mut watch = client.watch(HealthCheckRequest::default()).await.expect("a stream");

@@ -221,7 +221,7 @@ async fn deadline_exceeded_states_a_missing_configuration_or_connection() {
 async fn lost_connection_or_ended_client_is_noted() {
     let world = World::new().await;
     let backend = Backend::new().await;
-    let door = Door::to(&backend).await;
+    let door = Door::to(backend.address).await;
     world.apply(Change::new().routes(to("c")).at("c", &[door.address]).0).await;
     let mut client = world.health();
     let mut watch = soon(client.watch(HealthCheckRequest::default())).await.expect("a stream");

@@ -29,6 +29,7 @@ use tower_service::Service;
 use xds_core::{proto, types};
 use xds_routing::proto::envoy::{
     config::{
+        cluster::v3::{CircuitBreakers, Cluster, circuit_breakers::Thresholds},
         endpoint::v3::cluster_load_assignment::{Policy, policy::DropOverload},
         route::v3::{RetryPolicy, Route, RouteAction, retry_policy::RetryBackOff},
     },
@@ -38,7 +39,7 @@ use xds_routing::proto::envoy::{
 use crate::{
     connections::Door,
     support::*,
-    world::{Backend, Change, World, assignment, check, soon},
+    world::{Change, World, assignment, check, eds, soon},
 };
 
 /// Answer to a call.
@@ -50,6 +51,9 @@ enum Reply {
     PushesBack(&'static str),
     /// The response begins, and ends without a message.
     Begins(Code),
+    /// Error of a proxy.
+    Http(u16),
+    Hangs,
 }
 
 /// Health service that answers its calls in turn, and later ones with success.
@@ -107,6 +111,11 @@ impl Service<Request<Body>> for Scripted {
                     response.headers_mut().insert("grpc-retry-pushback-ms", delay.parse().unwrap());
                     response
                 }
+                Reply::Http(status) => {
+                    let head = Response::builder().status(status);
+                    head.body(Body::empty()).unwrap()
+                }
+                Reply::Hangs => core::future::pending().await,
                 Reply::Begins(code) => {
                     let (mut head, _) = status(code).into_http::<Body>().into_parts();
                     let trailers = head.headers.split_off_status();
@@ -249,21 +258,48 @@ async fn deadline_of_the_call_ends_a_backoff() {
 #[tokio::test]
 async fn call_is_retried_after_a_lost_connection() {
     let world = World::new().await;
-    let backend = Backend::slow(Duration::from_millis(300)).await;
-    let door = Door::to(&backend).await;
+    let (scripted, address) = Scripted::serve(&[Reply::Hangs]).await;
+    let door = Door::to(address).await;
     let routes = retried("unavailable", 1, 1);
     world.apply(Change::new().routes(routes).at("c", &[door.address]).0).await;
     let mut client = world.health();
     let calling = tokio::spawn(async move { check(&mut client, &[]).await });
     soon(async {
-        while backend.calls() == 0 {
+        while scripted.calls() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await
         }
     })
     .await;
     door.slam();
     soon(calling).await.unwrap().unwrap();
-    assert_eq!(backend.calls(), 2);
+    assert_eq!(scripted.calls(), 2);
+}
+
+#[tokio::test]
+async fn error_of_a_proxy_is_retried_by_its_grpc_status() {
+    let routes = || retried("unavailable", 3, 1);
+    let (called, scripted) = call(routes(), &[Reply::Http(503), Reply::Http(502)]).await;
+    called.unwrap();
+    assert_eq!(scripted.calls(), 3);
+    let (called, scripted) = call(routes(), &[Reply::Http(404)]).await;
+    assert_eq!((called.unwrap_err().code(), scripted.calls()), (Code::Unimplemented, 1));
+}
+
+/// A retry would take a minute.
+#[tokio::test]
+async fn call_above_the_limit_of_active_calls_is_not_retried() {
+    let world = World::new().await;
+    let (scripted, address) = Scripted::serve(&[]).await;
+    let threshold = Thresholds { max_requests: number(0), ..Thresholds::default() };
+    let limited = Cluster {
+        circuit_breakers: Some(CircuitBreakers { thresholds: vec![threshold] }),
+        ..eds("c")
+    };
+    let change = Change::new().routes(retried("unavailable", 3, 60_000)).cluster_as(limited);
+    world.apply(change.endpoints("c", &[address]).0).await;
+    let status = check(&mut world.health(), &[]).await.unwrap_err();
+    assert!(status.message().contains("maximum number of active calls"), "{status}");
+    assert_eq!(scripted.calls(), 0);
 }
 
 /// A retry would take a minute.

@@ -193,9 +193,7 @@ fn backoff(failures: u32, times: &BalancerTimes, random: &mut Random) -> Duratio
             break;
         }
     }
-    // Jitter: 80% to 120%.
-    let fifth = pause / 5;
-    (fifth * 4).saturating_add(fifth.saturating_mul(random.below(2_001)) / 1_000)
+    random.jittered(pause)
 }
 
 #[cfg(test)]

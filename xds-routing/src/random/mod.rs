@@ -1,5 +1,7 @@
 //! Seeded random number generator, the only source of randomness in this crate.
 
+use core::time::Duration;
+
 use rand_pcg::{Pcg32, rand_core::Rng as _};
 
 /// Seeded random number generator, not suitable for secrets. Equal seeds give equal sequences, also
@@ -18,6 +20,12 @@ impl Random {
     pub fn below(&mut self, end: u32) -> u32 {
         let drawn = (u64::from(self.0.next_u32()) * u64::from(end)) >> 32;
         u32::try_from(drawn).unwrap_or_default()
+    }
+
+    /// Returns a time from 80 to 120 percent of this one.
+    pub fn jittered(&mut self, time: Duration) -> Duration {
+        let fifth = time / 5;
+        (fifth * 4).saturating_add(fifth.saturating_mul(self.below(2_001)) / 1_000)
     }
 
     /// Puts the first 2³² items into a random order.
