@@ -24,7 +24,8 @@ use crate::{
 /// rejected resources.
 ///
 /// - An Event of type `Warning` with the reason `RejectedByClients`, `RefusedByGuard` or `Invalid`,
-///   which `kubectl describe` shows. Each object has at most one Event per reason, whose count increases.
+///   which `kubectl describe` shows. A server renews its Event of an object and a reason; the count of
+///   rejections by clients increases.
 /// - The annotation [`xds-rejected`](REJECTED_ANNOTATION). For a rejection by clients, it has their
 ///   number and the error that one of them has reported. For a refused change, it has the id of the
 ///   change and the violated rules. For an invalid object, it has the errors. It is removed when the

@@ -51,8 +51,12 @@ impl Service<Request<Body>> for TokenFile {
 
 fn read(path: &PathBuf) -> io::Result<HeaderValue> {
     let token = fs::read_to_string(path)?;
-    let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, "the file is not a token");
-    let mut header = HeaderValue::try_from(format!("Bearer {}", token.trim())).map_err(invalid)?;
+    let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
+    // A file that is being replaced may be empty.
+    let token = Some(token.trim()).filter(|token| !token.is_empty());
+    let token = token.ok_or_else(|| invalid("the file is empty"))?;
+    let mut header = HeaderValue::try_from(format!("Bearer {token}"))
+        .map_err(|_| invalid("the file is not a token"))?;
     header.set_sensitive(true);
     Ok(header)
 }
@@ -75,6 +79,8 @@ mod tests {
         fs::write(&path, "abc\ndef").unwrap();
         let why = read(&path).unwrap_err().to_string();
         assert_eq!(why, "the file is not a token");
+        fs::write(&path, "\n").unwrap();
+        assert_eq!(read(&path).unwrap_err().to_string(), "the file is empty");
         fs::remove_file(path).unwrap();
     }
 }
