@@ -26,8 +26,8 @@ use xds_tokio::server::ListenAddress;
 use super::Reporter;
 use crate::failure::Failure;
 
-/// Maximum number of connections. A further one takes the place of the oldest without a request, or of
-/// the oldest.
+/// Maximum number of connections. A further one takes the place of the oldest that has sent no
+/// request, or of the oldest.
 const MAX_CONNECTIONS: usize = 64;
 /// Time within which a client must have sent a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -65,8 +65,8 @@ pub(crate) async fn bind(address: &str) -> Result<MetricsListener, Failure> {
 /// Connection that is served.
 struct PageConnection {
     task: AbortHandle,
-    /// Whether a request is being answered.
-    is_busy: Arc<AtomicBool>,
+    /// Whether it has sent a request.
+    has_requested: Arc<AtomicBool>,
 }
 
 /// Serves the pages until it is dropped.
@@ -78,16 +78,17 @@ pub(crate) async fn serve(listener: TcpListener, reporter: Arc<Reporter>) {
                 open.retain(|it| !it.task.is_finished());
                 // Clients that do not send a request do not keep probes waiting.
                 if open.len() >= MAX_CONNECTIONS {
-                    let idle = open.iter().position(|it| !it.is_busy.load(Ordering::Relaxed));
-                    if let Some(ended) = open.remove(idle.unwrap_or(0)) {
+                    let silent =
+                        open.iter().position(|it| !it.has_requested.load(Ordering::Relaxed));
+                    if let Some(ended) = open.remove(silent.unwrap_or(0)) {
                         ended.task.abort();
                     }
                 }
-                let is_busy = Arc::new(AtomicBool::new(false));
+                let has_requested = Arc::new(AtomicBool::new(false));
                 // A client that is slow or has gone is no error of the server.
-                let served = connection(stream, Arc::clone(&reporter), Arc::clone(&is_busy));
+                let served = connection(stream, Arc::clone(&reporter), Arc::clone(&has_requested));
                 let task = tokio::spawn(timeout(LIFETIME, served)).abort_handle();
-                open.push_back(PageConnection { task, is_busy });
+                open.push_back(PageConnection { task, has_requested });
             }
             Err(why) => {
                 tracing::debug!(%why, "cannot accept a connection for metrics");
@@ -97,11 +98,11 @@ pub(crate) async fn serve(listener: TcpListener, reporter: Arc<Reporter>) {
     }
 }
 
-async fn connection(stream: TcpStream, reporter: Arc<Reporter>, is_busy: Arc<AtomicBool>) {
+async fn connection(stream: TcpStream, reporter: Arc<Reporter>, has_requested: Arc<AtomicBool>) {
     let respond = service_fn(move |request: Request<Incoming>| {
-        let (reporter, is_busy) = (Arc::clone(&reporter), Arc::clone(&is_busy));
+        let (reporter, has_requested) = (Arc::clone(&reporter), Arc::clone(&has_requested));
         async move {
-            is_busy.store(true, Ordering::Relaxed);
+            has_requested.store(true, Ordering::Relaxed);
             let (status, text) = respond(request.method(), request.uri().path(), &reporter).await;
             let mut response = Response::new(Full::new(Bytes::from(text)));
             *response.status_mut() = status;
@@ -111,7 +112,6 @@ async fn connection(stream: TcpStream, reporter: Arc<Reporter>, is_busy: Arc<Ato
             if status == StatusCode::METHOD_NOT_ALLOWED {
                 headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
             }
-            is_busy.store(false, Ordering::Relaxed);
             Ok::<_, Infallible>(response)
         }
     });
