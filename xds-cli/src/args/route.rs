@@ -146,18 +146,27 @@ pub(crate) enum RouteOutput {
 }
 
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("expected NAME: VALUE")]
-pub(crate) struct InvalidHeader;
+pub(crate) enum InvalidHeader {
+    #[error("expected NAME: VALUE")]
+    Form,
+    #[error("use {0} instead")]
+    HasOption(&'static str),
+}
 
-/// Parses `NAME: VALUE`. The name of a pseudo-header begins with a colon.
+/// Parses `NAME: VALUE`. Pseudo-headers, whose names begin with a colon, have options of their own.
 fn parse_header(text: &str) -> Result<(String, String), InvalidHeader> {
-    let colon = text.char_indices().skip(1).find(|(_, it)| *it == ':').ok_or(InvalidHeader)?.0;
+    let colon = text.char_indices().skip(1).find(|(_, it)| *it == ':');
+    let colon = colon.ok_or(InvalidHeader::Form)?.0;
     let (name, value) = (text.get(..colon), text.get(colon + 1..));
-    let (name, value) = name.zip(value).ok_or(InvalidHeader)?;
+    let (name, value) = name.zip(value).ok_or(InvalidHeader::Form)?;
     let name = name.trim().to_ascii_lowercase();
-    match name.is_empty() || name.contains(char::is_whitespace) {
-        true => Err(InvalidHeader),
-        false => Ok((name, value.trim().to_owned())),
+    match &*name {
+        ":path" => Err(InvalidHeader::HasOption("--path")),
+        ":method" => Err(InvalidHeader::HasOption("--method")),
+        ":scheme" => Err(InvalidHeader::HasOption("--scheme")),
+        ":authority" => Err(InvalidHeader::HasOption("--host")),
+        _ if name.is_empty() || name.contains(char::is_whitespace) => Err(InvalidHeader::Form),
+        _ => Ok((name, value.trim().to_owned())),
     }
 }
 
@@ -169,10 +178,11 @@ mod tests {
     fn header_argument_is_a_name_and_a_value() {
         let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
         assert_eq!(parse_header("X-User: a:b "), pair("x-user", "a:b"));
-        assert_eq!(parse_header(":path:/x"), pair(":path", "/x"));
+        assert_eq!(parse_header(":protocol:websocket"), pair(":protocol", "websocket"));
+        assert_eq!(parse_header(":Path: /x"), Err(InvalidHeader::HasOption("--path")));
         assert_eq!(parse_header("x:"), pair("x", ""));
         for text in ["", "x", ":x", " : x", "a b: c"] {
-            assert_eq!(parse_header(text), Err(InvalidHeader), "{text}");
+            assert_eq!(parse_header(text), Err(InvalidHeader::Form), "{text}");
         }
     }
 }
