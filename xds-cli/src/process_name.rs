@@ -11,7 +11,11 @@ pub(crate) fn process_name() -> String {
 /// have no variable with it.
 fn host_name() -> String {
     let of_kernel = || fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = env::var("HOSTNAME").ok().or_else(of_kernel).unwrap_or_default();
+    let name = env::var("HOSTNAME")
+        .ok()
+        .filter(|it| !it.is_empty())
+        .or_else(of_kernel)
+        .unwrap_or_default();
     match name.trim() {
         "" => "xds".to_owned(),
         name => name.to_owned(),

@@ -21,6 +21,9 @@ pub(crate) fn read_response(schema: &Schema, body: &[u8]) -> Result<Vec<u8>, For
     read(schema, "response", RESPONSE, body)
 }
 
+/// Maximum number of characters of a type in an error. The type is chosen by the server.
+const MOST_OF_A_TYPE: usize = 200;
+
 /// Type of a `DiscoveryResponse`. Its other fields are skipped.
 #[derive(prost::Message)]
 struct ResponseType {
@@ -34,7 +37,10 @@ pub(crate) fn other_type(path: &str, response: &[u8]) -> Option<String> {
     let expected = rest_type_at(path)?;
     let stated = ResponseType::decode(response).ok()?.type_url;
     let is_same = stated.is_empty() || v3_type_url(&stated) == v3_type_url(expected);
-    (!is_same).then(|| format!("the response has type {stated}, but {expected} was requested"))
+    (!is_same).then(|| {
+        let shown: String = stated.chars().take(MOST_OF_A_TYPE).collect();
+        format!("the response has type {shown}, but {expected} was requested")
+    })
 }
 
 pub(crate) fn print_request(schema: &Schema, message: &[u8]) -> Result<Vec<u8>, FormatError> {

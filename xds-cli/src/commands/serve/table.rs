@@ -20,7 +20,7 @@ use crate::{
     rollouts::progress_lines,
     server_table::{table, table_within},
     style::Style,
-    text::{count, escaped, type_name},
+    text::{count, escaped, one_line, type_name},
 };
 
 #[derive(Debug)]
@@ -286,8 +286,8 @@ fn details(refused: &Refused, source: &SourceAddress) -> String {
             "\n       not forced by {others}, which was used or belongs to another change"
         );
     }
-    for word in &refused.stated.invalid {
-        let word = escaped(word);
+    for word in refused.stated.invalid.iter().take(MOST_FILES) {
+        let word = one_line(word, 40);
         text += &format!("\n       not forced by `{word}`: {InvalidChangeId}");
     }
     text

@@ -264,7 +264,7 @@ impl Sources {
         concerned.into_iter().map(Path::to_owned).collect()
     }
 
-    /// Returns the ids of refused changes that are to be served nevertheless. Other words are ignored.
+    /// Returns the refused changes that are to be served nevertheless.
     pub(super) fn forced(&self) -> StatedIds {
         let objects = self.files.values().filter_map(|source| source.seen.as_ref());
         objects.flat_map(|object| object.forced.split_whitespace()).collect()
