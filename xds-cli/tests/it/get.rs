@@ -184,15 +184,6 @@ fn unreachable_server_exits_with_four() {
 
 /// A server that accepts connections and says nothing was not reached as an xDS server.
 #[test]
-fn silent_server_is_given_up_after_the_timeout() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let ended = get(&address, &["cds", "--timeout", "500ms"]);
-    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
-    assert!(ended.stderr.contains("no connection within 450ms: "), "{}", ended.stderr);
-}
-
-#[test]
 fn server_that_does_not_answer_exits_with_one() {
     let directory = TempDir::new();
     directory.save("cds.yaml", "{");
@@ -253,9 +244,9 @@ fn server_without_discovery_exits_with_one() {
 fn silent_server_is_reported_with_what_it_did_not_send() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
-    let ended = get(&address, &["cds:a", "--timeout", "1s"]);
+    let ended = get(&address, &["cds:a", "--timeout", "5s"]);
     assert_eq!(ended.code, Some(4), "{}", ended.stderr);
-    assert!(ended.stderr.contains("no connection within 900ms"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no connection within 4.5s: "), "{}", ended.stderr);
     assert!(ended.stderr.contains("sent no HTTP/2 SETTINGS"), "{}", ended.stderr);
 }
 
