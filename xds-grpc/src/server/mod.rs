@@ -277,7 +277,8 @@ impl<R: Listen> ManagementServer<R> {
     ///
     /// Then the listener closes, and its connections are closed after the
     /// [grace](ServerOptions::shutdown_grace) at the latest. A server can have several listeners.
-    /// Dropping the future closes the listener and its connections.
+    /// Dropping the future closes the listener and its connections. It must be polled on the server's
+    /// runtime; [`spawn_serve`](Self::spawn_serve) does that.
     ///
     /// # Errors
     ///

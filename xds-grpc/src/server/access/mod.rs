@@ -1,4 +1,4 @@
-//! Identity of clients, and the decision who is served.
+//! Identity and admission of clients.
 //!
 //! | file | content |
 //! |---|---|
