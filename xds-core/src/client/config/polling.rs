@@ -6,7 +6,8 @@ use core::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PollPolicy {
-    /// Minimum pause between a response and the next request.
+    /// Minimum pause between a response and the next request. After a request that failed, the
+    /// [backoff](crate::client::Profile::backoff) applies instead, which can be shorter.
     pub refresh_delay: Duration,
     /// Maximum random extension of the pause, as a percentage of it. It spreads the requests of
     /// clients that were started at the same time.
