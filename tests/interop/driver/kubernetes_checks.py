@@ -153,13 +153,19 @@ class _Peer:
             expect(errors[0]["line"] > 1, str(errors))
             client.expect_answer("second")
             serve.expect_sent(rows)
-        with scenario.check("the repaired key is used"):
+        with scenario.check("the error is in an annotation of the ConfigMap"):
+            value = eventually("an annotation", lambda: _rejected(kubernetes))
+            rejected = json.loads(value)
+            expect(rejected["invalid"] is True and "oops" in rejected["message"], value)
+        with scenario.check("the repaired key is used, and the annotation is removed"):
             write(endpoints=text("resources/endpoints.yaml"))
             client.wait_answer("first")
+            eventually("no annotation", lambda: _rejected(kubernetes) is None, _CLEAR_PATIENCE)
         with scenario.check("a rejection by a client becomes an Event and an annotation of the ConfigMap"):
             write(listener=text("edits/listener-without-filters.yaml"))
             serve.wait_row("lds", "NACKED", lambda row: row.state == "NACKED")
-            value = eventually("an annotation", lambda: _rejected(kubernetes))
+            # An object is written once in 30 s at most.
+            value = eventually("an annotation", lambda: _rejected(kubernetes), _CLEAR_PATIENCE)
             rejected = json.loads(value)
             expect(rejected["clients"] == 1 and _REJECTION in rejected["message"], value)
             events = [
@@ -167,8 +173,10 @@ class _Peer:
                 for event in kubernetes.get("/api/v1/namespaces/default/events")["items"]
                 if event["involvedObject"]["name"] == "mesh"
             ]
-            expect(len(events) == 1 and events[0]["reason"] == "RejectedByClients", str(events))
-            expect(_REJECTION in events[0]["message"], str(events))
+            messages = {event["reason"]: event["message"] for event in events}
+            expect(len(events) == 2 and messages.keys() == {"Invalid", "RejectedByClients"}, str(events))
+            expect("oops" in messages["Invalid"], str(events))
+            expect(_REJECTION in messages["RejectedByClients"], str(events))
         with scenario.check("the annotation is no change, and RPCs go on"):
             mark = serve.mark()
             counters = settled("counters", serve.counters, SILENCE)
