@@ -151,6 +151,9 @@ pub enum ErrorKind {
     /// The text is not UTF-8.
     #[error("the text is not valid UTF-8")]
     NotUtf8,
+    /// The text is UTF-16, by its byte order mark.
+    #[error("the text is UTF-16; save it as UTF-8")]
+    Utf16,
     /// The text has a syntax error.
     #[error("invalid {format}: {reason}")]
     Syntax {

@@ -238,7 +238,11 @@ fn utf8<'i>(source_name: &str, input: &'i [u8]) -> Result<&'i str, FormatError> 
         Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text)),
         Err(_) => {
             let valid = input.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-            let fault = Fault::new(valid.len(), &Path::Root, ErrorKind::NotUtf8);
+            let kind = match input {
+                [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => ErrorKind::Utf16,
+                _ => ErrorKind::NotUtf8,
+            };
+            let fault = Fault::new(valid.len(), &Path::Root, kind);
             Err(fault.in_source(source_name, Some(valid)))
         }
     }

@@ -392,6 +392,8 @@ fn invalid_utf8_error_states_the_position() {
         let error = parse(Schema::envoy(), "f", format, b"a\nb\xff").unwrap_err();
         assert_eq!(error.to_string(), "f:2:2: the text is not valid UTF-8");
     }
+    let error = parse(Schema::envoy(), "f", Format::Yaml, b"\xff\xfea\0").unwrap_err();
+    assert_eq!(error.to_string(), "f:1:1: the text is UTF-16; save it as UTF-8");
 }
 
 #[test]
