@@ -8,6 +8,7 @@ use core::{
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::{
     body::Incoming,
@@ -15,7 +16,10 @@ use hyper::{
 };
 use tonic::{Code, Status};
 use xds_grpc::runtime::SharedRuntime;
-use xds_routing::{SocketAddress, balancer::CallPermit};
+use xds_routing::{
+    SocketAddress,
+    balancer::{CallOutcome, CallPermit},
+};
 
 use crate::{
     replay::Replay,
@@ -35,7 +39,6 @@ pub struct CallBody {
 /// State of a call whose response has not ended.
 #[derive(Debug)]
 pub(crate) struct ActiveCall {
-    #[allow(dead_code, reason = "it counts until it is dropped")]
     pub(crate) permit: CallPermit,
     pub(crate) cluster_ref: Arc<ClusterRef>,
     pub(crate) request: Replay,
@@ -44,6 +47,13 @@ pub(crate) struct ActiveCall {
 }
 
 impl ActiveCall {
+    /// Notes the outcome of the call, if these headers or trailers contain its status.
+    pub(crate) fn note_end(&mut self, headers: &HeaderMap) {
+        if status::is_ok(headers) {
+            self.permit.set_outcome(CallOutcome::Success);
+        }
+    }
+
     /// Returns the status if the server does not end the call itself. Without an error, the deadline is
     /// exceeded.
     // S3.090
@@ -88,8 +98,13 @@ impl Body for CallBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
-        let Some(active) = &this.active else { return Poll::Ready(None) };
+        let Some(active) = &mut this.active else { return Poll::Ready(None) };
         let polled = ready!(this.body.poll_frame(cx));
+        if let Some(Ok(frame)) = &polled
+            && let Some(trailers) = frame.trailers_ref()
+        {
+            active.note_end(trailers);
+        }
         // The server may end the call at the deadline before the timer here fires.
         let is_late = || this.body.deadline.as_ref().is_some_and(Deadline::is_past);
         let polled = polled.map(|frame| match frame {

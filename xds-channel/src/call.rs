@@ -15,7 +15,6 @@ use xds_grpc::runtime::{SharedRuntime, yield_now};
 use xds_routing::{
     Call,
     filters::Fault,
-    route::RetryPolicy,
     router::{CallTarget, Failure},
 };
 
@@ -24,7 +23,7 @@ use crate::{
     fault::inject_fault,
     metadata::{Metadata, stated_timeout},
     routing::{ClusterRef, Routing, RoutingTable},
-    send::{AwaitedEndpoint, Outgoing, send_with_retries},
+    send::{AwaitedEndpoint, Outgoing, SendRules, send_with_retries},
     state::{ChannelState, WaitForReady, WaitMode},
     status::{self, Waiting},
 };
@@ -61,13 +60,13 @@ async fn run_call(
     // The body is not `Sync`, so a future that borrows the whole request would not be `Send`.
     let (mut parts, body) = request.into_parts();
     let deciding = decide(&shared, &parts, wait_mode);
-    let CallDecision { cluster_ref, timeout, fault, retry } =
+    let CallDecision { cluster_ref, timeout, fault, sending } =
         with_deadline(&runtime, at(stated), deciding, || shared.waiting()).await?;
     let deadline = at(timeout);
     with_deadline(&runtime, deadline, inject_fault(fault, &runtime), || cluster_ref.waiting())
         .await?;
     complete_request(&shared, &mut parts)?;
-    let outgoing = Outgoing::new(parts, body, deadline, retry);
+    let outgoing = Outgoing::new(parts, body, deadline, sending);
     let awaited = AwaitedEndpoint::default();
     let sending = send_with_retries(&shared, &cluster_ref, outgoing, wait_mode, &awaited);
     let (response, active) =
@@ -105,7 +104,7 @@ struct CallDecision {
     cluster_ref: Arc<ClusterRef>,
     timeout: Option<Duration>,
     fault: Fault,
-    retry: Option<RetryPolicy>,
+    sending: SendRules,
 }
 
 /// Decides about a call, as soon as routes are available.
@@ -152,7 +151,11 @@ fn route_call(
         cluster_ref: Arc::clone(cluster_ref),
         timeout: decision.timeout,
         fault: decision.fault,
-        retry: decision.forward.retry.clone(),
+        sending: SendRules {
+            retry: decision.forward.retry.clone(),
+            hash: decision.forward.hash(&metadata, shared.channel_id),
+            host: decision.forward.host_rewrite,
+        },
     })
 }
 
@@ -204,6 +207,7 @@ mod tests {
             authority: "shop".parse().expect("an authority"),
             node_id: "node-1".into(),
             random: Mutex::new(Random::new(0)),
+            channel_id: 0,
             runtime: SharedRuntime::new(Tokio),
         };
         let status = call(Arc::new(shared), request()).await.expect_err("it cannot go anywhere");

@@ -62,8 +62,11 @@ impl XdsChannel {
         let (driver, routing) =
             Driver::new(manager, client.clone(), authority.host(), options, seed);
         runtime.spawn(driver.run());
-        let random = Mutex::new(Random::new(seed));
-        Ok(Self { shared: Arc::new(ChannelState { routing, authority, node_id, random, runtime }) })
+        let mut random = Random::new(seed);
+        let channel_id = random.next_u64();
+        let random = Mutex::new(random);
+        let state = ChannelState { routing, authority, node_id, random, channel_id, runtime };
+        Ok(Self { shared: Arc::new(state) })
     }
 }
 

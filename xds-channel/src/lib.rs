@@ -35,8 +35,10 @@
 //! 2. A route, a cluster and a timeout are chosen once ([`Router`](xds_routing::router::Router)).
 //! 3. The call is delayed or aborted if the listener's fault injection filter requires it.
 //! 4. The call waits until an endpoint of the cluster is ready, or none will be
-//!    ([`Balancer`](xds_routing::balancer::Balancer)).
-//! 5. The request is sent. If the connection ends before that, the call waits for another one.
+//!    ([`Balancer`](xds_routing::balancer::Balancer)). Endpoints whose calls fail too often are
+//!    ejected for a time if the cluster says so ([gRFC A50][A50]).
+//! 5. The request is sent. Its authority is the channel's name or, if a trusted server says so, the
+//!    host name of the endpoint ([gRFC A81][A81]). If the connection ends before that, the call waits for another one.
 //! 6. If the server reports that it has not processed the request, it is sent once more, on another
 //!    connection if there is one.
 //! 7. If the call fails before its response has begun, with a status that the route's retry policy
@@ -89,12 +91,10 @@
 //! these cases, it is used nevertheless. A warning is logged (`tracing`) when a configuration
 //! starts to request such a feature.
 //!
-//! - Load balancing policies other than round robin, least request and pick first (ring hash, weighted
+//! - Load balancing policies other than round robin, ring hash, least request and pick first (weighted
 //!   round robin, custom policies): calls to the cluster fail with `UNAVAILABLE`. As a member of an
 //!   aggregate cluster it is skipped ([gRFC A75][A75]).
 //! - Cluster specifier plugins: calls with the route fail with `UNAVAILABLE`.
-//! - Authority rewriting ([gRFC A81][A81]): calls have the channel's name as their authority.
-//! - Outlier detection ([gRFC A50][A50]): failing endpoints are not ejected.
 //! - Load reports: load is not reported.
 //! - HTTP filters except the router and fault injection ([gRFC A33][A33]): the listener is rejected
 //!   with the default [`Rules`](xds_routing::Rules) ([gRFC A39][A39]).

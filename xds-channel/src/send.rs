@@ -5,14 +5,18 @@ use std::{
     time::Instant,
 };
 
-use http::{Request, Response, Uri, request::Parts, uri::Scheme};
+use http::{
+    Request, Response, Uri,
+    request::Parts,
+    uri::{Authority, Scheme},
+};
 use hyper::{body::Incoming, rt::Timer as _};
 use tonic::{Status, body::Body};
 use xds_routing::{
     SocketAddress,
-    balancer::{CallPermit, ConnectionId, EndpointPick, PickAttempt},
+    balancer::{CallOutcome, CallPermit, ConnectionId, EndpointPick, PickAttempt},
     dependencies::ClusterConfiguration,
-    route::RetryPolicy,
+    route::{HostRewrite, RetryPolicy},
     router::Failure,
 };
 
@@ -27,12 +31,23 @@ use crate::{
     status::{self, Waiting},
 };
 
+/// Settings of the route of a call for its transmission.
+#[derive(Debug, Default)]
+pub(crate) struct SendRules {
+    pub(crate) retry: Option<RetryPolicy>,
+    /// Hash of the call, for ring hash.
+    pub(crate) hash: Option<u64>,
+    pub(crate) host: HostRewrite,
+}
+
 /// Request to be sent to an endpoint.
 pub(crate) struct Outgoing {
     parts: Parts,
     body: Replay,
     deadline: Option<Instant>,
     retries: Retries,
+    hash: Option<u64>,
+    host: HostRewrite,
     /// Whether the drop decision was made already.
     trial: PickAttempt,
     /// Connection on which the server refused the request unprocessed.
@@ -44,21 +59,29 @@ impl Outgoing {
         parts: Parts,
         body: Body,
         deadline: Option<Instant>,
-        retry: Option<RetryPolicy>,
+        rules: SendRules,
     ) -> Self {
         Self {
             parts,
             body: Replay::new(body),
             deadline,
-            retries: Retries::new(retry),
+            retries: Retries::new(rules.retry),
+            hash: rules.hash,
+            host: rules.host,
             trial: PickAttempt::First,
             refused_by: None,
         }
     }
 
     /// Returns a request to send over a connection with this scheme, from which the server learns
-    /// whether TLS is used. Returns `None` if the body cannot be sent again.
-    fn request(&self, scheme: Scheme, now: Instant) -> Option<Request<Body>> {
+    /// whether TLS is used. It asks for the host name of the endpoint if the route says so. Returns
+    /// `None` if the body cannot be sent again.
+    fn request(
+        &self,
+        scheme: Scheme,
+        hostname: Option<&str>,
+        now: Instant,
+    ) -> Option<Request<Body>> {
         let mut parts = self.parts.clone();
         // The endpoint gets the remaining time.
         if let Some(deadline) = self.deadline {
@@ -69,6 +92,11 @@ impl Outgoing {
         }
         let mut uri = parts.uri.into_parts();
         uri.scheme = Some(scheme);
+        if let (HostRewrite::Endpoint, Some(hostname)) = (self.host, hostname)
+            && let Ok(authority) = Authority::try_from(hostname)
+        {
+            uri.authority = Some(authority);
+        }
         parts.uri = Uri::from_parts(uri).ok()?;
         Some(Request::from_parts(parts, self.body.attempt()?))
     }
@@ -149,7 +177,8 @@ async fn send(
                         SendOutcome::Response(response, permit) => {
                             let (cluster_ref, request) =
                                 (Arc::clone(cluster_ref), outgoing.body.clone());
-                            let active = ActiveCall { permit, cluster_ref, request, address };
+                            let mut active = ActiveCall { permit, cluster_ref, request, address };
+                            active.note_end(response.headers());
                             return Ok((response, active));
                         }
                         // Not sent: wait for the next picker.
@@ -186,7 +215,8 @@ fn pick(
 ) -> Result<Option<PickedEndpoint>, AttemptError> {
     let cluster = &picking.cluster;
     let fail = |failure: Failure| status::of(&failure, &cluster.note);
-    let mut picked = picking.picker.pick_for(outgoing.trial, &mut shared.random());
+    let pick = |attempt| picking.picker.pick_for(attempt, outgoing.hash, &mut shared.random());
+    let mut picked = pick(outgoing.trial);
     // Avoid the endpoint that refused the call, if there is another.
     for _ in 1..picking.connections.len() {
         if !matches!(&picked, EndpointPick::Endpoint(id, _) if Some(*id) == outgoing.refused_by) {
@@ -194,7 +224,7 @@ fn pick(
         }
         // Otherwise this call would need two permits.
         drop(picked);
-        picked = picking.picker.pick_for(PickAttempt::Repeated, &mut shared.random());
+        picked = pick(PickAttempt::Repeated);
     }
     let (id, permit) = match picked {
         EndpointPick::Endpoint(id, permit) => (id, permit),
@@ -228,25 +258,34 @@ enum SendOutcome {
     Unprocessed(ConnectionId, Status),
 }
 
+impl SendOutcome {
+    fn not_sent(mut permit: CallPermit) -> Self {
+        permit.set_outcome(CallOutcome::NotSent);
+        Self::NotSent
+    }
+}
+
 async fn try_send(
     found: PickedEndpoint,
     outgoing: &Outgoing,
     cluster: &ClusterConfiguration,
     now: Instant,
 ) -> Result<SendOutcome, Status> {
-    let PickedEndpoint { id, connection, permit } = found;
+    let PickedEndpoint { id, connection, mut permit } = found;
     let EndpointConnection { mut requests, scheme, address } = connection;
-    let Some(request) = outgoing.request(scheme, now) else {
+    let Some(request) = outgoing.request(scheme, permit.hostname(&address), now) else {
         let why =
             cluster.loss("the endpoint refused the call, and the request is too long to retry");
         return Err(status::of(&why, &cluster.note));
     };
+    // Also if this future is dropped.
+    permit.set_outcome(CallOutcome::Failure);
     match requests.try_send_request(request).await {
         Ok(response) => Ok(SendOutcome::Response(response, permit)),
         Err(mut error) => match error.take_message() {
-            Some(_) => Ok(SendOutcome::NotSent),
+            Some(_) => Ok(SendOutcome::not_sent(permit)),
             None if status::is_dropped(error.error()) && outgoing.body.is_unread() => {
-                Ok(SendOutcome::NotSent)
+                Ok(SendOutcome::not_sent(permit))
             }
             None => {
                 let error = error.into_error();
@@ -275,10 +314,10 @@ mod tests {
         let request = Request::builder().uri("http://shop/s/m").body(Body::empty());
         let (parts, body) = request.expect("a request").into_parts();
         let deadline = start + Duration::from_secs(20);
-        let outgoing = Outgoing::new(parts, body, Some(deadline), None);
+        let outgoing = Outgoing::new(parts, body, Some(deadline), SendRules::default());
         let told = |after| {
             let request =
-                outgoing.request(Scheme::HTTP, start + after).expect("all of it is there");
+                outgoing.request(Scheme::HTTP, None, start + after).expect("all of it is there");
             request.headers()["grpc-timeout"].to_str().expect("a text").to_owned()
         };
         assert_eq!(told(Duration::ZERO), "20000000u");

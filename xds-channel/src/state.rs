@@ -21,6 +21,8 @@ pub(crate) struct ChannelState {
     pub(crate) authority: Authority,
     pub(crate) node_id: Arc<str>,
     pub(crate) random: Mutex<Random>,
+    /// Random number that hash policies use for the channel (gRFC A42).
+    pub(crate) channel_id: u64,
     pub(crate) runtime: SharedRuntime,
 }
 

@@ -86,6 +86,11 @@ pub(crate) fn is_cancelled(headers: &HeaderMap) -> bool {
     headers.get("grpc-status").is_some_and(|status| status == "1")
 }
 
+/// Returns whether these headers or trailers end a call with `OK`.
+pub(crate) fn is_ok(headers: &HeaderMap) -> bool {
+    headers.get("grpc-status").is_some_and(|status| status == "0")
+}
+
 /// Returns whether the server reported that it has not processed a request: it refused the stream,
 /// or its `GOAWAY` excludes the stream.
 pub(crate) fn is_unprocessed(error: &hyper::Error) -> bool {

@@ -7,7 +7,7 @@ use xds_core::ResourceName;
 use xds_routing::{
     balancer::can_balance,
     cluster::{Cluster, Discovery, LoadReporting},
-    route::{Action, ClusterChoice, HostRewrite, Route, RouteConfiguration, VirtualHost},
+    route::{Action, ClusterChoice, Route, RouteConfiguration, VirtualHost},
 };
 
 /// Unsupported feature.
@@ -15,8 +15,6 @@ use xds_routing::{
 pub(crate) enum Feature {
     Policy,
     Plugin,
-    HostRewrite,
-    OutlierDetection,
     LoadReports,
 }
 
@@ -25,11 +23,9 @@ impl Feature {
     const fn what(self) -> &'static str {
         match self {
             Self::Policy => {
-                "a load balancing policy other than round robin, least request and pick first"
+                "a load balancing policy other than round robin, ring hash, least request and pick first"
             }
             Self::Plugin => "a cluster specifier plugin",
-            Self::HostRewrite => "authority rewriting",
-            Self::OutlierDetection => "outlier detection",
             Self::LoadReports => "load reporting",
         }
     }
@@ -38,8 +34,6 @@ impl Feature {
     pub(crate) const fn consequence(self) -> &'static str {
         match self {
             Self::Policy | Self::Plugin => "calls that need it fail",
-            Self::HostRewrite => "calls have the channel's name as their authority",
-            Self::OutlierDetection => "failing endpoints are not ejected",
             Self::LoadReports => "load is not reported",
         }
     }
@@ -104,15 +98,13 @@ impl UnsupportedFeatures {
     }
 }
 
-fn of_route(route: &Route) -> impl Iterator<Item = Feature> + use<> {
-    let features = match &route.action {
-        Action::Forward(forward) => [
-            matches!(forward.clusters, ClusterChoice::Plugin { .. }).then_some(Feature::Plugin),
-            (forward.host_rewrite == HostRewrite::Endpoint).then_some(Feature::HostRewrite),
-        ],
-        _ => [None; 2],
-    };
-    features.into_iter().flatten()
+fn of_route(route: &Route) -> Option<Feature> {
+    match &route.action {
+        Action::Forward(forward) if matches!(forward.clusters, ClusterChoice::Plugin { .. }) => {
+            Some(Feature::Plugin)
+        }
+        _ => None,
+    }
 }
 
 fn of_cluster(cluster: &Cluster) -> impl Iterator<Item = FeatureRequest> + use<> {
@@ -120,7 +112,6 @@ fn of_cluster(cluster: &Cluster) -> impl Iterator<Item = FeatureRequest> + use<>
     let is_balanced = matches!(cluster.discovery, Discovery::Aggregate(_)) || can_balance(cluster);
     let features = [
         (!is_balanced).then_some(Feature::Policy),
-        cluster.outliers.is_some().then_some(Feature::OutlierDetection),
         (cluster.load_reporting == LoadReporting::SameServer).then_some(Feature::LoadReports),
     ];
     let name = cluster.name.clone();
@@ -132,27 +123,26 @@ fn of_cluster(cluster: &Cluster) -> impl Iterator<Item = FeatureRequest> + use<>
 
 #[cfg(test)]
 mod tests {
-    use prost::Message as _;
-    use xds_core::{
-        client::{
-            Profile, ResourceType as _, ServerAddress, ServerFeature, ServerFeatures,
-            ValidationContext,
-        },
-        proto::BoolValue,
-    };
+    use xds_core::proto::Any;
     use xds_routing::{
-        RouteConfigurations, Rules,
+        Rules,
         proto::envoy::config::{
             cluster::v3::{
-                self as cds, OutlierDetection,
-                cluster::{ClusterDiscoveryType, DiscoveryType, EdsClusterConfig, LbPolicy},
+                self as cds,
+                cluster::{ClusterDiscoveryType, DiscoveryType, EdsClusterConfig},
             },
-            route::v3::{RouteAction, route_action::HostRewriteSpecifier},
+            core::v3::{
+                ConfigSource, SelfConfigSource, TypedExtensionConfig,
+                config_source::ConfigSourceSpecifier,
+            },
+            route::v3::{ClusterSpecifierPlugin, route_action::ClusterSpecifier},
         },
     };
 
     use super::*;
-    use crate::support::{action, ads, cluster, prefix, route_to, table};
+    use crate::support::{ads, cluster, prefix, route, table, unsupported_policy};
+
+    const PLUGIN: &str = "type.googleapis.com/plugin.Config";
 
     fn eds(name: &str) -> cds::Cluster {
         cds::Cluster {
@@ -166,16 +156,16 @@ mod tests {
         }
     }
 
-    /// Returns a route configuration of a trusted server, which may request authority rewriting.
-    fn routes(rewrites: bool) -> Arc<RouteConfiguration> {
-        let rewrite = HostRewriteSpecifier::AutoHostRewrite(BoolValue { value: rewrites });
-        let action = RouteAction { host_rewrite_specifier: Some(rewrite), ..action(cluster("c")) };
-        let bytes = table(vec![route_to(prefix(""), action)]).encode_to_vec().into();
-        let features = ServerFeatures::NONE.with(ServerFeature::TrustedXdsServer);
-        let (server, profile) = (ServerAddress::new("s").with_features(features), Profile::grpc());
-        let context = ValidationContext::new(&server, &profile);
-        let value = RouteConfigurations::default().validate(&bytes, &context);
-        value.expect("valid").expect("a value").downcast().expect("a table")
+    /// Returns routes to a cluster, or to that of a plugin.
+    fn routes(specifier: ClusterSpecifier) -> Arc<RouteConfiguration> {
+        let mut schema = table(vec![route(prefix(""), specifier)]);
+        let config = Any { type_url: PLUGIN.into(), ..Any::default() };
+        let extension = TypedExtensionConfig { name: "p".into(), typed_config: Some(config) };
+        schema.cluster_specifier_plugins =
+            vec![ClusterSpecifierPlugin { extension: Some(extension), is_optional: false }];
+        let mut rules = Rules::default();
+        rules.cluster_specifiers.push(PLUGIN.into());
+        Arc::new(RouteConfiguration::from_schema(&schema, &rules).expect("a route configuration"))
     }
 
     /// A request for an unsupported feature is reported when it first appears, and again if it was
@@ -191,20 +181,24 @@ mod tests {
             let added = features.renew(routes, &routes.virtual_hosts()[0], clusters.iter());
             added.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        let (plain, rewriting) = (routes(false), routes(true));
+        let plain = routes(cluster("c"));
+        let plugged = routes(ClusterSpecifier::ClusterSpecifierPlugin("p".into()));
         assert_eq!(told(&plain, &[eds("c")]), [] as [&str; 0]);
 
-        let ring = cds::Cluster { lb_policy: LbPolicy::RingHash as i32, ..eds("ring") };
-        let ejecting =
-            cds::Cluster { outlier_detection: Some(OutlierDetection::default()), ..eds("c") };
-        let of_ring = "cluster `ring` requests a load balancing policy other than round robin, least \
-                       request and pick first";
-        let of_c = "cluster `c` requests outlier detection";
-        assert_eq!(told(&plain, &[ejecting.clone(), ring.clone()]), [of_c, of_ring]);
-        let of_routes = "route configuration `routes` requests authority rewriting";
-        assert_eq!(told(&rewriting, &[ejecting.clone(), ring.clone()]), [of_routes]);
-        assert_eq!(told(&rewriting, std::slice::from_ref(&ejecting)), [] as [&str; 0]);
-        assert_eq!(told(&plain, &[ejecting, ring]), [of_ring]);
-        assert_eq!(told(&rewriting, &[]), [of_routes]);
+        let odd = cds::Cluster { load_balancing_policy: unsupported_policy(), ..eds("odd") };
+        let itself = ConfigSource {
+            config_source_specifier: Some(ConfigSourceSpecifier::Self_(SelfConfigSource {})),
+            ..ConfigSource::default()
+        };
+        let reported = cds::Cluster { lrs_server: Some(itself), ..eds("c") };
+        let of_odd = "cluster `odd` requests a load balancing policy other than round robin, ring \
+                      hash, least request and pick first";
+        let of_c = "cluster `c` requests load reporting";
+        assert_eq!(told(&plain, &[reported.clone(), odd.clone()]), [of_c, of_odd]);
+        let of_routes = "route configuration `routes` requests a cluster specifier plugin";
+        assert_eq!(told(&plugged, &[reported.clone(), odd.clone()]), [of_routes]);
+        assert_eq!(told(&plugged, std::slice::from_ref(&reported)), [] as [&str; 0]);
+        assert_eq!(told(&plain, &[reported, odd]), [of_odd]);
+        assert_eq!(told(&plugged, &[]), [of_routes]);
     }
 }

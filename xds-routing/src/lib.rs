@@ -107,6 +107,7 @@ pub mod router;
 pub mod rules;
 mod scalars;
 pub mod service_config;
+mod text_hash;
 mod validation;
 pub mod warming;
 

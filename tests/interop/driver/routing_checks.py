@@ -14,6 +14,7 @@ from driver.differential.scenes import resolves
 from driver.differential.stage import BOTH, Side, Stage
 from driver.routing.compare import Outcome, but, expect_same, expect_shares, told
 from driver.routing.explained import expect_explained, expect_shares_explained
+from driver.routing.hashed import HASHED
 from driver.routing.secured import play_secured
 from driver.routing.tables import CALLS, CLUSTERS, Table, tables, to
 from driver.waiting import eventually, expect
@@ -68,6 +69,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
             _play(table, number, stage, scenario)
         _spread(len(tables()) + 1, stage, scenario)
         _retry(len(tables()) + 2, stage, scenario)
+        _hash(len(tables()) + 3, stage, scenario)
 
     def over_tls(scenario: Scenario) -> None:
         play_secured(scenario, Stage(scenario, python, client, "caller.py"), workspace.virtual_environment("envoy"))
@@ -137,6 +139,37 @@ def _retry(number: int, stage: Stage, scenario: Scenario) -> None:
     with scenario.check(f"calls that fail at first: of {len(calls)}, both end {told(ours)}"):
         expect_same(calls, ours, "C-core", core, {})
         expect({"a", "b", 14} <= set(ours), "some calls are answered after retries, and some fail")
+
+
+def _hash(number: int, stage: Stage, scenario: Scenario) -> None:
+    """One cluster has all backends on a ring of hashes: both clients have the same ring and the same hashes."""
+    _serve(HASHED, number, stage)
+    first, second, *others = stage.backends
+    rings: dict[str, tuple[dict[str, object], list[tuple[int, int, list[int]]]]] = {
+        "equal weights": ({}, [(0, 1, stage.backends)]),
+        "localities by weight": ({"minimum_ring_size": 100}, [(0, 2, [first]), (0, 3, [second]), (0, 1, others)]),
+        "a small ring": ({"minimum_ring_size": 5, "maximum_ring_size": 40}, [(0, 1, stage.backends)]),
+    }
+    unchanged = [resources.cluster(name) for name in CLUSTERS[1:]]
+    endpoints = [
+        resources.endpoints(name, port) for name, port in zip(CLUSTERS[1:], stage.backends[1:], strict=True)
+    ]
+    calls = HASHED.calls()
+    for about, (sizes, localities) in rings.items():
+        ring = resources.cluster("a", lb_policy="RING_HASH", ring_hash_lb_config=sizes)
+        stage.respond("cds", about, ring, *unchanged)
+        stage.respond("eds", f"ring: {about}", resources.localities("a", localities), *endpoints)
+
+        def agree() -> bool:
+            ours, core = (_made(stage, side, calls[:100]) for side in BOTH)
+            return ours == core
+
+        # Until both use the new ring.
+        eventually(f"both have the ring of {about}", agree)
+        ours, core = (_made(stage, side, calls) for side in BOTH)
+        with scenario.check(f"ring hash, {about}: {CALLS} calls, of which both send {told(ours)}"):
+            expect_same(calls, ours, "C-core", core, {})
+            expect(len(set(ours)) > 1, "the calls are spread")
 
 
 def _spread(number: int, stage: Stage, scenario: Scenario) -> None:

@@ -21,7 +21,7 @@ use tonic_health::pb::HealthCheckRequest;
 use xds_channel::WaitForReady;
 use xds_core::types;
 use xds_routing::proto::envoy::config::{
-    cluster::v3::{CircuitBreakers, Cluster, circuit_breakers::Thresholds, cluster::LbPolicy},
+    cluster::v3::{CircuitBreakers, Cluster, circuit_breakers::Thresholds},
     endpoint::v3::{
         ClusterLoadAssignment,
         cluster_load_assignment::{Policy, policy::DropOverload},
@@ -247,8 +247,8 @@ async fn failed_cluster_has_no_connections() {
         world.apply(Change::new().routes(to("c")).at("c", &[door.address]).0).await;
         soon(async { while check(&mut client, &[]).await.is_err() {} }).await;
         door.has(1).await;
-        let ring = Cluster { lb_policy: LbPolicy::RingHash as i32, ..eds("c") };
-        world.apply(Change::new().cluster_as(ring).0).await;
+        let odd = Cluster { load_balancing_policy: unsupported_policy(), ..eds("c") };
+        world.apply(Change::new().cluster_as(odd).0).await;
         soon(async { while check(&mut client, &[]).await.is_ok() {} }).await;
         door.has(0).await;
     }

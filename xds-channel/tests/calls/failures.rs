@@ -12,7 +12,7 @@ use xds_routing::proto::envoy::{
         cluster::v3::{
             CircuitBreakers, Cluster,
             circuit_breakers::Thresholds,
-            cluster::{ClusterDiscoveryType, CustomClusterType, LbPolicy},
+            cluster::{ClusterDiscoveryType, CustomClusterType},
         },
         route::v3::Route,
     },
@@ -121,15 +121,15 @@ async fn lost_endpoint_error_includes_the_xds_state() {
 async fn unsupported_lb_policy_fails_calls() {
     let world = World::new().await;
     let backend = Backend::new().await;
-    let ring = Cluster { lb_policy: LbPolicy::RingHash as i32, ..eds("c") };
-    let change = Change::new().routes(to("c")).at("c", &[backend.address]).cluster_as(ring);
+    let odd = Cluster { load_balancing_policy: unsupported_policy(), ..eds("c") };
+    let change = Change::new().routes(to("c")).at("c", &[backend.address]).cluster_as(odd);
     world.apply(change.0).await;
     let refused = failure(&world).await;
     assert!(refused.contains("the LB policy of cluster"), "{refused}");
     let note = "(resolution note: xDS node ID: node-1)";
     assert!(refused.ends_with(note), "{refused}");
     // The only member of an aggregate cluster fails too.
-    let part = Cluster { lb_policy: LbPolicy::RingHash as i32, ..eds("part") };
+    let part = Cluster { load_balancing_policy: unsupported_policy(), ..eds("part") };
     let change = Change::new().routes(to("all")).cluster_as(aggregate("all", &["part"]));
     world.apply(change.endpoints("part", &[backend.address]).cluster_as(part).0).await;
     let refused = soon(async {

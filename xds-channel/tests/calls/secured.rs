@@ -31,7 +31,7 @@ use xds_channel::ChannelOptions;
 use xds_core::proto::{StringMatcher, envoy::r#type::matcher::v3::string_matcher::MatchPattern};
 use xds_routing::proto::envoy::{
     config::{
-        cluster::v3::{Cluster, cluster::LbPolicy},
+        cluster::v3::Cluster,
         core::v3::{TransportSocket, transport_socket},
         route::v3::Route,
     },
@@ -412,14 +412,15 @@ async fn aggregate_members_use_their_own_tls_settings() {
         .with_certificate_provider("own", files.own());
     let mut client = world.health_with(options);
     let lost = Cluster { name: "lost".into(), ..secured("unknown", &[]) };
-    let ring = Cluster { name: "ring".into(), lb_policy: LbPolicy::RingHash as i32, ..eds("ring") };
+    let odd =
+        Cluster { name: "odd".into(), load_balancing_policy: unsupported_policy(), ..eds("odd") };
     let change = Change::new()
         .routes(to("all"))
-        .cluster_as(aggregate("all", &["lost", "ring", "c", "plain"]))
+        .cluster_as(aggregate("all", &["lost", "odd", "c", "plain"]))
         .cluster_as(lost)
         .endpoints("lost", &[plain.address])
-        .cluster_as(ring)
-        .endpoints("ring", &[plain.address])
+        .cluster_as(odd)
+        .endpoints("odd", &[plain.address])
         .cluster_as(secured("roots", &[]))
         .endpoints("c", &[address])
         .at("plain", &[plain.address]);
@@ -441,7 +442,7 @@ async fn aggregate_members_use_their_own_tls_settings() {
 
     // If all members fail, the last one's reason is reported.
     let seen = behind.calls();
-    world.apply(Change::new().cluster_as(aggregate("all", &["ring", "lost"])).0).await;
+    world.apply(Change::new().cluster_as(aggregate("all", &["odd", "lost"])).0).await;
     let mut refused = check(&mut client, &[]).await;
     while refused.is_ok() {
         refused = check(&mut client, &[]).await;

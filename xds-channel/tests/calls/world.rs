@@ -34,7 +34,7 @@ use tonic_health::{
 use tower_service::Service;
 use xds_channel::{ChannelOptions, XdsChannel};
 use xds_core::{
-    client::{ClientConfig, Node, Profile, ServerAddress as Upstream},
+    client::{ClientConfig, Node, Profile, ServerAddress as Upstream, ServerFeatures},
     proto::Locality,
     server::{ServerConfig, Transaction},
     types,
@@ -80,11 +80,21 @@ impl World {
 
     /// Creates a client with this profile.
     pub(crate) async fn with_profile(profile: Profile) -> Self {
+        Self::with(profile, ServerFeatures::NONE).await
+    }
+
+    /// Creates a client whose bootstrap has these features of the server.
+    pub(crate) async fn with_features(features: ServerFeatures) -> Self {
+        Self::with(Profile::grpc(), features).await
+    }
+
+    async fn with(profile: Profile, features: ServerFeatures) -> Self {
         let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let serving = tokio::spawn(server.serve(listener));
-        let mut config = ClientConfig::new(Node::new("node-1"), Upstream::new(address.to_string()))
+        let upstream = Upstream::new(address.to_string()).with_features(features);
+        let mut config = ClientConfig::new(Node::new("node-1"), upstream)
             .with_profile(profile)
             .with_type(Listeners::default())
             .with_type(RouteConfigurations::default())
@@ -249,8 +259,14 @@ impl Backend {
     pub(crate) async fn slow(delay: Duration) -> Self {
         let reporter = HealthReporter::new();
         let inner = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
-        let (calls, headers, scheme) = (Arc::default(), Arc::default(), Arc::default());
-        let counted = Counted { inner, delay, calls, headers, scheme };
+        let counted = Counted {
+            inner,
+            delay,
+            calls: Arc::default(),
+            headers: Arc::default(),
+            scheme: Arc::default(),
+            authority: Arc::default(),
+        };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -283,6 +299,8 @@ pub(crate) struct Counted {
     pub(crate) headers: Arc<Mutex<HeaderMap>>,
     /// Scheme of the last call.
     pub(crate) scheme: Arc<Mutex<Option<String>>>,
+    /// Authority of the last call.
+    pub(crate) authority: Arc<Mutex<Option<String>>>,
 }
 
 impl NamedService for Counted {
@@ -302,6 +320,7 @@ impl Service<Request<Body>> for Counted {
         self.calls.fetch_add(1, Ordering::SeqCst);
         *self.headers.lock().unwrap() = request.headers().clone();
         *self.scheme.lock().unwrap() = request.uri().scheme_str().map(Into::into);
+        *self.authority.lock().unwrap() = request.uri().authority().map(ToString::to_string);
         let (mut inner, delay) = (self.inner.clone(), self.delay);
         Box::pin(async move {
             sleep(delay).await;

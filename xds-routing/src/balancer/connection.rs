@@ -7,11 +7,11 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
-use core::{sync::atomic::AtomicU32, time::Duration};
+use core::time::Duration;
 
 use xds_core::Time;
 
-use super::BalancerTimes;
+use super::{BalancerTimes, counters::EndpointCounters};
 use crate::{random::Random, scalars::SocketAddress};
 
 /// Identifier of the connection to an endpoint, including its reconnections. Never reused for
@@ -52,16 +52,15 @@ pub(super) enum ConnectionState {
 }
 
 #[derive(Clone, Debug)]
-struct Connection {
+pub(super) struct Connection {
     peer: Peer,
-    state: ConnectionState,
+    pub(super) state: ConnectionState,
     /// Progress of the connection attempt.
     attempt: Attempt,
     failures: u32,
     /// Time at which the last attempt began.
     began: Time,
-    /// Number of active calls.
-    calls: Arc<AtomicU32>,
+    pub(super) counters: Arc<EndpointCounters>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,9 +79,13 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn state(&self, peer: &Peer) -> Option<(ConnectionId, &ConnectionState)> {
+    pub(super) fn get(&self, peer: &Peer) -> Option<(ConnectionId, &Connection)> {
         let id = *self.by_peer.get(peer)?;
-        Some((id, &self.by_id.get(&id)?.state))
+        Some((id, self.by_id.get(&id)?))
+    }
+
+    pub(super) fn is_ready(&self, id: ConnectionId) -> bool {
+        self.by_id.get(&id).is_some_and(|it| it.state == ConnectionState::Ready)
     }
 
     /// Adds an endpoint if it is unknown.
@@ -99,19 +102,13 @@ impl Connections {
             attempt: Attempt::Due(Time::ZERO),
             failures: 0,
             began: Time::ZERO,
-            calls: Arc::default(),
+            counters: Arc::default(),
         };
         self.by_id.insert(id, connection);
     }
 
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
-    }
-
-    /// Returns the number of active calls of a connection, if it is ready.
-    pub(super) fn calls_if_ready(&self, id: ConnectionId) -> Option<&Arc<AtomicU32>> {
-        let connection = self.by_id.get(&id)?;
-        (connection.state == ConnectionState::Ready).then_some(&connection.calls)
     }
 
     /// Removes and returns the connections that are neither wanted nor serving.

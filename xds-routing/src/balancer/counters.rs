@@ -1,7 +1,11 @@
-//! Counters of active calls, for limits that several balancers share.
+//! Counters of calls: those of clusters, for limits that several balancers share, and those of
+//! endpoints.
 
 use alloc::sync::Arc;
-use core::{fmt, sync::atomic::AtomicU32};
+use core::{
+    fmt,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use xds_core::ResourceName;
 
@@ -22,5 +26,29 @@ pub(super) struct UnsharedCounters;
 impl CallCounters for UnsharedCounters {
     fn counter(&self, _: &ResourceName, _: Option<&ResourceName>) -> Arc<AtomicU32> {
         Arc::default()
+    }
+}
+
+/// Counters of the calls to an endpoint.
+#[derive(Debug, Default)]
+pub(super) struct EndpointCounters {
+    /// Number of active calls.
+    pub(super) active: AtomicU32,
+    /// Numbers of calls that ended in the current interval of outlier detection.
+    succeeded: AtomicU32,
+    failed: AtomicU32,
+}
+
+impl EndpointCounters {
+    /// Counts a call that ended.
+    pub(super) fn count(&self, is_success: bool) {
+        let counter = if is_success { &self.succeeded } else { &self.failed };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the numbers of successful and failed calls since the last call of this method.
+    pub(super) fn take_ended(&self) -> (u32, u32) {
+        let take = |counter: &AtomicU32| counter.swap(0, Ordering::Relaxed);
+        (take(&self.succeeded), take(&self.failed))
     }
 }

@@ -1,13 +1,15 @@
 //! Endpoint selection within a cluster, and the connections it requires: priorities ([gRFC A27],
-//! [gRFC A56]), weighted localities, and round robin, least request ([gRFC A48]) or pick first ([gRFC
-//! A62]) of endpoints.
+//! [gRFC A56]), weighted localities, round robin, ring hash ([gRFC A42]), least request ([gRFC A48])
+//! or pick first ([gRFC A62]) of endpoints, and outlier detection ([gRFC A50]).
 //!
 //! The inputs of a [`Balancer`] are the cluster with its endpoints, and the events of connections.
 //! Its outputs are instructions to connect and disconnect, and a new [`Picker`] whenever the
 //! serving endpoints change. It opens no connections and has no clock.
 //!
 //! [gRFC A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
+//! [gRFC A42]: https://github.com/grpc/proposal/blob/master/A42-xds-ring-hash-lb-policy.md
 //! [gRFC A48]: https://github.com/grpc/proposal/blob/master/A48-xds-least-request-lb-policy.md
+//! [gRFC A50]: https://github.com/grpc/proposal/blob/master/A50-xds-outlier-detection.md
 //! [gRFC A56]: https://github.com/grpc/proposal/blob/master/A56-priority-lb-policy.md
 //! [gRFC A62]: https://github.com/grpc/proposal/blob/master/A62-pick-first.md
 //!
@@ -16,48 +18,54 @@
 //! | failover between priorities | `priority.rs` |
 //! | connections and their backoff | `connection.rs` |
 //! | policies | `policy.rs` |
-//! | picker | `picker.rs` |
+//! | picker, and the choice among the ready endpoints | `picker.rs`, `ring.rs` |
+//! | ejection of endpoints whose calls fail | `outliers.rs` |
+//! | host names of endpoints | `hostnames.rs` |
 //! | counters of active calls, for shared limits | `counters.rs` |
 //! | clusters and their endpoints as priorities | `sources.rs` |
 //! | clusters and endpoints from a configuration | `configure.rs` |
 //!
-//! Three [policies](crate::cluster::BalancingPolicy) are implemented, round robin, least request and
-//! pick first: within a locality that is chosen by weight, or over all localities of a priority. Pick
-//! first is one connection with the addresses of all endpoints, to the first one that answers; it is
-//! made anew if the addresses change. Calls to a cluster with any other policy fail.
+//! Four [policies](crate::cluster::BalancingPolicy) are implemented, round robin, ring hash, least
+//! request and pick first: within a locality that is chosen by weight, or over all localities of a
+//! priority. Calls to a cluster with any other policy fail.
+//!
+//! - Pick first is one connection with the addresses of all endpoints, to the first one that answers;
+//!   it is made anew if the addresses change. Its endpoint is never ejected.
+//! - Ring hash connects to all endpoints at once, not when a call needs one. A ring has at most 4,096
+//!   hashes, gRPC's default. Clients with equal endpoints and weights have the same ring as other
+//!   implementations of gRPC.
 
 mod configure;
 mod connection;
 mod counters;
+mod hostnames;
+mod outliers;
 mod picker;
 mod policy;
 mod priority;
+mod ring;
 mod sources;
 mod times;
 
-use alloc::{
-    collections::{BTreeSet, VecDeque},
-    format,
-    sync::Arc,
-    vec::Vec,
-};
+use alloc::{collections::VecDeque, format, sync::Arc, vec::Vec};
 use core::sync::atomic::AtomicU32;
 
 use xds_core::{ResourceName, Time};
 
+use self::{
+    connection::Connections,
+    counters::UnsharedCounters,
+    picker::{Limits, PickEndpoint, PickLocality, RingPlace, Selection},
+    policy::EndpointPolicy,
+    priority::{EndpointState, Priorities},
+};
 pub use self::{
     connection::{ConnectionEvent, ConnectionId, ConnectorId},
     counters::CallCounters,
-    picker::{CallPermit, EndpointPick, PickAttempt, Picker},
+    picker::{CallOutcome, CallPermit, EndpointPick, PickAttempt, Picker},
     policy::can_balance,
     sources::{Source, leaves},
     times::BalancerTimes,
-};
-use self::{
-    connection::{ConnectionState, Connections},
-    counters::UnsharedCounters,
-    picker::{Limits, PickEndpoint, PickLocality},
-    priority::Priorities,
 };
 use crate::{random::Random, scalars::SocketAddress};
 
@@ -90,8 +98,8 @@ pub struct Balancer {
     /// Counters of active calls, by cluster and the name of its EDS resource.
     requests: Vec<Counted>,
     counters: Arc<dyn CallCounters>,
-    /// Connections that get calls by the newest picker.
-    serving: BTreeSet<ConnectionId>,
+    /// Newest picker.
+    picker: Picker,
     /// Whether some connections exist only because they are serving.
     has_unwanted: bool,
     /// Time of the last connection event that outputs do not reflect yet.
@@ -112,7 +120,7 @@ impl Balancer {
             random: Random::new(seed),
             requests: Vec::new(),
             counters: Arc::new(UnsharedCounters),
-            serving: BTreeSet::new(),
+            picker: Picker::queueing(),
             has_unwanted: false,
             unsettled: None,
         }
@@ -187,8 +195,8 @@ impl Balancer {
         timers.into_iter().flatten().min()
     }
 
-    /// Retries failed connections, fails over to the next priority, and closes connections that
-    /// have been kept long enough. Calling early is harmless.
+    /// Retries failed connections, fails over to the next priority, ejects outliers, and closes
+    /// connections that have been kept long enough. Calling early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         self.settle(now);
     }
@@ -196,13 +204,15 @@ impl Balancer {
     /// Brings priorities, picker and connections up to date.
     fn settle(&mut self, now: Time) {
         self.unsettled = None;
+        self.priorities.detect_outliers(&self.connections, &mut self.random, now);
         self.priorities.choose(&self.connections, &self.times, now);
-        let picker = self.picker();
-        self.outputs.push_back(BalancerOutput::Pick(picker));
+        self.picker = self.create_picker();
+        self.outputs.push_back(BalancerOutput::Pick(self.picker.clone()));
         if self.priorities.take_changed() || self.has_unwanted {
             let wanted = self.priorities.wanted();
             wanted.iter().for_each(|peer| self.connections.add(peer));
-            let unwanted = self.connections.take_unwanted(&wanted, &self.serving);
+            let serving = self.picker.endpoints().map(|it| it.id).collect();
+            let unwanted = self.connections.take_unwanted(&wanted, &serving);
             self.has_unwanted = self.connections.len() > wanted.len();
             self.outputs.extend(unwanted.into_iter().map(BalancerOutput::Disconnect));
         }
@@ -211,51 +221,63 @@ impl Balancer {
         }
     }
 
-    /// Returns a connection as an endpoint for calls, if it is ready.
-    fn endpoint(&self, id: ConnectionId) -> Option<PickEndpoint> {
-        let calls = self.connections.calls_if_ready(id)?;
-        Some(PickEndpoint { id, calls: Arc::clone(calls) })
-    }
-
     /// Creates the picker. While no endpoint of the current priority is ready but some are
     /// connecting, the previous connections keep serving, as in gRPC's round robin (make before
     /// break).
-    fn picker(&mut self) -> Picker {
-        let before = core::mem::take(&mut self.serving);
+    fn create_picker(&mut self) -> Picker {
         let Some(current) = self.priorities.current() else {
             return Picker::failing("there are no endpoints".into());
         };
-        if let Some(why) = &current.failure {
+        let members = &current.members;
+        if let Some(why) = &members.failure {
             return Picker::failing(why.clone());
         }
-        let (mut ready, policy) = (Vec::new(), current.policy);
-        let (mut sum, mut is_waiting) = (0_u32, false);
-        let mut why = None;
-        for locality in &current.localities {
-            let mut endpoints = Vec::new();
-            for peer in &locality.endpoints {
-                match self.connections.state(peer) {
-                    Some((id, ConnectionState::Ready)) => {
-                        endpoints.extend(self.endpoint(id));
+        let (mut ready, mut sum) = (Vec::new(), 0_u32);
+        let (mut is_waiting, mut why) = (false, None);
+        for locality in &members.localities {
+            let (mut endpoints, mut places) = (Vec::new(), Vec::new());
+            for member in &locality.endpoints {
+                let place = match current.endpoint(&self.connections, member) {
+                    EndpointState::Ready(id, counters) => {
+                        let (counters, hostnames) =
+                            (Arc::clone(counters), member.hostnames.clone());
+                        endpoints.push(PickEndpoint { id, counters, hostnames });
+                        RingPlace::Ready(endpoints.len().saturating_sub(1))
                     }
-                    Some((_, ConnectionState::Failed(reason))) => why = Some(reason),
-                    Some((_, ConnectionState::Connecting)) | None => is_waiting = true,
-                }
+                    EndpointState::Failed(reason) => {
+                        why = Some(reason);
+                        RingPlace::Failed
+                    }
+                    EndpointState::Connecting => {
+                        is_waiting = true;
+                        RingPlace::Connecting
+                    }
+                };
+                places.extend(locality.ring.is_some().then_some(place));
             }
             if !endpoints.is_empty() {
                 sum = sum.saturating_add(locality.weight);
-                ready.push(PickLocality::new(sum, endpoints, policy, &mut self.random));
+                let selection = match (&locality.ring, members.policy) {
+                    (Some(ring), _) => Selection::RingHash(Arc::clone(ring), places),
+                    (None, EndpointPolicy::LeastRequest(choices)) => {
+                        Selection::LeastRequest(choices)
+                    }
+                    (None, _) => Selection::round_robin(&endpoints, &mut self.random),
+                };
+                ready.push(PickLocality::new(sum, endpoints, selection));
             }
         }
         if ready.is_empty() && is_waiting {
-            let kept: Vec<_> = before.into_iter().filter_map(|id| self.endpoint(id)).collect();
+            let serves = |id| self.connections.is_ready(id) && !current.is_ejected(id);
+            let kept = self.picker.endpoints().filter(|it| serves(it.id));
+            let kept: Vec<_> = kept.cloned().collect();
             if !kept.is_empty() {
-                ready.push(PickLocality::new(1, kept, policy, &mut self.random));
+                let selection = Selection::round_robin(&kept, &mut self.random);
+                ready.push(PickLocality::new(1, kept, selection));
             }
         }
-        self.serving = ready.iter().flat_map(PickLocality::endpoints).collect();
         match (ready.is_empty(), is_waiting, why) {
-            (false, ..) => Picker::ready(ready, Arc::clone(&current.limits)),
+            (false, ..) => Picker::ready(ready, Arc::clone(&members.limits)),
             (true, true, _) => Picker::queueing(),
             (true, false, Some(why)) => {
                 Picker::failing(format!("connections to all endpoints failed; the last: {why}"))

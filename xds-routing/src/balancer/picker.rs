@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use xds_core::ResourceName;
 
-use super::{ConnectionId, policy::EndpointPolicy};
-use crate::{endpoint::DropCategory, random::Random};
+use super::{ConnectionId, counters::EndpointCounters, hostnames::Hostnames, ring::Ring};
+use crate::{endpoint::DropCategory, random::Random, scalars::SocketAddress};
 
 /// Immutable choice of endpoints for calls. A [`Balancer`](super::Balancer) replaces it after
 /// changes. Clones are cheap and share the round-robin position.
@@ -25,48 +25,75 @@ enum Choice {
 pub(super) struct PickLocality {
     /// Cumulative weight, including this locality.
     sum: u32,
-    /// At least one.
+    /// Endpoints that are ready. At least one.
     endpoints: Vec<PickEndpoint>,
-    policy: EndpointPolicy,
-    /// Number of round-robin picks.
-    turn: AtomicU32,
+    selection: Selection,
+}
+
+/// Choice among the endpoints of a locality.
+#[derive(Debug)]
+pub(super) enum Selection {
+    /// Round robin, with the number of picks.
+    RoundRobin(AtomicU32),
+    /// The endpoint with the fewest active calls among this many random ones.
+    LeastRequest(u32),
+    /// The endpoint at the hash of the call. The places of all endpoints of the ring, in the order of
+    /// its indices.
+    RingHash(Arc<Ring>, Vec<RingPlace>),
+}
+
+/// State of an endpoint on a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RingPlace {
+    /// Ready: the index among the endpoints that are ready.
+    Ready(usize),
+    /// Connecting: calls wait.
+    Connecting,
+    /// Failed: calls use the next endpoint.
+    Failed,
 }
 
 /// Endpoint that is ready for calls.
 #[derive(Clone, Debug)]
 pub(super) struct PickEndpoint {
     pub(super) id: ConnectionId,
-    /// Number of active calls.
-    pub(super) calls: Arc<AtomicU32>,
+    pub(super) counters: Arc<EndpointCounters>,
+    pub(super) hostnames: Hostnames,
+}
+
+impl Selection {
+    /// Creates a round robin that begins at a random endpoint.
+    pub(super) fn round_robin(endpoints: &[PickEndpoint], random: &mut Random) -> Self {
+        Self::RoundRobin(AtomicU32::new(random.below(count(endpoints))))
+    }
 }
 
 impl PickLocality {
-    /// Creates a locality. The round robin begins at a random endpoint.
-    pub(super) fn new(
-        sum: u32,
-        endpoints: Vec<PickEndpoint>,
-        policy: EndpointPolicy,
-        random: &mut Random,
-    ) -> Self {
-        let turn = AtomicU32::new(random.below(count(&endpoints)));
-        Self { sum, endpoints, policy, turn }
+    /// Creates a locality.
+    pub(super) const fn new(sum: u32, endpoints: Vec<PickEndpoint>, selection: Selection) -> Self {
+        Self { sum, endpoints, selection }
     }
 
-    pub(super) fn endpoints(&self) -> impl Iterator<Item = ConnectionId> + '_ {
-        self.endpoints.iter().map(|it| it.id)
-    }
-
-    fn pick(&self, random: &mut Random) -> Option<&PickEndpoint> {
-        match self.policy {
-            EndpointPolicy::RoundRobin | EndpointPolicy::PickFirst { .. } => {
-                let turn = self.turn.fetch_add(1, Ordering::Relaxed) as usize;
+    /// Picks an endpoint. Returns `None` if the call must wait.
+    fn pick(&self, hash: Option<u64>, random: &mut Random) -> Option<&PickEndpoint> {
+        match &self.selection {
+            Selection::RoundRobin(turn) => {
+                let turn = turn.fetch_add(1, Ordering::Relaxed) as usize;
                 self.endpoints.get(turn.checked_rem(self.endpoints.len())?)
             }
-            EndpointPolicy::LeastRequest(choices) => {
-                let drawn = (0..choices).filter_map(|_| {
+            Selection::LeastRequest(choices) => {
+                let drawn = (0..*choices).filter_map(|_| {
                     self.endpoints.get(random.below(count(&self.endpoints)) as usize)
                 });
-                drawn.min_by_key(|it| it.calls.load(Ordering::Relaxed))
+                drawn.min_by_key(|it| it.counters.active.load(Ordering::Relaxed))
+            }
+            Selection::RingHash(ring, places) => {
+                let hash = hash.unwrap_or_else(|| random.next_u64());
+                let mut places = ring.from(hash).filter_map(|index| places.get(index));
+                match places.find(|place| **place != RingPlace::Failed)? {
+                    RingPlace::Ready(index) => self.endpoints.get(*index),
+                    RingPlace::Connecting | RingPlace::Failed => None,
+                }
             }
         }
     }
@@ -118,7 +145,45 @@ pub enum PickAttempt {
 #[derive(Debug)]
 pub struct CallPermit {
     _cluster: ActiveCall,
-    _endpoint: ActiveCall,
+    endpoint: PickEndpoint,
+    outcome: CallOutcome,
+}
+
+/// Outcome of a call, for outlier detection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// The call was not sent to the endpoint, and does not count.
+    NotSent,
+    /// The call ended with the status `OK`.
+    Success,
+    /// The call was sent, and ended with another status or was cancelled.
+    Failure,
+}
+
+impl CallPermit {
+    /// Returns the host name of the endpoint for the connection to this address, for
+    /// [authority rewriting](crate::route::HostRewrite::Endpoint).
+    #[must_use]
+    pub fn hostname(&self, address: &SocketAddress) -> Option<&str> {
+        self.endpoint.hostnames.get(address)
+    }
+
+    /// Sets the outcome of the call. The last one is counted when the permit is dropped. Default:
+    /// [`CallOutcome::NotSent`].
+    pub const fn set_outcome(&mut self, outcome: CallOutcome) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for CallPermit {
+    fn drop(&mut self) {
+        let counters = &self.endpoint.counters;
+        counters.active.fetch_sub(1, Ordering::Relaxed);
+        match self.outcome {
+            CallOutcome::NotSent => {}
+            outcome => counters.count(outcome == CallOutcome::Success),
+        }
+    }
 }
 
 /// Increment of a counter, undone when dropped.
@@ -154,6 +219,15 @@ impl Picker {
         Self(Arc::new(Choice::Ready(localities, limits)))
     }
 
+    /// Returns the endpoints that receive calls.
+    pub(super) fn endpoints(&self) -> impl Iterator<Item = &PickEndpoint> {
+        let localities = match &*self.0 {
+            Choice::Ready(localities, _) => &**localities,
+            Choice::Queue | Choice::Fail(_) => &[],
+        };
+        localities.iter().flat_map(|locality| &locality.endpoints)
+    }
+
     /// Returns the cluster whose endpoints receive calls and whose limits apply: a member, if the
     /// cluster of the balancer is an aggregate. Returns `None` while calls wait or fail.
     #[must_use]
@@ -168,12 +242,19 @@ impl Picker {
     /// a waiting call is not dropped.
     #[must_use]
     pub fn pick(&self, random: &mut Random) -> EndpointPick<'_> {
-        self.pick_for(PickAttempt::First, random)
+        self.pick_for(PickAttempt::First, None, random)
     }
 
-    /// Picks an endpoint for a new or repeated call. Drop categories apply once per call.
+    /// Picks an endpoint for a new or repeated call. Drop categories apply once per call. `hash` is
+    /// the [hash](crate::route::Forward::hash) of the call, which only ring hash uses. It is random
+    /// if there is none.
     #[must_use]
-    pub fn pick_for(&self, attempt: PickAttempt, random: &mut Random) -> EndpointPick<'_> {
+    pub fn pick_for(
+        &self,
+        attempt: PickAttempt,
+        hash: Option<u64>,
+        random: &mut Random,
+    ) -> EndpointPick<'_> {
         let (localities, limits) = match &*self.0 {
             Choice::Queue => return EndpointPick::Queue,
             Choice::Fail(why) => return EndpointPick::Fail(why),
@@ -189,11 +270,13 @@ impl Picker {
         };
         let drawn = random.below(localities.last().map_or(0, |last| last.sum));
         let place = localities.partition_point(|locality| locality.sum <= drawn);
-        let endpoint = localities.get(place).and_then(|locality| locality.pick(random));
-        let counted =
-            endpoint.and_then(|it| Some((it.id, ActiveCall::count(&it.calls, u32::MAX)?)));
-        match counted {
-            Some((id, _endpoint)) => EndpointPick::Endpoint(id, CallPermit { _cluster, _endpoint }),
+        match localities.get(place).and_then(|locality| locality.pick(hash, random)) {
+            Some(endpoint) => {
+                endpoint.counters.active.fetch_add(1, Ordering::Relaxed);
+                let (id, endpoint) = (endpoint.id, endpoint.clone());
+                let outcome = CallOutcome::NotSent;
+                EndpointPick::Endpoint(id, CallPermit { _cluster, endpoint, outcome })
+            }
             None => EndpointPick::Queue,
         }
     }

@@ -2,7 +2,7 @@
 
 use alloc::{format, string::String};
 
-use crate::cluster::{BalancingPolicy, Cluster};
+use crate::cluster::{BalancingPolicy, Cluster, RingHash};
 
 /// Treatment of localities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(super) enum EndpointPolicy {
     RoundRobin,
     /// The endpoint with the fewest active calls among this many random ones.
     LeastRequest(u32),
+    /// The endpoint at the hash of the call on a ring of hashes, or the next one that is ready.
+    RingHash(RingHash),
     /// One connection, to the first address of the locality that answers.
     PickFirst {
         shuffle: bool,
@@ -44,6 +46,7 @@ pub(super) fn policies_of(cluster: &Cluster) -> Result<(Localities, EndpointPoli
         BalancingPolicy::LeastRequest(choices) => {
             Ok((localities, EndpointPolicy::LeastRequest((*choices).min(MOST_CHOICES))))
         }
+        BalancingPolicy::RingHash(sizes) => Ok((localities, EndpointPolicy::RingHash(*sizes))),
         BalancingPolicy::PickFirst { shuffle } => {
             Ok((localities, EndpointPolicy::PickFirst { shuffle: *shuffle }))
         }

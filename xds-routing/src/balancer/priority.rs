@@ -17,17 +17,31 @@ use alloc::{
 use xds_core::{ResourceName, Time};
 
 use super::{
-    BalancerTimes,
+    BalancerTimes, ConnectionId,
     connection::{ConnectionState, Connections, Peer},
+    counters::EndpointCounters,
+    hostnames::Hostnames,
+    outliers::Outliers,
     picker::Limits,
     policy::EndpointPolicy,
+    ring::Ring,
 };
+use crate::{cluster::OutlierDetection, random::Random};
 
 /// Locality: endpoints with a common weight.
 #[derive(Clone, Debug)]
 pub(super) struct WeightedPeers {
     pub(super) weight: u32,
-    pub(super) endpoints: Vec<Peer>,
+    pub(super) endpoints: Vec<Member>,
+    /// Ring of the endpoints, if the policy is ring hash.
+    pub(super) ring: Option<Arc<Ring>>,
+}
+
+/// Endpoint of a locality.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) peer: Peer,
+    pub(super) hostnames: Hostnames,
 }
 
 /// Cluster of a priority, and its index among the priorities of the cluster.
@@ -39,6 +53,7 @@ pub(super) struct Members {
     pub(super) name: PriorityName,
     pub(super) localities: Vec<WeightedPeers>,
     pub(super) policy: EndpointPolicy,
+    pub(super) outliers: Option<OutlierDetection>,
     pub(super) limits: Arc<Limits>,
     /// Reason why calls cannot use the cluster, whatever its endpoints.
     pub(super) failure: Option<String>,
@@ -48,15 +63,27 @@ impl Members {
     /// Returns a priority of a cluster that calls cannot use.
     pub(super) fn failing(name: PriorityName, limits: Arc<Limits>, why: String) -> Self {
         let (localities, policy) = (Vec::new(), EndpointPolicy::RoundRobin);
-        Self { name, localities, policy, limits, failure: Some(why) }
+        Self { name, localities, policy, outliers: None, limits, failure: Some(why) }
     }
 }
 
 #[derive(Clone, Debug)]
-struct Priority {
-    members: Members,
+pub(super) struct Priority {
+    pub(super) members: Members,
     phase: Phase,
+    outliers: Option<Outliers>,
 }
+
+/// State of an endpoint for calls.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum EndpointState<'a> {
+    Ready(ConnectionId, &'a Arc<EndpointCounters>),
+    Connecting,
+    /// The connection failed, or the endpoint is ejected, for this reason.
+    Failed(&'a str),
+}
+
+const EJECTED: &str = "ejected by outlier detection";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -94,14 +121,19 @@ pub(super) struct Priorities {
 }
 
 impl Priorities {
-    /// Replaces the priorities. A priority keeps the phase of the one with the same name.
+    /// Replaces the priorities. A priority keeps the state of the one with the same name.
     pub(super) fn replace(&mut self, priorities: Vec<Members>) {
         let before = core::mem::take(&mut self.list).into_iter();
-        let phases: BTreeMap<PriorityName, Phase> =
-            before.map(|priority| (priority.members.name, priority.phase)).collect();
+        let mut known: BTreeMap<PriorityName, (Phase, Option<Outliers>)> = before
+            .map(|priority| (priority.members.name, (priority.phase, priority.outliers)))
+            .collect();
         let list = priorities.into_iter().map(|members| {
-            let phase = phases.get(&members.name).copied().unwrap_or(Phase::Idle);
-            Priority { members, phase }
+            let (phase, outliers) = known.remove(&members.name).unwrap_or((Phase::Idle, None));
+            let outliers = members.outliers.clone().map(|rules| match outliers {
+                Some(before) => before.with_rules(rules),
+                None => Outliers::new(rules),
+            });
+            Priority { members, phase, outliers }
         });
         self.list = list.collect();
         self.current = None;
@@ -144,6 +176,7 @@ impl Priorities {
             }
             if matches!(priority.phase, Phase::Kept(until, _) if until <= now) {
                 priority.phase = Phase::Idle;
+                priority.outliers.iter_mut().for_each(Outliers::reset);
                 self.is_changed = true;
             }
         }
@@ -158,12 +191,29 @@ impl Priorities {
     pub(super) fn wanted(&self) -> BTreeSet<&Peer> {
         let started = self.list.iter().filter(|priority| priority.phase != Phase::Idle);
         let localities = started.flat_map(|priority| &priority.members.localities);
-        localities.flat_map(|locality| &locality.endpoints).collect()
+        localities.flat_map(|locality| &locality.endpoints).map(|it| &it.peer).collect()
+    }
+
+    /// Ejects outliers, and ends ejections, if the interval of a priority has ended.
+    pub(super) fn detect_outliers(
+        &mut self,
+        connections: &Connections,
+        random: &mut Random,
+        now: Time,
+    ) {
+        for priority in self.list.iter_mut().filter(|it| it.phase != Phase::Idle) {
+            let Some(outliers) = &mut priority.outliers else { continue };
+            let localities = &priority.members.localities;
+            let members = localities.iter().flat_map(|locality| &locality.endpoints);
+            let known = members.filter_map(|it| connections.get(&it.peer));
+            let counters = || known.map(|(id, it)| (id, &*it.counters)).collect();
+            outliers.evaluate(counters, random, now);
+        }
     }
 
     /// Returns the priority that gets the calls.
-    pub(super) fn current(&self) -> Option<&Members> {
-        Some(&self.list.get(self.current?)?.members)
+    pub(super) fn current(&self) -> Option<&Priority> {
+        self.list.get(self.current?)
     }
 
     pub(super) fn next_timer(&self) -> Option<Time> {
@@ -171,7 +221,8 @@ impl Priorities {
             Phase::Starting(until) | Phase::Kept(until, _) => Some(until),
             Phase::Idle | Phase::Started(_) => None,
         });
-        timers.min()
+        let outliers = self.list.iter().filter_map(|priority| priority.outliers.as_ref());
+        timers.chain(outliers.filter_map(Outliers::next_timer)).min()
     }
 }
 
@@ -179,14 +230,35 @@ impl Priority {
     fn state(&self, connections: &Connections) -> State {
         let mut state = State::Failed;
         let localities = self.members.localities.iter();
-        for peer in localities.flat_map(|locality| &locality.endpoints) {
-            match connections.state(peer) {
-                Some((_, ConnectionState::Ready)) => return State::Ready,
-                Some((_, ConnectionState::Failed(_))) => {}
-                Some((_, ConnectionState::Connecting)) | None => state = State::Connecting,
+        for member in localities.flat_map(|locality| &locality.endpoints) {
+            match self.endpoint(connections, member) {
+                EndpointState::Ready(..) => return State::Ready,
+                EndpointState::Failed(_) => {}
+                EndpointState::Connecting => state = State::Connecting,
             }
         }
         state
+    }
+
+    /// Returns the state of an endpoint. One that outlier detection has ejected counts as failed.
+    pub(super) fn endpoint<'a>(
+        &self,
+        connections: &'a Connections,
+        member: &Member,
+    ) -> EndpointState<'a> {
+        let Some((id, connection)) = connections.get(&member.peer) else {
+            return EndpointState::Connecting;
+        };
+        match &connection.state {
+            _ if self.is_ejected(id) => EndpointState::Failed(EJECTED),
+            ConnectionState::Ready => EndpointState::Ready(id, &connection.counters),
+            ConnectionState::Failed(why) => EndpointState::Failed(why),
+            ConnectionState::Connecting => EndpointState::Connecting,
+        }
+    }
+
+    pub(super) fn is_ejected(&self, id: ConnectionId) -> bool {
+        self.outliers.as_ref().is_some_and(|it| it.is_ejected(id))
     }
 
     /// Updates the phase of a needed priority.

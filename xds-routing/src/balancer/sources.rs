@@ -1,17 +1,23 @@
 //! Clusters and endpoints that calls are balanced over.
 
-use alloc::{string::String, sync::Arc, vec::Vec};
+use alloc::{
+    string::{String, ToString as _},
+    sync::Arc,
+    vec::Vec,
+};
 
 use super::{
     ConnectorId,
+    hostnames::Hostnames,
     picker::Limits,
     policy::{EndpointPolicy, Localities, policies_of},
-    priority::{Members, WeightedPeers},
+    priority::{Member, Members, WeightedPeers},
+    ring::Ring,
 };
 use crate::{
     cluster::Cluster,
     dependencies::{Children, ClusterConfiguration, ResolvedClusters},
-    endpoint::ClusterLoadAssignment,
+    endpoint::{ClusterLoadAssignment, Endpoint},
     random::Random,
 };
 
@@ -68,25 +74,27 @@ impl<'a> Source<'a> {
         };
         let priorities = self.endpoints.priorities.iter().enumerate();
         let members = priorities.map(|(index, localities)| {
-            let mut own: Vec<WeightedPeers> = Vec::new();
+            let mut groups: Vec<EndpointGroup<'_>> = Vec::new();
             for locality in localities {
-                let endpoints = locality.endpoints.iter().filter(|it| it.health.takes_calls());
-                let peers = endpoints.map(|it| (connector, it.addresses.clone()));
-                match own.last_mut().filter(|_| localities_are == Localities::AreOne) {
-                    Some(all) => all.endpoints.extend(peers),
+                let usable = locality.endpoints.iter().filter(|it| it.health.takes_calls());
+                let weight = u64::from(locality.weight);
+                let weighted = usable.map(|it| (it, u64::from(it.weight) * weight));
+                match groups.last_mut().filter(|_| localities_are == Localities::AreOne) {
+                    Some(all) => all.endpoints.extend(weighted),
                     None => {
-                        own.push(WeightedPeers {
-                            weight: locality.weight,
-                            endpoints: peers.collect(),
-                        });
+                        let (weight, endpoints) = (locality.weight, weighted.collect());
+                        groups.push(EndpointGroup { weight, endpoints });
                     }
                 }
             }
-            if let EndpointPolicy::PickFirst { shuffle } = policy {
-                own.iter_mut().for_each(|locality| locality.merge(shuffle.then_some(seed)));
-            }
             let (name, limits) = ((self.cluster.name.clone(), index), Arc::clone(limits));
-            Members { name, localities: own, policy, limits, failure: None }
+            let localities = groups.iter().map(|group| group.peers(connector, policy, seed));
+            let outliers = match policy {
+                EndpointPolicy::PickFirst { .. } => None,
+                _ => self.cluster.outliers.clone(),
+            };
+            let localities = localities.collect();
+            Members { name, localities, policy, outliers, limits, failure: None }
         });
         members.collect()
     }
@@ -97,15 +105,48 @@ impl<'a> Source<'a> {
     }
 }
 
-impl WeightedPeers {
-    /// Combines the endpoints into one with all their addresses, in their order or shuffled.
-    fn merge(&mut self, seed: Option<u64>) {
-        let endpoints = core::mem::take(&mut self.endpoints);
-        let Some(&(connector, _)) = endpoints.first() else { return };
-        let mut addresses: Vec<_> = endpoints.into_iter().flat_map(|(_, it)| it).collect();
-        if let Some(seed) = seed {
-            Random::new(seed).shuffle(&mut addresses);
-        }
-        self.endpoints.push((connector, addresses));
+/// Endpoints of a locality, or of all localities of a priority.
+struct EndpointGroup<'a> {
+    weight: u32,
+    /// Endpoints with their weight, multiplied by that of their locality.
+    endpoints: Vec<(&'a Endpoint, u64)>,
+}
+
+impl EndpointGroup<'_> {
+    fn peers(&self, connector: ConnectorId, policy: EndpointPolicy, seed: u64) -> WeightedPeers {
+        let endpoints = || self.endpoints.iter().map(|(endpoint, _)| *endpoint);
+        let member =
+            |addresses: Vec<_>, hostnames| Member { peer: (connector, addresses), hostnames };
+        let mut ring = None;
+        let members = match policy {
+            EndpointPolicy::PickFirst { shuffle } => {
+                let mut all: Vec<_> = endpoints().flat_map(|it| it.addresses.clone()).collect();
+                if shuffle {
+                    Random::new(seed).shuffle(&mut all);
+                }
+                let has_some = !all.is_empty();
+                has_some.then(|| member(all, Hostnames::of(endpoints()))).into_iter().collect()
+            }
+            EndpointPolicy::RingHash(sizes) => {
+                let keys = self.endpoints.iter().map(|(it, weight)| (ring_key(it), *weight));
+                ring = Some(Arc::new(Ring::new(sizes, &keys.collect::<Vec<_>>())));
+                endpoints().map(|it| member(it.addresses.clone(), Hostnames::of([it]))).collect()
+            }
+            EndpointPolicy::RoundRobin | EndpointPolicy::LeastRequest(_) => {
+                endpoints().map(|it| member(it.addresses.clone(), Hostnames::of([it]))).collect()
+            }
+        };
+        WeightedPeers { weight: self.weight, endpoints: members, ring }
+    }
+}
+
+/// Returns the text whose hashes are the endpoint's positions on a ring: its hash key ([gRFC A76])
+/// or else its first address.
+///
+/// [gRFC A76]: https://github.com/grpc/proposal/blob/master/A76-ring-hash-improvements.md
+fn ring_key(endpoint: &Endpoint) -> String {
+    match (endpoint.hash_key.is_empty(), endpoint.addresses.first()) {
+        (true, Some(address)) => address.to_string(),
+        _ => endpoint.hash_key.clone(),
     }
 }

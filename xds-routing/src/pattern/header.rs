@@ -51,24 +51,34 @@ impl<const N: usize> Headers for [(&str, &str); N] {
     }
 }
 
-/// Whether `test` accepts the value, or one of the values, that matchers see. `None` if the header
-/// is absent or hidden.
-fn any_visible(
-    headers: &(impl Headers + ?Sized),
-    name: &str,
-    profile: &MatchProfile,
-    test: &mut dyn FnMut(&str) -> bool,
-) -> Option<bool> {
-    if !profile.headers.includes(name) {
-        return None;
+impl MatchProfile {
+    /// Returns the value of a header that matchers see: all values joined by commas. `None` if the
+    /// header is absent or hidden.
+    pub(crate) fn header<'a>(
+        &self,
+        headers: &'a (impl Headers + ?Sized),
+        name: &str,
+    ) -> Option<Cow<'a, str>> {
+        if !self.headers.includes(name) {
+            return None;
+        }
+        let of_absent = || self.content_type.filter(|_| name == "content-type");
+        headers.value(name).or_else(|| of_absent().map(Cow::Borrowed))
     }
-    let tested = match profile.values {
-        HeaderValues::Joined => headers.value(name).map(|value| test(&value)),
-        HeaderValues::Each => headers.any_value(name, test),
-    };
-    match (tested, profile.content_type) {
-        (None, Some(content_type)) if name == "content-type" => Some(test(content_type)),
-        (tested, _) => tested,
+
+    /// Whether `test` accepts the value, or one of the values, that matchers see. `None` if the
+    /// header is absent or hidden.
+    fn any_header(
+        &self,
+        headers: &(impl Headers + ?Sized),
+        name: &str,
+        test: &mut dyn FnMut(&str) -> bool,
+    ) -> Option<bool> {
+        match self.values {
+            HeaderValues::Each if self.headers.includes(name) => headers.any_value(name, test),
+            HeaderValues::Each => None,
+            HeaderValues::Joined => self.header(headers, name).map(|value| test(&value)),
+        }
     }
 }
 
@@ -111,7 +121,7 @@ impl HeaderMatcher {
     #[must_use]
     pub fn matches_by(&self, profile: &MatchProfile, headers: &(impl Headers + ?Sized)) -> bool {
         let mut test = |value: &str| self.accepts(value);
-        let fits = any_visible(headers, &self.name, profile, &mut test);
+        let fits = profile.any_header(headers, &self.name, &mut test);
         let fits = match (&self.test, fits) {
             (HeaderTest::Present(expected), fits) => Some(fits.is_some() == *expected),
             (_, None) if self.missing_is_empty => Some(self.accepts("")),

@@ -7,18 +7,18 @@ use xds_core::{ResourceName, proto::BoolValue};
 
 use super::{
     SkipReason,
+    hash::{HashPolicy, validate_hash},
     retry::{RetryPolicy, validate_retry},
     weights::{WeightedClusters, validate_weights},
 };
 use crate::{
     extensions::ExtensionConfig,
-    pattern::Rewrite,
     proto::envoy::config::route::v3::{self as schema},
     rules::UnknownClusters,
     scalars::{duration, validate_duration},
     validation::{Trust, Validator},
 };
-use schema::route_action::{ClusterSpecifier, HostRewriteSpecifier, hash_policy::PolicySpecifier};
+use schema::route_action::{ClusterSpecifier, HostRewriteSpecifier};
 
 /// Action for the calls of a route.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,42 +74,16 @@ pub enum ClusterChoice {
 }
 
 /// Authority that a call asks its endpoint for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HostRewrite {
     /// Authority of the channel.
+    #[default]
     Keep,
     /// Hostname of the endpoint, if it has one (`auto_host_rewrite`). Only a trusted server can set
     /// this.
     Endpoint,
 }
-
-/// Hash policy: a property of a call that is hashed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct HashPolicy {
-    /// Hashed property.
-    pub source: HashSource,
-    /// Whether later policies are ignored if this one produced a hash.
-    pub is_terminal: bool,
-}
-
-/// Property of a call that is hashed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HashSource {
-    /// Value of a header, after the rewrite.
-    Header {
-        /// Name of the header, in lower case.
-        name: String,
-        /// Rewrite of the value.
-        rewrite: Option<Rewrite>,
-    },
-    /// The channel (`io.grpc.channel_id`).
-    Channel,
-}
-
-const CHANNEL_ID: &str = "io.grpc.channel_id";
 
 /// Cluster specifier plugins by name. `None` is an optional plugin that is not supported.
 pub(crate) type Plugins = alloc::collections::BTreeMap<String, Option<ExtensionConfig>>;
@@ -205,39 +179,4 @@ fn validate_choice(
             Err(SkipReason::UnknownClusterSpecifier)
         }
     }
-}
-
-fn validate_hash(
-    policy: &schema::route_action::HashPolicy,
-    validator: &mut Validator<'_>,
-) -> Option<HashPolicy> {
-    let source = match policy.policy_specifier.as_ref()? {
-        PolicySpecifier::Header(header) => validator.field("header", |validator| {
-            if header.header_name.is_empty() {
-                validator.error_in("header_name", "must not be empty");
-            }
-            let name = header.header_name.to_ascii_lowercase();
-            let Some(rewrite) = header.regex_rewrite.as_ref() else {
-                return Some(HashSource::Header { name, rewrite: None });
-            };
-            validator.field("regex_rewrite.pattern", |validator| {
-                let Some(pattern) = rewrite.pattern.as_ref() else {
-                    validator.error("must be set");
-                    return None;
-                };
-                validator.field("regex", |validator| {
-                    if pattern.regex.is_empty() {
-                        validator.error("must not be empty");
-                        return None;
-                    }
-                    let rewrite = validator.rewrite(&pattern.regex, &rewrite.substitution)?;
-                    Some(HashSource::Header { name, rewrite: Some(rewrite) })
-                })
-            })
-        })?,
-        PolicySpecifier::FilterState(state) if state.key == CHANNEL_ID => HashSource::Channel,
-        // gRPC ignores other kinds.
-        PolicySpecifier::FilterState(_) => return None,
-    };
-    Some(HashPolicy { source, is_terminal: policy.terminal })
 }

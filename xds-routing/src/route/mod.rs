@@ -11,7 +11,7 @@
 //! | the route of a call | `find.rs`, [`VirtualHost::find`] |
 //! | the reasons why routes do not match a call | `explain.rs`, [`VirtualHost::explain`] |
 //! | route matches by the rules of Envoy | `criteria.rs`, `proxy.rs`, [`ProxyRoutes`] |
-//! | route actions | `action.rs`, `retry.rs`, `weights.rs` |
+//! | route actions | `action.rs`, `hash.rs`, `retry.rs`, `weights.rs` |
 //! | skipped routes | `skipped.rs` |
 //! | validation | `validate.rs` and the `validate_*` functions next to each value |
 //! | incremental validation of an update | `renew.rs`, [`RouteConfiguration::from_bytes_after`] |
@@ -21,6 +21,7 @@ mod criteria;
 mod domains;
 mod explain;
 mod find;
+mod hash;
 mod matches;
 mod proxy;
 mod renew;
@@ -35,11 +36,12 @@ use xds_core::ResourceName;
 
 use self::domains::DomainIndex;
 pub use self::{
-    action::{Action, ClusterChoice, Forward, HashPolicy, HashSource, HostRewrite},
+    action::{Action, ClusterChoice, Forward, HostRewrite},
     criteria::{Mismatch, NotEvaluated, ProxyCriteria},
     domains::DomainPattern,
     explain::{ExplainedRoute, Verdict},
     find::NoRoute,
+    hash::{HashPolicy, HashSource},
     matches::RouteMatch,
     proxy::{Drawn, ProxyHost, ProxyRoutes},
     retry::{RetryPolicy, RetryableStatus},

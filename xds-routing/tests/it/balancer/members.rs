@@ -10,15 +10,17 @@ use xds_routing::{
         EndpointPick, Picker, Source,
     },
     cluster::Cluster,
-    proto::envoy::config::cluster::v3 as cds,
 };
 
-use crate::balancer::rig::{Driver, a_cluster, cluster_schema, judged_endpoints, schema};
+use crate::{
+    balancer::rig::{Driver, a_cluster, cluster_schema, judged_endpoints, schema},
+    support::unsupported_policy,
+};
 
 /// Cluster with an LB policy that the balancer does not implement.
-fn of_a_ring() -> Cluster {
-    let mut schema = cluster_schema("ring");
-    schema.lb_policy = cds::cluster::LbPolicy::RingHash as i32;
+fn unsupported() -> Cluster {
+    let mut schema = cluster_schema("odd");
+    schema.load_balancing_policy = unsupported_policy();
     Cluster::from_schema(&schema, &Rules::default()).expect("a cluster")
 }
 
@@ -28,12 +30,16 @@ pub(crate) fn named(name: &str) -> Cluster {
 
 #[test]
 fn calls_to_an_unsupported_lb_policy_fail() {
-    let (ring, endpoints) = (of_a_ring(), judged_endpoints(&schema(&[(0, 1, &[1])])));
+    let (odd, endpoints) = (unsupported(), judged_endpoints(&schema(&[(0, 1, &[1])])));
     let mut driver = Driver::new(&[(0, 1, &[1])]);
     driver.connected(&[1]);
-    driver.balance(&[Source::new(&ring, &endpoints)]);
+    driver.balance(&[Source::new(&odd, &endpoints)]);
     let why = driver.pick().unwrap_err();
-    assert_eq!(why, "the LB policy of cluster `ring` is not supported: ring hash");
+    assert_eq!(
+        why,
+        "the LB policy of cluster `odd` is not supported: client-side weighted \
+               round robin"
+    );
     assert_eq!(driver.log(), "+1 -1", "nobody is connected to");
 }
 
@@ -65,10 +71,10 @@ fn member_times_out_while_a_higher_one_is_connecting() {
 fn unusable_aggregate_member_does_not_affect_the_others() {
     let at = |port| judged_endpoints(&schema(&[(0, 1, &[port])]));
     let (elsewhere, good, better) = (at(1), at(3), at(4));
-    let (ring, bare, plain, spare) = (of_a_ring(), named("bare"), named("plain"), named("spare"));
+    let (odd, bare, plain, spare) = (unsupported(), named("bare"), named("plain"), named("spare"));
     let refused = Source::new(&bare, &elsewhere).with_connector(Err("no roots".into()));
     let mut driver = Driver::new(&[]);
-    driver.balance(&[Source::new(&ring, &elsewhere), refused.clone(), Source::new(&plain, &good)]);
+    driver.balance(&[Source::new(&odd, &elsewhere), refused.clone(), Source::new(&plain, &good)]);
     assert_eq!(driver.log(), "+3", "those before it are no reason to wait");
     driver.connected(&[3]);
     assert_eq!(driver.serving(), [3].into());
@@ -86,7 +92,7 @@ fn unusable_aggregate_member_does_not_affect_the_others() {
     assert_eq!(driver.pick().unwrap_err(), "no roots", "the last one says why");
 
     // First all members are unusable, then one is usable again.
-    driver.balance(&[refused, Source::new(&ring, &elsewhere)]);
+    driver.balance(&[refused, Source::new(&odd, &elsewhere)]);
     assert!(driver.pick().unwrap_err().contains("not supported"));
     driver.log();
     driver.balance(&[Source::new(&plain, &elsewhere), Source::new(&plain, &good)]);

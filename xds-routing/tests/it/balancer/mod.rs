@@ -3,8 +3,10 @@
 mod any_order;
 mod least_request;
 mod members;
+mod outliers;
 mod pick_first;
 mod rig;
+mod ring_hash;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

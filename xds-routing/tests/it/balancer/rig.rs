@@ -10,7 +10,7 @@ use xds_routing::{
     Random, Rules,
     balancer::{
         Balancer, BalancerOutput, BalancerTimes, CallPermit, ConnectionEvent, ConnectionId,
-        EndpointPick, Picker, Source,
+        EndpointPick, PickAttempt, Picker, Source,
     },
     cluster::Cluster,
     endpoint::ClusterLoadAssignment,
@@ -150,7 +150,12 @@ impl Driver {
     }
 
     pub(crate) fn pick(&mut self) -> Result<(u16, CallPermit), String> {
-        match self.picker.pick(&mut self.random) {
+        self.pick_by(None)
+    }
+
+    /// Picks an endpoint for a call with this hash.
+    pub(crate) fn pick_by(&mut self, hash: Option<u64>) -> Result<(u16, CallPermit), String> {
+        match self.picker.pick_for(PickAttempt::First, hash, &mut self.random) {
             EndpointPick::Endpoint(id, permit) => Ok((self.ports[&id], permit)),
             EndpointPick::Queue => Err("queue".into()),
             EndpointPick::Fail(why) => Err(why.into()),

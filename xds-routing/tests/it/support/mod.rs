@@ -7,9 +7,10 @@ use xds_routing::{
     InvalidResource, Rules,
     proto::envoy::{
         config::{
+            cluster::v3::{LoadBalancingPolicy, load_balancing_policy::Policy},
             core::v3::{
-                Address, AggregatedConfigSource, ConfigSource, SocketAddress, address,
-                config_source::ConfigSourceSpecifier, socket_address::PortSpecifier,
+                Address, AggregatedConfigSource, ConfigSource, SocketAddress, TypedExtensionConfig,
+                address, config_source::ConfigSourceSpecifier, socket_address::PortSpecifier,
             },
             listener::v3::{ApiListener, Listener},
             route::v3::{
@@ -18,9 +19,12 @@ use xds_routing::{
                 route_match::PathSpecifier, weighted_cluster::ClusterWeight,
             },
         },
-        extensions::filters::network::http_connection_manager::v3::{
-            HttpConnectionManager, HttpFilter, Rds, http_connection_manager::RouteSpecifier,
-            http_filter::ConfigType,
+        extensions::{
+            filters::network::http_connection_manager::v3::{
+                HttpConnectionManager, HttpFilter, Rds, http_connection_manager::RouteSpecifier,
+                http_filter::ConfigType,
+            },
+            load_balancing_policies::client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin,
         },
         r#type::v3::{FractionalPercent, fractional_percent::DenominatorType},
     },
@@ -154,6 +158,21 @@ pub(crate) fn valid(list: Vec<Route>) -> RouteConfiguration {
 /// Returns the errors of a table with this route, or an empty text if it is valid.
 pub(crate) fn fault(route: Route) -> String {
     validated(&table(vec![route])).err().map(|invalid| invalid.to_string()).unwrap_or_default()
+}
+
+/// Returns an LB policy that the balancer does not implement.
+pub(crate) fn unsupported_policy() -> Option<LoadBalancingPolicy> {
+    let by_reports = ClientSideWeightedRoundRobin::default();
+    let typed_config = Any {
+        type_url: "type.googleapis.com/envoy.extensions.load_balancing_policies.\
+                   client_side_weighted_round_robin.v3.ClientSideWeightedRoundRobin"
+            .into(),
+        value: by_reports.encode_to_vec().into(),
+    };
+    let config =
+        TypedExtensionConfig { name: "by reports".into(), typed_config: Some(typed_config) };
+    let policy = Policy { typed_extension_config: Some(config) };
+    Some(LoadBalancingPolicy { policies: vec![policy] })
 }
 
 pub(crate) fn ads() -> Option<ConfigSource> {
