@@ -29,11 +29,11 @@ def _metadata() -> tuple[Metadata, ...]:
     return (*users, *both, *twice)
 
 
-# Each call has a hash.
+# Each call has a hash. C-core finds no header by a name with capitals, so its hash is random then.
 HASHED = Table(
     "hashes of headers",
     [
-        _by("/s/user", _header("User")),
+        _by("/s/user", _header("user")),
         _by("/s/both", _header("user"), _header("shop")),
         _by("/s/reversed", _header("shop"), _header("user")),
         _by("/s/terminal", _header("absent", terminal=True), _header("user", terminal=True), _header("shop")),
