@@ -22,6 +22,7 @@ use xds_routing::{
 };
 
 use crate::{
+    metadata::load_report,
     replay::Replay,
     routing::ClusterRef,
     status::{self, Waiting},
@@ -47,10 +48,14 @@ pub(crate) struct ActiveCall {
 }
 
 impl ActiveCall {
-    /// Notes the outcome of the call, if these headers or trailers contain its status.
+    /// Notes the outcome of the call and the load of the endpoint, if these headers or trailers contain
+    /// them.
     pub(crate) fn note_end(&mut self, headers: &HeaderMap) {
         if status::is_ok(headers) {
             self.permit.set_outcome(CallOutcome::Success);
+        }
+        if let Some(load) = load_report(headers) {
+            self.permit.report_load(&load, self.cluster_ref.clock.now());
         }
     }
 

@@ -170,6 +170,7 @@ impl Driver {
             cluster.state(),
             self.event_sender.clone(),
             Arc::clone(&self.node_id),
+            self.clock.clone(),
         ));
         *weak = Arc::downgrade(&cluster_ref);
         cluster_ref

@@ -91,11 +91,11 @@
 //! these cases, it is used nevertheless. A warning is logged (`tracing`) when a configuration
 //! starts to request such a feature.
 //!
-//! - Load balancing policies other than round robin, ring hash, least request and pick first (weighted
-//!   round robin, custom policies): calls to the cluster fail with `UNAVAILABLE`. As a member of an
-//!   aggregate cluster it is skipped ([gRFC A75][A75]).
+//! - Custom load balancing policies, and weighted round robin with out-of-band load reports ([gRFC
+//!   A58][A58]): calls to the cluster fail with `UNAVAILABLE`. As a member of an aggregate cluster it
+//!   is skipped ([gRFC A75][A75]).
 //! - Cluster specifier plugins: calls with the route fail with `UNAVAILABLE`.
-//! - Load reports: load is not reported.
+//! - Load reports to the management server: load is not reported.
 //! - HTTP filters except the router and fault injection ([gRFC A33][A33]): the listener is rejected
 //!   with the default [`Rules`](xds_routing::Rules) ([gRFC A39][A39]).
 //!
@@ -106,6 +106,7 @@
 //! [A44]: https://github.com/grpc/proposal/blob/master/A44-xds-retry.md
 //! [A50]: https://github.com/grpc/proposal/blob/master/A50-xds-outlier-detection.md
 //! [A54]: https://github.com/grpc/proposal/blob/master/A54-restrict-control-plane-status-codes.md
+//! [A58]: https://github.com/grpc/proposal/blob/master/A58-client-side-weighted-round-robin-lb-policy.md
 //! [A75]: https://github.com/grpc/proposal/blob/master/A75-xds-aggregate-cluster-behavior-fixes.md
 //! [A81]: https://github.com/grpc/proposal/blob/master/A81-xds-authority-rewriting.md
 // S3.090-S3.095, S3.096-S3.098

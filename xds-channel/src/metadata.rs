@@ -3,8 +3,19 @@
 use core::time::Duration;
 use std::borrow::Cow;
 
+use base64::{
+    Engine as _,
+    alphabet::STANDARD,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
 use http::{HeaderMap, HeaderValue};
-use xds_routing::pattern::Headers;
+use xds_routing::{balancer::LoadReport, pattern::Headers};
+
+/// Base64 with or without padding, as gRPC's binary headers may have it.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 const TIMEOUT: &str = "grpc-timeout";
 
@@ -26,6 +37,12 @@ impl Headers for Metadata<'_> {
         });
         Some(joined)
     }
+}
+
+/// Returns the load report of an endpoint, from the trailers of a response (gRFC A51).
+pub(crate) fn load_report(trailers: &HeaderMap) -> Option<LoadReport> {
+    let text = trailers.get(LoadReport::TRAILER)?;
+    LoadReport::from_bytes(&BASE64.decode(text).ok()?)
 }
 
 /// Parses the timeout that the application set: up to eight digits and a unit.

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use tokio::sync::{mpsc, watch};
 use xds_core::ResourceName;
+use xds_grpc::clock::Clock;
 use xds_routing::{dependencies::ResolutionNote, router::Router};
 
 use crate::{
@@ -39,6 +40,8 @@ pub(crate) struct ClusterRef {
     pub(crate) state: watch::Receiver<ClusterState>,
     events: mpsc::UnboundedSender<DriverEvent>,
     node_id: Arc<str>,
+    /// Clock of the balancer.
+    pub(crate) clock: Clock,
 }
 
 impl ClusterRef {
@@ -47,8 +50,9 @@ impl ClusterRef {
         state: watch::Receiver<ClusterState>,
         events: mpsc::UnboundedSender<DriverEvent>,
         node_id: Arc<str>,
+        clock: Clock,
     ) -> Self {
-        Self { name, state, events, node_id }
+        Self { name, state, events, node_id, clock }
     }
 
     /// Returns the state of the cluster, for error messages.

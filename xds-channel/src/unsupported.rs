@@ -23,7 +23,7 @@ impl Feature {
     const fn what(self) -> &'static str {
         match self {
             Self::Policy => {
-                "a load balancing policy other than round robin, ring hash, least request and pick first"
+                "a load balancing policy that is unknown, or that needs out-of-band load reports"
             }
             Self::Plugin => "a cluster specifier plugin",
             Self::LoadReports => "load reporting",
@@ -191,8 +191,8 @@ mod tests {
             ..ConfigSource::default()
         };
         let reported = cds::Cluster { lrs_server: Some(itself), ..eds("c") };
-        let of_odd = "cluster `odd` requests a load balancing policy other than round robin, ring \
-                      hash, least request and pick first";
+        let of_odd = "cluster `odd` requests a load balancing policy that is unknown, or that needs \
+                      out-of-band load reports";
         let of_c = "cluster `c` requests load reporting";
         assert_eq!(told(&plain, &[reported.clone(), odd.clone()]), [of_c, of_odd]);
         let of_routes = "route configuration `routes` requests a cluster specifier plugin";

@@ -98,8 +98,16 @@ const ONLY_ANNOTATIONS: [&str; 6] = [
 
 /// Folders and files of messages that exist only as descriptors. Code is generated only for those
 /// that the core uses.
-const ONLY_DESCRIPTORS: [&str; 5] =
-    ["cel/", "google/api/expr/", "google/protobuf/empty.proto", "udpa/", "xds/"];
+const ONLY_DESCRIPTORS: [&str; 8] = [
+    "cel/",
+    "google/api/expr/",
+    "google/protobuf/empty.proto",
+    "udpa/",
+    "xds/annotations/",
+    "xds/core/",
+    "xds/service/",
+    "xds/type/",
+];
 
 /// Packages of version 2 of the API that the table of services names. Their messages have the same
 /// encoding as those of version 3, so no code is generated for them.

@@ -13,7 +13,10 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use http::{HeaderMap, Request, Response};
+use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body::Frame;
+use http_body_util::BodyExt as _;
 use prost::Message as _;
 use tokio::{
     net::{TcpListener, TcpSocket},
@@ -41,6 +44,7 @@ use xds_core::{
 };
 use xds_routing::{
     ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations,
+    balancer::LoadReport,
     proto::envoy::config::{
         cluster::v3::{
             Cluster,
@@ -52,6 +56,7 @@ use xds_routing::{
         },
         route::v3::Route,
     },
+    proto::xds::data::orca::v3::OrcaLoadReport,
 };
 use xds_tokio::{
     ClientHandle, ClientOptions, ManagementServer, ServerHandle, ServerOptions, client,
@@ -257,11 +262,22 @@ impl Backend {
 
     /// Creates a backend that delays every answer.
     pub(crate) async fn slow(delay: Duration) -> Self {
+        Self::with(delay, None).await
+    }
+
+    /// Creates a backend whose responses contain this load report.
+    pub(crate) async fn reporting(report: OrcaLoadReport) -> Self {
+        let text = STANDARD_NO_PAD.encode(report.encode_to_vec());
+        Self::with(Duration::ZERO, Some(text.parse().unwrap())).await
+    }
+
+    async fn with(delay: Duration, report: Option<HeaderValue>) -> Self {
         let reporter = HealthReporter::new();
         let inner = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
         let counted = Counted {
             inner,
             delay,
+            report,
             calls: Arc::default(),
             headers: Arc::default(),
             scheme: Arc::default(),
@@ -294,6 +310,8 @@ impl Backend {
 pub(crate) struct Counted {
     inner: HealthServer<HealthService>,
     delay: Duration,
+    /// Load report of the responses.
+    report: Option<HeaderValue>,
     calls: Arc<AtomicUsize>,
     /// Headers of the last call.
     pub(crate) headers: Arc<Mutex<HeaderMap>>,
@@ -321,10 +339,22 @@ impl Service<Request<Body>> for Counted {
         *self.headers.lock().unwrap() = request.headers().clone();
         *self.scheme.lock().unwrap() = request.uri().scheme_str().map(Into::into);
         *self.authority.lock().unwrap() = request.uri().authority().map(ToString::to_string);
-        let (mut inner, delay) = (self.inner.clone(), self.delay);
+        let (mut inner, delay, report) = (self.inner.clone(), self.delay, self.report.clone());
         Box::pin(async move {
             sleep(delay).await;
-            inner.call(request).await
+            let response = inner.call(request).await?;
+            Ok(match report {
+                None => response,
+                Some(report) => response.map(|body| {
+                    Body::new(body.map_frame(move |frame| match frame.into_trailers() {
+                        Ok(mut trailers) => {
+                            trailers.insert(LoadReport::TRAILER, report.clone());
+                            Frame::trailers(trailers)
+                        }
+                        Err(frame) => frame,
+                    }))
+                }),
+            })
         })
     }
 }

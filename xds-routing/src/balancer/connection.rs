@@ -164,6 +164,7 @@ impl Connections {
         match event {
             ConnectionEvent::Connected => {
                 connection.state = ConnectionState::Ready;
+                connection.counters.load.reset();
                 connection.failures = 0;
                 connection.attempt = Attempt::Made;
                 return true;

@@ -9,6 +9,8 @@ use core::{
 
 use xds_core::ResourceName;
 
+use super::load::EndpointLoad;
+
 /// Source of the counters of active calls. A limit applies to a cluster and its EDS resource across
 /// all channels of a process ([gRFC A32]).
 ///
@@ -37,6 +39,8 @@ pub(super) struct EndpointCounters {
     /// Numbers of calls that ended in the current interval of outlier detection.
     succeeded: AtomicU32,
     failed: AtomicU32,
+    /// Newest load that the endpoint reported.
+    pub(super) load: EndpointLoad,
 }
 
 impl EndpointCounters {

@@ -1,6 +1,7 @@
 //! Endpoint selection within a cluster, and the connections it requires: priorities ([gRFC A27],
-//! [gRFC A56]), weighted localities, round robin, ring hash ([gRFC A42]), least request ([gRFC A48])
-//! or pick first ([gRFC A62]) of endpoints, and outlier detection ([gRFC A50]).
+//! [gRFC A56]), weighted localities, the choice of an endpoint by round robin, weighted round robin
+//! ([gRFC A58]), ring hash ([gRFC A42]), least request ([gRFC A48]) or pick first ([gRFC A62]), and
+//! outlier detection ([gRFC A50]).
 //!
 //! The inputs of a [`Balancer`] are the cluster with its endpoints, and the events of connections.
 //! Its outputs are instructions to connect and disconnect, and a new [`Picker`] whenever the
@@ -11,6 +12,7 @@
 //! [gRFC A48]: https://github.com/grpc/proposal/blob/master/A48-xds-least-request-lb-policy.md
 //! [gRFC A50]: https://github.com/grpc/proposal/blob/master/A50-xds-outlier-detection.md
 //! [gRFC A56]: https://github.com/grpc/proposal/blob/master/A56-priority-lb-policy.md
+//! [gRFC A58]: https://github.com/grpc/proposal/blob/master/A58-client-side-weighted-round-robin-lb-policy.md
 //! [gRFC A62]: https://github.com/grpc/proposal/blob/master/A62-pick-first.md
 //!
 //! | topic | file |
@@ -18,19 +20,22 @@
 //! | failover between priorities | `priority.rs` |
 //! | connections and their backoff | `connection.rs` |
 //! | policies | `policy.rs` |
-//! | picker, and the choice among the ready endpoints | `picker.rs`, `ring.rs` |
+//! | picker, and the choice among the ready endpoints | `picker.rs`, `ring.rs`, `stride.rs` |
+//! | load reports and weights | `load.rs` |
 //! | ejection of endpoints whose calls fail | `outliers.rs` |
 //! | host names of endpoints | `hostnames.rs` |
 //! | counters of active calls, for shared limits | `counters.rs` |
 //! | clusters and their endpoints as priorities | `sources.rs` |
 //! | clusters and endpoints from a configuration | `configure.rs` |
 //!
-//! Four [policies](crate::cluster::BalancingPolicy) are implemented, round robin, ring hash, least
-//! request and pick first: within a locality that is chosen by weight, or over all localities of a
-//! priority. Calls to a cluster with any other policy fail.
+//! Each of these [policies](crate::cluster::BalancingPolicy) applies within a locality that is chosen
+//! by weight, or over all localities of a priority. Calls to a cluster with any other policy fail.
 //!
 //! - Pick first is one connection with the addresses of all endpoints, to the first one that answers;
 //!   it is made anew if the addresses change. Its endpoint is never ejected.
+//! - Weighted round robin uses the loads that endpoints report with their responses
+//!   ([`CallPermit::report_load`]). Out-of-band reports are not implemented: calls to a cluster that
+//!   requests them fail.
 //! - Ring hash connects to all endpoints at once, not when a call needs one. A ring has at most 4,096
 //!   hashes, gRPC's default. Clients with equal endpoints and weights have the same ring as other
 //!   implementations of gRPC.
@@ -39,12 +44,14 @@ mod configure;
 mod connection;
 mod counters;
 mod hostnames;
+mod load;
 mod outliers;
 mod picker;
 mod policy;
 mod priority;
 mod ring;
 mod sources;
+mod stride;
 mod times;
 
 use alloc::{collections::VecDeque, format, sync::Arc, vec::Vec};
@@ -62,6 +69,7 @@ use self::{
 pub use self::{
     connection::{ConnectionEvent, ConnectionId, ConnectorId},
     counters::CallCounters,
+    load::LoadReport,
     picker::{CallOutcome, CallPermit, EndpointPick, PickAttempt, Picker},
     policy::can_balance,
     sources::{Source, leaves},
@@ -100,6 +108,8 @@ pub struct Balancer {
     counters: Arc<dyn CallCounters>,
     /// Newest picker.
     picker: Picker,
+    /// Time at which the picker gets new weights.
+    reweigh: Option<Time>,
     /// Whether some connections exist only because they are serving.
     has_unwanted: bool,
     /// Time of the last connection event that outputs do not reflect yet.
@@ -121,6 +131,7 @@ impl Balancer {
             requests: Vec::new(),
             counters: Arc::new(UnsharedCounters),
             picker: Picker::queueing(),
+            reweigh: None,
             has_unwanted: false,
             unsettled: None,
         }
@@ -190,13 +201,17 @@ impl Balancer {
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        let timers =
-            [self.unsettled, self.priorities.next_timer(), self.connections.next_attempt()];
+        let timers = [
+            self.unsettled,
+            self.reweigh,
+            self.priorities.next_timer(),
+            self.connections.next_attempt(),
+        ];
         timers.into_iter().flatten().min()
     }
 
-    /// Retries failed connections, fails over to the next priority, ejects outliers, and closes
-    /// connections that have been kept long enough. Calling early is harmless.
+    /// Retries failed connections, fails over to the next priority, ejects outliers, renews weights,
+    /// and closes connections that have been kept long enough. Calling early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         self.settle(now);
     }
@@ -206,7 +221,7 @@ impl Balancer {
         self.unsettled = None;
         self.priorities.detect_outliers(&self.connections, &mut self.random, now);
         self.priorities.choose(&self.connections, &self.times, now);
-        self.picker = self.create_picker();
+        self.picker = self.create_picker(now);
         self.outputs.push_back(BalancerOutput::Pick(self.picker.clone()));
         if self.priorities.take_changed() || self.has_unwanted {
             let wanted = self.priorities.wanted();
@@ -224,7 +239,8 @@ impl Balancer {
     /// Creates the picker. While no endpoint of the current priority is ready but some are
     /// connecting, the previous connections keep serving, as in gRPC's round robin (make before
     /// break).
-    fn create_picker(&mut self) -> Picker {
+    fn create_picker(&mut self, now: Time) -> Picker {
+        self.reweigh = None;
         let Some(current) = self.priorities.current() else {
             return Picker::failing("there are no endpoints".into());
         };
@@ -261,6 +277,10 @@ impl Balancer {
                     (Some(ring), _) => Selection::RingHash(Arc::clone(ring), places),
                     (None, EndpointPolicy::LeastRequest(choices)) => {
                         Selection::LeastRequest(choices)
+                    }
+                    (None, EndpointPolicy::Weighted(rules)) => {
+                        self.reweigh = Some(now.after(rules.update));
+                        Selection::weighted(&endpoints, &rules, &mut self.random, now)
                     }
                     (None, _) => Selection::round_robin(&endpoints, &mut self.random),
                 };

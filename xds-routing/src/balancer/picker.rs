@@ -3,10 +3,15 @@
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use xds_core::ResourceName;
+use xds_core::{ResourceName, Time};
 
-use super::{ConnectionId, counters::EndpointCounters, hostnames::Hostnames, ring::Ring};
-use crate::{endpoint::DropCategory, random::Random, scalars::SocketAddress};
+use super::{
+    ConnectionId, counters::EndpointCounters, hostnames::Hostnames, load::LoadReport, ring::Ring,
+    stride::Stride,
+};
+use crate::{
+    cluster::WeightedRoundRobin, endpoint::DropCategory, random::Random, scalars::SocketAddress,
+};
 
 /// Immutable choice of endpoints for calls. A [`Balancer`](super::Balancer) replaces it after
 /// changes. Clones are cheap and share the round-robin position.
@@ -35,6 +40,8 @@ pub(super) struct PickLocality {
 pub(super) enum Selection {
     /// Round robin, with the number of picks.
     RoundRobin(AtomicU32),
+    /// Round robin by weight.
+    Weighted(Stride),
     /// The endpoint with the fewest active calls among this many random ones.
     LeastRequest(u32),
     /// The endpoint at the hash of the call. The places of all endpoints of the ring, in the order of
@@ -66,6 +73,22 @@ impl Selection {
     pub(super) fn round_robin(endpoints: &[PickEndpoint], random: &mut Random) -> Self {
         Self::RoundRobin(AtomicU32::new(random.below(count(endpoints))))
     }
+
+    /// Creates a round robin by the current weights, or a plain one if fewer than two endpoints have
+    /// a weight.
+    pub(super) fn weighted(
+        endpoints: &[PickEndpoint],
+        rules: &WeightedRoundRobin,
+        random: &mut Random,
+        now: Time,
+    ) -> Self {
+        let weights: Vec<f64> =
+            endpoints.iter().map(|it| it.counters.load.weight(rules, now)).collect();
+        match Stride::new(&weights, random.below(u32::MAX)) {
+            Some(stride) => Self::Weighted(stride),
+            None => Self::round_robin(endpoints, random),
+        }
+    }
 }
 
 impl PickLocality {
@@ -81,6 +104,7 @@ impl PickLocality {
                 let turn = turn.fetch_add(1, Ordering::Relaxed) as usize;
                 self.endpoints.get(turn.checked_rem(self.endpoints.len())?)
             }
+            Selection::Weighted(stride) => self.endpoints.get(stride.pick()?),
             Selection::LeastRequest(choices) => {
                 let drawn = (0..*choices).filter_map(|_| {
                     self.endpoints.get(random.below(count(&self.endpoints)) as usize)
@@ -166,6 +190,12 @@ impl CallPermit {
     #[must_use]
     pub fn hostname(&self, address: &SocketAddress) -> Option<&str> {
         self.endpoint.hostnames.get(address)
+    }
+
+    /// Stores a load report that the response contained, for client-side weighted round robin. `now`
+    /// is a time of the balancer's clock.
+    pub fn report_load(&self, load: &LoadReport, now: Time) {
+        self.endpoint.counters.load.report(load, now);
     }
 
     /// Sets the outcome of the call. The last one is counted when the permit is dropped. Default:

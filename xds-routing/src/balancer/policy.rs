@@ -2,7 +2,7 @@
 
 use alloc::{format, string::String};
 
-use crate::cluster::{BalancingPolicy, Cluster, RingHash};
+use crate::cluster::{BalancingPolicy, Cluster, RingHash, WeightedRoundRobin};
 
 /// Treatment of localities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,11 +12,13 @@ pub(super) enum Localities {
 }
 
 /// Choice of an endpoint of a locality.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum EndpointPolicy {
     RoundRobin,
     /// The endpoint with the fewest active calls among this many random ones.
     LeastRequest(u32),
+    /// Round robin by weights that the endpoints report.
+    Weighted(WeightedRoundRobin),
     /// The endpoint at the hash of the call on a ring of hashes, or the next one that is ready.
     RingHash(RingHash),
     /// One connection, to the first address of the locality that answers.
@@ -45,6 +47,9 @@ pub(super) fn policies_of(cluster: &Cluster) -> Result<(Localities, EndpointPoli
         BalancingPolicy::RoundRobin => Ok((localities, EndpointPolicy::RoundRobin)),
         BalancingPolicy::LeastRequest(choices) => {
             Ok((localities, EndpointPolicy::LeastRequest((*choices).min(MOST_CHOICES))))
+        }
+        BalancingPolicy::ClientSideWeightedRoundRobin(rules) if !rules.is_out_of_band => {
+            Ok((localities, EndpointPolicy::Weighted(*rules)))
         }
         BalancingPolicy::RingHash(sizes) => Ok((localities, EndpointPolicy::RingHash(*sizes))),
         BalancingPolicy::PickFirst { shuffle } => {

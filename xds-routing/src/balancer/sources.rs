@@ -132,7 +132,9 @@ impl EndpointGroup<'_> {
                 ring = Some(Arc::new(Ring::new(sizes, &keys.collect::<Vec<_>>())));
                 endpoints().map(|it| member(it.addresses.clone(), Hostnames::of([it]))).collect()
             }
-            EndpointPolicy::RoundRobin | EndpointPolicy::LeastRequest(_) => {
+            EndpointPolicy::RoundRobin
+            | EndpointPolicy::Weighted(_)
+            | EndpointPolicy::LeastRequest(_) => {
                 endpoints().map(|it| member(it.addresses.clone(), Hostnames::of([it]))).collect()
             }
         };

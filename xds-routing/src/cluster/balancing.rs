@@ -6,7 +6,7 @@
 //! [gRFC A52]: https://github.com/grpc/proposal/blob/master/A52-xds-custom-lb-policies.md
 
 use alloc::boxed::Box;
-use core::fmt;
+use core::{fmt, time::Duration};
 
 use crate::{
     extensions::{ExtensionConfig, decode, validate_extension},
@@ -23,7 +23,7 @@ use crate::{
 use xds_core::proto::{Any, UInt64Value};
 
 /// LB policy of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum BalancingPolicy {
     /// Chooses a locality by weight, then applies the inner policy to its endpoints.
@@ -41,7 +41,7 @@ pub enum BalancingPolicy {
         shuffle: bool,
     },
     /// Client-side weighted round robin, by weights that the endpoints report (gRFC A58).
-    ClientSideWeightedRoundRobin(ExtensionConfig),
+    ClientSideWeightedRoundRobin(WeightedRoundRobin),
     /// A policy that only the data plane supports ([`Rules::lb_policies`](crate::Rules)).
     Custom(ExtensionConfig),
 }
@@ -54,10 +54,31 @@ impl fmt::Display for BalancingPolicy {
             Self::RingHash(_) => "ring hash",
             Self::LeastRequest(_) => "least request",
             Self::PickFirst { .. } => "pick first",
-            Self::ClientSideWeightedRoundRobin(_) => "client-side weighted round robin",
+            Self::ClientSideWeightedRoundRobin(rules) if rules.is_out_of_band => {
+                "weighted round robin with out-of-band load reports"
+            }
+            Self::ClientSideWeightedRoundRobin(_) => "weighted round robin",
             Self::Custom(policy) => &policy.type_url,
         })
     }
+}
+
+/// Parameters of client-side weighted round robin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct WeightedRoundRobin {
+    /// Whether endpoints report their load on a stream of its own instead of with each response.
+    pub is_out_of_band: bool,
+    /// Time for which an endpoint must have reported its load before its weight is used. Default:
+    /// 10 s.
+    pub blackout: Duration,
+    /// Time after the last report at which the weight is no longer used. Default: 3 min.
+    pub expiration: Duration,
+    /// Interval at which the weights are renewed. At least 100 ms. Default: 1 s.
+    pub update: Duration,
+    /// Factor of the share of failed requests, which is added to the utilization. Not negative.
+    /// Default: 1.
+    pub error_penalty: f32,
 }
 
 /// Parameters of ring hash.
@@ -73,6 +94,8 @@ pub struct RingHash {
 const PACKAGE: &str = "type.googleapis.com/envoy.extensions.load_balancing_policies.";
 const LARGEST_RING: u64 = 8 * 1_024 * 1_024;
 const USUAL_RING: u64 = 1_024;
+/// Shortest interval at which weights are renewed (gRFC A58).
+const SHORTEST_UPDATE: Duration = Duration::from_millis(100);
 /// Maximum nesting depth of policies (gRFC A52).
 const DEPTH: usize = 16;
 
@@ -186,11 +209,9 @@ fn validate_policy(config: &Any, depth: usize, validator: &mut Validator<'_>) ->
         "pick_first.v3.PickFirst" => decode::<PickFirst>(&config.value, validator)
             .map(|it| BalancingPolicy::PickFirst { shuffle: it.shuffle_address_list }),
         "client_side_weighted_round_robin.v3.ClientSideWeightedRoundRobin" => {
-            decode::<ClientSideWeightedRoundRobin>(&config.value, validator).and_then(|it| {
-                validate_client_side_wrr(&it, validator);
-                validate_extension(config, validator)
-                    .map(BalancingPolicy::ClientSideWeightedRoundRobin)
-            })
+            decode::<ClientSideWeightedRoundRobin>(&config.value, validator)
+                .and_then(|it| validate_client_side_wrr(&it, validator))
+                .map(BalancingPolicy::ClientSideWeightedRoundRobin)
         }
         _ => {
             let Some(extension) = validate_extension(config, validator) else {
@@ -209,20 +230,29 @@ fn validate_policy(config: &Any, depth: usize, validator: &mut Validator<'_>) ->
 fn validate_client_side_wrr(
     config: &policies::client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin,
     validator: &mut Validator<'_>,
-) {
-    for (name, period) in [
-        ("oob_reporting_period", &config.oob_reporting_period),
-        ("blackout_period", &config.blackout_period),
-        ("weight_expiration_period", &config.weight_expiration_period),
-        ("weight_update_period", &config.weight_update_period),
-    ] {
-        if let Some(period) = period {
-            validator.field(name, |validator| validate_duration(period, validator));
-        }
-    }
-    if config.error_utilization_penalty.as_ref().is_some_and(|it| it.value < 0.0) {
+) -> Option<WeightedRoundRobin> {
+    let mut period = |name, stated: &Option<_>, default| match stated {
+        None => Some(default),
+        Some(period) => validator.field(name, |validator| validate_duration(period, validator)),
+    };
+    let seconds = Duration::from_secs;
+    // The interval of the reports is for endpoints.
+    period("oob_reporting_period", &config.oob_reporting_period, seconds(10));
+    let blackout = period("blackout_period", &config.blackout_period, seconds(10));
+    let expiration =
+        period("weight_expiration_period", &config.weight_expiration_period, seconds(180));
+    let update = period("weight_update_period", &config.weight_update_period, seconds(1));
+    let error_penalty = config.error_utilization_penalty.as_ref().map_or(1.0, |it| it.value);
+    if error_penalty < 0.0 || error_penalty.is_nan() {
         validator.error_in("error_utilization_penalty", "must not be negative");
     }
+    Some(WeightedRoundRobin {
+        is_out_of_band: config.enable_oob_load_report.as_ref().is_some_and(|it| it.value),
+        blackout: blackout?,
+        expiration: expiration?,
+        update: update?.max(SHORTEST_UPDATE),
+        error_penalty,
+    })
 }
 
 fn validate_ring(

@@ -18,4 +18,4 @@
 )]
 mod generated;
 
-pub use generated::envoy;
+pub use generated::{envoy, xds};

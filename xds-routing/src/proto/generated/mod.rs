@@ -101,3 +101,10 @@ pub mod envoy {
         pub mod v3;
     }
 }
+pub mod xds {
+    pub mod data {
+        pub mod orca {
+            pub mod v3;
+        }
+    }
+}

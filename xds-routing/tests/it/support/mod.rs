@@ -162,7 +162,10 @@ pub(crate) fn fault(route: Route) -> String {
 
 /// Returns an LB policy that the balancer does not implement.
 pub(crate) fn unsupported_policy() -> Option<LoadBalancingPolicy> {
-    let by_reports = ClientSideWeightedRoundRobin::default();
+    let by_reports = ClientSideWeightedRoundRobin {
+        enable_oob_load_report: boolean(true),
+        ..ClientSideWeightedRoundRobin::default()
+    };
     let typed_config = Any {
         type_url: "type.googleapis.com/envoy.extensions.load_balancing_policies.\
                    client_side_weighted_round_robin.v3.ClientSideWeightedRoundRobin"

@@ -1,0 +1,167 @@
+//! Load that endpoints report, and the weights that follow from it ([gRFC A58], [gRFC A51]).
+//!
+//! [gRFC A51]: https://github.com/grpc/proposal/blob/master/A51-custom-backend-metrics.md
+//! [gRFC A58]: https://github.com/grpc/proposal/blob/master/A58-client-side-weighted-round-robin-lb-policy.md
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use prost::Message as _;
+use xds_core::Time;
+
+use crate::{cluster::WeightedRoundRobin, proto::xds::data::orca::v3::OrcaLoadReport};
+
+/// Load report of an endpoint, which it sends with its responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LoadReport {
+    /// Requests per second.
+    pub requests: f64,
+    /// Failed requests per second.
+    pub errors: f64,
+    /// Utilization: that of the application or else of the CPU. 1 is the capacity.
+    pub utilization: f64,
+}
+
+impl LoadReport {
+    /// Trailer with the report: an [`OrcaLoadReport`] in base64.
+    pub const TRAILER: &'static str = "endpoint-load-metrics-bin";
+
+    /// Decodes an [`OrcaLoadReport`]. Returns `None` if it is malformed.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let report = OrcaLoadReport::decode(bytes).ok()?;
+        let of_application = report.application_utilization;
+        let utilization = match of_application > 0.0 {
+            true => of_application,
+            false => report.cpu_utilization,
+        };
+        Some(Self { requests: report.rps_fractional, errors: report.eps, utilization })
+    }
+}
+
+/// Newest load of an endpoint.
+#[derive(Debug)]
+pub(super) struct EndpointLoad {
+    /// The utilization and the error rate, each per request in a second, as two `f32`.
+    figures: AtomicU64,
+    /// Time of the last report, in nanoseconds.
+    updated: AtomicU64,
+    /// Time of the first report of those that followed each other, or [`NEVER`].
+    since: AtomicU64,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl Default for EndpointLoad {
+    fn default() -> Self {
+        let (figures, updated) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { figures, updated, since: AtomicU64::new(NEVER) }
+    }
+}
+
+impl EndpointLoad {
+    /// Stores a report. One without requests or utilization is ignored.
+    // B33f
+    pub(super) fn report(&self, load: &LoadReport, now: Time) {
+        let LoadReport { requests, errors, utilization } = *load;
+        let is_usable = requests > 0.0 && utilization > 0.0;
+        if !is_usable || !requests.is_finite() || !utilization.is_finite() {
+            return;
+        }
+        let errors = if errors > 0.0 { errors / requests } else { 0.0 };
+        let parts = [utilization / requests, errors / requests].map(|it| (it as f32).to_bits());
+        let figures = u64::from(parts[0]) << 32 | u64::from(parts[1]);
+        self.figures.store(figures, Ordering::Relaxed);
+        self.updated.store(now.as_nanos(), Ordering::Relaxed);
+        let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.since.compare_exchange(NEVER, now.as_nanos(), set, read);
+    }
+
+    /// Forgets the reports, because the endpoint is connected again.
+    pub(super) fn reset(&self) {
+        self.since.store(NEVER, Ordering::Relaxed);
+    }
+
+    /// Returns the weight, or zero if there is none that can be used.
+    pub(super) fn weight(&self, rules: &WeightedRoundRobin, now: Time) -> f64 {
+        let since = self.since.load(Ordering::Relaxed);
+        let updated = Time::from_nanos(self.updated.load(Ordering::Relaxed));
+        if since == NEVER {
+            return 0.0;
+        }
+        if now.since(updated) >= rules.expiration {
+            self.reset();
+            return 0.0;
+        }
+        if now.since(Time::from_nanos(since)) < rules.blackout {
+            return 0.0;
+        }
+        let figures = self.figures.load(Ordering::Relaxed);
+        let (utilization, errors) = ((figures >> 32) as u32, figures as u32);
+        let part = |bits| f64::from(f32::from_bits(bits));
+        1.0 / (part(utilization) + part(errors) * f64::from(rules.error_penalty))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    const RULES: WeightedRoundRobin = WeightedRoundRobin {
+        is_out_of_band: false,
+        blackout: Duration::from_secs(10),
+        expiration: Duration::from_secs(60),
+        update: Duration::from_secs(1),
+        error_penalty: 2.0,
+    };
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO.after(Duration::from_secs(seconds))
+    }
+
+    #[track_caller]
+    fn check(load: &EndpointLoad, seconds: u64, expected: f64) {
+        let weight = load.weight(&RULES, at(seconds));
+        assert!((weight - expected).abs() <= expected / 1e6, "{weight} instead of {expected}");
+    }
+
+    #[test]
+    fn weight_counts_after_the_blackout_until_it_expires() {
+        let load = EndpointLoad::default();
+        check(&load, 100, 0.0);
+        load.report(&LoadReport { requests: 100.0, errors: 0.0, utilization: 0.5 }, at(100));
+        check(&load, 109, 0.0);
+        check(&load, 110, 200.0);
+        // 0.5 + 20/100 * 2
+        load.report(&LoadReport { requests: 100.0, errors: 20.0, utilization: 0.5 }, at(120));
+        check(&load, 120, 100.0 / 0.9);
+        check(&load, 179, 100.0 / 0.9);
+        check(&load, 180, 0.0);
+        // The blackout begins again.
+        load.report(&LoadReport { requests: 100.0, errors: 0.0, utilization: 0.5 }, at(200));
+        check(&load, 209, 0.0);
+        check(&load, 210, 200.0);
+        load.reset();
+        check(&load, 211, 0.0);
+    }
+
+    #[test]
+    fn unusable_reports_are_ignored() {
+        let load = EndpointLoad::default();
+        for (requests, errors, utilization) in [
+            (0.0, 1.0, 0.5),
+            (10.0, 0.0, 0.0),
+            (-1.0, 0.0, 0.5),
+            (f64::NAN, 0.0, 0.5),
+            (f64::INFINITY, 0.0, 0.5),
+            (10.0, 0.0, f64::INFINITY),
+        ] {
+            load.report(&LoadReport { requests, errors, utilization }, at(1));
+            check(&load, 50, 0.0);
+        }
+        load.report(&LoadReport { requests: 1.0, errors: f64::NAN, utilization: 1.0 }, at(1));
+        check(&load, 50, 1.0);
+        assert_eq!(LoadReport::from_bytes(b"\xff"), None);
+    }
+}
