@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from driver.waiting import eventually, expect
 from driver.xds import TYPE_URLS
 
 NAME = "routing"
+_WEIGHTED = "type.googleapis.com/envoy.extensions.load_balancing_policies.client_side_weighted_round_robin.v3"
 # Calls for which endpoints are chosen by weight, and in turn.
 _SPREAD = Table("endpoints", [], domains={"*": "a"})
 
@@ -70,6 +72,8 @@ def run(report: PeerReport, run_dir: Path) -> None:
         _spread(len(tables()) + 1, stage, scenario)
         _retry(len(tables()) + 2, stage, scenario)
         _hash(len(tables()) + 3, stage, scenario)
+        _eject(stage, scenario)
+        _weigh(stage, scenario)
 
     def over_tls(scenario: Scenario) -> None:
         play_secured(scenario, Stage(scenario, python, client, "caller.py"), workspace.virtual_environment("envoy"))
@@ -170,6 +174,61 @@ def _hash(number: int, stage: Stage, scenario: Scenario) -> None:
         with scenario.check(f"ring hash, {about}: {CALLS} calls, of which both send {told(ours)}"):
             expect_same(calls, ours, "C-core", core, {})
             expect(len(set(ours)) > 1, "the calls are spread")
+
+
+def _with_all_backends(about: str, stage: Stage, cluster: resources.Resource) -> None:
+    """One cluster has all backends; it is this one."""
+    others = [resources.cluster(name) for name in CLUSTERS[1:]]
+    stage.respond("cds", about, cluster, *others)
+    ports = zip(CLUSTERS[1:], stage.backends[1:], strict=True)
+    endpoints = [resources.endpoints(name, port) for name, port in ports]
+    stage.respond("eds", about, resources.localities("a", [(0, 1, stage.backends)]), *endpoints)
+
+
+def _eject(stage: Stage, scenario: Scenario) -> None:
+    """Both eject a backend whose calls fail, and no other."""
+    outliers = {
+        "interval": "0.5s",
+        "base_ejection_time": "600s",
+        "max_ejection_time": "600s",
+        "max_ejection_percent": 20,
+        "enforcing_success_rate": 0,
+        "enforcing_failure_percentage": 100,
+        "failure_percentage_threshold": 50,
+        "failure_percentage_minimum_hosts": 5,
+        "failure_percentage_request_volume": 5,
+    }
+    _with_all_backends("outliers", stage, resources.cluster("a", outlier_detection=outliers))
+    broken = [["broken", str(stage.backends[1])]]
+    calls = [{"path": "/s/none", "metadata": broken} for _ in range(200)]
+    after = {"a", "c", "d", "e"}
+    for side in BOTH:
+        with scenario.check(f"{side.value}: a backend whose calls fail is ejected"):
+            first = Counter(_made(stage, side, calls))
+            expect(first[14] > 0, f"the first calls: {first}")
+            eventually("no call fails", lambda side=side: set(_made(stage, side, calls)) == after)
+            calm = [{"path": "/s/none", "metadata": []} for _ in range(200)]
+            expect(set(_made(stage, side, calm)) == after, "the ejection continues although no call fails")
+
+
+def _weigh(stage: Stage, scenario: Scenario) -> None:
+    """Both send calls in inverse proportion to the utilization that the backends report."""
+    config = {"@type": f"{_WEIGHTED}.ClientSideWeightedRoundRobin", "blackout_period": "0s", "weight_update_period": "0.1s"}
+    policies = [{"typed_extension_config": {"name": "weighted", "typed_config": config}}]
+    cluster = resources.cluster("a", load_balancing_policy={"policies": policies})
+    _with_all_backends("weights", stage, cluster)
+    utilization = {"a": 0.2, "b": 0.4, "c": 0.4, "d": 0.8, "e": 0.8}
+    loads = " ".join(f"{port}={utilization[name]}" for name, port in zip(CLUSTERS, stage.backends, strict=True))
+    calls = [{"path": "/s/none", "metadata": [["loads", loads]]} for _ in range(CALLS)]
+    shares = {"a": 0.4, "b": 0.2, "c": 0.2, "d": 0.1, "e": 0.1}
+
+    def weighted(side: Side) -> bool:
+        found = Counter(_made(stage, side, calls))
+        return all(abs(found[name] - CALLS * share) < CALLS * 0.02 for name, share in shares.items())
+
+    for side in BOTH:
+        with scenario.check(f"{side.value}: calls by the load that backends report, within 2 percent of all"):
+            eventually("they are in proportion", lambda side=side: weighted(side))
 
 
 def _spread(number: int, stage: Stage, scenario: Scenario) -> None:

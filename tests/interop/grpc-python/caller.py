@@ -1,8 +1,9 @@
 """gRPC C-core as a channel that makes calls, and the backends that it may reach.
 
 Runs in the virtual environment of `requirements-grpc.txt`. It starts backends that answer every call with
-their own port. Metadata `fail: CODE N` makes the first N attempts of a call fail with a status instead. The program
-obeys JSON commands on standard input:
+their own port. Metadata `fail: CODE N` makes the first N attempts of a call fail with a status instead, and
+`broken: PORT` all those that reach this port. `loads: PORT=UTILIZATION ...` makes backends report their load. The
+program obeys JSON commands on standard input:
 
     {"command": "open", "servers": ["127.0.0.1:PORT", ...], "node": ID, "providers": {NAME: FILES, ...}}
     {"command": "secure", "certificate": FILE, "key": FILE, "clients": FILE or null}
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import sys
 from concurrent import futures
 from pathlib import Path
@@ -51,13 +53,23 @@ class _Backend(grpc.GenericRpcHandler):
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         metadata = dict(handler_call_details.invocation_metadata)
         code, failing = map(int, metadata.get("fail", "0 0").split())
+        loads = dict(load.split("=") for load in metadata.get("loads", "").split())
 
         def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
             if int(metadata.get("grpc-previous-rpc-attempts", "0")) < failing:
                 context.abort(_CODES[code], "as the call says")
+            if metadata.get("broken") == str(self.port):
+                context.abort(grpc.StatusCode.UNAVAILABLE, "broken, as the call says")
+            if str(self.port) in loads:
+                context.set_trailing_metadata((("endpoint-load-metrics-bin", _report(float(loads[str(self.port)]))),))
             return str(self.port).encode()
 
         return grpc.unary_unary_rpc_method_handler(answer)
+
+
+def _report(utilization: float) -> bytes:
+    """An `OrcaLoadReport` of 100 requests a second: its fields `cpu_utilization` and `rps_fractional`."""
+    return struct.pack("<BdBd", 0x09, utilization, 0x31, 100.0)
 
 
 def _secured(certificate: str, key: str, clients: str | None) -> _Backend:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from driver.routing.tables import Metadata, Table
+from driver.routing.tables import Metadata, Table, to
 
 _SHOPS = ("north", "south")
 _USERS = tuple(f"user-{number}" for number in range(50))
@@ -39,6 +39,8 @@ HASHED = Table(
         _by("/s/terminal", _header("absent", terminal=True), _header("user", terminal=True), _header("shop")),
         _by("/s/rewritten", _header("user", rewrite=("^(user-.).*$", r"\1"))),
         _by("/s/type", _header("content-type"), _header("user-bin")),
+        # Not among the calls.
+        to("a", path="/s/none"),
     ],
     ("/s/user", "/s/both", "/s/reversed", "/s/terminal", "/s/rewritten", "/s/type"),
     _metadata(),
