@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use prost::{Message, Name};
+use prost::Message as _;
 use xds_core::{
     client::{ServerFeature, ServerFeatures},
     proto::{self, BoolValue},
@@ -39,15 +39,8 @@ fn routes() -> Vec<Route> {
     vec![route(prefix(""), cluster("c"))]
 }
 
-fn policy<M: Message + Name>(message: &M) -> Option<LoadBalancingPolicy> {
-    let typed_config = Some(packed(message));
-    let config = TypedExtensionConfig { name: M::NAME.into(), typed_config };
-    let policy = Policy { typed_extension_config: Some(config) };
-    Some(LoadBalancingPolicy { policies: vec![policy] })
-}
-
 fn pick_first() -> Cluster {
-    Cluster { load_balancing_policy: policy(&PickFirst::default()), ..eds("c") }
+    Cluster { load_balancing_policy: policies(&PickFirst::default()), ..eds("c") }
 }
 
 /// gRFC A62: the first address that answers gets all calls, until its connection is lost.
@@ -227,7 +220,7 @@ async fn endpoint_that_reports_less_utilization_gets_more_calls() {
         weight_update_period: Some(proto::Duration { seconds: 0, nanos: 100_000_000 }),
         ..ClientSideWeightedRoundRobin::default()
     };
-    let weighted = Cluster { load_balancing_policy: policy(&rules), ..eds("c") };
+    let weighted = Cluster { load_balancing_policy: policies(&rules), ..eds("c") };
     let change = Change::new().routes(routes()).cluster_as(weighted);
     world.apply(change.endpoints("c", &[busy.address, idle.address]).0).await;
     let mut client = world.health();

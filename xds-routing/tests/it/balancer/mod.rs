@@ -7,6 +7,7 @@ mod outliers;
 mod pick_first;
 mod rig;
 mod ring_hash;
+mod weighted;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -160,22 +160,20 @@ pub(crate) fn fault(route: Route) -> String {
     validated(&table(vec![route])).err().map(|invalid| invalid.to_string()).unwrap_or_default()
 }
 
-/// Returns an LB policy that the balancer does not implement.
-pub(crate) fn unsupported_policy() -> Option<LoadBalancingPolicy> {
-    let by_reports = ClientSideWeightedRoundRobin {
-        enable_oob_load_report: boolean(true),
-        ..ClientSideWeightedRoundRobin::default()
-    };
-    let typed_config = Any {
-        type_url: "type.googleapis.com/envoy.extensions.load_balancing_policies.\
-                   client_side_weighted_round_robin.v3.ClientSideWeightedRoundRobin"
-            .into(),
-        value: by_reports.encode_to_vec().into(),
-    };
-    let config =
-        TypedExtensionConfig { name: "by reports".into(), typed_config: Some(typed_config) };
+/// Returns the list of one LB policy.
+pub(crate) fn policies<M: Message + Name>(config: &M) -> Option<LoadBalancingPolicy> {
+    let typed_config = Some(packed(config));
+    let config = TypedExtensionConfig { name: M::NAME.into(), typed_config };
     let policy = Policy { typed_extension_config: Some(config) };
     Some(LoadBalancingPolicy { policies: vec![policy] })
+}
+
+/// Returns an LB policy that the balancer does not implement.
+pub(crate) fn unsupported_policy() -> Option<LoadBalancingPolicy> {
+    policies(&ClientSideWeightedRoundRobin {
+        enable_oob_load_report: boolean(true),
+        ..ClientSideWeightedRoundRobin::default()
+    })
 }
 
 pub(crate) fn ads() -> Option<ConfigSource> {

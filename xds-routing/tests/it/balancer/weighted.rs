@@ -1,0 +1,94 @@
+//! Weighted round robin (gRFC A58): shares of the endpoints by the loads that they report.
+
+use xds_core::proto::Duration;
+use xds_routing::{
+    Rules,
+    balancer::{ConnectionEvent, LoadReport, Source},
+    cluster::Cluster,
+    proto::envoy::extensions::load_balancing_policies::client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin,
+};
+
+use crate::{
+    balancer::rig::{Driver, cluster_schema, judged_endpoints, schema},
+    support::*,
+};
+
+fn weighted(config: &ClientSideWeightedRoundRobin) -> Cluster {
+    let mut schema = cluster_schema("c");
+    schema.load_balancing_policy = policies(config);
+    Cluster::from_schema(&schema, &Rules::default()).expect("a cluster")
+}
+
+fn driver(config: &ClientSideWeightedRoundRobin) -> Driver {
+    let mut driver = Driver::new(&[]);
+    let endpoints = judged_endpoints(&schema(&[(0, 1, &[1, 2, 3])]));
+    driver.balance(&[Source::new(&weighted(config), &endpoints)]);
+    driver.connected(&[1, 2, 3]);
+    driver
+}
+
+/// Makes a call to each endpoint. Each reports 100 requests per second and its utilization.
+fn report(driver: &mut Driver, utilizations: [f64; 3]) {
+    let mut missing = [1, 2, 3].into_iter().zip(utilizations).collect::<Vec<_>>();
+    while !missing.is_empty() {
+        let (port, permit) = driver.pick().expect("an endpoint");
+        if let Some(place) = missing.iter().position(|(it, _)| *it == port) {
+            let (_, utilization) = missing.remove(place);
+            let load = LoadReport { requests: 100.0, errors: 0.0, utilization };
+            permit.report_load(&load, driver.now);
+        }
+    }
+}
+
+#[track_caller]
+fn check(driver: &mut Driver, expected: [u32; 3]) {
+    let shares = driver.shares();
+    for (port, expected) in [1, 2, 3].into_iter().zip(expected) {
+        assert!(shares[&port].abs_diff(expected) < 100, "{shares:?}");
+    }
+}
+
+const EQUAL: [u32; 3] = [3_333, 3_333, 3_333];
+
+#[test]
+fn shares_follow_the_reports_after_the_blackout() {
+    let mut driver = driver(&ClientSideWeightedRoundRobin::default());
+    check(&mut driver, EQUAL);
+    report(&mut driver, [0.2, 0.2, 0.4]);
+    driver.after(9);
+    check(&mut driver, EQUAL);
+    driver.after(2);
+    check(&mut driver, [4_000, 4_000, 2_000]);
+    report(&mut driver, [0.4, 0.2, 0.2]);
+    driver.after(1);
+    check(&mut driver, [2_000, 4_000, 4_000]);
+    // An endpoint that is connected again has the mean weight of the others until its blackout ends.
+    driver.is(1, ConnectionEvent::Closed);
+    driver.connected(&[1]);
+    check(&mut driver, EQUAL);
+    report(&mut driver, [0.4, 0.2, 0.2]);
+    driver.after(11);
+    check(&mut driver, [2_000, 4_000, 4_000]);
+    // The weights expire three minutes after the last report.
+    driver.after(175);
+    check(&mut driver, EQUAL);
+    println!("covers: B33f");
+}
+
+/// One timer per interval, which is at least 100 ms.
+#[test]
+fn weights_are_renewed_at_the_interval() {
+    for (stated, expected) in [(None, 1_000), (Some(0), 100), (Some(250_000_000), 250)] {
+        let mut driver = driver(&ClientSideWeightedRoundRobin {
+            weight_update_period: stated.map(|nanos| Duration { seconds: 0, nanos }),
+            ..ClientSideWeightedRoundRobin::default()
+        });
+        let due = driver.balancer.poll_timeout().expect("a timer");
+        assert_eq!(due.since(driver.now).as_millis(), expected);
+        driver.now = due;
+        driver.balancer.handle_timeout(due);
+        driver.follow();
+        let next = driver.balancer.poll_timeout().expect("a timer");
+        assert_eq!(next.since(due).as_millis(), expected);
+    }
+}
