@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use http::uri::Scheme;
@@ -13,11 +14,12 @@ use hyper::client::conn::http2::SendRequest;
 use tokio::sync::{mpsc, watch};
 use tonic::body::Body;
 use xds_core::{ResourceName, Time};
-use xds_grpc::runtime::Task;
+use xds_grpc::{clock::Clock, runtime::Task};
 use xds_routing::{
     SocketAddress,
     balancer::{
-        Balancer, BalancerOutput, ConnectionEvent, ConnectionId, ConnectorId, Picker, leaves,
+        Balancer, BalancerOutput, ConnectionEvent, ConnectionId, ConnectorId, LoadRecorder,
+        LoadReport, LoadSource, Picker, leaves,
     },
     dependencies::{ClusterConfiguration, ResolvedClusters},
     router::Failure,
@@ -28,6 +30,7 @@ use crate::{
     counters::ProcessCounters,
     dial::{Dial, DialEvent},
     events::DriverEvent,
+    load::watch_load,
     options::ChannelOptions,
     tls::ClusterTls,
 };
@@ -71,6 +74,7 @@ pub(crate) struct Cluster {
     serial: u64,
     balancer: Balancer,
     dial: Dial,
+    clock: Clock,
     /// TLS settings of the leaf clusters (gRFC A75), by number.
     tls_settings: TlsSettings,
     providers: Arc<Providers>,
@@ -83,6 +87,8 @@ pub(crate) struct Cluster {
     connections: Connections,
     /// Attempts to connect. Dropping one ends it.
     dials: BTreeMap<ConnectionId, (Task, Scheme)>,
+    /// Streams of load reports, with their intervals. Dropping one ends it.
+    load_watches: BTreeMap<ConnectionId, (Duration, Task)>,
     state: watch::Sender<ClusterState>,
 }
 
@@ -92,6 +98,7 @@ impl Cluster {
         host: &Arc<str>,
         options: &ChannelOptions,
         providers: &Arc<Providers>,
+        clock: &Clock,
         seed: u64,
         events: mpsc::UnboundedSender<DriverEvent>,
     ) -> Self {
@@ -106,6 +113,7 @@ impl Cluster {
             serial: next_serial(),
             balancer: Balancer::new(options.times, seed).with_counters(Arc::new(ProcessCounters)),
             dial,
+            clock: clock.clone(),
             tls_settings: TlsSettings::default(),
             providers: Arc::clone(providers),
             events,
@@ -114,6 +122,7 @@ impl Cluster {
             picker: None,
             connections: Arc::default(),
             dials: BTreeMap::new(),
+            load_watches: BTreeMap::new(),
             state: watch::Sender::new(ClusterState::Unknown),
         }
     }
@@ -199,6 +208,7 @@ impl Cluster {
                 ConnectionEvent::Failed(why)
             }
             DialEvent::Closed => {
+                self.load_watches.remove(&id);
                 Arc::make_mut(&mut self.connections).remove(&id);
                 ConnectionEvent::Closed
             }
@@ -237,6 +247,7 @@ impl Cluster {
                 _ => {}
             }
         }
+        self.watch_loads();
         let (Some(picker), Some(configuration)) = (&self.picker, &self.configuration) else {
             return;
         };
@@ -246,6 +257,29 @@ impl Cluster {
         let connections = Arc::clone(&self.connections);
         let picking = Picking { picker, connections, cluster };
         self.state.send_replace(ClusterState::Picking(Arc::new(picking)));
+    }
+
+    /// Starts and ends streams of load reports, so that there is one on each connection that gets
+    /// calls if the policy needs them.
+    fn watch_loads(&mut self) {
+        let picker = self.picker.as_ref();
+        let interval = match picker.and_then(Picker::loads) {
+            Some(LoadSource::Stream(interval)) => Some(interval),
+            _ => None,
+        };
+        let picked = interval.and(picker).into_iter().flat_map(Picker::connections);
+        let wanted: BTreeMap<ConnectionId, LoadRecorder> = picked.collect();
+        self.load_watches.retain(|id, (at, _)| Some(*at) == interval && wanted.contains_key(id));
+        let Some(interval) = interval else { return };
+        for (id, recorder) in wanted {
+            let Some(connection) = self.connections.get(&id) else { continue };
+            self.load_watches.entry(id).or_insert_with(|| {
+                let (runtime, host, clock) =
+                    (&self.dial.runtime, &self.dial.host, self.clock.clone());
+                let report = move |load: LoadReport| recorder.record(&load, clock.now());
+                (interval, watch_load(runtime, connection, host, interval, report))
+            });
+        }
     }
 }
 

@@ -161,8 +161,15 @@ impl Driver {
         let (cluster, weak) = self.clusters.entry(name.clone()).or_insert_with(|| {
             let seed = self.random.next_u64();
             let events = self.event_sender.clone();
-            let cluster =
-                Cluster::new(name, &self.host, &self.options, &self.providers, seed, events);
+            let cluster = Cluster::new(
+                name,
+                &self.host,
+                &self.options,
+                &self.providers,
+                &self.clock,
+                seed,
+                events,
+            );
             (cluster, Weak::new())
         });
         let cluster_ref = Arc::new(ClusterRef::new(

@@ -36,7 +36,9 @@
 //! 3. The call is delayed or aborted if the listener's fault injection filter requires it.
 //! 4. The call waits until an endpoint of the cluster is ready, or none will be
 //!    ([`Balancer`](xds_routing::balancer::Balancer)). Endpoints whose calls fail too often are
-//!    ejected for a time if the cluster says so ([gRFC A50][A50]).
+//!    ejected for a time if the cluster says so ([gRFC A50][A50]). If weighted round robin needs the
+//!    load of endpoints, a stream of load reports is opened on each connection, or the responses
+//!    contain them ([gRFC A58][A58]).
 //! 5. The request is sent. Its authority is the channel's name or, if a trusted server says so, the
 //!    host name of the endpoint ([gRFC A81][A81]). If the connection ends before that, the call waits for another one.
 //! 6. If the server reports that it has not processed the request, it is sent once more, on another
@@ -91,9 +93,8 @@
 //! these cases, it is used nevertheless. A warning is logged (`tracing`) when a configuration
 //! starts to request such a feature.
 //!
-//! - Custom load balancing policies, and weighted round robin with out-of-band load reports ([gRFC
-//!   A58][A58]): calls to the cluster fail with `UNAVAILABLE`. As a member of an aggregate cluster it
-//!   is skipped ([gRFC A75][A75]).
+//! - Custom load balancing policies: calls to the cluster fail with `UNAVAILABLE`. As a member of an
+//!   aggregate cluster it is skipped ([gRFC A75][A75]).
 //! - Cluster specifier plugins: calls with the route fail with `UNAVAILABLE`.
 //! - Load reports to the management server: load is not reported.
 //! - HTTP filters except the router and fault injection ([gRFC A33][A33]): the listener is rejected
@@ -136,6 +137,7 @@ mod dial;
 mod driver;
 mod events;
 mod fault;
+mod load;
 mod metadata;
 mod options;
 mod process;

@@ -22,9 +22,7 @@ impl Feature {
     /// Returns the name of the feature, for messages.
     const fn what(self) -> &'static str {
         match self {
-            Self::Policy => {
-                "a load balancing policy that is unknown, or that needs out-of-band load reports"
-            }
+            Self::Policy => "a load balancing policy that is not implemented",
             Self::Plugin => "a cluster specifier plugin",
             Self::LoadReports => "load reporting",
         }
@@ -191,8 +189,7 @@ mod tests {
             ..ConfigSource::default()
         };
         let reported = cds::Cluster { lrs_server: Some(itself), ..eds("c") };
-        let of_odd = "cluster `odd` requests a load balancing policy that is unknown, or that needs \
-                      out-of-band load reports";
+        let of_odd = "cluster `odd` requests a load balancing policy that is not implemented";
         let of_c = "cluster `c` requests load reporting";
         assert_eq!(told(&plain, &[reported.clone(), odd.clone()]), [of_c, of_odd]);
         let of_routes = "route configuration `routes` requests a cluster specifier plugin";

@@ -98,14 +98,13 @@ const ONLY_ANNOTATIONS: [&str; 6] = [
 
 /// Folders and files of messages that exist only as descriptors. Code is generated only for those
 /// that the core uses.
-const ONLY_DESCRIPTORS: [&str; 8] = [
+const ONLY_DESCRIPTORS: [&str; 7] = [
     "cel/",
     "google/api/expr/",
     "google/protobuf/empty.proto",
     "udpa/",
     "xds/annotations/",
     "xds/core/",
-    "xds/service/",
     "xds/type/",
 ];
 

@@ -8,26 +8,16 @@ use xds_core::{
     proto::{self, BoolValue},
     types,
 };
-use xds_routing::proto::{
-    envoy::{
-        config::{
-            cluster::v3::{
-                Cluster, LoadBalancingPolicy, OutlierDetection, cluster::LbPolicy,
-                load_balancing_policy::Policy,
-            },
-            core::v3::TypedExtensionConfig,
-            endpoint::v3::lb_endpoint::HostIdentifier,
-            route::v3::{
-                Route, RouteAction,
-                route_action::{HashPolicy, HostRewriteSpecifier, hash_policy},
-            },
-        },
-        extensions::load_balancing_policies::{
-            client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin,
-            pick_first::v3::PickFirst,
+use xds_routing::proto::envoy::{
+    config::{
+        cluster::v3::{Cluster, OutlierDetection, cluster::LbPolicy},
+        endpoint::v3::lb_endpoint::HostIdentifier,
+        route::v3::{
+            Route, RouteAction,
+            route_action::{HashPolicy, HostRewriteSpecifier, hash_policy},
         },
     },
-    xds::data::orca::v3::OrcaLoadReport,
+    extensions::load_balancing_policies::pick_first::v3::PickFirst,
 };
 
 use crate::{
@@ -202,40 +192,4 @@ async fn endpoint_with_unanswered_calls_gets_fewer() {
     assert!(stuck.calls() < 45, "{} calls", stuck.calls());
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
     println!("covers: B33c");
-}
-
-/// gRFC A58: endpoints get calls in proportion to the requests that they serve at full load.
-#[tokio::test]
-async fn endpoint_that_reports_less_utilization_gets_more_calls() {
-    let world = World::new().await;
-    let reports = |cpu_utilization| OrcaLoadReport {
-        rps_fractional: 100.0,
-        cpu_utilization,
-        ..OrcaLoadReport::default()
-    };
-    let (busy, idle) =
-        (Backend::reporting(reports(0.9)).await, Backend::reporting(reports(0.3)).await);
-    let rules = ClientSideWeightedRoundRobin {
-        blackout_period: Some(proto::Duration::default()),
-        weight_update_period: Some(proto::Duration { seconds: 0, nanos: 100_000_000 }),
-        ..ClientSideWeightedRoundRobin::default()
-    };
-    let weighted = Cluster { load_balancing_policy: policies(&rules), ..eds("c") };
-    let change = Change::new().routes(routes()).cluster_as(weighted);
-    world.apply(change.endpoints("c", &[busy.address, idle.address]).0).await;
-    let mut client = world.health();
-    soon(async {
-        loop {
-            let before = (busy.calls(), idle.calls());
-            for _ in 0..100 {
-                check(&mut client, &[]).await.unwrap();
-            }
-            let made = (busy.calls() - before.0, idle.calls() - before.1);
-            if (23..=27).contains(&made.0) && (73..=77).contains(&made.1) {
-                return;
-            }
-        }
-    })
-    .await;
-    println!("covers: B33f");
 }

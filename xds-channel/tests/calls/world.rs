@@ -14,9 +14,10 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
+use futures_util::StreamExt as _;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::Frame;
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, StreamBody};
 use prost::Message as _;
 use tokio::{
     net::{TcpListener, TcpSocket},
@@ -265,13 +266,17 @@ impl Backend {
         Self::with(delay, None).await
     }
 
-    /// Creates a backend whose responses contain this load report.
-    pub(crate) async fn reporting(report: OrcaLoadReport) -> Self {
-        let text = STANDARD_NO_PAD.encode(report.encode_to_vec());
-        Self::with(Duration::ZERO, Some(text.parse().unwrap())).await
+    /// Creates a backend that reports its load.
+    pub(crate) async fn reporting(report: Reporting) -> Self {
+        Self::with(Duration::ZERO, Some(report)).await
     }
 
-    async fn with(delay: Duration, report: Option<HeaderValue>) -> Self {
+    /// Returns the number of streams of load reports.
+    pub(crate) fn streams(&self) -> usize {
+        self.counted.streams.load(Ordering::SeqCst)
+    }
+
+    async fn with(delay: Duration, report: Option<Reporting>) -> Self {
         let reporter = HealthReporter::new();
         let inner = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
         let counted = Counted {
@@ -279,6 +284,7 @@ impl Backend {
             delay,
             report,
             calls: Arc::default(),
+            streams: Arc::default(),
             headers: Arc::default(),
             scheme: Arc::default(),
             authority: Arc::default(),
@@ -286,12 +292,12 @@ impl Backend {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let serving = Server::builder().add_service(counted.clone()).serve_with_incoming_shutdown(
-            TcpIncoming::from(listener),
-            async {
+        let server = Server::builder().add_service(counted.clone());
+        let serving = server
+            .add_service(LoadStreams(counted.clone()))
+            .serve_with_incoming_shutdown(TcpIncoming::from(listener), async {
                 let _ = stopped.await;
-            },
-        );
+            });
         tokio::spawn(serving);
         Self { address, counted, reporter, stop: Some(stop) }
     }
@@ -306,13 +312,20 @@ impl Backend {
     }
 }
 
+/// Way in which a backend reports its load.
+#[derive(Clone)]
+pub(crate) enum Reporting {
+    WithResponses(OrcaLoadReport),
+    OnStreams(OrcaLoadReport),
+}
+
 #[derive(Clone)]
 pub(crate) struct Counted {
     inner: HealthServer<HealthService>,
     delay: Duration,
-    /// Load report of the responses.
-    report: Option<HeaderValue>,
+    report: Option<Reporting>,
     calls: Arc<AtomicUsize>,
+    streams: Arc<AtomicUsize>,
     /// Headers of the last call.
     pub(crate) headers: Arc<Mutex<HeaderMap>>,
     /// Scheme of the last call.
@@ -344,17 +357,64 @@ impl Service<Request<Body>> for Counted {
             sleep(delay).await;
             let response = inner.call(request).await?;
             Ok(match report {
-                None => response,
-                Some(report) => response.map(|body| {
-                    Body::new(body.map_frame(move |frame| match frame.into_trailers() {
-                        Ok(mut trailers) => {
-                            trailers.insert(LoadReport::TRAILER, report.clone());
-                            Frame::trailers(trailers)
-                        }
-                        Err(frame) => frame,
-                    }))
-                }),
+                Some(Reporting::WithResponses(report)) => {
+                    response.map(|body| with_report(body, &report))
+                }
+                _ => response,
             })
         })
     }
+}
+
+/// Service of the streams of load reports.
+#[derive(Clone)]
+struct LoadStreams(Counted);
+
+impl NamedService for LoadStreams {
+    const NAME: &'static str = "xds.service.orca.v3.OpenRcaService";
+}
+
+impl Service<Request<Body>> for LoadStreams {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = core::future::Ready<Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        assert_eq!(request.uri().path(), LoadReport::METHOD);
+        self.0.streams.fetch_add(1, Ordering::SeqCst);
+        core::future::ready(Ok(report_on_a_stream(self.0.report.as_ref())))
+    }
+}
+
+/// Adds a load report to the trailers.
+fn with_report(body: Body, report: &OrcaLoadReport) -> Body {
+    let text = STANDARD_NO_PAD.encode(report.encode_to_vec());
+    let value: HeaderValue = text.parse().unwrap();
+    Body::new(body.map_frame(move |frame| match frame.into_trailers() {
+        Ok(mut trailers) => {
+            trailers.insert(LoadReport::TRAILER, value.clone());
+            Frame::trailers(trailers)
+        }
+        Err(frame) => frame,
+    }))
+}
+
+/// Returns one load report, and a stream that does not end.
+fn report_on_a_stream(report: Option<&Reporting>) -> Response<Body> {
+    let Some(Reporting::OnStreams(report)) = report else {
+        return Status::unimplemented("no load reports").into_http();
+    };
+    let bytes = report.encode_to_vec();
+    let mut message = vec![0];
+    message.extend((bytes.len() as u32).to_be_bytes());
+    message.extend(bytes);
+    let endless =
+        futures_util::stream::once(async { Ok::<_, Status>(Frame::data(message.into())) })
+            .chain(futures_util::stream::pending());
+    let response = Response::builder().header("content-type", "application/grpc");
+    response.body(Body::new(StreamBody::new(endless))).unwrap()
 }

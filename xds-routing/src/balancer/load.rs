@@ -3,14 +3,33 @@
 //! [gRFC A51]: https://github.com/grpc/proposal/blob/master/A51-custom-backend-metrics.md
 //! [gRFC A58]: https://github.com/grpc/proposal/blob/master/A58-client-side-weighted-round-robin-lb-policy.md
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use alloc::{sync::Arc, vec::Vec};
+use core::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use prost::Message as _;
-use xds_core::Time;
+use xds_core::{Time, proto};
 
-use crate::{cluster::WeightedRoundRobin, proto::xds::data::orca::v3::OrcaLoadReport};
+use super::counters::EndpointCounters;
+use crate::{
+    cluster::WeightedRoundRobin,
+    proto::xds::{data::orca::v3::OrcaLoadReport, service::orca::v3::OrcaLoadReportRequest},
+};
 
-/// Load report of an endpoint, which it sends with its responses.
+/// Way in which endpoints report their load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LoadSource {
+    /// With each response, in the trailer [`LoadReport::TRAILER`].
+    Responses,
+    /// At this interval on a stream of the method [`LoadReport::METHOD`], which the client opens on
+    /// each connection.
+    Stream(Duration),
+}
+
+/// Load report of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LoadReport {
     /// Requests per second.
@@ -25,6 +44,20 @@ impl LoadReport {
     /// Trailer with the report: an [`OrcaLoadReport`] in base64.
     pub const TRAILER: &'static str = "endpoint-load-metrics-bin";
 
+    /// Method that returns a stream of reports, each an [`OrcaLoadReport`].
+    pub const METHOD: &'static str = "/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics";
+
+    /// Returns the encoded request of [`METHOD`](Self::METHOD) for reports at this interval.
+    #[must_use]
+    pub fn request(interval: Duration) -> Vec<u8> {
+        let report_interval = Some(proto::Duration {
+            seconds: i64::try_from(interval.as_secs()).unwrap_or(i64::MAX),
+            nanos: i32::try_from(interval.subsec_nanos()).unwrap_or_default(),
+        });
+        let request = OrcaLoadReportRequest { report_interval, ..OrcaLoadReportRequest::default() };
+        request.encode_to_vec()
+    }
+
     /// Decodes an [`OrcaLoadReport`]. Returns `None` if it is malformed.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
@@ -35,6 +68,18 @@ impl LoadReport {
             false => report.cpu_utilization,
         };
         Some(Self { requests: report.rps_fractional, errors: report.eps, utilization })
+    }
+}
+
+/// Recorder of the load of an endpoint, which may be used from any thread.
+#[derive(Clone, Debug)]
+pub struct LoadRecorder(pub(super) Arc<EndpointCounters>);
+
+impl LoadRecorder {
+    /// Stores a load report. The weights follow when the balancer renews them. `now` is a time of the
+    /// balancer's clock.
+    pub fn record(&self, load: &LoadReport, now: Time) {
+        self.0.load.report(load, now);
     }
 }
 
@@ -109,7 +154,7 @@ mod tests {
     use super::*;
 
     const RULES: WeightedRoundRobin = WeightedRoundRobin {
-        is_out_of_band: false,
+        out_of_band: None,
         blackout: Duration::from_secs(10),
         expiration: Duration::from_secs(60),
         update: Duration::from_secs(1),

@@ -33,9 +33,8 @@
 //!
 //! - Pick first is one connection with the addresses of all endpoints, to the first one that answers;
 //!   it is made anew if the addresses change. Its endpoint is never ejected.
-//! - Weighted round robin uses the loads that endpoints report with their responses
-//!   ([`CallPermit::report_load`]). Out-of-band reports are not implemented: calls to a cluster that
-//!   requests them fail.
+//! - Weighted round robin uses the loads that endpoints report ([`Picker::loads`]): with their
+//!   responses ([`CallPermit::report_load`]) or on streams ([`LoadRecorder`]).
 //! - Ring hash connects to all endpoints at once, not when a call needs one. A ring has at most 4,096
 //!   hashes, gRPC's default. Clients with equal endpoints and weights have the same ring as other
 //!   implementations of gRPC.
@@ -69,7 +68,7 @@ use self::{
 pub use self::{
     connection::{ConnectionEvent, ConnectionId, ConnectorId},
     counters::CallCounters,
-    load::LoadReport,
+    load::{LoadRecorder, LoadReport, LoadSource},
     picker::{CallOutcome, CallPermit, EndpointPick, PickAttempt, Picker},
     policy::can_balance,
     sources::{Source, leaves},
@@ -248,6 +247,8 @@ impl Balancer {
         if let Some(why) = &members.failure {
             return Picker::failing(why.clone());
         }
+        let loads = members.policy.loads();
+        let has_loads = loads == Some(LoadSource::Responses);
         let (mut ready, mut sum) = (Vec::new(), 0_u32);
         let (mut is_waiting, mut why) = (false, None);
         for locality in &members.localities {
@@ -257,7 +258,7 @@ impl Balancer {
                     EndpointState::Ready(id, counters) => {
                         let (counters, hostnames) =
                             (Arc::clone(counters), member.hostnames.clone());
-                        endpoints.push(PickEndpoint { id, counters, hostnames });
+                        endpoints.push(PickEndpoint { id, counters, hostnames, has_loads });
                         RingPlace::Ready(endpoints.len().saturating_sub(1))
                     }
                     EndpointState::Failed(reason) => {
@@ -297,7 +298,7 @@ impl Balancer {
             }
         }
         match (ready.is_empty(), is_waiting, why) {
-            (false, ..) => Picker::ready(ready, Arc::clone(&members.limits)),
+            (false, ..) => Picker::ready(ready, Arc::clone(&members.limits), loads),
             (true, true, _) => Picker::queueing(),
             (true, false, Some(why)) => {
                 Picker::failing(format!("connections to all endpoints failed; the last: {why}"))

@@ -6,7 +6,11 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use xds_core::{ResourceName, Time};
 
 use super::{
-    ConnectionId, counters::EndpointCounters, hostnames::Hostnames, load::LoadReport, ring::Ring,
+    ConnectionId,
+    counters::EndpointCounters,
+    hostnames::Hostnames,
+    load::{LoadRecorder, LoadReport, LoadSource},
+    ring::Ring,
     stride::Stride,
 };
 use crate::{
@@ -22,7 +26,7 @@ pub struct Picker(Arc<Choice>);
 enum Choice {
     Queue,
     Fail(String),
-    Ready(Vec<PickLocality>, Arc<Limits>),
+    Ready(Vec<PickLocality>, Arc<Limits>, Option<LoadSource>),
 }
 
 /// Endpoints of a locality.
@@ -66,6 +70,8 @@ pub(super) struct PickEndpoint {
     pub(super) id: ConnectionId,
     pub(super) counters: Arc<EndpointCounters>,
     pub(super) hostnames: Hostnames,
+    /// Whether load reports of responses count.
+    pub(super) has_loads: bool,
 }
 
 impl Selection {
@@ -192,10 +198,12 @@ impl CallPermit {
         self.endpoint.hostnames.get(address)
     }
 
-    /// Stores a load report that the response contained, for client-side weighted round robin. `now`
-    /// is a time of the balancer's clock.
+    /// Stores a load report that the response contained, for weighted round robin. Ignored if the
+    /// policy does not need it. `now` is a time of the balancer's clock.
     pub fn report_load(&self, load: &LoadReport, now: Time) {
-        self.endpoint.counters.load.report(load, now);
+        if self.endpoint.has_loads {
+            self.endpoint.counters.load.report(load, now);
+        }
     }
 
     /// Sets the outcome of the call. The last one is counted when the permit is dropped. Default:
@@ -245,17 +253,38 @@ impl Picker {
         Self(Arc::new(Choice::Fail(why)))
     }
 
-    pub(super) fn ready(localities: Vec<PickLocality>, limits: Arc<Limits>) -> Self {
-        Self(Arc::new(Choice::Ready(localities, limits)))
+    pub(super) fn ready(
+        localities: Vec<PickLocality>,
+        limits: Arc<Limits>,
+        loads: Option<LoadSource>,
+    ) -> Self {
+        Self(Arc::new(Choice::Ready(localities, limits, loads)))
     }
 
     /// Returns the endpoints that receive calls.
     pub(super) fn endpoints(&self) -> impl Iterator<Item = &PickEndpoint> {
         let localities = match &*self.0 {
-            Choice::Ready(localities, _) => &**localities,
+            Choice::Ready(localities, ..) => &**localities,
             Choice::Queue | Choice::Fail(_) => &[],
         };
         localities.iter().flat_map(|locality| &locality.endpoints)
+    }
+
+    /// Returns the connections that receive calls, with recorders of their load. Some may occur more
+    /// than once.
+    pub fn connections(&self) -> impl Iterator<Item = (ConnectionId, LoadRecorder)> + '_ {
+        self.endpoints().map(|it| (it.id, LoadRecorder(Arc::clone(&it.counters))))
+    }
+
+    /// Returns how the endpoints report their load, if the policy needs it. Reports of responses are
+    /// for [`CallPermit::report_load`], and those of streams for the recorders of the
+    /// [`connections`](Self::connections).
+    #[must_use]
+    pub fn loads(&self) -> Option<LoadSource> {
+        match &*self.0 {
+            Choice::Ready(.., loads) => *loads,
+            Choice::Queue | Choice::Fail(_) => None,
+        }
     }
 
     /// Returns the cluster whose endpoints receive calls and whose limits apply: a member, if the
@@ -263,7 +292,7 @@ impl Picker {
     #[must_use]
     pub fn cluster(&self) -> Option<&ResourceName> {
         match &*self.0 {
-            Choice::Ready(_, limits) => Some(&limits.cluster),
+            Choice::Ready(_, limits, _) => Some(&limits.cluster),
             Choice::Queue | Choice::Fail(_) => None,
         }
     }
@@ -288,7 +317,7 @@ impl Picker {
         let (localities, limits) = match &*self.0 {
             Choice::Queue => return EndpointPick::Queue,
             Choice::Fail(why) => return EndpointPick::Fail(why),
-            Choice::Ready(localities, limits) => (localities, limits),
+            Choice::Ready(localities, limits, _) => (localities, limits),
         };
         if attempt == PickAttempt::First
             && let Some(drop) = limits.drops.iter().find(|drop| drop.share.draw(random))

@@ -2,6 +2,7 @@
 
 use alloc::{format, string::String};
 
+use super::load::LoadSource;
 use crate::cluster::{BalancingPolicy, Cluster, RingHash, WeightedRoundRobin};
 
 /// Treatment of localities.
@@ -38,6 +39,19 @@ pub fn can_balance(cluster: &Cluster) -> bool {
     policies_of(cluster).is_ok()
 }
 
+impl EndpointPolicy {
+    /// Returns how the endpoints report their load, if the policy needs it.
+    pub(super) const fn loads(&self) -> Option<LoadSource> {
+        match self {
+            Self::Weighted(rules) => Some(match rules.out_of_band {
+                Some(interval) => LoadSource::Stream(interval),
+                None => LoadSource::Responses,
+            }),
+            _ => None,
+        }
+    }
+}
+
 pub(super) fn policies_of(cluster: &Cluster) -> Result<(Localities, EndpointPolicy), String> {
     let (localities, policy) = match &cluster.balancing {
         BalancingPolicy::WrrLocality(inner) => (Localities::ByWeight, &**inner),
@@ -48,7 +62,7 @@ pub(super) fn policies_of(cluster: &Cluster) -> Result<(Localities, EndpointPoli
         BalancingPolicy::LeastRequest(choices) => {
             Ok((localities, EndpointPolicy::LeastRequest((*choices).min(MOST_CHOICES))))
         }
-        BalancingPolicy::ClientSideWeightedRoundRobin(rules) if !rules.is_out_of_band => {
+        BalancingPolicy::ClientSideWeightedRoundRobin(rules) => {
             Ok((localities, EndpointPolicy::Weighted(*rules)))
         }
         BalancingPolicy::RingHash(sizes) => Ok((localities, EndpointPolicy::RingHash(*sizes))),

@@ -54,9 +54,6 @@ impl fmt::Display for BalancingPolicy {
             Self::RingHash(_) => "ring hash",
             Self::LeastRequest(_) => "least request",
             Self::PickFirst { .. } => "pick first",
-            Self::ClientSideWeightedRoundRobin(rules) if rules.is_out_of_band => {
-                "weighted round robin with out-of-band load reports"
-            }
             Self::ClientSideWeightedRoundRobin(_) => "weighted round robin",
             Self::Custom(policy) => &policy.type_url,
         })
@@ -67,8 +64,9 @@ impl fmt::Display for BalancingPolicy {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WeightedRoundRobin {
-    /// Whether endpoints report their load on a stream of its own instead of with each response.
-    pub is_out_of_band: bool,
+    /// Interval at which endpoints report their load on a separate stream (out of band, gRFC A51).
+    /// `None`, the default, means with each response. Default with `enable_oob_load_report`: 10 s.
+    pub out_of_band: Option<Duration>,
     /// Time for which an endpoint must have reported its load before its weight is used. Default:
     /// 10 s.
     pub blackout: Duration,
@@ -236,8 +234,8 @@ fn validate_client_side_wrr(
         Some(period) => validator.field(name, |validator| validate_duration(period, validator)),
     };
     let seconds = Duration::from_secs;
-    // The interval of the reports is for endpoints.
-    period("oob_reporting_period", &config.oob_reporting_period, seconds(10));
+    let interval = period("oob_reporting_period", &config.oob_reporting_period, seconds(10));
+    let is_out_of_band = config.enable_oob_load_report.as_ref().is_some_and(|it| it.value);
     let blackout = period("blackout_period", &config.blackout_period, seconds(10));
     let expiration =
         period("weight_expiration_period", &config.weight_expiration_period, seconds(180));
@@ -247,7 +245,7 @@ fn validate_client_side_wrr(
         validator.error_in("error_utilization_penalty", "must not be negative");
     }
     Some(WeightedRoundRobin {
-        is_out_of_band: config.enable_oob_load_report.as_ref().is_some_and(|it| it.value),
+        out_of_band: Some(interval?).filter(|_| is_out_of_band),
         blackout: blackout?,
         expiration: expiration?,
         update: update?.max(SHORTEST_UPDATE),

@@ -107,4 +107,9 @@ pub mod xds {
             pub mod v3;
         }
     }
+    pub mod service {
+        pub mod orca {
+            pub mod v3;
+        }
+    }
 }

@@ -37,8 +37,8 @@ fn calls_to_an_unsupported_lb_policy_fail() {
     let why = driver.pick().unwrap_err();
     assert_eq!(
         why,
-        "the LB policy of cluster `odd` is not supported: weighted round robin with out-of-band load \
-         reports"
+        "the LB policy of cluster `odd` is not supported: round robin in weighted localities in \
+         weighted localities"
     );
     assert_eq!(driver.log(), "+1 -1", "nobody is connected to");
 }

@@ -24,7 +24,7 @@ use xds_routing::{
                 HttpConnectionManager, HttpFilter, Rds, http_connection_manager::RouteSpecifier,
                 http_filter::ConfigType,
             },
-            load_balancing_policies::client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin,
+            load_balancing_policies::{round_robin::v3::RoundRobin, wrr_locality::v3::WrrLocality},
         },
         r#type::v3::{FractionalPercent, fractional_percent::DenominatorType},
     },
@@ -168,12 +168,10 @@ pub(crate) fn policies<M: Message + Name>(config: &M) -> Option<LoadBalancingPol
     Some(LoadBalancingPolicy { policies: vec![policy] })
 }
 
-/// Returns an LB policy that the balancer does not implement.
+/// Returns an LB policy that the balancer does not implement: localities within localities.
 pub(crate) fn unsupported_policy() -> Option<LoadBalancingPolicy> {
-    policies(&ClientSideWeightedRoundRobin {
-        enable_oob_load_report: boolean(true),
-        ..ClientSideWeightedRoundRobin::default()
-    })
+    let within = |endpoint_picking_policy| policies(&WrrLocality { endpoint_picking_policy });
+    within(within(policies(&RoundRobin::default())))
 }
 
 pub(crate) fn ads() -> Option<ConfigSource> {
