@@ -212,23 +212,33 @@ def _eject(stage: Stage, scenario: Scenario) -> None:
 
 
 def _weigh(stage: Stage, scenario: Scenario) -> None:
-    """Both send calls in inverse proportion to the utilization that the backends report."""
-    config = {"@type": f"{_WEIGHTED}.ClientSideWeightedRoundRobin", "blackout_period": "0s", "weight_update_period": "0.1s"}
-    policies = [{"typed_extension_config": {"name": "weighted", "typed_config": config}}]
-    cluster = resources.cluster("a", load_balancing_policy={"policies": policies})
-    _with_all_backends("weights", stage, cluster)
-    utilization = {"a": 0.2, "b": 0.4, "c": 0.4, "d": 0.8, "e": 0.8}
-    loads = " ".join(f"{port}={utilization[name]}" for name, port in zip(CLUSTERS, stage.backends, strict=True))
+    """Both send calls in inverse proportion to the utilization that the backends report, either with their responses
+    or, to be told apart in the opposite order, on streams."""
+    ascending = [0.2, 0.4, 0.4, 0.8, 0.8]
+    stage.load(ascending[::-1])
+    loads = " ".join(f"{port}={load}" for port, load in zip(stage.backends, ascending, strict=True))
     calls = [{"path": "/s/none", "metadata": [["loads", loads]]} for _ in range(CALLS)]
-    shares = {"a": 0.4, "b": 0.2, "c": 0.2, "d": 0.1, "e": 0.1}
+    shares = (0.4, 0.2, 0.2, 0.1, 0.1)
 
-    def weighted(side: Side) -> bool:
+    def weighted(side: Side, letters: str) -> bool:
         found = Counter(_made(stage, side, calls))
-        return all(abs(found[name] - CALLS * share) < CALLS * 0.02 for name, share in shares.items())
+        return all(abs(found[name] - CALLS * share) < CALLS * 0.02 for name, share in zip(letters, shares, strict=True))
 
-    for side in BOTH:
-        with scenario.check(f"{side.value}: calls by the load that backends report, within 2 percent of all"):
-            eventually("they are in proportion", lambda side=side: weighted(side))
+    for about, streams, letters in (("with responses", False, CLUSTERS), ("on streams", True, CLUSTERS[::-1])):
+        config = {
+            "@type": f"{_WEIGHTED}.ClientSideWeightedRoundRobin",
+            "blackout_period": "0s",
+            "weight_update_period": "0.1s",
+            "enable_oob_load_report": streams,
+            "oob_reporting_period": "0.2s",
+        }
+        policies = [{"typed_extension_config": {"name": "weighted", "typed_config": config}}]
+        cluster = resources.cluster("a", load_balancing_policy={"policies": policies})
+        _with_all_backends(f"weights {about}", stage, cluster)
+        for side in BOTH:
+            title = f"{side.value}: calls by the load that backends report {about}, within 2 percent of all"
+            with scenario.check(title):
+                eventually("they are in proportion", lambda side=side, letters=letters: weighted(side, letters))
 
 
 def _spread(number: int, stage: Stage, scenario: Scenario) -> None:

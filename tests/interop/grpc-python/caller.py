@@ -9,6 +9,7 @@ program obeys JSON commands on standard input:
     {"command": "secure", "certificate": FILE, "key": FILE, "clients": FILE or null}
                                         one more backend, which speaks TLS and, if it is said whose certificates
                                         clients may have, wants one of those -> {"event": "secured", "port": N}
+    {"command": "load", "utilizations": [N, ...]}           of the backends, which report it on streams (ORCA)
     {"command": "close"}                                    the channel, and with it all subscriptions
     {"command": "calls", "calls": [{"path": PATH, "metadata": [[NAME, VALUE], ...]}, ...]}
                                         -> {"event": "calls", "outcomes": [{"port": N} or {"code": N}, ...]}
@@ -22,6 +23,8 @@ import json
 import os
 import struct
 import sys
+import time
+from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,9 @@ from channel import open_channel, say  # noqa: E402
 
 _BACKENDS = 5
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
+# A service of load reports, and its pause between two.
+_REPORTS = "/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics"
+_REPORT_INTERVAL = 0.2
 # How long a call may take that is not answered.
 _PATIENCE = 5.0
 
@@ -49,8 +55,16 @@ class _Backend(grpc.GenericRpcHandler):
         else:
             self.port = self._server.add_secure_port("127.0.0.1:0", credentials)
         self._server.start()
+        self.utilization = 0.0
+
+    def _reports(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+        while context.is_active():
+            yield _report(self.utilization)
+            time.sleep(_REPORT_INTERVAL)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        if handler_call_details.method == _REPORTS:
+            return grpc.unary_stream_rpc_method_handler(self._reports)
         metadata = dict(handler_call_details.invocation_metadata)
         code, failing = map(int, metadata.get("fail", "0 0").split())
         loads = dict(load.split("=") for load in metadata.get("loads", "").split())
@@ -94,6 +108,10 @@ def main() -> None:
         words = json.loads(line)
         if words["command"] == "open":
             channel = open_channel(words["servers"], words["node"], words["providers"])
+            continue
+        if words["command"] == "load":
+            for backend, utilization in zip(backends, words["utilizations"], strict=False):
+                backend.utilization = utilization
             continue
         if words["command"] == "secure":
             backends.append(_secured(words["certificate"], words["key"], words["clients"]))

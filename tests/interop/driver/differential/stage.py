@@ -129,6 +129,10 @@ class Stage:
         secured = client.wait_event("secured", lambda event: event["event"] == "secured", mark)
         return int(secured["port"])
 
+    def load(self, utilizations: Sequence[float]) -> None:
+        """The backends report these utilizations on streams from now on."""
+        _tell(self._clients[Side.CORE], command="load", utilizations=list(utilizations))
+
     # What the servers do.
 
     def respond(
