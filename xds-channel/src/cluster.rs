@@ -10,13 +10,10 @@ use std::{
 };
 
 use http::uri::Scheme;
-use hyper::client::conn::http2::SendRequest;
 use tokio::sync::{mpsc, watch};
-use tonic::body::Body;
 use xds_core::{ResourceName, Time};
 use xds_grpc::{clock::Clock, runtime::Task};
 use xds_routing::{
-    SocketAddress,
     balancer::{
         Balancer, BalancerOutput, ConnectionEvent, ConnectionId, ConnectorId, LoadRecorder,
         LoadReport, LoadSource, Picker, leaves,
@@ -29,6 +26,7 @@ use crate::{
     certificates::Providers,
     counters::ProcessCounters,
     dial::{Dial, DialEvent},
+    endpoint::EndpointConnection,
     events::DriverEvent,
     load::watch_load,
     options::ChannelOptions,
@@ -53,15 +51,6 @@ pub(crate) struct Picking {
     pub(crate) connections: Connections,
     /// For error messages.
     pub(crate) cluster: Arc<ClusterConfiguration>,
-}
-
-/// Connection to an endpoint.
-#[derive(Clone, Debug)]
-pub(crate) struct EndpointConnection {
-    pub(crate) requests: SendRequest<Body>,
-    /// Scheme of its requests.
-    pub(crate) scheme: Scheme,
-    pub(crate) address: Arc<SocketAddress>,
 }
 
 type Connections = Arc<BTreeMap<ConnectionId, EndpointConnection>>;

@@ -135,6 +135,7 @@ mod cluster;
 mod counters;
 mod dial;
 mod driver;
+mod endpoint;
 mod events;
 mod fault;
 mod load;

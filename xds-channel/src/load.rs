@@ -22,7 +22,7 @@ use tower_service::Service;
 use xds_grpc::runtime::{SharedRuntime, Task};
 use xds_routing::balancer::LoadReport;
 
-use crate::cluster::EndpointConnection;
+use crate::endpoint::EndpointConnection;
 
 /// Pause after a stream that ended without a report. It doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

@@ -22,7 +22,8 @@ use xds_routing::{
 
 use crate::{
     body::ActiveCall,
-    cluster::{ClusterState, EndpointConnection, Picking},
+    cluster::{ClusterState, Picking},
+    endpoint::EndpointConnection,
     metadata::set_timeout,
     replay::Replay,
     retry::{AttemptError, PREVIOUS_ATTEMPTS, Retries},

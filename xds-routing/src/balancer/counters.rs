@@ -7,9 +7,9 @@ use core::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use xds_core::ResourceName;
+use xds_core::{ResourceName, Time};
 
-use super::load::EndpointLoad;
+use super::load::{EndpointLoad, LoadReport};
 
 /// Source of the counters of active calls. A limit applies to a cluster and its EDS resource across
 /// all channels of a process ([gRFC A32]).
@@ -54,5 +54,17 @@ impl EndpointCounters {
     pub(super) fn take_ended(&self) -> (u32, u32) {
         let take = |counter: &AtomicU32| counter.swap(0, Ordering::Relaxed);
         (take(&self.succeeded), take(&self.failed))
+    }
+}
+
+/// Recorder of the load of an endpoint, which may be used from any thread.
+#[derive(Clone, Debug)]
+pub struct LoadRecorder(pub(super) Arc<EndpointCounters>);
+
+impl LoadRecorder {
+    /// Stores a load report. The weights follow when the balancer renews them. `now` is a time of the
+    /// balancer's clock.
+    pub fn record(&self, load: &LoadReport, now: Time) {
+        self.0.load.report(load, now);
     }
 }

@@ -3,7 +3,7 @@
 //! [gRFC A51]: https://github.com/grpc/proposal/blob/master/A51-custom-backend-metrics.md
 //! [gRFC A58]: https://github.com/grpc/proposal/blob/master/A58-client-side-weighted-round-robin-lb-policy.md
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::vec::Vec;
 use core::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
@@ -12,7 +12,6 @@ use core::{
 use prost::Message as _;
 use xds_core::{Time, proto};
 
-use super::counters::EndpointCounters;
 use crate::{
     cluster::WeightedRoundRobin,
     proto::xds::{data::orca::v3::OrcaLoadReport, service::orca::v3::OrcaLoadReportRequest},
@@ -68,18 +67,6 @@ impl LoadReport {
             false => report.cpu_utilization,
         };
         Some(Self { requests: report.rps_fractional, errors: report.eps, utilization })
-    }
-}
-
-/// Recorder of the load of an endpoint, which may be used from any thread.
-#[derive(Clone, Debug)]
-pub struct LoadRecorder(pub(super) Arc<EndpointCounters>);
-
-impl LoadRecorder {
-    /// Stores a load report. The weights follow when the balancer renews them. `now` is a time of the
-    /// balancer's clock.
-    pub fn record(&self, load: &LoadReport, now: Time) {
-        self.0.load.report(load, now);
     }
 }
 

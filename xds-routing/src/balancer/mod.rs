@@ -67,8 +67,8 @@ use self::{
 };
 pub use self::{
     connection::{ConnectionEvent, ConnectionId, ConnectorId},
-    counters::CallCounters,
-    load::{LoadRecorder, LoadReport, LoadSource},
+    counters::{CallCounters, LoadRecorder},
+    load::{LoadReport, LoadSource},
     picker::{CallOutcome, CallPermit, EndpointPick, PickAttempt, Picker},
     policy::can_balance,
     sources::{Source, leaves},

@@ -40,13 +40,13 @@ struct Ejection {
 
 /// Results of an endpoint in an interval. There is at least one call.
 #[derive(Clone, Copy, Debug)]
-struct Tally {
+struct EndpointCounts {
     id: ConnectionId,
     succeeded: u32,
     failed: u32,
 }
 
-impl Tally {
+impl EndpointCounts {
     fn calls(&self) -> u32 {
         self.succeeded.saturating_add(self.failed)
     }
@@ -95,22 +95,22 @@ impl Outliers {
             return;
         }
         self.began = Some(now);
-        let tallies = endpoints().into_iter().map(|(id, counters)| {
+        let counts = endpoints().into_iter().map(|(id, counters)| {
             let (succeeded, failed) = counters.take_ended();
-            Tally { id, succeeded, failed }
+            EndpointCounts { id, succeeded, failed }
         });
-        let tallies: Vec<Tally> = tallies.collect();
+        let counts: Vec<EndpointCounts> = counts.collect();
         if end.is_some() {
-            self.eject(&tallies, random, now);
-            self.readmit(&tallies, now);
+            self.eject(&counts, random, now);
+            self.readmit(&counts, now);
         }
     }
 
-    fn eject(&mut self, tallies: &[Tally], random: &mut Random, now: Time) {
+    fn eject(&mut self, counts: &[EndpointCounts], random: &mut Random, now: Time) {
         let rules = &self.rules;
         let mut evaluation = Evaluation {
             ejections: &mut self.ejections,
-            tallies,
+            counts,
             most: rules.max_ejection_percent,
             random,
             now,
@@ -124,7 +124,7 @@ impl Outliers {
     }
 
     /// Ends ejections whose time has passed.
-    fn readmit(&mut self, tallies: &[Tally], now: Time) {
+    fn readmit(&mut self, counts: &[EndpointCounts], now: Time) {
         let base = self.rules.base_ejection_time;
         let longest = self.rules.max_ejection_time.max(base);
         self.ejections.retain(|id, ejection| {
@@ -136,7 +136,7 @@ impl Outliers {
                 }
             }
             let is_remembered = ejection.since.is_some() || ejection.multiplier > 0;
-            is_remembered && tallies.binary_search_by_key(id, |tally| tally.id).is_ok()
+            is_remembered && counts.binary_search_by_key(id, |it| it.id).is_ok()
         });
     }
 }
@@ -145,7 +145,7 @@ impl Outliers {
 struct Evaluation<'a> {
     ejections: &'a mut BTreeMap<ConnectionId, Ejection>,
     /// Results of all endpoints of the priority, in the order of their ids.
-    tallies: &'a [Tally],
+    counts: &'a [EndpointCounts],
     /// Maximum percentage of ejected endpoints.
     most: u32,
     random: &'a mut Random,
@@ -158,8 +158,8 @@ impl Evaluation<'_> {
     fn by_success_rate(&mut self, rules: &SuccessRate) {
         let Some(known) = self.known(rules.minimum_calls, rules.minimum_endpoints) else { return };
         let count = known.len() as f64;
-        let mean = known.iter().map(Tally::success_rate).sum::<f64>() / count;
-        let square = |it: &Tally| (it.success_rate() - mean) * (it.success_rate() - mean);
+        let mean = known.iter().map(EndpointCounts::success_rate).sum::<f64>() / count;
+        let square = |it: &EndpointCounts| (it.success_rate() - mean) * (it.success_rate() - mean);
         let variance = known.iter().map(square).sum::<f64>() / count;
         let factor = f64::from(rules.deviation) / 1_000.0;
         self.by(rules.enforcement, &known, |it| {
@@ -178,22 +178,27 @@ impl Evaluation<'_> {
     }
 
     /// Returns the endpoints with at least this number of calls, if there are enough of them.
-    fn known(&self, calls: u32, endpoints: u32) -> Option<Vec<Tally>> {
-        let has_enough = |it: &&Tally| it.calls() >= calls.max(1);
-        let known: Vec<Tally> = self.tallies.iter().filter(has_enough).copied().collect();
+    fn known(&self, calls: u32, endpoints: u32) -> Option<Vec<EndpointCounts>> {
+        let has_enough = |it: &&EndpointCounts| it.calls() >= calls.max(1);
+        let known: Vec<EndpointCounts> = self.counts.iter().filter(has_enough).copied().collect();
         (known.len() >= endpoints as usize).then_some(known)
     }
 
     /// Ejects outliers with a probability of `enforcement` percent, until the maximum percentage of
     /// endpoints is ejected.
-    fn by(&mut self, enforcement: u32, known: &[Tally], is_outlier: impl Fn(&Tally) -> bool) {
+    fn by(
+        &mut self,
+        enforcement: u32,
+        known: &[EndpointCounts],
+        is_outlier: impl Fn(&EndpointCounts) -> bool,
+    ) {
         let of_all = |id| self.ejections.get(&id).is_some_and(|it| it.since.is_some());
-        let mut ejected = self.tallies.iter().filter(|it| of_all(it.id)).count();
-        for tally in known.iter().filter(|tally| is_outlier(tally)) {
-            if ejected * 100 >= self.most as usize * self.tallies.len() {
+        let mut ejected = self.counts.iter().filter(|it| of_all(it.id)).count();
+        for it in known.iter().filter(|it| is_outlier(it)) {
+            if ejected * 100 >= self.most as usize * self.counts.len() {
                 return;
             }
-            let ejection = self.ejections.entry(tally.id).or_default();
+            let ejection = self.ejections.entry(it.id).or_default();
             if ejection.since.is_none() && self.random.below(100) < enforcement {
                 ejection.since = Some(self.now);
                 ejection.multiplier = ejection.multiplier.saturating_add(1);

@@ -7,9 +7,9 @@ use xds_core::{ResourceName, Time};
 
 use super::{
     ConnectionId,
-    counters::EndpointCounters,
+    counters::{EndpointCounters, LoadRecorder},
     hostnames::Hostnames,
-    load::{LoadRecorder, LoadReport, LoadSource},
+    load::{LoadReport, LoadSource},
     ring::Ring,
     stride::Stride,
 };

@@ -7,12 +7,13 @@ use xds_core::{ResourceName, proto::BoolValue};
 
 use super::{
     SkipReason,
-    hash::{HashPolicy, validate_hash},
+    hash::{HashPolicy, hash_by, validate_hash},
     retry::{RetryPolicy, validate_retry},
     weights::{WeightedClusters, validate_weights},
 };
 use crate::{
     extensions::ExtensionConfig,
+    pattern::Headers,
     proto::envoy::config::route::v3::{self as schema},
     rules::UnknownClusters,
     scalars::{duration, validate_duration},
@@ -52,6 +53,18 @@ pub struct Forward {
     pub hash_policies: Vec<HashPolicy>,
     /// Authority that calls ask for (gRFC A81).
     pub host_rewrite: HostRewrite,
+}
+
+impl Forward {
+    /// Returns the hash of a call, from which ring hash chooses an endpoint. `None` if no policy
+    /// produces one; then the choice is random. `channel` is an arbitrary number that identifies the
+    /// channel.
+    ///
+    /// Texts are hashed with XXH64 and seed 0. Several hashes are combined in order.
+    #[must_use]
+    pub fn hash(&self, headers: &(impl Headers + ?Sized), channel: u64) -> Option<u64> {
+        hash_by(&self.hash_policies, headers, channel)
+    }
 }
 
 /// Choice of the cluster of a call.

@@ -12,8 +12,6 @@ use crate::{
 };
 use schema::route_action::hash_policy::PolicySpecifier;
 
-use super::Forward;
-
 /// Hash policy: a property of a call that is hashed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -41,25 +39,22 @@ pub enum HashSource {
 
 const CHANNEL_ID: &str = "io.grpc.channel_id";
 
-impl Forward {
-    /// Returns the hash of a call, from which ring hash chooses an endpoint. `None` if no policy
-    /// produces one; then the choice is random. `channel` is an arbitrary number that identifies the
-    /// channel.
-    ///
-    /// Texts are hashed with XXH64 and seed 0. Several hashes are combined in order.
-    // B33a
-    #[must_use]
-    pub fn hash(&self, headers: &(impl Headers + ?Sized), channel: u64) -> Option<u64> {
-        let mut combined: Option<u64> = None;
-        for policy in &self.hash_policies {
-            let Some(hash) = policy.source.hash(headers, channel) else { continue };
-            combined = Some(combined.map_or(hash, |before| before.rotate_left(1) ^ hash));
-            if policy.is_terminal {
-                break;
-            }
+/// Returns the hash of a call by these policies. `None` if none of them produces one.
+// B33a
+pub(super) fn hash_by(
+    policies: &[HashPolicy],
+    headers: &(impl Headers + ?Sized),
+    channel: u64,
+) -> Option<u64> {
+    let mut combined: Option<u64> = None;
+    for policy in policies {
+        let Some(hash) = policy.source.hash(headers, channel) else { continue };
+        combined = Some(combined.map_or(hash, |before| before.rotate_left(1) ^ hash));
+        if policy.is_terminal {
+            break;
         }
-        combined
     }
+    combined
 }
 
 impl HashSource {

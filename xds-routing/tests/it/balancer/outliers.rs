@@ -204,7 +204,7 @@ fn ejected_endpoints_count_as_failed() {
     };
     let mut driver = Driver::new(&[]);
     let endpoints = judged_endpoints(&schema(&[(0, 1, &[1]), (1, 1, &[2])]));
-    driver.balance(&[Source::new(&cluster_with(Some(all.clone())), &endpoints)]);
+    driver.balance(&[Source::new(&cluster_with(Some(all)), &endpoints)]);
     driver.connected(&[1]);
     calls(&mut driver, &[(1, 20)]);
     driver.after(10);
