@@ -39,10 +39,11 @@
 //!    ejected for a time if the cluster says so ([gRFC A50][A50]). If weighted round robin needs the
 //!    load of endpoints, a stream of load reports is opened on each connection, or the responses
 //!    contain them ([gRFC A58][A58]).
-//! 5. The request is sent. Its authority is the channel's name or, if a trusted server says so, the
-//!    host name of the endpoint ([gRFC A81][A81]). If the connection ends before that, the call waits for another one.
+//! 5. The request is sent. If the connection ends before that, the call waits for another one. The
+//!    authority is the channel's name or, if the route of a trusted management server says so, the
+//!    host name of the endpoint ([gRFC A81][A81]). The TLS server name does not change.
 //! 6. If the server reports that it has not processed the request, it is sent once more, on another
-//!    connection if there is one.
+//!    connection if there is one. With ring hash, it is sent to the same endpoint.
 //! 7. If the call fails before its response has begun, with a status that the route's retry policy
 //!    names, it is repeated from step 4 after a pause, in at most five attempts ([gRFC A44][A44]). A
 //!    server can state the pause or prevent a retry (`grpc-retry-pushback-ms`). Up to 256 KiB of a

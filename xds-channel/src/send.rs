@@ -32,6 +32,10 @@ use crate::{
     status::{self, Waiting},
 };
 
+/// Maximum number of picks to avoid the endpoint that refused a call. With ring hash, each pick may
+/// choose it again.
+const MAX_PICKS: usize = 32;
+
 /// Settings of the route of a call for its transmission.
 #[derive(Debug, Default)]
 pub(crate) struct SendRules {
@@ -219,7 +223,7 @@ fn pick(
     let pick = |attempt| picking.picker.pick_for(attempt, outgoing.hash, &mut shared.random());
     let mut picked = pick(outgoing.trial);
     // Avoid the endpoint that refused the call, if there is another.
-    for _ in 1..picking.connections.len() {
+    for _ in 1..picking.connections.len().min(MAX_PICKS) {
         if !matches!(&picked, EndpointPick::Endpoint(id, _) if Some(*id) == outgoing.refused_by) {
             break;
         }
@@ -307,6 +311,27 @@ mod tests {
     use core::time::Duration;
 
     use super::*;
+
+    /// A host name may have a port. With one that is no authority, that of the channel is used.
+    #[test]
+    fn authority_is_a_valid_host_name_of_the_endpoint() {
+        let authority = |host, hostname| {
+            let request = Request::builder().uri("http://shop/s/m").body(Body::empty());
+            let (parts, body) = request.expect("a request").into_parts();
+            let rules = SendRules { host, ..SendRules::default() };
+            let outgoing = Outgoing::new(parts, body, None, rules);
+            let request = outgoing.request(Scheme::HTTP, hostname, Instant::now());
+            request.expect("a body").uri().authority().map(ToString::to_string)
+        };
+        for hostname in ["backend", "backend.internal:8080", "10.0.0.1:80", "[2001:db8::1]:80"] {
+            assert_eq!(authority(HostRewrite::Endpoint, Some(hostname)).as_deref(), Some(hostname));
+            assert_eq!(authority(HostRewrite::Keep, Some(hostname)).as_deref(), Some("shop"));
+        }
+        for hostname in ["", "2001:db8::1", "a b", "a/b", "[::1", "é"] {
+            assert_eq!(authority(HostRewrite::Endpoint, Some(hostname)).as_deref(), Some("shop"));
+        }
+        assert_eq!(authority(HostRewrite::Endpoint, None).as_deref(), Some("shop"));
+    }
 
     /// The endpoint receives the remaining time as its timeout.
     #[test]

@@ -1,5 +1,5 @@
-//! Counters of calls: those of clusters, for limits that several balancers share, and those of
-//! endpoints.
+//! Counters of calls: active calls of clusters, for limits that several balancers share, and of
+//! endpoints; and results of calls to endpoints, for outlier detection.
 
 use alloc::sync::Arc;
 use core::{
@@ -31,19 +31,24 @@ impl CallCounters for UnsharedCounters {
     }
 }
 
-/// Counters of the calls to an endpoint.
+/// Active calls and load of an endpoint.
 #[derive(Debug, Default)]
 pub(super) struct EndpointCounters {
     /// Number of active calls.
     pub(super) active: AtomicU32,
-    /// Numbers of calls that ended in the current interval of outlier detection.
-    succeeded: AtomicU32,
-    failed: AtomicU32,
     /// Newest load that the endpoint reported.
     pub(super) load: EndpointLoad,
 }
 
-impl EndpointCounters {
+/// Numbers of calls of a priority to an endpoint that ended in the current interval of outlier
+/// detection.
+#[derive(Debug, Default)]
+pub(super) struct CallResults {
+    succeeded: AtomicU32,
+    failed: AtomicU32,
+}
+
+impl CallResults {
     /// Counts a call that ended.
     pub(super) fn count(&self, is_success: bool) {
         let counter = if is_success { &self.succeeded } else { &self.failed };
@@ -51,7 +56,7 @@ impl EndpointCounters {
     }
 
     /// Returns the numbers of successful and failed calls since the last call of this method.
-    pub(super) fn take_ended(&self) -> (u32, u32) {
+    pub(super) fn take(&self) -> (u32, u32) {
         let take = |counter: &AtomicU32| counter.swap(0, Ordering::Relaxed);
         (take(&self.succeeded), take(&self.failed))
     }

@@ -6,7 +6,8 @@ use alloc::{string::String, sync::Arc, vec::Vec};
 
 use crate::{endpoint::Endpoint, scalars::SocketAddress};
 
-/// Host names of the addresses of one or more endpoints. `None` if no endpoint has one.
+/// Host names of the addresses of one or more endpoints, in the order of the addresses. `None` if no
+/// endpoint has one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hostnames(Option<Arc<[(SocketAddress, String)]>>);
 
@@ -16,13 +17,15 @@ impl Hostnames {
         let of_address = |it: &'a Endpoint| {
             it.addresses.iter().map(move |address| (address.clone(), it.hostname.clone()))
         };
-        let names: Vec<_> = named.flat_map(of_address).collect();
+        let mut names: Vec<_> = named.flat_map(of_address).collect();
+        names.sort_unstable();
         Self((!names.is_empty()).then(|| names.into()))
     }
 
     /// Returns the host name of the endpoint with this address.
     pub(super) fn get(&self, address: &SocketAddress) -> Option<&str> {
         let names = self.0.as_ref()?;
-        names.iter().find(|(known, _)| known == address).map(|(_, name)| &**name)
+        let place = names.binary_search_by(|(known, _)| known.cmp(address)).ok()?;
+        names.get(place).map(|(_, name)| &**name)
     }
 }

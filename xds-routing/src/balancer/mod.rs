@@ -20,11 +20,12 @@
 //! | failover between priorities | `priority.rs` |
 //! | connections and their backoff | `connection.rs` |
 //! | policies | `policy.rs` |
+//! | localities with ready endpoints | `localities.rs` |
 //! | picker, and the choice among the ready endpoints | `picker.rs`, `ring.rs`, `stride.rs` |
 //! | load reports and weights | `load.rs` |
 //! | ejection of endpoints whose calls fail | `outliers.rs` |
 //! | host names of endpoints | `hostnames.rs` |
-//! | counters of active calls, for shared limits | `counters.rs` |
+//! | counters of calls | `counters.rs` |
 //! | clusters and their endpoints as priorities | `sources.rs` |
 //! | clusters and endpoints from a configuration | `configure.rs` |
 //!
@@ -37,13 +38,14 @@
 //!   responses ([`CallPermit::report_load`]) or on streams ([`LoadRecorder`]).
 //! - Ring hash connects to all endpoints at once, not when a call needs one. A ring has at most 4,096
 //!   hashes, gRPC's default. Clients with equal endpoints and weights have the same ring as other
-//!   implementations of gRPC.
+//!   implementations of gRPC. A priority without a ready endpoint fails over if two have failed.
 
 mod configure;
 mod connection;
 mod counters;
 mod hostnames;
 mod load;
+mod localities;
 mod outliers;
 mod picker;
 mod policy;
@@ -59,11 +61,8 @@ use core::sync::atomic::AtomicU32;
 use xds_core::{ResourceName, Time};
 
 use self::{
-    connection::Connections,
-    counters::UnsharedCounters,
-    picker::{Limits, PickEndpoint, PickLocality, RingPlace, Selection},
-    policy::EndpointPolicy,
-    priority::{EndpointState, Priorities},
+    connection::Connections, counters::UnsharedCounters, localities::PickLocalities,
+    picker::Limits, priority::Priorities,
 };
 pub use self::{
     connection::{ConnectionEvent, ConnectionId, ConnectorId},
@@ -228,6 +227,7 @@ impl Balancer {
             let serving = self.picker.endpoints().map(|it| it.id).collect();
             let unwanted = self.connections.take_unwanted(&wanted, &serving);
             self.has_unwanted = self.connections.len() > wanted.len();
+            self.priorities.forget(&unwanted);
             self.outputs.extend(unwanted.into_iter().map(BalancerOutput::Disconnect));
         }
         for (id, (connector, addresses)) in self.connections.start(now) {
@@ -243,62 +243,20 @@ impl Balancer {
         let Some(current) = self.priorities.current() else {
             return Picker::failing("there are no endpoints".into());
         };
-        let members = &current.members;
-        if let Some(why) = &members.failure {
+        if let Some(why) = &current.members.failure {
             return Picker::failing(why.clone());
         }
-        let loads = members.policy.loads();
-        let has_loads = loads == Some(LoadSource::Responses);
-        let (mut ready, mut sum) = (Vec::new(), 0_u32);
-        let (mut is_waiting, mut why) = (false, None);
-        for locality in &members.localities {
-            let (mut endpoints, mut places) = (Vec::new(), Vec::new());
-            for member in &locality.endpoints {
-                let place = match current.endpoint(&self.connections, member) {
-                    EndpointState::Ready(id, counters) => {
-                        let (counters, hostnames) =
-                            (Arc::clone(counters), member.hostnames.clone());
-                        endpoints.push(PickEndpoint { id, counters, hostnames, has_loads });
-                        RingPlace::Ready(endpoints.len().saturating_sub(1))
-                    }
-                    EndpointState::Failed(reason) => {
-                        why = Some(reason);
-                        RingPlace::Failed
-                    }
-                    EndpointState::Connecting => {
-                        is_waiting = true;
-                        RingPlace::Connecting
-                    }
-                };
-                places.extend(locality.ring.is_some().then_some(place));
-            }
-            if !endpoints.is_empty() {
-                sum = sum.saturating_add(locality.weight);
-                let selection = match (&locality.ring, members.policy) {
-                    (Some(ring), _) => Selection::RingHash(Arc::clone(ring), places),
-                    (None, EndpointPolicy::LeastRequest(choices)) => {
-                        Selection::LeastRequest(choices)
-                    }
-                    (None, EndpointPolicy::Weighted(rules)) => {
-                        self.reweigh = Some(now.after(rules.update));
-                        Selection::weighted(&endpoints, &rules, &mut self.random, now)
-                    }
-                    (None, _) => Selection::round_robin(&endpoints, &mut self.random),
-                };
-                ready.push(PickLocality::new(sum, endpoints, selection));
-            }
-        }
+        let loads = current.members.policy.loads();
+        self.reweigh = current.members.policy.reweigh_interval().map(|after| now.after(after));
+        let PickLocalities { mut ready, is_waiting, why } =
+            current.localities(&self.connections, &mut self.random, now);
         if ready.is_empty() && is_waiting {
-            let serves = |id| self.connections.is_ready(id) && !current.is_ejected(id);
-            let kept = self.picker.endpoints().filter(|it| serves(it.id));
-            let kept: Vec<_> = kept.cloned().collect();
-            if !kept.is_empty() {
-                let selection = Selection::round_robin(&kept, &mut self.random);
-                ready.push(PickLocality::new(1, kept, selection));
-            }
+            let is_ejected = |id| current.outliers.as_ref().is_some_and(|it| it.is_ejected(id));
+            let serves = |id| self.connections.is_ready(id) && !is_ejected(id);
+            ready = self.picker.retain(serves, &mut self.random);
         }
         match (ready.is_empty(), is_waiting, why) {
-            (false, ..) => Picker::ready(ready, Arc::clone(&members.limits), loads),
+            (false, ..) => Picker::ready(ready, Arc::clone(&current.members.limits), loads),
             (true, true, _) => Picker::queueing(),
             (true, false, Some(why)) => {
                 Picker::failing(format!("connections to all endpoints failed; the last: {why}"))

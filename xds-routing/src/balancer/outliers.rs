@@ -6,12 +6,16 @@
 //!
 //! [gRFC A50]: https://github.com/grpc/proposal/blob/master/A50-xds-outlier-detection.md
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    vec::Vec,
+};
 use core::time::Duration;
 
 use xds_core::Time;
 
-use super::{ConnectionId, counters::EndpointCounters};
+use super::{ConnectionId, counters::CallResults};
 use crate::{
     cluster::{FailurePercentage, OutlierDetection, SuccessRate},
     random::Random,
@@ -26,6 +30,8 @@ pub(super) struct Outliers {
     rules: OutlierDetection,
     /// Ejections of endpoints that are ejected, or were recently.
     ejections: BTreeMap<ConnectionId, Ejection>,
+    /// Results of the calls of this priority. Another priority with the same endpoints has its own.
+    results: BTreeMap<ConnectionId, Arc<CallResults>>,
     /// Begin of the current interval. `None` while the priority is not in use.
     began: Option<Time>,
 }
@@ -38,15 +44,15 @@ struct Ejection {
     multiplier: u32,
 }
 
-/// Results of an endpoint in an interval. There is at least one call.
+/// Results of an endpoint in an interval.
 #[derive(Clone, Copy, Debug)]
-struct EndpointCounts {
+struct EndpointResults {
     id: ConnectionId,
     succeeded: u32,
     failed: u32,
 }
 
-impl EndpointCounts {
+impl EndpointResults {
     fn calls(&self) -> u32 {
         self.succeeded.saturating_add(self.failed)
     }
@@ -58,7 +64,7 @@ impl EndpointCounts {
 
 impl Outliers {
     pub(super) const fn new(rules: OutlierDetection) -> Self {
-        Self { rules, ejections: BTreeMap::new(), began: None }
+        Self { rules, ejections: BTreeMap::new(), results: BTreeMap::new(), began: None }
     }
 
     /// Replaces the rules. Ejections continue.
@@ -70,47 +76,65 @@ impl Outliers {
         self.ejections.get(&id).is_some_and(|it| it.since.is_some())
     }
 
+    /// Returns the counters for the results of calls to an endpoint.
+    pub(super) fn results(&mut self, id: ConnectionId) -> Arc<CallResults> {
+        Arc::clone(self.results.entry(id).or_default())
+    }
+
     /// Returns the end of the current interval.
     pub(super) fn next_timer(&self) -> Option<Time> {
         Some(self.began?.after(self.rules.interval.max(SHORTEST_INTERVAL)))
     }
 
-    /// Forgets everything, because the priority is not in use.
+    /// Discards the ejections and results of removed endpoints.
+    pub(super) fn forget(&mut self, endpoints: &[ConnectionId]) {
+        for id in endpoints {
+            self.ejections.remove(id);
+            self.results.remove(id);
+        }
+    }
+
+    /// Discards all ejections and results, because the priority is not in use.
     pub(super) fn reset(&mut self) {
         self.ejections.clear();
+        self.results.clear();
         self.began = None;
     }
 
-    /// Begins the first interval, or evaluates the current one if it has ended. `endpoints` are those
+    /// Begins the first interval, because the priority is in use.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.began.get_or_insert(now);
+    }
+
+    /// Evaluates the current interval if it has ended, and begins the next one. `endpoints` are those
     /// of the priority.
     // B33d
-    pub(super) fn evaluate<'a>(
+    pub(super) fn evaluate(
         &mut self,
-        endpoints: impl FnOnce() -> BTreeMap<ConnectionId, &'a EndpointCounters>,
+        endpoints: impl FnOnce() -> BTreeSet<ConnectionId>,
         random: &mut Random,
         now: Time,
     ) {
-        let end = self.next_timer();
-        if end.is_some_and(|end| now < end) {
+        if self.next_timer().is_none_or(|end| now < end) {
             return;
         }
         self.began = Some(now);
-        let counts = endpoints().into_iter().map(|(id, counters)| {
-            let (succeeded, failed) = counters.take_ended();
-            EndpointCounts { id, succeeded, failed }
+        let endpoints = endpoints();
+        self.results.retain(|id, _| endpoints.contains(id));
+        let all = endpoints.into_iter().map(|id| {
+            let (succeeded, failed) = self.results.get(&id).map_or((0, 0), |it| it.take());
+            EndpointResults { id, succeeded, failed }
         });
-        let counts: Vec<EndpointCounts> = counts.collect();
-        if end.is_some() {
-            self.eject(&counts, random, now);
-            self.readmit(&counts, now);
-        }
+        let all: Vec<EndpointResults> = all.collect();
+        self.eject(&all, random, now);
+        self.readmit(&all, now);
     }
 
-    fn eject(&mut self, counts: &[EndpointCounts], random: &mut Random, now: Time) {
+    fn eject(&mut self, all: &[EndpointResults], random: &mut Random, now: Time) {
         let rules = &self.rules;
         let mut evaluation = Evaluation {
             ejections: &mut self.ejections,
-            counts,
+            all,
             most: rules.max_ejection_percent,
             random,
             now,
@@ -124,7 +148,7 @@ impl Outliers {
     }
 
     /// Ends ejections whose time has passed.
-    fn readmit(&mut self, counts: &[EndpointCounts], now: Time) {
+    fn readmit(&mut self, all: &[EndpointResults], now: Time) {
         let base = self.rules.base_ejection_time;
         let longest = self.rules.max_ejection_time.max(base);
         self.ejections.retain(|id, ejection| {
@@ -136,7 +160,7 @@ impl Outliers {
                 }
             }
             let is_remembered = ejection.since.is_some() || ejection.multiplier > 0;
-            is_remembered && counts.binary_search_by_key(id, |it| it.id).is_ok()
+            is_remembered && all.binary_search_by_key(id, |results| results.id).is_ok()
         });
     }
 }
@@ -145,7 +169,7 @@ impl Outliers {
 struct Evaluation<'a> {
     ejections: &'a mut BTreeMap<ConnectionId, Ejection>,
     /// Results of all endpoints of the priority, in the order of their ids.
-    counts: &'a [EndpointCounts],
+    all: &'a [EndpointResults],
     /// Maximum percentage of ejected endpoints.
     most: u32,
     random: &'a mut Random,
@@ -158,8 +182,8 @@ impl Evaluation<'_> {
     fn by_success_rate(&mut self, rules: &SuccessRate) {
         let Some(known) = self.known(rules.minimum_calls, rules.minimum_endpoints) else { return };
         let count = known.len() as f64;
-        let mean = known.iter().map(EndpointCounts::success_rate).sum::<f64>() / count;
-        let square = |it: &EndpointCounts| (it.success_rate() - mean) * (it.success_rate() - mean);
+        let mean = known.iter().map(EndpointResults::success_rate).sum::<f64>() / count;
+        let square = |it: &EndpointResults| (it.success_rate() - mean) * (it.success_rate() - mean);
         let variance = known.iter().map(square).sum::<f64>() / count;
         let factor = f64::from(rules.deviation) / 1_000.0;
         self.by(rules.enforcement, &known, |it| {
@@ -178,9 +202,9 @@ impl Evaluation<'_> {
     }
 
     /// Returns the endpoints with at least this number of calls, if there are enough of them.
-    fn known(&self, calls: u32, endpoints: u32) -> Option<Vec<EndpointCounts>> {
-        let has_enough = |it: &&EndpointCounts| it.calls() >= calls.max(1);
-        let known: Vec<EndpointCounts> = self.counts.iter().filter(has_enough).copied().collect();
+    fn known(&self, calls: u32, endpoints: u32) -> Option<Vec<EndpointResults>> {
+        let has_enough = |it: &&EndpointResults| it.calls() >= calls.max(1);
+        let known: Vec<EndpointResults> = self.all.iter().filter(has_enough).copied().collect();
         (known.len() >= endpoints as usize).then_some(known)
     }
 
@@ -189,16 +213,16 @@ impl Evaluation<'_> {
     fn by(
         &mut self,
         enforcement: u32,
-        known: &[EndpointCounts],
-        is_outlier: impl Fn(&EndpointCounts) -> bool,
+        known: &[EndpointResults],
+        is_outlier: impl Fn(&EndpointResults) -> bool,
     ) {
         let of_all = |id| self.ejections.get(&id).is_some_and(|it| it.since.is_some());
-        let mut ejected = self.counts.iter().filter(|it| of_all(it.id)).count();
-        for it in known.iter().filter(|it| is_outlier(it)) {
-            if ejected * 100 >= self.most as usize * self.counts.len() {
+        let mut ejected = self.all.iter().filter(|it| of_all(it.id)).count();
+        for results in known.iter().filter(|results| is_outlier(results)) {
+            if ejected * 100 >= self.most as usize * self.all.len() {
                 return;
             }
-            let ejection = self.ejections.entry(it.id).or_default();
+            let ejection = self.ejections.entry(results.id).or_default();
             if ejection.since.is_none() && self.random.below(100) < enforcement {
                 ejection.since = Some(self.now);
                 ejection.multiplier = ejection.multiplier.saturating_add(1);

@@ -7,7 +7,7 @@ use xds_core::{ResourceName, Time};
 
 use super::{
     ConnectionId,
-    counters::{EndpointCounters, LoadRecorder},
+    counters::{CallResults, EndpointCounters, LoadRecorder},
     hostnames::Hostnames,
     load::{LoadReport, LoadSource},
     ring::Ring,
@@ -69,6 +69,8 @@ pub(super) enum RingPlace {
 pub(super) struct PickEndpoint {
     pub(super) id: ConnectionId,
     pub(super) counters: Arc<EndpointCounters>,
+    /// Results of calls, for outlier detection.
+    pub(super) results: Option<Arc<CallResults>>,
     pub(super) hostnames: Hostnames,
     /// Whether load reports of responses count.
     pub(super) has_loads: bool,
@@ -103,14 +105,21 @@ impl PickLocality {
         Self { sum, endpoints, selection }
     }
 
-    /// Picks an endpoint. Returns `None` if the call must wait.
-    fn pick(&self, hash: Option<u64>, random: &mut Random) -> Option<&PickEndpoint> {
-        match &self.selection {
+    /// Picks an endpoint. Returns `None` if the call must wait, or the reason why it fails.
+    fn pick(
+        &self,
+        hash: Option<u64>,
+        random: &mut Random,
+    ) -> Result<Option<&PickEndpoint>, &'static str> {
+        Ok(match &self.selection {
             Selection::RoundRobin(turn) => {
                 let turn = turn.fetch_add(1, Ordering::Relaxed) as usize;
-                self.endpoints.get(turn.checked_rem(self.endpoints.len())?)
+                let place = turn.checked_rem(self.endpoints.len());
+                place.and_then(|place| self.endpoints.get(place))
             }
-            Selection::Weighted(stride) => self.endpoints.get(stride.pick()?),
+            Selection::Weighted(stride) => {
+                stride.pick().and_then(|place| self.endpoints.get(place))
+            }
             Selection::LeastRequest(choices) => {
                 let drawn = (0..*choices).filter_map(|_| {
                     self.endpoints.get(random.below(count(&self.endpoints)) as usize)
@@ -120,14 +129,55 @@ impl PickLocality {
             Selection::RingHash(ring, places) => {
                 let hash = hash.unwrap_or_else(|| random.next_u64());
                 let mut places = ring.from(hash).filter_map(|index| places.get(index));
-                match places.find(|place| **place != RingPlace::Failed)? {
-                    RingPlace::Ready(index) => self.endpoints.get(*index),
-                    RingPlace::Connecting | RingPlace::Failed => None,
+                match places.find(|place| **place != RingPlace::Failed) {
+                    Some(RingPlace::Ready(index)) => self.endpoints.get(*index),
+                    Some(RingPlace::Connecting) => None,
+                    // A small ring has no place for some endpoints.
+                    Some(RingPlace::Failed) | None => return Err(RING_FAILED),
                 }
             }
+        })
+    }
+
+    /// Returns the locality with those endpoints that serve, and another cumulative weight. `None` if
+    /// there are none. On a ring, calls of the other endpoints wait.
+    fn retain(
+        &self,
+        sum: u32,
+        serves: &impl Fn(ConnectionId) -> bool,
+        random: &mut Random,
+    ) -> Option<Self> {
+        let mut endpoints = Vec::new();
+        let mut indices = Vec::new();
+        for endpoint in &self.endpoints {
+            let is_kept = serves(endpoint.id);
+            indices.push(is_kept.then_some(endpoints.len()));
+            endpoints.extend(is_kept.then(|| endpoint.clone()));
         }
+        if endpoints.is_empty() {
+            return None;
+        }
+        let selection = match &self.selection {
+            Selection::RoundRobin(_) | Selection::Weighted(_) => {
+                Selection::round_robin(&endpoints, random)
+            }
+            Selection::LeastRequest(choices) => Selection::LeastRequest(*choices),
+            Selection::RingHash(ring, places) => {
+                let place = |place: &RingPlace| match place {
+                    RingPlace::Ready(index) => {
+                        let kept = indices.get(*index).copied().flatten();
+                        kept.map_or(RingPlace::Connecting, RingPlace::Ready)
+                    }
+                    RingPlace::Connecting | RingPlace::Failed => *place,
+                };
+                Selection::RingHash(Arc::clone(ring), places.iter().map(place).collect())
+            }
+        };
+        Some(Self { sum, endpoints, selection })
     }
 }
+
+const RING_FAILED: &str = "all endpoints on the ring have failed";
 
 fn count(endpoints: &[PickEndpoint]) -> u32 {
     u32::try_from(endpoints.len()).unwrap_or(u32::MAX)
@@ -215,11 +265,10 @@ impl CallPermit {
 
 impl Drop for CallPermit {
     fn drop(&mut self) {
-        let counters = &self.endpoint.counters;
-        counters.active.fetch_sub(1, Ordering::Relaxed);
-        match self.outcome {
-            CallOutcome::NotSent => {}
-            outcome => counters.count(outcome == CallOutcome::Success),
+        self.endpoint.counters.active.fetch_sub(1, Ordering::Relaxed);
+        match (&self.endpoint.results, self.outcome) {
+            (None, _) | (_, CallOutcome::NotSent) => {}
+            (Some(results), outcome) => results.count(outcome == CallOutcome::Success),
         }
     }
 }
@@ -263,11 +312,32 @@ impl Picker {
 
     /// Returns the endpoints that receive calls.
     pub(super) fn endpoints(&self) -> impl Iterator<Item = &PickEndpoint> {
-        let localities = match &*self.0 {
-            Choice::Ready(localities, ..) => &**localities,
+        self.localities().iter().flat_map(|locality| &locality.endpoints)
+    }
+
+    fn localities(&self) -> &[PickLocality] {
+        match &*self.0 {
+            Choice::Ready(localities, ..) => localities,
             Choice::Queue | Choice::Fail(_) => &[],
-        };
-        localities.iter().flat_map(|locality| &locality.endpoints)
+        }
+    }
+
+    /// Returns the localities with those endpoints that serve.
+    pub(super) fn retain(
+        &self,
+        serves: impl Fn(ConnectionId) -> bool,
+        random: &mut Random,
+    ) -> Vec<PickLocality> {
+        let (mut retained, mut sum, mut before) = (Vec::new(), 0_u32, 0_u32);
+        for locality in self.localities() {
+            let with = sum.saturating_add(locality.sum.saturating_sub(before));
+            before = locality.sum;
+            if let Some(locality) = locality.retain(with, &serves, random) {
+                sum = with;
+                retained.push(locality);
+            }
+        }
+        retained
     }
 
     /// Returns the connections that receive calls, with recorders of their load. Some may occur more
@@ -329,14 +399,16 @@ impl Picker {
         };
         let drawn = random.below(localities.last().map_or(0, |last| last.sum));
         let place = localities.partition_point(|locality| locality.sum <= drawn);
-        match localities.get(place).and_then(|locality| locality.pick(hash, random)) {
-            Some(endpoint) => {
+        let picked = localities.get(place).map_or(Ok(None), |it| it.pick(hash, random));
+        match picked {
+            Ok(Some(endpoint)) => {
                 endpoint.counters.active.fetch_add(1, Ordering::Relaxed);
                 let (id, endpoint) = (endpoint.id, endpoint.clone());
                 let outcome = CallOutcome::NotSent;
                 EndpointPick::Endpoint(id, CallPermit { _cluster, endpoint, outcome })
             }
-            None => EndpointPick::Queue,
+            Ok(None) => EndpointPick::Queue,
+            Err(why) => EndpointPick::Fail(why),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use alloc::{format, string::String};
 
+use core::time::Duration;
+
 use super::load::LoadSource;
 use crate::cluster::{BalancingPolicy, Cluster, RingHash, WeightedRoundRobin};
 
@@ -47,6 +49,14 @@ impl EndpointPolicy {
                 Some(interval) => LoadSource::Stream(interval),
                 None => LoadSource::Responses,
             }),
+            _ => None,
+        }
+    }
+
+    /// Returns the interval at which weights are renewed.
+    pub(super) const fn reweigh_interval(&self) -> Option<Duration> {
+        match self {
+            Self::Weighted(rules) => Some(rules.update),
             _ => None,
         }
     }

@@ -71,7 +71,7 @@ impl Members {
 pub(super) struct Priority {
     pub(super) members: Members,
     phase: Phase,
-    outliers: Option<Outliers>,
+    pub(super) outliers: Option<Outliers>,
 }
 
 /// State of an endpoint for calls.
@@ -179,6 +179,9 @@ impl Priorities {
                 priority.outliers.iter_mut().for_each(Outliers::reset);
                 self.is_changed = true;
             }
+            if priority.phase != Phase::Idle {
+                priority.outliers.iter_mut().for_each(|it| it.begin(now));
+            }
         }
     }
 
@@ -206,14 +209,19 @@ impl Priorities {
             let localities = &priority.members.localities;
             let members = localities.iter().flat_map(|locality| &locality.endpoints);
             let known = members.filter_map(|it| connections.get(&it.peer));
-            let counters = || known.map(|(id, it)| (id, &*it.counters)).collect();
-            outliers.evaluate(counters, random, now);
+            outliers.evaluate(|| known.map(|(id, _)| id).collect(), random, now);
         }
     }
 
+    /// Discards what is known about calls on removed connections.
+    pub(super) fn forget(&mut self, connections: &[ConnectionId]) {
+        let outliers = self.list.iter_mut().filter_map(|priority| priority.outliers.as_mut());
+        outliers.for_each(|it| it.forget(connections));
+    }
+
     /// Returns the priority that gets the calls.
-    pub(super) fn current(&self) -> Option<&Priority> {
-        self.list.get(self.current?)
+    pub(super) fn current(&mut self) -> Option<&mut Priority> {
+        self.list.get_mut(self.current?)
     }
 
     pub(super) fn next_timer(&self) -> Option<Time> {
@@ -229,36 +237,22 @@ impl Priorities {
 impl Priority {
     fn state(&self, connections: &Connections) -> State {
         let mut state = State::Failed;
-        let localities = self.members.localities.iter();
-        for member in localities.flat_map(|locality| &locality.endpoints) {
-            match self.endpoint(connections, member) {
-                EndpointState::Ready(..) => return State::Ready,
-                EndpointState::Failed(_) => {}
-                EndpointState::Connecting => state = State::Connecting,
+        for locality in &self.members.localities {
+            let (mut failed, mut connecting) = (0_u32, 0_u32);
+            for member in &locality.endpoints {
+                match endpoint_state(self.outliers.as_ref(), connections, member) {
+                    EndpointState::Ready(..) => return State::Ready,
+                    EndpointState::Failed(_) => failed = failed.saturating_add(1),
+                    EndpointState::Connecting => connecting = connecting.saturating_add(1),
+                }
+            }
+            // With ring hash, two failures are enough to fail over (gRFC A42).
+            let has_failed = locality.ring.is_some() && failed >= 2;
+            if connecting > 0 && !has_failed {
+                state = State::Connecting;
             }
         }
         state
-    }
-
-    /// Returns the state of an endpoint. One that outlier detection has ejected counts as failed.
-    pub(super) fn endpoint<'a>(
-        &self,
-        connections: &'a Connections,
-        member: &Member,
-    ) -> EndpointState<'a> {
-        let Some((id, connection)) = connections.get(&member.peer) else {
-            return EndpointState::Connecting;
-        };
-        match &connection.state {
-            _ if self.is_ejected(id) => EndpointState::Failed(EJECTED),
-            ConnectionState::Ready => EndpointState::Ready(id, &connection.counters),
-            ConnectionState::Failed(why) => EndpointState::Failed(why),
-            ConnectionState::Connecting => EndpointState::Connecting,
-        }
-    }
-
-    pub(super) fn is_ejected(&self, id: ConnectionId) -> bool {
-        self.outliers.as_ref().is_some_and(|it| it.is_ejected(id))
     }
 
     /// Updates the phase of a needed priority.
@@ -287,5 +281,22 @@ impl Priority {
             Phase::Started(outcome) => outcome,
         };
         self.phase = Phase::Kept(now.after(times.keep), outcome);
+    }
+}
+
+/// Returns the state of an endpoint. One that outlier detection has ejected counts as failed.
+pub(super) fn endpoint_state<'a>(
+    outliers: Option<&Outliers>,
+    connections: &'a Connections,
+    member: &Member,
+) -> EndpointState<'a> {
+    let Some((id, connection)) = connections.get(&member.peer) else {
+        return EndpointState::Connecting;
+    };
+    match &connection.state {
+        _ if outliers.is_some_and(|it| it.is_ejected(id)) => EndpointState::Failed(EJECTED),
+        ConnectionState::Ready => EndpointState::Ready(id, &connection.counters),
+        ConnectionState::Failed(why) => EndpointState::Failed(why),
+        ConnectionState::Connecting => EndpointState::Connecting,
     }
 }

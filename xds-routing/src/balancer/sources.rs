@@ -91,7 +91,12 @@ impl<'a> Source<'a> {
             let localities = groups.iter().map(|group| group.peers(connector, policy, seed));
             let outliers = match policy {
                 EndpointPolicy::PickFirst { .. } => None,
-                _ => self.cluster.outliers.clone(),
+                // Without an algorithm there is nothing to evaluate.
+                _ => self
+                    .cluster
+                    .outliers
+                    .clone()
+                    .filter(|it| it.success_rate.is_some() || it.failure_percentage.is_some()),
             };
             let localities = localities.collect();
             Members { name, localities, policy, outliers, limits, failure: None }

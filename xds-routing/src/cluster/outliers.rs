@@ -17,8 +17,8 @@ use crate::{
 pub struct OutlierDetection {
     /// Interval between evaluations. Default: 10 s.
     pub interval: Duration,
-    /// Ejection time of the first ejection, multiplied by the number of ejections of the endpoint.
-    /// Default: 30 s.
+    /// Ejection time of the first ejection. It is multiplied by the number of recent ejections of the
+    /// endpoint. Default: 30 s.
     pub base_ejection_time: Duration,
     /// Maximum ejection time. Default: 300 s, or `base_ejection_time` if that is longer.
     pub max_ejection_time: Duration,
@@ -48,7 +48,7 @@ pub struct SuccessRate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailurePercentage {
-    /// Failure percentage from which an endpoint is an outlier. Default: 85.
+    /// Failure percentage above which an endpoint is an outlier. Default: 85.
     pub threshold: u32,
     /// Probability of ejecting an outlier, in percent. Zero, the default, disables this algorithm.
     pub enforcement: u32,

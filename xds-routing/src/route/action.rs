@@ -7,7 +7,7 @@ use xds_core::{ResourceName, proto::BoolValue};
 
 use super::{
     SkipReason,
-    hash::{HashPolicy, hash_by, validate_hash},
+    hash::{HashPolicy, combined_hash, validate_hash},
     retry::{RetryPolicy, validate_retry},
     weights::{WeightedClusters, validate_weights},
 };
@@ -61,9 +61,10 @@ impl Forward {
     /// channel.
     ///
     /// Texts are hashed with XXH64 and seed 0. Several hashes are combined in order.
+    // B33a
     #[must_use]
     pub fn hash(&self, headers: &(impl Headers + ?Sized), channel: u64) -> Option<u64> {
-        hash_by(&self.hash_policies, headers, channel)
+        combined_hash(&self.hash_policies, headers, channel)
     }
 }
 

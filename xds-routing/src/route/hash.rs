@@ -18,7 +18,7 @@ use schema::route_action::hash_policy::PolicySpecifier;
 pub struct HashPolicy {
     /// Hashed property.
     pub source: HashSource,
-    /// Whether later policies are ignored if this one produced a hash.
+    /// Whether later policies are ignored if this one or an earlier one produced a hash.
     pub is_terminal: bool,
 }
 
@@ -39,18 +39,18 @@ pub enum HashSource {
 
 const CHANNEL_ID: &str = "io.grpc.channel_id";
 
-/// Returns the hash of a call by these policies. `None` if none of them produces one.
-// B33a
-pub(super) fn hash_by(
+/// Returns the combined hash of a call. `None` if no policy produces one.
+pub(super) fn combined_hash(
     policies: &[HashPolicy],
     headers: &(impl Headers + ?Sized),
     channel: u64,
 ) -> Option<u64> {
     let mut combined: Option<u64> = None;
     for policy in policies {
-        let Some(hash) = policy.source.hash(headers, channel) else { continue };
-        combined = Some(combined.map_or(hash, |before| before.rotate_left(1) ^ hash));
-        if policy.is_terminal {
+        if let Some(hash) = policy.source.hash(headers, channel) {
+            combined = Some(combined.map_or(hash, |before| before.rotate_left(1) ^ hash));
+        }
+        if policy.is_terminal && combined.is_some() {
             break;
         }
     }

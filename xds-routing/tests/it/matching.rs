@@ -9,8 +9,9 @@ use xds_routing::{
     pattern::{Fraction, Headers},
     proto::envoy::{
         config::route::v3::{
-            Route as RouteSchema, RouteMatch as MatchSchema,
+            Route as RouteSchema, RouteAction, RouteMatch as MatchSchema,
             header_matcher::HeaderMatchSpecifier as Header,
+            route_action::{HashPolicy, hash_policy},
         },
         r#type::v3::{Int64Range, fractional_percent::DenominatorType},
     },
@@ -332,4 +333,40 @@ fn custom_headers_implementation_can_be_matched() {
     let config = valid(vec![route(matches, cluster("c"))]);
     let own: &dyn Headers = &Own;
     assert!(config.virtual_hosts()[0].find(&Call::new("/s/m", own), &mut Random::new(0)).is_ok());
+}
+
+/// Returns the hash of a call by the values of these headers. `true` marks a terminal policy.
+fn hash_by(policies: &[(&str, bool)], headers: &Pairs<'_>) -> Option<u64> {
+    let policies = policies.iter().map(|&(name, terminal)| {
+        let header = hash_policy::Header { header_name: name.into(), regex_rewrite: None };
+        HashPolicy {
+            policy_specifier: Some(hash_policy::PolicySpecifier::Header(header)),
+            terminal,
+        }
+    });
+    let action = RouteAction { hash_policy: policies.collect(), ..action(cluster("c")) };
+    let config = valid(vec![route_to(prefix(""), action)]);
+    match &config.virtual_hosts()[0].routes()[0].action {
+        Action::Forward(forward) => forward.hash(headers, 7),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// gRFC A42: a terminal policy ends the computation if there is a hash, of its own or of an earlier
+/// policy.
+#[test]
+fn terminal_hash_policy_ends_the_computation_if_there_is_a_hash() {
+    let headers = [("user", "ann"), ("shop", "north")];
+    let (user, shop) =
+        (hash_by(&[("user", false)], &headers), hash_by(&[("shop", false)], &headers));
+    assert!(user.is_some() && shop.is_some() && user != shop);
+    let both = user.zip(shop).map(|(user, shop)| user.rotate_left(1) ^ shop);
+    let (user_ends, none_ends) = (("user", true), ("none", true));
+    let (user_first, shop_last) = (("user", false), ("shop", false));
+    assert_eq!(hash_by(&[user_first, shop_last], &headers), both);
+    assert_eq!(hash_by(&[user_ends, shop_last], &headers), user);
+    assert_eq!(hash_by(&[none_ends, shop_last], &headers), shop, "there is no hash yet");
+    assert_eq!(hash_by(&[user_first, none_ends, shop_last], &headers), user);
+    assert_eq!(hash_by(&[none_ends], &headers), None);
+    println!("covers: B33a");
 }

@@ -37,11 +37,12 @@ HASHED = Table(
         _by("/s/both", _header("user"), _header("shop")),
         _by("/s/reversed", _header("shop"), _header("user")),
         _by("/s/terminal", _header("absent", terminal=True), _header("user", terminal=True), _header("shop")),
+        _by("/s/ended", _header("user"), _header("absent", terminal=True), _header("shop")),
         _by("/s/rewritten", _header("user", rewrite=("^(user-.).*$", r"\1"))),
         _by("/s/type", _header("content-type"), _header("user-bin")),
         # Not among the calls.
         to("a", path="/s/none"),
     ],
-    ("/s/user", "/s/both", "/s/reversed", "/s/terminal", "/s/rewritten", "/s/type"),
+    ("/s/user", "/s/both", "/s/reversed", "/s/terminal", "/s/ended", "/s/rewritten", "/s/type"),
     _metadata(),
 )

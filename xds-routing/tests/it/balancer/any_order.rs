@@ -8,17 +8,19 @@ use std::{
 use proptest::prelude::*;
 use xds_core::Time;
 use xds_routing::{
-    Random,
+    Random, Rules,
     balancer::{
-        Balancer, BalancerOutput, BalancerTimes, ConnectionEvent, ConnectionId, EndpointPick,
-        Source,
+        Balancer, BalancerOutput, BalancerTimes, CallOutcome, ConnectionEvent, ConnectionId,
+        EndpointPick, Source,
     },
+    cluster::Cluster,
     endpoint::ClusterLoadAssignment,
+    proto::envoy::config::cluster::v3::{self as cds, cluster::LbPolicy},
 };
 
-use crate::balancer::{
-    members::named,
-    rig::{judged_endpoints, schema},
+use crate::{
+    balancer::rig::{cluster_schema, judged_endpoints, schema},
+    support::number,
 };
 
 /// Priority, weight and ports of a locality.
@@ -77,6 +79,25 @@ fn endpoints(localities: &[Locality]) -> ClusterLoadAssignment {
     judged_endpoints(&schema(&list))
 }
 
+/// Returns clusters with different policies, two of them with outlier detection.
+fn clusters() -> [Cluster; 3] {
+    let policies = [LbPolicy::RoundRobin, LbPolicy::RingHash, LbPolicy::LeastRequest];
+    let outliers = cds::OutlierDetection {
+        enforcing_failure_percentage: number(100),
+        failure_percentage_minimum_hosts: number(1),
+        failure_percentage_request_volume: number(1),
+        max_ejection_percent: number(100),
+        ..cds::OutlierDetection::default()
+    };
+    let outliers = [Some(outliers), Some(outliers), None];
+    let mut all = ["a", "b", "c"].map(cluster_schema);
+    for ((schema, policy), outliers) in all.iter_mut().zip(policies).zip(outliers) {
+        schema.lb_policy = policy as i32;
+        schema.outlier_detection = outliers;
+    }
+    all.map(|schema| Cluster::from_schema(&schema, &Rules::default()).expect("a cluster"))
+}
+
 proptest! {
     /// Calls go to established connections. No endpoint has two connections, connections of removed
     /// endpoints exist only while they serve, and no timeout is overdue.
@@ -89,7 +110,7 @@ proptest! {
         let mut made: BTreeMap<ConnectionId, (u16, Made)> = BTreeMap::new();
         let mut known: BTreeSet<u16> = BTreeSet::new();
         let mut picker = None;
-        let clusters = ["a", "b", "c"].map(named);
+        let clusters = clusters();
         for step in steps {
             match step {
                 Step::Update(list) => {
@@ -138,9 +159,15 @@ proptest! {
             }
             let ports: BTreeSet<u16> = made.values().map(|it| it.0).collect();
             prop_assert_eq!(ports.len(), made.len(), "one connection for each endpoint");
-            let picked = picker.as_ref().map(|picker| picker.pick(&mut random));
-            if let Some(EndpointPick::Endpoint(id, _)) = picked {
-                prop_assert_eq!(made.get(&id).map(|it| it.1), Some(Made::There));
+            for _ in 0..20 {
+                let picked = picker.as_ref().map(|picker| picker.pick(&mut random));
+                let Some(EndpointPick::Endpoint(id, mut permit)) = picked else { continue };
+                let (port, is) = made[&id];
+                prop_assert_eq!(is, Made::There);
+                permit.set_outcome(match port % 3 {
+                    0 => CallOutcome::Failure,
+                    _ => CallOutcome::Success,
+                });
             }
         }
     }

@@ -11,7 +11,10 @@ use xds_routing::{
 };
 
 use crate::{
-    balancer::rig::{Driver, cluster_schema, judged_endpoints, schema},
+    balancer::{
+        members::named,
+        rig::{Driver, cluster_schema, judged_endpoints, schema},
+    },
     support::*,
 };
 
@@ -256,4 +259,60 @@ fn ejected_endpoint_does_not_serve_while_others_connect() {
     assert_eq!(driver.pick().unwrap_err(), "queue");
     driver.connected(&[2]);
     assert_eq!(driver.serving(), [2].into());
+}
+
+/// A priority that is ready at once, because another cluster has connected to its endpoints, is
+/// evaluated like any other.
+#[test]
+fn cluster_with_known_connections_is_evaluated() {
+    let mut driver = Driver::new(&[]);
+    let endpoints = judged_endpoints(&schema(&[(0, 1, &ALL)]));
+    driver.balance(&[Source::new(&named("other"), &endpoints)]);
+    ALL.iter().for_each(|&port| driver.connected(&[port as u16]));
+    balance(&mut driver, Some(failures()), &ALL);
+    calls(&mut driver, &[(4, 20)]);
+    driver.after(10);
+    assert_eq!(driver.serving(), without(&[4]));
+}
+
+/// Each priority counts the calls that it got, also if another one has the same endpoints.
+#[test]
+fn evaluation_of_another_priority_takes_no_calls() {
+    let often = cds::OutlierDetection { interval: seconds(1), ..failures() };
+    let schema = |name: &str, outliers| {
+        let schema = cds::Cluster { outlier_detection: outliers, ..cluster_schema(name) };
+        Cluster::from_schema(&schema, &Rules::default()).expect("a cluster")
+    };
+    let (high, low) = (schema("high", Some(failures())), schema("low", Some(often)));
+    let (few, all) = (self::schema(&[(0, 1, &[1, 2, 3])]), self::schema(&[(0, 1, &ALL)]));
+    let (few, all) = (judged_endpoints(&few), judged_endpoints(&all));
+    let mut driver = Driver::new(&[]);
+    driver.balance(&[Source::new(&low, &all)]);
+    ALL.iter().for_each(|&port| driver.connected(&[port as u16]));
+    driver.balance(&[Source::new(&high, &few), Source::new(&low, &all)]);
+    for _ in 0..5 {
+        assert_eq!(driver.serving(), [1, 2, 3].into());
+        for _ in 0..12 {
+            let (port, mut permit) = driver.pick().expect("an endpoint");
+            permit.set_outcome(match port {
+                2 => CallOutcome::Failure,
+                _ => CallOutcome::Success,
+            });
+        }
+        driver.after(2);
+    }
+    assert_eq!(driver.serving(), [1, 3].into());
+}
+
+/// Without an algorithm there is nothing to evaluate, and ejections end.
+#[test]
+fn configuration_without_algorithms_ends_ejections() {
+    let mut driver = driver(failures(), &ALL);
+    calls(&mut driver, &[(4, 20)]);
+    driver.after(10);
+    assert_eq!(driver.serving(), without(&[4]));
+    let none = cds::OutlierDetection { enforcing_failure_percentage: number(0), ..failures() };
+    balance(&mut driver, Some(none), &ALL);
+    assert_eq!(driver.serving(), without(&[]));
+    assert_eq!(driver.balancer.poll_timeout(), None);
 }

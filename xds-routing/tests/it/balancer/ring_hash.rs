@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use xds_core::proto::{self, UInt64Value};
 use xds_routing::{
     Rules,
-    balancer::{ConnectionEvent, Source},
+    balancer::{ConnectionEvent, ConnectorId, Source},
     cluster::Cluster,
     proto::envoy::config::{cluster::v3 as cds, endpoint::v3 as eds},
 };
@@ -15,19 +15,20 @@ use crate::{
     support::*,
 };
 
-fn ring_of(minimum: u64) -> Cluster {
+fn ring_of(minimum: u64, maximum: Option<u64>) -> Cluster {
     let mut schema = cluster_schema("c");
     schema.lb_policy = cds::cluster::LbPolicy::RingHash as i32;
     schema.lb_config =
         Some(cds::cluster::LbConfig::RingHashLbConfig(cds::cluster::RingHashLbConfig {
             minimum_ring_size: Some(UInt64Value { value: minimum }),
+            maximum_ring_size: maximum.map(|value| UInt64Value { value }),
             ..cds::cluster::RingHashLbConfig::default()
         }));
     Cluster::from_schema(&schema, &Rules::default()).expect("a cluster")
 }
 
 fn balance(driver: &mut Driver, schema: &eds::ClusterLoadAssignment) {
-    driver.balance(&[Source::new(&ring_of(1_024), &judged_endpoints(schema))]);
+    driver.balance(&[Source::new(&ring_of(1_024, None), &judged_endpoints(schema))]);
 }
 
 fn driver(localities: &[(u32, u32, &[u32])]) -> Driver {
@@ -122,6 +123,58 @@ fn calls_of_a_failed_endpoint_go_to_the_next_one() {
     driver.fails(3);
     let why = driver.pick_by(Some(7)).unwrap_err();
     assert_eq!(why, "connections to all endpoints failed; the last: 3 refused");
+}
+
+/// A small ring has no place for some endpoints. Calls do not wait for those.
+#[test]
+fn calls_fail_when_all_endpoints_of_the_ring_have_failed() {
+    let mut driver = Driver::new(&[]);
+    let endpoints = judged_endpoints(&schema(&[(0, 1, &[1, 2, 3, 4])]));
+    driver.balance(&[Source::new(&ring_of(1, Some(2)), &endpoints)]);
+    driver.connected(&[1, 2, 3, 4]);
+    let used: Vec<u16> = shares(&choices(&mut driver)).into_keys().collect();
+    assert_eq!(used.len(), 2, "one hash for each");
+    used.iter().for_each(|&port| driver.fails(port));
+    let why = driver.pick_by(Some(7)).unwrap_err();
+    assert_eq!(why, "all endpoints on the ring have failed");
+    driver.connected(&used[..1]);
+    assert_eq!(driver.pick_by(Some(7)).map(|(port, _)| port), Ok(used[0]));
+}
+
+/// gRFC A42: two failed endpoints are enough to fail over. With round robin, all must fail.
+#[test]
+fn priority_with_two_failed_endpoints_fails_over() {
+    let mut driver = Driver::new(&[]);
+    balance(&mut driver, &schema(&[(0, 1, &[1, 2, 3]), (1, 1, &[4])]));
+    driver.fails(1);
+    assert_eq!(driver.log(), "+1 +2 +3");
+    driver.fails(2);
+    assert_eq!(driver.log(), "+4");
+    driver.connected(&[4]);
+    assert_eq!(driver.pick_by(Some(7)).map(|(port, _)| port), Ok(4));
+    driver.connected(&[3]);
+    assert_eq!(driver.pick_by(Some(7)).map(|(port, _)| port), Ok(3));
+    // Without another priority, calls wait for the endpoint that is connecting.
+    let mut last = Driver::new(&[]);
+    balance(&mut last, &schema(&[(0, 1, &[1, 2, 3])]));
+    last.fails(1);
+    last.fails(2);
+    assert_eq!(last.pick_by(Some(7)).unwrap_err(), "queue");
+    println!("covers: B33a");
+}
+
+/// While a changed connector makes new connections, calls stay with their endpoints.
+#[test]
+fn affinity_is_kept_while_new_connections_are_made() {
+    let mut driver = driver(&[(0, 1, &[1, 2, 3])]);
+    driver.is(3, ConnectionEvent::Closed);
+    driver.fails(3);
+    let before = choices(&mut driver);
+    let (ring, endpoints) =
+        (ring_of(1_024, None), judged_endpoints(&schema(&[(0, 1, &[1, 2, 3])])));
+    let way = ConnectorId(1);
+    driver.balance(&[Source::new(&ring, &endpoints).with_connector(Ok(way))]);
+    assert_eq!(choices(&mut driver), before);
 }
 
 /// gRFC A76: the position of an endpoint follows its hash key, whatever its address.

@@ -1,0 +1,82 @@
+//! Localities of a priority for its picker.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use xds_core::Time;
+
+use super::{
+    connection::Connections,
+    load::LoadSource,
+    picker::{PickEndpoint, PickLocality, RingPlace, Selection},
+    policy::EndpointPolicy,
+    priority::{EndpointState, Priority, endpoint_state},
+};
+use crate::random::Random;
+
+/// Localities of a priority, by the states of their endpoints.
+pub(super) struct PickLocalities<'a> {
+    /// Localities with at least one endpoint that is ready.
+    pub(super) ready: Vec<PickLocality>,
+    /// Whether an endpoint is connecting.
+    pub(super) is_waiting: bool,
+    /// Reason why the last failed endpoint has failed.
+    pub(super) why: Option<&'a str>,
+}
+
+impl Priority {
+    /// Returns the localities for calls. Results of the calls are counted for outlier detection.
+    pub(super) fn localities<'a>(
+        &mut self,
+        connections: &'a Connections,
+        random: &mut Random,
+        now: Time,
+    ) -> PickLocalities<'a> {
+        let has_loads = self.members.policy.loads() == Some(LoadSource::Responses);
+        let (mut ready, mut sum) = (Vec::new(), 0_u32);
+        let (mut is_waiting, mut why) = (false, None);
+        for locality in &self.members.localities {
+            let (mut endpoints, mut places) = (Vec::new(), Vec::new());
+            for member in &locality.endpoints {
+                let place = match endpoint_state(self.outliers.as_ref(), connections, member) {
+                    EndpointState::Ready(id, counters) => {
+                        let (counters, hostnames) =
+                            (Arc::clone(counters), member.hostnames.clone());
+                        let results = self.outliers.as_mut().map(|it| it.results(id));
+                        endpoints.push(PickEndpoint {
+                            id,
+                            counters,
+                            results,
+                            hostnames,
+                            has_loads,
+                        });
+                        RingPlace::Ready(endpoints.len().saturating_sub(1))
+                    }
+                    EndpointState::Failed(reason) => {
+                        why = Some(reason);
+                        RingPlace::Failed
+                    }
+                    EndpointState::Connecting => {
+                        is_waiting = true;
+                        RingPlace::Connecting
+                    }
+                };
+                places.extend(locality.ring.is_some().then_some(place));
+            }
+            if !endpoints.is_empty() {
+                sum = sum.saturating_add(locality.weight);
+                let selection = match (&locality.ring, self.members.policy) {
+                    (Some(ring), _) => Selection::RingHash(Arc::clone(ring), places),
+                    (None, EndpointPolicy::LeastRequest(choices)) => {
+                        Selection::LeastRequest(choices)
+                    }
+                    (None, EndpointPolicy::Weighted(rules)) => {
+                        Selection::weighted(&endpoints, &rules, random, now)
+                    }
+                    (None, _) => Selection::round_robin(&endpoints, random),
+                };
+                ready.push(PickLocality::new(sum, endpoints, selection));
+            }
+        }
+        PickLocalities { ready, is_waiting, why }
+    }
+}
