@@ -26,14 +26,20 @@ pub struct ConnectionId(u64);
 pub struct ConnectorId(pub u32);
 
 /// Event of a connection.
+///
+/// A [`Connect`](super::BalancerOutput::Connect) leads to [`Connected`](Self::Connected) and, at its
+/// end, [`Closed`](Self::Closed), or to [`Failed`](Self::Failed). The owner of the connections does
+/// not try again on its own: the balancer outputs `Connect` with the same id after the backoff.
+/// Between `Failed` and the next `Connect`, `Closed` and another `Failed` are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectionEvent {
     /// The connection was established.
     Connected,
-    /// The connection attempt failed, for this reason.
+    /// The connection attempt failed, for this reason, which the errors of calls contain. A time
+    /// limit of the attempt is up to the owner of the connections.
     Failed(String),
-    /// The connection was lost.
+    /// The connection was lost, or the endpoint accepts no new calls on it.
     Closed,
 }
 
@@ -150,7 +156,8 @@ impl Connections {
         attempts.min()
     }
 
-    /// Handles an event of a connection. Returns whether the connection is known.
+    /// Handles an event of a connection. Returns whether it has an effect: the connection is known,
+    /// and has not failed already.
     pub(super) fn handle(
         &mut self,
         id: ConnectionId,
@@ -161,6 +168,8 @@ impl Connections {
         let Some(connection) = self.by_id.get_mut(&id) else {
             return false;
         };
+        let has_failed = matches!(connection.state, ConnectionState::Failed(_));
+        let is_due = matches!(connection.attempt, Attempt::Due(_));
         match event {
             ConnectionEvent::Connected => {
                 connection.state = ConnectionState::Ready;
@@ -169,6 +178,10 @@ impl Connections {
                 connection.attempt = Attempt::Made;
                 return true;
             }
+            ConnectionEvent::Closed | ConnectionEvent::Failed(_) if has_failed && is_due => {
+                return false;
+            }
+            ConnectionEvent::Closed if has_failed => {}
             // Reconnects at once (A27), but no sooner than the backoff allows.
             ConnectionEvent::Closed => connection.state = ConnectionState::Connecting,
             ConnectionEvent::Failed(why) => {

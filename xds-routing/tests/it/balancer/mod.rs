@@ -179,6 +179,38 @@ fn events_in_a_row_produce_one_picker() {
     assert_eq!(driver.serving().len(), 1);
 }
 
+/// A socket can report its end after its failure. The endpoint stays failed, and calls do not wait
+/// for the next attempt, which may be two minutes away.
+#[test]
+fn events_between_two_attempts_are_ignored() {
+    let refused = "connections to all endpoints failed; the last: 1 refused";
+    let mut driver = Driver::new(&[(0, 1, &[1])]);
+    for _ in 0..4 {
+        driver.fails(1);
+        driver.log();
+        driver.is(1, ConnectionEvent::Closed);
+        assert_eq!(driver.pick().unwrap_err(), refused);
+        let due = driver.balancer.poll_timeout();
+        driver.fails(1);
+        assert_eq!(driver.balancer.poll_timeout(), due, "one failure counts once");
+        driver.after(due.unwrap().since(driver.now).as_secs() + 1);
+        assert_eq!(driver.log(), "+1");
+    }
+    // The end of an earlier attempt can also be reported after the next one has begun.
+    driver.is(1, ConnectionEvent::Closed);
+    assert_eq!(driver.pick().unwrap_err(), refused);
+    driver.after(200);
+    driver.connected(&[1]);
+    assert_eq!(driver.serving(), [1].into());
+
+    // An attempt that ends with the wrong event is made again.
+    let mut driver = Driver::new(&[(0, 1, &[1])]);
+    driver.log();
+    driver.is(1, ConnectionEvent::Closed);
+    driver.after(2);
+    assert_eq!(driver.log(), "+1");
+}
+
 /// Removed endpoints serve until new ones are ready or have failed.
 #[test]
 fn removed_endpoints_serve_until_new_ones_are_ready() {
