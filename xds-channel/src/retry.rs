@@ -10,10 +10,7 @@ use core::time::Duration;
 
 use http::{Response, StatusCode};
 use tonic::{Code, Status};
-use xds_routing::{
-    Random,
-    route::{RetryPolicy, RetryableStatus},
-};
+use xds_routing::{Random, route::RetryPolicy};
 
 /// Header with the number of earlier attempts.
 pub(crate) const PREVIOUS_ATTEMPTS: &str = "grpc-previous-rpc-attempts";
@@ -141,12 +138,5 @@ fn code_of_http(status: StatusCode) -> Option<Code> {
 }
 
 fn is_retryable(code: Code, policy: &RetryPolicy) -> bool {
-    policy.statuses.iter().any(|status| match status {
-        RetryableStatus::Cancelled => code == Code::Cancelled,
-        RetryableStatus::DeadlineExceeded => code == Code::DeadlineExceeded,
-        RetryableStatus::Internal => code == Code::Internal,
-        RetryableStatus::ResourceExhausted => code == Code::ResourceExhausted,
-        RetryableStatus::Unavailable => code == Code::Unavailable,
-        _ => false,
-    })
+    policy.statuses.iter().any(|status| status.code().as_i32() == code as i32)
 }

@@ -4,11 +4,17 @@
 
 use core::time::Duration;
 
+use xds_core::StatusCode;
+
 use crate::{
     proto::envoy::config::route::v3 as schema, scalars::validate_duration, validation::Validator,
 };
 
 /// Retry policy.
+///
+/// The backoff begins with the base interval and doubles with each further retry, up to the maximum
+/// interval. gRPC varies each backoff at random by 20 percent
+/// ([`Random::jittered`](crate::Random::jittered)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryPolicy {
@@ -44,6 +50,30 @@ pub enum RetryableStatus {
     ResourceExhausted,
     /// UNAVAILABLE.
     Unavailable,
+}
+
+impl RetryableStatus {
+    /// Returns the status code.
+    ///
+    /// ```
+    /// use xds_core::StatusCode;
+    /// use xds_routing::route::RetryPolicy;
+    ///
+    /// /// Returns whether a call that ended with this code can be retried.
+    /// fn is_retryable(policy: &RetryPolicy, code: StatusCode) -> bool {
+    ///     policy.statuses.iter().any(|status| status.code() == code)
+    /// }
+    /// ```
+    #[must_use]
+    pub const fn code(self) -> StatusCode {
+        match self {
+            Self::Cancelled => StatusCode::Cancelled,
+            Self::DeadlineExceeded => StatusCode::DeadlineExceeded,
+            Self::Internal => StatusCode::Internal,
+            Self::ResourceExhausted => StatusCode::ResourceExhausted,
+            Self::Unavailable => StatusCode::Unavailable,
+        }
+    }
 }
 
 const STATUSES: [(&str, RetryableStatus); 5] = [

@@ -272,6 +272,8 @@ fn route_retry_policy_overrides_that_of_the_virtual_host() {
     let of_host = policy(number(3), seconds(1), None);
     let retry = with(Some(of_host.clone()), None).unwrap().unwrap();
     assert_eq!(retry.statuses, [RetryableStatus::Cancelled, RetryableStatus::Unavailable]);
+    let codes: Vec<_> = retry.statuses.iter().map(|status| status.code().name()).collect();
+    assert_eq!(codes, ["CANCELLED", "UNAVAILABLE"]);
     assert_eq!((retry.retries, retry.attempts()), (3, 4));
     let waits = (retry.base_interval, retry.max_interval);
     assert_eq!(waits, (Duration::from_secs(1), Duration::from_secs(10)));
