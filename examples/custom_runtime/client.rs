@@ -11,6 +11,9 @@ use xds_core::{Client, Frame, StatusCode, Time, TypeUrl, types::CLUSTER};
 
 use crate::connection::Connection;
 
+/// Time limit of an attempt to connect, which the core does not have.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Watches a cluster until it arrives, over as many connections as needed.
 pub(crate) fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
@@ -24,15 +27,11 @@ pub(crate) fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
         while let Some(output) = client.poll_output() {
             match output {
                 Output::Open(id, _) => {
-                    let lost = ChannelError::Status {
-                        code: StatusCode::Unavailable,
-                        message: "lost".into(),
-                    };
                     let event = move |message| match message {
                         Some(message) => ChannelEvent::Message(id, message),
-                        None => ChannelEvent::Closed(id, lost.clone()),
+                        None => ChannelEvent::Closed(id, lost("the connection was lost")),
                     };
-                    let socket = TcpStream::connect(address);
+                    let socket = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT);
                     let event =
                         match socket.and_then(|it| Connection::new(it, inbox.clone(), event)) {
                             Ok(connection) => {
@@ -51,8 +50,8 @@ pub(crate) fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
                         let to: Option<&mut Connection> = connections.get_mut(&id);
                         if to.is_none_or(|to| to.write(&frame).is_err()) {
                             connections.remove(&id);
-                            let why = ChannelError::Unreachable("cannot write".into());
-                            client.handle_event(ChannelEvent::Closed(id, why), now());
+                            let event = ChannelEvent::Closed(id, lost("cannot write"));
+                            client.handle_event(event, now());
                         }
                     }
                 }
@@ -81,4 +80,9 @@ pub(crate) fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
         }
         client.handle_timeout(now()); // deadlines also pass while events keep coming
     }
+}
+
+/// Returns the error of a call whose connection was lost after it was opened.
+fn lost(why: &str) -> ChannelError {
+    ChannelError::Status { code: StatusCode::Unavailable, message: why.into() }
 }

@@ -7,6 +7,9 @@ use std::{io, io::Read, io::Write, thread, time::Duration};
 use bytes::Bytes;
 use xds_core::Frame;
 
+/// Maximum length of a message in bytes. A longer one ends the connection.
+const MAX_LENGTH: u32 = 4 << 20;
+
 /// Connection whose messages a thread reads, one for each permit.
 pub(crate) struct Connection {
     socket: TcpStream,
@@ -57,6 +60,10 @@ impl Drop for Connection {
 fn read(mut socket: &TcpStream) -> io::Result<Bytes> {
     let mut length = [0; 4];
     socket.read_exact(&mut length)?;
-    let mut message = vec![0; u32::from_be_bytes(length).min(4 << 20) as usize];
+    let length = u32::from_be_bytes(length);
+    if length > MAX_LENGTH {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the message is too long"));
+    }
+    let mut message = vec![0; length as usize];
     socket.read_exact(&mut message).map(|()| message.into())
 }
