@@ -23,7 +23,8 @@ impl Balancer {
     /// # Errors
     ///
     /// Returns the failure of calls to the cluster if it cannot be used. The balancer is unchanged
-    /// then.
+    /// then, and its picker still returns the old endpoints: the caller fails the calls with this
+    /// failure, and [clears](Self::clear) the balancer to release the connections.
     pub fn configure(
         &mut self,
         clusters: &ResolvedClusters,

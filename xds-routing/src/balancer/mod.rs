@@ -5,7 +5,102 @@
 //!
 //! The inputs of a [`Balancer`] are the cluster with its endpoints, and the events of connections.
 //! Its outputs are instructions to connect and disconnect, and a new [`Picker`] whenever the
-//! serving endpoints change. It opens no connections and has no clock.
+//! serving endpoints may have changed. It opens no connections and has no clock.
+//!
+//! # How to drive it
+//!
+//! - Create a balancer for each cluster that routes name, and [configure](Balancer::configure) it
+//!   with each new configuration.
+//! - After every input, poll the outputs until there are none. `poll_timeout` does not state that
+//!   outputs are queued.
+//! - Call [`Balancer::handle_timeout`] at the time of [`Balancer::poll_timeout`].
+//! - Report the outcome of each attempt to connect, and the end of each connection, as
+//!   [`ConnectionEvent`]s.
+//! - Pick an endpoint for each call with the newest picker, and hold the permit until the call ends.
+//!   A call for which the picker returns [`EndpointPick::Queue`] waits, and is picked for again with
+//!   each new picker. A retry by a policy is picked for like a new call. A picker never blocks;
+//!   clones of it can be used by other threads.
+//!
+//! ```
+//! use xds_core::Time;
+//! use xds_routing::{Random, balancer::*};
+//!
+//! # use xds_core::proto::{Locality, UInt32Value};
+//! # use xds_routing::{Rules, cluster::Cluster, endpoint::ClusterLoadAssignment};
+//! # use xds_routing::proto::envoy::config::{cluster::v3 as cds, core::v3 as core, endpoint::v3 as eds};
+//! # let ads = core::config_source::ConfigSourceSpecifier::Ads(Default::default());
+//! # let ads = core::ConfigSource { config_source_specifier: Some(ads), ..Default::default() };
+//! # let schema = cds::Cluster {
+//! #     name: "carts".into(),
+//! #     cluster_discovery_type: Some(cds::cluster::ClusterDiscoveryType::Type(3)),
+//! #     eds_cluster_config: Some(cds::cluster::EdsClusterConfig {
+//! #         eds_config: Some(ads),
+//! #         ..Default::default()
+//! #     }),
+//! #     ..Default::default()
+//! # };
+//! # let cluster = Cluster::from_schema(&schema, &Rules::default())?;
+//! # let address = core::SocketAddress {
+//! #     address: "10.0.0.1".into(),
+//! #     port_specifier: Some(core::socket_address::PortSpecifier::PortValue(80)),
+//! #     ..Default::default()
+//! # };
+//! # let address = core::Address { address: Some(core::address::Address::SocketAddress(address)) };
+//! # let endpoint = eds::Endpoint { address: Some(address), ..Default::default() };
+//! # let endpoint = eds::LbEndpoint {
+//! #     host_identifier: Some(eds::lb_endpoint::HostIdentifier::Endpoint(endpoint)),
+//! #     ..Default::default()
+//! # };
+//! # let locality = eds::LocalityLbEndpoints {
+//! #     locality: Some(Locality::default()),
+//! #     load_balancing_weight: Some(UInt32Value { value: 1 }),
+//! #     lb_endpoints: vec![endpoint],
+//! #     ..Default::default()
+//! # };
+//! # let schema = eds::ClusterLoadAssignment {
+//! #     cluster_name: "carts".into(),
+//! #     endpoints: vec![locality],
+//! #     ..Default::default()
+//! # };
+//! # let endpoints = ClusterLoadAssignment::from_schema(&schema, &Rules::default())?;
+//! let now = Time::ZERO; // a driver reads its monotonic clock before every call
+//! let mut balancer = Balancer::new(BalancerTimes::default(), 42);
+//! balancer.update(&[Source::new(&cluster, &endpoints)], now);
+//!
+//! let mut newest = None;
+//! while let Some(output) = balancer.poll_output() {
+//!     match output {
+//!         BalancerOutput::Pick(picker) => newest = Some(picker),
+//!         BalancerOutput::Connect(id, _, addresses) => {
+//!             assert_eq!(addresses[0].to_string(), "10.0.0.1:80");
+//!             // A driver starts to connect here, and reports the outcome when it is known.
+//!             balancer.handle_connection(id, ConnectionEvent::Connected, now);
+//!         }
+//!         _ => {}
+//!     }
+//! }
+//! let picker = newest.expect("the first output of a configured balancer");
+//! let EndpointPick::Endpoint(_connection, mut permit) = picker.pick(&mut Random::new(7)) else {
+//!     panic!("the connection is ready")
+//! };
+//! // Send the call on the connection. After the response:
+//! permit.set_outcome(CallOutcome::Success);
+//! drop(permit);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Policies
+//!
+//! Each of these [policies](crate::cluster::BalancingPolicy) applies within a locality that is chosen
+//! by weight, or over all localities of a priority. Calls to a cluster with any other policy fail.
+//!
+//! - Pick first is one connection with the addresses of all endpoints, to the first one that answers;
+//!   it is made anew if the addresses change. Its endpoint is never ejected.
+//! - Weighted round robin uses the loads that endpoints report ([`Picker::loads`]): with their
+//!   responses ([`CallPermit::report_load`]) or on streams ([`LoadRecorder`]).
+//! - Ring hash connects to all endpoints at once, not when a call needs one. A ring has at most 4,096
+//!   hashes, gRPC's default. Clients with equal endpoints and weights have the same ring as other
+//!   implementations of gRPC. A priority without a ready endpoint fails over if two have failed.
 //!
 //! [gRFC A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
 //! [gRFC A42]: https://github.com/grpc/proposal/blob/master/A42-xds-ring-hash-lb-policy.md
@@ -14,6 +109,8 @@
 //! [gRFC A56]: https://github.com/grpc/proposal/blob/master/A56-priority-lb-policy.md
 //! [gRFC A58]: https://github.com/grpc/proposal/blob/master/A58-client-side-weighted-round-robin-lb-policy.md
 //! [gRFC A62]: https://github.com/grpc/proposal/blob/master/A62-pick-first.md
+//!
+//! # Source layout
 //!
 //! | topic | file |
 //! |---|---|
@@ -28,17 +125,6 @@
 //! | counters of calls | `counters.rs` |
 //! | clusters and their endpoints as priorities | `sources.rs` |
 //! | clusters and endpoints from a configuration | `configure.rs` |
-//!
-//! Each of these [policies](crate::cluster::BalancingPolicy) applies within a locality that is chosen
-//! by weight, or over all localities of a priority. Calls to a cluster with any other policy fail.
-//!
-//! - Pick first is one connection with the addresses of all endpoints, to the first one that answers;
-//!   it is made anew if the addresses change. Its endpoint is never ejected.
-//! - Weighted round robin uses the loads that endpoints report ([`Picker::loads`]): with their
-//!   responses ([`CallPermit::report_load`]) or on streams ([`LoadRecorder`]).
-//! - Ring hash connects to all endpoints at once, not when a call needs one. A ring has at most 4,096
-//!   hashes, gRPC's default. Clients with equal endpoints and weights have the same ring as other
-//!   implementations of gRPC. A priority without a ready endpoint fails over if two have failed.
 
 mod configure;
 mod connection;
@@ -80,13 +166,15 @@ use crate::{random::Random, scalars::SocketAddress};
 #[non_exhaustive]
 pub enum BalancerOutput {
     /// Connect with this connector to the first of these addresses that answers, and report the
-    /// outcome to [`Balancer::handle_connection`].
+    /// outcome to [`Balancer::handle_connection`]. After the end of a connection, or a failure, the
+    /// same id is output again for the next attempt.
     Connect(ConnectionId, ConnectorId, Vec<SocketAddress>),
-    /// Send no new calls on this connection. Active calls may finish. Events of the connection need
-    /// not be reported any more.
+    /// Send no new calls on this connection, or cancel the attempt to connect. Active calls may
+    /// finish. Events of the connection need not be reported any more.
     Disconnect(ConnectionId),
     /// Use this picker from now on, also for waiting calls. Precedes the
-    /// [`Disconnect`](Self::Disconnect)s that follow from it.
+    /// [`Disconnect`](Self::Disconnect)s that follow from it. Timers and events produce a picker even
+    /// if it has the same endpoints as the last one.
     Pick(Picker),
 }
 
@@ -196,7 +284,8 @@ impl Balancer {
         self.outputs.pop_front()
     }
 
-    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due. It may be in the
+    /// past. Queued outputs do not count: poll them first.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let timers = [

@@ -5,6 +5,11 @@
 //! refer to, and those that active calls still use. It holds no connections. Their owner removes a
 //! cluster when [`ClusterChange::Removed`] reports that nothing refers to it.
 //!
+//! With a [`DependencyManager`](crate::dependencies::DependencyManager), a router comes from
+//! [`Configuration::router`](crate::dependencies::Configuration::router), and
+//! [`subscribe`](crate::dependencies::DependencyManager::subscribe) takes the place of
+//! `ClusterReferences`. A [`Balancer`](crate::balancer::Balancer) chooses the endpoint.
+//!
 //! [gRFC A31]:
 //!     https://github.com/grpc/proposal/blob/master/A31-xds-timeout-support-and-config-selector.md
 // X46
@@ -156,7 +161,7 @@ impl Failure {
     }
 }
 
-/// Decides where the calls of a channel go.
+/// Decides where the calls of a channel go. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Router {
     routes: Arc<RouteConfiguration>,
