@@ -28,7 +28,7 @@
 //! # The loop
 //!
 //! The following example is one exchange from end to end. Function calls take the place of the
-//! network; there are no timers and no failures.
+//! network; there are no timers and no failures. Its dependencies are this crate and `bytes`.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -99,15 +99,18 @@
 //! - It reports the end of every call ([`client::ChannelEvent::Closed`],
 //!   [`server::StreamEvent`]), and ends a call on request ([`client::Output::Close`],
 //!   [`server::ServerOutput::Close`]).
-//! - It calls `poll_transmit` only while the transport has room for a message.
+//! - It limits the time of an attempt to connect, and detects a peer that has fallen silent, for
+//!   example by keepalive pings. The machines have no timer for either.
+//! - It calls `poll_transmit` only while the transport has room for a message. A channel or stream
+//!   stays writable until `poll_transmit` returns `None`, and is not announced again before.
 //! - It reads the next message only while `wants_read` is true. No output signals a change of this
 //!   value. Inputs, `poll_output` and `poll_transmit` can all change it, so the driver checks it
 //!   before each wait.
 //! - It calls [`Client::handled`](client::Client::handled) once a watcher has finished with a notice,
 //!   unless flow control is [off](client::FlowControl::Off).
 //!
-//! `examples/custom_runtime` in the repository does all of this with threads and blocking sockets. For
-//! futures use the crate `xds-grpc`, which requires a runtime that can spawn, sleep and connect.
+//! `examples/custom_runtime` in the repository does this with threads and blocking sockets, except
+//! keepalive. For futures use the crate `xds-grpc`, which requires a runtime that can spawn, sleep and connect.
 //! `xds-handle` provides handles, and watches as streams. `xds-conformance` tests a finished
 //! adapter against the rules below.
 //!

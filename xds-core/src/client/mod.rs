@@ -22,7 +22,7 @@
 //!
 //! | Observed by the driver | Event |
 //! |---|---|
-//! | connected, and the call started | [`Opened`](ChannelEvent::Opened), before response headers |
+//! | connected, and the call started; at once for a polled server or a file | [`Opened`](ChannelEvent::Opened), before response headers |
 //! | refused connection, failed name resolution or TLS handshake, timeout | [`Closed`](ChannelEvent::Closed) with [`Unreachable`](ChannelError::Unreachable) |
 //! | a complete gRPC message; the body of an HTTP 200 response, converted to protobuf; a file with new content | [`Message`](ChannelEvent::Message) |
 //! | a message above the transport's size limit, or one that cannot be decompressed | [`Undeliverable`](ChannelEvent::Undeliverable) |
@@ -359,7 +359,7 @@ impl Client {
     }
 
     /// Renders the next request of a channel into `frame`. Call it when [`Output::Writable`] names
-    /// the channel and the transport has room, until it returns `None`.
+    /// the channel and the transport has room, until it returns `None`. An earlier call is harmless.
     ///
     /// Rendering changes the state of the client: it takes a queued ACK or NACK, marks the current
     /// subscriptions as sent, starts does-not-exist timers at `now`, and removes subscriptions that

@@ -35,7 +35,8 @@ pub struct ServerAddress {
     pub resource_api: ApiVersion,
     /// Whether one stream carries all types.
     pub streams: Streams,
-    /// Exchange of requests and responses: on a stream, by polling, or through a file.
+    /// Exchange of requests and responses: on a stream, [by polling](Self::with_polling), or
+    /// [through a file](Self::with_file).
     pub transport_kind: TransportKind,
     /// The `server_features` of the bootstrap.
     pub features: ServerFeatures,
@@ -236,11 +237,20 @@ pub enum TransportKind {
     /// Bidirectional stream, as over gRPC.
     #[default]
     Stream,
-    /// Polling, as over REST: one response per request, and a pause before the next request.
+    /// Polling, as over REST: one response per request, and a pause before the next request. Set it
+    /// with [`ServerAddress::with_polling`], which also sets what polling requires.
+    ///
+    /// The adapter reports [`Opened`](crate::client::ChannelEvent::Opened) without waiting for a
+    /// connection. Each rendered request is one call of [`rest_path`](crate::client::Call::rest_path);
+    /// if the previous one is still in flight, it is cancelled. Its result is a
+    /// [message](crate::client::ChannelEvent::Message),
+    /// [unchanged](crate::client::ChannelEvent::Unchanged) or, if the call failed,
+    /// [closed](crate::client::ChannelEvent::Closed).
     // S0.199-S0.202
     Polling(PollPolicy),
-    /// File in place of a server. There are only responses; rendered requests are discarded. The
-    /// adapter reads the file whenever a request's cause is
+    /// File in place of a server. Set it with [`ServerAddress::with_file`], which also sets what a
+    /// file requires. There are only responses; rendered requests are discarded. The adapter reports
+    /// [`Opened`](crate::client::ChannelEvent::Opened) at once. It reads the file whenever a request's cause is
     /// [`Subscription`](crate::client::RequestCause::Subscription), even if it has read it before,
     /// and whenever the file has changed. It reports each read as a
     /// [message](crate::client::ChannelEvent::Message) or as

@@ -53,7 +53,8 @@ pub enum Output {
     /// end, which should be logged; without one, the channel is no longer needed.
     Close(ChannelId, Option<ChannelError>),
     /// The channel has requests to send: whenever the transport has room, call
-    /// [`poll_transmit`](super::Client::poll_transmit) until it returns `None`.
+    /// [`poll_transmit`](super::Client::poll_transmit) until it returns `None`. Not repeated until
+    /// then, so a driver whose transport is full remembers the channel.
     Writable(ChannelId),
     /// Notify the watcher.
     Notify(WatchId, Notice),
@@ -226,7 +227,8 @@ impl PartialEq for Resource {
 pub struct Transmit {
     /// Type of the request.
     pub type_url: TypeUrl,
-    /// Version in the request: the last accepted one.
+    /// Last accepted version. A state-of-the-world request contains it; an incremental one has no
+    /// version.
     pub version: Version,
     /// Nonce in the request.
     pub nonce: Nonce,
@@ -245,7 +247,8 @@ pub enum RequestCause {
     /// Resources of a response were rejected.
     // S0.088, A46
     Nack {
-        /// Version of the rejected response. The request itself contains the accepted version.
+        /// Version of the rejected response. A state-of-the-world request contains
+        /// [`Transmit::version`] instead.
         rejected: Version,
         /// Message in `error_detail`: each rejected resource with its reason.
         message: Arc<str>,
