@@ -113,7 +113,7 @@ impl Client {
         let kind = WatchErrorKind::Unavailable(self.reported_error(authority, type_index)?.clone());
         let (server, _) = self.upstreams.active(authority, type_index)?;
         let source = server.sources.get(type_index)?;
-        Some(WatchError::new(kind, name.cloned(), source))
+        Some(WatchError::from_origin(kind, name.cloned(), source))
     }
 
     /// Returns whether an error occurred after the last failure of the authority's active server.

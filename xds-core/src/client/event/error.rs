@@ -216,7 +216,34 @@ pub(crate) struct ErrorOrigin {
 }
 
 impl WatchError {
-    pub(crate) fn new(
+    /// Creates an error as a watcher would get it, for tests of watchers: of a resource or, without a
+    /// name, of all resources of a type.
+    ///
+    /// ```
+    /// use xds_core::client::{Notice, WatchError, WatchErrorKind};
+    /// use xds_core::types;
+    ///
+    /// let name = Some("web".into());
+    /// let error = WatchError::new(WatchErrorKind::Deleted, types::CLUSTER, name, "xds", "node-1");
+    /// let expected = "cds web: does not exist: deleted by the server (node node-1, server xds)";
+    /// assert_eq!(error.to_string(), expected);
+    /// let notice = Notice::Changed(Err(error)); // for example for a `DependencyManager`
+    /// # let _ = notice;
+    /// ```
+    #[must_use]
+    pub fn new(
+        kind: WatchErrorKind,
+        type_url: impl Into<TypeUrl>,
+        name: Option<ResourceName>,
+        server: impl Into<Arc<str>>,
+        node_id: impl Into<Arc<str>>,
+    ) -> Self {
+        let (type_url, server, node_id) = (type_url.into(), server.into(), node_id.into());
+        let source = ErrorOrigin { type_url, server, node_id };
+        Self { kind, subject: name, source: Arc::new(source) }
+    }
+
+    pub(crate) fn from_origin(
         kind: WatchErrorKind,
         subject: Option<ResourceName>,
         source: &Arc<ErrorOrigin>,

@@ -121,7 +121,7 @@ impl ResponseProcessor<'_> {
         }
         let is_received = self.cache.globs.at(glob)?.is_received;
         let entry = self.cache.get_mut(slot)?;
-        let error = WatchError::new(kind, Some(entry.name.clone()), self.source);
+        let error = WatchError::from_origin(kind, Some(entry.name.clone()), self.source);
         let is_new = entry.error() != Some(&error);
         entry.state = ResourceState::ReceivedError;
         entry.set_error(error, self.epoch);

@@ -311,7 +311,7 @@ impl ResponseProcessor<'_> {
         }
         self.note_reported(slot);
         let Some(entry) = self.cache.get_mut(slot) else { return };
-        let error = WatchError::new(kind, Some(entry.name.clone()), self.source);
+        let error = WatchError::from_origin(kind, Some(entry.name.clone()), self.source);
         let is_kept = entry.bytes.is_some();
         // Watchers that have the resource are notified of its end, even if the error is not new.
         let is_dropped = was_in_use && !is_kept;

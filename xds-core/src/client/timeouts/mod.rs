@@ -196,7 +196,7 @@ impl Client {
                 }
                 let Some(entry) = known.cache.get_mut(subscription.entry) else { return };
                 entry.state = state;
-                let error = WatchError::new(kind, Some(entry.name.clone()), source);
+                let error = WatchError::from_origin(kind, Some(entry.name.clone()), source);
                 entry.set_error(error, epoch);
                 upstream.counters.note_timeout(armed.type_index);
                 let first = subscription.first_watch;
@@ -209,7 +209,7 @@ impl Client {
             TimerSubject::Collection => {
                 known.interest.collection_timer = 0;
                 upstream.counters.note_timeout(armed.type_index);
-                let error = WatchError::new(kind, None, source);
+                let error = WatchError::from_origin(kind, None, source);
                 known.interest.collection = Collection::Missing { error, epoch: epoch + 1 };
                 for &watch in &known.interest.wildcards {
                     self.watches.notify(watch, NoticeKind::Changed, &mut self.outbox, &mut None);

@@ -260,7 +260,7 @@ impl Client {
             let entry = self.types.get(type_index).and_then(|known| known.cache.get(slot));
             let Some(entry) = entry else { continue };
             let (name, is_in_use) = (Some(entry.name.clone()), entry.bytes.is_some());
-            let error = WatchError::new(WatchErrorKind::DoesNotExist(after), name, &source);
+            let error = WatchError::from_origin(WatchErrorKind::DoesNotExist(after), name, &source);
             match keeps && is_in_use {
                 true => self.set_error_of_kept(type_index, slot, error),
                 false => self.remove_resource(type_index, slot, error),

@@ -53,7 +53,7 @@ impl Client {
         let Some(server) = self.upstreams.servers.get(upstream) else { return };
         let Some(source) = server.sources.get(type_index) else { return };
         let name = known.cache.get(slot).map(|entry| entry.name.clone());
-        let error = WatchError::new(WatchErrorKind::Expired, name, source);
+        let error = WatchError::from_origin(WatchErrorKind::Expired, name, source);
         self.remove_resource(type_index, slot, error);
         self.mark_authority_versions_stale(upstream, type_index, now);
     }
