@@ -37,6 +37,9 @@ pub(crate) fn validate_duration(
 }
 
 /// Address to connect to or to listen on.
+///
+/// As text, `host:port`, with brackets around an IPv6 address. An address of an endpoint thus parses
+/// as a `std::net::SocketAddr`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct SocketAddress {

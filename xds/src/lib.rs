@@ -15,7 +15,7 @@
 //! | test a client or server in virtual time | `xds::sim` | `sim` |
 //! | test a program, or its gRPC calls, in virtual time with faults | `xds::sim::app`, `xds::sim::stack` | `sim-stack` |
 //! | use another async runtime | [`runtime`] | |
-//! | embed the protocol in a runtime or proxy of my own | `xds::protocol` | |
+//! | embed the protocol in a runtime or proxy of my own | the crate `xds-core`, here `xds::protocol` | |
 //! | read the bootstrap of a gRPC process or of Envoy | `xds::bootstrap` | |
 //! | report to operators what the clients have (CSDS) | [`csds`] | |
 //!
