@@ -9,17 +9,15 @@ use core::{
 };
 use std::sync::Arc;
 
-use bytes::{Buf as _, BufMut as _, Bytes};
+use bytes::Bytes;
 use http::{Request, Response, Uri, uri::PathAndQuery};
 use hyper::{body::Incoming, client::conn::http2::SendRequest, rt::Timer as _};
-use tonic::{
-    Code, Status,
-    body::Body,
-    client::Grpc,
-    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
-};
+use tonic::{Code, Status, body::Body, client::Grpc};
 use tower_service::Service;
-use xds_grpc::runtime::{SharedRuntime, Task};
+use xds_grpc::{
+    RawCodec,
+    runtime::{SharedRuntime, Task},
+};
 use xds_routing::balancer::LoadReport;
 
 use crate::endpoint::EndpointConnection;
@@ -70,9 +68,10 @@ async fn read_reports(
     grpc.ready().await.map_err(|why| Status::unavailable(why.to_string()))?;
     let request = tonic::Request::new(Bytes::from(LoadReport::request(interval)));
     let path = PathAndQuery::from_static(LoadReport::METHOD);
-    let mut reports = grpc.server_streaming(request, path, LoadCodec).await?.into_inner();
-    while let Some(load) = reports.message().await? {
-        report(load);
+    let mut reports = grpc.server_streaming(request, path, RawCodec).await?.into_inner();
+    while let Some(bytes) = reports.message().await? {
+        let load = LoadReport::from_bytes(&bytes);
+        report(load.ok_or_else(|| Status::internal("malformed load report"))?);
     }
     Ok(())
 }
@@ -91,45 +90,5 @@ impl Service<Request<Body>> for Requests {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         Box::pin(self.0.send_request(request))
-    }
-}
-
-/// Codec of an encoded request and of load reports.
-#[derive(Clone, Copy)]
-struct LoadCodec;
-
-impl Codec for LoadCodec {
-    type Encode = Bytes;
-    type Decode = LoadReport;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        *self
-    }
-
-    fn decoder(&mut self) -> Self {
-        *self
-    }
-}
-
-impl Encoder for LoadCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for LoadCodec {
-    type Item = LoadReport;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<LoadReport>, Status> {
-        let bytes = buffer.copy_to_bytes(buffer.remaining());
-        let load = LoadReport::from_bytes(&bytes);
-        load.map(Some).ok_or_else(|| Status::internal("malformed load report"))
     }
 }
