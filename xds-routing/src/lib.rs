@@ -91,6 +91,7 @@ pub mod balancer;
 #[cfg(feature = "bootstrap")]
 mod bootstrap;
 pub mod cluster;
+mod connection;
 pub mod dependencies;
 pub mod endpoint;
 pub mod extensions;
@@ -107,6 +108,7 @@ pub mod router;
 pub mod rules;
 mod scalars;
 pub mod service_config;
+pub mod serving;
 mod text_hash;
 mod validation;
 pub mod warming;
