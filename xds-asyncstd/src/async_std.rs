@@ -7,7 +7,7 @@ use ::async_std::net::TcpListener;
 use xds_core::client::ClientConfig;
 use xds_grpc::{
     ClientOptions, Keepalive,
-    runtime::{BoxFuture, Io},
+    runtime::{Accepted, BoxFuture},
 };
 use xds_handle::ClientHandle;
 
@@ -59,11 +59,9 @@ impl Executor for AsyncStd {
         listener.local_addr()
     }
 
-    async fn accept(
-        listener: &TcpListener,
-        keepalive: Keepalive,
-    ) -> io::Result<(Box<dyn Io>, SocketAddr)> {
+    async fn accept(listener: &TcpListener, keepalive: Keepalive) -> io::Result<Accepted> {
         let (socket, address) = listener.accept().await?;
-        Ok((accepted(socket, keepalive)?, address))
+        let local = socket.local_addr().ok();
+        Ok(Accepted { io: accepted(socket, keepalive)?, peer: Some(address), local })
     }
 }

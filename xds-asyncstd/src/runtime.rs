@@ -25,7 +25,7 @@ use tokio_util::compat::FuturesAsyncReadCompatExt as _;
 use xds_grpc::{
     Keepalive,
     client::{Resolve, Resolving},
-    runtime::{BoxFuture, Io, Listen, Runtime, StdUnixListener},
+    runtime::{Accepted, BoxFuture, Io, Listen, Runtime, StdUnixListener},
     socket::{self, AddressFamilies},
 };
 
@@ -51,12 +51,12 @@ pub trait Executor: Clone + Debug + Default + Send + Sync + 'static {
     /// Returns errors of the operating system.
     fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr>;
 
-    /// Waits for a connection, [sets its socket options](xds_grpc::socket::set_up_accepted) and
-    /// returns it with the peer's address. Cancel safe.
+    /// Waits for a connection and [sets its socket options](xds_grpc::socket::set_up_accepted). Cancel
+    /// safe.
     fn accept(
         listener: &Self::Listener,
         keepalive: Keepalive,
-    ) -> impl Future<Output = io::Result<(Box<dyn Io>, SocketAddr)>> + Send;
+    ) -> impl Future<Output = io::Result<Accepted>> + Send;
 }
 
 /// Sets the socket options of an accepted connection and wraps it.
@@ -198,13 +198,8 @@ impl<E: Executor> Listen for AsyncIo<E> {
         E::local_address(listener)
     }
 
-    async fn accept(
-        &self,
-        listener: &E::Listener,
-        keepalive: Keepalive,
-    ) -> io::Result<(Box<dyn Io>, Option<SocketAddr>)> {
-        let (io, address) = E::accept(listener, keepalive).await?;
-        Ok((io, Some(address)))
+    async fn accept(&self, listener: &E::Listener, keepalive: Keepalive) -> io::Result<Accepted> {
+        E::accept(listener, keepalive).await
     }
 
     #[cfg(unix)]

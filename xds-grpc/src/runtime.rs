@@ -114,13 +114,13 @@ pub trait Listen: Runtime + Clone {
     /// Returns errors of the operating system.
     fn local_address(&self, listener: &Self::Listener) -> io::Result<SocketAddr>;
 
-    /// Waits for a connection and [sets its socket options](crate::socket::set_up_accepted).
-    /// Returns it with the peer's address. Cancel safe.
+    /// Waits for a connection and [sets its socket options](crate::socket::set_up_accepted). Cancel
+    /// safe.
     fn accept(
         &self,
         listener: &Self::Listener,
         keepalive: Keepalive,
-    ) -> impl Future<Output = io::Result<(Box<dyn Io>, Option<SocketAddr>)>> + Send;
+    ) -> impl Future<Output = io::Result<Accepted>> + Send;
 
     /// Registers a listener on a Unix domain socket with the runtime. The listener is non-blocking.
     ///
@@ -134,6 +134,23 @@ pub trait Listen: Runtime + Clone {
         &self,
         listener: &Self::UnixListener,
     ) -> impl Future<Output = io::Result<Box<dyn Io>>> + Send;
+}
+
+/// TCP connection that a listener has accepted.
+pub struct Accepted {
+    /// Byte stream.
+    pub io: Box<dyn Io>,
+    /// Address of the client.
+    pub peer: Option<SocketAddr>,
+    /// Address to which the client connected. A listener on all interfaces has one for each of them.
+    pub local: Option<SocketAddr>,
+}
+
+impl Debug for Accepted {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { peer, local, .. } = self;
+        f.debug_struct("Accepted").field("peer", peer).field("local", local).finish_non_exhaustive()
+    }
 }
 
 /// Reference-counted runtime of any type, with additional functions based on those of [`Runtime`].

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream, lookup_host};
 use xds_grpc::{
     Keepalive,
     client::{Resolve, Resolving},
-    runtime::{BoxFuture, Io, Listen, Runtime, StdUnixListener},
+    runtime::{Accepted, BoxFuture, Io, Listen, Runtime, StdUnixListener},
     socket::{self, AddressFamilies},
 };
 
@@ -91,14 +91,11 @@ impl Listen for Tokio {
         listener.local_addr()
     }
 
-    async fn accept(
-        &self,
-        listener: &TcpListener,
-        keepalive: Keepalive,
-    ) -> io::Result<(Box<dyn Io>, Option<SocketAddr>)> {
+    async fn accept(&self, listener: &TcpListener, keepalive: Keepalive) -> io::Result<Accepted> {
         let (socket, address) = listener.accept().await?;
         socket::set_up_accepted(SockRef::from(&socket), keepalive)?;
-        Ok((Box::new(TokioIo::new(socket)), Some(address)))
+        let local = socket.local_addr().ok();
+        Ok(Accepted { io: Box::new(TokioIo::new(socket)), peer: Some(address), local })
     }
 
     #[cfg(unix)]

@@ -45,7 +45,10 @@ pub use self::{
         policies::{AllowSans, BothAuthorizers, InvalidSanPattern, NodeFromSan},
     },
     calls::health::HealthService,
-    connections::listener::Listener,
+    connections::{
+        http2_server::{Acceptance, ConnectionHandler, Http2Options, Http2Server},
+        listener::Listener,
+    },
     driver::{
         events::ServerEvents,
         observations::{Observations, Observed},
@@ -67,7 +70,7 @@ use self::{
     calls::health::Health,
     connections::{
         connection::{Connections, ServedProtocol},
-        limit::ConnectionLimit,
+        limit::{ConnectionLimit, ConnectionLimits},
         listener,
     },
     driver::{
@@ -163,7 +166,12 @@ impl<R: Runtime + Clone> ManagementServer<R> {
         );
         let health = Health::default();
         let counters = budgets.counters.clone();
-        let connection_limit = Arc::new(ConnectionLimit::new(&options, observed, counters));
+        let limits = ConnectionLimits {
+            connections: options.max_connections,
+            connections_per_address: options.max_connections_per_address,
+            handshakes: options.max_handshakes,
+        };
+        let connection_limit = Arc::new(ConnectionLimit::new(limits, observed, counters));
         let driver = Driver::new(
             config,
             &options,
@@ -372,7 +380,11 @@ impl<R: Listen> ManagementServer<R> {
             Connections::new(served, self.options.clone(), self.budgets.clone(), shared);
         let connection_limit = Arc::clone(&self.connection_limit);
         async move {
-            let ended = inbox.ended();
+            let grace = connections.options.shutdown_grace;
+            let ended = async {
+                inbox.ended().await;
+                grace
+            };
             listener::serve(&runtime, listener, connections, &connection_limit, ended).await;
             Ok(())
         }

@@ -24,7 +24,7 @@ use xds_fs::WatchTask;
 use xds_grpc::{
     Keepalive,
     client::Resolving,
-    runtime::{BoxFuture, Io, Listen, Runtime, StdUnixListener},
+    runtime::{Accepted, BoxFuture, Io, Listen, Runtime, StdUnixListener},
     socket::{AddressFamilies, accepted_dead_after, dead_after},
 };
 
@@ -294,14 +294,11 @@ impl Listen for Host {
         Ok(listener.address)
     }
 
-    async fn accept(
-        &self,
-        listener: &StageListener,
-        keepalive: Keepalive,
-    ) -> io::Result<(Box<dyn Io>, Option<SocketAddr>)> {
+    async fn accept(&self, listener: &StageListener, keepalive: Keepalive) -> io::Result<Accepted> {
         let (mut socket, peer) = listener.accept().await?;
         socket.set_dead_after(accepted_dead_after(keepalive));
-        Ok((Box::new(TokioIo::new(socket)), Some(peer)))
+        let io = Box::new(TokioIo::new(socket));
+        Ok(Accepted { io, peer: Some(peer), local: Some(listener.address) })
     }
 
     fn unix_listener(&self, _: StdUnixListener) -> io::Result<core::convert::Infallible> {

@@ -19,6 +19,7 @@ use super::{
     fair_io::FairIo,
     go_away::GoAwayIo,
     handshakes::{Handshake, HandshakeEnd},
+    listener::ServeConnection,
     preface::PrefaceIo,
 };
 #[cfg(feature = "rest")]
@@ -27,8 +28,9 @@ use crate::{
     clock::{Clock, FAR},
     grpc::with_causes,
     guard::locked,
+    keepalive::Keepalive,
     linger::LingerIo,
-    runtime::{Io, SharedRuntime},
+    runtime::{Accepted, Io, SharedRuntime},
     server::{
         access::peer::Peer,
         driver::log::{PeerAddress, Warnings},
@@ -43,9 +45,9 @@ use crate::{
 
 /// Maximum time for the TLS handshake, and for the HTTP/2 preface or the head of the first REST
 /// request after it.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-const HANDSHAKE_DROPPED: &str =
+pub(super) const HANDSHAKE_DROPPED: &str =
     "too many handshakes: a newer connection took the place of this one, the oldest";
 
 /// Maximum time for a polling client to send the head of its next request. Longer than usual
@@ -86,6 +88,30 @@ pub(crate) struct Connections {
     pub(crate) clock: Clock,
 }
 
+impl ServeConnection for Connections {
+    fn runtime(&self) -> &SharedRuntime {
+        &self.runtime
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn keepalive(&self) -> Keepalive {
+        self.options.keepalive
+    }
+
+    async fn serve(
+        self,
+        accepted: Accepted,
+        peer: Peer,
+        handshake: Handshake,
+        stage: watch::Receiver<ListenerStage>,
+    ) {
+        self.serve_accepted(accepted.io, peer, handshake, stage).await;
+    }
+}
+
 impl Connections {
     pub(crate) fn new(
         served: ServedProtocol,
@@ -109,7 +135,7 @@ impl Connections {
     }
 
     /// Serves a connection until it ends, or its handshake is dropped in favour of a newer one.
-    pub(crate) async fn serve(
+    async fn serve_accepted(
         self,
         io: Box<dyn Io>,
         peer: Peer,
@@ -273,7 +299,7 @@ fn with_date<B>(mut response: http::Response<B>, runtime: &SharedRuntime) -> htt
 
 /// Reason why a handshake is not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unfinished {
+pub(super) enum Unfinished {
     /// The client sent nothing, or too little, for [`HANDSHAKE_TIMEOUT`].
     Silent,
     /// A newer connection took the place of the handshake.
@@ -282,7 +308,7 @@ enum Unfinished {
 
 /// Completes the handshake when the client has `begun`, and then never returns. Returns the reason
 /// if the connection must be closed before.
-async fn unfinished(
+pub(super) async fn unfinished(
     mut handshake: Handshake,
     begun: impl Future<Output = ()>,
     late: impl Future<Output = ()>,
@@ -321,6 +347,6 @@ async fn until_closed<C: Future<Output = hyper::Result<()>>>(
 }
 
 /// Waits until the listener's stage sender is dropped.
-async fn closed_by_listener(mut stage: watch::Receiver<ListenerStage>) {
+pub(super) async fn closed_by_listener(mut stage: watch::Receiver<ListenerStage>) {
     while stage.changed().await.is_ok() {}
 }

@@ -17,7 +17,6 @@ use crate::{
         access::peer::Peer,
         driver::{log::PeerAddress, observations::Observed},
         memory::transport_stats::{OpenConnection, TransportCounters, TransportEvent},
-        options::ServerOptions,
     },
 };
 
@@ -31,6 +30,14 @@ pub(crate) struct ConnectionLimit {
     observations: broadcast::WeakSender<Observed>,
     counters: TransportCounters,
     warned: Mutex<Option<Instant>>,
+}
+
+/// Numbers of connections and handshakes that a server allows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectionLimits {
+    pub(crate) connections: usize,
+    pub(crate) connections_per_address: Option<usize>,
+    pub(crate) handshakes: usize,
 }
 
 /// Limit of the number of connections from one address.
@@ -63,18 +70,18 @@ const BETWEEN_WARNINGS: Duration = Duration::from_secs(10);
 
 impl ConnectionLimit {
     pub(crate) fn new(
-        options: &ServerOptions,
+        limits: ConnectionLimits,
         observations: broadcast::WeakSender<Observed>,
         counters: TransportCounters,
     ) -> Self {
-        let limit = options.max_connections;
+        let limit = limits.connections;
         Self {
             permits: Arc::new(Semaphore::new(limit.min(Semaphore::MAX_PERMITS))),
             limit,
-            per_address: options
-                .max_connections_per_address
+            per_address: limits
+                .connections_per_address
                 .map(|limit| AddressLimit { limit, open: Arc::default() }),
-            handshakes: Handshakes::new(options.max_handshakes),
+            handshakes: Handshakes::new(limits.handshakes),
             observations,
             counters,
             warned: Mutex::default(),

@@ -13,15 +13,13 @@ use tracing::{debug, warn};
 
 #[cfg(unix)]
 use super::socket_file::SocketFile;
-use super::{
-    connection::{Connections, ListenerStage},
-    limit::ConnectionLimit,
-};
+use super::{connection::ListenerStage, handshakes::Handshake, limit::ConnectionLimit};
 use crate::{
     address::{BoundAddress, ListenAddress},
+    clock::Clock,
     keepalive::Keepalive,
     log_limit::{LogDecision, LogLimit},
-    runtime::{Io, Listen},
+    runtime::{Accepted, Listen, SharedRuntime},
     server::{
         access::peer::Peer,
         handle::lifecycle::{OpenListener, OpenListeners},
@@ -121,21 +119,41 @@ fn is_unsupported_family(why: &io::Error) -> bool {
         || why.raw_os_error().is_some_and(|code| UNKNOWN_FAMILY.contains(&code))
 }
 
+/// Server of a listener's connections.
+pub(crate) trait ServeConnection: Clone + Send + Sync + 'static {
+    fn runtime(&self) -> &SharedRuntime;
+
+    fn clock(&self) -> &Clock;
+
+    fn keepalive(&self) -> Keepalive;
+
+    /// Serves a connection until it ends.
+    fn serve(
+        self,
+        accepted: Accepted,
+        peer: Peer,
+        handshake: Handshake,
+        stage: watch::Receiver<ListenerStage>,
+    ) -> impl Future<Output = ()> + Send;
+}
+
 /// Waits for a connection. Cancel safe.
 async fn next<R: Listen>(
     runtime: &R,
     listener: &Listener<R::Listener, R::UnixListener>,
     keepalive: Keepalive,
-) -> io::Result<(Box<dyn Io>, Peer)> {
+) -> io::Result<(Accepted, Peer)> {
     match &listener.kind {
         ListenerKind::Tcp(listener) => {
-            let (io, address) = runtime.accept(listener, keepalive).await?;
-            Ok((io, Peer::new(address)))
+            let accepted = runtime.accept(listener, keepalive).await?;
+            let peer = Peer::new(accepted.peer);
+            Ok((accepted, peer))
         }
         #[cfg(unix)]
         ListenerKind::Unix(listener, file) => {
             let io = runtime.accept_unix(listener).await?;
-            Ok((io, Peer::new(None).with_socket(Arc::clone(file.path()))))
+            let peer = Peer::new(None).with_socket(Arc::clone(file.path()));
+            Ok((Accepted { io, peer: None, local: None }, peer))
         }
         #[cfg(not(unix))]
         ListenerKind::Unix(_, never) => match *never {},
@@ -150,27 +168,28 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves a listener's connections until `ended`. Then closes the listener and waits for the
-/// connections to end, at most for the shutdown grace. Dropping the future closes the connections
-/// at once.
+/// connections to end, at most for the time that `ended` returns. Dropping the future closes the
+/// connections at once.
 pub(crate) async fn serve<R: Listen>(
     runtime: &R,
     listener: Listener<R::Listener, R::UnixListener>,
-    connections: Connections,
+    connections: impl ServeConnection,
     connection_limit: &ConnectionLimit,
-    ended: impl Future<Output = ()>,
+    ended: impl Future<Output = Duration>,
 ) {
     // Dropping the sender closes all connections.
     let (stage, stage_receiver) = watch::channel(ListenerStage::Serving);
-    select! {
+    let grace = select! {
         biased;
-        () = ended, if !zoo::is(Bug::ListenerOutlivesServer) => {}
-        () = accept(runtime, &listener, &connections, connection_limit, &stage_receiver) => {}
-    }
+        grace = ended, if !zoo::is(Bug::ListenerOutlivesServer) => grace,
+        never = accept(runtime, &listener, &connections, connection_limit, &stage_receiver) => {
+            match never {}
+        }
+    };
     drop((listener, stage_receiver));
     stage.send_replace(ListenerStage::Closing);
-    let grace = connections.options.shutdown_grace;
     // The channel closes with the last connection.
-    let _ = connections.runtime.timeout(grace, stage.closed()).await;
+    let _ = connections.runtime().timeout(grace, stage.closed()).await;
 }
 
 /// Returns whether an error concerns a single connection, so that the next one can be accepted
@@ -197,23 +216,23 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 async fn accept<R: Listen>(
     runtime: &R,
     listener: &Listener<R::Listener, R::UnixListener>,
-    connections: &Connections,
+    connections: &impl ServeConnection,
     connection_limit: &ConnectionLimit,
     stage_receiver: &watch::Receiver<ListenerStage>,
-) {
-    let keepalive = connections.options.keepalive;
+) -> core::convert::Infallible {
+    let keepalive = connections.keepalive();
     let mut failures = LogLimit::new(1, WARNING_INTERVAL);
     loop {
         match next(runtime, listener, keepalive).await {
-            Ok((io, peer)) => {
+            Ok((accepted, peer)) => {
                 // Dropping it closes the connection.
-                let now = connections.runtime.now();
+                let now = connections.runtime().now();
                 let Some((place, handshake)) = connection_limit.admit(&peer, now).await else {
                     continue;
                 };
                 let stage = stage_receiver.clone();
-                let serving = connections.clone().serve(io, peer, handshake, stage);
-                connections.runtime.spawn(async move {
+                let serving = connections.clone().serve(accepted, peer, handshake, stage);
+                connections.runtime().spawn(async move {
                     serving.await;
                     drop(place);
                 });
@@ -222,13 +241,13 @@ async fn accept<R: Listen>(
                 debug!(%error, "a connection ended before it was accepted");
             }
             Err(error) => {
-                match failures.admit((), connections.clock.now()) {
+                match failures.admit((), connections.clock().now()) {
                     LogDecision::Logged { suppressed } => {
                         warn!(%error, suppressed, "cannot accept a connection");
                     }
                     LogDecision::Suppressed => debug!(%error, "cannot accept a connection"),
                 }
-                connections.runtime.sleep(PAUSE).await;
+                connections.runtime().sleep(PAUSE).await;
             }
         }
     }
