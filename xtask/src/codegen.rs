@@ -108,6 +108,13 @@ const ONLY_DESCRIPTORS: [&str; 7] = [
     "xds/type/",
 ];
 
+/// Messages of which only the presence is read. They become `()`, which ignores all fields.
+const ONLY_PRESENCE: [&str; 3] = [
+    ".google.api.expr.v1alpha1.CheckedExpr",
+    ".google.api.expr.v1alpha1.Expr",
+    ".xds.type.matcher.v3.Matcher",
+];
+
 /// Packages of version 2 of the API that the table of services names. Their messages have the same
 /// encoding as those of version 3, so no code is generated for them.
 const SAME_BYTES: [&str; 3] = ["envoy.api.v2", "envoy.api.v2.core", "envoy.type"];
@@ -258,6 +265,9 @@ fn config() -> Config {
         let path = format!(".google.protobuf.{name}");
         let attribute = format!("#[doc = \" {doc}\"]");
         config.message_attribute(&path, &attribute).enum_attribute(&path, &attribute);
+    }
+    for message in ONLY_PRESENCE {
+        config.extern_path(message, "()");
     }
     config
 }

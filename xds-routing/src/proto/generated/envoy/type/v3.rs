@@ -20,6 +20,26 @@ impl ::prost::Name for Int64Range {
         "type.googleapis.com/envoy.type.v3.Int64Range".into()
     }
 }
+/// Range of 32-bit integers, including `start` and excluding `end`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Int32Range {
+    /// Start of the range, inclusive.
+    #[prost(int32, tag = "1")]
+    pub start: i32,
+    /// End of the range, exclusive.
+    #[prost(int32, tag = "2")]
+    pub end: i32,
+}
+impl ::prost::Name for Int32Range {
+    const NAME: &'static str = "Int32Range";
+    const PACKAGE: &'static str = "envoy.type.v3";
+    fn full_name() -> ::prost::alloc::string::String {
+        "envoy.type.v3.Int32Range".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "type.googleapis.com/envoy.type.v3.Int32Range".into()
+    }
+}
 /// Fraction with one of three denominators.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FractionalPercent {

@@ -17,12 +17,16 @@ impl ::prost::Name for FilterStateMatcher {
         "type.googleapis.com/envoy.type.matcher.v3.FilterStateMatcher".into()
     }
 }
-/// Matcher for dynamic metadata. Only its presence is read.
+/// Matcher for dynamic metadata. Only its presence and `invert` are read, because gRPC has no dynamic
+/// metadata.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MetadataMatcher {
     /// Name of the filter that sets the metadata.
     #[prost(string, tag = "1")]
     pub filter: ::prost::alloc::string::String,
+    /// Whether the result of the match is inverted.
+    #[prost(bool, tag = "4")]
+    pub invert: bool,
 }
 impl ::prost::Name for MetadataMatcher {
     const NAME: &'static str = "MetadataMatcher";
@@ -32,6 +36,33 @@ impl ::prost::Name for MetadataMatcher {
     }
     fn type_url() -> ::prost::alloc::string::String {
         "type.googleapis.com/envoy.type.matcher.v3.MetadataMatcher".into()
+    }
+}
+/// Matcher for the path of a request.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PathMatcher {
+    /// Criterion for the path.
+    #[prost(oneof = "path_matcher::Rule", tags = "1")]
+    pub rule: ::core::option::Option<path_matcher::Rule>,
+}
+/// Nested message and enum types in `PathMatcher`.
+pub mod path_matcher {
+    /// Criterion for the path.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Rule {
+        /// Matcher for the path without its query string.
+        #[prost(message, tag = "1")]
+        Path(::xds_core::proto::envoy::r#type::matcher::v3::StringMatcher),
+    }
+}
+impl ::prost::Name for PathMatcher {
+    const NAME: &'static str = "PathMatcher";
+    const PACKAGE: &'static str = "envoy.type.matcher.v3";
+    fn full_name() -> ::prost::alloc::string::String {
+        "envoy.type.matcher.v3.PathMatcher".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "type.googleapis.com/envoy.type.matcher.v3.PathMatcher".into()
     }
 }
 /// Replacement of the parts of a string that match a regular expression.

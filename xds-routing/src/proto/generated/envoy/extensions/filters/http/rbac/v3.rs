@@ -8,6 +8,9 @@ pub struct Rbac {
     pub rules: ::core::option::Option<
         super::super::super::super::super::config::rbac::v3::Rbac,
     >,
+    /// Match tree that replaces the access control rules.
+    #[prost(message, optional, tag = "4")]
+    pub matcher: ::core::option::Option<()>,
 }
 impl ::prost::Name for Rbac {
     const NAME: &'static str = "RBAC";
