@@ -98,6 +98,7 @@ pub mod extensions;
 pub mod filters;
 pub mod lb;
 pub mod listener;
+mod matchers;
 mod matching;
 pub mod pattern;
 pub mod proto;

@@ -3,13 +3,14 @@
 //! [gRFC A36]: https://github.com/grpc/proposal/blob/master/A36-xds-for-servers.md
 
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
-use core::net::IpAddr;
 
 use super::{
     http_connections::{HttpConnections, validate_connections},
     tls::{TlsContext, validate_downstream},
 };
 use crate::{
+    matchers::validate_range,
+    pattern::CidrRange,
     proto::envoy::config::{
         core::v3 as core_schema,
         listener::v3::{self as schema, filter::ConfigType, filter_chain_match},
@@ -72,16 +73,6 @@ pub enum ConnectionSource {
     Local,
     /// Any other host (`EXTERNAL`).
     External,
-}
-
-/// Address range: addresses with a common prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub struct CidrRange {
-    /// First address of the range.
-    pub address: IpAddr,
-    /// Length of the prefix in bits.
-    pub bits: u32,
 }
 
 pub(super) fn validate_chain(
@@ -152,34 +143,6 @@ fn validate_match(
         _ => Transport::Raw,
     };
     Some(FilterChainMatch { destinations, source, sources, source_ports, transport, never })
-}
-
-fn validate_range(
-    range: &core_schema::CidrRange,
-    validator: &mut Validator<'_>,
-) -> Option<CidrRange> {
-    let Ok(address) = range.address_prefix.parse::<IpAddr>() else {
-        let why = format_args!("`{}` is not an IP address", range.address_prefix);
-        validator.error_in("address_prefix", why);
-        return None;
-    };
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let bits = range.prefix_len.as_ref().map_or(0, |it| it.value).min(most);
-    Some(CidrRange { address: masked(address, bits), bits })
-}
-
-/// Returns the first address of a range, so that equal ranges compare equal.
-fn masked(address: IpAddr, bits: u32) -> IpAddr {
-    match address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
-            IpAddr::V4((u32::from(address) & mask).into())
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
-            IpAddr::V6((u128::from(address) & mask).into())
-        }
-    }
 }
 
 /// Maximum number of combinations of match conditions in a listener.

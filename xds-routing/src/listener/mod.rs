@@ -16,7 +16,7 @@ use xds_core::ResourceName;
 
 pub(crate) use self::tls::validate_upstream;
 pub use self::{
-    filter_chain::{CidrRange, ConnectionSource, FilterChain, FilterChainMatch, Transport},
+    filter_chain::{ConnectionSource, FilterChain, FilterChainMatch, Transport},
     http_connections::{HttpConnections, Routes},
     tls::{CertificateProvider, TlsContext, TrustedRoots},
 };
@@ -24,6 +24,7 @@ use self::{
     filter_chain::{validate_chain, validate_duplicates},
     http_connections::validate_api,
 };
+pub use crate::pattern::CidrRange;
 use crate::{
     proto::envoy::config::listener::v3 as schema,
     scalars::{SocketAddress, validate_listen_address},

@@ -8,6 +8,7 @@ use xds_core::ResourceName;
 
 use crate::{
     extensions::decode,
+    matchers::validate_string_matcher,
     pattern::StringMatcher,
     proto::envoy::{
         config::core::v3::{TransportSocket, transport_socket::ConfigType},
@@ -16,7 +17,6 @@ use crate::{
             common_tls_context::{CombinedCertificateValidationContext, ValidationContextType},
         },
     },
-    route::validate_string_matcher,
     validation::Validator,
 };
 

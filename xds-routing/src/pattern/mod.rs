@@ -1,4 +1,4 @@
-//! Matchers for paths, headers and other texts, and regular expression rewrites.
+//! Matchers for paths, headers, other texts and addresses, and regular expression rewrites.
 
 mod expression;
 mod fraction;
@@ -6,6 +6,7 @@ mod header;
 mod path;
 mod profile;
 mod query;
+mod range;
 mod rewrite;
 mod text;
 
@@ -17,6 +18,7 @@ pub use self::{
     path::PathMatcher,
     profile::{HeaderValues, MatchProfile, QueryString, VisibleHeaders},
     query::{QueryMatcher, QueryTest},
+    range::CidrRange,
     rewrite::Rewrite,
     text::{LetterCase, StringMatcher},
 };

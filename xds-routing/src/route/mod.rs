@@ -35,6 +35,7 @@ use alloc::{collections::BTreeSet, string::String, vec::Vec};
 use xds_core::ResourceName;
 
 use self::domains::DomainIndex;
+pub(crate) use self::validate::validate_route_configuration;
 pub use self::{
     action::{Action, ClusterChoice, Forward, HostRewrite},
     criteria::{Mismatch, NotEvaluated, ProxyCriteria},
@@ -48,7 +49,6 @@ pub use self::{
     skipped::{SkipReason, SkippedRoute},
     weights::{WeightedCluster, WeightedClusters},
 };
-pub(crate) use self::{matches::validate_string_matcher, validate::validate_route_configuration};
 use crate::{filters::FilterOverrides, matching::RouteIndex, validation::Trust};
 
 /// Validated route configuration.

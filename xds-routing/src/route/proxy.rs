@@ -13,9 +13,10 @@ use super::{
     DomainPattern, ExplainedRoute, NotEvaluated, ProxyCriteria, RouteMatch, Verdict,
     domains::DomainIndex,
     explain::verdict,
-    matches::{letter_case, validate_header, validate_path, validate_string_matcher},
+    matches::{letter_case, validate_path},
 };
 use crate::{
+    matchers::{validate_header, validate_string_matcher},
     matching::{Call, RouteIndex},
     pattern::{
         Fraction, HeaderMatcher, HeaderTest, Headers, LetterCase, MatchProfile, PathMatcher,
