@@ -1,15 +1,16 @@
-//! Configurations of filters. Those of gRPC's filters are validated; those of server filters are only
-//! decoded, because a client does not use them.
+//! Configurations of filters. Those of gRPC's filters are validated.
 
 use xds_core::proto::Any;
 
-use super::faults::{FaultInjection, validate_faults};
+use super::{
+    faults::{FaultInjection, validate_faults},
+    rbac::{Rbac, validate_rbac, validate_rbac_override},
+};
 use crate::{
     extensions::{ExtensionConfig, decode, is_object},
     proto::envoy::extensions::{
         filters::http::{
             fault::v3::HttpFault,
-            rbac::v3::{Rbac, RbacPerRoute},
             router::v3::Router,
             stateful_session::v3::{
                 StatefulSession, StatefulSessionPerRoute, stateful_session_per_route::Override,
@@ -28,8 +29,23 @@ use crate::{
 pub enum FilterConfig {
     /// Fault injection (gRFC A33).
     Faults(FaultInjection),
+    /// Access rules of a server (gRFC A41).
+    Rbac(Rbac),
     /// Any other filter.
     Other(ExtensionConfig),
+}
+
+impl FilterConfig {
+    /// Whether a configuration in a route can replace that of the listener. Only the caller knows
+    /// which types belong to the same other filter.
+    pub(super) const fn is_replaced_by(&self, other: &Self) -> bool {
+        matches!(
+            (self, other),
+            (Self::Faults(_), Self::Faults(_))
+                | (Self::Rbac(_), Self::Rbac(_))
+                | (Self::Other(_), Self::Other(_))
+        )
+    }
 }
 
 const GRPC_FILTERS: [&str; 6] =
@@ -59,10 +75,11 @@ pub(super) fn validate_config(
             decode::<Router>(value, validator)?;
         }
         RBAC => {
-            decode::<Rbac>(value, validator)?;
+            return validate_rbac(&decode(value, validator)?, validator).map(FilterConfig::Rbac);
         }
         RBAC_OVERRIDE => {
-            decode::<RbacPerRoute>(value, validator)?;
+            return validate_rbac_override(&decode(value, validator)?, validator)
+                .map(FilterConfig::Rbac);
         }
         STATEFUL_SESSION => validate_session(&decode(value, validator)?, validator),
         STATEFUL_SESSION_OVERRIDE => {

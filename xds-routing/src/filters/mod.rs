@@ -3,12 +3,31 @@
 //! [`Rules`](crate::Rules) define which filters a client supports. A resource with an unsupported
 //! filter that is not optional is rejected, because its effect would be missing. Configurations of
 //! gRPC's filters are decoded and validated. The [router](crate::router) applies
-//! [`FaultInjection`].
+//! [`FaultInjection`]. A server applies [`Rbac`] to each request, with the configuration that
+//! [`HttpFilter::effective`] returns:
+//!
+//! ```
+//! use xds_routing::{filters::*, serving::Connection};
+//!
+//! # let filters: Vec<HttpFilter> = Vec::new();
+//! # let (of_route, of_host, of_routes) = Default::default();
+//! # let (server, client) = ("10.0.0.1:443".parse().unwrap(), "10.0.0.2:5000".parse().unwrap());
+//! let connection = Connection::new(server, client);
+//! let headers = [("user-agent", "grpc")];
+//! let request = RbacRequest::new("/shop.Cart/Add", Some("shop"), &headers, &connection);
+//! for filter in &filters {
+//!     if let FilterConfig::Rbac(rbac) = filter.effective([&of_route, &of_host, &of_routes]) {
+//!         rbac.decide(&request)?;
+//!     }
+//! }
+//! # Ok::<(), AccessDenied>(())
+//! ```
 //!
 //! [gRFC A39]: https://github.com/grpc/proposal/blob/master/A39-xds-http-filters.md
 
 mod faults;
 mod filter_config;
+mod rbac;
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -25,6 +44,7 @@ pub use self::{
         Share,
     },
     filter_config::FilterConfig,
+    rbac::{AccessCondition, AccessDenied, AccessPolicy, Rbac, RbacRequest},
 };
 use crate::{
     extensions::{decode, validate_extension},
@@ -46,6 +66,23 @@ pub struct HttpFilter {
     pub name: String,
     /// Kind and configuration.
     pub config: FilterConfig,
+}
+
+impl HttpFilter {
+    /// Returns the configuration in effect for a route: the first override for the name of this
+    /// filter or, if there is none, the configuration of the listener. Overrides are in the order of
+    /// [`FilterOverrides`] and are not merged. An override that is of another kind of filter has no
+    /// effect.
+    pub fn effective<'a>(
+        &'a self,
+        overrides: impl IntoIterator<Item = &'a FilterOverrides>,
+    ) -> &'a FilterConfig {
+        overrides
+            .into_iter()
+            .find_map(|overrides| overrides.get(&self.name))
+            .filter(|config| self.config.is_replaced_by(config))
+            .unwrap_or(&self.config)
+    }
 }
 
 /// Filter overrides by the name of the filter in the listener. Those of a weighted cluster precede

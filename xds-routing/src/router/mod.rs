@@ -27,7 +27,7 @@ use thiserror::Error;
 use xds_core::{ResourceName, StatusCode};
 
 use crate::{
-    filters::{Fault, FaultInjection, FilterConfig, FilterOverrides},
+    filters::{Fault, FilterConfig, FilterOverrides, HttpFilter},
     listener::HttpConnections,
     matching::Call,
     pattern::Headers,
@@ -167,8 +167,8 @@ pub struct Router {
     routes: Arc<RouteConfiguration>,
     host: usize,
     max_stream_duration: Option<Duration>,
-    /// Fault injection filters by name, in the order of the filter chain.
-    faults: Arc<[(String, FaultInjection)]>,
+    /// Fault injection filters, in the order of the filter chain.
+    faults: Arc<[HttpFilter]>,
 }
 
 /// Routing decision for a call.
@@ -199,27 +199,30 @@ impl<'a> Decision<'a> {
     /// [gRFC A39]: https://github.com/grpc/proposal/blob/master/A39-xds-http-filters.md
     #[must_use]
     pub fn filter_override(&self, filter: &str) -> Option<&'a FilterConfig> {
+        self.overrides().find_map(|overrides| overrides.get(filter))
+    }
+
+    fn overrides(&self) -> impl Iterator<Item = &'a FilterOverrides> {
         let of_choice = match self.target {
             CallTarget::Cluster { overrides, .. } => overrides,
             CallTarget::Plugin(_) => None,
         };
         let of_all = [&self.route.overrides, self.host.overrides(), self.routes.overrides()];
-        of_choice.into_iter().chain(of_all).find_map(|overrides| overrides.get(filter))
+        of_choice.into_iter().chain(of_all)
     }
 
     /// Combines the faults of all fault injection filters, in the order of the filter chain.
     fn faults<H: Headers + ?Sized>(
         &self,
-        filters: &[(String, FaultInjection)],
+        filters: &[HttpFilter],
         headers: &H,
         random: &mut Random,
     ) -> Fault {
-        filters.iter().fold(Fault::default(), |fault, (name, configured)| {
-            let faults = match self.filter_override(name) {
-                Some(FilterConfig::Faults(faults)) => faults,
-                _ => configured,
-            };
-            fault.then(faults.decide(headers, random))
+        filters.iter().fold(Fault::default(), |fault, filter| {
+            match filter.effective(self.overrides()) {
+                FilterConfig::Faults(faults) => fault.then(faults.decide(headers, random)),
+                _ => fault,
+            }
         })
     }
 }
@@ -264,11 +267,8 @@ impl Router {
         host: usize,
         listener: &HttpConnections,
     ) -> Self {
-        let faults = listener.filters.iter().filter_map(|filter| match &filter.config {
-            FilterConfig::Faults(faults) => Some((filter.name.clone(), faults.clone())),
-            FilterConfig::Other(_) => None,
-        });
-        let faults = faults.collect();
+        let is_fault = |filter: &&HttpFilter| matches!(filter.config, FilterConfig::Faults(_));
+        let faults = listener.filters.iter().filter(is_fault).cloned().collect();
         Self { routes, host, max_stream_duration: listener.max_stream_duration, faults }
     }
 
