@@ -100,7 +100,6 @@ use xds_core::{ResourceName, types};
 pub(crate) use self::handle_watches::{HandleWatches, WatchEvent};
 #[cfg(feature = "handle")]
 pub use self::manager::HandleDependencies;
-pub(crate) use self::watches::Watches;
 pub use self::{
     configuration::{
         Children, ClusterConfiguration, Configuration, EndpointConfiguration, Endpoints,
@@ -111,6 +110,11 @@ pub use self::{
     manager::{ClientDependencies, DependencyManager},
     note::ResolutionNote,
     outbox::DependencyOutput,
+};
+pub(crate) use self::{
+    outbox::{Outbox, WatchChange},
+    watched_resource::{WatchUpdate, WatchedResource},
+    watches::Watches,
 };
 
 /// Maximum nesting depth of aggregate clusters, including the one that a route names ([gRFC A37]).

@@ -21,10 +21,26 @@ pub enum DependencyOutput {
     Configuration(Result<Configuration, ConfigurationError>),
 }
 
+/// Watch to start or to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WatchChange {
+    Start(Dependency),
+    End(Dependency),
+}
+
+impl From<WatchChange> for DependencyOutput {
+    fn from(change: WatchChange) -> Self {
+        match change {
+            WatchChange::Start(dependency) => Self::Watch(dependency),
+            WatchChange::End(dependency) => Self::Unwatch(dependency),
+        }
+    }
+}
+
 /// Set of pending watch outputs. They are returned sorted by kind and name, new watches before
 /// ended ones.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outbox {
+pub(crate) struct Outbox {
     /// Watches to start.
     starts: BTreeSet<Dependency>,
     /// Watches to end. A dependency in both sets is ended first, then watched again, so the client
@@ -33,11 +49,11 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    pub(super) fn watch(&mut self, kind: DependencyKind, name: &ResourceName) {
+    pub(crate) fn watch(&mut self, kind: DependencyKind, name: &ResourceName) {
         self.starts.insert(Dependency::new(kind, name.clone()));
     }
 
-    pub(super) fn unwatch(&mut self, kind: DependencyKind, name: &ResourceName) {
+    pub(crate) fn unwatch(&mut self, kind: DependencyKind, name: &ResourceName) {
         let dependency = Dependency::new(kind, name.clone());
         if !self.starts.remove(&dependency) {
             self.ends.insert(dependency);
@@ -53,15 +69,15 @@ impl Outbox {
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<DependencyOutput> {
+    pub(crate) fn pop(&mut self) -> Option<WatchChange> {
         if let Some(next) = self.starts.first()
             && !self.ends.contains(next)
         {
-            return self.starts.pop_first().map(DependencyOutput::Watch);
+            return self.starts.pop_first().map(WatchChange::Start);
         }
         if let Some(next) = self.starts.first() {
-            return self.ends.take(next).map(DependencyOutput::Unwatch);
+            return self.ends.take(next).map(WatchChange::End);
         }
-        self.ends.pop_first().map(DependencyOutput::Unwatch)
+        self.ends.pop_first().map(WatchChange::End)
     }
 }

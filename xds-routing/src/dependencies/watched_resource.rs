@@ -13,9 +13,9 @@ use crate::{
 
 /// State of one watched resource.
 #[derive(Clone, Debug)]
-pub(super) struct WatchedResource<T> {
+pub(crate) struct WatchedResource<T> {
     /// Newest value or error. `None` before the first notice.
-    pub(super) value: Option<Result<Arc<T>, DependencyError>>,
+    pub(crate) value: Option<Result<Arc<T>, DependencyError>>,
     /// Ambient error: an error while the value stays in use.
     pub(super) ambient: Option<WatchError>,
 }
@@ -28,7 +28,7 @@ impl<T> Default for WatchedResource<T> {
 
 /// Decoded notice of a watch.
 #[derive(Debug)]
-pub(super) enum WatchUpdate<T> {
+pub(crate) enum WatchUpdate<T> {
     /// The value changed or was lost. Clears the ambient error.
     Value(Result<Arc<T>, DependencyError>),
     /// The ambient error changed or was cleared.
@@ -39,7 +39,7 @@ pub(super) enum WatchUpdate<T> {
 
 impl<T> WatchedResource<T> {
     /// Applies a notice. Returns whether the value changed.
-    pub(super) fn take(&mut self, update: WatchUpdate<T>) -> bool {
+    pub(crate) fn take(&mut self, update: WatchUpdate<T>) -> bool {
         match update {
             WatchUpdate::Value(value) => {
                 *self = Self { value: Some(value), ambient: None };
@@ -65,7 +65,7 @@ impl<T> WatchedResource<T> {
 }
 
 /// Value that a resource is decoded to.
-pub(super) trait Decoded: Sized + Send + Sync + 'static {
+pub(crate) trait Decoded: Sized + Send + Sync + 'static {
     fn decode(bytes: &Bytes, rules: &Rules) -> Result<Self, InvalidResource>;
 }
 
@@ -82,7 +82,7 @@ macro_rules! decoded {
 decoded!(Listener, RouteConfiguration, Cluster, ClusterLoadAssignment);
 
 impl<T: Decoded> WatchUpdate<T> {
-    pub(super) fn read(notice: Notice, rules: &Rules) -> Self {
+    pub(crate) fn read(notice: Notice, rules: &Rules) -> Self {
         match notice {
             Notice::Changed(Ok(resource)) => Self::Value(value_of(&resource, rules)),
             Notice::Changed(Err(error)) => Self::Value(Err(error.into())),

@@ -2,7 +2,7 @@
 //!
 //! [gRFC A36]: https://github.com/grpc/proposal/blob/master/A36-xds-for-servers.md
 
-use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
+use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 
 use super::{
     http_connections::{HttpConnections, validate_connections},
@@ -153,7 +153,7 @@ type Combination = (Transport, ConnectionSource, Option<CidrRange>, Option<CidrR
 
 /// Records an error for chains with a common match, because it would be undefined which of them
 /// applies (gRFC A36). A match with lists represents all combinations of their elements.
-pub(super) fn validate_duplicates(chains: &[FilterChain], validator: &mut Validator<'_>) {
+pub(super) fn validate_duplicates(chains: &[Arc<FilterChain>], validator: &mut Validator<'_>) {
     let mut known: BTreeMap<Combination, usize> = BTreeMap::new();
     for (index, chain) in chains.iter().enumerate() {
         // A chain that never matches conflicts with none.

@@ -10,7 +10,7 @@ mod filter_chain;
 mod http_connections;
 mod tls;
 
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 
 use xds_core::ResourceName;
 
@@ -79,9 +79,9 @@ pub struct SocketListener {
     /// Address that the server listens on.
     pub address: SocketAddress,
     /// Filter chains, of which the best match handles a connection.
-    pub filter_chains: Vec<FilterChain>,
+    pub filter_chains: Vec<Arc<FilterChain>>,
     /// Filter chain for connections that match no other.
-    pub default_filter_chain: Option<FilterChain>,
+    pub default_filter_chain: Option<Arc<FilterChain>>,
 }
 
 pub(crate) fn validate_listener(
@@ -121,11 +121,12 @@ fn validate_socket(
     for (index, chain) in listener.filter_chains.iter().enumerate() {
         let validated =
             validator.element("filter_chains", index, |validator| validate_chain(chain, validator));
-        filter_chains.extend(validated);
+        filter_chains.extend(validated.map(Arc::new));
     }
     let default_filter_chain = listener.default_filter_chain.as_ref().and_then(|chain| {
         validator.field("default_filter_chain", |validator| validate_chain(chain, validator))
     });
+    let default_filter_chain = default_filter_chain.map(Arc::new);
     validate_duplicates(&filter_chains, validator);
     if listener.filter_chains.is_empty() && listener.default_filter_chain.is_none() {
         validator.error_in("filter_chains", "must not be empty without default_filter_chain");

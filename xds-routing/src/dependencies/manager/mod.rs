@@ -209,8 +209,8 @@ impl DependencyManager {
 
     /// Returns the next output: new watches first, then ended ones, then the configuration.
     pub fn poll_output(&mut self) -> Option<DependencyOutput> {
-        if let Some(output) = self.outbox.pop() {
-            return Some(output);
+        if let Some(change) = self.outbox.pop() {
+            return Some(change.into());
         }
         if !core::mem::take(&mut self.is_changed) {
             return None;
