@@ -1,5 +1,8 @@
-//! Channels from a bootstrap.
+//! Channels and servers from a bootstrap.
 
+use core::net::SocketAddr;
+
+use thiserror::Error;
 use xds_bootstrap::{Bootstrap, BootstrapError, FeatureSwitch};
 use xds_handle::ClientHandle;
 use xds_routing::{
@@ -10,10 +13,25 @@ use xds_tokio::{ClientOptions, client};
 use crate::{
     channel::XdsChannel,
     options::ChannelOptions,
+    server::{XdsServer, XdsServerOptions},
     target::{InvalidTarget, Target},
 };
 
-/// Channels of a process that share one xDS client, configured by a gRPC bootstrap.
+/// Reason why a server was not created.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InvalidServer {
+    /// The bootstrap does not say how the listeners of servers are named.
+    #[error(
+        "the bootstrap has no `server_listener_resource_name_template`, which gRPC servers need"
+    )]
+    NoTemplate,
+    /// The port is 0. The management server has to know it.
+    #[error("the address {0} has no port: a server that is configured by xDS needs a fixed one")]
+    NoPort(SocketAddr),
+}
+
+/// Channels and servers of a process that share one xDS client, configured by a gRPC bootstrap.
 ///
 /// ```no_run
 /// use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -94,6 +112,34 @@ impl XdsChannels {
             })?);
         }
         XdsChannel::new(&self.client, target, options)
+    }
+
+    /// Creates a server on tokio that listens on an address and is configured by xDS. The name of its
+    /// listener comes from the bootstrap's `server_listener_resource_name_template`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the bootstrap has no such template, or the port is 0.
+    pub fn server(&self, address: SocketAddr) -> Result<XdsServer, InvalidServer> {
+        Ok(XdsServer::new(&self.client, address, self.server_options(address)?))
+    }
+
+    /// Returns the options of a [server](Self::server) from the bootstrap, for
+    /// [`XdsServer::new`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the bootstrap has no `server_listener_resource_name_template`, or the port
+    /// is 0.
+    pub fn server_options(&self, address: SocketAddr) -> Result<XdsServerOptions, InvalidServer> {
+        if address.port() == 0 {
+            return Err(InvalidServer::NoPort(address));
+        }
+        let listener = self.bootstrap.server_listener_name(&address.to_string());
+        let mut options = XdsServerOptions::new(listener.ok_or(InvalidServer::NoTemplate)?);
+        options.certificate_providers.clone_from(&self.options.certificate_providers);
+        options.seed = self.options.seed;
+        Ok(options)
     }
 
     /// Returns the channel options from the bootstrap.

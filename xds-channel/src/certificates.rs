@@ -17,12 +17,57 @@ use xds_grpc::{
     credentials::{load_identity, load_roots},
     runtime::{SharedRuntime, Task},
 };
+use xds_routing::listener::CertificateProvider;
 
 /// Lower limit of the refresh interval.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Certificate provider instances of a channel, by name.
 pub(crate) type Providers = BTreeMap<String, Arc<Provider>>;
+
+/// Returns the provider of root certificates with the name that a TLS context states.
+///
+/// # Errors
+///
+/// Returns what is missing, for error messages of calls.
+pub(crate) fn provider_of_roots(
+    providers: &Providers,
+    stated: &CertificateProvider,
+) -> Result<Arc<Provider>, String> {
+    let found = provider_of(providers, stated)?;
+    match found.files.ca_certificate {
+        Some(_) => Ok(Arc::clone(found)),
+        None => {
+            Err(format!("the certificate provider `{}` has no root certificates", stated.instance))
+        }
+    }
+}
+
+/// Returns the provider of a certificate with the name that a TLS context states.
+///
+/// # Errors
+///
+/// Returns what is missing, for error messages of calls.
+pub(crate) fn provider_of_identity(
+    providers: &Providers,
+    stated: &CertificateProvider,
+) -> Result<Arc<Provider>, String> {
+    let found = provider_of(providers, stated)?;
+    match found.files.identity {
+        Some(_) => Ok(Arc::clone(found)),
+        None => Err(format!("the certificate provider `{}` has no certificate", stated.instance)),
+    }
+}
+
+fn provider_of<'a>(
+    providers: &'a Providers,
+    stated: &CertificateProvider,
+) -> Result<&'a Arc<Provider>, String> {
+    let name = stated.instance.as_str();
+    providers
+        .get(name)
+        .ok_or_else(|| format!("certificate provider `{name}` is not in the bootstrap"))
+}
 
 /// Certificate provider instance. Its files are read on first use and then at the refresh interval.
 /// While they are invalid, the last valid contents are used.
@@ -43,10 +88,6 @@ struct LoadedFiles {
 impl Provider {
     pub(crate) fn new(files: TlsFiles, runtime: SharedRuntime) -> Arc<Self> {
         Arc::new(Self { files, known: Mutex::default(), runtime, refresher: OnceLock::new() })
-    }
-
-    pub(crate) const fn files(&self) -> &TlsFiles {
-        &self.files
     }
 
     /// Returns the root certificates.

@@ -147,6 +147,7 @@ mod replay;
 mod retry;
 mod routing;
 mod send;
+mod server;
 mod state;
 mod status;
 mod target;
@@ -158,6 +159,12 @@ mod unsupported;
 mod support;
 
 pub use self::{
-    body::CallBody, bootstrap::XdsChannels, channel::XdsChannel, options::ChannelOptions,
-    process::ChannelError, state::WaitForReady, target::InvalidTarget,
+    body::CallBody,
+    bootstrap::{InvalidServer, XdsChannels},
+    channel::XdsChannel,
+    options::ChannelOptions,
+    process::ChannelError,
+    server::{ServingState, ServingStates, XdsServer, XdsServerOptions},
+    state::WaitForReady,
+    target::InvalidTarget,
 };

@@ -25,13 +25,13 @@ use xds_grpc::{
     runtime::{Io, SharedRuntime},
 };
 use xds_routing::{
-    listener::{CertificateProvider, TlsContext, TrustedRoots},
+    listener::{TlsContext, TrustedRoots},
     pattern::StringMatcher,
 };
 
-use crate::certificates::{Provider, Providers};
+use crate::certificates::{Provider, Providers, provider_of_identity, provider_of_roots};
 
-const ALPN_HTTP2: &[u8] = b"h2";
+pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
 
 /// TLS settings of a cluster's connections.
 #[derive(Clone, Debug)]
@@ -62,35 +62,13 @@ impl ClusterTls {
     ///
     /// Returns what is missing, for error messages of calls.
     pub(crate) fn new(context: &TlsContext, providers: &Providers) -> Result<Self, String> {
-        let of = |provider: &CertificateProvider| {
-            let name = provider.instance.as_str();
-            providers
-                .get(name)
-                .ok_or_else(|| format!("certificate provider `{name}` is not in the bootstrap"))
-        };
         let roots = match &context.roots {
-            Some(TrustedRoots::Provider(provider)) => {
-                let found = of(provider)?;
-                if found.files().ca_certificate.is_none() {
-                    let name = &provider.instance;
-                    return Err(format!(
-                        "the certificate provider `{name}` has no root certificates"
-                    ));
-                }
-                Some(Arc::clone(found))
-            }
+            Some(TrustedRoots::Provider(provider)) => Some(provider_of_roots(providers, provider)?),
             Some(TrustedRoots::System) => None,
             _ => return Err("no root certificates are configured".into()),
         };
-        let mut identity = None;
-        if let Some(provider) = &context.identity {
-            let found = of(provider)?;
-            if found.files().identity.is_none() {
-                let name = &provider.instance;
-                return Err(format!("the certificate provider `{name}` has no certificate"));
-            }
-            identity = Some(Arc::clone(found));
-        }
+        let identity = context.identity.as_ref();
+        let identity = identity.map(|it| provider_of_identity(providers, it)).transpose()?;
         Ok(Self { roots, identity, names: context.names.clone() })
     }
 

@@ -16,6 +16,7 @@ mod policies;
 mod retries;
 mod routes;
 mod secured;
+mod served;
 mod streams;
 mod swaps;
 mod world;
