@@ -19,8 +19,8 @@
 //!   call ────────▶ ServerRoutes::admit ───────────▶ the service, or a status
 //! ```
 //!
-//! It performs no I/O. With the feature `handle`, `HandleServing` connects it to the handle of a
-//! running client. The crate `xds-channel` has a server for tonic's services that is built on it.
+//! It performs no I/O. [`ClientServing`] connects it to a client core. With the feature `handle`,
+//! `HandleServing` connects it to the handle of a running client. The crate `xds-channel` has a server for tonic's services that is built on it.
 //!
 //! # Updates
 //!
@@ -35,6 +35,7 @@ mod admission;
 mod chains;
 mod configuration;
 mod manager;
+mod on_client;
 #[cfg(feature = "handle")]
 mod on_handle;
 
@@ -44,5 +45,6 @@ pub use self::{
     admission::{CallRefused, IncomingCall},
     configuration::{ServerConfiguration, ServerRoutes, ServingError},
     manager::{ServingManager, ServingOutput},
+    on_client::ClientServing,
 };
 pub use crate::connection::{ClientIdentity, Connection, ConnectionSecurity};

@@ -15,6 +15,7 @@ mod network;
 mod reference;
 mod router;
 mod service_config;
+mod serving;
 mod support;
 mod validation;
 mod warming;

@@ -6,7 +6,7 @@ mod follow;
 #[cfg(feature = "handle")]
 mod handle;
 pub(crate) mod resources;
-mod rig;
+pub(crate) mod rig;
 mod subscriptions;
 mod swap;
 mod trouble;

@@ -10,7 +10,7 @@ mod listeners;
 mod memory;
 mod renewed;
 mod routes;
-mod servers;
+pub(crate) mod servers;
 mod tls;
 
 /// Returns the error of an invalid resource.
