@@ -12,6 +12,7 @@ mod lb_routing;
 mod lb_tree;
 mod matching;
 mod network;
+mod rbac;
 mod reference;
 mod router;
 mod service_config;

@@ -6,6 +6,7 @@
 //!
 //! [gRFC A41]: https://github.com/grpc/proposal/blob/master/A41-xds-rbac.md
 
+mod common;
 mod condition;
 mod permission;
 mod policy;
@@ -13,7 +14,7 @@ mod principal;
 mod request;
 mod validate;
 
-pub(super) use self::validate::{validate_rbac, validate_rbac_override};
+pub(crate) use self::validate::{validate_rbac, validate_rbac_override};
 pub use self::{
     condition::AccessCondition,
     policy::{AccessDenied, AccessPolicy, Rbac},

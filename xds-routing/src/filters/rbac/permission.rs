@@ -4,10 +4,10 @@ use alloc::{boxed::Box, vec::Vec};
 use core::ops::Range;
 
 use super::{
-    condition::AccessCondition,
-    validate::{
+    common::{
         deeper, validate_any, validate_header_condition, validate_list, validate_path_condition,
     },
+    condition::AccessCondition,
 };
 use crate::{
     matchers::{validate_range, validate_string_matcher},

@@ -68,12 +68,7 @@ fn of_client(config: Any, rules: &Rules) -> Result<FilterConfig, String> {
 fn of_server(config: Any) -> Result<(), String> {
     let mut manager = manager(rds("r"));
     manager.http_filters.insert(0, filter_of(config));
-    let mut chain = servers::chain(None);
-    chain.filters[0].config_type =
-        Some(xds_routing::proto::envoy::config::listener::v3::filter::ConfigType::TypedConfig(
-            packed(&manager),
-        ));
-    listener(&servers::server(vec![chain])).map(|_| ())
+    listener(&servers::server(vec![servers::chain_of(&manager)])).map(|_| ())
 }
 
 /// Validates a route with this override.

@@ -6,7 +6,7 @@ mod clusters;
 mod endpoints;
 mod filters;
 mod hostile;
-mod listeners;
+pub(crate) mod listeners;
 mod memory;
 mod renewed;
 mod routes;

@@ -2,9 +2,12 @@
 
 use xds_routing::{
     listener::{ConnectionSource, ListenerKind},
-    proto::envoy::config::{
-        core::v3::{CidrRange, address, socket_address::PortSpecifier},
-        listener::v3::{self as listeners, Filter, FilterChain, FilterChainMatch, filter},
+    proto::envoy::{
+        config::{
+            core::v3::{CidrRange, address, socket_address::PortSpecifier},
+            listener::v3::{self as listeners, Filter, FilterChain, FilterChainMatch, filter},
+        },
+        extensions::filters::network::http_connection_manager::v3::HttpConnectionManager,
     },
 };
 
@@ -14,11 +17,14 @@ use crate::{
 };
 
 pub(crate) fn chain(matches: Option<FilterChainMatch>) -> FilterChain {
+    FilterChain { filter_chain_match: matches, ..chain_of(&manager(rds("r"))) }
+}
+
+pub(crate) fn chain_of(manager: &HttpConnectionManager) -> FilterChain {
     FilterChain {
-        filter_chain_match: matches,
         filters: vec![Filter {
             name: "hcm".into(),
-            config_type: Some(filter::ConfigType::TypedConfig(packed(&manager(rds("r"))))),
+            config_type: Some(filter::ConfigType::TypedConfig(packed(manager))),
         }],
         ..FilterChain::default()
     }
