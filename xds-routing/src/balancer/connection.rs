@@ -58,7 +58,7 @@ pub(super) enum ConnectionState {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Connection {
+pub(super) struct EndpointConnection {
     peer: Peer,
     pub(super) state: ConnectionState,
     /// Progress of the connection attempt.
@@ -79,13 +79,13 @@ enum Attempt {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Connections {
-    by_id: BTreeMap<ConnectionId, Connection>,
+    by_id: BTreeMap<ConnectionId, EndpointConnection>,
     by_peer: BTreeMap<Peer, ConnectionId>,
     next: u64,
 }
 
 impl Connections {
-    pub(super) fn get(&self, peer: &Peer) -> Option<(ConnectionId, &Connection)> {
+    pub(super) fn get(&self, peer: &Peer) -> Option<(ConnectionId, &EndpointConnection)> {
         let id = *self.by_peer.get(peer)?;
         Some((id, self.by_id.get(&id)?))
     }
@@ -102,7 +102,7 @@ impl Connections {
         let id = ConnectionId(self.next);
         self.next = self.next.saturating_add(1);
         self.by_peer.insert(peer.clone(), id);
-        let connection = Connection {
+        let connection = EndpointConnection {
             peer: peer.clone(),
             state: ConnectionState::Connecting,
             attempt: Attempt::Due(Time::ZERO),
