@@ -8,7 +8,8 @@ use crate::pattern::ExpressionLimits;
 ///
 /// [`Rules::default`] follows current gRPC: [gRFC A28] as amended by later proposals, with gRPC's
 /// HTTP filters: the router, [fault injection](crate::filters::FaultInjection) and, for servers,
-/// RBAC. [`Rules::initial_a28`] follows the first version of A28, for comparisons.
+/// [RBAC](crate::filters::Rbac). [`Rules::initial_a28`] follows the first version of A28, for
+/// comparisons.
 ///
 /// [gRFC A28]:
 ///     https://github.com/grpc/proposal/blob/master/A28-xds-traffic-splitting-and-routing.md
