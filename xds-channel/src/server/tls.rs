@@ -108,3 +108,64 @@ fn identity_of(certificate: &CertificateDer<'_>) -> Result<ClientIdentity, Strin
         subject: parsed.tbs_certificate().subject().to_string(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DnType, KeyPair, SanType};
+
+    use super::*;
+
+    fn identity(names: &[(DnType, &str)], alternatives: Vec<SanType>) -> ClientIdentity {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        for (kind, value) in names {
+            params.distinguished_name.push(kind.clone(), *value);
+        }
+        params.subject_alt_names = alternatives;
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        identity_of(certificate.der()).expect("a readable certificate")
+    }
+
+    #[test]
+    fn names_of_a_certificate_are_read() {
+        let uri = "spiffe://example.com/shop";
+        let alternatives = vec![
+            SanType::URI(uri.try_into().unwrap()),
+            SanType::DnsName("shop.example.com".try_into().unwrap()),
+            SanType::DnsName("*.shop.example.com".try_into().unwrap()),
+        ];
+        let identity = identity(&[], alternatives);
+        assert_eq!(identity.uris, [uri]);
+        assert_eq!(identity.dns_names, ["shop.example.com", "*.shop.example.com"]);
+        assert_eq!(identity.subject, "");
+    }
+
+    // RFC 2253: the last name comes first, and special characters are escaped.
+    #[test]
+    fn subject_has_the_form_of_rfc_2253() {
+        let subject = |names: &[(DnType, &str)]| identity(names, Vec::new()).subject;
+        let (country, unit) = (DnType::CountryName, DnType::OrganizationalUnitName);
+        let (organization, name) = (DnType::OrganizationName, DnType::CommonName);
+        assert_eq!(
+            subject(&[
+                (country, "US"),
+                (DnType::StateOrProvinceName, "CA"),
+                (DnType::LocalityName, "Town"),
+                (organization.clone(), "Shop"),
+                (unit, "Carts"),
+                (name.clone(), "cart-1"),
+            ]),
+            "CN=cart-1,OU=Carts,O=Shop,L=Town,ST=CA,C=US"
+        );
+        assert_eq!(
+            subject(&[(organization, "Shop, Inc."), (name, "a+b")]),
+            "CN=a\\+b,O=Shop\\, Inc."
+        );
+    }
+
+    #[test]
+    fn unreadable_certificate_is_an_error() {
+        let error = security_of(&[CertificateDer::from(vec![0x30, 0])]).unwrap_err();
+        assert!(error.starts_with("cannot read the client's certificate: "), "{error}");
+    }
+}

@@ -17,6 +17,7 @@ mod retries;
 mod routes;
 mod secured;
 mod served;
+mod served_tls;
 mod streams;
 mod swaps;
 mod world;

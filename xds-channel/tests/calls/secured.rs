@@ -48,7 +48,7 @@ use crate::{
 };
 
 /// Temporary files of one test, removed when dropped.
-struct Files {
+pub(crate) struct Files {
     directory: PathBuf,
     issuer: Issuer<'static, KeyPair>,
     authority: String,
@@ -67,7 +67,7 @@ struct Door {
 
 impl Files {
     /// Creates the files of a new certificate authority.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let directory =
@@ -105,14 +105,24 @@ impl Files {
     }
 
     /// Returns the root certificate file.
-    fn roots(&self) -> TlsFiles {
+    pub(crate) fn roots(&self) -> TlsFiles {
         TlsFiles::default().with_ca_certificate(self.directory.join("ca"))
     }
 
     /// Creates the client's certificate and key files.
-    fn own(&self) -> TlsFiles {
-        let (certificate, key) = self.issue(&["client.example"]);
-        let [at, key_at] = ["certificate", "key"].map(|name| self.directory.join(name));
+    pub(crate) fn own(&self) -> TlsFiles {
+        self.write_identity(["certificate", "key"], &["client.example"])
+    }
+
+    /// Creates certificate and key files with this prefix.
+    pub(crate) fn identity(&self, prefix: &str, names: &[&str]) -> TlsFiles {
+        let files = ["certificate", "key"].map(|kind| format!("{prefix}-{kind}"));
+        self.write_identity(files.each_ref().map(String::as_str), names)
+    }
+
+    fn write_identity(&self, files: [&str; 2], names: &[&str]) -> TlsFiles {
+        let (certificate, key) = self.issue(names);
+        let [at, key_at] = files.map(|name| self.directory.join(name));
         fs::write(&at, certificate).unwrap();
         fs::write(&key_at, key).unwrap();
         TlsFiles::default().with_identity(at, key_at)
@@ -164,8 +174,17 @@ impl Drop for Files {
     }
 }
 
+/// Returns a cluster with TLS whose client has no certificate.
+pub(crate) fn without_identity(roots: &str) -> Cluster {
+    with_identity(None, roots, &[])
+}
+
 /// Returns a cluster with TLS whose endpoints must have one of these names.
-fn secured(roots: &str, names: &[MatchPattern]) -> Cluster {
+pub(crate) fn secured(roots: &str, names: &[MatchPattern]) -> Cluster {
+    with_identity(Some("own"), roots, names)
+}
+
+fn with_identity(identity: Option<&str>, roots: &str, names: &[MatchPattern]) -> Cluster {
     let instance = |name: &str| {
         let certificate_name = String::new();
         Some(CertificateProviderPluginInstance { instance_name: name.into(), certificate_name })
@@ -182,7 +201,7 @@ fn secured(roots: &str, names: &[MatchPattern]) -> Cluster {
     };
     let context = UpstreamTlsContext {
         common_tls_context: Some(CommonTlsContext {
-            tls_certificate_provider_instance: instance("own"),
+            tls_certificate_provider_instance: identity.and_then(instance),
             validation_context_type: Some(ValidationContextType::ValidationContext(validation)),
             ..CommonTlsContext::default()
         }),
@@ -199,7 +218,7 @@ fn exactly(name: &str) -> MatchPattern {
     MatchPattern::Exact(name.into())
 }
 
-fn to(name: &str) -> Vec<Route> {
+pub(crate) fn to(name: &str) -> Vec<Route> {
     vec![route(prefix(""), cluster(name))]
 }
 

@@ -101,7 +101,7 @@ fn name_of(address: SocketAddr) -> String {
 }
 
 /// Returns an address at which a server can listen.
-async fn free_address() -> SocketAddr {
+pub(crate) async fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
