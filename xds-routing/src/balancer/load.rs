@@ -91,24 +91,25 @@ impl Default for EndpointLoad {
 }
 
 impl EndpointLoad {
-    /// Stores a report. One without requests or utilization is ignored.
+    /// Stores a report. One without requests or utilization is ignored, and one whose weight would
+    /// be zero or infinite.
     // B33f
     pub(super) fn report(&self, load: &LoadReport, now: Time) {
         let LoadReport { requests, errors, utilization } = *load;
         let is_usable = requests > 0.0 && utilization > 0.0;
-        if !is_usable || !requests.is_finite() || !utilization.is_finite() {
+        let errors = if errors > 0.0 { errors / requests } else { 0.0 };
+        let (utilization, errors) = ((utilization / requests) as f32, (errors / requests) as f32);
+        if !is_usable || !utilization.is_normal() || !errors.is_finite() {
             return;
         }
-        let errors = if errors > 0.0 { errors / requests } else { 0.0 };
-        let parts = [utilization / requests, errors / requests].map(|it| (it as f32).to_bits());
-        let figures = u64::from(parts[0]) << 32 | u64::from(parts[1]);
+        let figures = u64::from(utilization.to_bits()) << 32 | u64::from(errors.to_bits());
         self.figures.store(figures, Ordering::Relaxed);
         self.updated.store(now.as_nanos(), Ordering::Relaxed);
         let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
         let _ = self.since.compare_exchange(NEVER, now.as_nanos(), set, read);
     }
 
-    /// Forgets the reports, because the endpoint is connected again.
+    /// Begins the blackout again, because the endpoint becomes available again.
     pub(super) fn reset(&self) {
         self.since.store(NEVER, Ordering::Relaxed);
     }
@@ -130,7 +131,12 @@ impl EndpointLoad {
         let figures = self.figures.load(Ordering::Relaxed);
         let (utilization, errors) = ((figures >> 32) as u32, figures as u32);
         let part = |bits| f64::from(f32::from_bits(bits));
-        1.0 / (part(utilization) + part(errors) * f64::from(rules.error_penalty))
+        let penalty = match part(errors) {
+            errors if errors > 0.0 => errors * f64::from(rules.error_penalty),
+            _ => 0.0,
+        };
+        // An infinite penalty gives the least weight, not the mean of an endpoint without one.
+        (1.0 / (part(utilization) + penalty)).max(f64::MIN_POSITIVE)
     }
 }
 
@@ -188,6 +194,13 @@ mod tests {
             (f64::NAN, 0.0, 0.5),
             (f64::INFINITY, 0.0, 0.5),
             (10.0, 0.0, f64::INFINITY),
+            // The weight would be infinite or zero.
+            (1e300, 0.0, 0.5),
+            (10.0, 0.0, 1e-300),
+            (1e-300, 0.0, 0.5),
+            (10.0, 0.0, 1e300),
+            (10.0, f64::INFINITY, 0.5),
+            (10.0, 1e300, 0.5),
         ] {
             load.report(&LoadReport { requests, errors, utilization }, at(1));
             check(&load, 50, 0.0);
@@ -195,5 +208,17 @@ mod tests {
         load.report(&LoadReport { requests: 1.0, errors: f64::NAN, utilization: 1.0 }, at(1));
         check(&load, 50, 1.0);
         assert_eq!(LoadReport::from_bytes(b"\xff"), None);
+    }
+
+    #[test]
+    fn infinite_penalty_applies_only_to_errors() {
+        let rules = WeightedRoundRobin { error_penalty: f32::INFINITY, ..RULES };
+        let load = EndpointLoad::default();
+        load.report(&LoadReport { requests: 10.0, errors: 0.0, utilization: 0.5 }, at(1));
+        let weight = load.weight(&rules, at(50));
+        assert!((weight - 20.0).abs() < 1e-6, "{weight}");
+        load.report(&LoadReport { requests: 10.0, errors: 0.1, utilization: 0.5 }, at(1));
+        let weight = load.weight(&rules, at(50));
+        assert!(weight > 0.0 && weight < 1e-300, "{weight}");
     }
 }
