@@ -1,6 +1,7 @@
 //! Localities of a priority for its picker.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use core::sync::atomic::AtomicU32;
 
 use xds_core::Time;
 
@@ -34,7 +35,7 @@ impl Priority {
         let has_loads = self.members.policy.loads() == Some(LoadSource::Responses);
         let (mut ready, mut sum) = (Vec::new(), 0_u32);
         let (mut is_waiting, mut why) = (false, None);
-        for locality in &self.members.localities {
+        for (index, locality) in self.members.localities.iter().enumerate() {
             let (mut endpoints, mut places) = (Vec::new(), Vec::new());
             for member in &locality.endpoints {
                 let place = match endpoint_state(self.outliers.as_ref(), connections, member) {
@@ -70,7 +71,8 @@ impl Priority {
                         Selection::LeastRequest(choices)
                     }
                     (None, EndpointPolicy::Weighted(rules)) => {
-                        Selection::weighted(&endpoints, &rules, random, now)
+                        let next = next_place(&mut self.places, index, random);
+                        Selection::weighted(&endpoints, &rules, next, random, now)
                     }
                     (None, _) => Selection::round_robin(&endpoints, random),
                 };
@@ -79,4 +81,14 @@ impl Priority {
         }
         PickLocalities { ready, is_waiting, why }
     }
+}
+
+/// Returns the number of the next place of a weighted locality; random at first.
+fn next_place<'a>(
+    places: &'a mut BTreeMap<usize, Arc<AtomicU32>>,
+    locality: usize,
+    random: &mut Random,
+) -> &'a Arc<AtomicU32> {
+    let first = || Arc::new(AtomicU32::new(random.below(u32::MAX)));
+    places.entry(locality).or_insert_with(first)
 }

@@ -82,17 +82,18 @@ impl Selection {
         Self::RoundRobin(AtomicU32::new(random.below(count(endpoints))))
     }
 
-    /// Creates a round robin by the current weights, or a plain one if fewer than two endpoints have
-    /// a weight.
+    /// Creates a round robin by the current weights from place `next` on, or a plain one if fewer
+    /// than two endpoints have a weight.
     pub(super) fn weighted(
         endpoints: &[PickEndpoint],
         rules: &WeightedRoundRobin,
+        next: &Arc<AtomicU32>,
         random: &mut Random,
         now: Time,
     ) -> Self {
         let weights: Vec<f64> =
             endpoints.iter().map(|it| it.counters.load.weight(rules, now)).collect();
-        match Stride::new(&weights, random.below(u32::MAX)) {
+        match Stride::new(&weights, next) {
             Some(stride) => Self::Weighted(stride),
             None => Self::round_robin(endpoints, random),
         }

@@ -13,6 +13,7 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
+use core::sync::atomic::AtomicU32;
 
 use xds_core::{ResourceName, Time};
 
@@ -72,7 +73,11 @@ pub(super) struct Priority {
     pub(super) members: Members,
     phase: Phase,
     pub(super) outliers: Option<Outliers>,
+    /// Numbers of the next places of weighted round robin, by the indices of localities.
+    pub(super) places: Places,
 }
+
+type Places = BTreeMap<usize, Arc<AtomicU32>>;
 
 /// State of an endpoint for calls.
 #[derive(Clone, Copy, Debug)]
@@ -124,16 +129,19 @@ impl Priorities {
     /// Replaces the priorities. A priority keeps the state of the one with the same name.
     pub(super) fn replace(&mut self, priorities: Vec<Members>) {
         let before = core::mem::take(&mut self.list).into_iter();
-        let mut known: BTreeMap<PriorityName, (Phase, Option<Outliers>)> = before
-            .map(|priority| (priority.members.name, (priority.phase, priority.outliers)))
-            .collect();
+        let mut known: BTreeMap<PriorityName, Priority> =
+            before.map(|priority| (priority.members.name.clone(), priority)).collect();
         let list = priorities.into_iter().map(|members| {
-            let (phase, outliers) = known.remove(&members.name).unwrap_or((Phase::Idle, None));
+            let (phase, outliers, mut places) = match known.remove(&members.name) {
+                Some(before) => (before.phase, before.outliers, before.places),
+                None => (Phase::Idle, None, Places::new()),
+            };
             let outliers = members.outliers.clone().map(|rules| match outliers {
                 Some(before) => before.with_rules(rules),
                 None => Outliers::new(rules),
             });
-            Priority { members, phase, outliers }
+            places.retain(|index, _| *index < members.localities.len());
+            Priority { members, phase, outliers, places }
         });
         self.list = list.collect();
         self.current = None;

@@ -2,7 +2,7 @@
 //!
 //! [gRFC A58]: https://github.com/grpc/proposal/blob/master/A58-client-side-weighted-round-robin-lb-policy.md
 
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Weighted choice among endpoints by their indices.
@@ -11,8 +11,10 @@ pub(super) struct Stride {
     /// Weights relative to the largest one, which is [`FULL`].
     weights: Vec<u16>,
     /// Number of the next place. The endpoints have places in turn, and use a part of them that is
-    /// proportional to their weight.
-    next: AtomicU32,
+    /// proportional to their weight. Shared with the earlier and later weights of the locality: with
+    /// a random place for each of a few calls, the endpoints that follow one with a low weight would
+    /// get its places too.
+    next: Arc<AtomicU32>,
 }
 
 const FULL: u16 = u16::MAX;
@@ -22,23 +24,24 @@ const MOST: f64 = 10.0;
 const LEAST: f64 = 0.1;
 
 impl Stride {
-    /// Creates the choice among endpoints with these weights, from place `first` on. Endpoints with
+    /// Creates the choice among endpoints with these weights, from place `next` on. Endpoints with
     /// the weight zero have the mean of the others. Returns `None` if fewer than two have a weight.
-    pub(super) fn new(weights: &[f64], first: u32) -> Option<Self> {
-        let known = || weights.iter().copied().filter(|weight| *weight > 0.0);
+    pub(super) fn new(weights: &[f64], next: &Arc<AtomicU32>) -> Option<Self> {
+        let is_known = |weight: f64| weight > 0.0 && weight.is_finite();
+        let known = || weights.iter().copied().filter(|weight| is_known(*weight));
         let count = known().count();
         if count < 2 {
             return None;
         }
         let mean = known().sum::<f64>() / count as f64;
-        let bounded = |weight: f64| match weight > 0.0 {
+        let bounded = |weight: f64| match is_known(weight) {
             true => weight.clamp(mean * LEAST, mean * MOST),
             false => mean,
         };
         let largest = weights.iter().copied().map(bounded).fold(0.0, f64::max);
         let scaled = |weight| (bounded(weight) / largest * f64::from(FULL) + 0.5) as u16;
         let weights = weights.iter().map(|weight| scaled(*weight)).collect();
-        Some(Self { weights, next: AtomicU32::new(first) })
+        Some(Self { weights, next: Arc::clone(next) })
     }
 
     /// Returns the index of the next endpoint. Of any sequence of as many places as there are
@@ -65,8 +68,12 @@ mod tests {
 
     use super::*;
 
+    fn from(first: u32) -> Arc<AtomicU32> {
+        Arc::new(AtomicU32::new(first))
+    }
+
     fn counts(weights: &[f64], picks: u32) -> Vec<u32> {
-        let stride = Stride::new(weights, 7).expect("two weights");
+        let stride = Stride::new(weights, &from(7)).expect("two weights");
         let mut counts = vec![0; weights.len()];
         (0..picks).for_each(|_| counts[stride.pick().expect("an endpoint")] += 1);
         counts
@@ -81,6 +88,8 @@ mod tests {
             (&[100.0, 0.0, 300.0], &[1_667, 3_333, 5_000]),
             // Bounds of a tenth of the mean and ten times the mean
             (&[0.000_1, 1.0, 1.0], &[333, 4_833, 4_833]),
+            // Not a number that can be compared with others
+            (&[f64::INFINITY, 1.0, 1.0, f64::NAN], &[2_500, 2_500, 2_500, 2_500]),
         ] {
             for (count, expected) in counts(weights, 10_000).into_iter().zip(expected) {
                 assert!(
@@ -95,13 +104,13 @@ mod tests {
     #[test]
     fn fewer_than_two_weights_give_no_choice() {
         for weights in [&[][..], &[1.0], &[0.0, 0.0], &[0.0, 7.0]] {
-            assert!(Stride::new(weights, 0).is_none(), "{weights:?}");
+            assert!(Stride::new(weights, &from(0)).is_none(), "{weights:?}");
         }
     }
 
     #[test]
     fn places_wrap_around() {
-        let stride = Stride::new(&[1.0, 1.0, 1.0], u32::MAX - 1).expect("three weights");
+        let stride = Stride::new(&[1.0, 1.0, 1.0], &from(u32::MAX - 1)).expect("three weights");
         let picks: Vec<_> = (0..6).filter_map(|_| stride.pick()).collect();
         assert_eq!(picks.len(), 6);
     }

@@ -3,9 +3,12 @@
 use xds_core::proto::Duration;
 use xds_routing::{
     Rules,
-    balancer::{ConnectionEvent, LoadReport, Source},
+    balancer::{CallOutcome, ConnectionEvent, LoadReport, Source},
     cluster::Cluster,
-    proto::envoy::extensions::load_balancing_policies::client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin,
+    proto::envoy::{
+        config::cluster::v3 as cds,
+        extensions::load_balancing_policies::client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin,
+    },
 };
 
 use crate::{
@@ -13,16 +16,23 @@ use crate::{
     support::*,
 };
 
-fn weighted(config: &ClientSideWeightedRoundRobin) -> Cluster {
-    let mut schema = cluster_schema("c");
-    schema.load_balancing_policy = policies(config);
-    Cluster::from_schema(&schema, &Rules::default()).expect("a cluster")
+fn driver(config: &ClientSideWeightedRoundRobin) -> Driver {
+    driver_with(config, None)
 }
 
-fn driver(config: &ClientSideWeightedRoundRobin) -> Driver {
+fn driver_with(
+    config: &ClientSideWeightedRoundRobin,
+    outliers: Option<cds::OutlierDetection>,
+) -> Driver {
+    let schema_of_cluster = cds::Cluster {
+        load_balancing_policy: policies(config),
+        outlier_detection: outliers,
+        ..cluster_schema("c")
+    };
+    let cluster = Cluster::from_schema(&schema_of_cluster, &Rules::default()).expect("a cluster");
     let mut driver = Driver::new(&[]);
     let endpoints = judged_endpoints(&schema(&[(0, 1, &[1, 2, 3])]));
-    driver.balance(&[Source::new(&weighted(config), &endpoints)]);
+    driver.balance(&[Source::new(&cluster, &endpoints)]);
     driver.connected(&[1, 2, 3]);
     driver
 }
@@ -91,4 +101,57 @@ fn weights_are_renewed_at_the_interval() {
         let next = driver.balancer.poll_timeout().expect("a timer");
         assert_eq!(next.since(due).as_millis(), expected);
     }
+}
+
+/// Calls are rarer than the renewals of the weights.
+#[test]
+fn shares_of_rare_calls_follow_the_weights() {
+    let mut driver = driver(&ClientSideWeightedRoundRobin::default());
+    report(&mut driver, [0.1, 1.0, 0.1]);
+    driver.after(11);
+    let mut shares = [0_u32; 3];
+    for _ in 0..2_100 {
+        driver.after(1);
+        let (port, permit) = driver.pick().expect("an endpoint");
+        let utilization = if port == 2 { 1.0 } else { 0.1 };
+        permit.report_load(&LoadReport { requests: 100.0, errors: 0.0, utilization }, driver.now);
+        shares[usize::from(port) - 1] += 1;
+    }
+    for (share, expected) in shares.into_iter().zip([1_000, 100, 1_000]) {
+        assert!(share.abs_diff(expected) < 20, "{shares:?}");
+    }
+}
+
+/// An endpoint that was ejected has no recent reports, so its blackout begins again.
+#[test]
+fn readmitted_outlier_has_the_mean_weight_until_its_blackout_ends() {
+    let seconds = |seconds| Some(Duration { seconds, nanos: 0 });
+    let outliers = cds::OutlierDetection {
+        interval: seconds(10),
+        base_ejection_time: seconds(20),
+        max_ejection_percent: number(50),
+        enforcing_success_rate: number(0),
+        enforcing_failure_percentage: number(100),
+        failure_percentage_threshold: number(50),
+        failure_percentage_request_volume: number(1),
+        failure_percentage_minimum_hosts: number(3),
+        ..cds::OutlierDetection::default()
+    };
+    let mut driver = driver_with(&ClientSideWeightedRoundRobin::default(), Some(outliers));
+    report(&mut driver, [0.2, 0.2, 0.4]);
+    driver.after(15);
+    check(&mut driver, [4_000, 4_000, 2_000]);
+    for _ in 0..30 {
+        let (port, mut permit) = driver.pick().expect("an endpoint");
+        let outcome = if port == 3 { CallOutcome::Failure } else { CallOutcome::Success };
+        permit.set_outcome(outcome);
+    }
+    driver.after(10);
+    assert!(!driver.serving().contains(&3), "ejected");
+    driver.after(30);
+    assert!(driver.serving().contains(&3), "no longer ejected");
+    check(&mut driver, EQUAL);
+    report(&mut driver, [0.2, 0.2, 0.4]);
+    driver.after(11);
+    check(&mut driver, [4_000, 4_000, 2_000]);
 }
