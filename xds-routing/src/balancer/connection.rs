@@ -94,6 +94,13 @@ impl Connections {
         self.by_id.get(&id).is_some_and(|it| it.state == ConnectionState::Ready)
     }
 
+    /// Begins the blackout of the load reports of an endpoint that calls are sent to again.
+    pub(super) fn begin_blackout(&self, id: ConnectionId) {
+        if let Some(connection) = self.by_id.get(&id) {
+            connection.counters.load.reset();
+        }
+    }
+
     /// Adds an endpoint if it is unknown.
     pub(super) fn add(&mut self, peer: &Peer) {
         if self.by_peer.contains_key(peer) {

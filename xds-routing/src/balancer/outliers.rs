@@ -107,16 +107,16 @@ impl Outliers {
     }
 
     /// Evaluates the current interval if it has ended, and begins the next one. `endpoints` are those
-    /// of the priority.
+    /// of the priority. Returns the endpoints whose ejections have ended.
     // B33d
     pub(super) fn evaluate(
         &mut self,
         endpoints: impl FnOnce() -> BTreeSet<ConnectionId>,
         random: &mut Random,
         now: Time,
-    ) {
+    ) -> Vec<ConnectionId> {
         if self.next_timer().is_none_or(|end| now < end) {
-            return;
+            return Vec::new();
         }
         self.began = Some(now);
         let endpoints = endpoints();
@@ -127,7 +127,7 @@ impl Outliers {
         });
         let all: Vec<EndpointResults> = all.collect();
         self.eject(&all, random, now);
-        self.readmit(&all, now);
+        self.readmit(&all, now)
     }
 
     fn eject(&mut self, all: &[EndpointResults], random: &mut Random, now: Time) {
@@ -147,8 +147,9 @@ impl Outliers {
         }
     }
 
-    /// Ends ejections whose time has passed.
-    fn readmit(&mut self, all: &[EndpointResults], now: Time) {
+    /// Ends ejections whose time has passed, and returns their endpoints.
+    fn readmit(&mut self, all: &[EndpointResults], now: Time) -> Vec<ConnectionId> {
+        let mut readmitted = Vec::new();
         let base = self.rules.base_ejection_time;
         let longest = self.rules.max_ejection_time.max(base);
         self.ejections.retain(|id, ejection| {
@@ -157,11 +158,13 @@ impl Outliers {
                 Some(since) => {
                     let time = base.saturating_mul(ejection.multiplier).min(longest);
                     ejection.since = Some(since).filter(|_| now <= since.after(time));
+                    readmitted.extend(ejection.since.is_none().then_some(*id));
                 }
             }
             let is_remembered = ejection.since.is_some() || ejection.multiplier > 0;
             is_remembered && all.binary_search_by_key(id, |results| results.id).is_ok()
         });
+        readmitted
     }
 }
 

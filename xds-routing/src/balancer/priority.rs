@@ -217,7 +217,8 @@ impl Priorities {
             let localities = &priority.members.localities;
             let members = localities.iter().flat_map(|locality| &locality.endpoints);
             let known = members.filter_map(|it| connections.get(&it.peer));
-            outliers.evaluate(|| known.map(|(id, _)| id).collect(), random, now);
+            let readmitted = outliers.evaluate(|| known.map(|(id, _)| id).collect(), random, now);
+            readmitted.into_iter().for_each(|id| connections.begin_blackout(id));
         }
     }
 
