@@ -336,7 +336,7 @@ impl Balancer {
             return Picker::failing(why.clone());
         }
         let loads = current.members.policy.loads();
-        self.reweigh = current.members.policy.reweigh_interval().map(|after| now.after(after));
+        let reweigh = current.members.policy.reweigh_interval().map(|after| now.after(after));
         let PickLocalities { mut ready, is_waiting, why } =
             current.localities(&self.connections, &mut self.random, now);
         if ready.is_empty() && is_waiting {
@@ -344,6 +344,7 @@ impl Balancer {
             let serves = |id| self.connections.is_ready(id) && !is_ejected(id);
             ready = self.picker.retain(serves, &mut self.random);
         }
+        self.reweigh = reweigh.filter(|_| !ready.is_empty());
         match (ready.is_empty(), is_waiting, why) {
             (false, ..) => Picker::ready(ready, Arc::clone(&current.members.limits), loads),
             (true, true, _) => Picker::queueing(),

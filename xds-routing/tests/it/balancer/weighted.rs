@@ -155,3 +155,12 @@ fn readmitted_outlier_has_the_mean_weight_until_its_blackout_ends() {
     driver.after(11);
     check(&mut driver, [4_000, 4_000, 2_000]);
 }
+
+#[test]
+fn weights_are_not_renewed_without_a_ready_endpoint() {
+    let mut driver = driver(&ClientSideWeightedRoundRobin::default());
+    [1, 2, 3].into_iter().for_each(|port| driver.is(port, ConnectionEvent::Closed));
+    driver.after(2);
+    let due = driver.balancer.poll_timeout().expect("the failover timer");
+    assert!(due.since(driver.now).as_secs() > 5, "{due:?}");
+}
